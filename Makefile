@@ -1,0 +1,4 @@
+# Every target is a command of make.py, which sets up its own virtual environment.
+.PHONY: lab demo test verify build format
+lab demo test verify build format:
+	@python3 make.py $@

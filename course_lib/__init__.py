@@ -1,0 +1,35 @@
+"""What a notebook imports.
+
+    check(id, f)          judge your function as the grader would
+    hint(id)              one hint at a time
+    trace()               count what a kernel does to memory, without a GPU
+    compile_for(k, ...)   what the compiler makes of a kernel, without a GPU
+    gpu                   which GPU this is, and datasheets
+    bench                 timed ratios on a GPU
+    figures               the pictures of each unit
+
+Names are loaded when they are first used, so that `import course_lib` costs next to nothing.
+"""
+
+from importlib import import_module
+
+_HOMES = {
+    "check": ("course_lib.check", "check"),
+    "hint": ("course_lib.check", "hint"),
+    "trace": ("course_lib.trace", "trace"),
+    "compile_for": ("course_lib.compiled", "compile_for"),
+    "gpu": ("course_lib.gpu", None),
+    "bench": ("course_lib.bench", None),
+    "figures": ("course_lib.figures", None),
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"course_lib has no {name!r}; it has {', '.join(__all__)}")
+    home, attribute = _HOMES[name]
+    module = import_module(home)
+    value = getattr(module, attribute) if attribute else module
+    globals()[name] = value  # also replaces the submodule of the same name (check, trace) that the import has bound here
+    return value

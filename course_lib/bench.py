@@ -1,0 +1,79 @@
+"""Timed ratios on a GPU: two things measured in one interleaved run, and the spread.
+
+A GPU's clock, temperature and neighbours change from second to second; a ratio of two times taken next to each other
+does not. So nothing here reports a time alone.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+FLUSH_BYTES = 256 << 20  # written between two measurements: larger than any L2
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """value = baseline time / own time (above 1: faster than the baseline); spread = median absolute deviation.
+
+    own_ms and baseline_ms are medians of the same run, for arithmetic on bytes and FLOPs.
+    """
+
+    value: float
+    spread: float
+    own_ms: float
+    baseline_ms: float
+    pairs: int
+
+
+def ratio(own: Callable[[], object], baseline: Callable[[], object], pairs: int = 40) -> Ratio:
+    """How fast `own` is against `baseline`: ABBA order, cold L2, two warm-up pairs; repeated if its halves disagree by 5 %."""
+    for _ in range(2):
+        own(), baseline()
+    found = _measure(own, baseline, pairs)
+    halves = [statistics.median(r for r, _, _ in half) for half in (found[: pairs // 2], found[pairs // 2 :])]
+    if abs(halves[0] - halves[1]) > 0.05 * max(halves):
+        found += _measure(own, baseline, pairs)
+    ratios = [r for r, _, _ in found]
+    middle = statistics.median(ratios)
+    return Ratio(
+        value=middle,
+        spread=statistics.median(abs(r - middle) for r in ratios),
+        own_ms=statistics.median(own_ms for _, own_ms, _ in found),
+        baseline_ms=statistics.median(baseline_ms for _, _, baseline_ms in found),
+        pairs=len(found),
+    )
+
+
+def _measure(own: Callable, baseline: Callable, pairs: int) -> list[tuple[float, float, float]]:
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    found = []
+    for pair in range(pairs):
+        order = (own, baseline) if pair % 2 == 0 else (baseline, own)
+        times = {}
+        for work in order:
+            flush.zero_()
+            # the host queues ahead of the device, so that launch overhead hides behind the flush
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            work()
+            end.record()
+            torch.cuda.synchronize()
+            times[work] = start.elapsed_time(end)
+        found.append((times[baseline] / times[own], times[own], times[baseline]))
+    return found
+
+
+def copy_of(nbytes: int) -> Callable[[], object]:
+    """A baseline for kernels bound by memory: a device-to-device copy that reads nbytes / 2 and writes nbytes / 2."""
+    source = torch.randint(-128, 127, (nbytes // 2,), dtype=torch.int8, device="cuda")
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
+def available() -> bool:
+    """Whether there is a GPU that the course times on: sm_80 or newer."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)

@@ -1,0 +1,96 @@
+"""check("coalescing.transpose", transpose): observe, judge, show; here and now."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from course_lib import bench, criteria, render
+from course_lib.exercise import Exercise, Timing, Verdict, find
+from course_lib.observe import child, observe, record_all, timed
+
+SECONDS = 10.0  # wall time for everything a check runs
+COMPILE_SECONDS = 2.0
+
+
+def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
+    """The verdict on what the student's name stands for. Fresh inputs each time, unless a seed is given."""
+    problem = _not_an_entry(exercise, entry)
+    if problem:
+        return criteria.refused(exercise, problem)
+    seed = secrets.randbits(31) if seed is None else seed
+    try:
+        trials = observe(exercise, entry, seed, seconds=SECONDS, compile_seconds=COMPILE_SECONDS)
+    except child.ChildLost as lost:
+        return criteria.refused(exercise, f"{exercise.entry} {lost}")
+    except ValueError as error:
+        return criteria.refused(exercise, str(error))
+    found = criteria.judge(exercise, trials)
+    if exercise.bonus and found.points and bench.available():
+        trials[0].evidence.timing = _timing(exercise, entry, seed)
+        found = criteria.judge(exercise, trials)
+    return found
+
+
+def _timing(exercise: Exercise, entry: Any, seed: int) -> Timing:
+    """Record the speed case in a child, on the CPU as ever, and time the log on the GPU."""
+    arguments = exercise.bonus[0].case.arguments(seed)
+    (log,), _ = child.run(lambda: record_all(entry, [[arguments]]), seconds=SECONDS)
+    return timed.measure(exercise, log, seed)
+
+
+def check(exercise_id: str, entry: Any) -> float:
+    """Judge `entry` (your function, or your prediction) as the grader would; show the findings, return the points."""
+    try:
+        exercise = find(exercise_id)
+    except ValueError as error:
+        print(error)
+        return 0.0
+    found = verdict(exercise, entry)
+    _show(found)
+    return int(found.points) if found.points == int(found.points) else found.points
+
+
+def hint(exercise_id: str, number: int = 1) -> None:
+    """Print one hint of an exercise, from a nudge (1) to nearly the answer."""
+    try:
+        hints = find(exercise_id).hints
+    except ValueError as error:
+        print(error)
+        return
+    if not 1 <= number <= len(hints):
+        print(f"{exercise_id} has hints 1 to {len(hints)}.")
+        return
+    more = f'\nAnother: hint("{exercise_id}", {number + 1})' if number < len(hints) else ""
+    print(f"Hint {number} of {len(hints)}: {hints[number - 1]}{more}")
+
+
+def _not_an_entry(exercise: Exercise, entry: Any) -> str:
+    if entry is None or entry is Ellipsis:
+        return f"`{exercise.entry}` is not solved yet"
+    if exercise.kind == "values":
+        if isinstance(entry, dict) and any(value is Ellipsis for value in entry.values()):
+            return f"`{exercise.entry}` is not filled in yet"
+        return "" if isinstance(entry, dict) else f"`{exercise.entry}` must be a dict, not a {type(entry).__name__}"
+    if not callable(entry):
+        return f"`{exercise.entry}` must be a function, not a {type(entry).__name__}"
+    if type(entry).__name__ in ("JITFunction", "Autotuner", "Heuristics"):
+        return f"this is the kernel; check the function that launches it: check({exercise.id!r}, {exercise.entry})"
+    return ""
+
+
+def _show(found: Verdict) -> None:
+    """HTML with the text beside it where there is a notebook, plain text elsewhere."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+
+        notebook = get_ipython() is not None and hasattr(get_ipython(), "kernel")
+    except ImportError:
+        notebook = False
+    if notebook:
+        display({"text/plain": render.text(found), "text/html": render.html(found)}, raw=True)
+    else:
+        print(render.text(found))
+
+

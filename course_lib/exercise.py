@@ -1,0 +1,290 @@
+"""The vocabulary of the course: Exercise and Case go in; Evidence, Finding and Verdict come out.
+
+    Case.draw(generator) ──▶ arguments ──▶ observe ──▶ Evidence ──▶ Criterion.judge ──▶ Finding ──▶ Verdict
+
+Evidence is plain data (numbers, strings, tensors): it crosses process borders and holds nothing of the student's.
+Criteria are pure functions of Trials (what went in, what came of it), so that the notebook and the grader cannot disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import torch
+
+Kind = Literal["kernel", "formula", "values"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of the student's function.
+
+    group   which criteria read this case: "plain", "ragged", "strided", "performance", ...
+    draw    a generator -> the arguments, by parameter name. Called with other seeds it must give the same shapes, strides,
+            dtypes and plain numbers, and other values: a recorded log is replayed on data that the recorder never saw.
+    facts   sizes that criteria and figures need, such as {"M": 33, "N": 70}.
+    """
+
+    name: str
+    group: str
+    draw: Callable[[torch.Generator], dict[str, Any]]
+    facts: dict[str, int] = field(default_factory=dict)
+
+    def arguments(self, seed: int) -> dict[str, Any]:
+        return self.draw(torch.Generator().manual_seed(seed))
+
+
+# ----------------------------------------------------------------------------------------------------- evidence
+
+
+@dataclass
+class Access:
+    """Counters of one kind of access to one tensor by one source line of one launch; they add up over the programs.
+
+    instructions   executions of the line, one per program and iteration
+    requests       groups of 32 lanes with at least one active lane
+    elements       active lanes;  bytes = elements x itemsize;  masked = inactive lanes
+    useful_bytes   distinct bytes within each instruction
+    sectors        32-byte sectors touched, counted per request;  lines = 128-byte lines, likewise
+    single_bytes   the part of `bytes` moved by instructions of one element
+    """
+
+    tensor: str
+    op: Literal["load", "store", "atomic"]
+    line: int = 0  # counted from the kernel's `def`, which is line 1
+    source: str = ""
+    instructions: int = 0
+    requests: int = 0
+    elements: int = 0
+    bytes: int = 0
+    masked: int = 0
+    useful_bytes: int = 0
+    sectors: int = 0
+    lines: int = 0
+    single_bytes: int = 0
+
+    COUNTERS = (
+        "instructions",
+        "requests",
+        "elements",
+        "bytes",
+        "masked",
+        "useful_bytes",
+        "sectors",
+        "lines",
+        "single_bytes",
+    )
+
+    @property
+    def efficiency(self) -> float:
+        """useful bytes / (32 x sectors): 1.0 when no fetched byte is thrown away."""
+        return self.useful_bytes / (32 * self.sectors) if self.sectors else 1.0
+
+    def __add__(self, other: Access) -> Access:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.COUNTERS}
+        same = {name: getattr(self, name) for name in ("line", "source") if getattr(self, name) == getattr(other, name)}
+        return Access(self.tensor if self.tensor == other.tensor else "", self.op, **same, **sums)
+
+
+@dataclass
+class Footprint:
+    """What one launch did to one tensor as a whole (bytes; distinct = each byte counted once)."""
+
+    tensor: str
+    nbytes: int
+    read_bytes: int = 0
+    read_distinct_bytes: int = 0
+    written_bytes: int = 0
+    written_distinct_bytes: int = 0
+
+
+@dataclass
+class Fault:
+    """Something a GPU would get wrong, or might. `sentence` says what, where and what to do."""
+
+    kind: Literal["out of bounds", "race", "uninitialised", "masked without other", "input changed"]
+    sentence: str
+    kernel: str = ""
+    line: int = 0
+    tensor: str = ""
+
+
+@dataclass
+class Launch:
+    """One kernel launch as traced."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    programs: int = 0
+    accesses: list[Access] = field(default_factory=list)
+    footprints: list[Footprint] = field(default_factory=list)
+
+
+@dataclass
+class Compiled:
+    """What the compiler says of one kernel for one GPU architecture, without a GPU."""
+
+    kernel: str
+    gpu: str  # "sm_90"
+    accepted: bool
+    complaint: str = ""  # a sentence with the line, if not accepted or not compiled in time
+    load_bits: int = 0  # widest global load and store instruction of a thread
+    store_bits: int = 0
+    tensor_cores: bool = False
+    shared_bytes: int = 0
+    spills: bool = False
+    too_slow: bool = False  # the time limit struck: no verdict on the kernel
+
+
+@dataclass
+class Timing:
+    """A speed ratio measured on a GPU in one interleaved run: baseline time / own time, with its spread."""
+
+    case: str
+    baseline: str
+    ratio: float
+    spread: float
+    gpu: str
+    problem: str = ""  # one sentence if there is nothing to measure; the ratio is then 0
+
+
+@dataclass
+class Evidence:
+    """What was observed of one case. `error` is one sentence if it did not run to its end; the rest is then partial.
+
+    outputs[i] is what call i returned (a tensor, a number or a tuple of them), read after the last call, so that a
+    buffer shared between calls shows.
+    """
+
+    case: str
+    error: str = ""
+    refused: str = ""  # one sentence if the log holds something the exercise does not allow
+    outputs: list[Any] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)  # of the last call
+    operations: list[str] = field(default_factory=list)  # torch operations of the last call that moved data
+    largest_buffer: int = 0  # bytes of the largest allocation that is not an output
+    faults: list[Fault] = field(default_factory=list)
+    compiled: list[Compiled] = field(default_factory=list)
+    timing: Timing | None = None
+    printed: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A case as drawn once: the arguments of each call, and the evidence."""
+
+    case: Case
+    inputs: Sequence[dict[str, Any]]
+    evidence: Evidence
+
+
+# ----------------------------------------------------------------------------------------------------- verdicts
+
+
+@dataclass
+class ErrorMap:
+    """Where a result is wrong: a coarse grid over the output, each cell the share of wrong elements in it."""
+
+    shares: list[list[float]]
+    rows: int  # elements of the output along each side of the map
+    columns: int
+
+
+@dataclass
+class Finding:
+    """One line of a verdict."""
+
+    title: str
+    points: float
+    out_of: float
+    passed: bool
+    expected: str = ""
+    seen: str = ""
+    detail: str = ""  # where, and what it looks like
+    judged: bool = True
+    gate: bool = False
+    bonus: bool = False
+    error_map: ErrorMap | None = None
+
+
+@dataclass
+class Verdict:
+    """All findings on one exercise, and what they add up to."""
+
+    exercise: str
+    points: float
+    out_of: float
+    findings: list[Finding]
+    bonus: float = 0.0  # extra credit, never part of points
+    remark: str = ""  # one closing sentence that teaches
+    printed: str = ""  # the first characters that the student's code printed
+
+
+class Criterion(Protocol):
+    points: float
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding: ...
+
+
+# ----------------------------------------------------------------------------------------------------- exercises
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise, defined once and judged by the same criteria everywhere.
+
+    id         "unit_name.exercise", e.g. "coalescing.transpose"; entry is the name the student defines
+    kind       "kernel": the function launches Triton kernels and is replayed; "formula": it computes numbers and is judged
+               by what it returns on drawn parameters; "values": the name holds plain data (a prediction)
+    oracle     the same arguments -> the expected result, in float64 for tensors. Torch, brute force or a trace, never
+               the solution.
+    budget     (expected, arguments) -> the greatest error allowed per element; None demands equality
+    allows     what torch may do inside the function besides allocations and views, as aten names ("add", "copy_")
+    """
+
+    id: str
+    entry: str
+    signature: str
+    minutes: int
+    difficulty: int  # 1 to 5
+    lines: int  # expected length of a solution
+    cases: Sequence[Case]
+    oracle: Callable[..., Any]
+    kind: Kind = "kernel"
+    gates: Sequence[Criterion] = ()
+    criteria: Sequence[Criterion] = ()
+    bonus: Sequence[Criterion] = ()
+    budget: Callable[[torch.Tensor, dict[str, Any]], torch.Tensor] | None = None
+    allows: frozenset[str] = frozenset()
+    hints: Sequence[str] = ()
+    mistakes: Sequence[Callable[[Sequence[Trial]], str]] = ()
+
+    @property
+    def points(self) -> float:
+        return sum(criterion.points for criterion in self.criteria)
+
+    @property
+    def grade_id(self) -> str:
+        """nbgrader allows letters, digits, dashes and underscores in the id of a cell."""
+        return re.sub(r"\W", "-", self.id)
+
+
+def find(exercise_id: str) -> Exercise:
+    """The exercise of that id. ValueError with the nearest names if there is none."""
+    from difflib import get_close_matches
+    from importlib import import_module
+
+    unit, _, _ = exercise_id.partition(".")
+    try:
+        exercises = import_module(f"course_lib.exercises.{unit}").EXERCISES
+    except ModuleNotFoundError:
+        from course_lib.exercises import UNITS
+
+        exercises = {e: None for u in UNITS.values() for e in import_module(f"course_lib.exercises.{u}").EXERCISES}
+    if exercises.get(exercise_id) is not None:
+        return exercises[exercise_id]
+    near = get_close_matches(exercise_id, exercises, n=1, cutoff=0.3) or list(exercises)
+    raise ValueError(f"There is no exercise {exercise_id!r}. Did you mean {near[0]!r}?")

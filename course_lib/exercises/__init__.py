@@ -1,0 +1,7 @@
+"""One module per unit: the exercises with their cases, oracles, criteria, points and hints.
+
+Oracles are torch, brute force or the trace; closed forms and solutions live elsewhere.
+"""
+
+UNITS = {"04_memory_coalescing": "coalescing"}
+"""The unit's folder in notebooks/ and solutions/ -> its module here, in figures/, and in grader/hidden and grader/variants."""

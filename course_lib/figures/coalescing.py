@@ -1,0 +1,489 @@
+"""The pictures of 04_memory_coalescing.
+
+Each function returns a matplotlib Figure. What a picture counts is traced when it is drawn; what it cites says so in
+the picture. Colours are Okabe and Ito's, and none means anything alone: there is a number, a hatch or a lightness too.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from course_lib.trace import trace
+
+SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
+ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
+
+BLUE, ORANGE, GREEN, RED, SKY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#222222"
+PALE, GREY = "#FBE3B1", "#D9D9D9"  # fetched and thrown away; asleep
+
+
+class Picture(Figure):
+    """A Figure that notebooks show once, with or without pyplot, and that stays legible on a dark page."""
+
+    def __init__(self, width: float, height: float):
+        super().__init__(figsize=(width, height), facecolor="white", layout="constrained", dpi=100)
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png")
+        return buffer.getvalue()
+
+    def caption(self, sentence: str) -> None:
+        """One sentence below the picture that says what to see."""
+        self.supxlabel(sentence, fontsize=10, color=INK)
+
+
+def _bare(ax) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+# ------------------------------------------------------------------------------------------- kernels to count and time
+
+
+@triton.jit
+def copy_rows(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
+    """Program `row` copies row `row` of an (M, N) matrix: its lanes lie along the row."""
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    offsets = row * N + i
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=i < N), mask=i < N)
+
+
+@triton.jit
+def copy_columns(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
+    """Program `column` copies column `column`: its lanes lie N elements apart."""
+    column, i = tl.program_id(0), tl.arange(0, BLOCK)
+    offsets = i * N + column
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=i < M), mask=i < M)
+
+
+@triton.jit
+def strided_copy(x_ptr, out_ptr, n, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """out[i] = x[i * STRIDE]."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i * STRIDE, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def copy_tile(x_ptr, out_ptr, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """The first BLOCK_M x BLOCK_N elements of a matrix, copied into a dense one."""
+    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    tl.store(out_ptr + m * BLOCK_N + n, tl.load(x_ptr + m * row_stride + n))
+
+
+@triton.jit
+def transpose_tile(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """out[n, m] = x[m, n] for one BLOCK_M x BLOCK_N tile; M and N are multiples of them."""
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    tl.store(out_ptr + n * M + m, tl.load(x_ptr + m * N + n))
+
+
+@lru_cache
+def strided_sectors(stride: int, dtype: str = "float32", n: int = 4096) -> int:
+    """Sectors that reading n elements, `stride` apart, touches: traced."""
+    x = torch.ones(n * stride, dtype=getattr(torch, dtype))
+    with trace() as t:
+        strided_copy[(1,)](x, torch.empty(n, dtype=x.dtype), n, STRIDE=stride, BLOCK=triton.next_power_of_2(n))
+    return t.of("x_ptr", "load").sectors
+
+
+@lru_cache
+def copy_sectors(way: str, size: int = 1024) -> tuple[int, int]:
+    """(load sectors, store sectors) of copying a size x size float32 matrix by "rows" or by "columns": traced."""
+    x = torch.ones(size, size)
+    kernel = {"rows": copy_rows, "columns": copy_columns}[way]
+    with trace() as t:
+        kernel[(size,)](x, torch.empty_like(x), size, size, BLOCK=triton.next_power_of_2(size))
+    return t.loads.sectors, t.stores.sectors
+
+
+@lru_cache
+def tile_sectors(row_stride: int, width: int, rows: int = 128) -> int:
+    """Sectors that reading the first `width` float32 of each of `rows` rows touches: traced."""
+    x = torch.ones(rows, row_stride)
+    with trace() as t:
+        copy_tile[(1,)](x, torch.empty(rows, width), row_stride, BLOCK_M=rows, BLOCK_N=width)
+    return t.loads.sectors
+
+
+@lru_cache
+def transpose_sectors(block_m: int, block_n: int, size: int = 1024) -> tuple[int, int]:
+    """(load sectors, store sectors) of transposing a size x size float32 matrix by block_m x block_n tiles: traced."""
+    x = torch.ones(size, size)
+    with trace() as t:
+        transpose_tile[(size // block_m, size // block_n)](
+            x, torch.empty_like(x), size, size, BLOCK_M=block_m, BLOCK_N=block_n
+        )
+    return t.loads.sectors, t.stores.sectors
+
+
+def milliseconds(launch: Callable[[], object]) -> float:
+    return triton.testing.do_bench(launch, return_mode="median")
+
+
+# ------------------------------------------------------------------------------------------------ rows against columns
+
+
+def rows_against_columns(guess: float = ...) -> Figure:
+    """Both kernels, run here: sectors counted on a CPU, and also milliseconds where there is a GPU.
+
+    guess: how many times slower the column kernel is, or ... for no guess.
+    """
+    sectors = [copy_sectors(way)[0] for way in ("rows", "columns")]
+    bars = [("sectors loaded, 1024 × 1024 float32\n(counted)", sectors, "{:,.0f}")]
+    if torch.cuda.is_available():
+        size = 8192
+        x = torch.randn(size, size, device="cuda")
+        out = torch.empty_like(x)
+        times = [
+            milliseconds(lambda kernel=kernel: kernel[(size,)](x, out, size, size, BLOCK=size))
+            for kernel in (copy_rows, copy_columns)
+        ]
+        bars.append((f"milliseconds, {size} × {size} float32\n({torch.cuda.get_device_name()})", times, "{:.2f} ms"))
+
+    figure = Picture(9, 1.5 + 1.5 * len(bars))
+    for ax, (label, values, form) in zip(figure.subplots(len(bars), 1, squeeze=False)[:, 0], bars, strict=True):
+        drawn = ax.barh(["rows", "columns"], values, color=[BLUE, ORANGE], hatch=["", "//"], edgecolor="white")
+        ax.bar_label(drawn, [form.format(v) for v in values], padding=4)
+        ax.invert_yaxis()
+        ax.set(xlabel=label, ylabel="kernel", xlim=(0, 1.2 * max(values)))
+        ax.xaxis.set_major_formatter("{x:,g}")
+        ax.set_title(f"columns / rows = {values[1] / values[0]:.1f}", loc="left", fontsize=11)
+        _bare(ax)
+    said = "no guess yet" if guess is ... else f"you guessed {guess:g} times"
+    figure.caption(f"The same 4 MiB are wanted by both ({said}). What differs is what the memory moves for them.")
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------------------ anatomy
+
+
+def memory_anatomy() -> Figure:
+    """A page of 4096 bytes, one of its lines, and what the line is made of."""
+    figure = Picture(9, 4.2)
+    page, line = figure.subplots(2, 1, height_ratios=[1, 3.4])
+
+    for start in range(0, 4096, LINE):
+        page.add_patch(Rectangle((start, 0), LINE, 1, facecolor=ORANGE if start == 1024 else "white", edgecolor=INK))
+    page.set(xlim=(0, 4096), ylim=(0, 1), xticks=range(0, 4097, 512), yticks=[], xlabel="byte address")
+    page.set_title("4096 bytes of memory are 32 lines of 128 bytes", loc="left", fontsize=11)
+
+    rows = [
+        ("line, 128 bytes\n(what the caches name)", LINE, PALE, "line"),
+        ("fetch, 64 bytes\n(what DRAM sends at least)", FETCH, "white", "fetch"),
+        ("sector, 32 bytes\n(what we count)", SECTOR, SKY, "sector"),
+        ("element, 4 bytes\n(what a lane wants)", 4, "white", ""),
+    ]
+    for y, (_, width, colour, word) in enumerate(rows):
+        for i, start in enumerate(range(0, LINE, width)):
+            line.add_patch(Rectangle((1024 + start, y), width, 0.86, facecolor=colour, edgecolor=INK))
+            text = f"{word} {i}" if LINE // width > 1 and word else word or str(i)
+            line.text(1024 + start + width / 2, y + 0.43, text, ha="center", va="center", fontsize=9 if word else 7)
+    line.set(xlim=(1024, 1152), ylim=(len(rows), -0.1), xticks=range(1024, 1153, 16), xlabel="byte address")
+    line.set_yticks([y + 0.43 for y in range(len(rows))], [name for name, *_ in rows], fontsize=9)
+    line.tick_params(axis="y", length=0)
+    line.set_title("the line at address 1024", loc="left", fontsize=11)
+    _bare(line)
+    figure.caption("A lane that wants 4 bytes makes the memory move 32: the neighbours come along, wanted or not.")
+    return figure
+
+
+# -------------------------------------------------------------------------------------------------- lanes over memory
+
+
+def lane_addresses(stride: int, offset: int, dtype: str) -> np.ndarray:
+    """Byte addresses of 32 lanes; lane i wants element offset + i * stride of an array that starts at address 0."""
+    if dtype not in ITEMSIZE:
+        raise ValueError(f"dtype is {dtype!r}; this figure draws {', '.join(ITEMSIZE)}")
+    if stride < 0 or offset < 0:
+        raise ValueError(f"stride and offset count elements forward: got stride {stride}, offset {offset}")
+    return (offset + stride * np.arange(WARP)) * ITEMSIZE[dtype]
+
+
+def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") -> Figure:
+    """32 lanes read element offset + lane * stride: which bytes they want, and which sectors light up for it."""
+    item, addresses = ITEMSIZE.get(dtype, 0), lane_addresses(stride, offset, dtype)
+    wanted = np.unique(addresses[:, None] + np.arange(item))
+    lit = np.unique(wanted // SECTOR)
+    rows = max(32, -(-int(wanted.max() + 1) // LINE))
+
+    page = np.zeros(rows * LINE)
+    page.reshape(-1, SECTOR)[lit] = 1
+    page[wanted] = 2
+
+    figure = Picture(9, 6.4)
+    ax = figure.subplots()
+    ax.imshow(
+        page.reshape(rows, LINE),
+        cmap=ListedColormap(["white", PALE, BLUE]),
+        vmin=0,
+        vmax=2,
+        aspect="auto",
+        interpolation="nearest",
+        extent=(0, LINE, rows, 0),
+    )
+    ax.vlines(range(0, LINE, item), 0, rows, color=GREY, linewidth=0.4)
+    ax.hlines(range(rows), 0, LINE, color=GREY, linewidth=0.8)
+    ax.vlines(range(0, LINE + 1, SECTOR), 0, rows, color=INK, linewidth=1.2)
+    every = 1 if item > 1 else 4  # one-byte cells are too narrow for each lane's number
+    for lane, address in list(enumerate(addresses))[::every] if stride else [(0, addresses[0])]:
+        x, y = address % LINE + item / 2, address // LINE + 0.5
+        ax.text(x, y, lane, color="white", ha="center", va="center_baseline", fontsize=5 + item // 2, fontweight="bold")
+
+    ax.set(
+        xticks=range(0, LINE + 1, SECTOR),
+        yticks=range(0, rows + 1, 4),
+        yticklabels=[row * LINE for row in range(0, rows + 1, 4)],
+        xlabel="byte within the 128-byte line (a thick line every 32 bytes: one sector)",
+        ylabel="byte address of the line",
+    )
+    ax.set_title(f"{dtype}: lane i wants element {offset} + {stride} i", fontsize=11, loc="left")
+    ax.legend(
+        handles=[Patch(color=BLUE, label="wanted (number = lane)"), Patch(color=PALE, label="fetched, thrown away")],
+        loc="lower right",
+        bbox_to_anchor=(1, 0.99),
+        ncols=2,
+        fontsize=9,
+        frameon=False,
+    )
+    sectors, useful = len(lit), len(wanted)
+    figure.caption(
+        f"{sectors} sectors × 32 bytes = {32 * sectors} bytes fetched, {useful} wanted:  "
+        f"efficiency {useful} / {32 * sectors} = {useful / (32 * sectors):.1%}"
+    )
+    return figure
+
+
+class LanesOverMemory:
+    """Sliders over lanes_over_memory. The picture is an output of its own beside them, so that a notebook read without
+    a live kernel still shows the last one."""
+
+    def __init__(self):
+        from ipywidgets import Dropdown, HBox, IntSlider
+
+        self.stride = IntSlider(1, 1, 32, description="stride", continuous_update=False)
+        self.offset = IntSlider(0, 0, 31, description="offset", continuous_update=False)
+        self.dtype = Dropdown(options=list(ITEMSIZE), value="float32", description="dtype")
+        self.controls = HBox([self.stride, self.offset, self.dtype])
+        self._shown = None  # the handle of the picture once displayed
+        for control in self.controls.children:
+            control.observe(self._draw, names="value")
+        self._draw()
+
+    def _draw(self, _change=None) -> None:
+        self.figure = lanes_over_memory(self.stride.value, self.offset.value, self.dtype.value)
+        self.png = self.figure._repr_png_()
+        if self._shown:
+            from IPython.display import Image
+
+            self._shown.update(Image(self.png))
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import Image, display
+
+        display(self.controls)
+        self._shown = display(Image(self.png), display_id=True)
+
+
+def lanes_over_memory_widget() -> LanesOverMemory | Figure:
+    """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
+    try:
+        import ipywidgets  # noqa: F401
+        from IPython import get_ipython
+    except ImportError:
+        return lanes_over_memory()
+    return LanesOverMemory() if get_ipython() else lanes_over_memory()
+
+
+# ---------------------------------------------------------------------------------------------------------- stride
+
+
+def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)) -> Figure:
+    """Sectors per 32 lanes, and the efficiency, of a strided copy: traced here for three dtypes."""
+    figure = Picture(9, 3.9)
+    left, right = figure.subplots(1, 2)
+    for dtype, colour, marker in (("float32", BLUE, "o"), ("float16", ORANGE, "s"), ("int8", GREEN, "^")):
+        sectors = np.array([strided_sectors(stride, dtype) for stride in strides]) / (4096 / WARP)
+        style = dict(color=colour, marker=marker, label=f"{dtype} ({ITEMSIZE[dtype]} B)")
+        left.plot(strides, sectors, **style)
+        right.plot(strides, WARP * ITEMSIZE[dtype] / (SECTOR * sectors), **style)
+    for ax in (left, right):
+        ax.set_xscale("log", base=2)
+        ax.set(xticks=[1, 2, 4, 8, 16, 32], xticklabels=[1, 2, 4, 8, 16, 32], xlabel="stride, elements")
+        ax.grid(alpha=0.3)
+        _bare(ax)
+    left.set(ylabel="sectors for 32 lanes", ylim=(0, 34), yticks=[0, 4, 8, 16, 24, 32])
+    right.set(ylabel="efficiency = useful / fetched bytes", ylim=(0, 1.05))
+    left.legend(fontsize=9, loc="lower right")
+    figure.caption("Sectors grow with the stride until each lane has one to itself: 32 / itemsize elements apart.")
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ tracer and counters
+
+COUNTERS = {  # kernel -> (sectors traced here, lts__t_sectors on one NVIDIA H200 by Nsight Compute, 2026-11-20)
+    "load, strided copy, stride 1": (lambda: strided_sectors(1, n=1 << 18), 32_768),
+    "load, strided copy, stride 2": (lambda: strided_sectors(2, n=1 << 18), 65_536),
+    "load, strided copy, stride 4": (lambda: strided_sectors(4, n=1 << 18), 131_072),
+    "load, strided copy, stride 8": (lambda: strided_sectors(8, n=1 << 18), 262_144),
+    "load, strided copy, stride 32": (lambda: strided_sectors(32, n=1 << 18), 262_144),
+    "load, copy by rows": (lambda: copy_sectors("rows")[0], 131_072),
+    "load, copy by columns": (lambda: copy_sectors("columns")[0], 864_162),
+    "store, transpose by rows": (lambda: transpose_sectors(1, 1024)[1], 1_048_576),
+    "store, transpose by 64 × 64 tiles": (lambda: transpose_sectors(64, 64)[1], 131_072),
+}
+
+
+def tracer_against_counters() -> Figure:
+    """What the tracer counts here, on whatever machine this is, beside what an H200's hardware counters said."""
+    names = list(COUNTERS)
+    traced = [count() for count, _ in COUNTERS.values()]
+    counted = [counter for _, counter in COUNTERS.values()]
+    figure = Picture(9, 4.4)
+    ax = figure.subplots()
+    y = np.arange(len(names))
+    ax.scatter(traced, y, s=110, facecolor="white", edgecolor=BLUE, linewidth=2, label="tracer, counted here")
+    ax.scatter(counted, y, s=60, marker="x", color=RED, linewidth=2, label="H200 counter, Nsight Compute")
+    for row, (mine, theirs) in enumerate(zip(traced, counted, strict=True)):
+        ax.text(2.4e6, row, f"{theirs / mine:.2f}", va="center", ha="center")
+    ax.text(2.4e6, -0.85, "counter / tracer", va="center", ha="center", fontsize=9)
+    ax.set_xscale("log")
+    ax.set(xlim=(2e4, 4e6), ylim=(len(names) - 0.4, -1.1), xlabel="sectors of 32 bytes", ylabel="access")
+    ax.set_yticks(y, names, fontsize=9)
+    ax.grid(axis="x", alpha=0.3)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=2, fontsize=9, frameon=False)
+    _bare(ax)
+    figure.caption("A cross in a circle: the trace counts what the GPU does. By columns, the L1 cache caught repeats.")
+    return figure
+
+
+# -------------------------------------------------------------------------------------------------------- divergence
+
+
+def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
+    """What each lane does in each pass over `if taken: A else: B`; a lane that is not in the branch waits."""
+    warps = [list(map(bool, taken[start : start + warp])) for start in range(0, len(taken), warp)]
+    passes = [[branch for branch in (True, False) if branch in lanes] for lanes in warps]
+    total = sum(map(len, passes))
+
+    figure = Picture(9, 1.4 + 0.42 * total)
+    ax = figure.subplots()
+    row, ticks = 0, []
+    for w, (lanes, branches) in enumerate(zip(warps, passes, strict=True)):
+        for branch in branches:
+            for lane, took in enumerate(lanes):
+                active = took == branch
+                colour = (BLUE if branch else ORANGE) if active else GREY
+                ax.add_patch(
+                    Rectangle(
+                        (lane, row), 0.92, 0.8, facecolor=colour, edgecolor="white", hatch="" if active else "////"
+                    )
+                )
+                if active:
+                    ax.text(lane + 0.46, row + 0.4, "A" if branch else "B", color="white", ha="center", va="center")
+            ticks.append((row + 0.4, f"warp {w}, pass {len(ticks) + 1}"))
+            row += 1
+        ax.axhline(row - 0.1, color=INK, linewidth=0.8)
+    ax.set(xlim=(-0.2, warp), ylim=(row, -0.2), xlabel="lane of the warp", ylabel="time, downwards")
+    ax.set_xticks(np.arange(0, warp, 4) + 0.46, range(0, warp, 4))
+    ax.set_yticks([y for y, _ in ticks], [name for _, name in ticks])
+    ax.set_title("A: lanes that took the if.  B: lanes that took the else.  Hatched: waiting.", fontsize=11)
+    _bare(ax)
+    figure.caption(
+        f"{len(warps)} warps, {total} passes: a divided warp walks through both branches, others through one."
+    )
+    return figure
+
+
+# ----------------------------------------------------------------------------------------------------------- padding
+
+
+def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
+    """Where rows of float32 start within a sector, and what reading a tile costs: row stride n, n + 1, and padded."""
+    padded = -(-(n + 1) * 4 // SECTOR) * SECTOR // 4
+    strides = [n, n + 1, padded]
+    names = [f"{n}", f"{n + 1}", f"{n + 1} padded\nto {padded}"]
+    looks = list(zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), ("", "//", ".."), strict=True))
+
+    figure = Picture(9, 3.9)
+    left, right = figure.subplots(1, 2)
+    for stride, name, (colour, marker, _) in zip(strides, names, looks, strict=True):
+        starts = [row * stride * 4 % SECTOR for row in range(rows)]
+        size = 11 if stride == n else 6  # where two agree, both stay visible
+        left.plot(
+            starts,
+            marker=marker,
+            markersize=size,
+            color=colour,
+            linestyle="none",
+            label=f"row stride {name}".replace("\n", " "),
+            fillstyle="none" if stride == n else "full",
+        )
+    left.set(xlabel="row", ylabel="start of the row within its sector, bytes", ylim=(-2, 40), yticks=range(0, 33, 4))
+    left.legend(fontsize=8, loc="upper right", framealpha=1)
+    left.set_title("where rows start", fontsize=11)
+
+    widths = (8, 32, 256)
+    for i, (stride, name, (colour, _, hatch)) in enumerate(zip(strides, names, looks, strict=True)):
+        waste = [tile_sectors(stride, width) / (128 * width * 4 / SECTOR) for width in widths]
+        x = np.arange(len(widths)) + 0.27 * (i - 1)
+        drawn = right.bar(x, waste, 0.25, color=colour, hatch=hatch, edgecolor="white", label=name)
+        right.bar_label(drawn, [f"{w:.2f}" for w in waste], fontsize=8)
+    right.set_xticks(range(len(widths)), [f"128 × {w}" for w in widths])
+    right.set(xlabel="tile read, rows × float32", ylabel="sectors touched / fewest possible", ylim=(0, 2.3))
+    right.set_title("what a tile costs (traced)", fontsize=11)
+    for ax in (left, right):
+        _bare(ax)
+    figure.caption("One element more per row, and row starts drift: short rows then touch two sectors instead of one.")
+    return figure
+
+
+# --------------------------------------------------------------------------------------------------- transpose tiles
+
+
+def footprint(rows: range, columns: range, size: int) -> np.ndarray:
+    """(size, size) float32 matrix: 2 where the tile lies, 1 elsewhere in the sectors it touches, 0 for the rest."""
+    cells = np.zeros((size, size // 8, 8), dtype=int)
+    inside = np.zeros((size, size), dtype=bool)
+    inside[rows.start : rows.stop, columns.start : columns.stop] = True
+    inside = inside.reshape(cells.shape)
+    cells[inside.any(-1)] = 1
+    cells[inside] = 2
+    return cells.reshape(size, size)
+
+
+def tile_footprints(size: int = 64) -> Figure:
+    """What one program of a transpose loads and stores: 64 elements as a row, and as a square."""
+    figure = Picture(9, 6.6)
+    axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    shapes = [("1 × 64 tile", range(20, 21), range(0, 64)), ("8 × 8 tile", range(16, 24), range(24, 32))]
+    for row, (name, m, n) in enumerate(shapes):
+        for ax, verb, tile in zip(axes[row], ("loads from x", "stores to out"), ((m, n), (n, m)), strict=True):
+            cells = footprint(*tile, size)
+            ax.imshow(cells, cmap=ListedColormap(["white", PALE, BLUE]), vmin=0, vmax=2, extent=(0, size, size, 0))
+            ax.vlines(range(0, size + 1, 8), 0, size, color=INK, linewidth=0.5)
+            sectors, useful = int((cells > 0).sum()) // 8, int((cells == 2).sum())
+            ax.set_title(f"{name} {verb}: {sectors} sectors, {4 * useful / (32 * sectors):.1%} useful", fontsize=10)
+            ax.set(xticks=range(0, size + 1, 16), yticks=range(0, size + 1, 16))
+            ax.set(xlabel="column, elements" if row else "", ylabel="row, elements" if verb[0] == "l" else "")
+    axes[0, 0].legend(
+        handles=[Patch(color=BLUE, label="wanted"), Patch(color=PALE, label="touched, not wanted")],
+        loc="lower left",
+        fontsize=8,
+        framealpha=1,
+    )
+    figure.caption(
+        "64 floats either way; thin lines part the sectors. A turned row is a column; a turned square is a square."
+    )
+    return figure

@@ -1,0 +1,156 @@
+"""Which GPU this is, and what its datasheet promises.
+
+`current()` is the GPU of this machine or None; `assumed()` always answers, with an H200's datasheet where there is none, so
+that every calculation of the course also runs on a laptop. Nothing here starts CUDA until one of them is called.
+
+All tensor-core figures are dense. Datasheets print twice as much, with an asterisk: "with sparsity".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+KiB, MiB, GB = 1 << 10, 1 << 20, 10**9
+
+# Shared memory by architecture, bytes: of one SM, and the most that one block (a Triton program) may have.
+SHARED_BYTES = {
+    "sm_70": (96 * KiB, 96 * KiB),
+    "sm_75": (64 * KiB, 64 * KiB),
+    "sm_80": (164 * KiB, 163 * KiB),
+    "sm_86": (100 * KiB, 99 * KiB),
+    "sm_89": (100 * KiB, 99 * KiB),
+    "sm_90": (228 * KiB, 227 * KiB),
+    "sm_100": (228 * KiB, 227 * KiB),
+    "sm_120": (100 * KiB, 99 * KiB),
+}
+THREADS_PER_SM = {"sm_75": 1024, "sm_86": 1536, "sm_89": 1536, "sm_120": 1536}  # 2048 elsewhere
+
+
+@dataclass(frozen=True)
+class GPU:
+    """One GPU: sizes in bytes, bandwidth in bytes/s, arithmetic in dense FLOP/s (None where the hardware cannot).
+
+    fp16 and bf16 are matrix products accumulated in fp32 on tensor cores; fp32 is arithmetic on ordinary cores.
+    measured   whether this is the machine's own GPU, with SMs and memory as the driver reports them
+    """
+
+    name: str
+    architecture: str
+    sms: int
+    hbm_bytes: int
+    hbm_bandwidth: float
+    l2_bytes: int
+    fp32_flops: float
+    tf32_flops: float | None
+    fp16_flops: float | None
+    bf16_flops: float | None
+    measured: bool = False
+
+    @property
+    def shared_bytes_per_sm(self) -> int:
+        return SHARED_BYTES[self.architecture][0]
+
+    @property
+    def shared_bytes_per_block(self) -> int:
+        return SHARED_BYTES[self.architecture][1]
+
+    @property
+    def threads_per_sm(self) -> int:
+        return THREADS_PER_SM.get(self.architecture, 2048)
+
+    @property
+    def registers_per_sm(self) -> int:
+        """32-bit registers; 256 KiB on every architecture here."""
+        return 65536
+
+    @property
+    def registers_per_thread(self) -> int:
+        return 255
+
+
+def _gpu(name, architecture, sms, hbm_gb, bandwidth_gb, l2_mib, fp32, tf32, fp16, bf16) -> GPU:
+    """Arithmetic in TFLOP/s, as datasheets give it."""
+    flops = [None if figure is None else figure * 1e12 for figure in (fp32, tf32, fp16, bf16)]
+    return GPU(name, architecture, sms, int(hbm_gb * GB), bandwidth_gb * 1e9, int(l2_mib * MiB), *flops)
+
+
+# From NVIDIA's datasheets and architecture whitepapers.
+#        name               arch      SMs   GB   GB/s  L2 MiB  fp32   tf32   fp16    bf16
+DATASHEETS: tuple[GPU, ...] = (
+    _gpu("T4", "sm_75", 40, 16, 320, 4, 8.1, None, 65.0, None),
+    _gpu("V100", "sm_70", 80, 32, 900, 6, 15.7, None, 125.0, None),
+    _gpu("A100 40GB", "sm_80", 108, 40, 1555, 40, 19.5, 156.0, 312.0, 312.0),
+    _gpu("A100 80GB", "sm_80", 108, 80, 2039, 40, 19.5, 156.0, 312.0, 312.0),
+    _gpu("L4", "sm_89", 58, 24, 300, 48, 30.3, 60.0, 121.0, 121.0),
+    _gpu("A10G", "sm_86", 80, 24, 600, 6, 35.0, 35.0, 70.0, 70.0),
+    _gpu("L40S", "sm_89", 142, 48, 864, 96, 91.6, 183.0, 362.0, 362.0),
+    _gpu("H100 SXM", "sm_90", 132, 80, 3350, 50, 67.0, 494.7, 989.4, 989.4),
+    _gpu("H100 PCIe", "sm_90", 114, 80, 2000, 50, 51.0, 378.0, 756.0, 756.0),
+    _gpu("H200", "sm_90", 132, 141, 4800, 60, 67.0, 494.7, 989.4, 989.4),
+    _gpu("B200", "sm_100", 148, 180, 8000, 126, 80.0, 1100.0, 2250.0, 2250.0),
+    _gpu("RTX 3090", "sm_86", 82, 24, 936, 6, 35.6, 35.6, 71.0, 71.0),
+    _gpu("RTX 4090", "sm_89", 128, 24, 1008, 72, 82.6, 82.6, 165.2, 165.2),
+    _gpu("RTX 5090", "sm_120", 170, 32, 1792, 96, 104.8, 104.8, 209.5, 209.5),
+)
+
+
+def datasheet(name: str) -> GPU:
+    """The datasheet of a GPU named as in DATASHEETS. ValueError with the names if it is not there."""
+    for gpu in DATASHEETS:
+        if gpu.name == name:
+            return gpu
+    raise ValueError(f"no datasheet for {name!r}; there are {', '.join(gpu.name for gpu in DATASHEETS)}.")
+
+
+def match(device_name: str, memory_bytes: int) -> GPU | None:
+    """The datasheet for a name as the driver gives it, such as "NVIDIA H100 80GB HBM3", or None.
+
+    The memory tells the two A100s apart; an H100 is the SXM card unless its name says PCIe.
+    """
+    words = set(re.split(r"[^A-Z0-9]+", device_name.upper()))
+    model = {word for gpu in DATASHEETS for word in gpu.name.upper().split() if any(c.isdigit() for c in word)} & words
+    model -= {"40GB", "80GB"}
+    if "LAPTOP" in words or {"TI", "SUPER", "D"} & words or len(model) != 1:
+        return None  # another chip under a similar name
+    candidates = [gpu for gpu in DATASHEETS if model <= set(gpu.name.upper().split())]
+    if "H100" in model:
+        return datasheet("H100 PCIe" if "PCIE" in words else "H100 SXM")
+    return min(candidates, key=lambda gpu: abs(gpu.hbm_bytes - memory_bytes))
+
+
+def current() -> GPU | None:
+    """This machine's GPU, or None without one (or with one of which we have no datasheet).
+
+    SMs and memory are the driver's; bandwidth and FLOP/s the datasheet's.
+    """
+    import torch
+
+    if not torch.cuda.is_available() or torch.version.hip:
+        return None
+    device = torch.cuda.get_device_properties(torch.cuda.current_device())
+    gpu = match(device.name, device.total_memory)
+    if gpu is None:
+        return None
+    return replace(
+        gpu,
+        name=device.name,
+        sms=device.multi_processor_count,
+        hbm_bytes=device.total_memory,
+        l2_bytes=getattr(device, "L2_cache_size", gpu.l2_bytes),
+        measured=True,
+    )
+
+
+def assumed() -> GPU:
+    """This machine's GPU, else an H200 as its datasheet describes it."""
+    return current() or datasheet("H200")
+
+
+def num_sms() -> int:
+    """Streaming multiprocessors to spread persistent programs over: this GPU's, else the assumed one's."""
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+    return assumed().sms

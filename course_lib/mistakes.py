@@ -1,0 +1,89 @@
+"""Where a result is wrong, and the mistake it looks like."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from course_lib.exercise import ErrorMap
+
+MAP_ROWS, MAP_COLUMNS = 12, 32
+
+
+def as_matrix(wrong: torch.Tensor) -> torch.Tensor:
+    """A boolean mask of any shape as (rows, columns): leading dimensions are folded, a vector is one row."""
+    if wrong.dim() == 0:
+        return wrong.reshape(1, 1)
+    return wrong.reshape(-1, wrong.shape[-1])
+
+
+def error_map(wrong: torch.Tensor) -> ErrorMap:
+    """The share of wrong elements in each cell of a grid of at most 12 x 32 cells over the output."""
+    wrong = as_matrix(wrong).double()
+    rows, columns = wrong.shape
+    row_edges = _edges(rows, MAP_ROWS)
+    column_edges = _edges(columns, MAP_COLUMNS)
+    shares = [
+        [float(wrong[top:bottom, left:right].mean()) for left, right in zip(column_edges, column_edges[1:], strict=False)]
+        for top, bottom in zip(row_edges, row_edges[1:], strict=False)
+    ]
+    return ErrorMap(shares, rows, columns)
+
+
+def _edges(length: int, cells: int) -> list[int]:
+    step = max(1, math.ceil(length / cells))
+    return [*range(0, length, step), length]
+
+
+def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor) -> str:
+    """"first at [3, 64]: expected 1.5, got 0.0", and how many there are."""
+    index = tuple(int(i) for i in wrong.nonzero()[0])
+    place = "[" + ", ".join(map(str, index)) + "]"
+    count = int(wrong.sum())
+    share = f"{count:,} of {wrong.numel():,} elements differ".replace(",", " ")
+    return f"{share}, first at {place}: expected {float(expected[index]):.6g}, got {float(seen[index]):.6g}"
+
+
+def looks_like(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, arguments: dict[str, Any]) -> str:
+    """One sentence on the mistake that such a result usually comes from; "" if it looks like none we know."""
+    mask = as_matrix(wrong)
+    rows, columns = mask.any(1), mask.any(0)
+    bad = seen[wrong].double()
+    if bool(wrong.all()) and bool((seen == 0).all()):
+        return "Everything is zero: did the kernel store anything, and does the grid have programs?"
+    if bool(bad.isnan().all()) and not bool(expected.isnan().any()):
+        return "The wrong elements are NaN: elements that nothing stored, or masked lanes without `other` used in a sum?"
+    for name, value in arguments.items():
+        if isinstance(value, torch.Tensor) and value.shape == seen.shape and torch.equal(value.to(seen.dtype), seen):
+            return f"The result equals the input `{name}`: was anything computed?"
+    if seen.dim() == 2 and seen.shape[0] == seen.shape[1] and torch.equal(seen, expected.T.to(seen.dtype)):
+        return "The result is the transpose of the right one: are the two strides swapped?"
+    tail = _tail(rows, "row") or _tail(columns, "column")
+    if tail:
+        return tail
+    periodic = _period(columns, "column") or _period(rows, "row")
+    return periodic
+
+
+def _tail(bad: torch.Tensor, axis: str) -> str:
+    """Wrong from some index to the end, right before: a tail that no program covers."""
+    if bad.numel() < 2 or not bool(bad[-1]) or bool(bad.all()):
+        return ""
+    start = int(bad.to(torch.int8).argmax())
+    if not bool(bad[start:].all()):
+        return ""
+    which = f"{axis}s {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
+    return f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), or its mask wrong?"
+
+
+def _period(bad: torch.Tensor, axis: str) -> str:
+    """Wrong in every p-th row or column."""
+    where = bad.nonzero().flatten()
+    if where.numel() < 3 or bool(bad.all()):
+        return ""
+    steps = where.diff()
+    if bool((steps == steps[0]).all()) and int(steps[0]) > 1:
+        return f"Wrong in every {int(steps[0])}th {axis}: an offset that is wrong once per block or per program?"
+    return ""

@@ -1,0 +1,124 @@
+"""Observe: the only place where student code runs. A function and its cases in, Evidence out.
+
+    record.py   calls the function and writes down what it did
+    replay.py   runs that log on fresh inputs, traced
+    timed.py    runs that log on a GPU, timed
+    kernels.py  a kernel as plain data and back, and what it may use
+    child.py    a forked process for either half
+    wire.py     what crosses process borders
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from course_lib.exercise import Case, Evidence, Exercise, Trial
+from course_lib.observe import child, wire
+from course_lib.observe.record import record
+from course_lib.observe.replay import replay
+
+GPUS = ("sm_80", "sm_90")
+
+
+def calls_of(case: Case) -> int:
+    """How often a case calls the function: twice, to show buffers shared between calls; once where bytes are counted."""
+    return 1 if case.group == "performance" else 2
+
+
+def draw(exercise: Exercise, cases: Sequence[Case], seed: int) -> tuple[list, list]:
+    """The arguments to record with and, for kernels, other arguments to replay on: per case, one dict per call.
+
+    Formulas and values are judged on what they were recorded with.
+    """
+    recorded = [[case.arguments(seed + 7 * i + k) for k in range(calls_of(case))] for i, case in enumerate(cases)]
+    if exercise.kind != "kernel":
+        return recorded, recorded
+    fresh = [[case.arguments(~seed + 2**32 + 7 * i + k) for k in range(calls_of(case))] for i, case in enumerate(cases)]
+    return recorded, fresh
+
+
+def record_all(entry: Any, recorded: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """One log per case. The half that runs the student's host code."""
+    logs = []
+    for calls in recorded:
+        logs.append(record(entry, calls))
+        if logs[-1]["calls"][-1]["error"]:
+            break  # what failed once will fail again, and each try may be slow
+    return logs
+
+
+def replay_all(
+    logs: Sequence[dict[str, Any]],
+    fresh: Sequence[Sequence[dict[str, Any]]],
+    cases: Sequence[tuple[str, bool]],
+    *,
+    kernel: bool,
+    allows: Sequence[str] = (),
+    compile_seconds: float | None = None,
+) -> list[dict[str, Any]]:
+    """One Evidence (as a tree) per case; cases: (name, whether to compile its kernels). Runs the student's kernels alone."""
+    trees = []
+    for log, inputs, (name, compiles) in zip(logs, fresh, cases, strict=False):
+        error = next((call["error"] for call in log["calls"] if call["error"]), "")
+        if error:
+            evidence = Evidence(name, error=error)
+        elif kernel:
+            evidence = replay(
+                log,
+                inputs,
+                case=name,
+                allows=allows,
+                compile_gpus=GPUS if compiles else (),
+                compile_seconds=compile_seconds,
+            )
+        else:
+            evidence = Evidence(name, outputs=[plain(call["result"]) for call in log["calls"]])
+        trees.append(wire.to_tree(evidence))
+    return trees
+
+
+def plain(value: Any) -> Any:
+    """A logged result as plain numbers, lists and dicts; anything else as a sentence in {"unsupported": ...}."""
+    match value:
+        case {"tuple": list(items)} | {"list": list(items)}:
+            return [plain(v) for v in items]
+        case {"dict": dict(items)}:
+            return {k: plain(v) for k, v in items.items()}
+        case {"float": str(text)}:
+            return float(text)
+        case {"tensor": _}:
+            return {"unsupported": "a tensor"}
+    return value
+
+
+def trials(cases: Sequence[Case], inputs: Sequence[Sequence[dict[str, Any]]], trees: Sequence[Any]) -> list[Trial]:
+    """Evidence trees back as Trials; a case without evidence (one before it failed) has an error that says so."""
+    found = [wire.from_tree(Evidence, tree) for tree in trees]
+    missing = [Evidence(case.name, error="not run, because a case before it failed") for case in cases[len(found) :]]
+    return [Trial(case, calls, e) for case, calls, e in zip(cases, inputs, found + missing, strict=True)]
+
+
+def compiled_cases(exercise: Exercise, cases: Sequence[Case], every: bool) -> list[bool]:
+    """Which cases compile their kernels: all, or only the last (one specialisation is enough for a quick check)."""
+    return [exercise.kind == "kernel" and (every or i == len(cases) - 1) for i, _ in enumerate(cases)]
+
+
+def observe(exercise: Exercise, entry: Any, seed: int, *, seconds: float = 10.0, compile_seconds: float = 2.0) -> list[Trial]:
+    """Record and replay `entry` on all cases of the exercise, in a forked child; ChildLost if that gives no answer."""
+    cases = list(exercise.cases)
+    recorded, fresh = draw(exercise, cases, seed)
+    compiles = compiled_cases(exercise, cases, every=False)
+
+    def work() -> Any:
+        logs = record_all(entry, recorded)
+        names = [(case.name, flag) for case, flag in zip(cases, compiles, strict=True)]
+        kernel = exercise.kind == "kernel"
+        return replay_all(
+            logs, fresh, names, kernel=kernel, allows=sorted(exercise.allows), compile_seconds=compile_seconds
+        )
+
+    trees, printed = child.run(work, seconds=seconds)
+    found = trials(cases, fresh, trees)
+    found[0].evidence.printed = printed
+    return found

@@ -1,0 +1,149 @@
+"""Run a function in a forked child, so that a loop, a crash or a flood of output costs that child alone."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_lib.observe import wire
+
+MAX_REPLY = 1 << 30  # bytes
+PRINTED = 2_000  # characters of the child's output that are kept
+
+
+class ChildLost(RuntimeError):
+    """The child gave no answer. The message is one sentence: too slow, crashed, ended itself, or too much."""
+
+
+class _Kept(io.TextIOBase):
+    """Standard output of the child: the first characters are kept, the rest goes nowhere."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += str(text)[: PRINTED - len(self.text)]
+        return len(text)
+
+
+def run(
+    work: Callable[[], Any], *, seconds: float, memory: int | None = None, prepare: Callable[[], None] | None = None
+) -> tuple[Any, str]:
+    """(work()'s result, what it printed), computed in a forked child of one thread.
+
+    work       returns a tree (see wire.py); if it raises ValueError, so does this, with the same message
+    seconds    wall time after which the child and all its children are killed
+    memory     bytes of address space the child may add to what this process uses now
+    prepare    called in the child before work: the place for a sandbox
+    ChildLost, with a sentence, if no answer comes.
+    """
+    sys.stdout.flush()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(reader)
+            _become_child(writer, work, memory, prepare)
+        finally:
+            os._exit(70)
+    os.close(writer)
+    try:
+        message = _read(reader, pid, time.monotonic() + seconds, seconds)
+    finally:
+        os.close(reader)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    if not message:
+        raise ChildLost(_cause_of_death(status))
+    try:
+        answer = wire.unpack(message)
+        result, error, printed = answer["result"], answer["error"], answer["printed"]
+    except (wire.WireError, KeyError, TypeError):
+        raise ChildLost("gave an answer that cannot be read") from None
+    if error:
+        raise ValueError(error)
+    return result, printed
+
+
+def _become_child(
+    writer: int, work: Callable[[], Any], memory: int | None, prepare: Callable[[], None] | None
+) -> None:
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor > 2 and descriptor != writer:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)  # the parent's sockets and pipes are none of the child's business
+    kept = _Kept()
+    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = kept
+    torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory:
+        limit = _address_space() + memory
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    answer = {"result": None, "error": ""}
+    try:
+        if prepare:
+            prepare()
+        answer["result"] = work()
+    except ValueError as error:
+        answer["error"] = str(error) or "failed"
+    except MemoryError:
+        answer["error"] = "needs more memory than an exercise may use"
+    except BaseException as error:
+        answer["error"] = f"failed ({type(error).__name__}: {str(error)[:300]})"
+    try:
+        message = wire.pack(answer | {"printed": kept.text})
+    except TypeError as error:
+        message = wire.pack({"result": None, "error": f"gave an answer that is not plain data: {error}", "printed": ""})
+    view = memoryview(message)
+    while view:
+        view = view[os.write(writer, view) :]
+    os._exit(0)
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[0]) * resource.getpagesize()
+
+
+def _read(reader: int, pid: int, deadline: float, seconds: float) -> bytes:
+    chunks, total = [], 0
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([reader], [], [], left)[0]:
+            raise ChildLost(f"did not finish within {seconds:g} seconds: an endless loop?")
+        chunk = os.read(reader, 1 << 20)
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
+        total += len(chunk)
+        if total > MAX_REPLY:
+            raise ChildLost("returned more data than an exercise may")
+
+
+def _cause_of_death(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        return {
+            "SIGSEGV": "crashed (SIGSEGV): a pointer left its tensor?",
+            "SIGXCPU": "used more processor time than an exercise may",
+            "SIGKILL": "was stopped by the system: out of memory?",
+            "SIGSYS": "called something that the sandbox forbids",
+        }.get(name, f"crashed ({name})")
+    return "ended its own process (sys.exit, os._exit) instead of returning"

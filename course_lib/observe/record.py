@@ -1,0 +1,219 @@
+"""Record: call the student's function and write down, as plain data, what it did.
+
+The log of one case is a tree (see wire.py):
+
+    kernels   key -> {name, source, names, annotations}                        (kernels.py)
+    calls     one per call: {events, result, error, where}
+      event   {"op": "aten.add.Tensor", "args": [...], "kwargs": {...}, "out": [...]}
+              {"launch": key, "grid": [x, y, z], "arguments": {...}, "options": {...}}
+
+Values in a log are numbers, strings, None, and small dicts, one key naming the kind:
+    {"tensor": storage id, dtype, size, stride, offset}   {"tuple": [...]}   {"list": [...]}   {"dtype": "float32"}
+    {"device": "cpu"}   {"kernel": key}   {"descriptor": ...}   {"unsupported": "numpy.ndarray"}
+A storage id is "0:x" for the argument x of call 0, and "n" for the n-th allocation. Views need no events: a tensor is
+its storage and a layout, however the student made it. Kernels are not run while recording; only what
+the host does counts here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch._dynamo  # noqa: F401  torch's modes import it at first use; here it is paid once, before any fork
+import triton.language as tl
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from course_lib.observe import kernels
+from course_lib.observe.wire import layout
+from course_lib.trace import hooks
+
+OPTIONS = {"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_cooperative_grid", "ir_override"}
+MAX_EVENTS = 2_000
+
+
+class RecordError(ValueError):
+    """The function did something that no log can hold. The message is one sentence."""
+
+
+class _Storages:
+    """Ids for the storages seen so far; it holds them, so that no address is given out twice."""
+
+    def __init__(self) -> None:
+        self.ids: dict[int, str] = {}
+        self.held: list[torch.UntypedStorage] = []
+
+    def add(self, tensor: torch.Tensor, name: str | None = None) -> None:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self.ids:
+            self.ids[storage._cdata] = name or str(len(self.held))
+            self.held.append(storage)
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        return tensor.untyped_storage()._cdata in self.ids
+
+    def value(self, tensor: torch.Tensor) -> dict[str, Any]:
+        if not self.knows(tensor):
+            return {"unsupported": "a tensor that was neither passed to the function nor made by torch inside it"}
+        return {"tensor": self.ids[tensor.untyped_storage()._cdata]} | layout(tensor)
+
+
+class _OnTheCpu(TorchFunctionMode):
+    """A device named in the student's code becomes the CPU: recording needs no GPU, whatever the code says."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if kwargs.get("device") is not None:
+            kwargs["device"] = "cpu"
+        if function is torch.Tensor.cuda:
+            return args[0]
+        if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
+            args = (args[0], "cpu", *args[2:])
+        return function(*args, **kwargs)
+
+
+class _Recorder(TorchDispatchMode):
+    """Sees every torch operation of this thread below autograd, and every launch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.storages = _Storages()
+        self.kernels: dict[str, dict[str, Any]] = {}
+        self.events: list[dict[str, Any]] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        before = [self.encode(a) for a in args], {k: self.encode(v) for k, v in (kwargs or {}).items()}
+        out = function(*args, **(kwargs or {}))
+        tensors = [t for t in (out if isinstance(out, (list, tuple)) else [out]) if isinstance(t, torch.Tensor)]
+        is_view = tensors and all(self.storages.knows(t) for t in tensors) and not function._schema.is_mutable
+        if not is_view:
+            for tensor in tensors:
+                self.storages.add(tensor)
+            self._write({"op": str(function), "args": before[0], "kwargs": before[1], "out": [self.encode(t) for t in tensors]})
+        return out
+
+    def launch(self, kernel: JITFunction, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> None:
+        options = {k: v for k, v in kwargs.items() if k in OPTIONS}
+        parameters = inspect.signature(kernel.fn)
+        try:
+            bound = parameters.bind(*args, **{k: v for k, v in kwargs.items() if k not in OPTIONS})
+        except TypeError as error:
+            raise RecordError(f"the launch of {kernel.__name__} does not fit its parameters: {error}") from None
+        bound.apply_defaults()
+        if callable(grid):
+            grid = grid(dict(bound.arguments))
+        grid = [grid] if isinstance(grid, int) else list(grid)
+        if not 1 <= len(grid) <= 3 or not all(isinstance(n, int) and n >= 0 for n in grid):
+            raise RecordError(f"the grid of {kernel.__name__} must be one to three whole numbers, not {tuple(grid)}")
+        self._write(
+            {
+                "launch": kernels.describe(kernel, self.kernels),
+                "grid": (grid + [1, 1])[:3],
+                "arguments": {name: self.encode(value) for name, value in bound.arguments.items()},
+                "options": {k: self.encode(v) for k, v in options.items()},
+            }
+        )
+
+    def _write(self, event: dict[str, Any]) -> None:
+        if len(self.events) >= MAX_EVENTS:
+            raise RecordError(f"more than {MAX_EVENTS} torch operations and launches in one call")
+        self.events.append(event)
+
+    def encode(self, value: Any) -> Any:
+        """A value as it stands in a log."""
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if type(value) in (torch.Tensor, torch.nn.Parameter):
+            return self.storages.value(value)
+        if isinstance(value, (tuple, torch.Size)):
+            return {"tuple": [self.encode(v) for v in value]}
+        if type(value) is list:
+            return {"list": [self.encode(v) for v in value]}
+        if type(value) is dict:
+            return {"dict": {str(k): self.encode(v) for k, v in value.items()}}
+        if isinstance(value, torch.dtype):
+            return {"dtype": str(value).removeprefix("torch.")}
+        if isinstance(value, torch.device):
+            return {"device": "cpu"}
+        if isinstance(value, (torch.layout, torch.memory_format)):
+            return {type(value).__name__: str(value).removeprefix("torch.")}
+        if isinstance(value, tl.constexpr):
+            return self.encode(value.value)
+        if isinstance(value, tl.dtype):
+            return {"tl.dtype": value.name}
+        if isinstance(value, JITFunction):
+            return {"kernel": kernels.describe(value, self.kernels)}
+        if isinstance(value, TensorDescriptor):
+            shapes = {name: list(getattr(value, name)) for name in ("shape", "strides", "block_shape")}
+            return {"descriptor": self.encode(value.base)} | shapes
+        if hasattr(value, "item") and getattr(value, "shape", None) == () and type(value).__module__ == "numpy":
+            return self.encode(value.item())  # numpy scalars are numbers
+        return {"unsupported": f"a {type(value).__module__}.{type(value).__name__}".replace("builtins.", "")}
+
+
+def record(function: Any, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Call `function` once for each dict of arguments; return the log. Nothing the function raises gets out."""
+    recorder = _Recorder()
+    log: dict[str, Any] = {"kernels": recorder.kernels, "calls": []}
+    for index, arguments in enumerate(calls):
+        for name, value in arguments.items():
+            for k, tensor in enumerate(value if isinstance(value, (list, tuple)) else [value]):
+                if isinstance(tensor, torch.Tensor):
+                    suffix = f"[{k}]" if isinstance(value, (list, tuple)) else ""
+                    recorder.storages.add(tensor, f"{index}:{name}{suffix}")
+        recorder.events = []
+        call = {"events": recorder.events, "result": None, "error": ""}
+        log["calls"].append(call)
+        try:
+            with recorder, _OnTheCpu(), hooks.launches_go_to(recorder.launch):
+                result = function(**arguments) if callable(function) else function
+            call["result"] = recorder.encode(result)
+        except (RecordError, kernels.KernelRefused) as error:
+            call["error"] = str(error)
+        except BaseException as error:  # SystemExit and KeyboardInterrupt of the student's are the student's
+            call["error"] = describe_exception(error)
+        if call["error"]:
+            break
+    return log
+
+
+def describe_exception(error: BaseException) -> str:
+    """What went wrong as one sentence, with the line of the student's code nearest to it."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/course_lib/" not in f.filename.replace("\\", "/")]
+    own = [f for f in frames if "site-packages" not in f.filename and "dist-packages" not in f.filename]
+    where = ""
+    if own:
+        where = f", in `{own[-1].name}`, line {own[-1].lineno}" + (f": `{own[-1].line.strip()}`" if own[-1].line else "")
+    message = " ".join(str(error).split())[:300]
+    return f"raised {type(error).__name__}" + (f": {message}" if message else "") + where
+
+
+def load(cells: Sequence[tuple[str, str]], entry: str) -> Any:
+    """Execute a program's cells in order in a namespace of their own; return what `entry` names.
+
+    cells: (file name, source). ValueError, with a sentence, if a cell fails or the name is not there.
+    """
+    import linecache
+
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    with _OnTheCpu():
+        for name, source in cells:
+            linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+            try:
+                exec(compile(source, name, "exec", dont_inherit=True), scope)
+            except BaseException as error:
+                raise ValueError(f"{name} {describe_exception(error)}") from None
+    if entry not in scope:
+        raise ValueError(f"no cell defines `{entry}`")
+    return scope[entry]
+
+

@@ -1,0 +1,174 @@
+"""What crosses process borders: a fixed magic, a JSON header, raw bytes. Nothing is ever unpickled.
+
+A tree is made of dicts with string keys, lists, strings, numbers, booleans, None and torch tensors; tensors travel as the
+bytes of their storage with dtype, size, stride and offset, so that views stay views. Dataclasses of plain data travel
+as trees: `to_tree`, `from_tree`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import numbers
+import struct
+import types
+import typing
+from typing import Any
+
+import torch
+
+MAGIC = b"strides1"
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+    )
+}
+
+
+class WireError(ValueError):
+    """The bytes are not a message of ours: truncated, too long, or with a field that does not hold."""
+
+
+def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
+    """The storage as a uint8 tensor (nbytes,), without a copy."""
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def layout(tensor: torch.Tensor) -> dict[str, Any]:
+    """dtype, size, stride and offset of a tensor as plain data."""
+    return {
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "size": list(tensor.size()),
+        "stride": list(tensor.stride()),
+        "offset": tensor.storage_offset(),
+    }
+
+
+def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
+    """The tensor that `layout` described, over `storage`. WireError if it does not fit inside."""
+    dtype = DTYPES.get(spec.get("dtype"))
+    size, stride, offset = spec.get("size"), spec.get("stride"), spec.get("offset")
+    if dtype is None or not _naturals(size) or not _naturals(stride) or len(size) != len(stride) or not _naturals([offset]):
+        raise WireError(f"not a tensor: {str(spec)[:200]}")
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if all(size) else -1
+    if (last + 1) * dtype.itemsize > storage.nbytes():
+        raise WireError(f"a tensor of {size} with strides {stride} reaches beyond its storage of {storage.nbytes()} bytes")
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+
+
+def _naturals(values: Any) -> bool:
+    return isinstance(values, list) and all(type(v) is int and 0 <= v < 2**62 for v in values)
+
+
+def pack(tree: Any) -> bytes:
+    """A tree as one message. TypeError for anything that is not plain data."""
+    storages: dict[int, tuple[int, torch.UntypedStorage]] = {}
+
+    def encode(value: Any) -> Any:
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if type(value) in (list, tuple):
+            return [encode(v) for v in value]
+        if type(value) is dict and all(type(k) is str for k in value):
+            return {k: encode(v) for k, v in value.items()}
+        if type(value) is torch.Tensor:
+            value = value.detach().cpu()
+            index, _ = storages.setdefault(value.untyped_storage()._cdata, (len(storages), value.untyped_storage()))
+            return {"$tensor": layout(value) | {"storage": index}}
+        raise TypeError(f"{type(value).__name__} cannot travel")
+
+    body = encode(tree)
+    blobs = [storage_bytes(storage).numpy().tobytes() for _, storage in storages.values()]
+    header = json.dumps({"storages": [len(blob) for blob in blobs], "body": body}).encode()
+    return b"".join([MAGIC, struct.pack("<Q", len(header)), header, *blobs])
+
+
+def unpack(message: bytes) -> Any:
+    """The tree of a message. WireError if the message is damaged or lies about its lengths."""
+    start = len(MAGIC) + 8
+    if len(message) < start or message[: len(MAGIC)] != MAGIC:
+        raise WireError("not a message of this course")
+    (length,) = struct.unpack_from("<Q", message, len(MAGIC))
+    try:
+        header = json.loads(message[start : start + length])
+        sizes, body = header["storages"], header["body"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise WireError(f"the header cannot be read: {error}") from None
+    if not _naturals(sizes) or start + length + sum(sizes) != len(message):
+        raise WireError("the lengths in the header do not add up")
+    storages, position = [], start + length
+    for size in sizes:
+        blob = torch.frombuffer(bytearray(message[position : position + size]), dtype=torch.uint8) if size else None
+        storages.append((torch.empty(0, dtype=torch.uint8) if blob is None else blob).untyped_storage())
+        position += size
+
+    def decode(value: Any) -> Any:
+        if isinstance(value, list):
+            return [decode(v) for v in value]
+        if isinstance(value, dict):
+            if "$tensor" in value:
+                spec = value["$tensor"]
+                index = spec.get("storage") if isinstance(spec, dict) else None
+                if type(index) is not int or not 0 <= index < len(storages):
+                    raise WireError("a tensor names a storage that is not there")
+                return view(storages[index], spec)
+            return {k: decode(v) for k, v in value.items()}
+        return value
+
+    return decode(body)
+
+
+# ------------------------------------------------------------------------------------------------ dataclasses
+
+
+def to_tree(value: Any) -> Any:
+    """A dataclass (and what it holds) as a tree."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: to_tree(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [to_tree(v) for v in value]
+    if isinstance(value, dict):
+        return {k: to_tree(v) for k, v in value.items()}
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)  # counts may be numpy's
+    return value
+
+
+def from_tree(cls: Any, tree: Any) -> Any:
+    """The inverse of to_tree for the type `cls`. WireError if a field is missing, unknown or of another type."""
+    origin, arguments = typing.get_origin(cls), typing.get_args(cls)
+    if cls is Any:
+        return tree
+    if dataclasses.is_dataclass(cls):
+        hints = typing.get_type_hints(cls)
+        fields = {f.name for f in dataclasses.fields(cls)}
+        if not isinstance(tree, dict) or set(tree) != fields:
+            raise WireError(f"not a {cls.__name__}")
+        return cls(**{name: from_tree(hints[name], tree[name]) for name in fields})
+    if origin is list and isinstance(tree, list):
+        return [from_tree(arguments[0], v) for v in tree]
+    if origin is tuple and isinstance(tree, list) and len(tree) == len(arguments):
+        return tuple(from_tree(t, v) for t, v in zip(arguments, tree, strict=True))
+    if origin is dict and isinstance(tree, dict):
+        return {k: from_tree(arguments[1], v) for k, v in tree.items()}
+    if origin is types.UnionType or origin is typing.Union:
+        return None if tree is None and type(None) in arguments else from_tree(arguments[0], tree)
+    if origin is typing.Literal and tree in arguments:
+        return tree
+    if cls is float and type(tree) in (int, float):
+        return float(tree)
+    if isinstance(cls, type) and type(tree) is cls:
+        return tree
+    raise WireError(f"expected {getattr(cls, '__name__', cls)}, got {type(tree).__name__}")

@@ -1,0 +1,143 @@
+"""A verdict as text and as HTML. Text first: it is what a terminal, a log and a screen reader get."""
+
+from __future__ import annotations
+
+import html as _html
+import textwrap
+
+from course_lib.exercise import ErrorMap, Finding, Verdict
+
+SHADES = " ░▒▓█"
+
+
+def text(verdict: Verdict) -> str:
+    """The verdict in plain text, one line per finding, what to look at below it."""
+    width = max([len(f.title) for f in _shown(verdict)] + [len(verdict.exercise), 34])
+    lines = [f"{verdict.exercise:<{width + 2}}  {_points(verdict.points, verdict.out_of)}"]
+    for finding in _shown(verdict):
+        points = "" if finding.gate else _points(finding.points, finding.out_of)
+        lines.append(f"{_mark(finding)} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip())
+        if finding.judged and not finding.passed:
+            if finding.expected and not finding.expected.startswith("right"):
+                lines.append(f"    expected: {finding.expected}")
+            lines += [f"    {part}" for part in textwrap.wrap(finding.detail, 110)]
+            if finding.error_map:
+                lines += ["    where it is wrong:", *(f"    {row}" for row in _map_text(finding.error_map))]
+    if verdict.bonus:
+        lines.append(f"extra credit: {verdict.bonus:g}")
+    if verdict.remark:
+        lines += textwrap.wrap(verdict.remark, 114)
+    if verdict.printed:
+        lines += ["your code printed:", textwrap.indent(verdict.printed.rstrip(), "    ")]
+    return "\n".join(lines)
+
+
+def _shown(verdict: Verdict) -> list[Finding]:
+    """The findings; those that a failed gate left unjudged are one line."""
+    waiting = [f for f in verdict.findings if not f.judged and not f.bonus]
+    if not waiting or all(f.passed for f in verdict.findings if f.gate):
+        return verdict.findings
+    out_of = sum(f.out_of for f in waiting)
+    rest = Finding("the other criteria", 0, out_of, False, seen="not judged until then", judged=False)
+    return [f for f in verdict.findings if f.judged] + [rest]
+
+
+def html(verdict: Verdict) -> str:
+    """The same as an HTML fragment without scripts: readable in light and dark themes, everything escaped."""
+    escape = _html.escape
+    rows = []
+    for finding in _shown(verdict):
+        points = "" if finding.gate else _points(finding.points, finding.out_of)
+        below = ""
+        if finding.judged and not finding.passed:
+            if finding.expected and not finding.expected.startswith("right"):
+                below += f"<div>expected: {escape(finding.expected)}</div>"
+            if finding.detail:
+                below += f"<div>{_code(finding.detail)}</div>"
+            if finding.error_map:
+                below += _map_svg(finding.error_map)
+        tone = _tone(finding)
+        rows.append(
+            f'<tr><td style="{CELL}color:{tone};font-weight:bold">{_mark(finding)}</td>'
+            f'<td style="{CELL}white-space:nowrap">{escape(finding.title)}</td>'
+            f'<td style="{CELL}white-space:nowrap">{points}</td>'
+            f'<td style="{CELL}">{_code(finding.seen)}{below}</td></tr>'
+        )
+    remark = f'<div style="margin-top:6px">{_code(verdict.remark)}</div>' if verdict.remark else ""
+    printed = (
+        f"<details><summary>what your code printed</summary><pre>{escape(verdict.printed)}</pre></details>"
+        if verdict.printed
+        else ""
+    )
+    bonus = f" &nbsp; extra credit {verdict.bonus:g}" if verdict.bonus else ""
+    return (
+        f'<div style="border-left:4px solid {_verdict_tone(verdict)};padding:4px 12px;margin:4px 0">'
+        f"<div><b>{escape(verdict.exercise)}</b> &nbsp; <b>{_points(verdict.points, verdict.out_of)}</b> points{bonus}</div>"
+        f'<table style="border-collapse:collapse;margin-top:4px">{"".join(rows)}</table>{remark}{printed}</div>'
+    )
+
+
+CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;background:none;"
+# Okabe-Ito: told apart by colour-blind eyes, and with enough contrast on white and on JupyterLab's dark grey; the mark
+# at the start of each line says the same without colour
+PASSED, PARTIAL, FAILED, NEUTRAL = "#009E73", "#B8860B", "#D55E00", "#808080"
+
+
+def _verdict_tone(verdict: Verdict) -> str:
+    if verdict.points >= verdict.out_of:
+        return PASSED
+    return PARTIAL if verdict.points > 0 else FAILED
+
+
+def _tone(finding: Finding) -> str:
+    if not finding.judged:
+        return NEUTRAL
+    if finding.passed:
+        return PASSED
+    return PARTIAL if finding.points > 0 else FAILED
+
+
+def _mark(finding: Finding) -> str:
+    if not finding.judged:
+        return "·"
+    return "✓" if finding.passed else "✗"
+
+
+def _points(points: float, out_of: float) -> str:
+    return f"{points:g} / {out_of:g}"
+
+
+def _code(sentence: str) -> str:
+    """Escaped, with `code` spans."""
+    parts = _html.escape(sentence).split("`")
+    if len(parts) % 2 == 0:  # an odd backtick stays what it is
+        return "`".join(parts)
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+
+
+def _map_text(error_map: ErrorMap) -> list[str]:
+    width = len(error_map.shares[0])
+    top = f"┌{'─' * width}┐ columns 0 to {error_map.columns - 1}"
+    rows = ["│" + "".join(_shade(share) for share in row) + "│" for row in error_map.shares]
+    rows[-1] += f" rows 0 to {error_map.rows - 1}, top to bottom; █ all wrong"
+    return [top, *rows, f"└{'─' * width}┘"]
+
+
+def _shade(share: float) -> str:
+    return SHADES[0] if share == 0 else SHADES[min(4, 1 + int(share * 4))]
+
+
+def _map_svg(error_map: ErrorMap) -> str:
+    cell = 10
+    height, width = len(error_map.shares) * cell, len(error_map.shares[0]) * cell
+    rectangles = "".join(
+        f'<rect x="{c * cell}" y="{r * cell}" width="{cell - 1}" height="{cell - 1}" fill="{FAILED}" '
+        f'fill-opacity="{0.12 + 0.88 * share if share else 0:.2f}" stroke="{NEUTRAL}" stroke-width="0.4"/>'
+        for r, row in enumerate(error_map.shares)
+        for c, share in enumerate(row)
+    )
+    label = f"columns 0 to {error_map.columns - 1}, rows 0 to {error_map.rows - 1} from the top; filled: wrong"
+    return (
+        f'<svg role="img" aria-label="Map of the wrong elements: {label}" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" style="display:block;margin:4px 0">{rectangles}</svg><small>{label}</small>'
+    )

@@ -1,0 +1,132 @@
+"""Where tensors lie while a kernel is traced, and what was done to each of their elements.
+
+All storages of a launch are copied into one arena, each on a 512-byte boundary with a wide guard around it. So counts do not
+depend on where torch allocated, and an address outside every storage is recognised before it is used.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from course_lib.trace.pattern import Pattern
+
+ALIGNMENT = 512  # bytes, as cudaMalloc gives
+GUARD = 1 << 20  # bytes between two storages; never touched, so it costs address space alone
+NOBODY = -1  # values of `reader` and `writer` that are not a program
+SEVERAL = -2
+
+
+class Region:
+    """One torch storage: where it lies in the arena and what programs did to its elements.
+
+    itemsize   bytes of the elements that are counted
+    reads      times each element was loaded, in the whole trace;  writes likewise
+    ready      False where nothing was ever written; None if all of it has a value
+    reader     the program that loaded each element in this launch, NOBODY or SEVERAL
+    writer     the last program that stored to it in this launch, or NOBODY; by_atomic: whether that was an atomic
+    """
+
+    def __init__(self, name: str, storage: torch.UntypedStorage, itemsize: int, initialised: bool):
+        self.name = name
+        self.storage = storage  # held, so that its address is not given to another tensor during the trace
+        self.nbytes = storage.nbytes()
+        self.itemsize = itemsize
+        self.start = 0  # address in the arena
+        self.changed = False  # in this launch
+        size = -(-self.nbytes // itemsize)
+        self.reads = np.zeros(size, np.uint32)
+        self.writes = np.zeros(size, np.uint32)
+        self.ready = None if initialised else np.zeros(size, bool)
+        self.begin_launch()
+
+    @property
+    def size(self) -> int:
+        return self.reads.size
+
+    def begin_launch(self) -> None:
+        self.changed = False
+        self.reader = np.full(self.size, NOBODY, np.int32)
+        self.writer = np.full(self.size, NOBODY, np.int32)
+        self.by_atomic = np.zeros(self.size, bool)
+
+    def elements(self, address: int, pattern: Pattern, itemsize: int) -> slice | np.ndarray:
+        """Indices of the elements that an access touches whose lowest address is `address`."""
+        if itemsize < self.itemsize:
+            self._refine(self.itemsize // itemsize)
+        per_item = itemsize // self.itemsize
+        first = (address - self.start) // self.itemsize
+        if pattern.contiguous:
+            return slice(first, first + pattern.elements * per_item)
+        indices = first + pattern.offsets * per_item
+        return indices if per_item == 1 else (indices[:, None] + np.arange(per_item)).ravel()
+
+    def _refine(self, parts: int) -> None:
+        """Count smaller elements from now on: the storage is also seen through a narrower dtype."""
+        self.itemsize //= parts
+        for name in ("reads", "writes", "ready", "reader", "writer", "by_atomic"):
+            values = getattr(self, name)
+            if values is not None:
+                setattr(self, name, np.repeat(values, parts)[: -(-self.nbytes // self.itemsize)])
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """A number that two tensors share if they share memory."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr() or id(storage)
+
+
+class Arena:
+    """Copies of the storages of one launch. `find` tells in which of them an address range lies."""
+
+    def __init__(self, regions: Iterable[Region]):
+        self.regions = list(regions)
+        offset, offsets = GUARD, []
+        for region in self.regions:
+            offsets.append(offset)
+            offset = -(-(offset + region.nbytes + GUARD) // ALIGNMENT) * ALIGNMENT
+        with _quietly():
+            self._memory = torch.empty(offset + ALIGNMENT, dtype=torch.uint8)
+            shift = -self._memory.data_ptr() % ALIGNMENT
+            for region, offset in zip(self.regions, offsets, strict=True):
+                region.begin_launch()
+                region.start = self._memory.data_ptr() + offset + shift
+                self._copy_of(region).copy_(_bytes_of(region.storage))
+        self._starts = [region.start for region in self.regions]
+
+    def _copy_of(self, region: Region) -> torch.Tensor:
+        offset = region.start - self._memory.data_ptr()
+        return self._memory[offset : offset + region.nbytes]
+
+    def find(self, low: int, high: int) -> Region | None:
+        """The region that holds all bytes from `low` up to and without `high`."""
+        i = bisect.bisect_right(self._starts, low) - 1
+        region = self.regions[i] if i >= 0 else None
+        return region if region and high <= region.start + region.nbytes else None
+
+    def nearest(self, address: int) -> Region:
+        return min(self.regions, key=lambda r: max(r.start - address, address - (r.start + r.nbytes - 1), 0))
+
+    def copy_back(self) -> None:
+        """Write what the launch changed into the tensors themselves."""
+        with _quietly():
+            for region in self.regions:
+                if region.changed:
+                    _bytes_of(region.storage).copy_(self._copy_of(region))
+
+
+def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def _quietly():
+    """The arena's own copies are no business of autograd or of whoever records torch operations."""
+    stack = ExitStack()
+    stack.enter_context(_disable_current_modes())
+    stack.enter_context(torch.no_grad())
+    return stack

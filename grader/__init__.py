@@ -1,0 +1,33 @@
+"""What only instructors have: sources are built into notebooks, and what students hand in is judged.
+
+    build.py            solutions/NN_topic.py -> the instructor's and the student's notebook
+    submission.py       a notebook as handed in -> the program to run for each exercise
+    judge.py            secrets, references, criteria -> verdicts (zygote.py and sandbox.py run the student's code for it)
+    preprocessors.py    verdicts into nbgrader's chain; nbgrader_config.py switches it on
+    classroom.py        a whole class
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from course_lib.exercise import Exercise
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def exercises(unit: str) -> dict[str, Exercise]:
+    """The exercises of a unit such as "04_memory_coalescing", by id. ValueError if there is no such unit."""
+    from course_lib.exercises import UNITS
+
+    if unit not in UNITS:
+        raise ValueError(f"There is no unit {unit!r}. There are: {', '.join(UNITS)}.")
+    return import_module(f"course_lib.exercises.{UNITS[unit]}").EXERCISES
+
+
+def check_id(exercise: Exercise) -> str:
+    """nbgrader's grade_id of the cell that holds the exercise's points."""
+    return f"{exercise.grade_id}-check"

@@ -1,0 +1,205 @@
+"""The judge: secrets, hidden cases, references and criteria in; verdicts out. It never runs student code.
+
+    judge ──cells, entry, arguments──▶ recorder      (a child of the zygote)   ──▶ logs
+    judge ──logs, other arguments───▶ replayer      (another child)           ──▶ Evidence ──▶ criteria ──▶ Verdict
+
+A verdict is written to disk the moment it exists, under a hash of all that it depends on; grading again costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import importlib
+import json
+import os
+import random
+import secrets
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+
+from course_lib import bench, criteria, observe
+from course_lib.exercise import Case, Exercise, Trial, Verdict
+from course_lib.exercises import UNITS
+from course_lib.observe import timed, wire
+from grader import sandbox, submission
+from grader.zygote import Zygote
+
+RECORD_SECONDS, REPLAY_SECONDS, COMPILE_SECONDS = 10.0, 40.0, 20.0
+
+
+def home() -> Path:
+    """The folder with submitted/, autograded/, feedback/, the gradebook and the secret: $GRADER_HOME, else grader/."""
+    return Path(os.environ.get("GRADER_HOME", sandbox.ROOT / "grader")).resolve()
+
+
+def exercises_of(unit: str) -> dict[str, Exercise]:
+    """The exercises of a unit ("04_memory_coalescing"), by id. ValueError for a unit that does not exist."""
+    if unit not in UNITS:
+        raise ValueError(f"There is no unit {unit!r}; there are {', '.join(UNITS)}.")
+    return importlib.import_module(f"course_lib.exercises.{UNITS[unit]}").EXERCISES
+
+
+# --------------------------------------------------------------------------------------------------- secrets
+
+
+def course_secret(folder: Path) -> bytes:
+    """The secret of this course, made on first use, readable by its owner alone, never committed."""
+    path = folder / "secret"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return bytes.fromhex(path.read_text().strip())
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_hex(32))
+    return bytes.fromhex(path.read_text().strip())
+
+
+def seed_of(secret: bytes, student: str, exercise: str) -> int:
+    """The seed of one student's hidden inputs for one exercise (31 bits)."""
+    digest = hmac.digest(secret, f"{student}\0{exercise}".encode(), "sha256")
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def all_cases(exercise: Exercise, seed: int) -> list[Case]:
+    """The public cases, then the hidden ones of grader/hidden, which depend on the seed."""
+    hidden = importlib.import_module(f"grader.hidden.{exercise.id.split('.')[0]}")
+    return [*exercise.cases, *hidden.cases(exercise.id, random.Random(seed))]
+
+
+# -------------------------------------------------------------------------------------------------- verdicts
+
+
+class Judge:
+    """Judges programs with one zygote. Not for several threads at once; make one for each."""
+
+    def __init__(self, folder: Path | None = None, *, accept_risk: bool = False) -> None:
+        self.folder = folder or home()
+        self.level = sandbox.require(accept_risk)
+        self.zygote = Zygote()
+        self.secret = course_secret(self.folder)
+
+    def verdict(self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str) -> Verdict:
+        """The verdict on a program (its cells, in order), from disk if it is there."""
+        seed = seed_of(self.secret, student, exercise.id)
+        store = self.folder / "verdicts" / f"{_key(exercise, cells, seed)}.json"
+        if store.exists():
+            return wire.from_tree(Verdict, json.loads(store.read_text()))
+        found = self.judge(exercise, cells, seed)
+        store.parent.mkdir(parents=True, exist_ok=True)
+        partial = store.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        partial.write_text(json.dumps(wire.to_tree(found)))
+        partial.replace(store)
+        return found
+
+    def judge(self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int) -> Verdict:
+        """Observe the program in two children and judge the evidence."""
+        try:
+            trials = self.observe(exercise, cells, seed)
+            found = criteria.judge(exercise, trials)
+            if exercise.bonus and found.points and bench.available():
+                calls = [[exercise.bonus[0].case.arguments(seed)]]
+                (log,) = self.record(exercise, cells, calls)["result"]
+                trials[0].evidence.timing = timed.measure(exercise, log, seed)
+                found = criteria.judge(exercise, trials)
+            return found
+        except NotObserved as reason:
+            return criteria.refused(exercise, str(reason))
+
+    def record(self, exercise: Exercise, cells: Sequence[tuple[str, str]], inputs: Sequence[Any]) -> dict[str, Any]:
+        """The recorder's reply: one log per case."""
+        request = {"role": "record", "cells": [list(c) for c in cells], "entry": exercise.entry, "inputs": inputs}
+        return self._ask(exercise, request | {"seconds": RECORD_SECONDS})
+
+    def observe(self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int) -> list[Trial]:
+        cases = all_cases(exercise, seed)
+        recorded, fresh = observe.draw(exercise, cases, seed)
+        reply = self.record(exercise, cells, recorded)
+        compiles = observe.compiled_cases(exercise, cases, every=True)
+        request = {
+            "role": "replay",
+            "logs": reply["result"],
+            "inputs": fresh,
+            "cases": [[case.name, flag] for case, flag in zip(cases, compiles, strict=True)],
+            "kernel": exercise.kind == "kernel",
+            "allows": sorted(exercise.allows),
+            "compile_seconds": COMPILE_SECONDS,
+        }
+        trees = self._ask(exercise, request | {"seconds": REPLAY_SECONDS})["result"]
+        try:
+            found = observe.trials(cases, fresh, trees)
+        except (wire.WireError, TypeError, ValueError) as error:
+            raise NotObserved(f"the evidence cannot be read ({error})") from None
+        found[0].evidence.printed = str(reply["printed"])
+        return found
+
+    def _ask(self, exercise: Exercise, request: dict) -> dict:
+        reply = self.zygote.ask(request)
+        if reply["error"]:
+            sentence = str(reply["error"])
+            names_itself = sentence.startswith(("no cell", "cell ", "the "))
+            raise NotObserved(sentence if names_itself else f"{exercise.entry} {sentence}")
+        return reply
+
+    def close(self) -> None:
+        self.zygote.close()
+
+
+class NotObserved(RuntimeError):
+    """A program could not be observed. The message is one sentence for the student."""
+
+
+@functools.cache
+def _code_version() -> str:
+    """A hash of everything of ours that a verdict depends on."""
+    digest = hashlib.sha256(f"{torch.__version__} {triton.__version__} {torch.cuda.is_available()}".encode())
+    for folder in ("course_lib", "grader"):
+        for path in sorted((sandbox.ROOT / folder).rglob("*.py")):
+            if not {"samples", "variants", "figures"} & set(path.parts):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _key(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int) -> str:
+    content = json.dumps([exercise.id, [list(c) for c in cells], seed, _code_version()])
+    return hashlib.sha256(content.encode()).hexdigest()[:40]
+
+
+# -------------------------------------------------------------------------------------------- a submission
+
+
+def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[str, Verdict]:
+    """A verdict for each exercise of the unit, whatever the notebook is like."""
+    found = {}
+    exercises = exercises_of(unit)
+    try:
+        read = submission.read(path, list(exercises.values()))
+    except submission.Unreadable as problem:
+        return {e.id: criteria.refused(e, str(problem)) for e in exercises.values()}
+    for exercise in exercises.values():
+        found[exercise.id] = judge_exercise(judge, exercise, read, student)
+    return found
+
+
+def judge_exercise(judge: Judge, exercise: Exercise, read: submission.Submission, student: str) -> Verdict:
+    try:
+        program = read.program(exercise)
+    except submission.Unreadable as problem:
+        return criteria.refused(exercise, str(problem))
+    return judge.verdict(exercise, program.cells, student)
+
+
+_local = threading.local()
+
+
+def verdicts(unit: str, student: str, path: Path) -> dict[str, Verdict]:
+    """What nbgrader's chain asks for: the verdicts on one submitted notebook, from disk where they exist."""
+    if not hasattr(_local, "judge") or _local.judge.folder != home():
+        _local.judge = Judge(accept_risk=bool(os.environ.get("GRADER_ACCEPT_RISK")))
+    return judge_submission(_local.judge, unit, student, path)

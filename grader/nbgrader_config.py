@@ -1,0 +1,71 @@
+"""nbgrader's settings for this course. An instructor works in this folder: `cd grader && nbgrader autograde 04_memory_coalescing`.
+
+Sources and released notebooks are the repository's solutions/ and notebooks/. What grading writes (submitted/, autograded/,
+feedback/, gradebook.db) lies in the folder named by GRADER_HOME, which is this one unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from traitlets.config import Config
+
+ROOT = Path(__file__).resolve().parent.parent
+STUB = "...  # your code here"
+
+
+def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
+    """Settings for a class whose state lies in `home`; `extra` names sections: config(home, Autograde={"force": True})."""
+    home = Path(home).resolve()
+    c = Config()
+    c.CourseDirectory.root = str(root)
+    c.CourseDirectory.course_id = "strides-to-flashattention"
+    c.CourseDirectory.source_directory = "solutions"
+    c.CourseDirectory.release_directory = "notebooks"
+    state = str(home.relative_to(root)) if home.is_relative_to(root) else str(home)
+    for step in ("submitted", "autograded", "feedback", "source_with_tests", "solution"):
+        c.CourseDirectory[f"{step}_directory"] = os.path.join(state, step)
+    c.CourseDirectory.db_url = f"sqlite:///{home / 'gradebook.db'}"
+    # A submission is its notebook alone. nbgrader would copy every other file into the feedback, through symlinks too.
+    c.CourseDirectory.ignore = ["*"]
+
+    c.ClearSolutions.code_stub = {"python": STUB}
+    c.GenerateAssignment.preprocessors = [
+        "nbgrader.preprocessors.LockCells",
+        "nbgrader.preprocessors.ClearSolutions",
+        "nbgrader.preprocessors.ClearOutput",
+        "nbgrader.preprocessors.CheckCellMetadata",
+        "nbgrader.preprocessors.ComputeChecksums",
+        "nbgrader.preprocessors.SaveCells",
+        "grader.preprocessors.Release",
+    ]
+
+    c.Autograde.exporter_class = "grader.preprocessors.SubmissionExporter"
+    c.Autograde.sanitize_preprocessors = [
+        "grader.preprocessors.Normalise",
+        "nbgrader.preprocessors.OverwriteKernelspec",
+        "nbgrader.preprocessors.OverwriteCells",
+        "nbgrader.preprocessors.CheckCellMetadata",
+    ]
+    c.Autograde.autograde_preprocessors = [  # no Execute: nothing here starts a kernel
+        "grader.preprocessors.Judged",
+        "nbgrader.preprocessors.SaveAutoGrades",
+        "grader.preprocessors.SaveExtras",
+        "nbgrader.preprocessors.AssignLatePenalties",
+        "nbgrader.preprocessors.CheckCellMetadata",
+    ]
+    # The exchange finds submissions by their timestamps, which `ignore` has kept behind.
+    c.Autograde.post_convert_hook = "grader.preprocessors.carry_timestamp"
+    c.GenerateFeedback.post_convert_hook = "grader.preprocessors.carry_timestamp"
+    c.HTMLExporter.filters = {"markdown2html": "grader.preprocessors.safe_markdown"}
+
+    for section, options in extra.items():
+        c[section].update(options)
+    return c
+
+
+if "get_config" in globals():  # read by nbgrader as a configuration file
+    sys.path.insert(0, str(ROOT))
+    get_config().merge(config(Path(os.environ.get("GRADER_HOME", ROOT / "grader"))))  # noqa: F821

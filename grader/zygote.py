@@ -1,0 +1,135 @@
+"""torch and Triton imported, no secrets: forks the processes that record and replay.
+
+    judge  ──request──▶  zygote  ──fork──▶  child (Landlock, limits): records, or replays
+           ◀───reply───          ◀──bytes──
+
+Requests and replies are messages of course_lib.observe.wire, each with its length before it. `python -m grader.zygote`
+speaks over standard input and output; `Zygote` is the judge's end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from grader import sandbox
+
+MEMORY = 8 << 30  # bytes of address space that a child may add
+
+
+class Zygote:
+    """A zygote process, started when first asked, restarted if lost."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen | None = None
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a request: {"result", "printed", "error"}; error is one sentence or ""."""
+        from course_lib.observe import wire
+
+        message = wire.pack(request)
+        for attempt in (1, 2):
+            process = self._started()
+            try:
+                process.stdin.write(struct.pack("<Q", len(message)) + message)
+                process.stdin.flush()
+                reply = _receive(process.stdout)
+                return wire.unpack(reply)
+            except (BrokenPipeError, EOFError, wire.WireError):
+                self.close()
+                if attempt == 2:
+                    return {"result": None, "printed": "", "error": "the grading process was lost; grade this again"}
+        raise AssertionError("unreachable")
+
+    def _started(self) -> subprocess.Popen:
+        if self.process is None or self.process.poll() is not None:
+            command = sandbox.wrap([sys.executable, "-m", "grader.zygote"])
+            environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+            # few threads: a class is graded by many processes; no bytecode: the system is read-only
+            environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(sandbox.ROOT)}
+            environment |= {"HOME": "/tmp", "TRITON_CACHE_DIR": "/tmp/triton"}
+            if "LD_LIBRARY_PATH" in os.environ:
+                environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        return self.process
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdin.close()
+            self.process.stdout.close()
+            self.process = None
+
+
+def _receive(stream: Any) -> bytes:
+    head = stream.read(8)
+    if len(head) < 8:
+        raise EOFError
+    (length,) = struct.unpack("<Q", head)
+    body = stream.read(length)
+    if len(body) < length:
+        raise EOFError
+    return body
+
+
+# ---------------------------------------------------------------------------------------------- the zygote itself
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Do one request in a child of its own."""
+    from course_lib import observe
+    from course_lib.observe import child
+    from course_lib.observe import record as recorder
+
+    folder = tempfile.mkdtemp(prefix="exercise-")
+    seconds = request["seconds"]
+
+    def prepare() -> None:
+        os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+        os.environ["HOME"] = folder
+        sandbox.confine(folder, cpu_seconds=int(2 * seconds) + 5)
+
+    def work() -> Any:
+        if request["role"] == "record":
+            sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
+            entry = recorder.load([tuple(cell) for cell in request["cells"]], request["entry"])
+            return observe.record_all(entry, request["inputs"])
+        cases = [tuple(case) for case in request["cases"]]
+        options = {name: request[name] for name in ("kernel", "allows", "compile_seconds")}
+        return observe.replay_all(request["logs"], request["inputs"], cases, **options)
+
+    try:
+        result, printed = child.run(work, seconds=seconds, memory=MEMORY, prepare=prepare)
+        return {"result": result, "printed": printed, "error": ""}
+    except (ValueError, child.ChildLost) as error:
+        return {"result": None, "printed": "", "error": str(error)}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    import torch  # noqa: F401  imported before the first fork, so that no child pays for it
+    import triton.compiler.compiler  # noqa: F401
+
+    import course_lib.observe.replay  # noqa: F401
+    from course_lib.observe import wire
+
+    torch.set_num_threads(1)
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # nothing but replies goes to the judge
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        while True:
+            reply = wire.pack(answer(wire.unpack(_receive(requests))))
+            replies.write(struct.pack("<Q", len(reply)) + reply)
+            replies.flush()
+
+
+if __name__ == "__main__":
+    main()

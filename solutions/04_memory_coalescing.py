@@ -1,0 +1,852 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 04 · Memory coalescing
+#
+# **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read
+# the same number off a trace, and rewrite a kernel that wastes seven eighths of them. About two hours. You need 00
+# (a first kernel), 01 (strides) and 03 (bytes). No GPU is needed: traffic is counted on the CPU, and timed as well
+# where there is a GPU.
+
+# %%
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import check, compile_for, figures, gpu, hint, trace  # noqa: F401 (hint is yours to call)
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+# %% [markdown]
+# ## What you need
+#
+# Skip this if you wrote a kernel yesterday.
+#
+# A **Triton kernel** is a function that many **programs** run, each with its own number `tl.program_id(0)`. A
+# program works on whole **blocks**: `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and arithmetic on it
+# is elementwise. BLOCK must be a power of two.
+#
+# A tensor arrives as a **pointer** to its first element. `x_ptr + offsets` is a block of pointers, counted in
+# elements, not bytes. `tl.load` reads through them all, `tl.store` writes. The last program usually reaches past
+# the end, so both take a **mask**: lanes where it is false touch nothing. A masked lane of a load holds `other` if
+# you give it, and *anything* if you do not.
+#
+# A matrix with shape (M, N) and **strides** (s0, s1) keeps element (m, n) at offset `m * s0 + n * s1`. For a
+# contiguous matrix s0 = N and s1 = 1: moving along a row is moving to the neighbour in memory. A two-dimensional
+# block comes from broadcasting: `rows[:, None] * s0 + cols[None, :] * s1`.
+#
+# The hardware runs a program on **lanes**, 32 of which form a **warp** and execute each instruction together. You
+# write blocks; the compiler deals them out to lanes.
+#
+# Here is all of it in one kernel.
+
+
+# %%
+@triton.jit
+def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = 2 * x[i]; program p does elements p * BLOCK up to (p + 1) * BLOCK."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, 2 * x, mask=i < n)
+
+
+x = torch.arange(1000, dtype=torch.float32)
+out = torch.empty_like(x)
+with trace() as t:  # inside, kernels run on the CPU, one program after the other, and every access is counted
+    double_kernel[(triton.cdiv(1000, 256),)](x, out, 1000, BLOCK=256)
+
+print("right:", torch.equal(out, 2 * x))
+print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
+
+# %% [markdown]
+# 1000 floats of 4 bytes, in and out. The 24 masked lanes of the last program moved nothing.
+#
+# Outside `with trace()`, the same line would launch the kernel on a GPU. In this notebook every demonstration is
+# traced.
+
+# %% [markdown]
+# ## The question
+#
+# Here are two kernels. Both copy a matrix of 1024 by 1024 floats. Both read 4 MiB and write 4 MiB. They differ in
+# one line:
+#
+# ```python
+# offsets = row * N + tl.arange(0, BLOCK)      # along a row
+# offsets = tl.arange(0, BLOCK) * N + column   # down a column
+# ```
+#
+# How much more does the second one cost?
+
+# %% predict="coalescing.guess_columns"
+# How many times more does the column kernel cost? Write a number before you run the next cell; no points hang on it.
+guess_columns = ...
+
+# %%
+figures.coalescing.rows_against_columns(guess_columns)  # runs both here: counted on a CPU, timed too on a GPU
+
+# %% [markdown]
+# Whatever you guessed, the useful bytes were the same. What differs is what the memory had to *move* to serve them.
+#
+# ## A memory answers in sectors
+#
+# Why would a memory that is asked for 4 bytes send 32? DRAM keeps its bits in long rows of tiny capacitors. Opening
+# a row is the slow part; once it is open, the neighbours are almost free. So nothing in the machine deals in single
+# elements:
+#
+# | unit | bytes | who deals in it |
+# | --- | --- | --- |
+# | **sector** | 32 | the caches move and count these; so do we |
+# | fetch | 64 | the least that an H200's memory sends to its L2 cache |
+# | line | 128 | four sectors that share one label in a cache |
+
+# %%
+figures.coalescing.memory_anatomy()
+
+# %% [markdown]
+# The 32 lanes of a warp ask at the same time. The hardware collects their addresses and asks for each sector
+# **once**. This is *coalescing*: requests that fall into one sector become one request.
+#
+# So what does a warp cost? 32 neighbouring floats lie in 128 bytes, which are 4 sectors. And 32 floats from 32
+# different rows? Each lies in a sector of its own: 32 sectors are 1024 bytes, for the same 128 useful ones.
+#
+# > **efficiency** = useful bytes / (32 × sectors)
+#
+# Move the sliders until you can say the number before it appears. Three to try:
+# * float32, stride 2. Which bytes are moved and thrown away?
+# * float32, stride 8, then 9, 16, 32. Why does the number of sectors stop growing?
+# * float32, stride 1, offset 1. Where does the fifth sector come from?
+
+# %%
+figures.coalescing.lanes_over_memory_widget()
+
+# %% [markdown]
+# ## Exercise: how many sectors?
+#
+# `coalescing.sectors_touched` · 5 points · about 5 minutes · about 3 lines · difficulty ●○○○○
+#
+# `addresses` are the byte addresses at which the lanes of one warp start to read; a masked lane is not in the list.
+# Each lane reads `itemsize` bytes. How many different sectors must be moved? Sector k holds bytes 32 k to 32 k +
+# 31.
+#
+# Full marks need the right count for
+# * neighbours, strides and repeated addresses (2 points),
+# * addresses in any order, and an empty list (1 point),
+# * elements that straddle two sectors (2 points). Address 30 with `itemsize` 4 wants bytes 30 to 33.
+#
+# `hint("coalescing.sectors_touched")` gives a hint, and a stronger one each time. This holds for every exercise
+# here.
+
+
+# %% exercise="coalescing.sectors_touched"
+def sectors_touched(addresses: list[int], itemsize: int) -> int:
+    """Byte addresses of one warp's lanes, bytes per lane -> number of 32-byte sectors that hold the bytes they want."""
+    ### BEGIN SOLUTION
+    first_and_last = [(a // 32, (a + itemsize - 1) // 32) for a in addresses]
+    return len({sector for first, last in first_and_last for sector in range(first, last + 1)})
+    ### END SOLUTION
+
+
+# %% check="coalescing.sectors_touched"
+check("coalescing.sectors_touched", sectors_touched)
+
+# %% [markdown]
+# ## Exercise: what a stride costs
+#
+# `coalescing.strided_efficiency` · 4 points · about 5 minutes · about 3 lines · difficulty ●●○○○
+#
+# Lane i of 32 reads element `i * stride`, and element 0 starts a sector. What is the efficiency? `stride` is at
+# least 1. You may call `sectors_touched`, or find a formula.
+#
+# Full marks need your numbers to equal those of a traced copy
+# * at strides 1, 2, 4, 8, 32 in float32 (2 points),
+# * at odd strides and with 1, 2 and 8 bytes per element (2 points).
+
+
+# %% exercise="coalescing.strided_efficiency"
+def strided_efficiency(stride: int, itemsize: int) -> float:
+    """Useful bytes / moved bytes of 32 lanes that read elements 0, stride, 2 * stride, ... of `itemsize` bytes."""
+    ### BEGIN SOLUTION
+    addresses = [lane * stride * itemsize for lane in range(32)]
+    return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))
+    ### END SOLUTION
+
+
+# %% check="coalescing.strided_efficiency"
+check("coalescing.strided_efficiency", strided_efficiency)
+
+# %% [markdown]
+# Does a smaller dtype help a strided kernel? Look at the right half of the next figure before you answer.
+
+# %%
+figures.coalescing.sectors_against_stride()
+
+# %% [markdown]
+# At stride 2 the efficiency is 0.5 for every dtype: half of each sector is skipped. A smaller dtype moves fewer
+# bytes, and wastes the same share of them. The curves part where a lane gets a sector to itself: from there on,
+# float32 keeps 4 of 32 bytes, int8 only 1.
+#
+# The number of sectors stops growing at stride 8 in float32. The cost does not quite: on an H200 stride 8 read 8.0
+# times the useful bytes from DRAM and stride 32 read 16.0 times (Nsight Compute, `dram__bytes_read.sum`). Why twice
+# as many? At stride 8, each 64-byte fetch brings two wanted sectors. At stride 32 it brings one, and its other half
+# is thrown away too.
+
+# %% [markdown]
+# ## Reading a trace
+#
+# You will not count addresses by hand for long. `trace` writes down each load and each store, and counts their
+# sectors as you did: for each group of 32 lanes, each sector once.
+
+
+# %%
+@triton.jit
+def strided_copy(x_ptr, out_ptr, n, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """out[i] = x[i * STRIDE]"""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i * STRIDE, mask=i < n)
+    tl.store(out_ptr + i, x, mask=i < n)
+
+
+n, stride = 4096, 4
+x = torch.randn(n * stride)
+with trace() as t:
+    strided_copy[(4,)](x, torch.empty(n), n, STRIDE=stride, BLOCK=1024)
+
+print(t.table())
+load, store = t.of("x_ptr", "load"), t.of("out_ptr", "store")
+print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficiency:.0%}")
+
+# %% [markdown]
+# Read one row at a time. Both lines moved the same 16 384 bytes for the kernel. The load touched four times as many
+# sectors as the store. Change `stride` and run the cell again; compare with your `strided_efficiency`.
+#
+# Now before you run it, can you say what a kernel will touch?
+
+# %% [markdown]
+# ## Exercise: predict five kernels
+#
+# `coalescing.predictions` · 5 points · about 5 minutes · 5 numbers · difficulty ●●○○○
+#
+# Each of these kernels is run by **one** program. `x_ptr` points to the start of a 128-byte line. How many sectors
+# does its **load** touch? Write down five numbers first. The cell after the check measures them.
+
+
+# %%
+@triton.jit
+def neighbours(x_ptr, out_ptr):  # x is float32
+    i = tl.arange(0, 1024)
+    tl.store(out_ptr + i, tl.load(x_ptr + i))
+
+
+@triton.jit
+def every_fourth(x_ptr, out_ptr):  # x is float16
+    i = tl.arange(0, 1024)
+    tl.store(out_ptr + i, tl.load(x_ptr + 4 * i))
+
+
+@triton.jit
+def shifted(x_ptr, out_ptr):  # x is float32
+    i = tl.arange(0, 1024)
+    tl.store(out_ptr + i, tl.load(x_ptr + i + 1))
+
+
+@triton.jit
+def half_masked(x_ptr, out_ptr):  # x is float32
+    i = tl.arange(0, 1024)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i % 2 == 0, other=0))
+
+
+@triton.jit
+def column(x_ptr, out_ptr):  # x is float32, (64, 1000), contiguous
+    i = tl.arange(0, 64)
+    tl.store(out_ptr + i, tl.load(x_ptr + 1000 * i))
+
+
+# %% exercise="coalescing.predictions"
+predicted_sectors = {"neighbours": ..., "every_fourth": ..., "shifted": ..., "half_masked": ..., "column": ...}
+### BEGIN SOLUTION
+predicted_sectors = {
+    "neighbours": 128,  # 1024 * 4 / 32
+    "every_fourth": 256,  # lanes are 8 bytes apart, four share a sector
+    "shifted": 160,  # each of 32 requests begins 4 bytes into a sector and needs 5
+    "half_masked": 128,  # every sector still holds a wanted byte
+    "column": 64,  # a sector for each row
+}
+### END SOLUTION
+
+# %% check="coalescing.predictions"
+check("coalescing.predictions", predicted_sectors)
+
+# %%
+for kernel, dtype in (
+    (neighbours, torch.float32),
+    (every_fourth, torch.float16),
+    (shifted, torch.float32),
+    (half_masked, torch.float32),
+    (column, torch.float32),
+):
+    x = torch.ones(64 * 1000, dtype=dtype)
+    with trace() as t:
+        kernel[(1,)](x, torch.empty(1024, dtype=dtype))
+    loads = t.of("x_ptr", "load")
+    print(f"{kernel.__name__:>12}: {loads.sectors:4} sectors, efficiency {loads.efficiency:.0%}")
+
+# %% [markdown]
+# Two of them surprise most people. *Half masked* asks for half the bytes and saves no sector: a mask helps only
+# when it empties a whole one. *Shifted* asks for as many bytes as *neighbours* and pays a quarter more: each group
+# of 32 lanes begins 4 bytes late and ends in a fifth sector.
+#
+# ## Is the count true?
+#
+# A trace is a simulation. Does real hardware agree? NVIDIA's GPUs count the sectors that go through the L2 cache,
+# and Nsight Compute reads the counters. The circles below are counted now, on your machine. The crosses were
+# measured on an H200.
+
+# %%
+figures.coalescing.tracer_against_counters()
+
+# %% [markdown]
+# Eight of nine agree to the last sector. The ninth teaches something. A column copy touches each sector eight times,
+# for eight neighbouring columns, and for 18 % of these touches the sector was still in the L1 cache of the SM. The
+# tracer has no L1. It says what the kernel asks for; a cache may forgive some of it, and you should not count on
+# that.
+#
+# There is another gap. When a program needs more registers than it has, the compiler *spills* them to memory, and
+# those bytes are not in your source: for a tiled matmul with tiles of 128 in float32, the H200 counted 6.8 times
+# the stores (Nsight Compute). Unit 05 comes back to it.
+
+# %% [markdown]
+# ## Tiles: whole rows of neighbours
+#
+# From here on you write kernels. They all start from the same habit: give a program a **tile** of a few rows, with
+# enough neighbours along the axis whose stride is 1.
+#
+# How many are enough? A sector holds 8 floats. Below are tiles of 1024 elements in six shapes, each loaded from the
+# corner of a contiguous 1024 by 1024 matrix. Which of them will be as good as the best?
+
+
+# %%
+@triton.jit
+def load_tile(x_ptr, out_ptr, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    tl.store(out_ptr + m * BLOCK_N + n, tl.load(x_ptr + m * row_stride + n))
+
+
+x = torch.randn(1024, 1024)
+for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 1024)):
+    with trace() as t:
+        load_tile[(1,)](x, torch.empty(block_m, block_n), 1024, BLOCK_M=block_m, BLOCK_N=block_n)
+    print(f"{block_m:4} x {block_n:<4} {t.loads.sectors:5} sectors, efficiency {t.loads.efficiency:.1%}")
+
+# %% [markdown]
+# From 8 neighbours on, it makes no difference to the sectors. (It does to other things: with longer runs, fewer
+# instructions move the same bytes. More on that under *Alignment*.)
+#
+# ## Exercise: copy rows
+#
+# `coalescing.row_copy` · 8 points · about 10 minutes · about 12 lines · difficulty ●●○○○
+#
+# `x` is a matrix whose rows are dense, and may lie apart: `x.stride(1)` is 1, `x.stride(0)` may be more than N (a
+# slice of a wider matrix looks like this). Return a contiguous copy. In torch: `x.contiguous()`, except that yours
+# always copies.
+#
+# In all kernel exercises of this unit, torch may allocate (`torch.empty`, `torch.zeros`) and make views; the work
+# is done by your kernel. Inputs are float32 or float16, of any size from 1 up.
+#
+# Full marks need
+# * the right result for ragged sizes (2 points) and for rows that lie apart (2 points),
+# * loads and stores that touch no more sectors than they must (3 points),
+# * every element read once and written once (1 point).
+#
+# Give each program some thousands of elements. On a GPU this keeps enough bytes in flight; on the CPU the
+# interpreter needs about 50 microseconds for each operation, however large the block.
+
+
+# %% exercise="coalescing.row_copy"
+@triton.jit
+def row_copy_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """out[m, n] = x[m, n] for one BLOCK_M x BLOCK_N tile; out is contiguous."""
+    ### BEGIN SOLUTION
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    inside = (rows < M) & (cols < N)
+    tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)  # BLOCK_M runs of BLOCK_N neighbours
+    tl.store(out_ptr + rows * N + cols, tile, mask=inside)
+    ### END SOLUTION
+
+
+def row_copy(x: torch.Tensor) -> torch.Tensor:
+    """x: (M, N) with column stride 1 and any row stride -> (M, N), contiguous."""
+    ### BEGIN SOLUTION
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    BLOCK_N = min(1024, triton.next_power_of_2(N))
+    BLOCK_M = 4096 // BLOCK_N
+    grid = (triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))
+    row_copy_kernel[grid](x, out, M, N, x.stride(0), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N)
+    return out
+    ### END SOLUTION
+
+
+# %% check="coalescing.row_copy"
+check("coalescing.row_copy", row_copy)
+
+# %% [markdown]
+# ## Exercise: gather rows
+#
+# `coalescing.gather_rows` · 8 points · about 10 minutes · about 13 lines · difficulty ●●○○○
+#
+# An embedding layer looks up one row of a table for each token. The rows come in any order, so is this access
+# random, and slow? Rows are; elements within a row are not. A random row of 1024 floats is 128 sectors, all of them
+# wanted.
+#
+# Write `gather_rows(x, index)`, which returns `x[index]`. `index` is a contiguous int64 tensor of K row numbers,
+# each from 0 to M - 1, in any order, repeats allowed. Rows of x may lie apart, as in `row_copy`.
+#
+# Full marks need
+# * the right result for ragged sizes (2 points), repeated rows and rows that lie apart (2 points),
+# * loads and stores that touch no more sectors than they must (3 points),
+# * no more bytes read from x than are returned (1 point).
+
+
+# %% exercise="coalescing.gather_rows"
+@triton.jit
+def gather_rows_kernel(x_ptr, index_ptr, out_ptr, K, N, row_stride, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr):
+    """out[k, n] = x[index[k], n] for one BLOCK_K x BLOCK_N tile; out is contiguous."""
+    ### BEGIN SOLUTION
+    k = tl.program_id(0) * BLOCK_K + tl.arange(0, BLOCK_K)
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    rows = tl.load(index_ptr + k, mask=k < K, other=0)[:, None]  # (BLOCK_K, 1) row numbers
+    inside = (k[:, None] < K) & (cols < N)
+    tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)
+    tl.store(out_ptr + k[:, None] * N + cols, tile, mask=inside)
+    ### END SOLUTION
+
+
+def gather_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """x: (M, N) with column stride 1, index: (K,) int64 -> (K, N), contiguous."""
+    ### BEGIN SOLUTION
+    (K,), N = index.shape, x.shape[1]
+    out = torch.empty((K, N), dtype=x.dtype, device=x.device)
+    BLOCK_N = min(1024, triton.next_power_of_2(N))
+    BLOCK_K = 4096 // BLOCK_N
+    grid = (triton.cdiv(K, BLOCK_K), triton.cdiv(N, BLOCK_N))
+    gather_rows_kernel[grid](x, index, out, K, N, x.stride(0), BLOCK_K=BLOCK_K, BLOCK_N=BLOCK_N)
+    return out
+    ### END SOLUTION
+
+
+# %% check="coalescing.gather_rows"
+check("coalescing.gather_rows", gather_rows)
+
+# %% [markdown]
+# ## Turning a matrix
+#
+# A transpose reads along rows and writes down columns, or the other way round. Must one side lose? Suppose that
+# each program has 64 elements to turn. It can take them as one row, or as a square.
+
+# %%
+figures.coalescing.tile_footprints()
+
+# %% [markdown]
+# A row that is turned becomes a column: 64 stores into 64 sectors. A square of 8 by 8 stays a square: 8 runs of 8
+# neighbours before the turn, and 8 runs of 8 neighbours after it. Both sides are dense.
+#
+# Who turns it? If you have read about transposing in CUDA, you know a story here: copy the tile to shared memory
+# along one axis, wait, read it back along the other. In Triton you do not write that. The compiler chooses the
+# lanes' layout for each load and for each store separately, along the axis with stride 1, and where the two differ
+# it passes the block through shared memory for you. **Your part is a tile with enough neighbours along both axes.**
+# What wastes is a tile that has too few of them: a one-dimensional block, a (BLOCK, 1) tile, a stride.
+#
+# On an H200, a float32 transpose of 8192 by 8192 was measured against a plain copy of as many bytes in the same
+# run:
+#
+# | one program turns | one row | 16 × 16 | 32 × 32 | 64 × 64 | 128 × 128 |
+# | --- | --- | --- | --- | --- | --- |
+# | speed, copy = 1 | 0.115 | 0.69 | 0.93 | 0.97 | 0.89 |
+#
+# All the square tiles touch the fewest sectors possible, and still a tile of 16 is slower than one of 64. Sectors
+# are not everything. 256 elements are little work for a program, and runs of 64 bytes fill half of a line.
+#
+# ## Exercise: transpose, dense on both sides
+#
+# `coalescing.transpose` · 10 points · about 25 minutes · about 10 lines · difficulty ●●●○○
+#
+# Write `transpose(x)` for any (M, N) float32 or float16 matrix, of any strides: a slice, or itself a transposed
+# view. In torch: `x.T.contiguous()`. Full marks need
+# * the right result for ragged sizes (3 points) and for strided views (2 points),
+# * loads **and** stores that touch no more sectors than they must (4 points),
+# * every element read once and written once (1 point).
+
+
+# %% exercise="coalescing.transpose"
+@triton.jit
+def transpose_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
+    """out[n, m] = x[m, n] for one BLOCK x BLOCK tile; out is contiguous."""
+    ### BEGIN SOLUTION
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (rows < M) & (cols < N)
+    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)  # BLOCK runs of BLOCK neighbours
+    tl.store(out_ptr + cols * M + rows, tile, mask=inside)  # and again on the way out
+    ### END SOLUTION
+
+
+def transpose(x: torch.Tensor) -> torch.Tensor:
+    """x: (M, N), any strides -> (N, M), contiguous."""
+    ### BEGIN SOLUTION
+    M, N = x.shape
+    out = torch.empty((N, M), dtype=x.dtype, device=x.device)
+    BLOCK = 64
+    grid = (triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))
+    transpose_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=BLOCK)
+    return out
+    ### END SOLUTION
+
+
+# %% check="coalescing.transpose"
+check("coalescing.transpose", transpose)
+
+# %% [markdown]
+# ## Summing the slow axis
+#
+# The sum of each *row* is easy: a program loads a row, its lanes side by side, and adds. The sum of each *column*
+# adds numbers that are N elements apart. Here is the first idea that comes to mind: one program for each column.
+# Before you run it, what efficiency do you expect?
+
+
+# %%
+@triton.jit
+def slow_column_sum(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
+    """Program c adds up column c: a block of BLOCK elements, N apart."""
+    c, rows = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + rows * N + c, mask=rows < M, other=0)
+    tl.store(out_ptr + c, tl.sum(x, axis=0))
+
+
+x = torch.randn(512, 256)
+out = torch.empty(256)
+with trace() as t:
+    slow_column_sum[(256,)](x, out, 512, 256, BLOCK=512)
+print("right:", torch.allclose(out, x.sum(0), atol=1e-4))
+print(f"{t.loads.sectors} sectors loaded, {x.numel() * 4 // 32} would do, efficiency {t.loads.efficiency:.1%}")
+
+# %% [markdown]
+# Right, and it wastes seven eighths. Who says that a program must finish *one* column? Give it a band of 128
+# neighbouring columns. It walks down the band in tiles, adds the tiles on top of each other, and collapses what is
+# left once at the end. Every load is then a tile with 128 neighbours.
+#
+# But look what this does to a matrix of 8192 by 8192:
+
+# %%
+bands = 8192 // 128
+where = "this GPU" if device == "cuda" else "the GPU that we plan for"
+print(f"{bands} bands of 128 columns, {gpu.num_sms()} SMs on {where}")
+
+# %% [markdown]
+# With fewer programs than SMs, some of them idle, and the rest have one program each to keep the memory busy. So a
+# tall matrix must be cut across, too: each program adds up a *part* of the rows of its band, say 512. Who adds the
+# parts? Two ways:
+# * `tl.atomic_add` into an output of zeros (`torch.zeros`). One launch; but the parts arrive in any order, and
+#   float addition is not associative, so the last bits change from run to run.
+# * Store the parts as a small (parts, N) matrix. Its column sums are the answer, and you have a kernel for column
+#   sums.
+#
+# ## Exercise: column sums without slow reads
+#
+# `coalescing.column_sum` · 10 points · about 30 minutes · about 20 lines · difficulty ●●●●○
+#
+# Write `column_sum(x)`: (M, N) in float32 or float16 → (N,) in **float32**. Rows of x may lie apart. Add in
+# float32: in float16, 2048 + 1 is 2048. Full marks need
+# * the right result for ragged sizes and rows that lie apart (2 points), and for long columns in float16 (2
+#   points),
+# * loads that touch no more sectors than they must (3 points),
+# * every element of x read once (1 point),
+# * a tall matrix, 4096 by 128, shared by at least 8 programs (2 points).
+
+
+# %% exercise="coalescing.column_sum"
+@triton.jit
+def column_sum_kernel(
+    x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    """out[part, n] = sum of x[m, n] over the ROWS rows of that part, for one band of BLOCK_N columns."""
+    ### BEGIN SOLUTION
+    part = tl.program_id(1)
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(part * ROWS, min(M, part * ROWS + ROWS), BLOCK_M):
+        rows = start + tl.arange(0, BLOCK_M)[:, None]
+        tile = tl.load(x_ptr + rows * row_stride + cols, mask=(rows < M) & (cols < N), other=0)
+        total += tile.to(tl.float32)
+    column = tl.sum(total, axis=0)[None, :]
+    tl.store(out_ptr + part * N + cols, column, mask=cols < N)
+    ### END SOLUTION
+
+
+def column_sum(x: torch.Tensor) -> torch.Tensor:
+    """x: (M, N) with column stride 1 -> (N,) float32, the sum over all rows."""
+    ### BEGIN SOLUTION
+    M, N = x.shape
+    ROWS, BLOCK_M, BLOCK_N = 512, 32, 128  # BLOCK_M divides ROWS, so that parts do not overlap
+    parts = torch.empty((triton.cdiv(M, ROWS), N), dtype=torch.float32, device=x.device)
+    grid = (triton.cdiv(N, BLOCK_N), parts.shape[0])
+    column_sum_kernel[grid](x, parts, M, N, x.stride(0), ROWS=ROWS, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N)
+    return parts[0] if parts.shape[0] == 1 else column_sum(parts)  # the parts are a matrix to sum, 512 times smaller
+    ### END SOLUTION
+
+
+# %% check="coalescing.column_sum"
+check("coalescing.column_sum", column_sum)
+
+# %% [markdown]
+# ## A stride that you cannot avoid
+#
+# Some data comes interleaved: real and imaginary parts, left and right channels, the pairs that a rotary embedding
+# turns. You want the even elements here and the odd ones there. Each is a strided read with stride 2.
+
+
+# %%
+@triton.jit
+def slow_deinterleave(x_ptr, even_ptr, odd_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(even_ptr + i, tl.load(x_ptr + 2 * i, mask=i < n), mask=i < n)
+    tl.store(odd_ptr + i, tl.load(x_ptr + 2 * i + 1, mask=i < n), mask=i < n)
+
+
+x = torch.randn(8192)
+with trace() as t:
+    slow_deinterleave[(2,)](x, torch.empty(4096), torch.empty(4096), 4096, BLOCK=2048)
+print(f"{t.loads.sectors} sectors loaded, {x.numel() * 4 // 32} would do, efficiency {t.loads.efficiency:.0%}")
+
+# %% [markdown]
+# Each load skips every other element, and then the second load asks for the same sectors again. How could one read
+# do?
+#
+# Load a dense block of twice the length, and sort it out where moving is cheap: in registers. A block of 2 n
+# neighbours, seen as (n, 2), has the even elements in its first column and the odd ones in its second.
+#
+# * `tl.reshape(block, (n, 2))` keeps the order and gives n rows of 2.
+# * `tl.split(pairs)` takes (n, 2) apart into two blocks (n,): the first column and the second.
+#
+# ## Exercise: deinterleave
+#
+# `coalescing.deinterleave` · 8 points · about 10 minutes · about 11 lines · difficulty ●●●○○
+#
+# `deinterleave(x)`: x of shape (2 N,), contiguous → two tensors of shape (N,), the even and the odd elements. In
+# torch: `x[0::2].contiguous(), x[1::2].contiguous()`. Full marks need
+# * the right result for ragged sizes (2 points), in float16 as well (1 point),
+# * loads and stores that touch no more sectors than they must (4 points),
+# * every element read once and written once (1 point).
+
+
+# %% exercise="coalescing.deinterleave"
+@triton.jit
+def deinterleave_kernel(x_ptr, even_ptr, odd_ptr, N, BLOCK: tl.constexpr):
+    """even[i], odd[i] = x[2 i], x[2 i + 1] for BLOCK of the N pairs."""
+    ### BEGIN SOLUTION
+    pid = tl.program_id(0)
+    j = pid * 2 * BLOCK + tl.arange(0, 2 * BLOCK)  # elements of x
+    pairs = tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))
+    even, odd = tl.split(pairs)
+    i = pid * BLOCK + tl.arange(0, BLOCK)  # pairs
+    tl.store(even_ptr + i, even, mask=i < N)
+    tl.store(odd_ptr + i, odd, mask=i < N)
+    ### END SOLUTION
+
+
+def deinterleave(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """x: (2 N,), contiguous -> (N,) even elements, (N,) odd elements."""
+    ### BEGIN SOLUTION
+    N = x.shape[0] // 2
+    even = torch.empty(N, dtype=x.dtype, device=x.device)
+    odd = torch.empty(N, dtype=x.dtype, device=x.device)
+    BLOCK = 2048
+    deinterleave_kernel[(triton.cdiv(N, BLOCK),)](x, even, odd, N, BLOCK=BLOCK)
+    return even, odd
+    ### END SOLUTION
+
+
+# %% check="coalescing.deinterleave"
+check("coalescing.deinterleave", deinterleave)
+
+# %% [markdown]
+# ## Alignment: one element more
+#
+# A matrix of 1000 columns gets one column more. Its rows are 0.1 % longer. What does that do to the sectors that a
+# kernel reads?
+
+# %%
+figures.coalescing.padding_drift()
+
+# %% [markdown]
+# 1000 floats are 4000 bytes, exactly 125 sectors, so each row starts where a sector starts. 1001 floats are 4004
+# bytes, and each row starts 4 bytes further into its sector than the row above. A run of 8 floats then touches two
+# sectors in 7 rows of 8: 1.88 times as many in all. Longer runs lose less, since only their ends spill over.
+#
+# The cure is to let rows lie further apart than they are long. 1001 elements with a row stride of 1008 waste 28
+# bytes a row, and every row starts a sector again. Libraries call this the *leading dimension* or the *pitch*.
+#
+# ## Exercise: pad the rows
+#
+# `coalescing.padded_stride` · 4 points · about 5 minutes · about 2 lines · difficulty ●○○○○
+#
+# What is the smallest row stride, in elements, that is at least `n` and starts every row on a sector boundary?
+# `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 starts a sector. Full marks need
+# * rows that all start a sector (2 points), as the trace of a padded matrix confirms,
+# * no larger a stride than that takes (2 points).
+
+
+# %% exercise="coalescing.padded_stride"
+def padded_stride(n: int, itemsize: int) -> int:
+    """Elements per row, bytes per element -> smallest row stride >= n, in elements, that is a multiple of a sector."""
+    ### BEGIN SOLUTION
+    per_sector = 32 // itemsize
+    return triton.cdiv(n, per_sector) * per_sector
+    ### END SOLUTION
+
+
+# %% check="coalescing.padded_stride"
+check("coalescing.padded_stride", padded_stride)
+
+# %% [markdown]
+# ### Vector loads
+#
+# Alignment buys a second thing. A lane can load up to 16 bytes with one instruction: four floats, 128 bits. A
+# quarter of the instructions then move the same bytes. The address must be a multiple of 16 bytes, **and the
+# compiler must know that it is**.
+#
+# How would it know? When you launch a kernel, Triton looks at each integer argument: is it divisible by 16? If so
+# it compiles a version that may rely on it. `compile_for` does the same without a GPU, and reads the result out of
+# the PTX, NVIDIA's portable assembly.
+
+# %%
+x, out = torch.randn(32, 1024), torch.empty(32, 128)
+for row_stride in (1008, 1000, 1001):
+    facts = compile_for(
+        load_tile, dict(x_ptr=x, out_ptr=out, row_stride=row_stride, BLOCK_M=32, BLOCK_N=128), gpu="sm_90"
+    )
+    print(f"row stride {row_stride}: a lane loads {facts.load_bits} bits at a time and stores {facts.store_bits}")
+
+# %% [markdown]
+# 1001 is no surprise. But why does 1000 get narrow loads? Its rows start at multiples of 4000 bytes, which 16
+# divides. The *kernel* could load 128 bits; the *compiler* is only told about divisibility by 16 elements, and 1000
+# = 62 × 16 + 8. So here is a second reason to pad, and to pad to 16 elements. 128 bits appear in the PTX as
+# `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a compiled kernel, as
+# `LDG.E.128`.
+#
+# How much can alignment matter in the end? A bfloat16 matmul on an H200 ran at 694 TFLOP/s for N = 4096 and at 135
+# for N = 4097 (cuBLAS, measured). Not all of that is alignment; unit 05 takes the rest apart.
+
+# %% [markdown]
+# ## Divergence: both branches run
+#
+# The 32 lanes of a warp share one instruction at a time. What happens at an `if` where some lanes say yes and
+# others no? The warp goes through **both** branches, one after the other, with the lanes that are not concerned
+# waiting. Here are three warps: one agrees, one alternates, one is short and agrees.
+
+# %%
+figures.coalescing.divergence_timeline([True] * 32 + [lane % 2 == 0 for lane in range(32)] + [False] * 20)
+
+# %% [markdown]
+# ## Exercise: count the passes
+#
+# `coalescing.divergence_passes` · 4 points · about 5 minutes · about 2 lines · difficulty ●○○○○
+#
+# `taken[i]` says whether thread i takes the if. Threads are dealt to warps in order, `warp` at a time, and the last
+# warp may be short. A warp that agrees makes one pass, a divided one makes two. How many passes do all warps make
+# together?
+#
+# Full marks need the right number for whole warps (2 points) and for short last warps, other warp sizes and no
+# threads at all (2 points).
+
+
+# %% exercise="coalescing.divergence_passes"
+def divergence_passes(taken: list[bool], warp: int = 32) -> int:
+    """For each thread, whether it takes the if -> passes over the if and the else, summed over the warps."""
+    ### BEGIN SOLUTION
+    return sum(len(set(taken[start : start + warp])) for start in range(0, len(taken), warp))
+    ### END SOLUTION
+
+
+# %% check="coalescing.divergence_passes"
+check("coalescing.divergence_passes", divergence_passes)
+
+# %% [markdown]
+# In Triton you seldom meet this as an `if`. An `if` on a *number* sends the whole program one way. An `if` on a
+# *block* is not allowed; you write `tl.where(condition, a, b)`, and both a and b are computed for every lane. Both
+# branches run, always, and you can see it.
+#
+# What about memory? A branch that is not taken could leave its loads out, through the mask. When does that save
+# sectors? Guess the four numbers in each row before you run the cell.
+
+
+# %%
+@triton.jit
+def choose(condition_ptr, a_ptr, b_ptr, out_ptr, MASKED: tl.constexpr):
+    """out[i] = a[i] if condition[i] else b[i]"""
+    i = tl.arange(0, 1024)
+    condition = tl.load(condition_ptr + i)
+    if MASKED:  # a number known to the compiler: no divergence here
+        a = tl.load(a_ptr + i, mask=condition != 0, other=0)
+        b = tl.load(b_ptr + i, mask=condition == 0, other=0)
+    else:
+        a = tl.load(a_ptr + i)
+        b = tl.load(b_ptr + i)
+    tl.store(out_ptr + i, tl.where(condition != 0, a, b))
+
+
+i = torch.arange(1024)
+conditions = {"alternating": i % 2 == 0, "runs of 8": i // 8 % 2 == 0, "first half": i < 512, "all": i >= 0}
+a, b = torch.ones(1024), torch.zeros(1024)
+print("sectors loaded of      a, b       a, b masked")
+for name, condition in conditions.items():
+    counts = []
+    for masked in (False, True):
+        with trace() as t:
+            choose[(1,)](condition.to(torch.int8), a, b, torch.empty(1024), MASKED=masked)
+        counts.append([t.of(tensor, "load").sectors for tensor in ("a_ptr", "b_ptr")])
+    print(f"{name:>16} {counts[0][0]:7}, {counts[0][1]:<7} {counts[1][0]:4}, {counts[1][1]}")
+
+# %% [markdown]
+# With *runs of 8* every warp is divided, and yet the masks halve the sectors: 8 floats are a whole one. With
+# *alternating* they save nothing. For instructions what counts is whether a warp agrees; for memory, whether a
+# sector does.
+#
+# ## What you now know
+#
+# * Memory moves sectors of 32 bytes, not elements. Efficiency is what you wanted over what was moved. A stride of 2
+#   halves it, and from 8 floats on it is one eighth.
+# * A mask saves a sector only if it empties it.
+# * Triton lays out the lanes of each load and each store along the axis with stride 1. Your part is a tile with
+#   enough neighbours there: 8 floats fill a sector, longer runs fill lines.
+# * If a stride cannot be avoided, load densely and rearrange in registers.
+# * If an axis is slow, let a program take a band of neighbours across it, and cut the long axis into parts so that
+#   all SMs have work.
+# * Rows that start on sector boundaries touch fewer sectors, and with strides that 16 divides a lane loads 128 bits
+#   at a time.
+# * A trace names the load that wastes. Where nothing spills and no cache forgives, its count is the hardware's.
+#
+# Every kernel in this unit read its input once. In 05, a matrix product reads each element hundreds of times, and
+# the question becomes how to keep it close by.
+#
+# ## Where to read on
+#
+# * NVIDIA, *CUDA C++ Best Practices Guide*, the chapter on memory optimizations: coalesced access to global memory,
+#   with the effect of misaligned and of strided accesses measured.
+# * NVIDIA, *CUDA C++ Programming Guide*, on SIMT architecture: how a warp executes a branch.
+# * The Triton documentation: the tutorials (vector addition, fused softmax), and `tl.load`, `tl.reshape`,
+#   `tl.split` in the language reference.
+# * Horace He, *Making Deep Learning Go Brrrr From First Principles*: which of compute, bandwidth and overhead a
+#   model waits for.
+# * GPU MODE, a lecture series and community: the lectures on memory, and on profiling CUDA kernels in PyTorch.
+# * NVIDIA, *Nsight Compute* documentation, the memory tables: where each counter sits between an SM and DRAM.

@@ -1,0 +1,163 @@
+"""The pictures of unit 04: they exist, say what they show, and draw numbers that a hand count confirms."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from course_lib import figures
+
+F = figures.coalescing
+
+PICTURES = {
+    "rows_against_columns": (),
+    "memory_anatomy": (),
+    "lanes_over_memory": (4, 1, "float16"),
+    "lanes_over_memory_widget": (),
+    "sectors_against_stride": ((1, 4, 16),),
+    "tracer_against_counters": (),
+    "divergence_timeline": ([True] * 32 + [False, True] * 8,),
+    "padding_drift": (),
+    "tile_footprints": (),
+}
+
+
+@pytest.fixture(scope="module")
+def picture():
+    drawn = {}
+
+    def draw(name: str) -> Figure:
+        if name not in drawn:
+            drawn[name] = getattr(F, name)(*PICTURES[name])
+        return drawn[name]
+
+    return draw
+
+
+def words(figure: Figure) -> str:
+    """All that is written in a figure outside its ticks."""
+    texts = [figure._supxlabel, *figure.texts] + [text for ax in figure.axes for text in ax.texts]
+    titles = [ax.get_title(loc) for ax in figure.axes for loc in ("left", "center")]
+    return " ".join([text.get_text() for text in texts] + titles)
+
+
+def test_every_picture_is_in_this_list():
+    public = {n for n, f in inspect.getmembers(F, inspect.isfunction) if f.__module__ == F.__name__ and n[0] != "_"}
+    returns_figure = {n for n in public if "Figure" in str(inspect.signature(getattr(F, n)).return_annotation)}
+    assert returns_figure == set(PICTURES)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_labelled_and_opaque(picture, name):
+    figure = picture(name)
+    assert isinstance(figure, Figure)
+    assert figure.get_facecolor() == to_rgba("white")
+    assert figure.get_supxlabel().endswith((".", "%")), "a sentence below says what to see"
+    assert any(ax.get_xlabel() for ax in figure.axes)
+    assert any(ax.get_ylabel() or ax.get_yticklabels() for ax in figure.axes)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sectors", "useful"),
+    [
+        ((1, 0, "float32"), 4, 128),
+        ((1, 1, "float32"), 5, 128),  # bytes 4 to 131
+        ((2, 0, "float32"), 8, 128),
+        ((8, 0, "float32"), 32, 128),
+        ((32, 31, "float32"), 32, 128),
+        ((1, 0, "float16"), 2, 64),
+        ((3, 0, "int8"), 3, 32),  # bytes 0 to 93
+        ((0, 9, "float32"), 1, 4),  # all lanes want one element
+    ],
+)
+def test_lanes_over_memory_counts_like_a_hand(arguments, sectors, useful):
+    figure = F.lanes_over_memory(*arguments)
+    text = figure.get_supxlabel()
+    assert text.startswith(f"{sectors} sectors") and f"{useful} wanted" in text
+    page = figure.axes[0].images[0].get_array()
+    assert (page == 2).sum() == useful
+    assert (page > 0).sum() == 32 * sectors
+
+
+@pytest.mark.parametrize(("arguments", "word"), [((1, 0, "float8"), "float8"), ((1, -1), "offset -1")])
+def test_lanes_over_memory_names_a_wrong_argument(arguments, word):
+    with pytest.raises(ValueError, match=word):
+        F.lanes_over_memory(*arguments)
+
+
+def test_the_widget_redraws_when_a_value_changes():
+    widget = F.LanesOverMemory()
+    pictures = {widget.png}
+    for control, value in ((widget.stride, 8), (widget.offset, 3), (widget.dtype, "float16")):
+        control.value = value
+        pictures.add(widget.png)
+    assert len(pictures) == 4
+    assert widget.png == F.lanes_over_memory(8, 3, "float16")._repr_png_()
+
+
+def test_the_widget_leaves_a_picture_for_readers_without_a_kernel():
+    """The picture is a plain image among the cell's outputs, and a slider updates that same output."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    shell = InteractiveShell.instance()
+    try:
+        with capture_output() as shown:
+            widget = F.lanes_over_memory_widget()
+            widget._ipython_display_()
+            widget.stride.value = 4
+        assert isinstance(widget, F.LanesOverMemory)
+        images = [output for output in shown.outputs if "image/png" in output.data]
+        assert len(images) == 2 and images[0].data["image/png"] != images[1].data["image/png"]
+        assert images[1].update and images[0].transient["display_id"] == images[1].transient["display_id"]
+    finally:
+        InteractiveShell.clear_instance()
+        del shell
+
+
+def test_traced_numbers_equal_hand_counts():
+    assert [F.strided_sectors(s) for s in (1, 2, 8, 32)] == [512, 1024, 4096, 4096]  # 4096 floats
+    assert F.strided_sectors(4, "float16") == 4096 * 8 // 32
+    assert F.copy_sectors("rows", 64) == (64 * 8, 64 * 8)
+    assert F.copy_sectors("columns", 64) == (64 * 64, 64 * 64)
+    assert F.tile_sectors(1000, 8) == 128
+    assert F.tile_sectors(1001, 8) == 16 * (1 + 7 * 2)  # one row in eight starts a sector
+    assert F.tile_sectors(1008, 8) == 128
+    assert F.transpose_sectors(1, 64, 64) == (64 * 8, 64 * 64)
+    assert F.transpose_sectors(8, 8, 64) == (64 * 8, 64 * 8)
+
+
+def test_rows_against_columns_shows_the_guess_and_the_ratio(picture):
+    assert "no guess yet" in words(picture("rows_against_columns"))
+    told = words(F.rows_against_columns(3))
+    assert "you guessed 3 times" in told and "columns / rows = 8.0" in told
+
+
+def test_the_tracer_agrees_with_the_cited_counters():
+    for name, (count, counter) in F.COUNTERS.items():
+        assert counter / count() == pytest.approx(0.82 if "columns" in name else 1, abs=0.005), name
+
+
+def test_divergence_timeline_has_a_row_for_each_pass(picture):
+    labels = [label.get_text() for label in picture("divergence_timeline").axes[0].get_yticklabels()]
+    assert labels == ["warp 0, pass 1", "warp 1, pass 2", "warp 1, pass 3"]
+    assert "2 warps, 3 passes" in words(picture("divergence_timeline"))
+
+
+def test_tile_footprints_count_sectors(picture):
+    titles = [ax.get_title() for ax in picture("tile_footprints").axes]
+    assert [int(t.split(": ")[1].split()[0]) for t in titles] == [8, 64, 8, 8]
+
+
+def test_figures_are_imported_when_asked_for():
+    code = "import sys; from course_lib import figures; assert 'matplotlib' not in sys.modules; print(dir(figures))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "coalescing" in done.stdout, done.stderr
+    with pytest.raises(AttributeError, match="coalescing"):
+        figures.nothing_of_the_kind
