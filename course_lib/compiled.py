@@ -1,7 +1,7 @@
 """What the Triton compiler makes of a kernel for a given GPU, found out without one.
 
-The interpreter runs many things that a GPU would refuse. So each kernel is also compiled, and its PTX is read: how wide its
-loads are, whether it uses tensor cores, whether it spills.
+The interpreter runs many things that a GPU would refuse. So each kernel is also compiled, and its PTX is read: how wide
+its loads are, whether it uses tensor cores, whether it spills.
 """
 
 from __future__ import annotations
@@ -28,13 +28,21 @@ from course_lib.exercise import Compiled
 from course_lib.gpu import SHARED_BYTES
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-SMALL_DOT = "tl.dot needs blocks of at least 16 along each of its sizes"
+
+PYTHON_FUNCTION = r"Unsupported function referenced: .*?(?:method|function) (?:\w+\.)*(\w+)"
 
 # The compiler speaks of itself; these say the same of the kernel. The first pattern that is found speaks.
 READABLE = (
     (r"unsupported AST node type: (\w+)", r"`\1` is not part of Triton's language"),
-    (r"Input shapes should have M >= (\d+), N >= (\d+) and K >= (\d+)", r"tl.dot needs blocks of at least M \1, N \2, K \3"),
-    (r"NameError\(['\"](\w+) is not defined['\"]\)", r"`\1` is not defined here on every path"),
+    (
+        r"Input shapes should have M >= (\d+), N >= (\d+) and K >= (\d+)",
+        r"tl.dot needs blocks of at least M \1, N \2, K \3",
+    ),
+    (r"^(\w+) is not defined$", r"`\1` is not defined here on every path"),
+    (
+        r"Unsupported function referenced: .*?(?:method|function) (\w+)",
+        r"`\1` is a Python function; a kernel calls tl's",
+    ),
     (
         r"Cannot access global variable (\w+)",
         r"`\1` is a global; a kernel sees only tl.constexpr globals: write `\1 = tl.constexpr(...)`, or pass it",
@@ -42,13 +50,11 @@ READABLE = (
 )
 
 
-def compile_for(
-    kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | None = None, **kwargs: Any
-) -> Compiled:
+def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | None = None, **kwargs: Any) -> Compiled:
     """Compile a kernel as a launch with these arguments would, for `gpu`; none needs to be present.
 
-    kwargs may hold num_warps and num_stages. Of an autotuned kernel the first configuration is taken. With `seconds` the
-    compiler is stopped after that time, and the result says too_slow.
+    kwargs may hold num_warps and num_stages. Of an autotuned kernel the first configuration is taken. With `seconds`
+    the compiler is stopped after that time, and the result says too_slow.
     """
     jit, arguments, options = _resolve(kernel, args, kwargs)
     if seconds is None:
@@ -77,7 +83,9 @@ def _resolve(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[JITFunct
         elif isinstance(kernel, Heuristics):
             given |= {name: heuristic(given) for name, heuristic in kernel.values.items()}
         else:
-            raise TypeError("Expected a @triton.jit kernel that can be compiled. Is TRITON_INTERPRET set? Unset it first.")
+            raise TypeError(
+                "Expected a @triton.jit kernel that can be compiled. Is TRITON_INTERPRET set? Unset it first."
+            )
         kernel = kernel.fn
     options = {name: given.pop(name) for name in OPTIONS if given.get(name) is not None and name not in names}
     bound = inspect.signature(kernel.fn).bind(**{name: given[name] for name in names if name in given})
@@ -115,6 +123,8 @@ def _compile(kernel: JITFunction, arguments: dict, options: dict, gpu: str) -> t
         with _quiet():
             built = triton.compile(source, target=target, options=options)
     except Exception as error:
+        if str(kernel.hash).startswith("recursion:"):
+            kernel.hash = None  # Triton forgets to, and would let the same kernel pass the next time
         return Compiled(name, gpu, accepted=False, complaint=_complaint(kernel, gpu, error)), ""
     ptx = built.asm["ptx"]
     found = Compiled(
@@ -150,29 +160,35 @@ def _copy_widths(ptx: str) -> list[int]:
     return widths + ([128] if "cp.async.bulk.tensor" in ptx else [])
 
 
-def _complaint(kernel: JITFunction, gpu: str, error: Exception) -> str:
+def _complaint(kernel: JITFunction, gpu: str, error: BaseException) -> str:
     """One sentence: the line, its text, and what the compiler holds against it."""
-    name, where, message = kernel.fn.__name__, "", ""
-    outermost = True
+    where, message = f"kernel `{kernel.fn.__name__}`", ""
+    sources: list[str] = []  # of the functions that the error went through: the kernel, then helpers
     while error is not None:
         if isinstance(error, CompilationError):
-            line = getattr(error.node, "lineno", None)
-            if outermost and line is not None:
-                where = f", line {line}: `{kernel.src.splitlines()[line - 1].strip()}`"
-            outermost = False
             message = error.error_message or message
+            line = getattr(error.node, "lineno", None)
+            if error.src and line and error.src not in sources:
+                sources.append(error.src)
+                name = re.search(r"def\s+(\w+)", error.src).group(1)
+                place = f"line {line}: `{error.src.splitlines()[line - 1].strip()}`"
+                where += f", {place}" if error.src == kernel.src else f", in `{name}`, {place}"
         elif isinstance(error, PTXASError):
-            message = f"the assembler for {gpu} refused it: {error}"
+            message = f"the assembler refused it: {error}"
         else:
-            message = str(error) if str(error) else type(error).__name__
+            message = str(error) or type(error).__name__
         error = error.__cause__
     message = " ".join(message.split())
+    if not sources and (call := re.search(PYTHON_FUNCTION, message)):  # found before compiling, without a place
+        lines = enumerate(kernel.src.splitlines(), start=1)
+        where += next((f", line {n}: `{text.strip()}`" for n, text in lines if f"{call.group(1)}(" in text), "")
+    message = re.sub(r"""^\w+Error\(['"](.*)['"]\)$""", r"\1", message)
     for pattern, readable in READABLE:
         found = re.search(pattern, message)
         if found:
             message = found.expand(readable)
             break
-    return f"kernel `{name}`{where}: {message[:300].rstrip('.')}. {gpu} cannot run this."
+    return f"{where}: {message[:300].rstrip('.')}. {gpu} cannot run this."
 
 
 @contextlib.contextmanager
@@ -192,7 +208,7 @@ def _quiet():
 
 
 def _within(seconds: float, kernel: JITFunction, arguments: dict, options: dict, gpu: str) -> Compiled:
-    """Compile in a forked child: LLVM holds Python's lock while it works, so nothing inside this process could stop it."""
+    """Compile in a forked child: LLVM holds Python's lock, so nothing inside this process could stop it."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 

@@ -1,7 +1,7 @@
 """Which GPU this is, and what its datasheet promises.
 
-`current()` is the GPU of this machine or None; `assumed()` always answers, with an H200's datasheet where there is none, so
-that every calculation of the course also runs on a laptop. Nothing here starts CUDA until one of them is called.
+`current()` is the GPU of this machine or None; `assumed()` always answers, with an H200's datasheet where there is
+none, so that every calculation of the course also runs on a laptop. Importing this does not start CUDA.
 
 All tensor-core figures are dense. Datasheets print twice as much, with an asterisk: "with sparsity".
 """

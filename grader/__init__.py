@@ -2,9 +2,11 @@
 
     build.py            solutions/NN_topic.py -> the instructor's and the student's notebook
     submission.py       a notebook as handed in -> the program to run for each exercise
-    judge.py            secrets, references, criteria -> verdicts (zygote.py and sandbox.py run the student's code for it)
+    judge.py            secrets, references, criteria -> verdicts; zygote.py and sandbox.py run the code for it
     preprocessors.py    verdicts into nbgrader's chain; nbgrader_config.py switches it on
     classroom.py        a whole class
+
+course_lib never imports this package, and this package never imports a solution.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from course_lib import criteria
 from course_lib.exercise import Verdict
+import grader
 from grader import judge as judging
 from grader import submission
 
@@ -52,17 +53,13 @@ class Class:
 
     def grade(self, unit: str, progress: Progress = lambda done, total: None) -> dict[str, dict[str, Verdict]]:
         """Student -> exercise -> verdict. Nothing in one submission stops the next."""
-        exercises = judging.exercises_of(unit)
+        exercises = list(grader.exercises(unit).values())
         verdicts: dict[str, dict[str, Verdict]] = {}
         jobs = []
         for student, path in submissions(self.folder, unit).items():
             verdicts[student] = {}
-            try:
-                read = submission.read(path, list(exercises.values()))
-            except submission.Unreadable as problem:
-                verdicts[student] = {e.id: criteria.refused(e, str(problem)) for e in exercises.values()}
-                continue
-            for exercise in exercises.values():
+            read = submission.read(path, exercises)
+            for exercise in exercises:
                 job = self.executor.submit(self._one, exercise, read, student)
                 jobs.append((student, exercise, job))
         for done, (student, exercise, job) in enumerate(jobs):

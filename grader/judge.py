@@ -26,8 +26,8 @@ import triton
 
 from course_lib import bench, criteria, observe
 from course_lib.exercise import Case, Exercise, Trial, Verdict
-from course_lib.exercises import UNITS
 from course_lib.observe import timed, wire
+import grader
 from grader import sandbox, submission
 from grader.zygote import Zygote
 
@@ -36,14 +36,7 @@ RECORD_SECONDS, REPLAY_SECONDS, COMPILE_SECONDS = 10.0, 40.0, 20.0
 
 def home() -> Path:
     """The folder with submitted/, autograded/, feedback/, the gradebook and the secret: $GRADER_HOME, else grader/."""
-    return Path(os.environ.get("GRADER_HOME", sandbox.ROOT / "grader")).resolve()
-
-
-def exercises_of(unit: str) -> dict[str, Exercise]:
-    """The exercises of a unit ("04_memory_coalescing"), by id. ValueError for a unit that does not exist."""
-    if unit not in UNITS:
-        raise ValueError(f"There is no unit {unit!r}; there are {', '.join(UNITS)}.")
-    return importlib.import_module(f"course_lib.exercises.{UNITS[unit]}").EXERCISES
+    return Path(os.environ.get("GRADER_HOME", grader.ROOT / "grader")).resolve()
 
 
 # --------------------------------------------------------------------------------------------------- secrets
@@ -143,7 +136,7 @@ class Judge:
         reply = self.zygote.ask(request)
         if reply["error"]:
             sentence = str(reply["error"])
-            names_itself = sentence.startswith(("no cell", "cell ", "the "))
+            names_itself = sentence.startswith(("no cell", "cell ", "handed-out cell ", "the "))
             raise NotObserved(sentence if names_itself else f"{exercise.entry} {sentence}")
         return reply
 
@@ -160,7 +153,7 @@ def _code_version() -> str:
     """A hash of everything of ours that a verdict depends on."""
     digest = hashlib.sha256(f"{torch.__version__} {triton.__version__} {torch.cuda.is_available()}".encode())
     for folder in ("course_lib", "grader"):
-        for path in sorted((sandbox.ROOT / folder).rglob("*.py")):
+        for path in sorted((grader.ROOT / folder).rglob("*.py")):
             if not {"samples", "variants", "figures"} & set(path.parts):
                 digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -176,21 +169,15 @@ def _key(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int) -> str
 
 def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[str, Verdict]:
     """A verdict for each exercise of the unit, whatever the notebook is like."""
-    found = {}
-    exercises = exercises_of(unit)
-    try:
-        read = submission.read(path, list(exercises.values()))
-    except submission.Unreadable as problem:
-        return {e.id: criteria.refused(e, str(problem)) for e in exercises.values()}
-    for exercise in exercises.values():
-        found[exercise.id] = judge_exercise(judge, exercise, read, student)
-    return found
+    exercises = list(grader.exercises(unit).values())
+    read = submission.read(path, exercises)
+    return {exercise.id: judge_exercise(judge, exercise, read, student) for exercise in exercises}
 
 
 def judge_exercise(judge: Judge, exercise: Exercise, read: submission.Submission, student: str) -> Verdict:
     try:
         program = read.program(exercise)
-    except submission.Unreadable as problem:
+    except submission.Problem as problem:
         return criteria.refused(exercise, str(problem))
     return judge.verdict(exercise, program.cells, student)
 

@@ -1,7 +1,7 @@
-"""nbgrader's settings for this course. An instructor works in this folder: `cd grader && nbgrader autograde 04_memory_coalescing`.
+"""nbgrader's settings for this course. nbgrader finds them from here: `cd grader && nbgrader autograde 04_...`.
 
-Sources and released notebooks are the repository's solutions/ and notebooks/. What grading writes (submitted/, autograded/,
-feedback/, gradebook.db) lies in the folder named by GRADER_HOME, which is this one unless said otherwise.
+Sources and released notebooks are the repository's solutions/ and notebooks/. What grading writes (submitted/,
+autograded/, feedback/, gradebook.db) lies in the folder named by GRADER_HOME, which is this one unless said otherwise.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ STUB = "...  # your code here"
 
 
 def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
-    """Settings for a class whose state lies in `home`; `extra` names sections: config(home, Autograde={"force": True})."""
+    """Settings for a class whose state lies in `home`. `extra` adds to sections: Autograde={"force": True}."""
     home = Path(home).resolve()
+    scripts = str(Path(sys.executable).parent)  # nbgrader starts `alembic` by its name, also where no venv is activated
+    if scripts not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)])
     c = Config()
     c.CourseDirectory.root = str(root)
     c.CourseDirectory.course_id = "strides-to-flashattention"

@@ -11,14 +11,15 @@ import functools
 import os
 import resource
 import shutil
+import site
 import struct
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from grader import ROOT
+
 HIDDEN = ("exercises",)  # of course_lib: oracles and cases, nothing for a process that runs student code
 ZYGOTE_FILES = ("__init__.py", "zygote.py", "sandbox.py")
 OPEN_FILES, FILE_BYTES = 256, 64 << 20
@@ -63,8 +64,7 @@ def bubblewrap_works() -> bool:
 def readable() -> list[Path]:
     """What a child may read: the system's libraries, this Python, course_lib without its exercises."""
     system = [Path(p) for p in ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/dev", "/proc", "/sys")]
-    python = {Path(sys.prefix), Path(sys.base_prefix), Path(sysconfig.get_paths()["purelib"])}
-    python |= {Path(p).resolve() for p in sys.path if p and Path(p).resolve() not in (ROOT, *ROOT.parents)}
+    python = {Path(p) for p in (sys.prefix, sys.base_prefix, *site.getsitepackages(), site.getusersitepackages())}
     course = [p for p in (ROOT / "course_lib").iterdir() if p.name not in HIDDEN]
     zygote = [ROOT / "grader" / name for name in ZYGOTE_FILES]
     return [p for p in [*system, *sorted(python), *course, *zygote] if p.exists()]

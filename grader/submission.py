@@ -1,11 +1,11 @@
-"""A notebook as handed in -> the program to run for each exercise. Everything hostile or odd about notebooks ends here.
+"""A notebook as handed in -> the program to run for each exercise. All that is odd about notebooks ends here.
 
-    load      a file -> cells: kind, source, grade_id. Outputs, tags, foreign metadata and attachments are never looked at
-    Submission.program
-              the statements that define the exercise's function, and those that define names they use, transitively
+    load                 a file -> cells: kind, source, grade_id. Outputs, tags and foreign metadata are never looked at
+    Submission.program   the statements that define the exercise's function, and those that define names they use, and
+                         so on
 
-Nothing here runs a student's code. A cell becomes top-level statements; a statement runs if it defines something that is
-needed. So demos, checks, endless loops and errors elsewhere are left out by construction.
+Nothing here runs a student's code. A cell becomes top-level statements, and a statement is part of the program if it
+defines something that is needed. Demos, checks, endless loops and errors elsewhere are left out by construction.
 """
 
 from __future__ import annotations
@@ -291,9 +291,9 @@ class Submission:
     def solution(self, exercise: Exercise) -> Cell:
         """The cell whose definition of the exercise's function counts.
 
-        The last one of the exercise's own cells (an honest copy has the same id), because that is what a run from top to bottom
-        leaves defined. A cell without the id counts if it comes after those and before the check, or if
-        those are gone or as they were handed out.
+        The last one of the exercise's own cells (an honest copy has the same id), because that is what a run from top
+        to bottom leaves defined. A cell without the id counts if it stands between those and the check, or if those
+        are gone or as they were handed out.
         """
         if self.problem:
             raise Problem(self.problem)
@@ -308,10 +308,11 @@ class Submission:
         if other:
             return other[-1]
         for cell in self.cells:
-            if cell.grade_id == exercise.grade_id and cell.number in self.broken:
-                raise Problem(f"The cell of {exercise.entry} (cell {cell.number}) does not parse: {self.broken[cell.number]}.")
+            if cell.grade_id == exercise.grade_id and (why := self.broken.get(cell.number)):
+                raise Problem(f"The cell of {exercise.entry} (cell {cell.number}) does not parse: {why}.")
         for number in self._seeming(exercise.entry):
-            raise Problem(f"Cell {number}, which seems to define {exercise.entry}, does not parse: {self.broken[number]}.")
+            why = self.broken[number]
+            raise Problem(f"Cell {number}, which seems to define {exercise.entry}, does not parse: {why}.")
         raise Problem(f"No code cell defines {exercise.entry}.")
 
     def _check_number(self, exercise: Exercise) -> int:
@@ -391,7 +392,7 @@ def _assemble(statements: list[Statement], name: str) -> list[tuple[str, str]]:
 
 
 def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None) -> Submission:
-    """A submitted notebook. Never raises: what is wrong with the file as a whole is said by every `program`.
+    """A submitted notebook. Never raises: what is wrong with the file as a whole is said by each `program`.
 
     release    the notebook as it was handed out: tells an untouched stub from work, and brings back deleted imports
     """

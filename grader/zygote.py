@@ -18,7 +18,7 @@ import sys
 import tempfile
 from typing import Any
 
-from grader import sandbox
+from grader import ROOT, sandbox
 
 MEMORY = 8 << 30  # bytes of address space that a child may add
 
@@ -52,7 +52,7 @@ class Zygote:
             command = sandbox.wrap([sys.executable, "-m", "grader.zygote"])
             environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
             # few threads: a class is graded by many processes; no bytecode: the system is read-only
-            environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(sandbox.ROOT)}
+            environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT)}
             environment |= {"HOME": "/tmp", "TRITON_CACHE_DIR": "/tmp/triton"}
             if "LD_LIBRARY_PATH" in os.environ:
                 environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
@@ -86,20 +86,20 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Do one request in a child of its own."""
     from course_lib import observe
     from course_lib.observe import child
-    from course_lib.observe import record as recorder
+    from course_lib.observe.record import load
 
     folder = tempfile.mkdtemp(prefix="exercise-")
     seconds = request["seconds"]
 
     def prepare() -> None:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
-        os.environ["HOME"] = folder
+        os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = folder
         sandbox.confine(folder, cpu_seconds=int(2 * seconds) + 5)
 
     def work() -> Any:
         if request["role"] == "record":
             sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
-            entry = recorder.load([tuple(cell) for cell in request["cells"]], request["entry"])
+            entry = load([tuple(cell) for cell in request["cells"]], request["entry"])
             return observe.record_all(entry, request["inputs"])
         cases = [tuple(case) for case in request["cases"]]
         options = {name: request[name] for name in ("kernel", "allows", "compile_seconds")}

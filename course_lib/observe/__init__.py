@@ -58,7 +58,7 @@ def replay_all(
     compile_seconds: float | None = None,
 ) -> list[dict[str, Any]]:
     """One Evidence (as a tree) per case; cases: (name, whether to compile its kernels). Runs the student's kernels alone."""
-    trees = []
+    trees, compiled = [], set()
     for log, inputs, (name, compiles) in zip(logs, fresh, cases, strict=False):
         error = next((call["error"] for call in log["calls"] if call["error"]), "")
         if error:
@@ -71,6 +71,7 @@ def replay_all(
                 allows=allows,
                 compile_gpus=GPUS if compiles else (),
                 compile_seconds=compile_seconds,
+                compiled=compiled,
             )
         else:
             evidence = Evidence(name, outputs=[plain(call["result"]) for call in log["calls"]])

@@ -192,7 +192,8 @@ def describe_exception(error: BaseException) -> str:
     own = [f for f in frames if "site-packages" not in f.filename and "dist-packages" not in f.filename]
     where = ""
     if own:
-        where = f", in `{own[-1].name}`, line {own[-1].lineno}" + (f": `{own[-1].line.strip()}`" if own[-1].line else "")
+        function = "" if own[-1].name == "<module>" else f" of `{own[-1].name}`"
+        where = f", in line {own[-1].lineno}{function}" + (f": `{own[-1].line.strip()}`" if own[-1].line else "")
     message = " ".join(str(error).split())[:300]
     return f"raised {type(error).__name__}" + (f": {message}" if message else "") + where
 
@@ -211,7 +212,7 @@ def load(cells: Sequence[tuple[str, str]], entry: str) -> Any:
             try:
                 exec(compile(source, name, "exec", dont_inherit=True), scope)
             except BaseException as error:
-                raise ValueError(f"{name} {describe_exception(error)}") from None
+                raise ValueError(f"{name.strip('<>')} {describe_exception(error)}") from None
     if entry not in scope:
         raise ValueError(f"no cell defines `{entry}`")
     return scope[entry]

@@ -148,10 +148,12 @@ def replay(
     allows: Collection[str] = (),
     compile_gpus: Sequence[str] = (),
     compile_seconds: float | None = None,
+    compiled: set[Any] | None = None,
 ) -> Evidence:
     """Run a case's log on `inputs` (one dict of arguments per call), traced; return the Evidence.
 
-    Every kernel that was launched is also compiled for each of `compile_gpus`, within `compile_seconds` each.
+    Every kernel that was launched is also compiled for each of `compile_gpus`, within `compile_seconds` each, unless it
+    is in `compiled` with the same dtypes and constants; that set is added to.
     """
     evidence = Evidence(case)
     untouched = [{k: _bytes(v) for k, v in call.items()} for call in inputs]
@@ -175,7 +177,7 @@ def replay(
                     sentence = f"the function changed its input `{name}`; write to a tensor of its own"
                     evidence.faults.append(Fault("input changed", sentence, tensor=name))
         if compile_gpus:
-            evidence.compiled = _compile(tape, compile_gpus, compile_seconds)
+            evidence.compiled = _compile(tape, compile_gpus, compile_seconds, set() if compiled is None else compiled)
     except Refused as refusal:
         evidence.refused = str(refusal)
     except KernelFault as fault:
@@ -188,13 +190,17 @@ def replay(
     return evidence
 
 
-def _compile(tape: Tape, gpus: Sequence[str], seconds: float | None) -> list[Any]:
-    facts, seen = [], set()
+def _compile(tape: Tape, gpus: Sequence[str], seconds: float | None, done: set[Any]) -> list[Any]:
+    facts = []
     for kernel, arguments, options in tape.launched:
-        for gpu in gpus:
-            if (id(kernel), gpu) not in seen:
-                seen.add((id(kernel), gpu))
-                facts.append(compile_for(kernel, gpu=gpu, seconds=seconds, **arguments, **options))
+        constants = {p.name for p in kernel.params if p.is_constexpr}
+        signature = tuple(
+            repr(v) if name in constants else str(getattr(v, "dtype", type(v))) for name, v in arguments.items()
+        )
+        key = (kernel.src, signature, repr(options))
+        if key not in done:
+            done.add(key)
+            facts += [compile_for(kernel, gpu=gpu, seconds=seconds, **arguments, **options) for gpu in gpus]
     return facts
 
 

@@ -1,8 +1,8 @@
-"""Runs Triton kernels on Triton's own interpreter, in plain Python, and tells a watcher of every access before it happens.
+"""Runs Triton kernels on Triton's own interpreter, in Python, and tells a watcher of every access before it happens.
 
-The only file that touches Triton's internals. While an Interpreter is installed, `kernel[grid](...)` runs here instead of
-on a GPU. The kernel object is untouched: the same `@triton.jit` function compiles before and after. TRITON_INTERPRET need
-not be set; if it is, its kernels are run here too.
+The only file that touches Triton's internals. While an Interpreter is installed, `kernel[grid](...)` runs here instead
+of on a GPU. The kernel object is untouched: the same `@triton.jit` function compiles before and after. TRITON_INTERPRET
+need not be set; if it is, its kernels are run here too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import inspect
 import os
 import random
 import sys
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -40,6 +41,9 @@ TRITON_FOLDER = os.path.dirname(triton.__file__) + os.sep
 LAUNCH_OPTIONS = set(CUDAOptions.__dataclass_fields__) | {"device", "stream"}  # not parameters of the kernel
 PATCHED = (tl, tl.core, tl.math, tl.tensor, tl.dtype, tl.core.tensor_descriptor_base)  # restored as they were
 POISON_INTEGER = 0x5A5A5A5A5A5A5A5B  # cut to the width needed: large, odd, and nothing a student would expect
+# A NaN that can be told from others: arithmetic keeps its payload, and these are one another's conversions.
+POISON_NAN = {2: 0x7E58, 4: 0x7FCB0000, 8: 0x7FF9600000000000}  # bits, by itemsize
+POISON_BF16 = 0x7FCB
 
 
 class KernelFault(RuntimeError):
@@ -128,7 +132,8 @@ class Interpreter:
             index = (program % columns, program // columns % rows, program // (columns * rows))
             builder.grid_idx = index
             self._watcher.begin_program(program, index)
-            with np.errstate(all="ignore"):  # overflow and NaN are quiet on a GPU
+            with np.errstate(all="ignore"), warnings.catch_warnings():  # overflow and NaN are quiet on a GPU
+                warnings.simplefilter("ignore", RuntimeWarning)
                 function(**values)
 
     def _convert(self, value: Any) -> Any:
@@ -231,6 +236,8 @@ class Interpreter:
             patch(Autotuner, "run", _run_first_config)
             patch(interpreter, "_interpreter", self._memory(interpreter._interpreter))
             patch(interpreter.InterpreterBuilder, "create_masked_load", self._poisoning_load())
+            patch(interpreter.ReduceScanOpInterface, "to_tensor", _reduced(interpreter.ReduceScanOpInterface.to_tensor))
+            patch(interpreter.ReduceOps, "min_max", _min_max(interpreter.ReduceOps.min_max))
             yield
 
     def _memory(self, real: Any) -> Any:
@@ -243,12 +250,12 @@ class Interpreter:
 
             @staticmethod
             def load(addresses, mask, other, dtype):
-                watch("load", addresses, mask, dtype.itemsize)
+                watch("load", addresses, np.asarray(mask), dtype.itemsize)
                 return real.load(addresses, mask, other, dtype)
 
             @staticmethod
             def store(addresses, values, mask):
-                watch("store", addresses, mask, values.itemsize)
+                watch("store", addresses, np.asarray(mask), values.itemsize)  # a descriptor's mask is a memoryview
                 return real.store(addresses, values, mask)
 
             @staticmethod
@@ -268,9 +275,8 @@ class Interpreter:
         original, watcher = interpreter.InterpreterBuilder.create_masked_load, self._watcher
 
         def create_masked_load(builder, pointers, mask, other, *options, **more):
-            lanes = getattr(mask, "data", mask)  # descriptors and block pointers pass a plain array
-            if lanes is mask or isinstance(mask, np.ndarray):
-                mask = interpreter.TensorHandle(np.asarray(mask), tl.int1)
+            if isinstance(mask, np.ndarray):  # as descriptors and block pointers pass it
+                mask = interpreter.TensorHandle(mask, tl.int1)
             if other is None and not mask.data.all():
                 watcher.poisoned_load()
                 other = _poison(np.shape(pointers.data), pointers.get_element_ty())
@@ -302,7 +308,7 @@ _jit_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def _jit_function(kernel: Any) -> JITFunction:
-    """Under TRITON_INTERPRET `@triton.jit` makes another kind of object; the JITFunction knows source and parameters."""
+    """Under TRITON_INTERPRET `@triton.jit` makes another kind of object, which knows neither source nor parameters."""
     if isinstance(kernel, JITFunction):
         return kernel
     if kernel.fn not in _jit_functions:
@@ -410,14 +416,44 @@ def _ordered(programs: int, order: Order) -> Sequence[int]:
 def _poison(shape: tuple[int, ...], dtype: tl.dtype) -> interpreter.TensorHandle:
     kind = interpreter._get_np_dtype(dtype)
     if kind.kind == "f":
-        value = np.array(np.nan, kind)
+        value = np.array(POISON_NAN[kind.itemsize], f"u{kind.itemsize}").view(kind)
     elif dtype.is_floating():  # bf16 and fp8 are held as raw bits; these are NaN in each of them
-        value = np.array(0x7FC0 if kind.itemsize == 2 else 0x7F, kind)
+        value = np.array(POISON_BF16 if kind.itemsize == 2 else 0x7F, kind)
     elif kind.kind == "b":
         value = np.array(True)
     else:
         value = np.array(POISON_INTEGER >> (64 - 8 * kind.itemsize) | 1).astype(kind)
     return interpreter.TensorHandle(np.full(shape, value, kind), dtype)
+
+
+def _is_poison(values: np.ndarray) -> np.ndarray:
+    bits = values.view(f"u{values.itemsize}") & ((1 << (8 * values.itemsize - 1)) - 1)  # whatever the sign
+    return bits == POISON_NAN[values.itemsize]
+
+
+def _min_max(original: Callable) -> Callable:
+    """tl.max and tl.min pass over NaN, so a poisoned lane would not show in them: keep its NaN."""
+
+    def min_max(operation, input, val_reduce_op, idx_reduce_op=None):
+        def reduce(values, axis, keepdims):
+            result = val_reduce_op(values, axis=axis, keepdims=keepdims)
+            if values.dtype.kind != "f":
+                return result
+            poisoned = _is_poison(values).any(axis=axis, keepdims=keepdims)
+            return np.where(poisoned, values.dtype.type(np.nan), result)
+
+        return original(operation, input, reduce if val_reduce_op else None, idx_reduce_op)
+
+    return min_max
+
+
+def _reduced(original: Callable) -> Callable:
+    """numpy sums int32 in int64 and then refuses what does not fit; a GPU wraps around."""
+
+    def to_tensor(operation, result, dtype):
+        return original(operation, np.asarray(result).astype(interpreter._get_np_dtype(dtype))[()], dtype)
+
+    return to_tensor
 
 
 def _message(error: Exception) -> str:

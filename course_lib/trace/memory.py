@@ -1,7 +1,7 @@
 """Where tensors lie while a kernel is traced, and what was done to each of their elements.
 
-All storages of a launch are copied into one arena, each on a 512-byte boundary with a wide guard around it. So counts do not
-depend on where torch allocated, and an address outside every storage is recognised before it is used.
+All storages of a launch are copied into one arena, each on a 512-byte boundary with a wide guard around it. So counts
+do not depend on where torch allocated, and an address outside every storage is recognised before it is used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How the addresses of one load or store fall on memory: requests, sectors, lines.
 
 A GPU issues an instruction in requests of 32 lanes and fetches sectors of 32 bytes, four to a line of 128. Triton gives
-neighbouring lanes neighbouring addresses where a block has an axis of unit stride (its Coalesce pass), so lanes are counted
-along that axis, else along the last.
+neighbouring lanes neighbouring addresses where a block has an axis of unit stride (its Coalesce pass), so lanes are
+counted along that axis, else along the last.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Trace:
         return [sighting.report() for sighting in self._sightings.values()]
 
     def of(self, tensor: torch.Tensor | str, op: Op | None = None) -> Access:
-        """The accesses to one tensor, summed over launches and lines. KeyError if no kernel had a tensor of that name."""
+        """The accesses to one tensor, summed over launches and lines. KeyError if no kernel had one of that name."""
         region = self._region(tensor)
         return self._sum(op, region.name) if region else Access("", op or "load")
 

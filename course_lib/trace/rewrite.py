@@ -1,8 +1,8 @@
 """A kernel's Python function, rewritten so that it can run on numbers instead of being compiled.
 
-The compiler turns every assigned number into a tensor (`acc = 0.0` is an fp32 scalar). Python would keep a float, so each
-`name = value` becomes `name = _as_tensor(value)`. Nothing else changes: line numbers, globals and closures stay those of the
-original, and no name is added to the namespace in which the kernel was written.
+The compiler turns every assigned number into a tensor (`acc = 0.0` is an fp32 scalar). Python would keep a float, so
+each `name = value` becomes `name = _as_tensor(value)`. Nothing else changes: line numbers, globals and closures stay
+those of the original, and no name is added to the namespace in which the kernel was written.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def test_the_widget_leaves_a_picture_for_readers_without_a_kernel():
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
 
-    shell = InteractiveShell.instance()
+    InteractiveShell.instance()
     try:
         with capture_output() as shown:
             widget = F.lanes_over_memory_widget()
@@ -118,7 +118,6 @@ def test_the_widget_leaves_a_picture_for_readers_without_a_kernel():
         assert images[1].update and images[0].transient["display_id"] == images[1].transient["display_id"]
     finally:
         InteractiveShell.clear_instance()
-        del shell
 
 
 def test_traced_numbers_equal_hand_counts():
@@ -160,4 +159,4 @@ def test_figures_are_imported_when_asked_for():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "coalescing" in done.stdout, done.stderr
     with pytest.raises(AttributeError, match="coalescing"):
-        figures.nothing_of_the_kind
+        _ = figures.nothing_of_the_kind

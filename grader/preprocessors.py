@@ -1,0 +1,323 @@
+"""nbgrader keeps the books, the judge gives the verdicts, and nothing in between starts a kernel.
+
+    submitted/ ── SubmissionExporter ──▶ Normalise ──▶ OverwriteCells ──▶ autograded/
+    autograded/ ── Judged ──▶ SaveAutoGrades ──▶ SaveExtras ──▶ autograded/, gradebook.db ──▶ feedback/
+
+nbgrader scores a test cell by its outputs: an error gives 0, an execute_result that reads as a number gives that many
+points, and anything else, no output included, gives them all. So each test cell gets one or the other here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import nbformat.v4 as v4
+from bleach.css_sanitizer import CSSSanitizer
+from bleach.sanitizer import Cleaner
+from nbconvert.exporters import NotebookExporter
+from nbconvert.filters.markdown_mistune import markdown2html_mistune
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from course_lib import render
+from course_lib.exercise import Verdict
+from grader import check_id, exercises, submission
+from grader.nbgrader_config import ROOT, config
+
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LANGUAGE = {"name": "python"}  # no version: the same notebook whatever Python built it
+
+
+# --------------------------------------------------------------------------------------------------- out: release
+
+
+class Release(NbGraderPreprocessor):
+    """The last step of generate_assignment: nothing of the machine that executed the instructor's notebook remains."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        nb.metadata = NotebookNode(kernelspec=NotebookNode(KERNELSPEC), language_info=NotebookNode(LANGUAGE))
+        nb.nbformat, nb.nbformat_minor = 4, 5
+        return nb, resources
+
+
+# ------------------------------------------------------------------------------------------------- in: submissions
+
+
+class SubmissionExporter(NotebookExporter):
+    """Reads submitted notebooks through submission.load: kinds, sources and grade_ids come in, and nothing else.
+
+    A file that is refused becomes a notebook with one cell, which says why; its exercises then score 0.
+    """
+
+    def from_filename(self, filename: str, resources: dict | None = None, **kw) -> tuple[str, dict]:
+        if not resources or Path(filename).parent != _submitted(self.config, resources["nbgrader"]):
+            return super().from_filename(filename, resources, **kw)
+        try:
+            cells = [_clean(cell) for cell in submission.load(Path(filename))]
+        except submission.Problem as problem:
+            cells = [v4.new_markdown_cell(str(problem))]
+        nb = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
+        for number, cell in enumerate(nb.cells, 1):
+            cell.id = f"cell-{number}"
+        resources.setdefault("metadata", {})["name"] = Path(filename).stem
+        return self.from_notebook_node(nb, resources, **kw)
+
+
+def _submitted(config, names: dict) -> Path:
+    course = CourseDirectory(config=config)
+    return Path(course.format_path(course.submitted_directory, names["student"], names["assignment"]))
+
+
+def _clean(cell: submission.Cell) -> NotebookNode:
+    if cell.kind == "code":
+        node = v4.new_code_cell(cell.source)
+    elif cell.kind == "raw":  # nbconvert would put it into the page as it is
+        node = v4.new_markdown_cell("\n".join(f"    {line}" for line in cell.source.splitlines()))
+    else:
+        node = v4.new_markdown_cell(cell.source)
+    if cell.grade_id and cell.kind == "code":
+        node.metadata["nbgrader"] = NotebookNode(grade_id=cell.grade_id)
+    return node
+
+
+class Normalise(NbGraderPreprocessor):
+    """Exactly one cell for each cell of the gradebook, with the gradebook's metadata.
+
+    Of copies the solution that was judged stays, and the first check cell; deleted cells come back as they were handed
+    out. Then no honest accident (a copy, #1083 of nbgrader) and no edit of metadata can change a score or stop a run.
+    """
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        names = resources["nbgrader"]
+        with Gradebook(names["db_url"]) as gradebook:
+            book = gradebook.find_notebook(names["notebook"], names["assignment"])
+            points = {cell.name: cell.max_score for cell in book.grade_cells}
+            solutions = {cell.name for cell in book.solution_cells}
+            given = {cell.name: (cell.source, cell.checksum) for cell in book.source_cells}
+        chosen = self._chosen(nb, names["assignment"])
+        for cell in nb.cells:
+            cell.metadata = NotebookNode()
+        for name, (source, checksum) in given.items():
+            graded = name in points
+            if name not in chosen:
+                chosen[name] = v4.new_code_cell(source)
+                after = [i for i, cell in enumerate(nb.cells) if f"{cell.id}-check" == name]
+                nb.cells.insert(after[0] + 1 if after else len(nb.cells), chosen[name])
+            cell = chosen[name]
+            cell.id = name
+            if graded:
+                cell.source = source
+            cell.metadata = NotebookNode(
+                deletable=False,
+                nbgrader=NotebookNode(
+                    grade=graded,
+                    solution=name in solutions,
+                    locked=graded,
+                    task=False,
+                    grade_id=name,
+                    schema_version=3,
+                    cell_type="code",
+                    checksum=checksum,
+                    **({"points": points[name]} if graded else {}),
+                ),
+            )
+        return nb, resources
+
+    def _chosen(self, nb: NotebookNode, unit: str) -> dict[str, NotebookNode]:
+        """grade_id -> the cell that stands for it, by submission's rule."""
+        of_unit = exercises(unit).values()
+        cells = [
+            submission.Cell(number, cell.cell_type, cell.source, cell.metadata.get("nbgrader", {}).get("grade_id", ""))
+            for number, cell in enumerate(nb.cells, 1)
+        ]
+        read = submission.Submission(cells, list(of_unit))
+        chosen: dict[str, NotebookNode] = {}
+        for cell in cells:
+            if cell.grade_id:
+                chosen.setdefault(cell.grade_id, nb.cells[cell.number - 1])
+        for exercise in of_unit:
+            with contextlib.suppress(submission.Problem):  # the verdict says what is wrong
+                chosen[exercise.grade_id] = nb.cells[read.solution(exercise).number - 1]
+        return chosen
+
+
+# ------------------------------------------------------------------------------------------------- verdicts
+
+
+class Judged(NbGraderPreprocessor):
+    """In place of nbgrader's Execute: each test cell's outputs are the judge's verdict, as text, HTML and a number."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        names = resources["nbgrader"]
+        path = _submitted(self.config, names) / f"{names['notebook']}.ipynb"
+        by_cell = {check_id(exercise): exercise for exercise in exercises(names["assignment"]).values()}
+        verdicts, problem = {}, ""
+        try:
+            from grader import judge
+
+            verdicts = dict(judge.verdicts(names["assignment"], names["student"], path))
+        except Exception as e:  # a failure of ours, whatever it is, must be seen and must not read as full marks
+            problem = f"the judge failed: {type(e).__name__}: {e}"
+            self.log.error("No verdicts for %s: %s", names["student"], problem)
+        resources["verdicts"] = {}
+        for cell in nb.cells:
+            if cell.cell_type != "code":
+                continue
+            cell.outputs, cell.execution_count = [], None
+            meta = cell.metadata.get("nbgrader", {})
+            if not meta.get("grade"):
+                continue
+            exercise = by_cell.get(meta.grade_id)
+            verdict = verdicts.get(exercise.id) if exercise else None
+            try:
+                cell.outputs = _outputs(verdict, float(meta.points))
+                resources["verdicts"][meta.grade_id] = verdict
+            except Exception as e:
+                reason = problem or (f"{e}" if verdict is None else f"the verdict is not one: {e}")
+                cell.outputs = [_no_verdict(f"{exercise.id if exercise else meta.grade_id}: {reason}")]
+        return nb, resources
+
+
+def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
+    if verdict is None:
+        raise ValueError("the judge said nothing about this exercise")
+    points = float(verdict.points)
+    if math.isnan(points):
+        raise ValueError("its points are not a number")
+    points = min(max(points, 0.0), out_of)
+    shown = {  # the class keeps MathJax away from what the student printed
+        "text/plain": render.text(verdict),
+        "text/html": f'<div class="tex2jax_ignore">{render.html(verdict)}</div>',
+    }
+    return [
+        v4.new_output("display_data", shown),
+        v4.new_output("execute_result", {"text/plain": f"{points:g}"}, execution_count=None),
+    ]
+
+
+def _no_verdict(sentence: str) -> NotebookNode:
+    message = f"{sentence}. 0 points until it has been judged; tell your instructor."
+    return v4.new_output("error", ename="NoVerdict", evalue=message, traceback=[f"NoVerdict: {message}"])
+
+
+class SaveExtras(NbGraderPreprocessor):
+    """After SaveAutoGrades: the bonus as nbgrader's extra credit, and the closing remark as a comment."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        names = resources["nbgrader"]
+        where = names["notebook"], names["assignment"], names["student"]
+        with Gradebook(names["db_url"]) as gradebook:
+            for exercise in exercises(names["assignment"]).values():
+                verdict = resources.get("verdicts", {}).get(check_id(exercise))
+                if verdict is None:
+                    continue
+                if exercise.bonus:  # else an instructor may have given some by hand
+                    bonus = float(verdict.bonus)
+                    grade = gradebook.find_grade(check_id(exercise), *where)
+                    grade.extra_credit = max(bonus, 0.0) if math.isfinite(bonus) else 0.0
+                comment = gradebook.find_comment(exercise.grade_id, *where)
+                if verdict.remark and not comment.auto_comment:
+                    comment.auto_comment = _plain(verdict.remark)
+            gradebook.db.commit()
+        return nb, resources
+
+
+def _plain(text: str) -> str:
+    """Text that means itself in Markdown."""
+    return re.sub(r"([\\*_\[\]<>$#|])", r"\\\1", text)
+
+
+# ------------------------------------------------------------------------------------------------- feedback
+
+_TAGS = """
+    a abbr b blockquote br code del details div dd dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre s small span
+    strong sub summary sup table tbody td th thead tr u ul
+"""
+_ATTRIBUTES = {"*": ["title", "align", "class"], "a": ["href"], "img": ["src", "alt", "width"]}
+_STYLES = CSSSanitizer(allowed_css_properties=["text-align"])
+
+
+def safe_markdown(source: str) -> str:
+    """Markdown -> HTML without anything active: what students wrote is read by instructors. Cleaned after rendering,
+    so that `a < b` in code and in formulas stays what it is."""
+    html = Cleaner(
+        tags=set(_TAGS.split()),
+        attributes=_ATTRIBUTES,
+        protocols=["http", "https", "mailto", "data"],
+        strip=True,
+        css_sanitizer=_STYLES,
+    ).clean(markdown2html_mistune(source))
+    # MathJax runs in the page, and these commands of TeX make links and styles
+    return re.sub(r"\\(href|url|style|class|cssId|require|unicode|def|let|newcommand)\b", r"\\text{\1}", html)
+
+
+def carry_timestamp(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:
+    """nbgrader's hook after each submission: timestamp.txt goes along, the one other file that its exchange needs."""
+    for notebook in notebooks:
+        source = Path(notebook).with_name("timestamp.txt")
+        step, *names = Path(notebook).parts[-4:-1]
+        following = {"submitted": "autograded", "autograded": "feedback"}.get(step)
+        if following and source.is_file() and not source.is_symlink() and source.stat().st_size < 100:
+            target = Path(notebook).parents[3].joinpath(following, *names, "timestamp.txt")
+            target.unlink(missing_ok=True)
+            shutil.copyfile(source, target)
+
+
+# ------------------------------------------------------------------------------------------------- without a shell
+
+
+def register(home: Path, unit: str, *, root: Path = ROOT) -> None:
+    """Puts the unit's cells and points into the gradebook of `home`. ValueError if nbgrader cannot.
+
+    The notebook that students get is not written: that is the build's work.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    settings = config(home, root=root, CourseDirectory={"release_directory": str(home.resolve() / "registered")})
+    if problem := convert(GenerateAssignment, settings, unit):
+        raise ValueError(f"{unit} cannot be put into the gradebook of {home}: {problem}")
+
+
+def grade_with_nbgrader(
+    home: Path, unit: str, students: Iterable[str] | None = None, *, root: Path = ROOT
+) -> dict[str, str]:
+    """Autogrades and writes feedback for each student of home/submitted: student -> "ok", or a sentence.
+
+    One student's failure never stops the next. Prints nothing. nbgrader changes the working directory while it runs.
+    """
+    home = Path(home).resolve()
+    register(home, unit, root=root)
+    if students is None:
+        students = sorted(folder.parent.name for folder in (home / "submitted").glob(f"*/{unit}"))
+    settings = config(home, root=root)
+    results = {}
+    for student in students:
+        problem = convert(Autograde, settings, unit, student) or convert(GenerateFeedback, settings, unit, student)
+        results[student] = problem or "ok"
+    return results
+
+
+def convert(converter: type, settings, unit: str, student: str = "*") -> str:
+    """Runs one of nbgrader's converters. Returns a sentence if it failed, with the last error of its log."""
+    errors: list[str] = []
+    handler = logging.Handler(level=logging.ERROR)
+    handler.emit = lambda record: errors.append(record.getMessage())
+    course = CourseDirectory(config=settings, assignment_id=unit, student_id=student)
+    app = converter(coursedir=course, config=settings, force=True)
+    app.log.addHandler(handler)
+    try:
+        app.start()
+    except (Exception, SystemExit) as e:
+        traces = [error.strip().splitlines()[-1] for error in errors if error.startswith("Traceback")]
+        return (traces or [f"{type(e).__name__}: {e}"])[-1]
+    finally:
+        app.log.removeHandler(handler)
+    return ""

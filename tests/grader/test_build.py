@@ -1,0 +1,132 @@
+import json
+import re
+
+import nbformat
+import pytest
+import toy
+from toy import SOURCE, UNIT
+
+from grader import build
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    toy.install(monkeypatch)
+    (tmp_path / "solutions").mkdir()
+    (tmp_path / "solutions" / f"{UNIT}.py").write_text(SOURCE)
+    return tmp_path
+
+
+def rebuild(course, source=None, execute=False):
+    if source:
+        (course / "solutions" / f"{UNIT}.py").write_text(source)
+    return build.build(UNIT, execute=execute, root=course)
+
+
+def cells(path):
+    return {cell.id: cell for cell in nbformat.read(path, as_version=4).cells}
+
+
+def test_the_students_notebook_has_no_solutions_and_no_outputs(course):
+    _, students = rebuild(course)
+    text = students.read_text()
+    assert "SOLUTION" not in text and "2 * x" not in text and "math.sqrt" not in text and "noqa" not in text
+    nb = nbformat.read(students, as_version=4)
+    assert all(c.outputs == [] and c.execution_count is None for c in nb.cells if c.cell_type == "code")
+    assert nb.metadata == {
+        "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    assert cells(students)["toy-double"].source == 'def double(x):\n    """2 x"""\n    ...  # your code here'
+    assert cells(students)["toy-guess"].source == "guess = ..."
+
+
+def test_metadata_come_from_the_exercise(course):
+    made = cells(rebuild(course)[1])
+    solution, check = made["toy-double"].metadata.nbgrader, made["toy-double-check"].metadata.nbgrader
+    assert (solution.grade, solution.solution, solution.locked, solution.grade_id) == (False, True, False, "toy-double")
+    assert (check.grade, check.solution, check.locked, check.points) == (True, False, True, 10)
+    assert check.grade_id == "toy-double-check"
+    assert made["toy-double-check"].source == 'check("toy.double", double)'
+    assert made["toy-double-check"].metadata.editable is False
+    assert "nbgrader" not in made["toy-guess"].metadata
+
+
+def test_building_twice_gives_the_same_bytes_and_stable_ids(course):
+    first = [path.read_bytes() for path in rebuild(course)]
+    assert [path.read_bytes() for path in rebuild(course)] == first
+    before = set(cells(course / "notebooks" / UNIT / f"{UNIT}.ipynb"))
+    rebuild(course, SOURCE.replace("# More.", "# More.\n\n# %% [markdown]\n# A new cell.\n\n# %% [markdown]\n# More."))
+    after = set(cells(course / "notebooks" / UNIT / f"{UNIT}.ipynb"))
+    assert before < after and len(after) == len(before) + 2
+
+
+def test_building_leaves_no_gradebook_behind(course):
+    rebuild(course)
+    assert sorted(p.name for p in course.rglob("*") if p.is_file()) == [f"{UNIT}.ipynb", f"{UNIT}.ipynb", f"{UNIT}.py"]
+
+
+def test_execution_stores_outputs_hash_machine_and_date(course):
+    source = SOURCE.replace("from course_lib import check  # noqa: F401", "check = lambda name, f: print(name)")
+    instructors, students = rebuild(course, source, execute=True)
+    nb = nbformat.read(instructors, as_version=4)
+    assert nb.metadata.course.keys() == {"source_hash", "machine", "date"}
+    assert re.fullmatch(r"CPU, \d+ cores|NVIDIA .*", nb.metadata.course.machine)
+    assert cells(instructors)["toy-double-check"].outputs[0].text == "toy.double\n"
+    assert str(course) not in instructors.read_text()
+    assert build.check(UNIT, course) == []
+
+    executed = instructors.read_bytes()
+    rebuild(course)  # of the same source: outputs stay
+    assert instructors.read_bytes() == executed
+    rebuild(course, source.replace("2 * x", "x + x"))  # of another: they would lie
+    assert cells(instructors)["toy-double-check"].outputs == []
+    assert any("never executed" in line for line in build.check(UNIT, course))
+
+
+def test_check_names_what_differs(course, monkeypatch):
+    instructors, students = rebuild(course)
+    never = f"solutions/{UNIT}/{UNIT}.ipynb was never executed."
+    assert build.check(UNIT, course) == [never]
+
+    nb = json.loads(students.read_text())
+    nb["cells"][1]["source"] = ["import os"]
+    nb["cells"][2]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "secret"}]
+    students.write_text(json.dumps(nb))
+    found = " ".join(build.check(UNIT, course))
+    assert "differs from its source in source" in found and "'toy-guess' differs from its source in outputs" in found
+
+    rebuild(course)
+    toy.install(monkeypatch, toy.exercise("double", 11, bonus=2), toy.exercise("root", 4))
+    found = build.check(UNIT, course)
+    assert len(found) == 3 and all("'toy-double-check'" in line and "metadata" in line for line in found[:2])
+
+    toy.install(monkeypatch)
+    (course / "solutions" / f"{UNIT}.py").write_text(SOURCE + "\n# %%\nprint(1)\n")
+    found = " ".join(build.check(UNIT, course))
+    assert "of the source is missing" in found and "is stale" in found
+
+    students.unlink()
+    assert f"notebooks/{UNIT}/{UNIT}.ipynb is missing." in build.check(UNIT, course)
+
+
+@pytest.mark.parametrize(
+    "old, new, sentence",
+    [
+        ('exercise="toy.root"', 'exercise="toy.roof"', r"90_toy.py:26: 90_toy has no exercise 'toy.roof'"),
+        ('# %% check="toy.root"', "# %%", r'90_toy.py: no cell with check="toy.root"'),
+        ('exercise="toy.root"', 'exercise="toy.double"', r'90_toy.py:26: a second cell with exercise="toy.double"'),
+        ('check("toy.root", root)', "root", r"90_toy.py:32: a check cell must call"),
+        ("### BEGIN SOLUTION\n    return math", "return math", r"90_toy.py:26: an exercise needs"),
+        ("# %% [markdown]\n# More", '# %% [markdown] exercise="toy.x"\n# More', r"90_toy.py:23: one of exercise"),
+    ],
+)
+def test_a_wrong_source_is_named_with_its_line(course, old, new, sentence):
+    assert old in SOURCE
+    with pytest.raises(build.BuildError, match=sentence):
+        rebuild(course, SOURCE.replace(old, new))
+
+
+def test_an_unknown_unit_is_named():
+    with pytest.raises(ValueError, match="There is no unit '99_none'. There are: 04_memory"):
+        build.exercises("99_none")

@@ -1,0 +1,296 @@
+import json
+import os
+
+import pytest
+import toy
+
+from grader import submission
+from grader.submission import Cell, Problem, Submission
+
+DOUBLE, ROOT = toy.exercise("double", 10), toy.exercise("root", 4)
+STUB = "def double(x):\n    ...  # your code here"
+
+
+def code(source, grade_id=""):
+    return source, grade_id
+
+
+def program(*cells, release=(), exercise=DOUBLE):
+    """The program of the exercise, in a notebook of code cells."""
+
+    def numbered(cells):
+        return [Cell(n, "code", *(c if isinstance(c, tuple) else (c, ""))) for n, c in enumerate(cells, 1)]
+
+    return Submission(numbered(cells), [DOUBLE, ROOT], numbered(release)).program(exercise)
+
+
+def value(*cells, **more):
+    """What double(3) gives when the program runs."""
+    names = {}
+    for name, source in program(*cells, **more).cells:
+        exec(compile(source, name, "exec"), names)
+    return names["double"](3)
+
+
+def write(path, cells, **notebook):
+    content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells} | notebook
+    path.write_text(json.dumps(content))
+    return path
+
+
+# ------------------------------------------------------------------------------------------------------ the file
+
+
+@pytest.mark.parametrize(
+    "content, sentence",
+    [
+        (b"<html>", "does not read as JSON"),
+        (b"\xff\xfe\x00", "does not read as JSON"),
+        (b"[" * 100_000, "does not read as JSON"),
+        (b"1" * 10_000, "does not read as JSON"),
+        (b"", "does not read as JSON"),
+        (b"[]", "has no cells"),
+        (b'{"cells": {"a": 1}}', "has no cells"),
+        (b'{"cells": ' + b"[" + b"{}," * 3_000 + b"{}]}", "3001 cells"),
+        (b'{"cells": [{"cell_type": "code", "source": "' + b"x" * 1_100_000 + b'"}]}', "characters in its cells"),
+    ],
+)
+def test_what_is_not_a_notebook_is_refused_in_a_sentence(tmp_path, content, sentence):
+    path = tmp_path / "a.ipynb"
+    path.write_bytes(content)
+    with pytest.raises(Problem, match=sentence):
+        submission.read(path, [DOUBLE]).program(DOUBLE)
+
+
+def test_huge_linked_missing_and_special_files_are_refused(tmp_path):
+    path = tmp_path / "unit" / "a.ipynb"
+    path.parent.mkdir()
+    with pytest.raises(Problem, match="There is no notebook a.ipynb"):
+        submission.load(path)
+    with path.open("wb") as file:
+        file.truncate(submission.MAX_FILE + 1)
+    with pytest.raises(Problem, match="20 MB; 20 are allowed"):
+        submission.load(path)
+    os.remove(path)
+    os.mkfifo(path)
+    with pytest.raises(Problem, match="not a regular file"):
+        submission.load(path)
+    os.remove(path)
+    other = write(tmp_path / "other.ipynb", [{"cell_type": "code", "source": "def double(x): return 2 * x"}])
+    path.symlink_to(other)
+    with pytest.raises(Problem, match="symbolic link"):
+        submission.load(path)
+    (tmp_path / "linked").symlink_to(path.parent)
+    with pytest.raises(Problem, match="symbolic link"):
+        submission.load(tmp_path / "linked" / "a.ipynb")
+
+
+def test_odd_cells_are_read_as_far_as_they_go(tmp_path):
+    cells = [
+        None,
+        {},
+        {"cell_type": "code"},
+        {"cell_type": "code", "source": 7, "metadata": [], "id": "same"},
+        {"cell_type": "code", "source": ["def double(x):\n", "    return 2 * x\n", None], "id": "same", "outputs": "?"},
+        {"cell_type": "slide", "source": "\ud800", "metadata": {"nbgrader": {"grade_id": ["x"]}}},
+        {"cell_type": "code", "source": "1", "metadata": {"nbgrader": "x", "tags": ["skip-execution"]}},
+    ]
+    read = submission.read(write(tmp_path / "a.ipynb", cells, nbformat="four", metadata=None), [DOUBLE])
+    assert [c.kind for c in read.cells] == ["markdown"] * 2 + ["code"] * 3 + ["markdown", "code"]
+    assert read.cells[5].source == "?" and read.cells[5].grade_id == ""
+    assert read.program(DOUBLE).cells == [("<cell 5>", "def double(x):\n    return 2 * x\n")]
+
+
+def test_version_3_is_read(tmp_path):
+    cells = [{"cell_type": "code", "input": ["def double(x):\n", "    return 2 * x"], "language": "python"}]
+    path = write(tmp_path / "a.ipynb", None, nbformat=3, worksheets=[{"cells": cells}])
+    assert submission.read(path, [DOUBLE]).program(DOUBLE).cells[0][1].startswith("def double")
+
+
+def test_outputs_are_never_looked_at(tmp_path):
+    evil = {"output_type": "display_data", "data": {"text/html": "<script>1</script>", "application/javascript": "1"}}
+    cell = {"cell_type": "code", "source": "double = abs", "outputs": [evil] * 3}
+    read = submission.read(write(tmp_path / "a.ipynb", [cell]), [DOUBLE])
+    assert "script" not in repr(read.cells)
+
+
+# ------------------------------------------------------------------------------------------------- which cell
+
+
+def test_the_solution_is_found_by_its_id_and_the_last_copy_counts():
+    copies = code("def double(x): return 1", "toy-double"), code("def double(x): return 2", "toy-double")
+    assert value(*copies) == 2
+    assert program(*copies).flags == ["double is defined in the cells 1, 2; cell 2 was judged."]
+    assert value(code("def double(x): return 1", "toy-double"), code("y = 1", "toy-double")) == 1
+
+
+def test_a_cell_that_has_lost_its_id_is_found_by_what_it_defines():
+    assert value("def double(x): return 1", "def double(x): return 2") == 2
+    assert value("double = lambda x: 7") == 7
+
+
+def test_what_stands_between_the_solution_and_its_check_is_what_the_check_judged():
+    check = code('check("toy.double", double)', "toy-double-check")
+    first = code("def double(x): return 1", "toy-double")
+    assert value(first, "def double(x): return 2", check, "def double(x): return 3") == 2
+    assert value(first, check, "def double(x): return 3") == 1  # an experiment further down
+
+
+def test_an_untouched_stub_yields_to_work_elsewhere():
+    release = [code(STUB, "toy-double"), code('check("toy.double", double)', "toy-double-check")]
+    assert value(release[0], release[1], "def double(x): return 3", release=release) == 3
+    assert value(*release, release=release) is None
+
+
+def test_missing_and_broken_solutions_are_named():
+    with pytest.raises(Problem, match="No code cell defines double"):
+        program("x = 1")
+    with pytest.raises(Problem, match=r"The cell of double \(cell 1\) does not parse: line 2: expected"):
+        program(code("def double(x):\nreturn 1", "toy-double"))
+    with pytest.raises(Problem, match="Cell 2, which seems to define double, does not parse: line 1"):
+        program("1", "def double(x) return")
+    for source in ("def double(x): return '\0'", "double = " + "(" * 5000, "double = " + "-" * 100_000 + "1"):
+        with pytest.raises(Problem, match="does not parse"):
+            program(source)
+
+
+def test_check_cells_never_define_anything():
+    with pytest.raises(Problem, match="No code cell defines double"):
+        program(code("def double(x): return 6", "toy-double-check"))
+    edited = Submission(
+        [Cell(1, "code", "check = 1", "toy-double-check")], [DOUBLE], [Cell(1, "code", "c", "toy-double-check")]
+    )
+    assert edited.flags == ["The check cell of toy.double was edited (cell 1)."]
+    assert Submission([], [DOUBLE]).flags == ["The check cell of toy.double is missing."]
+
+
+# ------------------------------------------------------------------------------------------------- what runs
+
+
+def test_helpers_come_along_from_anywhere_and_nothing_else_does():
+    ran = program(
+        "import math, os\nfrom course_lib import check",
+        "while True: pass",
+        "FACTOR = 2",
+        "import seaborn",
+        "os._exit(1)",
+        code("def double(x):\n    return helper(x)\n\nprint(double(1))\ncheck('toy.double', double)", "toy-double"),
+        "def helper(x):\n    return FACTOR * x",
+        "raise SystemExit",
+    )
+    assert ran.cells == [
+        ("<cell 3>", "FACTOR = 2\n"),
+        ("<cell 6>", "def double(x):\n    return helper(x)\n"),
+        ("<cell 7>", "def helper(x):\n    return FACTOR * x\n"),
+    ]
+    assert ran.entry == "double" and ran.flags == []
+
+
+def test_a_local_variable_is_not_a_global_one():
+    assert (
+        program("x = slow()", "out = 1", "def double(x):\n    out = [x for y in x]\n    return out").cells[0][0]
+        == "<cell 3>"
+    )
+
+
+def test_demos_within_the_solution_cell_do_not_run():
+    source = """\
+import math
+def kernel(): return 2
+def double(x):
+    return kernel() * x
+x = double(1)
+assert x == 2
+with trace() as t:
+    double(5)
+for i in range(3):
+    double(i)
+kernel[(1,)](x)
+while True: pass
+"""
+    kept = program(code(source, "toy-double")).cells[0][1]
+    assert kept == "\ndef kernel(): return 2\ndef double(x):\n    return kernel() * x\n"
+
+
+def test_what_configures_something_needed_runs():
+    sources = (
+        "import torch, triton\nfrom m import n",
+        "table = {}\nconfigs = []",
+        "def alloc(size): return size\ntriton.set_allocator(alloc)\ntriton.runtime.synchronize()",
+        "configs.append(1); table[0] = n; other = 3",
+        "def double(x):\n    return triton.cdiv(x, table[0]) + len(configs)",
+    )
+    text = program(*sources).source
+    for kept in ("triton.set_allocator(alloc)", "def alloc", "configs.append(1); table[0] = n", "from m import n"):
+        assert kept in text
+    assert "synchronize" not in text and "other" not in text
+
+
+def test_a_name_means_what_it_meant_at_the_check():
+    cells = (
+        "BLOCK = 1",
+        code("BLOCK = 2\ndef double(x): return BLOCK", "toy-double"),
+        code("check('toy.double', double)", "toy-double-check"),
+        code("BLOCK = 3\ndef root(x): return BLOCK", "toy-root"),
+    )
+    assert value(*cells) == 2
+    assert [name for name, _ in program(*cells).cells] == ["<cell 2>"]
+    assert [name for name, _ in program(*cells, exercise=ROOT).cells] == ["<cell 4>"]
+
+
+def test_conditional_and_incremental_definitions_keep_what_they_build_on():
+    assert value("N = 1", "N += 1", "if N > 5:\n    N = 9", "def double(x): return N") == 2
+    assert value("f = 3\nf = f * 2", "def double(x): return f") == 6
+    assert value("try:\n    import nothing_there as m\nexcept ImportError:\n    m = 5", "def double(x): return m") == 5
+
+
+def test_imports_of_one_name_all_run_and_star_imports_always():
+    text = program(
+        "import os", "import os.path", "from math import *", "def double(x): return os.path.sep, floor(x)"
+    ).source
+    assert text.split("\n\n") == [
+        "import os\n",
+        "import os.path\n",
+        "from math import *\n",
+        "def double(x): return os.path.sep, floor(x)\n",
+    ]
+
+
+def test_deleted_imports_come_back_from_the_release():
+    ran = program("def double(x): return math.floor(x)", release=["import math\nimport os"])
+    assert ran.cells[0] == ("<handed-out cell 1>", "import math\n")
+    assert ran.flags == ["math is defined in no cell; the cell that was handed out was used."]
+
+
+def test_a_broken_helper_is_flagged():
+    assert program("def helper(x:", "def double(x): return helper(x)").flags == [
+        "Cell 1, which seems to define helper, does not parse."
+    ]
+
+
+def test_lines_stay_where_they_were():
+    source = (
+        'print(1)\n\n@staticmethod\ndef double(x):\n    """a\nb"""\n    return x  # "é"\n\nx = "é"; y = 2; double(x)'
+    )
+    kept = program(code(source + "\nz = lambda: (\n  y)", ""), "def root(x): return z()", exercise=ROOT).cells[0][1]
+    assert kept.split("\n")[8:] == ["y = 2", "z = lambda: (", "  y)", ""]
+    kept = program(code(source, "")).cells[0][1].split("\n")
+    assert kept[:2] == ["", ""] and kept[2:7] == source.split("\n")[2:6] + ["    return x"]
+
+
+def test_magics_are_blanked():
+    body = "def double(x):\n    return 2 * x"
+    assert value("%matplotlib inline\n!pip install x\n" + body) == 6
+    assert value("%%time\n" + body) == 6
+    assert value("files = !ls\ndouble?\n" + body) == 6
+    assert value("def double(x):\n    %time 1\n    return '''\n%no magic'''.count('magic')") == 1
+    assert value("%%bash\ndef double", body) == 6
+    assert program("\n%time 1\n" + body).cells[0][1].startswith("\n\ndef")
+
+
+def test_windows_line_ends_and_tabs():
+    assert value("def double(x):\r\n\treturn 2 * x\r\n") == 6
+
+
+def test_a_cell_that_touches_globals_by_name():
+    assert value("def setup():\n    global N\n    N = 4", "N = 2", "def double(x): return N") == 2

@@ -1,0 +1,87 @@
+"""A unit of two exercises, small enough to build and grade in a test."""
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+
+import course_lib.exercises
+from course_lib.exercise import Exercise, Finding, Verdict
+
+UNIT = "90_toy"
+
+SOURCE = '''\
+# %% [markdown]
+# # 90 · Toy
+# If $a < b$ then `a < b`.
+
+# %%
+import math
+
+from course_lib import check  # noqa: F401
+
+# %% predict="toy.guess"
+guess = ...
+
+# %% exercise="toy.double"
+def double(x):
+    """2 x"""
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+# %% check="toy.double"
+check("toy.double", double)
+
+# %% [markdown]
+# More.
+
+# %% exercise="toy.root"
+def root(x):
+    ### BEGIN SOLUTION
+    return math.sqrt(x)
+    ### END SOLUTION
+
+# %% check="toy.root"
+check("toy.root", root)
+'''
+
+
+@dataclass
+class Worth:
+    """A criterion that is worth points and judges nothing."""
+
+    points: float
+
+    def judge(self, exercise, trials):
+        raise NotImplementedError
+
+
+def exercise(name: str, points: float, bonus: float = 0) -> Exercise:
+    return Exercise(
+        id=f"toy.{name}",
+        entry=name,
+        signature=f"{name}(x)",
+        minutes=1,
+        difficulty=1,
+        lines=1,
+        cases=(),
+        oracle=lambda x: x,
+        kind="formula",
+        criteria=[Worth(points)],
+        bonus=[Worth(bonus)] if bonus else [],
+    )
+
+
+def install(monkeypatch, *exercises: Exercise) -> list[Exercise]:
+    """Makes the toy a unit of course_lib for the length of a test."""
+    exercises = exercises or (exercise("double", 10, bonus=2), exercise("root", 4))
+    module = ModuleType("course_lib.exercises.toy")
+    module.EXERCISES = {e.id: e for e in exercises}
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(course_lib.exercises.UNITS, UNIT, "toy")
+    return list(exercises)
+
+
+def verdict(name: str, points: float, out_of: float, **more) -> Verdict:
+    finding = Finding("right on plain sizes", points, out_of, points == out_of, "2.0", "1.0", "Is 2 missing?")
+    return Verdict(f"toy.{name}", points, out_of, [finding], **more)

@@ -1,0 +1,288 @@
+"""Tracing leaves Triton, the kernels and the student's namespace as they were."""
+
+import linecache
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from course_lib.compiled import compile_for
+from course_lib.trace import KernelError, trace
+from course_lib.trace.hooks import PATCHED
+
+
+@triton.jit
+def double(x_ptr, o_ptr, n, BLOCK: tl.constexpr = 64):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    tl.store(o_ptr + offs, 2 * tl.load(x_ptr + offs, mask=mask), mask=mask)
+
+
+@triton.jit
+def fails(x_ptr):
+    tl.store(x_ptr, tl.sum(tl.zeros((4,), tl.float32)))
+    tl.store(x_ptr, undefined)  # noqa: F821
+
+
+@pytest.fixture(autouse=True)
+def compile_every_time(monkeypatch):
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")  # the disk cache would hide a damaged `tl`
+
+
+def run_double(n=100):
+    x, o = torch.randn(n), torch.empty(n)
+    double[(triton.cdiv(n, 64),)](x, o, n)
+    assert torch.equal(o, 2 * x)
+    return x, o
+
+
+def state():
+    return [dict(vars(owner)) for owner in PATCHED]
+
+
+def test_tl_is_restored():
+    before = state()
+    with trace():
+        run_double()
+        assert state() != before
+    assert state() == before
+
+
+def test_tl_is_restored_when_a_kernel_raises():
+    before = state()
+    with pytest.raises(KernelError), trace():
+        fails[(1,)](torch.zeros(4))
+    assert state() == before
+    x, o = torch.randn(64), torch.empty(64)
+    assert compile_for(double, x, o, 64).accepted
+    with trace():
+        run_double()
+
+
+def test_trace_compile_trace():
+    x, o = torch.randn(64), torch.empty(64)
+    with trace() as first:
+        run_double()
+    compiled = compile_for(double, x, o, 64)
+    assert compiled.accepted, compiled.complaint
+    with trace() as second:
+        run_double()
+        assert compile_for.__module__  # the compiler itself is not called under a trace
+    assert compile_for(double, x, o, 64) == compiled
+    assert first.bytes == second.bytes
+
+
+def test_no_name_is_added_to_the_kernels_module():
+    before = set(globals())
+    with trace():
+        run_double()
+    assert set(globals()) == before
+
+
+def test_one_trace_at_a_time():
+    with trace():
+        with pytest.raises(RuntimeError, match="already open"), trace():
+            pass
+        run_double()
+
+
+def test_nothing_is_traced_outside():
+    with trace() as t:
+        pass
+    with pytest.raises(Exception):  # noqa: B017  no GPU, or tensors that are not on it
+        double[(1,)](torch.zeros(64), torch.zeros(64), 64)
+    assert t.launches == []
+
+
+# ------------------------------------------------------------------------------------------------ ways to write kernels
+
+
+class Notebook:
+    """Cells run one by one in one namespace, as in a notebook: their source is known, their file does not exist."""
+
+    def __init__(self):
+        self.names = {}
+        self.cells = 0
+
+    def run(self, text):
+        self.cells += 1
+        name = f"<cell {self.cells}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec"), self.names)
+        return self.names
+
+
+CELL = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def fill(o_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    value = FILL
+    tl.store(o_ptr + offs, value)
+
+def run():
+    o = torch.zeros(16)
+    with trace() as t:
+        fill[(1,)](o, BLOCK=16)
+    return o[0].item(), t
+"""
+
+
+def test_a_kernel_defined_again_in_a_notebook():
+    notebook = Notebook()
+    notebook.names["trace"] = trace
+    names = notebook.run(CELL.replace("FILL", "1.0"))
+    before = set(names)
+    assert names["run"]()[0] == 1.0
+    assert set(names) == before
+    names = notebook.run(CELL.replace("FILL", "tl.sum(tl.full((4,), 1.0, tl.float32))").replace("offs", "lanes"))
+    value, t = names["run"]()
+    assert value == 4.0
+    assert "lanes" in t.source()
+    assert t.launches[0].accesses[0].line == 4  # from the def, not from the top of the cell
+    names["fill"] = None
+    assert t.sources["fill"].lines[0].startswith("def fill")
+
+
+def test_a_helper_defined_again_is_seen():
+    notebook = Notebook()
+    notebook.names["trace"] = trace
+    helper = "import triton\n@triton.jit\ndef helper():\n    return VALUE\n"
+    notebook.run(CELL.replace("FILL", "helper()"))
+    for value in (3.0, 5.0):
+        names = notebook.run(helper.replace("VALUE", str(value)))
+        assert names["run"]()[0] == value
+
+
+def make_kernel(factor):
+    import triton.language as language
+
+    @triton.jit
+    def helper(x):
+        return x * factor
+
+    @triton.jit
+    def scaled(x_ptr, o_ptr, BLOCK: language.constexpr = 16):
+        offs = language.arange(0, BLOCK)
+        y = helper(language.load(x_ptr + offs))
+        language.store(o_ptr + offs, y)
+
+    return scaled
+
+
+def test_closures():
+    x, o = torch.randn(16), torch.empty(16)
+    kernels = [make_kernel(factor) for factor in (2, 3)]
+    with trace():
+        for kernel, factor in zip(kernels, (2, 3), strict=True):
+            kernel[(1,)](x, o)
+            torch.testing.assert_close(o, x * factor)
+
+
+@triton.autotune([triton.Config({"BLOCK": 32}, num_warps=2), triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def tuned(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    tl.store(o_ptr + offs, tl.load(x_ptr + offs, mask=mask), mask=mask)
+
+
+@triton.heuristics({"BLOCK": lambda arguments: triton.next_power_of_2(arguments["n"])})
+@triton.jit
+def guessed(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    mask = offs < n
+    tl.store(o_ptr + offs, tl.load(x_ptr + offs, mask=mask), mask=mask)
+
+
+def test_autotuned_kernels_run_their_first_configuration():
+    x, o = torch.randn(100), torch.empty(100)
+    with trace() as t:
+        tuned[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](x, o, 100)
+    assert torch.equal(o, x)
+    assert t.launches[0].grid == (4, 1, 1)
+    assert tuned.cache == {}  # nothing was measured: a GPU shall choose for itself
+
+
+def test_heuristics():
+    x, o = torch.randn(100), torch.empty(100)
+    with trace() as t:
+        guessed[(1,)](x, o, 100)
+    assert torch.equal(o, x) and t.loads.masked == 28
+
+
+@triton.jit
+def combine(a, b):
+    return a * 2 + b
+
+
+@triton.jit
+def reductions(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    total, largest = x.sum(), tl.max(x)
+    custom = tl.reduce(x, 0, combine)
+    tl.store(o_ptr, total)
+    tl.store(o_ptr + 1, largest)
+    tl.store(o_ptr + 2, custom)
+    tl.store(o_ptr + 3 + tl.arange(0, BLOCK), tl.cumsum(x, 0))
+
+
+def test_reductions_scans_and_methods():
+    x, o = torch.tensor([1.0, 5.0, 2.0, 3.0]), torch.empty(7)
+    with trace():
+        reductions[(1,)](x, o, BLOCK=4)
+    assert o.tolist() == [11.0, 5.0, ((1 * 2 + 5) * 2 + 2) * 2 + 3, 1.0, 6.0, 8.0, 11.0]
+
+
+def test_a_recorder_of_torch_operations_does_not_see_the_tracer():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Recorder(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(function._schema.name)
+            return function(*args, **(kwargs or {}))
+
+    x, o = torch.randn(64), torch.empty(64)
+    with Recorder(), trace() as t, Recorder():
+        double[(1,)](x, o, 64)
+    assert seen == [] and t.loads.bytes == 256
+
+
+def test_with_triton_interpret_set():
+    script = """
+import torch, triton, triton.language as tl
+from course_lib.trace import trace, KernelFault
+@triton.jit
+def helper(x):
+    y = x + 1
+    return y
+@triton.jit
+def k(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, helper(tl.load(x_ptr + offs)) + tl.sum(tl.zeros((4,), tl.float32)))
+x = torch.zeros(32)
+with trace() as t:
+    k[(1,)](x, BLOCK=32)
+assert x.sum() == 32 and t.bytes == 256, t.table()
+"""
+    path = os.path.join(os.path.dirname(__file__), "..", "..")
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
+        file.write(script)
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "1",
+        "PYTHONPATH": path + os.pathsep + os.environ.get("PYTHONPATH", ""),
+    }
+    done = subprocess.run([sys.executable, file.name], env=environment, capture_output=True, text=True)
+    os.unlink(file.name)
+    assert done.returncode == 0, done.stderr
