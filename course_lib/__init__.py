@@ -14,9 +14,9 @@ Names are loaded when they are first used, so that `import course_lib` costs nex
 from importlib import import_module
 
 _HOMES = {
-    "check": ("course_lib.check", "check"),
-    "hint": ("course_lib.check", "hint"),
-    "trace": ("course_lib.trace", "trace"),
+    "check": ("course_lib.checking", "check"),
+    "hint": ("course_lib.checking", "hint"),
+    "trace": ("course_lib.tracing", "trace"),
     "compile_for": ("course_lib.compiled", "compile_for"),
     "gpu": ("course_lib.gpu", None),
     "bench": ("course_lib.bench", None),
@@ -31,5 +31,5 @@ def __getattr__(name: str):
     home, attribute = _HOMES[name]
     module = import_module(home)
     value = getattr(module, attribute) if attribute else module
-    globals()[name] = value  # also replaces the submodule of the same name (check, trace) that the import has bound here
+    globals()[name] = value
     return value

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from course_lib import mistakes
-from course_lib.exercise import Access, Case, Evidence, Exercise, Finding, Footprint, Trial, Verdict
+from course_lib.exercise import Access, Budget, Case, Evidence, Exercise, Finding, Footprint, Trial, Verdict
 
 EPSILON = {torch.float64: 2.2e-16, torch.float32: 1.19e-7, torch.float16: 9.77e-4, torch.bfloat16: 7.81e-3}
 
@@ -112,11 +112,15 @@ class Correct:
 
     def _judge_values(self, expected: dict[str, Any], output: Any) -> Finding:
         output = output if isinstance(output, dict) else {}
-        rights = [key for key, value in expected.items() if type(output.get(key)) in (int, float) and output[key] == value]
+        rights = [
+            key for key, value in expected.items() if type(output.get(key)) in (int, float) and output[key] == value
+        ]
         wrongs = [f"{key}: {output.get(key, 'no answer')!r}" for key in expected if key not in rights]
         points = round(self.points * len(rights) / len(expected), 2)
         seen = f"{len(rights)} of {len(expected)} right" + (f"; not right: {', '.join(wrongs)}" if wrongs else "")
-        return Finding(self.title, points, self.points, not wrongs, expected=f"{len(expected)} right values", seen=seen[:400])
+        return Finding(
+            self.title, points, self.points, not wrongs, expected=f"{len(expected)} right values", seen=seen[:400]
+        )
 
 
 def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
@@ -129,7 +133,7 @@ def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
 
 
 def _compare(exercise: Exercise, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding) -> str:
-    """"" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
+    """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
     if got is None:
         return f"{exercise.entry} returns nothing yet"
     if isinstance(expected, tuple):
@@ -154,7 +158,7 @@ def _compare(exercise: Exercise, arguments: dict[str, Any], got: Any, expected: 
     if exercise.budget is None:
         wrong = ~((got == reference) | (got.isnan() & reference.isnan()))
     else:
-        budget = exercise.budget(expected.double(), arguments)
+        budget = exercise.budget(expected.double(), dtype, arguments)
         wrong = ~((got.double() - reference).abs() <= budget)  # written so that NaN is wrong
     if not bool(wrong.any()):
         return ""
@@ -181,6 +185,27 @@ def _kind(value: Any) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:56] + " ..."
+
+
+@dataclass
+class Holds:
+    """A property of numbers: problem(output, **arguments) is "" where it holds, else a sentence."""
+
+    problem: Callable[..., str]
+    points: float
+    title: str
+    group: str = "plain"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        for trial in of_group(trials, self.group):
+            seen = trial.evidence.error
+            for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+                seen = seen or (
+                    f"{exercise.entry} returns nothing yet" if output is None else self.problem(output, **arguments)
+                )
+            if seen:
+                return Finding(self.title, 0, self.points, False, seen=seen)
+        return Finding(self.title, self.points, self.points, True, seen="holds")
 
 
 # ------------------------------------------------------------------------------------------------------- gates
@@ -238,7 +263,8 @@ class Compiles:
 # ----------------------------------------------------------------------------------------------------- memory
 
 
-def _accesses(trials: Sequence[Trial], op: str) -> list[Access]:
+def accesses(trials: Sequence[Trial], op: str) -> list[Access]:
+    """All loads, or all stores and atomics, of these trials."""
     kinds = ("load",) if op == "load" else ("store", "atomic")
     return [a for t in trials for launch in t.evidence.launches for a in launch.accesses if a.op in kinds]
 
@@ -274,14 +300,17 @@ class Coalesced:
         expected = f"at most {self.at_most} times the sectors that the used bytes fill"
         if failed:
             return Finding(self.title, 0, self.points, False, expected=expected, seen=failed)
-        counted = self._counted(_accesses(group, self.op))
+        counted = self._counted(accesses(group, self.op))
         sectors = sum(a.sectors for a in counted)
         needed = sum(math.ceil(a.useful_bytes / 32) for a in counted)
         seen = f"{_numbers(sectors)} sectors, {_numbers(needed)} needed"
         by_tensor: dict[str, list[Access]] = {}
         for access in counted:
             by_tensor.setdefault(access.tensor, []).append(access)
-        ratios = {name: sum(a.sectors for a in group) * 32 / max(1, sum(a.useful_bytes for a in group)) for name, group in by_tensor.items()}
+        ratios = {
+            name: sum(a.sectors for a in group) * 32 / max(1, sum(a.useful_bytes for a in group))
+            for name, group in by_tensor.items()
+        }
         if not counted or all(ratio <= self.at_most for ratio in ratios.values()):
             return Finding(self.title, self.points, self.points, True, expected=expected, seen=seen)
         worst = min(counted, key=lambda a: a.efficiency * 1e9 - a.sectors)
@@ -294,7 +323,11 @@ class Coalesced:
             totals = moved.setdefault(access.tensor, [0, 0])
             totals[0] += access.bytes
             totals[1] += access.single_bytes
-        small = {name for name, (total, single) in moved.items() if 0 < single == total and total <= 0.02 * sum(m[0] for m in moved.values())}
+        small = {
+            name
+            for name, (total, single) in moved.items()
+            if 0 < single == total and total <= 0.02 * sum(m[0] for m in moved.values())
+        }
         return [a for a in accesses if a.tensor not in small and a.bytes]
 
 
@@ -320,14 +353,19 @@ class Traffic:
         seen = f"{_numbers(moved)} bytes moved, {_numbers(needed)} needed"
         if moved <= self.at_most * needed:
             return Finding(self.title, self.points, self.points, True, expected=expected, seen=seen)
-        worst = max(footprints, key=lambda f: f.read_bytes - f.read_distinct_bytes + f.written_bytes - f.written_distinct_bytes)
+        worst = max(
+            footprints, key=lambda f: f.read_bytes - f.read_distinct_bytes + f.written_bytes - f.written_distinct_bytes
+        )
         return Finding(
             self.title, 0, self.points, False, expected=expected, seen=seen, detail=self._explain(worst, group)
         )
 
     def _explain(self, worst: Footprint, group: Sequence[Trial]) -> str:
         lines = {
-            f"line {a.line} `{a.source}`" for op in ("load", "store") for a in _accesses(group, op) if a.tensor == worst.tensor
+            f"line {a.line} `{a.source}`"
+            for op in ("load", "store")
+            for a in accesses(group, op)
+            if a.tensor == worst.tensor
         }
         reads = worst.read_bytes / max(1, worst.read_distinct_bytes)
         writes = worst.written_bytes / max(1, worst.written_distinct_bytes)
@@ -335,6 +373,33 @@ class Traffic:
         if max(reads, writes) <= 1.01:
             return f"`{worst.tensor}` is a detour: bytes that the task does not need ({'; '.join(sorted(lines))})"
         return f"`{worst.tensor}` is {times}: {'; '.join(sorted(lines))}"
+
+
+@dataclass
+class Programs:
+    """The launch that reads most bytes has enough programs to keep a GPU's SMs busy."""
+
+    at_least: int
+    points: float
+    group: str = "tall"
+
+    @property
+    def title(self) -> str:
+        return f"at least {self.at_least} programs share a tall input"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = _failure(group)
+        if failed:
+            return Finding(self.title, 0, self.points, False, seen=failed)
+        busiest = [
+            max(t.evidence.launches, key=lambda launch: sum(f.read_bytes for f in launch.footprints)) for t in group
+        ]
+        fewest = min(launch.programs for launch in busiest)
+        passed = fewest >= self.at_least
+        detail = "" if passed else "Cut the long axis into parts, and give each part a program."
+        seen = "1 program" if fewest == 1 else f"{fewest} programs"
+        return Finding(self.title, self.points if passed else 0, self.points, passed, seen=seen, detail=detail)
 
 
 # ------------------------------------------------------------------------------------------------------ speed
@@ -373,16 +438,15 @@ class Speed:
 # ----------------------------------------------------------------------------------------------------- budgets
 
 
-def sum_budget(terms: Callable[..., torch.Tensor], length: Callable[..., int]) -> Callable[..., torch.Tensor]:
+def sum_budget(magnitude: Callable[..., torch.Tensor], length: Callable[..., int]) -> Budget:
     """The error that an honest sum of `length` terms may have, per output element, accumulated in float32.
 
-    terms: arguments -> the sum of the absolute values of the terms (float64, shape of the output). The budget is
-    4 eps(out) |expected| + 2 sqrt(length) eps32 sum|terms| (facts of a random-walk error bound, with room for any order).
+    magnitude: arguments -> the sum of the absolute values of the terms (float64, the shape of the output). The budget is
+    4 eps(out) |expected| + 2 sqrt(length) eps32 magnitude: a random walk of rounding errors, with room for any order.
     """
 
-    def budget(expected: torch.Tensor, arguments: dict[str, Any]) -> torch.Tensor:
-        dtype = next(v.dtype for v in arguments.values() if isinstance(v, torch.Tensor) and v.is_floating_point())
-        accumulation = 2 * math.sqrt(length(**arguments)) * EPSILON[torch.float32] * terms(**arguments)
-        return 4 * EPSILON[dtype] * expected.abs() + accumulation
+    def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+        walk = 2 * math.sqrt(length(**arguments)) * EPSILON[torch.float32] * magnitude(**arguments)
+        return 4 * EPSILON[dtype] * expected.abs() + walk
 
     return budget

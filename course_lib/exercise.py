@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 import torch
 
 Kind = Literal["kernel", "formula", "values"]
+Budget = Callable[[torch.Tensor, torch.dtype, dict[str, Any]], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -239,9 +240,9 @@ class Exercise:
     id         "unit_name.exercise", e.g. "coalescing.transpose"; entry is the name the student defines
     kind       "kernel": the function launches Triton kernels and is replayed; "formula": it computes numbers and is judged
                by what it returns on drawn parameters; "values": the name holds plain data (a prediction)
-    oracle     the same arguments -> the expected result, in float64 for tensors. Torch, brute force or a trace, never
-               the solution.
-    budget     (expected, arguments) -> the greatest error allowed per element; None demands equality
+    oracle     the same arguments -> the expected result: Torch, brute force or a trace, never the solution. A float64
+               tensor stands for the dtype of the first tensor argument, any other dtype for itself.
+    budget     (expected in float64, dtype of the result, arguments) -> the greatest error allowed per element; None demands equality
     allows     what torch may do inside the function besides allocations and views, as aten names ("add", "copy_")
     """
 
@@ -257,7 +258,7 @@ class Exercise:
     gates: Sequence[Criterion] = ()
     criteria: Sequence[Criterion] = ()
     bonus: Sequence[Criterion] = ()
-    budget: Callable[[torch.Tensor, dict[str, Any]], torch.Tensor] | None = None
+    budget: Budget | None = None
     allows: frozenset[str] = frozenset()
     hints: Sequence[str] = ()
     mistakes: Sequence[Callable[[Sequence[Trial]], str]] = ()
@@ -277,14 +278,12 @@ def find(exercise_id: str) -> Exercise:
     from difflib import get_close_matches
     from importlib import import_module
 
-    unit, _, _ = exercise_id.partition(".")
-    try:
-        exercises = import_module(f"course_lib.exercises.{unit}").EXERCISES
-    except ModuleNotFoundError:
-        from course_lib.exercises import UNITS
+    from course_lib.exercises import UNITS
 
-        exercises = {e: None for u in UNITS.values() for e in import_module(f"course_lib.exercises.{u}").EXERCISES}
-    if exercises.get(exercise_id) is not None:
+    unit, _, _ = str(exercise_id).partition(".")
+    units = [unit] if unit in UNITS.values() else UNITS.values()
+    exercises = {k: v for u in units for k, v in import_module(f"course_lib.exercises.{u}").EXERCISES.items()}
+    if exercise_id in exercises:
         return exercises[exercise_id]
-    near = get_close_matches(exercise_id, exercises, n=1, cutoff=0.3) or list(exercises)
+    near = get_close_matches(str(exercise_id), exercises, n=1, cutoff=0) or list(exercises)
     raise ValueError(f"There is no exercise {exercise_id!r}. Did you mean {near[0]!r}?")

@@ -26,7 +26,10 @@ def error_map(wrong: torch.Tensor) -> ErrorMap:
     row_edges = _edges(rows, MAP_ROWS)
     column_edges = _edges(columns, MAP_COLUMNS)
     shares = [
-        [float(wrong[top:bottom, left:right].mean()) for left, right in zip(column_edges, column_edges[1:], strict=False)]
+        [
+            float(wrong[top:bottom, left:right].mean())
+            for left, right in zip(column_edges, column_edges[1:], strict=False)
+        ]
         for top, bottom in zip(row_edges, row_edges[1:], strict=False)
     ]
     return ErrorMap(shares, rows, columns)
@@ -38,7 +41,7 @@ def _edges(length: int, cells: int) -> list[int]:
 
 
 def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor) -> str:
-    """"first at [3, 64]: expected 1.5, got 0.0", and how many there are."""
+    """ "first at [3, 64]: expected 1.5, got 0.0", and how many there are."""
     index = tuple(int(i) for i in wrong.nonzero()[0])
     place = "[" + ", ".join(map(str, index)) + "]"
     count = int(wrong.sum())
@@ -54,7 +57,9 @@ def looks_like(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, 
     if bool(wrong.all()) and bool((seen == 0).all()):
         return "Everything is zero: did the kernel store anything, and does the grid have programs?"
     if bool(bad.isnan().all()) and not bool(expected.isnan().any()):
-        return "The wrong elements are NaN: elements that nothing stored, or masked lanes without `other` used in a sum?"
+        return (
+            "The wrong elements are NaN: elements that nothing stored, or masked lanes without `other` used in a sum?"
+        )
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor) and value.shape == seen.shape and torch.equal(value.to(seen.dtype), seen):
             return f"The result equals the input `{name}`: was anything computed?"

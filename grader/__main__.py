@@ -38,7 +38,9 @@ def progress_bar(what: str) -> Iterator:
 def build(
     units: Units = None,
     execute: Annotated[bool, typer.Option(help="Run the instructor's notebook and keep its outputs.")] = True,
-    check: Annotated[bool, typer.Option("--check", help="Only compare the built notebooks with their sources.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only compare the built notebooks with their sources.")
+    ] = False,
 ) -> None:
     """Build notebooks from solutions/NN_topic.py: the instructor's, and the students'."""
     from grader import build as building
@@ -99,7 +101,7 @@ def grade(home: Path, unit: str, *, workers: int, accept_risk: bool, root: Path)
     flags = [f"{student}: {flag}" for student in verdicts for flag in _flags(students[student], unit)]
     for flag in flags:
         console.print(f"to look at: {flag}")
-    console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html")
+    console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html", soft_wrap=True)
 
 
 def _flags(path: Path, unit: str) -> list[str]:
@@ -122,10 +124,10 @@ def show_gradebook(home: Path, unit: str) -> None:
 
     exercises = list(grader.exercises(unit).values())
     table = Table(title=unit)
-    table.add_column("student")
-    for exercise in exercises:
-        table.add_column(f"{exercise.entry}\n/ {exercise.points:g}", justify="right")
-    table.add_column(f"total\n/ {sum(e.points for e in exercises):g}", justify="right")
+    table.add_column("student", no_wrap=True)
+    for number, exercise in enumerate(exercises, 1):
+        table.add_column(f"{number}\n/{exercise.points:g}", justify="right", no_wrap=True)
+    table.add_column(f"total\n/{sum(e.points for e in exercises):g}", justify="right", no_wrap=True)
     with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as gradebook:
         try:
             submissions = gradebook.find_assignment(unit).submissions
@@ -136,6 +138,7 @@ def show_gradebook(home: Path, unit: str) -> None:
             row = [_cell(grades.get(grader.check_id(exercise))) for exercise in exercises]
             table.add_row(entry.student.id, *row, f"{entry.score:g}")
     console.print(table)
+    console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
 
 
 def _cell(grade) -> str:
@@ -187,7 +190,10 @@ def doctor() -> None:
     card = gpu.current()
     speed = "" if bench.available() else "speed is extra credit and is not measured here; it needs sm_80 or newer"
     table.add_row("GPU", card.name if card else "none", speed)
-    advice = {"none": "install bubblewrap, or pass --accept-risk", "Landlock": "install bubblewrap for a private network"}
+    advice = {
+        "none": "install bubblewrap, or pass --accept-risk",
+        "Landlock": "install bubblewrap for a private network",
+    }
     table.add_row("sandbox", level, advice.get(level, ""))
     free = shutil.disk_usage(grader.ROOT).free / 1e9
     table.add_row("free disk", f"{free:.0f} GB", "" if free > 2 else "make room: a class of 100 needs about 1 GB")
@@ -195,7 +201,9 @@ def doctor() -> None:
 
 
 @app.command()
-def demo(folder: Annotated[Path, typer.Option(help="Where the sample class lives.")] = grader.ROOT / "build" / "demo") -> None:
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the sample class lives.")] = grader.ROOT / "build" / "demo",
+) -> None:
     """Build the notebooks, grade the sample class through nbgrader, show the gradebook."""
     from grader import build as building
     from grader import samples, sandbox
@@ -206,7 +214,9 @@ def demo(folder: Annotated[Path, typer.Option(help="Where the sample class lives
     os.environ["GRADER_HOME"] = str(home)
     os.environ["GRADER_ACCEPT_RISK"] = "1"  # the samples are our own
     level = sandbox.level()
-    risk = " (none on this machine; the samples are the project's own, so the risk is accepted)" if level == "none" else ""
+    risk = (
+        " (none on this machine; the samples are the project's own, so the risk is accepted)" if level == "none" else ""
+    )
     console.print(f"sandbox: {level}{risk}")
     for unit in UNITS:
         _, release = building.build(unit, execute=False, root=grader.ROOT, out=folder)

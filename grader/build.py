@@ -59,7 +59,10 @@ def build(unit: str, *, execute: bool, root: Path, out: Path | None = None) -> l
 def check(unit: str, root: Path) -> list[str]:
     """Every difference between the committed notebooks and what the source builds to now, one sentence each."""
     with tempfile.TemporaryDirectory() as scratch:
-        fresh = build(unit, execute=False, root=root, out=Path(scratch))
+        try:
+            fresh = build(unit, execute=False, root=root, out=Path(scratch))
+        except BuildError as error:
+            return [str(error)]
         instructors, students = (root / path.relative_to(scratch) for path in fresh)
         found = _differences(students, fresh[1], root, outputs=True)
         found += _differences(instructors, fresh[0], root, outputs=False)

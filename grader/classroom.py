@@ -8,9 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
+import grader
 from course_lib import criteria
 from course_lib.exercise import Verdict
-import grader
 from grader import judge as judging
 from grader import submission
 

@@ -24,10 +24,10 @@ from typing import Any
 import torch
 import triton
 
+import grader
 from course_lib import bench, criteria, observe
 from course_lib.exercise import Case, Exercise, Trial, Verdict
 from course_lib.observe import timed, wire
-import grader
 from grader import sandbox, submission
 from grader.zygote import Zygote
 

@@ -28,7 +28,9 @@ class Row:
         return set(self.lost) == set(self.variant.loses)
 
 
-def run(chosen: Sequence[variants.Variant], progress: Callable[[int, int], None] = lambda done, total: None) -> list[Row]:
+def run(
+    chosen: Sequence[variants.Variant], progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[Row]:
     """Judge the variants as submissions of students who do not exist, in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder, Class(Path(folder), accept_risk=True) as room:
 

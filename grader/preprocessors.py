@@ -14,11 +14,11 @@ import logging
 import math
 import re
 import shutil
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat.v4 as v4
-from bleach.css_sanitizer import CSSSanitizer
 from bleach.sanitizer import Cleaner
 from nbconvert.exporters import NotebookExporter
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
@@ -53,7 +53,7 @@ class Release(NbGraderPreprocessor):
 
 
 class SubmissionExporter(NotebookExporter):
-    """Reads submitted notebooks through submission.load: kinds, sources and grade_ids come in, and nothing else.
+    """Reads submitted notebooks through submission.load: kinds and sources come in, and nothing else.
 
     A file that is refused becomes a notebook with one cell, which says why; its exercises then score 0.
     """
@@ -77,16 +77,20 @@ def _submitted(config, names: dict) -> Path:
     return Path(course.format_path(course.submitted_directory, names["student"], names["assignment"]))
 
 
+def _submission(config, names: dict) -> submission.Submission:
+    course = CourseDirectory(config=config)
+    notebook = f"{names['notebook']}.ipynb"
+    release = Path(course.format_path(course.release_directory, ".", names["assignment"])) / notebook
+    of_unit = list(exercises(names["assignment"]).values())
+    return submission.read(_submitted(config, names) / notebook, of_unit, release if release.exists() else None)
+
+
 def _clean(cell: submission.Cell) -> NotebookNode:
     if cell.kind == "code":
-        node = v4.new_code_cell(cell.source)
-    elif cell.kind == "raw":  # nbconvert would put it into the page as it is
-        node = v4.new_markdown_cell("\n".join(f"    {line}" for line in cell.source.splitlines()))
-    else:
-        node = v4.new_markdown_cell(cell.source)
-    if cell.grade_id and cell.kind == "code":
-        node.metadata["nbgrader"] = NotebookNode(grade_id=cell.grade_id)
-    return node
+        return v4.new_code_cell(cell.source)
+    if cell.kind == "raw":  # nbconvert would put it into the page as it is
+        return v4.new_markdown_cell("\n".join(f"    {line}" for line in cell.source.splitlines()))
+    return v4.new_markdown_cell(cell.source)
 
 
 class Normalise(NbGraderPreprocessor):
@@ -103,9 +107,7 @@ class Normalise(NbGraderPreprocessor):
             points = {cell.name: cell.max_score for cell in book.grade_cells}
             solutions = {cell.name for cell in book.solution_cells}
             given = {cell.name: (cell.source, cell.checksum) for cell in book.source_cells}
-        chosen = self._chosen(nb, names["assignment"])
-        for cell in nb.cells:
-            cell.metadata = NotebookNode()
+        chosen = self._chosen(nb, names)
         for name, (source, checksum) in given.items():
             graded = name in points
             if name not in chosen:
@@ -132,19 +134,14 @@ class Normalise(NbGraderPreprocessor):
             )
         return nb, resources
 
-    def _chosen(self, nb: NotebookNode, unit: str) -> dict[str, NotebookNode]:
+    def _chosen(self, nb: NotebookNode, names: dict) -> dict[str, NotebookNode]:
         """grade_id -> the cell that stands for it, by submission's rule."""
-        of_unit = exercises(unit).values()
-        cells = [
-            submission.Cell(number, cell.cell_type, cell.source, cell.metadata.get("nbgrader", {}).get("grade_id", ""))
-            for number, cell in enumerate(nb.cells, 1)
-        ]
-        read = submission.Submission(cells, list(of_unit))
+        read = _submission(self.config, names)
         chosen: dict[str, NotebookNode] = {}
-        for cell in cells:
-            if cell.grade_id:
+        for cell in read.cells:
+            if cell.kind == "code":
                 chosen.setdefault(cell.grade_id, nb.cells[cell.number - 1])
-        for exercise in of_unit:
+        for exercise in exercises(names["assignment"]).values():
             with contextlib.suppress(submission.Problem):  # the verdict says what is wrong
                 chosen[exercise.grade_id] = nb.cells[read.solution(exercise).number - 1]
         return chosen
@@ -182,7 +179,7 @@ class Judged(NbGraderPreprocessor):
                 cell.outputs = _outputs(verdict, float(meta.points))
                 resources["verdicts"][meta.grade_id] = verdict
             except Exception as e:
-                reason = problem or (f"{e}" if verdict is None else f"the verdict is not one: {e}")
+                reason = problem or str(e)
                 cell.outputs = [_no_verdict(f"{exercise.id if exercise else meta.grade_id}: {reason}")]
         return nb, resources
 
@@ -190,10 +187,9 @@ class Judged(NbGraderPreprocessor):
 def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
     if verdict is None:
         raise ValueError("the judge said nothing about this exercise")
-    points = float(verdict.points)
-    if math.isnan(points):
-        raise ValueError("its points are not a number")
-    points = min(max(points, 0.0), out_of)
+    if not isinstance(verdict.points, (int, float)) or math.isnan(verdict.points):
+        raise ValueError(f"the points of the verdict are {verdict.points!r}, not a number")
+    points = min(max(float(verdict.points), 0.0), out_of)
     shown = {  # the class keeps MathJax away from what the student printed
         "text/plain": render.text(verdict),
         "text/html": f'<div class="tex2jax_ignore">{render.html(verdict)}</div>',
@@ -210,23 +206,27 @@ def _no_verdict(sentence: str) -> NotebookNode:
 
 
 class SaveExtras(NbGraderPreprocessor):
-    """After SaveAutoGrades: the bonus as nbgrader's extra credit, and the closing remark as a comment."""
+    """After SaveAutoGrades: the bonus as nbgrader's extra credit; as comment what was odd, and the closing remark."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
         where = names["notebook"], names["assignment"], names["student"]
+        read = _submission(self.config, names)
         with Gradebook(names["db_url"]) as gradebook:
             for exercise in exercises(names["assignment"]).values():
-                verdict = resources.get("verdicts", {}).get(check_id(exercise))
+                verdict = resources["verdicts"].get(check_id(exercise))
                 if verdict is None:
                     continue
                 if exercise.bonus:  # else an instructor may have given some by hand
                     bonus = float(verdict.bonus)
                     grade = gradebook.find_grade(check_id(exercise), *where)
                     grade.extra_credit = max(bonus, 0.0) if math.isfinite(bonus) else 0.0
+                remarks = [verdict.remark]
+                with contextlib.suppress(submission.Problem):  # the verdict says so already
+                    remarks = read.program(exercise).flags + remarks
                 comment = gradebook.find_comment(exercise.grade_id, *where)
-                if verdict.remark and not comment.auto_comment:
-                    comment.auto_comment = _plain(verdict.remark)
+                if any(remarks) and not comment.auto_comment:  # nbgrader's own is "No response."
+                    comment.auto_comment = _plain(" ".join(remarks))
             gradebook.db.commit()
         return nb, resources
 
@@ -243,21 +243,20 @@ _TAGS = """
     strong sub summary sup table tbody td th thead tr u ul
 """
 _ATTRIBUTES = {"*": ["title", "align", "class"], "a": ["href"], "img": ["src", "alt", "width"]}
-_STYLES = CSSSanitizer(allowed_css_properties=["text-align"])
 
 
 def safe_markdown(source: str) -> str:
-    """Markdown -> HTML without anything active: what students wrote is read by instructors. Cleaned after rendering,
-    so that `a < b` in code and in formulas stays what it is."""
-    html = Cleaner(
+    """Markdown -> HTML without anything active: instructors read what students wrote.
+
+    Cleaned after rendering, so that `a < b` in code and in formulas stays what it is.
+    """
+    cleaner = Cleaner(
         tags=set(_TAGS.split()),
         attributes=_ATTRIBUTES,
         protocols=["http", "https", "mailto", "data"],
         strip=True,
-        css_sanitizer=_STYLES,
-    ).clean(markdown2html_mistune(source))
-    # MathJax runs in the page, and these commands of TeX make links and styles
-    return re.sub(r"\\(href|url|style|class|cssId|require|unicode|def|let|newcommand)\b", r"\\text{\1}", html)
+    )
+    return cleaner.clean(markdown2html_mistune(source))  # the page loads MathJax with its Safe extension
 
 
 def carry_timestamp(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:
@@ -314,7 +313,9 @@ def convert(converter: type, settings, unit: str, student: str = "*") -> str:
     app = converter(coursedir=course, config=settings, force=True)
     app.log.addHandler(handler)
     try:
-        app.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # SQLAlchemy's, about nbgrader's own queries
+            app.start()
     except (Exception, SystemExit) as e:
         traces = [error.strip().splitlines()[-1] for error in errors if error.startswith("Traceback")]
         return (traces or [f"{type(e).__name__}: {e}"])[-1]

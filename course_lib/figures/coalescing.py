@@ -18,7 +18,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib.trace import trace
+from course_lib.tracing import trace
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
@@ -75,6 +75,13 @@ def strided_copy(x_ptr, out_ptr, n, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def copy_block(x_ptr, out_ptr, SHIFT: tl.constexpr, STEP: tl.constexpr):
+    """out[i] = x[i + SHIFT] for 1024 elements, where i is a multiple of STEP."""
+    i = tl.arange(0, 1024)
+    tl.store(out_ptr + i, tl.load(x_ptr + i + SHIFT, mask=i % STEP == 0, other=0))
+
+
+@triton.jit
 def copy_tile(x_ptr, out_ptr, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     """The first BLOCK_M x BLOCK_N elements of a matrix, copied into a dense one."""
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
@@ -95,6 +102,15 @@ def strided_sectors(stride: int, dtype: str = "float32", n: int = 4096) -> int:
     x = torch.ones(n * stride, dtype=getattr(torch, dtype))
     with trace() as t:
         strided_copy[(1,)](x, torch.empty(n, dtype=x.dtype), n, STRIDE=stride, BLOCK=triton.next_power_of_2(n))
+    return t.of("x_ptr", "load").sectors
+
+
+@lru_cache
+def block_sectors(shift: int, half: bool = False) -> int:
+    """Sectors of a block of 1024 float32 that begins `shift` elements into a line, all of it or every other: traced."""
+    x = torch.ones(1024 + shift)
+    with trace() as t:
+        copy_block[(1,)](x, torch.empty(1024), SHIFT=shift, STEP=2 if half else 1)
     return t.of("x_ptr", "load").sectors
 
 
@@ -332,7 +348,9 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
 
 # ------------------------------------------------------------------------------------------------ tracer and counters
 
-COUNTERS = {  # kernel -> (sectors traced here, lts__t_sectors on one NVIDIA H200 by Nsight Compute, 2026-11-20)
+# access -> (sectors traced here, the same on one NVIDIA H200: lts__t_sectors_srcunit_tex_op_read and _write, under
+# Nsight Compute, 2026-11-20). Strided copies: 262 144 floats. Rows, columns, transposes, masked, shifted: 1 Mi floats.
+COUNTERS = {
     "load, strided copy, stride 1": (lambda: strided_sectors(1, n=1 << 18), 32_768),
     "load, strided copy, stride 2": (lambda: strided_sectors(2, n=1 << 18), 65_536),
     "load, strided copy, stride 4": (lambda: strided_sectors(4, n=1 << 18), 131_072),
@@ -340,6 +358,9 @@ COUNTERS = {  # kernel -> (sectors traced here, lts__t_sectors on one NVIDIA H20
     "load, strided copy, stride 32": (lambda: strided_sectors(32, n=1 << 18), 262_144),
     "load, copy by rows": (lambda: copy_sectors("rows")[0], 131_072),
     "load, copy by columns": (lambda: copy_sectors("columns")[0], 864_162),
+    "load, half of the lanes masked": (lambda: 1024 * block_sectors(0, half=True), 131_072),
+    "load, shifted by one element": (lambda: 1024 * block_sectors(1), 132_096),
+    "load, 128 × 8 tiles, row stride 1001": (lambda: 64 * tile_sectors(1001, 8), 15_360),
     "store, transpose by rows": (lambda: transpose_sectors(1, 1024)[1], 1_048_576),
     "store, transpose by 64 × 64 tiles": (lambda: transpose_sectors(64, 64)[1], 131_072),
 }
@@ -350,7 +371,7 @@ def tracer_against_counters() -> Figure:
     names = list(COUNTERS)
     traced = [count() for count, _ in COUNTERS.values()]
     counted = [counter for _, counter in COUNTERS.values()]
-    figure = Picture(9, 4.4)
+    figure = Picture(9, 5)
     ax = figure.subplots()
     y = np.arange(len(names))
     ax.scatter(traced, y, s=110, facecolor="white", edgecolor=BLUE, linewidth=2, label="tracer, counted here")
@@ -359,12 +380,14 @@ def tracer_against_counters() -> Figure:
         ax.text(2.4e6, row, f"{theirs / mine:.2f}", va="center", ha="center")
     ax.text(2.4e6, -0.85, "counter / tracer", va="center", ha="center", fontsize=9)
     ax.set_xscale("log")
-    ax.set(xlim=(2e4, 4e6), ylim=(len(names) - 0.4, -1.1), xlabel="sectors of 32 bytes", ylabel="access")
+    ax.set(xlim=(1e4, 4e6), ylim=(len(names) - 0.4, -1.1), xlabel="sectors of 32 bytes", ylabel="access")
     ax.set_yticks(y, names, fontsize=9)
     ax.grid(axis="x", alpha=0.3)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=2, fontsize=9, frameon=False)
     _bare(ax)
-    figure.caption("A cross in a circle: the trace counts what the GPU does. By columns, the L1 cache caught repeats.")
+    figure.caption(
+        "A cross in its circle: the trace counts what the GPU moves. Left of it: the L1 cache caught repeats."
+    )
     return figure
 
 
@@ -434,7 +457,7 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
     left.legend(fontsize=8, loc="upper right", framealpha=1)
     left.set_title("where rows start", fontsize=11)
 
-    widths = (8, 32, 256)
+    widths = (8, 16, 32)
     for i, (stride, name, (colour, _, hatch)) in enumerate(zip(strides, names, looks, strict=True)):
         waste = [tile_sectors(stride, width) / (128 * width * 4 / SECTOR) for width in widths]
         x = np.arange(len(widths)) + 0.27 * (i - 1)

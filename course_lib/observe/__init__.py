@@ -1,11 +1,11 @@
 """Observe: the only place where student code runs. A function and its cases in, Evidence out.
 
-    record.py   calls the function and writes down what it did
-    replay.py   runs that log on fresh inputs, traced
-    timed.py    runs that log on a GPU, timed
-    kernels.py  a kernel as plain data and back, and what it may use
-    child.py    a forked process for either half
-    wire.py     what crosses process borders
+record.py   calls the function and writes down what it did
+replay.py   runs that log on fresh inputs, traced
+timed.py    runs that log on a GPU, timed
+kernels.py  a kernel as plain data and back, and what it may use
+child.py    a forked process for either half
+wire.py     what crosses process borders
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def compiled_cases(exercise: Exercise, cases: Sequence[Case], every: bool) -> li
     return [exercise.kind == "kernel" and (every or i == len(cases) - 1) for i, _ in enumerate(cases)]
 
 
-def observe(exercise: Exercise, entry: Any, seed: int, *, seconds: float = 10.0, compile_seconds: float = 2.0) -> list[Trial]:
+def observe(
+    exercise: Exercise, entry: Any, seed: int, *, seconds: float = 10.0, compile_seconds: float = 2.0
+) -> list[Trial]:
     """Record and replay `entry` on all cases of the exercise, in a forked child; ChildLost if that gives no answer."""
     cases = list(exercise.cases)
     recorded, fresh = draw(exercise, cases, seed)

@@ -78,9 +78,7 @@ def run(
     return result, printed
 
 
-def _become_child(
-    writer: int, work: Callable[[], Any], memory: int | None, prepare: Callable[[], None] | None
-) -> None:
+def _become_child(writer: int, work: Callable[[], Any], memory: int | None, prepare: Callable[[], None] | None) -> None:
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):

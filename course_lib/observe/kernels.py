@@ -23,7 +23,20 @@ BUILTINS = {"range", "min", "max", "abs", "len", "float", "int", "bool", "tuple"
 HOST_HELPERS = {"cdiv", "next_power_of_2"}  # of `triton` itself, usable inside kernels
 FORBIDDEN = {"inline_asm_elementwise", "extra", "core", "semantic", "target_info"}
 ATTRIBUTES = {name for cls in (tl.tensor, tl.dtype, tl.constexpr) for name in dir(cls) if not name.startswith("_")}
-ATTRIBUTES |= {"load", "store", "gather", "scatter", "atomic_add", "shape", "strides", "block_shape", "dtype", "type", "value", "T"}
+ATTRIBUTES |= {
+    "load",
+    "store",
+    "gather",
+    "scatter",
+    "atomic_add",
+    "shape",
+    "strides",
+    "block_shape",
+    "dtype",
+    "type",
+    "value",
+    "T",
+}
 ATTRIBUTES -= {"handle", "to_ir", "codegen_name", "mangle"}
 STATEMENTS = (
     ast.Import,
@@ -175,7 +188,9 @@ def _public(kernel: str, line: int, module: Any, name: str) -> Any:
     else:
         allowed = allowed and str(getattr(value, "__module__", "triton.language")).startswith("triton.language")
     if not allowed:
-        raise KernelRefused(f"{kernel}, line {line}: `{path}.{name}` is not part of the language that kernels may use here")
+        raise KernelRefused(
+            f"{kernel}, line {line}: `{path}.{name}` is not part of the language that kernels may use here"
+        )
     return value
 
 

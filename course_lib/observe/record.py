@@ -33,9 +33,17 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.observe import kernels
 from course_lib.observe.wire import layout
-from course_lib.trace import hooks
+from course_lib.tracing import hooks
 
-OPTIONS = {"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_cooperative_grid", "ir_override"}
+OPTIONS = {
+    "num_warps",
+    "num_stages",
+    "num_ctas",
+    "maxnreg",
+    "enable_fp_fusion",
+    "launch_cooperative_grid",
+    "ir_override",
+}
 MAX_EVENTS = 2_000
 
 
@@ -96,7 +104,9 @@ class _Recorder(TorchDispatchMode):
         if not is_view:
             for tensor in tensors:
                 self.storages.add(tensor)
-            self._write({"op": str(function), "args": before[0], "kwargs": before[1], "out": [self.encode(t) for t in tensors]})
+            self._write(
+                {"op": str(function), "args": before[0], "kwargs": before[1], "out": [self.encode(t) for t in tensors]}
+            )
         return out
 
     def launch(self, kernel: JITFunction, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> None:
@@ -188,7 +198,9 @@ def record(function: Any, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def describe_exception(error: BaseException) -> str:
     """What went wrong as one sentence, with the line of the student's code nearest to it."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/course_lib/" not in f.filename.replace("\\", "/")]
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if "/course_lib/" not in f.filename.replace("\\", "/")
+    ]
     own = [f for f in frames if "site-packages" not in f.filename and "dist-packages" not in f.filename]
     where = ""
     if own:
@@ -216,5 +228,3 @@ def load(cells: Sequence[tuple[str, str]], entry: str) -> Any:
     if entry not in scope:
         raise ValueError(f"no cell defines `{entry}`")
     return scope[entry]
-
-

@@ -17,11 +17,25 @@ from course_lib.compiled import compile_for
 from course_lib.exercise import Evidence, Fault
 from course_lib.observe import kernels
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, view
-from course_lib.trace import KernelError, KernelFault, trace
+from course_lib.tracing import KernelError, KernelFault, trace
 
 ALLOCATIONS = frozenset(
-    "empty empty_like empty_strided new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like new_ones full "
-    "full_like new_full".split()
+    [
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "zeros",
+        "zeros_like",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "new_ones",
+        "full",
+        "full_like",
+        "new_full",
+    ]
 )
 IN_WORDS = {"_to_copy": "a cast or copy (.to, .half, .contiguous)", "clone": "a copy (.clone or .contiguous)"}
 IN_WORDS |= {"copy_": "a copy (.copy_)", "_local_scalar_dense": "reading a tensor's value on the host (.item)"}
@@ -78,12 +92,18 @@ class Tape:
             return
         namespace, name, overload = (event["op"].split(".") + ["default"])[:3]
         if namespace != "aten" or name not in ALLOCATIONS | self.allows:
-            raise Refused(f"inside this function torch may only allocate and make views; it also does {IN_WORDS.get(name, name)}")
+            raise Refused(
+                f"inside this function torch may only allocate and make views; it also does {IN_WORDS.get(name, name)}"
+            )
         packet = getattr(getattr(torch.ops.aten, name), overload)
-        results = packet(*[self.decode(a) for a in event["args"]], **{k: self.decode(v) for k, v in event["kwargs"].items()})
+        results = packet(
+            *[self.decode(a) for a in event["args"]], **{k: self.decode(v) for k, v in event["kwargs"].items()}
+        )
         if name not in ALLOCATIONS:
             self.operations.append(name)
-        for spec, tensor in zip(event["out"], results if isinstance(results, (list, tuple)) else [results], strict=True):
+        for spec, tensor in zip(
+            event["out"], results if isinstance(results, (list, tuple)) else [results], strict=True
+        ):
             identity = spec["tensor"]
             if identity not in self.storages:
                 self.storages[identity] = tensor.untyped_storage()

@@ -54,7 +54,7 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
     expected = exercise.oracle(**arguments)
     pairs = zip(results, expected, strict=True) if isinstance(expected, tuple) else [(results, expected)]
     for got, right in pairs:
-        budget = 0.0 if exercise.budget is None else exercise.budget(right.double(), arguments)
+        budget = 0.0 if exercise.budget is None else exercise.budget(right.double(), got.dtype, arguments)
         if got.shape != right.shape or not bool(((got.double() - right).abs() <= budget).all()):
             return _problem(exercise, "the compiled kernel's result is wrong on the GPU")
     del results, expected, pairs, got, right

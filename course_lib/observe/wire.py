@@ -60,11 +60,19 @@ def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
     """The tensor that `layout` described, over `storage`. WireError if it does not fit inside."""
     dtype = DTYPES.get(spec.get("dtype"))
     size, stride, offset = spec.get("size"), spec.get("stride"), spec.get("offset")
-    if dtype is None or not _naturals(size) or not _naturals(stride) or len(size) != len(stride) or not _naturals([offset]):
+    if (
+        dtype is None
+        or not _naturals(size)
+        or not _naturals(stride)
+        or len(size) != len(stride)
+        or not _naturals([offset])
+    ):
         raise WireError(f"not a tensor: {str(spec)[:200]}")
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if all(size) else -1
     if (last + 1) * dtype.itemsize > storage.nbytes():
-        raise WireError(f"a tensor of {size} with strides {stride} reaches beyond its storage of {storage.nbytes()} bytes")
+        raise WireError(
+            f"a tensor of {size} with strides {stride} reaches beyond its storage of {storage.nbytes()} bytes"
+        )
     return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
 
 

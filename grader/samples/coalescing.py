@@ -12,7 +12,7 @@ from grader.samples import Sample, cell_of, insert_before, solved, solved_but
 TRANSPOSE = "coalescing.transpose"
 NOTHING = dict.fromkeys(EXERCISES, 0.0)
 
-ONE_ROW_A_PROGRAM = '''
+ONE_ROW_A_PROGRAM = """
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -26,9 +26,9 @@ def transpose(x):
     out = torch.empty((N, M), dtype=x.dtype, device=x.device)
     transpose_kernel[(M,)](x, out, M, N, x.stride(0), x.stride(1), BLOCK=triton.next_power_of_2(N))
     return out
-'''
+"""
 
-HELPERS = '''
+HELPERS = """
 @triton.jit
 def tile_of(pid_m, pid_n, BLOCK: tl.constexpr):
     rows = pid_m * BLOCK + tl.arange(0, BLOCK)[:, None]
@@ -38,9 +38,9 @@ def tile_of(pid_m, pid_n, BLOCK: tl.constexpr):
 
 def empty_transposed(x):
     return torch.empty(x.shape[::-1], dtype=x.dtype, device=x.device)
-'''
+"""
 
-WITH_HELPERS = '''
+WITH_HELPERS = """
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
     rows, cols = tile_of(tl.program_id(0), tl.program_id(1), BLOCK)
@@ -54,7 +54,7 @@ def transpose(x):
     grid = (triton.cdiv(x.shape[0], 64), triton.cdiv(x.shape[1], 64))
     transpose_kernel[grid](x, out, *x.shape, *x.stride(), BLOCK=64)
     return out
-'''
+"""
 
 
 def with_helpers(notebook: NotebookNode) -> NotebookNode:

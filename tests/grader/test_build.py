@@ -125,6 +125,7 @@ def test_a_wrong_source_is_named_with_its_line(course, old, new, sentence):
     assert old in SOURCE
     with pytest.raises(build.BuildError, match=sentence):
         rebuild(course, SOURCE.replace(old, new))
+    assert len(build.check(UNIT, course)) == 1
 
 
 def test_an_unknown_unit_is_named():

@@ -50,6 +50,22 @@ def test_beyond_one_tensor_into_the_next_is_out_of_bounds():
     assert (x == 0).all()
 
 
+@triton.jit
+def wild(x_ptr, y_ptr, z_ptr, at):
+    tl.store(z_ptr, tl.load(x_ptr) + tl.load(y_ptr))
+    tl.store(y_ptr + at, 1.0)
+
+
+def test_a_wild_access_is_booked_on_the_tensor_of_its_line():
+    with pytest.raises(KernelFault, match="line 3: .* stores to element 999999999 of `y_ptr`, which has 4"), trace():
+        wild[(1,)](torch.zeros(4), torch.zeros(4), torch.zeros(4), 999999999)
+
+
+def test_an_empty_tensor_has_no_element():
+    with pytest.raises(KernelFault, match="element 0 of `o_ptr`, which has 0 elements"), trace():
+        store_at[(1,)](torch.zeros(0), 0, BLOCK=16)
+
+
 def test_a_view_may_reach_the_rest_of_its_storage():
     x = torch.zeros(32)
     with trace() as t:

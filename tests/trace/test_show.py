@@ -57,6 +57,7 @@ def test_heatmap(traced):
     figure = t.heatmap(x)
     axes, bar = figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel(), bar.get_ylabel()) == ("column", "row", "times read")
+    assert figure._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="expected a 2-D tensor"):
         t.heatmap(x.view(-1))
 

@@ -75,6 +75,21 @@ def test_ieee_matmul_uses_no_tensor_cores():
     assert not compile_for(matmul, FLOAT, FLOAT, FLOAT, 256, 256, BM=32, BK=16, PRECISION="ieee").tensor_cores
 
 
+@triton.jit
+def hold_many_values(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    """Two matrices in registers at once, and each is needed again at the end."""
+    offs = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    a = tl.load(x_ptr + offs)
+    b = tl.load(x_ptr + offs + BLOCK * BLOCK)
+    total = tl.sum(a * b)
+    tl.store(o_ptr + offs, (a - total) * (b + total))
+
+
+@pytest.mark.parametrize("block, spills", [(32, False), (128, True)])
+def test_spills(block, spills):
+    assert compile_for(hold_many_values, FLOAT, FLOAT, BLOCK=block, num_warps=4).spills == spills
+
+
 def test_too_much_shared_memory():
     found = compile_for(matmul, HALF, HALF, FLOAT, 256, 256, BM=128, BK=128, gpu="sm_86", num_stages=3, num_warps=8)
     assert not found.accepted and not found.too_slow

@@ -128,6 +128,8 @@ def test_traced_numbers_equal_hand_counts():
     assert F.tile_sectors(1000, 8) == 128
     assert F.tile_sectors(1001, 8) == 16 * (1 + 7 * 2)  # one row in eight starts a sector
     assert F.tile_sectors(1008, 8) == 128
+    assert F.block_sectors(0) == F.block_sectors(0, half=True) == 128
+    assert F.block_sectors(1) == 32 * 5
     assert F.transpose_sectors(1, 64, 64) == (64 * 8, 64 * 64)
     assert F.transpose_sectors(8, 8, 64) == (64 * 8, 64 * 8)
 
@@ -139,8 +141,9 @@ def test_rows_against_columns_shows_the_guess_and_the_ratio(picture):
 
 
 def test_the_tracer_agrees_with_the_cited_counters():
+    caught_by_l1 = {"load, copy by columns": 0.824, "load, shifted by one element": 0.806}
     for name, (count, counter) in F.COUNTERS.items():
-        assert counter / count() == pytest.approx(0.82 if "columns" in name else 1, abs=0.005), name
+        assert counter / count() == pytest.approx(caught_by_l1.get(name, 1), abs=0.001), name
 
 
 def test_divergence_timeline_has_a_row_for_each_pass(picture):

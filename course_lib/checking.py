@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from typing import Any
 
 from course_lib import bench, criteria, render
@@ -51,18 +52,20 @@ def check(exercise_id: str, entry: Any) -> float:
     return int(found.points) if found.points == int(found.points) else found.points
 
 
-def hint(exercise_id: str, number: int = 1) -> None:
-    """Print one hint of an exercise, from a nudge (1) to nearly the answer."""
+_hints_given: Counter[str] = Counter()
+
+
+def hint(exercise_id: str) -> None:
+    """Print the next hint of an exercise, from a nudge to nearly the answer; the last one stays."""
     try:
         hints = find(exercise_id).hints
     except ValueError as error:
         print(error)
         return
-    if not 1 <= number <= len(hints):
-        print(f"{exercise_id} has hints 1 to {len(hints)}.")
-        return
-    more = f'\nAnother: hint("{exercise_id}", {number + 1})' if number < len(hints) else ""
-    print(f"Hint {number} of {len(hints)}: {hints[number - 1]}{more}")
+    number = min(_hints_given[exercise_id], len(hints) - 1)
+    _hints_given[exercise_id] += 1
+    more = " (call again for a stronger one)" if number + 1 < len(hints) else ""
+    print(f"Hint {number + 1} of {len(hints)}: {hints[number]}{more}")
 
 
 def _not_an_entry(exercise: Exercise, entry: Any) -> str:
@@ -92,5 +95,3 @@ def _show(found: Verdict) -> None:
         display({"text/plain": render.text(found), "text/html": render.html(found)}, raw=True)
     else:
         print(render.text(found))
-
-

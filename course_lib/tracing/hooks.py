@@ -32,7 +32,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.exercise import Fault
-from course_lib.trace.rewrite import Source, rewrite
+from course_lib.tracing.rewrite import Source, rewrite
 
 Op = Literal["load", "store", "atomic"]
 Order = None | Literal["shuffled"] | Callable[[int], Sequence[int]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import numpy as np
 from course_lib.exercise import Access, Launch
 
 if TYPE_CHECKING:
-    from course_lib.trace.record import Trace
+    from course_lib.tracing.record import Trace
 
 COLUMNS = ("kernel", "tensor", "op", "instructions", "bytes", "sectors", "efficiency", "reads per byte")
 
@@ -129,11 +130,19 @@ def heatmap(counts: np.ndarray, name: str):
     """A matplotlib Figure of how often each element of a 2-D tensor was read."""
     from matplotlib.figure import Figure
 
+    class Picture(Figure):
+        """Shows itself in a notebook, also where nobody imported pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            image = io.BytesIO()
+            self.savefig(image, format="png", dpi=100)
+            return image.getvalue()
+
     if counts.ndim != 2:
         raise ValueError(
             f"heatmap: expected a 2-D tensor, got shape {tuple(counts.shape)}. Pass a view, as x.view(M, N)."
         )
-    figure = Figure(figsize=(5, 4), facecolor="white", layout="constrained")
+    figure = Picture(figsize=(5, 4), facecolor="white", layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(counts, cmap="cividis", vmin=0, aspect="auto", interpolation="nearest")
     axes.set(xlabel="column", ylabel="row", title=f"loads of each element of {name}")

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from course_lib.trace.pattern import Pattern
+from course_lib.tracing.pattern import Pattern
 
 ALIGNMENT = 512  # bytes, as cudaMalloc gives
 GUARD = 1 << 20  # bytes between two storages; never touched, so it costs address space alone

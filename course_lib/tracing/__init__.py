@@ -9,7 +9,7 @@ memory.py    where tensors lie, and what was done to each element;  pattern.py  
 record.py    Trace: launches, traffic, faults;  show.py  tables, annotated source, heat maps
 """
 
-from course_lib.trace.hooks import KernelError, KernelFault
-from course_lib.trace.record import Trace, trace
+from course_lib.tracing.hooks import KernelError, KernelFault
+from course_lib.tracing.record import Trace, trace
 
 __all__ = ["KernelError", "KernelFault", "Trace", "trace"]

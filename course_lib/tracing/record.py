@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,11 +12,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.exercise import Access, Fault, Footprint, Launch
-from course_lib.trace import show
-from course_lib.trace.hooks import Interpreter, KernelFault, Op, Order, Site
-from course_lib.trace.memory import NOBODY, SEVERAL, Arena, Region, storage_key
-from course_lib.trace.pattern import Pattern, Patterns
-from course_lib.trace.rewrite import Source
+from course_lib.tracing import show
+from course_lib.tracing.hooks import Interpreter, KernelFault, Op, Order, Site
+from course_lib.tracing.memory import NOBODY, SEVERAL, Arena, Region, storage_key
+from course_lib.tracing.pattern import Pattern, Patterns
+from course_lib.tracing.rewrite import Source
 
 VERB = {"load": "loads from", "store": "stores to", "atomic": "updates"}
 
@@ -52,6 +53,7 @@ class Trace:
         self._sightings: dict[tuple[str, str, int, str], _Sighting] = {}
         self._patterns = Patterns()
         self._accesses: dict[tuple[str, Op, int], Access] = {}  # of this launch
+        self._parameters: dict[str, Region] = {}  # likewise
         self._program, self._index = 0, (0, 0, 0)
 
     # ------------------------------------------------------------------------------------------------- results
@@ -157,7 +159,8 @@ class Trace:
         self.sources[source.name] = source
         self.launches.append(Launch(source.name, grid))
         self._accesses = {}
-        self._arena = Arena({storage_key(t): self._region_for(name, t) for name, t in tensors.items()}.values())
+        self._parameters = {name: self._region_for(name, tensor) for name, tensor in tensors.items()}
+        self._arena = Arena({id(region): region for region in self._parameters.values()}.values())
 
     def address(self, tensor: torch.Tensor) -> int:
         return self._regions[storage_key(tensor)].start + tensor.storage_offset() * tensor.element_size()
@@ -323,26 +326,33 @@ class Trace:
         region.by_atomic[elements] = atomic
 
     def _out_of_bounds(self, op: Op, site: Site, active: np.ndarray, itemsize: int) -> Fault:
-        inside = next(
-            (r for a in (active.min(), active.max()) if (r := self._arena.find(int(a), int(a) + itemsize))), None
-        )
-        if not self._arena.regions:
-            region, first, outside = None, 0, active.size
+        region = self._meant(op, site, active, itemsize)
+        if region is None:
+            what, name = f"{VERB[op]} memory, but was given no tensor", ""
         else:
-            region = inside or self._arena.nearest(int(active[0]))
-            out = (active < region.start) | (active > region.start + region.nbytes - itemsize)
-            first, outside = (int(active[out][0]) - region.start) // itemsize, int(out.sum())
-        name = region.name if region else "no tensor"
-        size = region.nbytes // itemsize if region else 0
-        sentence = (
-            f"{site}: {self._who()} {VERB[op]} element {first} of `{name}`, which has {size} elements "
-            f"({outside} of {active.size} lanes are outside). Is a mask missing or wrong?"
-        )
-        fault = Fault("out of bounds", sentence, site.kernel, site.line, name)
-        sighting = _Sighting(replace(fault, sentence=sentence.removesuffix(". Is a mask missing or wrong?")), "")
-        sighting.advice = "Is a mask missing or wrong?"
+            outside = (active < region.start) | (active > region.start + region.nbytes - itemsize)
+            first = (int(active[outside][0]) - region.start) // itemsize
+            name = region.name
+            what = (
+                f"{VERB[op]} element {first} of `{name}`, which has {region.nbytes // itemsize} elements "
+                f"({outside.sum()} of {active.size} lanes are outside)"
+            )
+        fault = Fault("out of bounds", f"{site}: {self._who()} {what}", site.kernel, site.line, name)
+        sighting = _Sighting(fault, "Is a mask missing or wrong?")
         self._sightings[fault.kind, fault.kernel, fault.line, fault.tensor] = sighting
-        return fault
+        return sighting.report()
+
+    def _meant(self, op: Op, site: Site, active: np.ndarray, itemsize: int) -> Region | None:
+        """The tensor that a wild access was meant for: an address alone does not say."""
+        for address in (int(active.min()), int(active.max())):
+            if region := self._arena.find(address, address + itemsize):
+                return region
+        here = {name for name, before, line in self._accesses if (before, line) == (op, site.line)}
+        named = {region.name for parameter, region in self._parameters.items() if _mentions(site.source, parameter)}
+        for names in (here, named):
+            if len(names) == 1:
+                return next(region for region in self._arena.regions if region.name in names)
+        return self._arena.nearest(int(active[0])) if self._arena.regions else None
 
     def _see(self, kind, site: Site, region: Region, concerned: np.ndarray, what: str, advice: str) -> None:
         """Note a fault once for each kind, line and tensor, and count the elements."""
@@ -367,6 +377,10 @@ class Trace:
 def _program_text(index: tuple[int, int, int], grid: tuple[int, int, int]) -> str:
     used = max([1] + [axis + 1 for axis in range(3) if grid[axis] > 1])
     return str(index[0]) if used == 1 else str(index[:used])
+
+
+def _mentions(source: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", source) is not None
 
 
 def _first(elements: slice | np.ndarray, concerned: np.ndarray) -> int:
