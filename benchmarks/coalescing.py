@@ -1,83 +1,80 @@
-"""The kernels of unit 04 against a copy of as many bytes, on a GPU.
+"""Unit 04's solutions against a copy of as many bytes, on a GPU: `python benchmarks/coalescing.py`.
 
-    python benchmarks/coalescing.py
-
-Each line: milliseconds of the kernel, and copy time / kernel time, both from one run. A student's full bonus is at 0.8.
+Each row is one interleaved run: median of the ratios copy time / kernel time, and their median absolute deviation. The
+table goes to benchmarks/results/coalescing.md.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from datetime import date
 from pathlib import Path
-from typing import Any
 
 import torch
+import triton
 
-SOURCE = Path(__file__).parents[1] / "solutions" / "04_memory_coalescing.py"
-SIZE = 8192
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
+from course_lib import bench, gpu  # noqa: E402
+from course_lib.exercises.coalescing import EXERCISES  # noqa: E402
+from course_lib.observe.record import load  # noqa: E402
+from grader.variants import program, solution_cell  # noqa: E402
 
-@dataclass(frozen=True)
-class Kernel:
-    """A function of the unit, arguments for it, and the bytes that it must read and write."""
-
-    name: str
-    arguments: Callable[[], tuple[Any, ...]]
-    nbytes: Callable[..., int]
-
-
-def matrix(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(shape, device="cuda").to(dtype)
+FLOOR = 0.88  # what the references must reach; a student's full bonus lies a tenth below
 
 
-def in_and_out(x: torch.Tensor, *_: torch.Tensor) -> int:
-    return 2 * x.numel() * x.element_size()
+def row(exercise) -> tuple[str, bool]:
+    """A line of the table, and whether the solution is right and reaches the floor."""
+    speed = exercise.bonus[0]
+    arguments = speed.case.draw(torch.Generator("cuda").manual_seed(4))
+    function = load(program(exercise.id, solution_cell(exercise.id)), exercise.entry, on_the_cpu=False)
+    results, expected = function(**arguments), exercise.oracle(**arguments)
+    pairs = zip(results, expected, strict=True) if isinstance(expected, tuple) else [(results, expected)]
+    right = True
+    for got, wanted in pairs:
+        budget = 0.0 if exercise.budget is None else exercise.budget(wanted.double(), got.dtype, arguments)
+        right &= bool(((got.double() - wanted).abs() <= budget).all())
+    del results, expected, pairs, got, wanted, budget
+    nbytes = int(speed.needed(**arguments))
+    found = bench.ratio(lambda: function(**arguments), bench.copy_of(nbytes))
+    line = (
+        f"| {exercise.entry} | {speed.case.name} | {nbytes / 1e6:.0f} | {found.own_ms:.4f} | {found.baseline_ms:.4f} "
+        f"| {found.value:.3f} ± {found.spread:.3f} | {nbytes / found.own_ms / 1e9:.2f} | {'yes' if right else 'NO'} |"
+    )
+    return line, right and found.value >= FLOOR
 
 
-KERNELS = [
-    Kernel("row_copy", lambda: (matrix(SIZE, SIZE),), in_and_out),
-    Kernel("column_sum", lambda: (matrix(SIZE, SIZE),), lambda x: x.numel() * x.element_size() + 4 * x.shape[1]),
-    Kernel("transpose", lambda: (matrix(SIZE, SIZE),), in_and_out),
-    Kernel("gather_rows", lambda: (matrix(SIZE, SIZE), torch.randperm(SIZE, device="cuda")), in_and_out),
-    Kernel("deinterleave", lambda: (matrix(SIZE * SIZE),), in_and_out),
-]
-
-
-def load(source: Path, names: list[str]) -> dict[str, Callable]:
-    """The functions of a unit, and nothing that it draws or checks: its imports and definitions alone are run.
-
-    Triton reads the source of a kernel from its file, at its own line: the lines stay where they are.
-    """
-    tree = ast.parse(source.read_text())
-    kept = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.Import)]
-    scope: dict[str, Any] = {"__name__": source.stem}
-    exec(compile(ast.Module(kept, type_ignores=[]), str(source), "exec"), scope)
-    return {name: scope[name] for name in names}
-
-
-def milliseconds(pairs: int, launch: Callable[[], Any], copy: Callable[[], Any]) -> tuple[float, float]:
-    """Medians of launch and copy, taken in turns."""
-    from triton.testing import do_bench
-
-    times = [(do_bench(launch, warmup=5, rep=20), do_bench(copy, warmup=5, rep=20)) for _ in range(pairs)]
-    return tuple(sorted(side)[pairs // 2] for side in zip(*times, strict=True))
-
-
-def main() -> None:
-    functions = load(SOURCE, [kernel.name for kernel in KERNELS])
-    print(torch.cuda.get_device_name(), f"torch {torch.__version__}")
-    for kernel in KERNELS:
-        for dtype in (torch.float32, torch.float16):
-            first, *rest = kernel.arguments()
-            arguments = (first.to(dtype), *rest)
-            function, nbytes = functions[kernel.name], kernel.nbytes(*arguments)
-            source = torch.randn(nbytes // 8, device="cuda")
-            target = torch.empty_like(source)
-            own, copy = milliseconds(9, lambda f=function, a=arguments: f(*a), lambda s=source, t=target: t.copy_(s))
-            print(f"{kernel.name:14} {str(dtype):14} {own:.3f} ms  copy {copy:.3f} ms  ratio {copy / own:.3f}")
+def main() -> int:
+    if not bench.available():
+        print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
+        return 0
+    lines, passed = [], True
+    for exercise in EXERCISES.values():
+        if exercise.bonus:
+            line, good = row(exercise)
+            lines.append(line)
+            passed &= good
+            torch.cuda.empty_cache()
+    table = "\n".join(
+        [
+            f"# Unit 04 against a device-to-device copy, {gpu.current().name}",
+            "",
+            f"{date.today().isoformat()}, torch {torch.__version__}, triton {triton.__version__}, float32. `ratio` is copy "
+            f"time / kernel time for the same bytes, median of interleaved pairs ± median absolute deviation; references "
+            f"must reach {FLOOR}, a student's full bonus is at {EXERCISES['coalescing.transpose'].bonus[0].full}.",
+            "",
+            "| kernel | size | MB moved | kernel ms | copy ms | ratio | TB/s | right |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |",
+            *lines,
+            "",
+        ]
+    )
+    (ROOT / "benchmarks" / "results").mkdir(exist_ok=True)
+    (ROOT / "benchmarks" / "results" / "coalescing.md").write_text(table)
+    print(table)
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

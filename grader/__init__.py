@@ -33,3 +33,8 @@ def exercises(unit: str) -> dict[str, Exercise]:
 def check_id(exercise: Exercise) -> str:
     """nbgrader's grade_id of the cell that holds the exercise's points."""
     return f"{exercise.grade_id}-check"
+
+
+def released(unit: str) -> Path:
+    """The notebook as students got it."""
+    return ROOT / "notebooks" / unit / f"{unit}.ipynb"

@@ -108,7 +108,7 @@ def _flags(path: Path, unit: str) -> list[str]:
     from grader import submission
 
     exercises = list(grader.exercises(unit).values())
-    return submission.read(path, exercises, grader.ROOT / "notebooks" / unit / f"{unit}.ipynb").flags
+    return submission.read(path, exercises, grader.released(unit)).flags
 
 
 @app.command()

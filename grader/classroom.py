@@ -58,7 +58,7 @@ class Class:
         jobs = []
         for student, path in submissions(self.folder, unit).items():
             verdicts[student] = {}
-            read = submission.read(path, exercises)
+            read = submission.read(path, exercises, grader.released(unit))
             for exercise in exercises:
                 job = self.executor.submit(self._one, exercise, read, student)
                 jobs.append((student, exercise, job))

@@ -170,7 +170,7 @@ def _key(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int) -> str
 def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[str, Verdict]:
     """A verdict for each exercise of the unit, whatever the notebook is like."""
     exercises = list(grader.exercises(unit).values())
-    read = submission.read(path, exercises)
+    read = submission.read(path, exercises, grader.released(unit))
     return {exercise.id: judge_exercise(judge, exercise, read, student) for exercise in exercises}
 
 

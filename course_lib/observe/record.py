@@ -18,9 +18,11 @@ the host does counts here.
 from __future__ import annotations
 
 import inspect
+import linecache
 import math
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -210,15 +212,13 @@ def describe_exception(error: BaseException) -> str:
     return f"raised {type(error).__name__}" + (f": {message}" if message else "") + where
 
 
-def load(cells: Sequence[tuple[str, str]], entry: str) -> Any:
+def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = True) -> Any:
     """Execute a program's cells in order in a namespace of their own; return what `entry` names.
 
     cells: (file name, source). ValueError, with a sentence, if a cell fails or the name is not there.
     """
-    import linecache
-
     scope: dict[str, Any] = {"__name__": "__main__"}
-    with _OnTheCpu():
+    with _OnTheCpu() if on_the_cpu else nullcontext():
         for name, source in cells:
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             try:

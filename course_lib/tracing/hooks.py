@@ -458,6 +458,8 @@ def _reduced(original: Callable) -> Callable:
 
 def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
+    if "`_semantic` argument" in text:
+        return "this function has no version that runs without a GPU, or was not called as tl.<name>"
     return (
         text if isinstance(error, TypeError | ValueError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
     )

@@ -7,10 +7,12 @@ VARIANTS.
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import dataclass
 from functools import cache
 
 from course_lib.exercises import UNITS
+from grader import ROOT, exercises
 
 
 @dataclass(frozen=True)
@@ -35,26 +37,38 @@ class Variant:
             if old not in source:
                 raise ValueError(f"{self.exercise}, {self.name}: the solution does not contain {old!r}")
             source = source.replace(old, new)
-        return [("<imports>", IMPORTS), ("<solution>", source)]
+        return program(self.exercise, source)
 
 
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
+def program(exercise_id: str, source: str) -> list[tuple[str, str]]:
+    """Cells that define the exercise by `source`: imports first, and the published solutions of exercises that it calls."""
+    unit = _unit_of(exercise_id)
+    called = [e for e in exercises(unit).values() if e.id != exercise_id and re.search(rf"\b{e.entry}\(", source)]
+    return [
+        ("<imports>", IMPORTS),
+        *((f"<{e.entry}>", solution_cell(e.id)) for e in called),
+        ("<solution>", source),
+    ]
+
+
+def _unit_of(exercise_id: str) -> str:
+    return next(unit for unit, module in UNITS.items() if module == exercise_id.split(".")[0])
+
+
 @cache
 def _unit_cells(unit: str) -> dict[str, str]:
-    import jupytext
-
-    from grader import ROOT
-
-    notebook = jupytext.read(ROOT / "solutions" / f"{unit}.py", fmt="py:percent")
-    return {c.metadata["exercise"]: c.source for c in notebook.cells if "exercise" in c.metadata}
+    """Exercise -> source of its cell in solutions/. A cell ends where the next `# %%` begins."""
+    text = (ROOT / "solutions" / f"{unit}.py").read_text()
+    cells = re.findall(r'^# %% exercise="([^"]+)".*\n((?:(?!# %%).*\n)*)', text, re.M)
+    return {exercise: source.strip() + "\n" for exercise, source in cells}
 
 
 def solution_cell(exercise_id: str) -> str:
     """The published solution: the source of its cell in solutions/."""
-    unit = next(u for u, module in UNITS.items() if module == exercise_id.split(".")[0])
-    return _unit_cells(unit)[exercise_id]
+    return _unit_cells(_unit_of(exercise_id))[exercise_id]
 
 
 def of_unit(module: str) -> list[Variant]:

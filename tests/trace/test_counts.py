@@ -5,7 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.trace import trace
+from course_lib.tracing import trace
 
 F32, F16 = torch.float32, torch.float16
 

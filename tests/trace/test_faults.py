@@ -4,8 +4,9 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import libdevice
 
-from course_lib.trace import KernelError, KernelFault, trace
+from course_lib.tracing import KernelError, KernelFault, trace
 
 
 @triton.jit
@@ -272,6 +273,12 @@ def calls_inner(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + offs, y)
 
 
+@triton.jit
+def calls_libdevice(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, libdevice.tanh(tl.load(x_ptr + offs)))
+
+
 @pytest.mark.parametrize(
     "kernel, arguments, said",
     [
@@ -279,6 +286,7 @@ def calls_inner(x_ptr, BLOCK: tl.constexpr):
         (branches_on_a_block, (5,), "line 3: `if offs < n:`: a block of 16 values is neither true nor false"),
         (joins_masks_with_and, (5,), "line 3: .*Write \\(a\\) & \\(b\\)"),
         (chains_comparisons, (5,), "line 3: .*Write \\(a\\) & \\(b\\)"),
+        (calls_libdevice, (), "line 3: .*: this function has no version that runs without a GPU"),
         (calls_inner, (), "kernel `calls_inner`, line 4: `y = inner\\(x_ptr, offs\\)`, in `inner`, line 2: "),
     ],
 )

@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 
 from course_lib.compiled import compile_for
-from course_lib.trace import KernelError, trace
-from course_lib.trace.hooks import PATCHED
+from course_lib.tracing import KernelError, trace
+from course_lib.tracing.hooks import PATCHED
 
 
 @triton.jit
@@ -259,7 +259,7 @@ def test_a_recorder_of_torch_operations_does_not_see_the_tracer():
 def test_with_triton_interpret_set():
     script = """
 import torch, triton, triton.language as tl
-from course_lib.trace import trace, KernelFault
+from course_lib.tracing import trace, KernelFault
 @triton.jit
 def helper(x):
     y = x + 1

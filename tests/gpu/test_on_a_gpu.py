@@ -1,0 +1,77 @@
+"""What only a GPU can show. Run with `python -m pytest tests/gpu` on a machine that has one."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import bench, gpu
+from course_lib.checking import verdict
+from course_lib.exercise import find
+from course_lib.observe.record import load
+from course_lib.tracing import trace
+from grader import ROOT
+from grader.variants import program, solution_cell
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+
+KERNELS = ["row_copy", "gather_rows", "transpose", "column_sum", "deinterleave"]
+
+
+@triton.jit
+def add_one(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0) + 1, mask=i < n)
+
+
+def test_a_kernel_is_traced_then_run_then_traced():
+    x = torch.randn(1000, device="cuda")
+    for _ in range(2):
+        traced, compiled = torch.empty_like(x), torch.empty_like(x)
+        with trace() as t:
+            add_one[(4,)](x, traced, 1000, BLOCK=256)
+        add_one[(4,)](x, compiled, 1000, BLOCK=256)
+        assert t.loads.bytes == 4000
+        assert torch.equal(traced, x + 1) and torch.equal(compiled, x + 1)
+
+
+def test_the_card_is_known():
+    card = gpu.current()
+    assert card is not None and card.sms == torch.cuda.get_device_properties(0).multi_processor_count
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_solution_earns_its_bonus(name):
+    exercise = find(f"coalescing.{name}")
+    function = load(program(exercise.id, solution_cell(exercise.id)), exercise.entry)
+    found = verdict(exercise, function)
+    assert found.points == found.out_of, found
+    assert found.bonus == exercise.bonus[0].points, found.findings[-1]
+
+
+def test_a_slow_kernel_earns_its_points_and_no_bonus():
+    source = solution_cell("coalescing.row_copy").replace("BLOCK_M = 4096 // BLOCK_N", "BLOCK_M, BLOCK_N = 1, 16")
+    found = verdict(find("coalescing.row_copy"), load(program("coalescing.row_copy", source), "row_copy"))
+    assert found.points == found.out_of
+    assert found.bonus < 1, found.findings[-1]
+
+
+def test_a_device_named_in_the_code_is_no_obstacle():
+    source = solution_cell("coalescing.row_copy").replace("device=x.device", 'device="cuda"')
+    found = verdict(find("coalescing.row_copy"), load(program("coalescing.row_copy", source), "row_copy"))
+    assert found.points == found.out_of and found.bonus == 2, found
+
+
+def test_a_copy_is_as_fast_as_a_copy():
+    found = bench.ratio(bench.copy_of(1 << 28), bench.copy_of(1 << 28))
+    assert 0.8 < found.value < 1.25  # a sanity check of the stopwatch, far wider than its spread
+
+
+def test_a_benchmark_runs_with_plain_python():
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    run = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "coalescing.py")], env=environment, capture_output=True)
+    assert run.returncode == 0, run.stdout.decode() + run.stderr.decode()[-2000:]
