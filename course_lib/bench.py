@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-FLUSH_BYTES = 256 << 20  # written between two measurements: larger than any L2
+FLUSH_BYTES = 1 << 30  # written between two measurements: larger than any L2, and long enough to hide the launch
 
 
 @dataclass(frozen=True)

@@ -75,10 +75,10 @@ def _not_an_entry(exercise: Exercise, entry: Any) -> str:
         if isinstance(entry, dict) and any(value is Ellipsis for value in entry.values()):
             return f"`{exercise.entry}` is not filled in yet"
         return "" if isinstance(entry, dict) else f"`{exercise.entry}` must be a dict, not a {type(entry).__name__}"
-    if not callable(entry):
-        return f"`{exercise.entry}` must be a function, not a {type(entry).__name__}"
     if type(entry).__name__ in ("JITFunction", "Autotuner", "Heuristics"):
         return f"this is the kernel; check the function that launches it: check({exercise.id!r}, {exercise.entry})"
+    if not callable(entry):
+        return f"`{exercise.entry}` must be a function, not a {type(entry).__name__}"
     return ""
 
 

@@ -94,6 +94,9 @@ class Correct:
         if evidence.error or evidence.refused:
             wrong.seen = evidence.error or evidence.refused
             return wrong
+        if len(evidence.outputs) != len(trial.inputs):
+            wrong.seen = f"{len(evidence.outputs)} results of {len(trial.inputs)} calls"
+            return wrong
         for call, (arguments, output) in enumerate(zip(trial.inputs, evidence.outputs, strict=True)):
             expected = exercise.oracle(**arguments)
             again = " in the second call" if call else ""
@@ -142,10 +145,12 @@ def _compare(exercise: Exercise, arguments: dict[str, Any], got: Any, expected: 
         if type(got) not in (int, float, bool):
             return f"expected a number, got {_kind(got)}"
         close = got == expected or (
-            isinstance(expected, float) and math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
+            isinstance(expected, float)
+            and abs(got) < 1e300
+            and math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
         )
         shown = ", ".join(f"{k} = {_short(v)}" for k, v in arguments.items())
-        return "" if close else f"for {shown}: expected {expected!r}, got {got!r}"
+        return "" if close else f"for {shown}: expected {expected!r}, got {_short(got)}"
     if not isinstance(got, torch.Tensor):
         return f"expected a tensor, got {_kind(got)}"
     if got.shape != expected.shape:
@@ -273,8 +278,13 @@ def _footprints(trials: Sequence[Trial]) -> list[Footprint]:
     return [f for t in trials for launch in t.evidence.launches for f in launch.footprints]
 
 
-def _failure(trials: Sequence[Trial]) -> str:
-    return next((t.evidence.error or t.evidence.refused for t in trials if t.evidence.error or t.evidence.refused), "")
+def _failure(exercise: Exercise, trials: Sequence[Trial]) -> str:
+    """A sentence if a result is wrong: what is saved by wrong results is not credited."""
+    for trial in trials:
+        wrong = Correct(trial.case.group).judge(exercise, [trial])
+        if not wrong.passed:
+            return trial.evidence.error or f"not right on {trial.case.name}: {wrong.seen}"
+    return ""
 
 
 @dataclass
@@ -296,7 +306,7 @@ class Coalesced:
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         group = of_group(trials, self.group)
-        failed = _failure(group)
+        failed = _failure(exercise, group)
         expected = f"at most {self.at_most} times the sectors that the used bytes fill"
         if failed:
             return Finding(self.title, 0, self.points, False, expected=expected, seen=failed)
@@ -343,7 +353,7 @@ class Traffic:
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         group = of_group(trials, self.group)
-        failed = _failure(group)
+        failed = _failure(exercise, group)
         expected = f"at most {self.at_most} times the bytes that the task needs"
         if failed:
             return Finding(self.title, 0, self.points, False, expected=expected, seen=failed)
@@ -389,7 +399,7 @@ class Programs:
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         group = of_group(trials, self.group)
-        failed = _failure(group)
+        failed = _failure(exercise, group)
         if failed:
             return Finding(self.title, 0, self.points, False, seen=failed)
         busiest = [

@@ -12,6 +12,15 @@ SHADES = " ░▒▓█"
 
 def text(verdict: Verdict) -> str:
     """The verdict in plain text, one line per finding, what to look at below it."""
+    return _printable(_text(verdict))
+
+
+def _printable(sentence: str) -> str:
+    """Without what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in sentence)
+
+
+def _text(verdict: Verdict) -> str:
     width = max([len(f.title) for f in _shown(verdict)] + [len(verdict.exercise), 34])
     lines = [f"{verdict.exercise:<{width + 2}}  {_points(verdict.points, verdict.out_of)}"]
     for finding in _shown(verdict):
@@ -44,6 +53,10 @@ def _shown(verdict: Verdict) -> list[Finding]:
 
 def html(verdict: Verdict) -> str:
     """The same as an HTML fragment without scripts: readable in light and dark themes, everything escaped."""
+    return _printable(_html_of(verdict))
+
+
+def _html_of(verdict: Verdict) -> str:
     escape = _html.escape
     rows = []
     for finding in _shown(verdict):

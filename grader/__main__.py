@@ -20,6 +20,8 @@ from course_lib.exercises import UNITS
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False)
 console = Console()
+if not console.is_terminal:
+    console = Console(width=140)  # a file or a log has no edge to fold tables at
 
 Units = Annotated[list[str] | None, typer.Argument(help="Units such as 04_memory_coalescing; all if none is given.")]
 Risk = Annotated[bool, typer.Option("--accept-risk", help="Grade even where this machine offers no sandbox.")]

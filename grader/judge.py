@@ -95,12 +95,12 @@ class Judge:
         """Observe the program in two children and judge the evidence."""
         try:
             trials = self.observe(exercise, cells, seed)
-            found = criteria.judge(exercise, trials)
+            found = _judged(exercise, trials)
             if exercise.bonus and found.points and bench.available():
                 calls = [[exercise.bonus[0].case.arguments(seed)]]
                 (log,) = self.record(exercise, cells, calls)["result"]
                 trials[0].evidence.timing = timed.measure(exercise, log, seed)
-                found = criteria.judge(exercise, trials)
+                found = _judged(exercise, trials)
             return found
         except NotObserved as reason:
             return criteria.refused(exercise, str(reason))
@@ -142,6 +142,14 @@ class Judge:
 
     def close(self) -> None:
         self.zygote.close()
+
+
+_oracles = threading.Lock()  # an oracle may be a trace, and a process can hold one trace at a time
+
+
+def _judged(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
+    with _oracles:
+        return criteria.judge(exercise, trials)
 
 
 class NotObserved(RuntimeError):

@@ -107,7 +107,7 @@ def _become_child(writer: int, work: Callable[[], Any], memory: int | None, prep
         answer["error"] = f"failed ({type(error).__name__}: {str(error)[:300]})"
     try:
         message = wire.pack(answer | {"printed": kept.text})
-    except TypeError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         message = wire.pack({"result": None, "error": f"gave an answer that is not plain data: {error}", "printed": ""})
     view = memoryview(message)
     while view:
@@ -125,7 +125,7 @@ def _read(reader: int, pid: int, deadline: float, seconds: float) -> bytes:
     while True:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([reader], [], [], left)[0]:
-            raise ChildLost(f"did not finish within {seconds:g} seconds: an endless loop?")
+            raise ChildLost(f"did not finish within {seconds:g} seconds: an endless loop, or very many tiny programs?")
         chunk = os.read(reader, 1 << 20)
         if not chunk:
             return b"".join(chunks)

@@ -8,61 +8,67 @@ sides, before it runs.
 from __future__ import annotations
 
 import ast
+import builtins
 import hashlib
 import inspect
 import linecache
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import triton
 import triton.language as tl
-from triton.runtime.jit import JITFunction
+from triton.runtime.jit import JITFunction, KernelInterface
 
 MODULES = {"triton": triton, "triton.language": tl, "triton.language.math": tl.math}
 BUILTINS = {"range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "print"}
 HOST_HELPERS = {"cdiv", "next_power_of_2"}  # of `triton` itself, usable inside kernels
-FORBIDDEN = {"inline_asm_elementwise", "extra", "core", "semantic", "target_info"}
-ATTRIBUTES = {name for cls in (tl.tensor, tl.dtype, tl.constexpr) for name in dir(cls) if not name.startswith("_")}
-ATTRIBUTES |= {
-    "load",
-    "store",
-    "gather",
-    "scatter",
-    "atomic_add",
-    "shape",
-    "strides",
-    "block_shape",
-    "dtype",
-    "type",
-    "value",
-    "T",
+TYPES = {"constexpr", "range", "static_range", "tuple", "pointer_type", "PropagateNan", "TRITON_MAX_TENSOR_NUMEL"}
+
+
+def _functions(module: Any) -> set[str]:
+    """Names of the language's functions and dtypes in a module: what only helps Triton itself (str_to_ty evaluates
+    strings) is not among them."""
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (isinstance(value, (KernelInterface, tl.dtype)) or getattr(value, "__triton_builtin__", False))
+    }
+
+
+PUBLIC = {
+    "triton": HOST_HELPERS | {"language"},
+    "triton.language": (_functions(tl) | TYPES | {"math"}) - {"inline_asm_elementwise"},
+    "triton.language.math": _functions(tl.math),
 }
+ATTRIBUTES = {name for cls in (tl.tensor, tl.dtype, tl.constexpr) for name in dir(cls) if not name.startswith("_")}
+ATTRIBUTES |= {"load", "store", "gather", "scatter", "atomic_add"}  # of tensor descriptors
+ATTRIBUTES |= {"shape", "strides", "block_shape", "dtype", "type", "value", "numel", "T"}
+ATTRIBUTES |= {"element_ty", "primitive_bitwidth", "int_bitwidth", "itemsize"}  # of dtypes
+ATTRIBUTES |= {"ALL", "NONE"}  # of PropagateNan
 ATTRIBUTES -= {"handle", "to_ir", "codegen_name", "mangle"}
-STATEMENTS = (
-    ast.Import,
-    ast.ImportFrom,
-    ast.Lambda,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.Global,
-    ast.Nonlocal,
-    ast.Try,
-    ast.With,
-    ast.Await,
-    ast.Yield,
-    ast.YieldFrom,
-    ast.Delete,
-    ast.JoinedStr,
-    ast.NamedExpr,
-    ast.Raise,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-    ast.Dict,
-    ast.Set,
+NODES = (
+    *(ast.FunctionDef, ast.arguments, ast.arg, ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop),
+    *(ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Assert, ast.Expr),
+    *(ast.Pass, ast.Break, ast.Continue, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call),
+    *(ast.keyword, ast.Constant, ast.Attribute, ast.Subscript, ast.Slice, ast.Starred, ast.Name, ast.List, ast.Tuple),
 )
+IN_WORDS = {
+    "JoinedStr": "an f-string",
+    "Lambda": "a lambda",
+    "FunctionDef": "a function",
+    "ClassDef": "a class",
+    "Import": "an import",
+    "ImportFrom": "an import",
+    "NamedExpr": "`:=`",
+    "ListComp": "a comprehension",
+    "SetComp": "a comprehension",
+    "DictComp": "a comprehension",
+    "GeneratorExp": "a comprehension",
+    "Dict": "a dict",
+    "Set": "a set",
+}
 
 
 class KernelRefused(ValueError):
@@ -79,13 +85,15 @@ def source_of(kernel: JITFunction) -> str:
     return "".join(text.splitlines(keepends=True)[definition.lineno - 1 :])
 
 
-def describe(kernel: JITFunction, table: dict[str, dict[str, Any]]) -> str:
+def describe(kernel: JITFunction, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...] = ()) -> str:
     """Write `kernel`, and every kernel it calls, into `table` as plain data; return its key (a hash of source and names)."""
     function = kernel.fn
+    if kernel in callers:
+        raise KernelRefused(f"{kernel.__name__} calls itself: kernels cannot recurse")
     source = source_of(kernel)
     closure = inspect.getclosurevars(function).nonlocals
     names: dict[str, Any] = {}
-    for name in sorted(_free_names(_definition(source, kernel.__name__))):
+    for name, line in sorted(_free_names(_definition(source, kernel.__name__)).items()):
         if name in closure:
             value = closure[name]
         elif name in function.__globals__:
@@ -93,8 +101,16 @@ def describe(kernel: JITFunction, table: dict[str, dict[str, Any]]) -> str:
         elif name in BUILTINS:
             continue
         else:
-            raise KernelRefused(f"{kernel.__name__} uses `{name}`, which is not defined")
-        names[name] = _describe_name(kernel.__name__, name, value, table)
+            raise KernelRefused(f"{kernel.__name__}, line {line}: `{name}` does not exist inside a kernel")
+        if isinstance(value, tl.constexpr) and isinstance(value.value, tl.dtype):
+            value = value.value
+        described = _describe_name(value, table, (*callers, kernel))
+        if described is None:
+            raise KernelRefused(
+                f"{kernel.__name__}, line {line}: `{name}` is a {type(value).__name__}: inside a kernel only "
+                "triton.language, other kernels and tl.constexpr numbers exist"
+            )
+        names[name] = described
     annotations = {p: _annotation(a) for p, a in getattr(function, "__annotations__", {}).items()}
     entry = {"name": kernel.__name__, "source": source, "names": names, "annotations": annotations}
     key = hashlib.sha256(repr(entry).encode()).hexdigest()[:16]
@@ -106,11 +122,8 @@ def _annotation(annotation: Any) -> str:
     return "constexpr" if annotation is tl.constexpr or "constexpr" in str(annotation) else ""
 
 
-def _describe_name(kernel: str, name: str, value: Any, table: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    if isinstance(value, JITFunction) and value.__module__ and value.__module__.startswith("triton.language"):
-        return {"object": f"{value.__module__}.{value.__name__}"}  # tl.sum, tl.zeros: themselves decorated
-    if isinstance(value, JITFunction):
-        return {"kernel": describe(value, table)}
+def _describe_name(value: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...]) -> dict | None:
+    """What a name stands for, as plain data; None if no kernel may use it."""
     for path, module in MODULES.items():
         if value is module:
             return {"module": path}
@@ -118,40 +131,56 @@ def _describe_name(kernel: str, name: str, value: Any, table: dict[str, dict[str
         return {"constexpr": value.value}
     if type(value) in (int, float, bool, str):
         return {"number": value}
-    for public in vars(tl), vars(tl.math):
-        for label, candidate in public.items():
-            if candidate is value and not label.startswith("_") and not inspect.ismodule(value):
-                return {"object": f"triton.language.{'math.' if public is vars(tl.math) else ''}{label}"}
-    raise KernelRefused(
-        f"{kernel} uses `{name}`, a {type(value).__name__}: inside a kernel only triton.language, other kernels "
-        "and tl.constexpr numbers exist"
-    )
+    for path, public in PUBLIC.items():
+        for label in sorted(public):
+            if getattr(MODULES[path], label) is value:
+                return {"object": f"{path}.{label}"}
+    return {"kernel": describe(value, table, callers)} if isinstance(value, JITFunction) else None
 
 
 def _definition(source: str, name: str) -> ast.FunctionDef:
-    """The single function definition in `source`, checked against the rules above."""
+    """The single function definition in `source`, without decorators and annotations, checked against the rules above."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise KernelRefused(f"the source of {name} is not one Python function") from None
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
         raise KernelRefused(f"the source of {name} is not one Python function")
     definition = tree.body[0]
-    definition.decorator_list = []
+    definition.decorator_list, definition.returns = [], None
+    if definition.args.vararg or definition.args.kwarg:
+        raise KernelRefused(f"{name}, line 1: a kernel takes no *args and no **kwargs")
+    for parameter in _parameters(definition):
+        parameter.annotation = None
     for node in ast.walk(definition):
-        if node is not definition and isinstance(node, STATEMENTS):
-            raise KernelRefused(f"{name}, line {node.lineno}: {type(node).__name__} does not exist inside a kernel")
+        place = f"{name}, line {getattr(node, 'lineno', definition.lineno)}"
+        if not isinstance(node, NODES) or (isinstance(node, ast.FunctionDef) and node is not definition):
+            kind = type(node).__name__
+            raise KernelRefused(f"{place}: {IN_WORDS.get(kind, kind)} does not exist inside a kernel")
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            raise KernelRefused(f"{place}: nothing can be assigned to {ast.unparse(node)}")
+        if isinstance(node, ast.keyword) and (node.arg is None or node.arg.startswith("_")):
+            raise KernelRefused(f"{place}: a call inside a kernel has no argument {ast.unparse(node)}")
     return definition
 
 
-def _free_names(definition: ast.FunctionDef) -> set[str]:
+def _parameters(definition: ast.FunctionDef) -> list[ast.arg]:
+    return [*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs]
+
+
+def _free_names(definition: ast.FunctionDef) -> dict[str, int]:
+    """Names that the function takes from outside, with the line of one use. Defaults are evaluated outside as well,
+    whatever the parameters and locals are called."""
     parameters = definition.args
-    local = {a.arg for a in [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]}
+    local = {a.arg for a in _parameters(definition)}
     local |= {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    loaded = set()
-    for part in [*definition.body, *parameters.defaults, *filter(None, parameters.kw_defaults)]:  # not the annotations
-        loaded |= {n.id for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    return loaded - local
+
+    def loaded(parts: list[ast.AST]) -> dict[str, int]:
+        nodes = [n for part in parts for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        return {n.id: n.lineno for n in reversed(nodes)}
+
+    defaults = loaded([*parameters.defaults, *filter(None, parameters.kw_defaults)])
+    return {name: line for name, line in loaded(definition.body).items() if name not in local} | defaults
 
 
 def _check_attributes(definition: ast.FunctionDef, names: dict[str, Any]) -> None:
@@ -179,19 +208,11 @@ def _check_attributes(definition: ast.FunctionDef, names: dict[str, Any]) -> Non
 
 def _public(kernel: str, line: int, module: Any, name: str) -> Any:
     path = next(path for path, m in MODULES.items() if m is module)
-    value = getattr(module, name, None)
-    allowed = not name.startswith("_") and name not in FORBIDDEN and value is not None
-    if module is triton:
-        allowed = allowed and (name in HOST_HELPERS or value is tl)
-    elif inspect.ismodule(value):
-        allowed = allowed and value is tl.math
-    else:
-        allowed = allowed and str(getattr(value, "__module__", "triton.language")).startswith("triton.language")
-    if not allowed:
+    if name not in PUBLIC[path]:
         raise KernelRefused(
             f"{kernel}, line {line}: `{path}.{name}` is not part of the language that kernels may use here"
         )
-    return value
+    return getattr(module, name)
 
 
 def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
@@ -202,41 +223,53 @@ def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
     built: dict[str, JITFunction] = {}
 
     def build(key: str, ancestors: tuple[str, ...]) -> JITFunction:
-        if key in built:
-            return built[key]
-        entry = table.get(key)
-        if not isinstance(entry, dict) or key in ancestors:
-            raise KernelRefused("a kernel calls one that is not in the log, or itself")
-        name, source, names = str(entry["name"]), str(entry["source"]), dict(entry["names"])
-        definition = _definition(source, name)
-        if definition.name != name or not name.isidentifier():
-            raise KernelRefused(f"the source of {name} defines {definition.name}")
-        missing = _free_names(definition) - set(names) - BUILTINS
-        if missing:
-            raise KernelRefused(f"{name} uses `{sorted(missing)[0]}`, which is not defined")
-        _check_attributes(definition, names)
-        scope: dict[str, Any] = {"__name__": "kernels", "constexpr": tl.constexpr}
-        for label, value in names.items():
-            scope[label] = _resolve(name, value, lambda k: build(k, (*ancestors, key)))
-        _strip_annotations(definition, entry.get("annotations", {}))
-        # the text as written keeps its line numbers; only the signature's annotations must resolve without the student's names
-        file = f"<kernel {name} {key}>"
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-        exec(compile(ast.Module([definition], []), file, "exec"), scope)
-        built[key] = triton.jit(scope[name])
+        if key not in built:
+            entry = table.get(key)
+            if not isinstance(entry, dict) or key in ancestors:
+                raise KernelRefused("a kernel calls one that is not in the log, or itself")
+            built[key] = _rebuilt(key, entry, lambda k: build(k, (*ancestors, key)))
         return built[key]
 
-    for key in table:
-        build(key, ())
+    try:
+        for key in table:
+            build(key, ())
+    except KernelRefused:
+        raise
+    except Exception as error:  # a table of another shape, a default that cannot be evaluated
+        raise KernelRefused(f"a kernel of the log cannot be rebuilt ({type(error).__name__})") from None
     return built
 
 
-def _strip_annotations(definition: ast.FunctionDef, annotations: dict[str, str]) -> None:
-    definition.returns = None
-    for parameter in [*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs]:
-        is_constexpr = annotations.get(parameter.arg) == "constexpr"
-        parameter.annotation = ast.Name("constexpr", ast.Load()) if is_constexpr else None
+def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction]) -> JITFunction:
+    name, source, names = entry["name"], entry["source"], entry["names"]
+    definition = _definition(source, name)
+    if definition.name != name:
+        raise KernelRefused(f"the source of {name} defines {definition.name}")
+    free = _free_names(definition)
+    missing = sorted(free.keys() - names.keys() - BUILTINS)
+    if missing:
+        raise KernelRefused(f"{name}, line {free[missing[0]]}: `{missing[0]}` does not exist inside a kernel")
+    unused = sorted(names.keys() - free.keys())
+    if unused:
+        raise KernelRefused(f"{name} does not use `{unused[0]}`")
+    _check_attributes(definition, names)
+    checked = ast.dump(definition)
+    # no other builtin exists, should a name slip through
+    scope: dict[str, Any] = {"__name__": "kernels", "__builtins__": {b: getattr(builtins, b) for b in BUILTINS}}
+    scope |= {label: _resolve(name, value, build) for label, value in names.items()}
+    for parameter in _parameters(definition):
+        if entry["annotations"].get(parameter.arg) == "constexpr":
+            parameter.annotation = ast.Constant("constexpr")
     ast.fix_missing_locations(definition)
+    # the text as written keeps its line numbers; comments stay in it, and so do annotations that nothing evaluates
+    file = f"<kernel {name} {key}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(ast.Module([definition], []), file, "exec"), scope)
+    kernel = triton.jit(scope[name])
+    # The tracer and the compiler read the text again. Lines can be cut so that they would find another function there.
+    if ast.dump(_definition(kernel.src, name)) != checked:
+        raise KernelRefused(f"the source of {name} does not read the same twice")
+    return kernel
 
 
 def _resolve(kernel: str, entry: dict[str, Any], build: Any) -> Any:
@@ -251,8 +284,6 @@ def _resolve(kernel: str, entry: dict[str, Any], build: Any) -> Any:
             return value
         case {"object": str(path)}:
             module_path, _, name = path.rpartition(".")
-            if module_path == "triton.language.standard":  # where tl.sum and its like are written
-                module_path = "triton.language"
             if module_path in MODULES:
                 return _public(kernel, 1, MODULES[module_path], name)
     raise KernelRefused(f"{kernel} names something that is not part of the language")

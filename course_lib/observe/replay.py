@@ -6,6 +6,7 @@ No host code of the student's runs here. A torch operation runs only if it alloc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -95,8 +96,13 @@ class Tape:
             raise Refused(
                 f"inside this function torch may only allocate and make views; it also does {IN_WORDS.get(name, name)}"
             )
-        packet = getattr(getattr(torch.ops.aten, name), overload)
-        results = packet(
+        operation = getattr(getattr(torch.ops.aten, name), overload, None)
+        if not isinstance(operation, torch._ops.OpOverload):
+            raise Refused(f"there is no torch operation {event['op']}")
+        wanted = sum(math.prod(spec["size"]) * DTYPES[spec["dtype"]].itemsize for spec in event["out"])
+        if wanted > MAX_BYTES:
+            raise Refused(f"the function allocates {wanted / 2**30:.1f} GiB at once; {MAX_BYTES >> 30} are allowed")
+        results = operation(
             *[self.decode(a) for a in event["args"]], **{k: self.decode(v) for k, v in event["kwargs"].items()}
         )
         if name not in ALLOCATIONS:

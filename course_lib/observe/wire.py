@@ -58,7 +58,7 @@ def layout(tensor: torch.Tensor) -> dict[str, Any]:
 
 def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
     """The tensor that `layout` described, over `storage`. WireError if it does not fit inside."""
-    dtype = DTYPES.get(spec.get("dtype"))
+    dtype = DTYPES.get(str(spec.get("dtype")))
     size, stride, offset = spec.get("size"), spec.get("stride"), spec.get("offset")
     if (
         dtype is None
@@ -73,7 +73,10 @@ def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
         raise WireError(
             f"a tensor of {size} with strides {stride} reaches beyond its storage of {storage.nbytes()} bytes"
         )
-    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+    try:
+        return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+    except RuntimeError:  # more elements than can be counted
+        raise WireError(f"a tensor of {str(size)[:200]} cannot be") from None
 
 
 def _naturals(values: Any) -> bool:
@@ -135,7 +138,10 @@ def unpack(message: bytes) -> Any:
             return {k: decode(v) for k, v in value.items()}
         return value
 
-    return decode(body)
+    try:
+        return decode(body)
+    except RecursionError:
+        raise WireError("the body is nested too deeply") from None
 
 
 # ------------------------------------------------------------------------------------------------ dataclasses

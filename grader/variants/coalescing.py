@@ -2,8 +2,667 @@
 
 from grader.variants import Variant
 
-DENSE_LOADS, DENSE_STORES, ONCE = "loads are dense", "stores are dense", "reads once, writes once"
-PLAIN, RAGGED, STRIDED = "right on plain inputs", "right on ragged inputs", "right on strided inputs"
-TRITON, COMPILES = "computed by your Triton kernel", "compiles for a GPU"
 
-VARIANTS: list[Variant] = []
+def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str]) -> Variant:
+    return Variant(f"coalescing.{entry}", name, tuple(loses), patches)
+
+
+def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
+    return Variant(f"coalescing.{entry}", name, (), patches, source)
+
+
+WRONG = [
+    # -------------------- sectors_touched
+    wrong(
+        "sectors_touched",
+        "ignores the end of an element",
+        ["elements that straddle sectors"],
+        ("(a + itemsize - 1) // 32", "a // 32"),
+    ),
+    wrong(
+        "sectors_touched",
+        "one byte too far",
+        ["neighbours, strides, repeats", "any order, no lane at all", "elements that straddle sectors"],
+        ("(a + itemsize - 1)", "(a + itemsize)"),
+    ),
+    wrong(
+        "sectors_touched",
+        "counts 128-byte lines",
+        ["any order, no lane at all", "neighbours, strides, repeats", "elements that straddle sectors"],
+        ("(a // 32, (a + itemsize - 1) // 32)", "(a // 128, (a + itemsize - 1) // 128)"),
+    ),
+    wrong(
+        "sectors_touched",
+        "counts repeats",
+        ["any order, no lane at all", "neighbours, strides, repeats", "elements that straddle sectors"],
+        (
+            "len({sector for first, last in first_and_last for sector in range(first, last + 1)})",
+            "len([sector for first, last in first_and_last for sector in range(first, last + 1)])",
+        ),
+    ),
+    wrong(
+        "sectors_touched",
+        "the span from first to last",
+        ["neighbours, strides, repeats", "any order, no lane at all", "elements that straddle sectors"],
+        (
+            "len({sector for first, last in first_and_last for sector in range(first, last + 1)})",
+            "max(b for _, b in first_and_last) - min(a for a, _ in first_and_last) + 1",
+        ),
+    ),
+    wrong(
+        "sectors_touched",
+        "trusts the order",
+        ["any order, no lane at all", "elements that straddle sectors"],
+        (
+            "len({sector for first, last in first_and_last for sector in range(first, last + 1)})",
+            "1 + sum(a != b for (a, _), (b, _) in zip(first_and_last, first_and_last[1:]))",
+        ),
+    ),
+    wrong(
+        "sectors_touched",
+        "sectors of 64 bytes",
+        ["any order, no lane at all", "neighbours, strides, repeats", "elements that straddle sectors"],
+        ("(a // 32, (a + itemsize - 1) // 32)", "(a // 64, (a + itemsize - 1) // 64)"),
+    ),
+    # -------------------- strided_efficiency
+    wrong(
+        "strided_efficiency",
+        "one over the stride",
+        ["equal to the trace in float32", "odd strides, other dtypes"],
+        ("return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))", "return 1 / stride"),
+    ),
+    wrong(
+        "strided_efficiency",
+        "always 4 bytes apart",
+        ["odd strides, other dtypes"],
+        ("lane * stride * itemsize", "lane * stride * 4"),
+    ),
+    wrong(
+        "strided_efficiency",
+        "float32 alone",
+        ["odd strides, other dtypes"],
+        ("return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))", "return 1 / min(stride, 8)"),
+    ),
+    wrong(
+        "strided_efficiency",
+        "addresses in elements",
+        ["equal to the trace in float32", "odd strides, other dtypes"],
+        ("lane * stride * itemsize", "lane * stride"),
+    ),
+    wrong(
+        "strided_efficiency",
+        "upside down",
+        ["equal to the trace in float32", "odd strides, other dtypes"],
+        (
+            "32 * itemsize / (32 * sectors_touched(addresses, itemsize))",
+            "32 * sectors_touched(addresses, itemsize) / (32 * itemsize)",
+        ),
+    ),
+    wrong(
+        "strided_efficiency",
+        "31 lanes",
+        ["equal to the trace in float32", "odd strides, other dtypes"],
+        ("range(32)", "range(31)"),
+    ),
+    wrong(
+        "strided_efficiency",
+        "lines of 128 bytes",
+        ["equal to the trace in float32", "odd strides, other dtypes"],
+        (
+            "return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))",
+            "return itemsize * 32 / (128 * len({a // 128 for a in addresses}))",
+        ),
+    ),
+    # -------------------- divergence_passes
+    wrong(
+        "divergence_passes",
+        "every warp twice",
+        ["short warps, other sizes, none", "whole warps"],
+        ("len(set(taken[start : start + warp]))", "2"),
+    ),
+    wrong(
+        "divergence_passes",
+        "forgets the short warp",
+        ["short warps, other sizes, none"],
+        ("range(0, len(taken), warp)", "range(0, len(taken) - warp + 1, warp)"),
+    ),
+    wrong(
+        "divergence_passes",
+        "always 32",
+        ["short warps, other sizes, none"],
+        (
+            "taken[start : start + warp])) for start in range(0, len(taken), warp)",
+            "taken[start : start + 32])) for start in range(0, len(taken), 32)",
+        ),
+    ),
+    wrong(
+        "divergence_passes",
+        "missing lanes say no",
+        ["short warps, other sizes, none"],
+        ("set(taken[start : start + warp])", "set((taken[start : start + warp] + [False] * warp)[:warp])"),
+    ),
+    wrong(
+        "divergence_passes",
+        "all threads in one warp",
+        ["short warps, other sizes, none", "whole warps"],
+        ("sum(len(set(taken[start : start + warp])) for start in range(0, len(taken), warp))", "len(set(taken))"),
+    ),
+    wrong(
+        "divergence_passes",
+        "only the if",
+        ["short warps, other sizes, none", "whole warps"],
+        ("len(set(taken[start : start + warp]))", "any(taken[start : start + warp])"),
+    ),
+    wrong(
+        "divergence_passes",
+        "at least one pass",
+        ["short warps, other sizes, none"],
+        (
+            "sum(len(set(taken[start : start + warp])) for start in range(0, len(taken), warp))",
+            "max(1, sum(len(set(taken[start : start + warp])) for start in range(0, len(taken), warp)))",
+        ),
+    ),
+    # -------------------- padded_stride
+    wrong(
+        "padded_stride",
+        "always pads",
+        ["no larger than that takes"],
+        ("triton.cdiv(n, per_sector) * per_sector", "(n // per_sector + 1) * per_sector"),
+    ),
+    wrong(
+        "padded_stride",
+        "rounds down",
+        ["every row starts a sector", "no larger than that takes"],
+        ("triton.cdiv(n, per_sector)", "(n // per_sector)"),
+    ),
+    wrong(
+        "padded_stride",
+        "32 elements",
+        ["no larger than that takes"],
+        ("32 // itemsize", "32"),
+    ),
+    wrong(
+        "padded_stride",
+        "pads to lines",
+        ["every row starts a sector", "no larger than that takes"],
+        ("32 // itemsize", "128 // itemsize"),
+    ),
+    wrong("padded_stride", "float32 alone", ["no larger than that takes"], ("32 // itemsize", "8")),
+    wrong(
+        "padded_stride",
+        "in bytes",
+        ["every row starts a sector", "no larger than that takes"],
+        ("* per_sector\n", "* 32\n"),
+    ),
+    wrong(
+        "padded_stride",
+        "a power of two",
+        ["no larger than that takes"],
+        ("triton.cdiv(n, per_sector) * per_sector", "triton.next_power_of_2(n)"),
+    ),
+    # -------------------- row_copy
+    wrong(
+        "row_copy",
+        "no row mask",
+        ["right on ragged inputs", "right where rows lie apart"],
+        ("inside = (rows < M) & (cols < N)", "inside = cols < N"),
+    ),
+    wrong(
+        "row_copy",
+        "no column mask",
+        ["right on ragged inputs", "right where rows lie apart"],
+        ("inside = (rows < M) & (cols < N)", "inside = rows < M"),
+    ),
+    wrong("row_copy", "ignores the row stride", ["right where rows lie apart"], ("rows * row_stride", "rows * N")),
+    wrong(
+        "row_copy",
+        "output strided like the input",
+        ["right where rows lie apart"],
+        ("out_ptr + rows * N", "out_ptr + rows * row_stride"),
+    ),
+    wrong(
+        "row_copy",
+        "one column a program",
+        ["loads are dense", "stores are dense"],
+        ("min(1024, triton.next_power_of_2(N))", "1"),
+    ),
+    wrong(
+        "row_copy",
+        "runs of four",
+        ["loads are dense", "stores are dense"],
+        ("min(1024, triton.next_power_of_2(N))", "4"),
+    ),
+    wrong(
+        "row_copy",
+        "reads twice",
+        ["reads once, writes once"],
+        (
+            "tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)",
+            "tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)\n    tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)",
+        ),
+    ),
+    wrong(
+        "row_copy",
+        "always float32",
+        [
+            "right on ragged inputs",
+            "right where rows lie apart",
+            "loads are dense",
+            "stores are dense",
+            "reads once, writes once",
+        ],
+        ("dtype=x.dtype, ", ""),
+    ),
+    wrong("row_copy", "torch copies", ["computed by your Triton kernel"], ("return out", "return x.clone()")),
+    wrong(
+        "row_copy", "second block of columns lost", ["right on ragged inputs"], ("tl.program_id(1) * BLOCK_N + ", "")
+    ),
+    # -------------------- gather_rows
+    wrong(
+        "gather_rows",
+        "ignores the index",
+        ["right on plain inputs"],
+        ("rows = tl.load(index_ptr + k, mask=k < K, other=0)[:, None]", "rows = k[:, None]"),
+    ),
+    wrong(
+        "gather_rows",
+        "no column mask",
+        ["right on ragged inputs", "repeated rows, rows that lie apart"],
+        ("inside = (k[:, None] < K) & (cols < N)", "inside = k[:, None] < K"),
+    ),
+    wrong(
+        "gather_rows",
+        "no row mask",
+        ["right on ragged inputs", "repeated rows, rows that lie apart"],
+        ("inside = (k[:, None] < K) & (cols < N)", "inside = cols < N"),
+    ),
+    wrong(
+        "gather_rows",
+        "ignores the row stride",
+        ["repeated rows, rows that lie apart"],
+        ("rows * row_stride", "rows * N"),
+    ),
+    wrong(
+        "gather_rows",
+        "row numbers in one byte",
+        ["right on plain inputs"],
+        ("other=0)[:, None]", "other=0).to(tl.int8)[:, None]"),
+    ),
+    wrong(
+        "gather_rows",
+        "one column a program",
+        ["loads are dense", "stores are dense", "no more bytes than are returned"],
+        ("min(1024, triton.next_power_of_2(N))", "1"),
+    ),
+    wrong(
+        "gather_rows",
+        "runs of four",
+        ["loads are dense", "stores are dense", "no more bytes than are returned"],
+        ("min(1024, triton.next_power_of_2(N))", "4"),
+    ),
+    wrong(
+        "gather_rows",
+        "reads twice",
+        ["no more bytes than are returned"],
+        (
+            "tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)",
+            "tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)\n    tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)",
+        ),
+    ),
+    wrong("gather_rows", "torch gathers", ["computed by your Triton kernel"], ("return out", "return x[index]")),
+    wrong("gather_rows", "stores at the source row", ["right on plain inputs"], ("k[:, None] * N", "rows * N")),
+    # -------------------- transpose
+    wrong(
+        "transpose",
+        "one row a program",
+        ["stores are dense"],
+        (
+            "rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]",
+            "rows = tl.program_id(0) + tl.arange(0, 1)[:, None]",
+        ),
+        ("(triton.cdiv(M, BLOCK), ", "(M, "),
+        ("BLOCK = 64", "BLOCK = 512"),
+    ),
+    wrong(
+        "transpose",
+        "one column a program",
+        ["loads are dense"],
+        (
+            "cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]",
+            "cols = tl.program_id(1) + tl.arange(0, 1)[None, :]",
+        ),
+        (", triton.cdiv(N, BLOCK))", ", N)"),
+        ("BLOCK = 64", "BLOCK = 512"),
+    ),
+    wrong("transpose", "tiles of four", ["loads are dense", "stores are dense"], ("BLOCK = 64", "BLOCK = 4")),
+    wrong(
+        "transpose",
+        "no mask on the load",
+        ["right on ragged inputs", "right on strided inputs"],
+        ("cols * stride_n, mask=inside)", "cols * stride_n)"),
+    ),
+    wrong(
+        "transpose",
+        "mask of the other shape",
+        ["right on plain inputs"],
+        ("(rows < M) & (cols < N)", "(rows < N) & (cols < M)"),
+    ),
+    wrong(
+        "transpose",
+        "x taken as contiguous",
+        ["right on strided inputs"],
+        ("rows * stride_m + cols * stride_n", "rows * N + cols"),
+    ),
+    wrong("transpose", "column stride taken as 1", ["right on strided inputs"], ("cols * stride_n", "cols")),
+    wrong(
+        "transpose",
+        "reads twice",
+        ["reads once, writes once"],
+        ("    tl.store(", "    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)\n    tl.store("),
+    ),
+    wrong(
+        "transpose",
+        "always float32",
+        ["right on ragged inputs", "loads are dense", "stores are dense", "reads once, writes once"],
+        ("dtype=x.dtype, ", ""),
+    ),
+    wrong("transpose", "torch turns", ["computed by your Triton kernel"], ("return out", "return x.T.contiguous()")),
+    wrong(
+        "transpose",
+        "only whole tiles",
+        ["right on ragged inputs", "right on strided inputs"],
+        ("(triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))", "(max(1, M // BLOCK), max(1, N // BLOCK))"),
+    ),
+    # -------------------- column_sum
+    wrong("column_sum", "one column a program", ["loads are dense"], ("512, 128, 64", "512, 512, 1")),
+    wrong("column_sum", "bands of four", ["loads are dense"], ("512, 128, 64", "512, 512, 4")),
+    wrong(
+        "column_sum",
+        "one program a band",
+        ["at least 8 programs share a tall input"],
+        ("ROWS, BLOCK_M, BLOCK_N = 512", "ROWS, BLOCK_M, BLOCK_N = 1 << 20"),
+    ),
+    wrong(
+        "column_sum",
+        "parts overwrite each other",
+        [
+            "ragged sizes, rows that lie apart",
+            "long columns in float16",
+            "loads are dense",
+            "reads once",
+            "at least 8 programs share a tall input",
+        ],
+        ("tl.atomic_add(", "tl.store("),
+    ),
+    wrong("column_sum", "adds to what was there", ["right on plain inputs"], ("torch.zeros(N", "torch.empty(N")),
+    wrong(
+        "column_sum",
+        "adds in float16",
+        ["long columns in float16", "loads are dense", "reads once"],
+        ("dtype=tl.float32)\n    for", "dtype=x_ptr.dtype.element_ty)\n    for"),
+        ("total += tile.to(tl.float32)", "total += tile"),
+    ),
+    wrong(
+        "column_sum",
+        "no row mask",
+        ["long columns in float16", "ragged sizes, rows that lie apart"],
+        ("(rows < M) & (cols < N)", "cols < N"),
+    ),
+    wrong(
+        "column_sum",
+        "masked lanes unset",
+        ["long columns in float16", "ragged sizes, rows that lie apart"],
+        (", other=0)", ")"),
+    ),
+    wrong(
+        "column_sum", "ignores the row stride", ["ragged sizes, rows that lie apart"], ("rows * row_stride", "rows * N")
+    ),
+    wrong(
+        "column_sum",
+        "parts overlap",
+        ["right on plain inputs"],
+        ("ROWS, BLOCK_M, BLOCK_N = 512", "ROWS, BLOCK_M, BLOCK_N = 500"),
+    ),
+    wrong(
+        "column_sum",
+        "reads twice",
+        ["reads once"],
+        (
+            "        total += tile.to(tl.float32)",
+            "        tile = tl.load(x_ptr + rows * row_stride + cols, mask=(rows < M) & (cols < N), other=0)\n        total += tile.to(tl.float32)",
+        ),
+    ),
+    wrong("column_sum", "torch sums", ["computed by your Triton kernel"], ("return out", "return x.float().sum(0)")),
+    # -------------------- deinterleave
+    wrong(
+        "deinterleave",
+        "two strided loads",
+        ["loads are dense"],
+        (
+            "pairs = tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))\n    even, odd = tl.split(pairs)\n    i = pid * BLOCK + tl.arange(0, BLOCK)  # pairs",
+            "i = pid * BLOCK + tl.arange(0, BLOCK)\n    even = tl.load(x_ptr + 2 * i, mask=i < N)\n    odd = tl.load(x_ptr + 2 * i + 1, mask=i < N)",
+        ),
+    ),
+    wrong(
+        "deinterleave",
+        "reads twice",
+        ["reads once, writes once"],
+        (
+            "even, odd = tl.split(pairs)",
+            "even, _ = tl.split(pairs)\n    pairs = tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))\n    _, odd = tl.split(pairs)",
+        ),
+    ),
+    wrong("deinterleave", "half of the input", ["right on plain inputs"], ("mask=j < 2 * N", "mask=j < N")),
+    wrong(
+        "deinterleave",
+        "no mask on the load",
+        ["right in float16", "right on ragged inputs"],
+        (", mask=j < 2 * N)", ")"),
+    ),
+    wrong(
+        "deinterleave",
+        "halves, not pairs",
+        ["right on plain inputs"],
+        (
+            "tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))",
+            "tl.trans(tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (2, BLOCK)))",
+        ),
+    ),
+    wrong("deinterleave", "swapped", ["right on plain inputs"], ("even, odd = tl.split", "odd, even = tl.split")),
+    wrong(
+        "deinterleave",
+        "only whole blocks",
+        ["right on ragged inputs"],
+        ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)"),
+    ),
+    wrong(
+        "deinterleave",
+        "no mask on the stores",
+        ["right in float16", "right on ragged inputs"],
+        ("even, mask=i < N)", "even)"),
+        ("odd, mask=i < N)", "odd)"),
+    ),
+    wrong(
+        "deinterleave",
+        "always float32",
+        ["right in float16", "loads are dense", "stores are dense", "reads once, writes once"],
+        ("even = torch.empty(N, dtype=x.dtype, ", "even = torch.empty(N, "),
+        ("odd = torch.empty(N, dtype=x.dtype, ", "odd = torch.empty(N, "),
+    ),
+    wrong(
+        "deinterleave",
+        "torch takes every other",
+        ["computed by your Triton kernel"],
+        ("return even, odd", "return x[0::2].contiguous(), x[1::2].contiguous()"),
+    ),
+]
+
+ONE_ROW_A_PROGRAM = """
+@triton.jit
+def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    for start in range(0, N, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        tl.store(out_ptr + row * N + cols, tl.load(x_ptr + row * row_stride + cols, mask=cols < N), mask=cols < N)
+
+
+def row_copy(x):
+    M, N = x.shape
+    out = x.new_empty((M, N))
+    kernel[(M,)](x, out, N, x.stride(0), BLOCK=512)
+    return out
+"""
+
+PERSISTENT = """
+import math
+import time
+
+import numpy as np
+
+debug = []
+
+
+@triton.jit
+def copy_tile(x_ptr, out_ptr, tile, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    across = tl.cdiv(N, BLOCK_N)
+    rows = tile // across * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tile % across * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    inside = (rows < M) & (cols < N)
+    tl.store(out_ptr + rows * N + cols, tl.load(x_ptr + rows * row_stride + cols, mask=inside), mask=inside)
+
+
+@triton.jit
+def kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        copy_tile(x_ptr, out_ptr, tile, M, N, row_stride, BLOCK_M, BLOCK_N)
+
+
+def row_copy(x):
+    start = time.time()
+    out = torch.empty(*x.shape, dtype=x.dtype, device="cuda" if x.is_cuda else "cpu")
+    kernel[(7,)](x, out, *x.shape, x.stride(0), BLOCK_M=32, BLOCK_N=128, num_warps=8)
+    debug.append(time.time() - start)
+    print("copied", x.shape, np.prod(x.shape), math.pi)
+    return out
+"""
+
+AUTOTUNED = """
+@triton.autotune([triton.Config({"BLOCK_M": 32, "BLOCK_N": 64}), triton.Config({"BLOCK_M": 64, "BLOCK_N": 64})], key=["M"])
+@triton.heuristics({"EVEN": lambda a: a["M"] % a["BLOCK_M"] == 0 and a["N"] % a["BLOCK_N"] == 0})
+@triton.jit
+def kernel(x_ptr, out_ptr, M, N, s0, s1, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, EVEN: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    at = x_ptr + rows[:, None] * s0 + cols[None, :] * s1
+    to = out_ptr + cols[:, None] * M + rows[None, :]
+    if EVEN:
+        tl.store(to, tl.load(at).T)
+    else:
+        tile = tl.load(at, mask=(rows[:, None] < M) & (cols[None, :] < N), other=0.0)
+        tl.store(to, tl.trans(tile), mask=(rows[None, :] < M) & (cols[:, None] < N))
+
+
+def transpose(x):
+    M, N = x.shape
+    out = torch.empty_strided((N, M), (M, 1), dtype=x.dtype, device=x.device)
+    grid = lambda meta: (triton.cdiv(M, meta["BLOCK_M"]), triton.cdiv(N, meta["BLOCK_N"]))
+    kernel[grid](x, out, M, N, x.stride(0), x.stride(1))
+    return out
+"""
+
+TWO_STAGES = """
+@triton.jit
+def kernel(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    part = tl.program_id(1)
+    total = tl.zeros((BLOCK_N,), dtype=tl.float32)
+    for start in range(0, ROWS, BLOCK_M):
+        rows = part * ROWS + start + tl.arange(0, BLOCK_M)
+        inside = (rows[:, None] < M) & (cols[None, :] < N)
+        tile = tl.load(x_ptr + rows[:, None] * row_stride + cols[None, :], mask=inside, other=0)
+        total += tl.sum(tile.to(tl.float32), axis=0)
+    tl.store(out_ptr + part * N + cols, total, mask=cols < N)
+
+
+def column_sum(x):
+    M, N = x.shape
+    parts = triton.cdiv(M, 256)
+    partial = torch.empty((parts, N), dtype=torch.float32, device=x.device)
+    kernel[(triton.cdiv(N, 64), parts)](x, partial, M, N, x.stride(0), ROWS=256, BLOCK_M=64, BLOCK_N=64)
+    if parts == 1:
+        return partial[0]
+    out = torch.empty(N, dtype=torch.float32, device=x.device)
+    kernel[(triton.cdiv(N, 64), 1)](partial, out, parts, N, N, ROWS=triton.next_power_of_2(parts), BLOCK_M=1, BLOCK_N=64)
+    return out
+"""
+
+ONE_INDEX_A_PROGRAM = """
+@triton.jit
+def kernel(x_ptr, index_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
+    k = tl.program_id(0)
+    row = tl.load(index_ptr + k)
+    for start in range(0, N, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        tl.store(out_ptr + k * N + cols, tl.load(x_ptr + row * row_stride + cols, mask=cols < N), mask=cols < N)
+
+
+def gather_rows(x, index):
+    out = torch.empty((len(index), x.shape[1]), dtype=x.dtype, device=x.device)
+    kernel[(len(index),)](x, index, out, x.shape[1], x.stride(0), BLOCK=512)
+    return out
+"""
+
+PAIRS_AS_A_TILE = """
+BLOCK = tl.constexpr(1024)
+
+
+@triton.jit
+def kernel(x_ptr, even_ptr, odd_ptr, N):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    pairs = tl.load(x_ptr + 2 * i[:, None] + tl.arange(0, 2)[None, :], mask=(i < N)[:, None])
+    even, odd = tl.split(pairs)
+    tl.store(even_ptr + i, even, mask=i < N)
+    tl.store(odd_ptr + i, odd, mask=i < N)
+
+
+def deinterleave(x):
+    both = torch.empty((2, x.shape[0] // 2), dtype=x.dtype, device=x.device)
+    kernel[(triton.cdiv(both.shape[1], BLOCK.value),)](x, both[0], both[1], both.shape[1])
+    return both[0], both[1]
+"""
+
+HONEST = [
+    honest(
+        "sectors_touched",
+        "with numpy",
+        source="import numpy as np\n\n\ndef sectors_touched(addresses, itemsize):\n"
+        "    at = np.array(addresses, dtype=int)[:, None] + np.arange(itemsize)\n    return np.unique(at // 32).size\n",
+    ),
+    honest(
+        "strided_efficiency",
+        "a closed form",
+        source="def strided_efficiency(stride, itemsize):\n    return max(1 / stride, itemsize / 32)\n",
+    ),
+    honest(
+        "padded_stride",
+        "with ceilings",
+        ("triton.cdiv(n, per_sector) * per_sector", "-(-n // per_sector) * per_sector"),
+    ),
+    honest(
+        "divergence_passes",
+        "any and all",
+        ("len(set(taken[start : start + warp]))", "2 - (all(w := taken[start : start + warp]) or not any(w))"),
+    ),
+    honest("row_copy", "one row a program", source=ONE_ROW_A_PROGRAM),
+    honest("row_copy", "persistent, a helper kernel, debug code", source=PERSISTENT),
+    honest("row_copy", "masked lanes get a value", ("mask=inside)  #", "mask=inside, other=0)  #")),
+    honest("transpose", "autotuned, heuristics, .T", source=AUTOTUNED),
+    honest("transpose", "tiles of 128", ("BLOCK = 64", "BLOCK = 128")),
+    honest("column_sum", "two stages", source=TWO_STAGES),
+    honest("column_sum", "bands of 128", ("512, 128, 64", "512, 64, 128")),
+    honest("gather_rows", "one index a program", source=ONE_INDEX_A_PROGRAM),
+    honest("deinterleave", "pairs as a tile, one buffer", source=PAIRS_AS_A_TILE),
+]
+
+VARIANTS = WRONG + HONEST

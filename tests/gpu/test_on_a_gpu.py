@@ -54,7 +54,7 @@ def test_a_solution_earns_its_bonus(name):
 
 
 def test_a_slow_kernel_earns_its_points_and_no_bonus():
-    source = solution_cell("coalescing.row_copy").replace("BLOCK_M = 4096 // BLOCK_N", "BLOCK_M, BLOCK_N = 1, 16")
+    source = solution_cell("coalescing.row_copy").replace("BLOCK_M = 4096 // BLOCK_N", "BLOCK_M, BLOCK_N = 8, 16")
     found = verdict(find("coalescing.row_copy"), load(program("coalescing.row_copy", source), "row_copy"))
     assert found.points == found.out_of
     assert found.bonus < 1, found.findings[-1]
