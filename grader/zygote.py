@@ -20,7 +20,7 @@ from typing import Any
 
 from grader import ROOT, sandbox
 
-MEMORY = 8 << 30  # bytes of address space that a child may add
+MEMORY = 4 << 30  # bytes of address space that a child may add
 
 
 class Zygote:

@@ -16,6 +16,7 @@ import typing
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 MAGIC = b"strides1"
 DTYPES = {
@@ -43,7 +44,8 @@ class WireError(ValueError):
 
 def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
     """The storage as a uint8 tensor (nbytes,), without a copy."""
-    return torch.empty(0, dtype=torch.uint8).set_(storage)
+    with _disable_current_modes():
+        return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
 def layout(tensor: torch.Tensor) -> dict[str, Any]:
@@ -74,7 +76,8 @@ def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
             f"a tensor of {size} with strides {stride} reaches beyond its storage of {storage.nbytes()} bytes"
         )
     try:
-        return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+        with _disable_current_modes():  # set_ writes nothing: a trace must not count the storage as written
+            return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
     except RuntimeError:  # more elements than can be counted
         raise WireError(f"a tensor of {str(size)[:200]} cannot be") from None
 

@@ -113,6 +113,35 @@ WRONG = [
             "return itemsize * 32 / (128 * len({a // 128 for a in addresses}))",
         ),
     ),
+    # -------------------- predictions
+    wrong(
+        "predictions",
+        "requests, not sectors",
+        ["sectors, as the trace counts them"],
+        ('"neighbours": 128', '"neighbours": 32'),
+    ),
+    wrong(
+        "predictions",
+        "every fourth float",
+        ["sectors, as the trace counts them"],
+        ('"every_fourth": 256', '"every_fourth": 512'),
+    ),
+    wrong(
+        "predictions",
+        "a shift costs one sector in all",
+        ["sectors, as the trace counts them"],
+        ('"shifted": 160', '"shifted": 129'),
+    ),
+    wrong(
+        "predictions",
+        "a mask saves half",
+        ["sectors, as the trace counts them"],
+        ('"half_masked": 128', '"half_masked": 64'),
+    ),
+    wrong(
+        "predictions", "a column is one request", ["sectors, as the trace counts them"], ('"column": 64', '"column": 2')
+    ),
+    wrong("predictions", "a text", ["sectors, as the trace counts them"], ('"column": 64', '"column": "64"')),
     # -------------------- divergence_passes
     wrong(
         "divergence_passes",

@@ -73,5 +73,7 @@ def test_a_copy_is_as_fast_as_a_copy():
 
 def test_a_benchmark_runs_with_plain_python():
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    run = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "coalescing.py")], env=environment, capture_output=True)
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "coalescing.py")], env=environment, capture_output=True
+    )
     assert run.returncode == 0, run.stdout.decode() + run.stderr.decode()[-2000:]

@@ -1,0 +1,230 @@
+"""Criteria are pure functions of evidence: each judged on evidence made by hand."""
+
+import pytest
+import torch
+
+from course_lib import criteria
+from course_lib.criteria import Compiles, Correct, Holds, Speed, TritonDidTheWork
+from course_lib.exercise import Case, Compiled, Evidence, Exercise, Fault, Footprint, Launch, Trial
+
+SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
+X = torch.arange(12.0).reshape(3, 4) + 1
+
+
+def exercise(oracle=lambda x: x.double() * 2, **fields):
+    defaults = {"gates": (), "criteria": (), "bonus": ()}
+    return Exercise("unit.double", "double", "double(x)", 1, 1, 1, [], oracle, **(defaults | fields))
+
+
+DOUBLE = exercise()
+
+
+def trial(*outputs, group="plain", inputs=None, facts=None, **evidence):
+    arguments = [{"x": X} for _ in outputs] if inputs is None else inputs
+    return Trial(
+        Case("a case", group, None, facts or {}), arguments, Evidence("a case", outputs=list(outputs), **evidence)
+    )
+
+
+def seen(*outputs, of=DOUBLE, **options):
+    """What Correct says of these outputs: "" if they are right."""
+    finding = Correct("plain", 2).judge(of, [trial(*outputs, **options)])
+    assert finding.points == (2 if finding.passed else 0) and finding.out_of == 2
+    return "" if finding.passed else finding.seen
+
+
+# ------------------------------------------------------------------------------------------------ correct
+
+
+def test_right():
+    assert seen(X * 2) == seen(X * 2, X * 2) == ""
+
+
+@pytest.mark.parametrize(
+    "output, sentence",
+    [
+        (X, "12 of 12 elements differ, first at [0, 0]: expected 2, got 1"),
+        (X * 2 + (X == 7), "1 of 12 elements differ, first at [1, 2]: expected 14, got 15"),
+        (torch.full_like(X, float("nan")), "12 of 12 elements differ"),
+        (torch.where(X == 12, torch.nan, X * 2), "1 of 12 elements differ, first at [2, 3]: expected 24, got nan"),
+        (torch.where(X == 12, torch.inf, X * 2), "expected 24, got inf"),
+        ((X * 2).T, "expected shape (3, 4), got (4, 3). Is the output transposed?"),
+        ((X * 2)[None], "expected shape (3, 4), got (1, 3, 4)."),
+        ((X * 2)[:1], "expected shape (3, 4), got (1, 4)."),
+        ((X * 2)[:0], "expected shape (3, 4), got (0, 4)."),
+        (torch.tensor(2.0), "expected shape (3, 4), got ()."),
+        (torch.empty(0), "expected shape (3, 4), got (0,)."),
+        ((X * 2).double(), "expected torch.float32, got torch.float64"),
+        ((X * 2).half(), "expected torch.float32, got torch.float16"),
+        ((X * 2).long(), "expected torch.float32, got torch.int64"),
+        (None, "double returns nothing yet"),
+        (3.0, "expected a tensor, got a value of type float"),
+        ([X * 2], "expected a tensor, got a tuple or list of 1"),
+        ({"unsupported": "a numpy.ndarray"}, "expected a tensor, got a numpy.ndarray"),
+    ],
+)
+def test_wrong(output, sentence):
+    assert seen(output).startswith(sentence)
+    assert seen(X * 2, output).startswith(sentence) and "in the second call" in seen(X * 2, output)
+
+
+@pytest.mark.parametrize("outputs", [[], [X * 2, X * 2]])
+def test_a_call_too_few_or_too_many(outputs):
+    assert f"{len(outputs)} results of 1 calls" in seen(*outputs, inputs=[{"x": X}])
+
+
+@pytest.mark.parametrize("field", ["error", "refused"])
+def test_what_did_not_run(field):
+    assert seen(**{field: "raised ZeroDivisionError"}) == "raised ZeroDivisionError"
+
+
+def test_a_fault_is_wrong_though_the_result_is_right():
+    assert seen(X * 2, faults=[Fault("race", "two programs write one element")]) == "two programs write one element"
+
+
+def test_only_its_own_group_counts():
+    trials = [trial(X * 2), trial(X, group="ragged")]
+    assert Correct("plain", 1).judge(DOUBLE, trials).passed
+    assert not Correct("ragged", 1).judge(DOUBLE, trials).passed
+
+
+def test_the_oracles_dtype_counts():
+    counts = exercise(lambda x: (x > 6).long())
+    assert seen((X > 6).long(), of=counts) == ""
+    assert seen((X > 6).float(), of=counts) == "expected torch.int64, got torch.float32"
+
+
+def test_half_precision_is_compared_after_rounding():
+    third = exercise(lambda x: x.double() / 3)
+    half = [{"x": X.half()}]
+    assert seen((X / 3).half(), of=third, inputs=half) == ""
+    assert "differ" in seen((X / 3).half() * 1.01, of=third, inputs=half)
+
+
+def test_nan_where_nan_is_right():
+    root = exercise(lambda x: (x.double() - 6).sqrt())
+    assert seen((X - 6).sqrt(), of=root) == ""
+    assert "differ" in seen((X - 6).clamp(min=0).sqrt(), of=root)
+
+
+def test_several_results():
+    both = exercise(lambda x: (x.double(), x.double() + 1))
+    assert seen([X, X + 1], of=both) == ""
+    assert seen([X, X], of=both).startswith("output 1: 12 of 12 elements differ")
+    assert seen(X, of=both) == "expected 2 results, got a tensor"
+    assert seen([X], of=both) == "expected 2 results, got a tuple or list of 1"
+
+
+@pytest.mark.parametrize("output, right", [(2, True), (2.0, True), (2.0000000001, True), (2.001, False), (-2.0, False)])
+def test_numbers(output, right):
+    assert (seen(output, of=exercise(lambda x: 2.0)) == "") == right
+
+
+@pytest.mark.parametrize(
+    "output", ["2", [2], None, {"a": 2}, X, 10**400, -(10**400), float("nan"), float("inf")], ids=str
+)
+def test_what_is_no_such_number(output):
+    assert seen(output, of=exercise(lambda x: 2.0)) != ""
+    assert seen(output, of=exercise(lambda x: 2)) != ""
+
+
+def test_a_whole_number_is_exact():
+    assert seen(2.0000000001, of=exercise(lambda x: 2)).endswith("expected 2, got 2.0000000001")
+
+
+@pytest.mark.parametrize(
+    "answer, points, sentence",
+    [
+        ({"a": 1, "b": 2, "c": 3, "d": 4}, 2, "4 of 4 right"),
+        ({"a": 1, "b": 2.0, "c": 0, "d": 4, "e": 5}, 1.5, "3 of 4 right; not right: c: 0"),
+        ({"a": True, "b": "2", "c": None}, 0, "0 of 4 right; not right: a: True, b: '2', c: None, d: 'no answer'"),
+        ({}, 0, "0 of 4 right"),
+        (None, 0, "0 of 4 right"),
+        ([1, 2, 3, 4], 0, "0 of 4 right"),
+    ],
+)
+def test_predictions_earn_their_share(answer, points, sentence):
+    predict = exercise(lambda: {"a": 1, "b": 2, "c": 3, "d": 4})
+    finding = Correct("plain", 2).judge(predict, [trial(answer, inputs=[{}])])
+    assert (finding.points, finding.passed) == (points, points == 2)
+    assert finding.seen.startswith(sentence)
+
+
+def test_holds():
+    even = Holds(lambda output, x: "" if output % 2 == 0 else f"{output} is odd", 2, "is even")
+    assert even.judge(DOUBLE, [trial(4)]).points == 2
+    assert even.judge(DOUBLE, [trial(4, 3)]).seen == "3 is odd"
+    assert even.judge(DOUBLE, [trial(None)]).seen == "double returns nothing yet"
+    assert even.judge(DOUBLE, [trial(error="raised")]).seen == "raised"
+
+
+# ------------------------------------------------------------------------------------------------ gates
+
+
+def launch(*accesses, footprints=(), programs=1, kernel="k"):
+    return Launch(kernel, (programs, 1, 1), programs, list(accesses), list(footprints))
+
+
+WRITES_OUT = launch(footprints=[Footprint("x", 48, read_bytes=48), Footprint("out", 48, written_bytes=48)])
+
+
+@pytest.mark.parametrize(
+    "evidence, sentence",
+    [
+        ({"launches": [WRITES_OUT]}, ""),
+        ({"launches": [launch(footprints=[Footprint("out[1]", 4, written_bytes=4)])]}, ""),
+        ({"error": "raised"}, ""),  # in the words of Correct
+        ({"launches": []}, "no Triton kernel was launched"),
+        (
+            {"launches": [launch(footprints=[Footprint("out", 48, read_bytes=48)])]},
+            "no kernel wrote to what the function",
+        ),
+        ({"launches": [launch(footprints=[Footprint("outer", 4, written_bytes=4)])]}, "no kernel wrote to what the"),
+        ({"launches": [WRITES_OUT], "refused": "it also does add"}, "it also does add"),
+    ],
+)
+def test_triton_did_the_work(evidence, sentence):
+    finding = TritonDidTheWork().judge(DOUBLE, [trial(X, launches=[WRITES_OUT]), trial(X, **evidence)])
+    assert finding.passed == (not sentence)
+    assert finding.seen.startswith(sentence)
+
+
+def test_nothing_returned_yet():
+    assert TritonDidTheWork().judge(DOUBLE, [trial(None, launches=[WRITES_OUT])]).seen == "double returns nothing yet"
+
+
+def test_compiles():
+    accepted, slow = Compiled("k", "sm_90", True), Compiled("k", "sm_80", False, too_slow=True)
+    refused = Compiled("k", "sm_80", False, complaint="line 3: `break` is not part of Triton's language")
+    assert Compiles().judge(DOUBLE, [trial(X, compiled=[accepted])]).seen == "sm_90"
+    assert Compiles().judge(DOUBLE, [trial(X, compiled=[slow, accepted])]).seen == "sm_90 (not compiled: too slow here)"
+    finding = Compiles().judge(DOUBLE, [trial(X, compiled=[accepted]), trial(X, compiled=[refused])])
+    assert (finding.passed, finding.seen) == (False, refused.complaint)
+
+
+def fails(points=0.0):
+    return Holds(lambda output, x: "no", points, "fails")
+
+
+def passes(points=0.0):
+    return Holds(lambda output, x: "", points, "passes")
+
+
+def test_points_add_up():
+    verdict = criteria.judge(exercise(gates=(passes(),), criteria=(passes(2), fails(3), passes(0.5))), [trial(X)])
+    assert (verdict.points, verdict.out_of) == (2.5, 5.5)
+    assert [f.gate for f in verdict.findings] == [True, False, False, False]
+
+
+def test_a_failed_gate_leaves_the_rest_not_judged():
+    judged = exercise(gates=(passes(), fails(), passes()), criteria=(passes(2),), bonus=(SPEED,))
+    verdict = criteria.judge(judged, [trial(X)])
+    assert (verdict.points, verdict.bonus, verdict.out_of) == (0, 0, 2)
+    assert [(f.title, f.judged) for f in verdict.findings[:3]] == [("passes", True), ("fails", True), ("passes", False)]
+    assert verdict.findings[2].seen == "not judged"
+
+
+def test_the_first_mistake_that_fits_is_the_remark():
+    mistakes = (lambda trials: "", lambda trials: "Look at the mask.", lambda trials: "Look elsewhere.")
+    assert criteria.judge(exercise(criteria=(fails(1),), mistakes=mistakes), [trial(X)]).remark == "Look at the mask."
+    assert criteria.judge(exercise(criteria=(passes(1),), mistakes=mistakes), [trial(X)]).remark == ""

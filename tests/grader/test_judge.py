@@ -1,0 +1,140 @@
+"""The judge and its children: what a hostile or broken program costs, and that verdicts can be reproduced."""
+
+import stat
+
+import pytest
+
+from course_lib.exercise import find
+from grader import judge as judging
+from grader.variants import IMPORTS, program, solution_cell
+
+TRANSPOSE = find("coalescing.transpose")
+SOLUTION = program(TRANSPOSE.id, solution_cell(TRANSPOSE.id))
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    judge = judging.Judge(tmp_path_factory.mktemp("home"), accept_risk=True)
+    yield judge
+    judge.close()
+
+
+def cells(source):
+    return [("<cell 1>", IMPORTS), ("<cell 2>", source)]
+
+
+def seen(verdict):
+    return next(f.seen for f in verdict.findings if f.judged and not f.passed)
+
+
+def test_the_solution_gets_full_marks_and_the_verdict_is_kept(judge):
+    verdict = judge.verdict(TRANSPOSE, SOLUTION, "ada")
+    assert (verdict.points, verdict.out_of) == (10, 10)
+    assert len(list((judge.folder / "verdicts").glob("*.json"))) == 1
+    judge.observe = None  # what is on disk is not observed again
+    assert judge.verdict(TRANSPOSE, SOLUTION, "ada") == verdict
+    del judge.observe
+
+
+HOSTILE = {
+    "ends its process": ("def transpose(x):\n    import os\n    os._exit(0)", "ended its own process"),
+    "leaves with sys.exit": ("def transpose(x):\n    raise SystemExit(0)", "SystemExit"),
+    "ends at import": ("import os\ntranspose = os._exit(0)", "ended its own process"),
+    "crashes": ("def transpose(x):\n    import ctypes\n    ctypes.string_at(0)", "crashed"),
+    "writes to every descriptor": (
+        "import os\n\n\ndef transpose(x):\n    for fd in range(3, 200):\n        try:\n            os.write(fd, b'10 / 10')\n"
+        "        except OSError:\n            pass\n    os._exit(0)",
+        "cannot be read",
+    ),
+    "takes all memory": ("def transpose(x):\n    return torch.full((1 << 33,), 1.0)", "can't allocate memory"),
+    "looks for the answers": ("from course_lib.exercises import coalescing\ntranspose = 1", "ModuleNotFoundError"),
+    "fails at import": ("transpose = 1 / 0", "ZeroDivisionError"),
+    "returns numpy": ("def transpose(x):\n    return x.T.numpy()", "numpy"),
+    "does it in a thread": (
+        "import threading\n\n\ndef transpose(x):\n    out = []\n"
+        "    t = threading.Thread(target=lambda: out.append(x.T.contiguous()))\n    t.start()\n    t.join()\n    return out[0]",
+        "neither passed to the function nor made",
+    ),
+    "remembers answers": (
+        "known = {}\n\n\ndef transpose(x):\n    known[x.data_ptr()] = x.T.contiguous()\n    return known[x.data_ptr()]",
+        "a copy",
+    ),
+    "turns a view": ("def transpose(x):\n    return x.T", "no Triton kernel was launched"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_program_costs_itself_alone(judge, name):
+    source, sentence = HOSTILE[name]
+    verdict = judge.verdict(TRANSPOSE, cells(source), "mallory")
+    assert verdict.points == 0
+    assert sentence in seen(verdict)
+    assert "Traceback" not in seen(verdict)
+
+
+def test_an_endless_loop_and_a_flood_of_output_end(judge, monkeypatch):
+    monkeypatch.setattr(judging, "RECORD_SECONDS", 2.0)
+    verdict = judge.verdict(
+        TRANSPOSE, cells("def transpose(x):\n    while True:\n        print('x' * 10_000)"), "mallory"
+    )
+    assert verdict.points == 0 and "did not finish within 2 seconds" in seen(verdict)
+
+
+def test_after_all_that_an_honest_program_still_passes(judge):
+    assert judge.verdict(TRANSPOSE, SOLUTION, "bob").points == 10
+
+
+def test_what_the_code_printed_is_kept_and_cut(judge):
+    source = solution_cell(TRANSPOSE.id).replace(
+        "M, N = x.shape", "M, N = x.shape\n    print('shape', M, N, '!' * 5000)"
+    )
+    verdict = judge.verdict(TRANSPOSE, cells(source), "ada")
+    assert verdict.points == 10
+    assert verdict.printed.startswith("shape 256 128") and len(verdict.printed) <= 2000
+
+
+def test_files_of_others_cannot_be_read(judge, tmp_path):
+    if judge.level == "none":
+        pytest.skip("no sandbox on this machine")
+    private = tmp_path / "solution.txt"
+    private.write_text("the answer")
+    for path in (private, judge.folder / "secret", judging.grader.ROOT / "course_lib/exercises/coalescing.py"):
+        verdict = judge.verdict(
+            TRANSPOSE, cells(f"def transpose(x):\n    return open({str(path)!r}).read()"), "mallory"
+        )
+        assert "PermissionError" in seen(verdict) or "FileNotFoundError" in seen(verdict), path
+
+
+def test_the_network_is_closed(judge):
+    if judge.level == "none":
+        pytest.skip("no sandbox on this machine")
+    source = "import socket\n\n\ndef transpose(x):\n    socket.create_connection(('127.0.0.1', 22), timeout=1)"
+    assert any(
+        word in seen(judge.verdict(TRANSPOSE, cells(source), "m")) for word in ("PermissionError", "Network", "refused")
+    )
+
+
+# ------------------------------------------------------------------------------------------------ secrets
+
+
+def test_the_secret_is_private_and_lasts(tmp_path):
+    secret = judging.course_secret(tmp_path)
+    assert judging.course_secret(tmp_path) == secret and len(secret) == 32
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
+
+
+def test_seeds_depend_on_secret_student_and_exercise():
+    seeds = {
+        judging.seed_of(secret, student, exercise)
+        for secret in (b"a" * 32, b"b" * 32)
+        for student in ("ada", "bob")
+        for exercise in ("coalescing.transpose", "coalescing.row_copy")
+    }
+    assert len(seeds) == 8
+    assert judging.seed_of(b"a" * 32, "ada", "x.y") == judging.seed_of(b"a" * 32, "ada", "x.y")
+
+
+def test_hidden_cases_differ_between_students_and_repeat_for_one():
+    sizes = [[c.name for c in judging.all_cases(TRANSPOSE, seed)] for seed in (1, 1, 2)]
+    assert sizes[0] == sizes[1] != sizes[2]
+    assert len(sizes[0]) > len(TRANSPOSE.cases)

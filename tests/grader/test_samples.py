@@ -1,0 +1,56 @@
+"""One unit from end to end: the sample class is built, handed in, judged, and written to nbgrader's gradebook."""
+
+import pytest
+from nbgrader.api import Gradebook
+
+import grader
+from course_lib.exercises import UNITS
+from grader import build, samples
+from grader.__main__ import grade
+
+
+@pytest.fixture(scope="module", params=UNITS)
+def graded(request, tmp_path_factory):
+    """(unit, folder) of a graded sample class."""
+    unit = request.param
+    folder = tmp_path_factory.mktemp("class")
+    home = folder / "grader"
+    patch = pytest.MonkeyPatch()
+    patch.setenv("GRADER_HOME", str(home))
+    patch.setenv("GRADER_ACCEPT_RISK", "1")
+    _, release = build.build(unit, execute=False, root=grader.ROOT, out=folder)
+    samples.write(unit, release, home / "submitted")
+    grade(home, unit, workers=2, accept_risk=True, root=folder)
+    yield unit, home
+    patch.undo()
+
+
+def test_every_sample_earns_what_stands_beside_it(graded):
+    unit, home = graded
+    expected = {sample.student: sample.expected(unit) for sample in samples.of_unit(unit)}
+    found = {}
+    with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as gradebook:
+        for entry in gradebook.find_assignment(unit).submissions:
+            scores = {g.name: g.auto_score for notebook in entry.notebooks for g in notebook.grades}
+            found[entry.student.id] = {
+                e.id: scores[grader.check_id(e)]
+                for e in grader.exercises(unit).values()
+                if grader.check_id(e) in scores
+            }
+            assert entry.score == pytest.approx(sum(found[entry.student.id].values()))
+    assert found == expected
+
+
+def test_feedback_says_what_was_found(graded):
+    unit, home = graded
+    page = (home / "feedback" / "strided-access" / unit / f"{unit}.html").read_text()
+    assert "stores are dense" in page and "of every 32 bytes" in page
+    assert "did not finish within" in (home / "feedback" / "endless-loop" / unit / f"{unit}.html").read_text()
+    for sample in samples.of_unit(unit):
+        assert (home / "feedback" / sample.student / unit / f"{unit}.html").exists()
+
+
+def test_feedback_shows_no_solution_to_the_blank_submission(graded):
+    unit, home = graded
+    page = (home / "feedback" / "blank" / unit / f"{unit}.html").read_text()
+    assert "BEGIN SOLUTION" not in page and "returns nothing yet" in page

@@ -1,0 +1,102 @@
+"""Every unit, whatever it teaches: built, complete, with variants, and its notebooks run."""
+
+import re
+
+import nbformat
+import pytest
+
+import grader
+from course_lib.exercises import UNITS
+from grader import build, kill_matrix, variants
+
+ALL = [(unit, exercise) for unit in UNITS for exercise in grader.exercises(unit).values()]
+each_unit = pytest.mark.parametrize("unit", UNITS)
+each_exercise = pytest.mark.parametrize(("unit", "exercise"), ALL, ids=[e.id for _, e in ALL])
+
+
+@each_unit
+def test_built_notebooks_match_their_source(unit):
+    assert build.check(unit, grader.ROOT) == []
+
+
+@each_exercise
+def test_an_exercise_is_complete(unit, exercise):
+    assert exercise.points > 0 and exercise.points == int(exercise.points)
+    assert len(exercise.hints) == 3
+    assert 1 <= exercise.difficulty <= 5 and exercise.minutes > 0 and exercise.lines > 0
+    groups = {case.group for case in exercise.cases}
+    asked = {c.group for c in [*exercise.gates, *exercise.criteria] if hasattr(c, "group")}
+    assert asked == groups, "a group of cases that nobody reads, or a criterion without cases"
+
+
+@each_exercise
+def test_the_notebook_announces_the_exercise_as_defined(unit, exercise):
+    text = (grader.ROOT / "solutions" / f"{unit}.py").read_text()
+    dots = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
+    points, minutes = f"{exercise.points:g} points", f"about {exercise.minutes} minutes"
+    line = next(line for line in text.splitlines() if line.startswith(f"# `{exercise.id}` · "))
+    for part in (points, minutes, f"{exercise.lines} ", dots):
+        assert part in line
+
+
+@each_exercise
+def test_there_are_five_wrong_variants_and_their_patches_apply(unit, exercise):
+    mine = [v for v in variants.of_unit(UNITS[unit]) if v.exercise == exercise.id]
+    assert len([v for v in mine if v.loses]) >= 5
+    titles = {c.title for c in [*exercise.gates, *exercise.criteria]}
+    for variant in mine:
+        assert set(variant.loses) <= titles, variant.name
+        assert variant.cells()[-1][1] != variants.solution_cell(exercise.id), variant.name
+
+
+@each_exercise
+def test_same_seed_same_case_other_seed_other_values(unit, exercise):
+    import torch
+
+    def flat(arguments):
+        return [(v.shape, v.stride(), v.dtype) if isinstance(v, torch.Tensor) else v for v in arguments.values()]
+
+    if exercise.kind != "kernel":
+        return
+    for case in exercise.cases:
+        one, same, other = case.arguments(1), case.arguments(1), case.arguments(2)
+        assert flat(one) == flat(same) == flat(other)
+        assert torch.equal(one["x"], same["x"]) and not torch.equal(one["x"], other["x"])
+
+
+@each_unit
+def test_the_student_gets_no_solution(unit):
+    text = grader.released(unit).read_text()
+    assert "SOLUTION" not in text
+    nb = nbformat.reads(text, as_version=4)
+    assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in nb.cells)
+    code = "".join(cell.source for cell in nb.cells if cell.cell_type == "code")
+    for exercise in grader.exercises(unit).values():
+        solved = variants.solution_cell(exercise.id)
+        for block in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", solved, re.S):
+            assert block.strip() not in code
+
+
+@pytest.mark.slow
+@each_unit
+def test_the_student_notebook_runs_unsolved_and_scores_zero(unit):
+    nb = nbformat.read(grader.released(unit), as_version=4)
+    nb.metadata["course"] = nbformat.NotebookNode()
+    build.run(nb, grader.ROOT)  # raises if a cell fails
+    checks = {grader.check_id(e) for e in grader.exercises(unit).values()}
+    values = [
+        output["data"]["text/plain"]
+        for cell in nb.cells
+        if cell.metadata.get("nbgrader", {}).get("grade_id") in checks
+        for output in cell.outputs
+        if output.output_type == "execute_result"
+    ]
+    assert values == ["0"] * len(checks)
+
+
+@pytest.mark.slow
+@each_unit
+def test_every_variant_loses_what_it_should_and_nothing_else(unit):
+    rows = kill_matrix.run(variants.of_unit(UNITS[unit]))
+    wrong = {f"{r.variant.exercise}, {r.variant.name}": r.lost for r in rows if not r.as_expected}
+    assert wrong == {}

@@ -1,0 +1,259 @@
+"""What is not done by the student's kernels fails, and says so in one sentence."""
+
+import threading
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from course_lib.exercise import Evidence
+from course_lib.observe import record_all, replay_all
+from course_lib.observe.record import MAX_EVENTS, record
+from course_lib.observe.replay import replay
+from course_lib.observe.wire import from_tree
+
+N = 64
+CACHE, BUFFER = {}, torch.empty(N)
+
+
+@triton.jit
+def scale(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr = 32):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0) * factor, mask=i < n)
+
+
+def doubled_into(out, x):
+    scale[(2,)](x, out, N, 2.0)
+    return out
+
+
+def inputs(seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [{"x": torch.randn(N, generator=generator)} for _ in range(2)]
+
+
+def evidence_of(function, fresh=None):
+    trees = replay_all(record_all(function, [inputs(0)]), [fresh or inputs(1)], [("c", False)], kernel=True)
+    return from_tree(Evidence, trees[0])
+
+
+def through_numpy(x):
+    return torch.from_numpy(x.numpy() * 2)
+
+
+def filled_through_numpy(x):
+    out = torch.empty_like(x)
+    out.numpy()[:] = x.numpy() * 2
+    return out
+
+
+def in_a_thread(x):
+    results = []
+    worker = threading.Thread(target=lambda: results.append(x * 2))
+    worker.start()
+    worker.join()
+    return results[0]
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+def launched(*args, grid=(2,), **kwargs):
+    def function(x):
+        out = torch.empty_like(x)
+        scale[grid](x, out, *args, **kwargs)
+        return out
+
+    return function
+
+
+@pytest.mark.parametrize(
+    "function, sentence",
+    [
+        (lambda x: x * 2, "it also does mul"),
+        (lambda x: x + x, "it also does add"),
+        (lambda x: torch.empty_like(x).copy_(x), r"a copy \(.copy_\)"),
+        (lambda x: doubled_into(x.clone(), x), r"a copy \(.clone or .contiguous\)"),
+        (lambda x: doubled_into(torch.empty(N), x.half()), r"a cast or copy \(.to, .half"),
+        (lambda x: doubled_into(torch.empty(N) * x[0].item(), x), r"reading a tensor's value on the host \(.item\)"),
+        (lambda x: float(x.sum()), "it also does sum"),
+        (lambda x: x.mul_(2), "it also does mul_"),
+        (lambda x: torch.randn(N), "it also does randn"),
+        (through_numpy, r"made of values from outside \(torch.tensor, torch.from_numpy\)"),
+        (in_a_thread, "a tensor that was neither passed to the function nor made by torch"),
+        (lambda x: doubled_into(BUFFER, x), "a tensor that was neither passed to the function nor made by torch"),
+        (lambda x: doubled_into(torch.empty(N), x.as_subclass(Subclass)), "uses a .*Subclass"),
+        (lambda x: x.numpy(), "the function uses a numpy.ndarray"),
+        (lambda x: object(), "the function uses a object"),
+    ],
+)
+def test_refused(function, sentence):
+    evidence = evidence_of(function)
+    assert evidence.error == "" and evidence.outputs == []
+    with pytest.raises(AssertionError, match=sentence):
+        raise AssertionError(evidence.refused)
+
+
+@pytest.mark.parametrize(
+    "function, sentence",
+    [
+        (launched(N), "the launch of scale does not fit its parameters: missing a required argument: 'factor'"),
+        (launched(N, 2.0, BLOK=32), "the launch of scale does not fit its parameters: .*'BLOK'"),
+        (launched(N, 2.0, 32, 5), "the launch of scale does not fit its parameters: too many positional arguments"),
+        (launched(N, 2.0, grid=(1.5,)), r"the grid of scale must be one to three whole numbers, not \(1.5,\)"),
+        (launched(N, 2.0, grid=(-1,)), "the grid of scale must be"),
+        (launched(N, 2.0, grid=()), "the grid of scale must be"),
+        (launched(N, 2.0, grid=(1, 1, 1, 1)), "the grid of scale must be"),
+        (lambda x: [doubled_into(torch.empty(N), x) for _ in range(MAX_EVENTS)], "more than 2000 torch operations"),
+        (lambda x: 1 / 0, "raised ZeroDivisionError: division by zero, in line .* of `<lambda>`"),
+        (lambda x: exit(), "raised SystemExit"),
+        (lambda y: y, "raised TypeError: .*unexpected keyword argument 'x'"),
+        (
+            lambda x: scale(x, x, N, 2.0),
+            "raised RuntimeError: Cannot call @triton.jit'd outside of the scope of a kernel",
+        ),
+    ],
+)
+def test_errors_of_the_host_code(function, sentence):
+    log = record(function, inputs(0))
+    assert len(log["calls"]) == 1  # what failed once is not tried again
+    with pytest.raises(AssertionError, match=sentence):
+        raise AssertionError(log["calls"][0]["error"])
+    assert "\n" not in log["calls"][0]["error"]
+    assert evidence_of(function).error == log["calls"][0]["error"]
+
+
+def test_out_of_bounds_is_an_error_and_a_fault():
+    evidence = evidence_of(lambda x: doubled_into(torch.empty(N - 1), x))
+    assert [fault.kind for fault in evidence.faults] == ["out of bounds"]
+    assert evidence.error == evidence.faults[0].sentence
+    assert "line 3: `tl.store(out_ptr + i" in evidence.error
+
+
+def test_elements_that_nothing_stores_are_nan():
+    def half_done(x):
+        out = torch.empty_like(x)
+        scale[(1,)](x, out, N, 2.0)
+        return out
+
+    first, second = evidence_of(half_done).outputs
+    assert not first[:32].isnan().any() and first[32:].isnan().all() and second[32:].isnan().all()
+
+
+def test_reading_what_nothing_wrote_is_a_fault():
+    evidence = evidence_of(lambda x: doubled_into(torch.empty_like(x), torch.empty_like(x)))
+    assert {fault.kind for fault in evidence.faults} == {"uninitialised"}
+
+
+def test_a_changed_input_is_a_fault():
+    evidence = evidence_of(lambda x: doubled_into(x, x))
+    assert ("input changed", "x") in {(fault.kind, fault.tensor) for fault in evidence.faults}
+
+
+def test_the_input_returned_is_no_output_of_a_kernel():
+    evidence = evidence_of(lambda x: x)
+    assert evidence.launches == [] and torch.equal(evidence.outputs[0], inputs(1)[0]["x"])
+
+
+def test_a_buffer_shared_between_calls_shows_in_the_first():
+    def shared(x):
+        if "out" not in CACHE:
+            CACHE["out"] = torch.empty_like(x)
+        return doubled_into(CACHE["out"], x)
+
+    CACHE.clear()
+    fresh = inputs(1)
+    first, second = evidence_of(shared, fresh).outputs
+    assert torch.equal(second, 2 * fresh[1]["x"]) and torch.equal(first, second)
+
+
+def test_answers_filled_in_on_the_host_are_lost():
+    evidence = evidence_of(filled_through_numpy)
+    assert all(output.isnan().all() for output in evidence.outputs)
+
+
+def test_answers_remembered_in_the_host_code_are_those_of_other_data():
+    def remembering(x):
+        out = torch.empty_like(x)
+        for k, value in enumerate(x.numpy().tolist()):
+            scale[(1,)](x, out[k:], 1, 2.0, BLOCK=1) if value > 0 else scale[(1,)](x[k:], out[k:], 1, 2.0, BLOCK=1)
+        return out
+
+    fresh = inputs(1)
+    evidence = evidence_of(remembering, fresh)
+    assert evidence.error == ""
+    assert not torch.equal(evidence.outputs[0], 2 * fresh[0]["x"])
+
+
+def test_a_constant_read_from_the_data_is_that_of_other_data():
+    def first_element(x):
+        out = torch.empty_like(x)
+        scale[(2,)](x, out, N, float(x.numpy()[0]))
+        return out
+
+    fresh = inputs(1)
+    evidence = evidence_of(first_element, fresh)
+    assert torch.allclose(evidence.outputs[0], fresh[0]["x"] * inputs(0)[0]["x"][0])
+
+
+def test_too_large_an_allocation():
+    assert "allocates 8.0 GiB at once" in evidence_of(lambda x: doubled_into(torch.empty(1 << 31), x)).refused
+
+
+# ------------------------------------------------------------------------------------------------ forged logs
+
+
+def log_with(**event):
+    call = {"events": [event], "result": None, "error": ""}
+    return {"kernels": {}, "calls": [call, call]}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"op": "aten.mm.default"},
+        {"op": "os.system.default"},
+        {"op": "aten.empty.__class__"},
+        {"op": "aten.empty.__setattr__", "args": ["default", "x"]},
+        {"op": "aten.empty._op"},
+        {"op": "aten.empty.nothing"},
+        {"op": "prims.empty.default"},
+        {"launch": "nowhere"},
+    ],
+    ids=str,
+)
+def test_operations_that_are_none(event):
+    evidence = replay(log_with(**({"args": [], "kwargs": {}, "out": []} | event)), inputs(1), case="c")
+    assert evidence.refused and not evidence.error
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        {},
+        {"kernels": {}},
+        {"kernels": {}, "calls": []},
+        {"kernels": 3, "calls": []},
+        {"kernels": {}, "calls": [{"events": [], "result": {"tensor": "nowhere"}, "error": ""}] * 2},
+        {"kernels": {}, "calls": [{"events": [{}], "result": None, "error": ""}] * 2},
+        {"kernels": {}, "calls": [{"events": [], "result": {"evil": 1}, "error": ""}] * 2},
+        {"kernels": {}, "calls": [{"events": [], "result": {"tl.dtype": "none"}, "error": ""}] * 2},
+        {
+            "kernels": {},
+            "calls": [
+                {
+                    "events": [],
+                    "result": {"tensor": "0:x", "dtype": "float64", "size": [N], "stride": [1], "offset": 0},
+                    "error": "",
+                }
+            ]
+            * 2,
+        },
+    ],
+    ids=lambda log: str(log)[:60],
+)
+def test_a_log_of_another_shape_is_an_error(log):
+    evidence = replay(log, inputs(1), case="c")
+    assert (evidence.error or evidence.refused) and evidence.outputs == []
