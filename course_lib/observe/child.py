@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import resource
@@ -80,6 +81,9 @@ def run(
 
 def _become_child(writer: int, work: Callable[[], Any], memory: int | None, prepare: Callable[[], None] | None) -> None:
     os.setsid()
+    # what the parent owned is not this child's to finalise: its descriptors are about to be closed
+    gc.freeze()
+    sys.unraisablehook = lambda problem: None
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)

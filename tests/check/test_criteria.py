@@ -47,7 +47,7 @@ def test_right():
         (X * 2 + (X == 7), "1 of 12 elements differ, first at [1, 2]: expected 14, got 15"),
         (torch.full_like(X, float("nan")), "12 of 12 elements differ"),
         (torch.where(X == 12, torch.nan, X * 2), "1 of 12 elements differ, first at [2, 3]: expected 24, got nan"),
-        (torch.where(X == 12, torch.inf, X * 2), "expected 24, got inf"),
+        (torch.where(X == 12, torch.inf, X * 2), "1 of 12 elements differ, first at [2, 3]: expected 24, got inf"),
         ((X * 2).T, "expected shape (3, 4), got (4, 3). Is the output transposed?"),
         ((X * 2)[None], "expected shape (3, 4), got (1, 3, 4)."),
         ((X * 2)[:1], "expected shape (3, 4), got (1, 4)."),

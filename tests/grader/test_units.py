@@ -77,6 +77,12 @@ def test_the_student_gets_no_solution(unit):
             assert block.strip() not in code
 
 
+@each_unit
+def test_outputs_name_no_path_of_the_machine_that_made_them(unit):
+    text = (grader.ROOT / "solutions" / unit / f"{unit}.ipynb").read_text()
+    assert re.findall(r"(?:/home/|/root/|/tmp/|/Users/|site-packages)[^ \"]*", text) == []
+
+
 @pytest.mark.slow
 @each_unit
 def test_the_student_notebook_runs_unsolved_and_scores_zero(unit):

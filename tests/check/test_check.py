@@ -1,0 +1,267 @@
+"""check() and hint(), as a student meets them."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import checking, criteria, render
+from course_lib.exercise import ErrorMap, Finding, Verdict, find
+from course_lib.exercises.coalescing import EXERCISES
+
+TRANSPOSE, FORMULA, VALUES = "coalescing.transpose", "coalescing.padded_stride", "coalescing.predictions"
+SCRIPT_TAG = "<script>alert(1)</script>"
+
+
+@triton.jit
+def transpose_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (rows < M) & (cols < N)
+    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside, other=0)
+    tl.store(out_ptr + cols * M + rows, tile, mask=inside)
+
+
+def transpose(x):
+    M, N = x.shape
+    out = torch.empty((N, M), dtype=x.dtype, device=x.device)
+    transpose_kernel[(triton.cdiv(M, 64), triton.cdiv(N, 64))](x, out, M, N, *x.stride(), BLOCK=64)
+    return out
+
+
+@triton.jit
+def row_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    values = tl.load(x_ptr + row * stride_m + cols * stride_n, mask=cols < N)
+    tl.store(out_ptr + cols * M + row, values, mask=cols < N)
+
+
+def row_by_row(x):
+    M, N = x.shape
+    out = torch.empty((N, M), dtype=x.dtype, device=x.device)
+    row_kernel[(M,)](x, out, M, N, *x.stride(), BLOCK=triton.next_power_of_2(N))
+    return out
+
+
+tuned_kernel = triton.autotune([triton.Config({"BLOCK": 32})], key=["M"])(row_kernel)
+guessed_kernel = triton.heuristics({"BLOCK": lambda arguments: 64})(row_kernel)
+
+
+def padded_stride(n, itemsize):
+    per_sector = 32 // itemsize
+    return -(-n // per_sector) * per_sector
+
+
+# ------------------------------------------------------------------------------------------------ points
+
+
+def test_full_marks_are_a_plain_whole_number(capsys):
+    points = checking.check(TRANSPOSE, transpose)
+    assert points == 10 and type(points) is int
+    printed = capsys.readouterr().out
+    assert printed.startswith("coalescing.transpose") and "10 / 10" in printed and "✗" not in printed
+
+
+def test_the_wasteful_store_is_shown_with_its_line(capsys):
+    points = checking.check(TRANSPOSE, row_by_row)
+    assert points == 8 and type(points) is int
+    printed = capsys.readouterr().out
+    assert "✗ stores are dense" in printed and "✓ loads are dense" in printed
+    assert "line 5 uses 2 of every 32 bytes it touches of `out`" in printed  # of the float16 case
+    assert "`tl.store(out_ptr + cols * M + row, values" in printed
+    assert "Each store goes down a column" in printed
+
+
+def test_partial_points_are_a_plain_number(capsys):
+    points = checking.check(VALUES, {"neighbours": 128})
+    assert points == 1 and type(points) is int
+    assert "1 of 5 right" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("points, kind", [(2.0, int), (1.5, float), (0.0, int)])
+def test_the_number_is_one_that_nbgrader_reads(monkeypatch, points, kind):
+    monkeypatch.setattr(checking, "verdict", lambda exercise, entry: Verdict(FORMULA, points, 4.0, []))
+    assert type(checking.check(FORMULA, padded_stride)) is kind
+
+
+def test_a_formula_is_judged(capsys):
+    assert checking.check(FORMULA, padded_stride) == 4
+    assert checking.check(FORMULA, lambda n, itemsize: n) == 0
+    assert "✗ no larger than that takes" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------------------------------------ what is no solution
+
+
+def refusal(exercise_id, entry, capsys):
+    assert checking.check(exercise_id, entry) == 0
+    printed = capsys.readouterr().out
+    assert "Traceback" not in printed
+    return printed
+
+
+@pytest.mark.parametrize(
+    "exercise_id, entry, sentence",
+    [
+        (TRANSPOSE, None, "`transpose` is not solved yet"),
+        (TRANSPOSE, ..., "`transpose` is not solved yet"),
+        (TRANSPOSE, 3, "`transpose` must be a function, not a int"),
+        (TRANSPOSE, "transpose", "`transpose` must be a function, not a str"),
+        (TRANSPOSE, torch.ones(2), "`transpose` must be a function, not a Tensor"),
+        (TRANSPOSE, transpose_kernel, "this is the kernel; check the function that launches it"),
+        (TRANSPOSE, tuned_kernel, "this is the kernel; check the function that launches it"),
+        (TRANSPOSE, guessed_kernel, "this is the kernel; check the function that launches it"),
+        (FORMULA, {}, "`padded_stride` must be a function, not a dict"),
+        (VALUES, padded_stride, "`predicted_sectors` must be a dict, not a function"),
+        (VALUES, None, "`predicted_sectors` is not solved yet"),
+        (VALUES, {"neighbours": 128, "column": ...}, "`predicted_sectors` is not filled in yet"),
+        (TRANSPOSE, lambda x: None, "transpose returns nothing yet"),
+        (TRANSPOSE, lambda x: ..., "a ellipsis"),
+        (TRANSPOSE, lambda x: x.T.contiguous(), "it also does a copy (.clone or .contiguous)"),
+        (TRANSPOSE, lambda x: 1 / 0, "raised ZeroDivisionError: division by zero, in line"),
+        (TRANSPOSE, lambda: 1, "raised TypeError"),
+        (FORMULA, lambda n, itemsize: None, "padded_stride returns nothing yet"),
+        (FORMULA, lambda n, itemsize: ..., "is no row stride"),
+        (FORMULA, lambda n, itemsize: torch.tensor(n), "is no row stride"),
+        (FORMULA, lambda n, itemsize: 10**400, "is no row stride"),
+        (FORMULA, lambda n, itemsize: 10**5000, "not plain data"),
+        (FORMULA, lambda n, itemsize: n / 0, "raised ZeroDivisionError"),
+        ("coalescing.strided_efficiency", lambda stride, itemsize: 10**400, "expected 1.0, got 1000"),
+        (FORMULA, lambda n, itemsize: (_ for _ in ()).throw(SystemExit(0)), "raised SystemExit"),
+    ],
+)
+def test_what_is_no_solution_earns_nothing_and_a_sentence(exercise_id, entry, sentence, capsys):
+    assert sentence in refusal(exercise_id, entry, capsys)
+
+
+def test_an_endless_loop(monkeypatch, capsys):
+    monkeypatch.setattr(checking, "SECONDS", 0.5)
+
+    def forever(n, itemsize):
+        while True:
+            pass
+
+    assert "padded_stride did not finish within 0.5 seconds: an endless loop" in refusal(FORMULA, forever, capsys)
+
+
+@pytest.mark.parametrize(
+    "name, near",
+    [
+        ("coalescing.transpse", "coalescing.transpose"),
+        ("colescing.transpose", "coalescing.transpose"),
+        ("transpose", "coalescing.transpose"),
+        ("coalescing.padded", "coalescing.padded_stride"),
+        ("", "coalescing."),
+        (None, "coalescing."),
+        (transpose, "coalescing."),
+    ],
+    ids=str,
+)
+def test_unknown_exercises_get_the_nearest_name(name, near, capsys):
+    assert checking.check(name, transpose) == 0.0
+    checking.hint(name)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(f"There is no exercise {name!r}. Did you mean '{near}") for line in lines)
+
+
+# ------------------------------------------------------------------------------------------------ text and HTML
+
+
+def hostile(n, itemsize):
+    print(SCRIPT_TAG)
+    raise ValueError(f"{SCRIPT_TAG} \ud800 \x1b[31m & `code`")
+
+
+def test_html_is_escaped():
+    html = render.html(checking.verdict(find(FORMULA), hostile, seed=0))
+    assert SCRIPT_TAG not in html and "<script" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html and "&amp; <code>code</code>" in html
+
+
+@pytest.mark.parametrize("field", ["title", "seen", "expected", "detail"])
+def test_every_field_is_escaped(field):
+    finding = Finding(**({"title": "t", "points": 0, "out_of": 1, "passed": False} | {field: SCRIPT_TAG}))
+    verdict = Verdict(SCRIPT_TAG, 0, 1, [finding], remark=SCRIPT_TAG, printed=SCRIPT_TAG)
+    assert "<script" not in render.html(verdict)
+    assert render.html(verdict).count("&lt;script&gt;") == 4
+    assert render.text(verdict).count(SCRIPT_TAG) == 4
+
+
+def test_what_no_terminal_can_show_is_replaced():
+    verdict = checking.verdict(find(FORMULA), hostile, seed=0)
+    for shown in (render.text(verdict), render.html(verdict)):
+        shown.encode()  # half a surrogate pair could be written nowhere
+        assert "\x1b" not in shown and "\N{REPLACEMENT CHARACTER} [31m".replace(" ", "") in shown.replace(" ", "")
+
+
+def test_a_map_of_the_error():
+    finding = Finding("right", 0, 2, False, error_map=ErrorMap([[0.0, 1.0], [0.3, 0.0]], 4, 4))
+    verdict = Verdict("unit.x", 0, 2, [finding])
+    assert "│ █│" in render.text(verdict) and "│▒ │" in render.text(verdict)
+    assert render.html(verdict).count("<rect") == 4
+
+
+def test_where_the_result_is_wrong_is_shown(capsys):
+    def no_tail(x):
+        M, N = x.shape
+        out = torch.zeros((N, M), dtype=x.dtype)
+        transpose_kernel[(max(1, M // 64), max(1, N // 64))](x, out, M, N, *x.stride(), BLOCK=64)
+        return out
+
+    assert 0 < checking.check(TRANSPOSE, no_tail) < 10
+    printed = capsys.readouterr().out
+    assert "elements differ" in printed and "where it is wrong:" in printed
+
+
+def test_what_a_failed_gate_leaves_is_one_line():
+    text = render.text(checking.verdict(find(TRANSPOSE), lambda x: None))
+    assert text.count("not judged until then") == 1 and "0 / 10" in text
+
+
+@pytest.mark.parametrize("notebook", [True, False])
+def test_a_notebook_gets_html_with_text_beside_it(monkeypatch, capsys, notebook):
+    IPython = pytest.importorskip("IPython")
+    shown = []
+    shell = type("Shell", (), {"kernel": 1} if notebook else {})()
+    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append((data, raw)))
+    verdict = criteria.refused(find(FORMULA), SCRIPT_TAG)
+    monkeypatch.setattr(checking, "verdict", lambda exercise, entry: verdict)
+    assert checking.check(FORMULA, padded_stride) == 0
+    both = {"text/plain": render.text(verdict), "text/html": render.html(verdict)}
+    assert shown == ([(both, True)] if notebook else [])
+    assert capsys.readouterr().out == ("" if notebook else render.text(verdict) + "\n")
+
+
+def test_a_plain_script(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from course_lib import check\n"
+        "def padded_stride(n, itemsize):\n    return -(-n * itemsize // 32) * 32 // itemsize\n"
+        f"print('points', check({FORMULA!r}, padded_stride))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, script], env={"PYTHONPATH": "."}, capture_output=True, text=True, timeout=60
+    )
+    assert found.returncode == 0, found.stderr
+    assert "✓ every row starts a sector" in found.stdout and found.stdout.endswith("points 4\n")
+
+
+# ------------------------------------------------------------------------------------------------ hints
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=lambda exercise: exercise.entry)
+def test_hints_advance_and_stop(exercise, capsys):
+    checking._hints_given.clear()
+    for _ in range(len(exercise.hints) + 2):
+        checking.hint(exercise.id)
+    lines = capsys.readouterr().out.splitlines()
+    more = " (call again for a stronger one)"
+    count = len(exercise.hints)
+    expected = [f"Hint {k} of {count}: {text}{more if k < count else ''}" for k, text in enumerate(exercise.hints, 1)]
+    assert lines == expected + [expected[-1]] * 2 and count == 3
