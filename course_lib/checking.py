@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections import Counter
 from typing import Any
@@ -69,6 +70,8 @@ def hint(exercise_id: str) -> None:
 
 
 def _not_an_entry(exercise: Exercise, entry: Any) -> str:
+    if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
+        return "the variable TRITON_INTERPRET is set: unset it and restart the kernel; traces need plain kernels"
     if entry is None or entry is Ellipsis:
         return f"`{exercise.entry}` is not solved yet"
     if exercise.kind == "values":

@@ -79,6 +79,9 @@ class Tape:
         self.outputs = dict(_storages_of(entry["result"], "out"))
         for event in entry["events"]:
             self.perform(event)
+        inputs = [identity.partition(":")[2] for identity in self.outputs if ":" in identity]
+        if inputs:
+            raise Refused(f"the function returns its input `{inputs[0]}`, or a view of it, not a result of its own")
         return self.decode(entry["result"])
 
     def perform(self, event: Mapping[str, Any]) -> None:

@@ -100,6 +100,8 @@ class Interpreter:
     # ------------------------------------------------------------------------------------------------- launching
 
     def launch(self, kernel: Any, args: tuple, options: dict[str, Any], grid: Any) -> None:
+        if self._kernel is not None:
+            raise KernelError(f"a kernel cannot launch another: call `{kernel.fn.__name__}` without a grid.")
         function = self._rewritten(kernel)
         source = self._sources[function.__code__]
         arguments = _bind(kernel, source.name, args, options)
