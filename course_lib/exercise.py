@@ -26,13 +26,11 @@ class Case:
     group   which criteria read this case: "plain", "ragged", "strided", "performance", ...
     draw    a generator -> the arguments, by parameter name. Called with other seeds it must give the same shapes, strides,
             dtypes and plain numbers, and other values: a recorded log is replayed on data that the recorder never saw.
-    facts   sizes that criteria and figures need, such as {"M": 33, "N": 70}.
     """
 
     name: str
     group: str
     draw: Callable[[torch.Generator], dict[str, Any]]
-    facts: dict[str, int] = field(default_factory=dict)
 
     def arguments(self, seed: int) -> dict[str, Any]:
         return self.draw(torch.Generator().manual_seed(seed))

@@ -19,6 +19,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 MAGIC = b"strides1"
+MAX_DEPTH = 100  # levels of lists and dicts in a message
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -128,9 +129,11 @@ def unpack(message: bytes) -> Any:
         storages.append((torch.empty(0, dtype=torch.uint8) if blob is None else blob).untyped_storage())
         position += size
 
-    def decode(value: Any) -> Any:
+    def decode(value: Any, depth: int = 0) -> Any:
+        if depth > MAX_DEPTH:
+            raise WireError("the body is nested too deeply")
         if isinstance(value, list):
-            return [decode(v) for v in value]
+            return [decode(v, depth + 1) for v in value]
         if isinstance(value, dict):
             if "$tensor" in value:
                 spec = value["$tensor"]
@@ -138,13 +141,10 @@ def unpack(message: bytes) -> Any:
                 if type(index) is not int or not 0 <= index < len(storages):
                     raise WireError("a tensor names a storage that is not there")
                 return view(storages[index], spec)
-            return {k: decode(v) for k, v in value.items()}
+            return {k: decode(v, depth + 1) for k, v in value.items()}
         return value
 
-    try:
-        return decode(body)
-    except RecursionError:
-        raise WireError("the body is nested too deeply") from None
+    return decode(body)
 
 
 # ------------------------------------------------------------------------------------------------ dataclasses

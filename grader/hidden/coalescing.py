@@ -4,15 +4,54 @@ from __future__ import annotations
 
 import random
 
+import torch
+
 from course_lib.exercise import Case
-from course_lib.exercises import coalescing
+from course_lib.exercises.coalescing import matrix, matrix_and_index, vector
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     M, N = rng.randrange(65, 200, 2), rng.randrange(33, 150, 2)
-    if exercise_id == "coalescing.transpose":
-        return [
-            Case(f"{M} x {N}", "ragged", coalescing.matrix(M, N), {"M": M, "N": N}),
-            Case(f"{N} x {M}, column-major", "strided", coalescing.matrix(N, M, layout="columns"), {"M": N, "N": M}),
-        ]
-    return []
+    K, small, offset = rng.randrange(20, 60), rng.randrange(3, 30), rng.randrange(1, 31)
+    itemsize, stride, warp = rng.choice((1, 2, 8)), rng.randrange(5, 60), rng.choice((4, 16, 24))
+    match exercise_id.split(".")[1]:
+        case "sectors_touched":
+            at = [offset + itemsize * rng.randrange(500) for _ in range(32)]
+            run = list(range(0, 32 * stride * 4, stride * 4))
+            return [
+                Case("a hidden stride", "strides", lambda g: {"addresses": run, "itemsize": 4}),
+                Case("hidden addresses", "straddling", lambda g: {"addresses": at, "itemsize": itemsize + 3}),
+            ]
+        case "strided_efficiency":
+            return [Case("a hidden stride", "other dtypes", lambda g: {"stride": stride, "itemsize": itemsize})]
+        case "divergence_passes":
+            taken = [rng.random() < 0.9 for _ in range(M)]
+            return [Case("hidden lanes", "short warps", lambda g: {"taken": taken, "warp": warp})]
+        case "padded_stride":
+            return [Case("a hidden length", "plain", lambda g: {"n": N, "itemsize": itemsize})]
+        case "row_copy":
+            return [
+                Case(f"{M} x {small}", "ragged", matrix(M, small, torch.float16)),
+                Case(f"{N} x {M}, a window", "strided", matrix(N, M, layout="window")),
+            ]
+        case "gather_rows":
+            return [
+                Case(f"{K} of {M} rows of {N}", "ragged", matrix_and_index(M, N, K)),
+                Case(f"{M} of {small}, repeated, a window", "strided", matrix_and_index(small, N, M, layout="window")),
+            ]
+        case "transpose":
+            return [
+                Case(f"{M} x {N}", "ragged", matrix(M, N)),
+                Case(f"{N} x {M}, column-major", "strided", matrix(N, M, layout="columns")),
+            ]
+        case "column_sum":
+            return [
+                Case(f"{M} x {N}, a window", "ragged", matrix(M, N, layout="window")),
+                Case(f"{20 * M} x {small}, float16", "float16", matrix(20 * M, small, torch.float16, shift=1.0)),
+            ]
+        case "deinterleave":
+            return [
+                Case(f"2 x {M * 7}", "ragged", vector(2 * M * 7)),
+                Case(f"2 x {N}, float16", "float16", vector(2 * N, torch.float16)),
+            ]
+    return []  # predictions: their kernels stand in the notebook

@@ -7,7 +7,7 @@ import pytest
 
 import grader
 from course_lib.exercises import UNITS
-from grader import build, kill_matrix, variants
+from grader import build, judge, kill_matrix, variants
 
 ALL = [(unit, exercise) for unit in UNITS for exercise in grader.exercises(unit).values()]
 each_unit = pytest.mark.parametrize("unit", UNITS)
@@ -62,6 +62,13 @@ def test_same_seed_same_case_other_seed_other_values(unit, exercise):
         one, same, other = case.arguments(1), case.arguments(1), case.arguments(2)
         assert flat(one) == flat(same) == flat(other)
         assert torch.equal(one["x"], same["x"]) and not torch.equal(one["x"], other["x"])
+
+
+@each_exercise
+def test_hidden_cases_are_read_by_a_criterion(unit, exercise):
+    hidden = judge.all_cases(exercise, seed=7)[len(exercise.cases) :]
+    assert {case.group for case in hidden} <= {case.group for case in exercise.cases}
+    assert hidden or exercise.kind == "values"
 
 
 @each_unit

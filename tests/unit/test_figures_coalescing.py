@@ -92,6 +92,7 @@ def test_lanes_over_memory_names_a_wrong_argument(arguments, word):
 
 
 def test_the_widget_redraws_when_a_value_changes():
+    pytest.importorskip("ipywidgets")
     widget = F.LanesOverMemory()
     pictures = {widget.png}
     for control, value in ((widget.stride, 8), (widget.offset, 3), (widget.dtype, "float16")):
@@ -103,7 +104,7 @@ def test_the_widget_redraws_when_a_value_changes():
 
 def test_the_widget_leaves_a_picture_for_readers_without_a_kernel():
     """The picture is a plain image among the cell's outputs, and a slider updates that same output."""
-    from IPython.core.interactiveshell import InteractiveShell
+    InteractiveShell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
     from IPython.utils.capture import capture_output
 
     InteractiveShell.instance()
