@@ -56,10 +56,6 @@ def looks_like(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, 
     bad = seen[wrong].double()
     if bool(wrong.all()) and bool((seen == 0).all()):
         return "Everything is zero: did the kernel store anything, and does the grid have programs?"
-    if bool(bad.isnan().all()) and not bool(expected.isnan().any()):
-        return (
-            "The wrong elements are NaN: elements that nothing stored, or masked lanes without `other` used in a sum?"
-        )
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor) and value.shape == seen.shape and torch.equal(value.to(seen.dtype), seen):
             return f"The result equals the input `{name}`: was anything computed?"
@@ -68,6 +64,10 @@ def looks_like(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, 
     tail = _tail(rows, "row") or _tail(columns, "column")
     if tail:
         return tail
+    if bool(bad.isnan().all()) and not bool(expected.isnan().any()):
+        return (
+            "The wrong elements are NaN: elements that nothing stored, or masked lanes without `other` used in a sum?"
+        )
     periodic = _period(columns, "column") or _period(rows, "row")
     return periodic
 

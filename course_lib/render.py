@@ -90,7 +90,7 @@ def _html_of(verdict: Verdict) -> str:
     )
 
 
-CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;background:none;"
+CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;background:none;color:inherit;"
 # Okabe-Ito: told apart by colour-blind eyes, and with enough contrast on white and on JupyterLab's dark grey; the mark
 # at the start of each line says the same without colour
 PASSED, PARTIAL, FAILED, NEUTRAL = "#009E73", "#B8860B", "#D55E00", "#808080"
