@@ -16,7 +16,9 @@ import signal
 import subprocess
 import tempfile
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import triton
@@ -60,10 +62,31 @@ def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | No
     kwargs may hold num_warps and num_stages. Of an autotuned kernel the first configuration is taken. With `seconds`
     the compiler is stopped after that time, and the result says too_slow.
     """
-    jit, arguments, options = _resolve(kernel, args, kwargs)
     if seconds is None:
-        return _compile(jit, arguments, options, gpu)[0]
-    return _within(seconds, jit, arguments, options, gpu)
+        return _compile(*_resolve(kernel, args, kwargs), gpu)[0]
+    return compile_all([(kernel, args, kwargs, gpu)], seconds)[0]
+
+
+Job = tuple[Any, tuple, dict[str, Any], str]  # kernel, args, kwargs, gpu: what compile_for takes
+
+
+def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
+    """compile_for of each job, each within `seconds`, in one forked child; a job that hangs or crashes costs itself."""
+    found: list[Compiled] = []
+    while len(found) < len(jobs):
+        found += _in_a_child(jobs[len(found) :], seconds)
+    return found
+
+
+@cache
+def warm_up() -> None:
+    """Load the compiler into this process, so that forked children find it there: 0.4 s once instead of in each."""
+    _compile(*_resolve(_nothing, (0,), {}), "sm_90")
+
+
+@triton.jit
+def _nothing(n):
+    tl.static_assert(True)
 
 
 def ptx_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
@@ -221,14 +244,18 @@ def _quiet():
 # ----------------------------------------------------------------------------------------------------- time limit
 
 
-def _within(seconds: float, kernel: JITFunction, arguments: dict, options: dict, gpu: str) -> Compiled:
-    """Compile in a forked child: LLVM holds Python's lock, so nothing inside this process could stop it."""
+def _in_a_child(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
+    """The results of the first jobs, up to the first that is too slow or crashes, that one included.
+
+    LLVM holds Python's lock, so nothing inside this process could stop it: the compiler runs in a forked child.
+    """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 
     def child():
         os.setsid()  # a group of its own, so that the assembler it starts is stopped with it
-        sender.send_bytes(json.dumps(asdict(_compile(kernel, arguments, options, gpu)[0])).encode())
+        for kernel, args, kwargs, gpu in jobs:
+            sender.send_bytes(json.dumps(asdict(_compile(*_resolve(kernel, args, kwargs), gpu)[0])).encode())
 
     process = context.Process(target=child)
     with warnings.catch_warnings():
@@ -236,16 +263,29 @@ def _within(seconds: float, kernel: JITFunction, arguments: dict, options: dict,
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     sender.close()
-    name = kernel.fn.__name__
+    found = []
     try:
-        if not receiver.poll(seconds):
-            return Compiled(name, gpu, False, f"kernel `{name}` was not compiled: too slow", too_slow=True)
-        return Compiled(**json.loads(receiver.recv_bytes()))
-    except EOFError:
-        return Compiled(name, gpu, False, f"kernel `{name}`: the compiler crashed on it.")
+        for kernel, _, _, gpu in jobs:
+            name = _resolved_name(kernel)
+            if not receiver.poll(seconds):
+                return [
+                    *found,
+                    Compiled(name, gpu, False, f"kernel `{name}` was not compiled: too slow", too_slow=True),
+                ]
+            try:
+                found.append(Compiled(**json.loads(receiver.recv_bytes())))
+            except EOFError:
+                return [*found, Compiled(name, gpu, False, f"kernel `{name}`: the compiler crashed on it.")]
+        return found
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.join()
         receiver.close()
+
+
+def _resolved_name(kernel: Any) -> str:
+    while not isinstance(kernel, JITFunction):
+        kernel = kernel.fn
+    return kernel.fn.__name__

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from course_lib.compiled import warm_up
 from course_lib.exercise import Case, Evidence, Exercise, Trial
 from course_lib.observe import child, wire
 from course_lib.observe.record import record
@@ -55,7 +56,7 @@ def replay_all(
     *,
     kernel: bool,
     allows: Sequence[str] = (),
-    compile_seconds: float | None = None,
+    compile_seconds: float = 2.0,
 ) -> list[dict[str, Any]]:
     """One Evidence (as a tree) per case; cases: (name, whether to compile its kernels). Runs the student's kernels alone."""
     trees, compiled = [], set()
@@ -121,6 +122,8 @@ def observe(
             logs, fresh, names, kernel=kernel, allows=sorted(exercise.allows), compile_seconds=compile_seconds
         )
 
+    if exercise.kind == "kernel":
+        warm_up()
     trees, printed = child.run(work, seconds=seconds)
     found = trials(cases, fresh, trees)
     found[0].evidence.printed = printed

@@ -14,7 +14,7 @@ import torch
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.compiled import compile_for
+from course_lib.compiled import compile_all
 from course_lib.exercise import Evidence, Fault
 from course_lib.observe import kernels
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, view
@@ -177,7 +177,7 @@ def replay(
     case: str,
     allows: Collection[str] = (),
     compile_gpus: Sequence[str] = (),
-    compile_seconds: float | None = None,
+    compile_seconds: float = 2.0,
     compiled: set[Any] | None = None,
 ) -> Evidence:
     """Run a case's log on `inputs` (one dict of arguments per call), traced; return the Evidence.
@@ -220,8 +220,8 @@ def replay(
     return evidence
 
 
-def _compile(tape: Tape, gpus: Sequence[str], seconds: float | None, done: set[Any]) -> list[Any]:
-    facts = []
+def _compile(tape: Tape, gpus: Sequence[str], seconds: float, done: set[Any]) -> list[Any]:
+    jobs = []
     for kernel, arguments, options in tape.launched:
         constants = {p.name for p in kernel.params if p.is_constexpr}
         signature = tuple(
@@ -230,8 +230,8 @@ def _compile(tape: Tape, gpus: Sequence[str], seconds: float | None, done: set[A
         key = (kernel.src, signature, repr(options))
         if key not in done:
             done.add(key)
-            facts += [compile_for(kernel, gpu=gpu, seconds=seconds, **arguments, **options) for gpu in gpus]
-    return facts
+            jobs += [(kernel, (), arguments | options, gpu) for gpu in gpus]
+    return compile_all(jobs, seconds)
 
 
 def _copied(value: Any) -> Any:

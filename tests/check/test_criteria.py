@@ -19,11 +19,9 @@ def exercise(oracle=lambda x: x.double() * 2, **fields):
 DOUBLE = exercise()
 
 
-def trial(*outputs, group="plain", inputs=None, facts=None, **evidence):
+def trial(*outputs, group="plain", inputs=None, **evidence):
     arguments = [{"x": X} for _ in outputs] if inputs is None else inputs
-    return Trial(
-        Case("a case", group, None, facts or {}), arguments, Evidence("a case", outputs=list(outputs), **evidence)
-    )
+    return Trial(Case("a case", group, None), arguments, Evidence("a case", outputs=list(outputs), **evidence))
 
 
 def seen(*outputs, of=DOUBLE, **options):
