@@ -15,6 +15,7 @@ from course_lib.exercise import find
 from course_lib.observe.record import load
 from course_lib.tracing import trace
 from grader import ROOT
+from grader.judge import Judge
 from grader.variants import program, solution_cell
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -77,3 +78,22 @@ def test_a_benchmark_runs_with_plain_python():
         [sys.executable, str(ROOT / "benchmarks" / "coalescing.py")], env=environment, capture_output=True
     )
     assert run.returncode == 0, run.stdout.decode() + run.stderr.decode()[-2000:]
+
+
+def test_the_judge_gives_extra_credit(tmp_path):
+    exercise = find("coalescing.transpose")
+    judge = Judge(tmp_path, accept_risk=True)
+    try:
+        found = judge.verdict(exercise, program(exercise.id, solution_cell(exercise.id)), "ada")
+    finally:
+        judge.close()
+    assert found.points == found.out_of and found.bonus == exercise.bonus[0].points, found
+
+
+def test_a_kernel_that_is_wrong_where_it_is_timed_earns_no_bonus():
+    """Right on every size that is traced, wrong on the large one that is timed."""
+    source = solution_cell("coalescing.row_copy").replace("BLOCK_M = 4096 // BLOCK_N", "BLOCK_M, BLOCK_N = 4, 1024")
+    source = source.replace("rows = tl.program_id(0)", "rows = (tl.program_id(0) % 1024)")
+    found = verdict(find("coalescing.row_copy"), load(program("coalescing.row_copy", source), "row_copy"))
+    assert found.points == found.out_of and found.bonus == 0
+    assert "wrong on the GPU" in found.findings[-1].seen
