@@ -59,7 +59,7 @@ HOSTILE = {
         "known = {}\n\n\ndef transpose(x):\n    known[x.data_ptr()] = x.T.contiguous()\n    return known[x.data_ptr()]",
         "a copy",
     ),
-    "turns a view": ("def transpose(x):\n    return x.T", "no Triton kernel was launched"),
+    "turns a view": ("def transpose(x):\n    return x.T", "returns its input `x`, or a view of it"),
 }
 
 
