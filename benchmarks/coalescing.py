@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from course_lib import bench, gpu  # noqa: E402
 from course_lib.exercises.coalescing import EXERCISES  # noqa: E402
+from course_lib.observe import timed  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from grader.variants import program, solution_cell  # noqa: E402
 
@@ -29,13 +30,7 @@ def row(exercise) -> tuple[str, bool]:
     speed = exercise.bonus[0]
     arguments = speed.case.draw(torch.Generator("cuda").manual_seed(4))
     function = load(program(exercise.id, solution_cell(exercise.id)), exercise.entry, on_the_cpu=False)
-    results, expected = function(**arguments), exercise.oracle(**arguments)
-    pairs = zip(results, expected, strict=True) if isinstance(expected, tuple) else [(results, expected)]
-    right = True
-    for got, wanted in pairs:
-        budget = 0.0 if exercise.budget is None else exercise.budget(wanted.double(), got.dtype, arguments)
-        right &= bool(((got.double() - wanted).abs() <= budget).all())
-    del results, expected, pairs, got, wanted, budget
+    right = timed.right(exercise, arguments, function(**arguments))
     nbytes = int(speed.needed(**arguments))
     found = bench.ratio(lambda: function(**arguments), bench.copy_of(nbytes))
     line = (

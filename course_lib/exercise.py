@@ -104,7 +104,7 @@ class Footprint:
 class Fault:
     """Something a GPU would get wrong, or might. `sentence` says what, where and what to do."""
 
-    kind: Literal["out of bounds", "race", "uninitialised", "masked without other", "input changed"]
+    kind: Literal["out of bounds", "race", "uninitialised", "input changed"]
     sentence: str
     kernel: str = ""
     line: int = 0
@@ -166,6 +166,8 @@ class Evidence:
     operations: list[str] = field(default_factory=list)  # torch operations of the last call that moved data
     largest_buffer: int = 0  # bytes of the largest allocation that is not an output
     faults: list[Fault] = field(default_factory=list)
+    poisoned: list[str] = field(default_factory=list)  # "kernel `k`, line 5": masked lanes loaded without `other`
+    kernels: list[str] = field(default_factory=list)  # keys of the kernels launched (observe/kernels.py)
     compiled: list[Compiled] = field(default_factory=list)
     timing: Timing | None = None
     printed: str = ""

@@ -8,6 +8,7 @@ A verdict is written to disk the moment it exists, under a hash of all that it d
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import hmac
@@ -16,6 +17,7 @@ import json
 import os
 import random
 import secrets
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +27,8 @@ import torch
 import triton
 
 import grader
-from course_lib import bench, criteria, observe
-from course_lib.exercise import Case, Exercise, Trial, Verdict
+from course_lib import bench, criteria, gpu, observe
+from course_lib.exercise import Case, Exercise, Timing, Trial, Verdict
 from course_lib.observe import timed, wire
 from grader import sandbox, submission
 from grader.zygote import Zygote
@@ -45,12 +47,13 @@ def home() -> Path:
 def course_secret(folder: Path) -> bytes:
     """The secret of this course, made on first use, readable by its owner alone, never committed."""
     path = folder / "secret"
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return bytes.fromhex(path.read_text().strip())
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_hex(32))
+    if not path.exists():
+        descriptor, draft = tempfile.mkstemp(dir=folder, prefix="secret.")  # mode 0600
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)  # whole or not at all, also when several start at once
+        os.unlink(draft)
     return bytes.fromhex(path.read_text().strip())
 
 
@@ -74,7 +77,8 @@ class Judge:
 
     def __init__(self, folder: Path | None = None, *, accept_risk: bool = False) -> None:
         self.folder = folder or home()
-        self.level = sandbox.require(accept_risk)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.level = sandbox.require(accept_risk, self.folder)
         self.zygote = Zygote()
         self.secret = course_secret(self.folder)
 
@@ -97,13 +101,20 @@ class Judge:
             trials = self.observe(exercise, cells, seed)
             found = _judged(exercise, trials)
             if exercise.bonus and found.points and bench.available():
-                calls = [[exercise.bonus[0].case.arguments(seed)]]
-                (log,) = self.record(exercise, cells, calls)["result"]
-                trials[0].evidence.timing = timed.measure(exercise, log, seed)
+                trials[0].evidence.timing = self._timing(exercise, cells, seed, trials)
                 found = _judged(exercise, trials)
             return found
         except NotObserved as reason:
             return criteria.refused(exercise, str(reason))
+
+    def _timing(
+        self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, trials: Sequence[Trial]
+    ) -> Timing:
+        try:
+            (log,) = self.record(exercise, cells, [[exercise.bonus[0].case.arguments(seed)]])["result"]
+        except NotObserved as reason:
+            return timed.problem(exercise, f"not measured: {reason}")
+        return timed.measure(exercise, log, seed, {key for trial in trials for key in trial.evidence.kernels})
 
     def record(self, exercise: Exercise, cells: Sequence[tuple[str, str]], inputs: Sequence[Any]) -> dict[str, Any]:
         """The recorder's reply: one log per case."""
@@ -114,15 +125,15 @@ class Judge:
         cases = all_cases(exercise, seed)
         recorded, fresh = observe.draw(exercise, cases, seed)
         reply = self.record(exercise, cells, recorded)
-        compiles = observe.compiled_cases(exercise, cases, every=True)
         request = {
             "role": "replay",
             "logs": reply["result"],
             "inputs": fresh,
-            "cases": [[case.name, flag] for case, flag in zip(cases, compiles, strict=True)],
+            "names": [case.name for case in cases],
             "kernel": exercise.kind == "kernel",
             "allows": sorted(exercise.allows),
             "compile_seconds": COMPILE_SECONDS,
+            "compile_every": True,
         }
         trees = self._ask(exercise, request | {"seconds": REPLAY_SECONDS})["result"]
         try:
@@ -134,6 +145,8 @@ class Judge:
 
     def _ask(self, exercise: Exercise, request: dict) -> dict:
         reply = self.zygote.ask(request)
+        if reply.get("lost"):
+            raise GraderFailed(str(reply["error"]))
         if reply["error"]:
             sentence = str(reply["error"])
             names_itself = sentence.startswith(("no cell", "cell ", "handed-out cell ", "the "))
@@ -142,6 +155,10 @@ class Judge:
 
     def close(self) -> None:
         self.zygote.close()
+
+
+class GraderFailed(RuntimeError):
+    """Our own machinery failed; nothing is known of the program, and no verdict may be kept."""
 
 
 _oracles = threading.Lock()  # an oracle may be a trace, and a process can hold one trace at a time
@@ -159,11 +176,13 @@ class NotObserved(RuntimeError):
 @functools.cache
 def _code_version() -> str:
     """A hash of everything of ours that a verdict depends on."""
-    digest = hashlib.sha256(f"{torch.__version__} {triton.__version__} {torch.cuda.is_available()}".encode())
-    for folder in ("course_lib", "grader"):
-        for path in sorted((grader.ROOT / folder).rglob("*.py")):
-            if not {"samples", "variants", "figures"} & set(path.parts):
-                digest.update(path.read_bytes())
+    card = gpu.current() if bench.available() else None
+    digest = hashlib.sha256(f"{torch.__version__} {triton.__version__} {card}".encode())
+    course, own = grader.ROOT / "course_lib", grader.ROOT / "grader"
+    for path in sorted([*course.rglob("*.py"), *own.glob("*.py"), *(own / "hidden").glob("*.py")]):
+        name = path.relative_to(grader.ROOT)
+        if "figures" not in name.parts:
+            digest.update(f"{name}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
 
@@ -183,11 +202,14 @@ def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[
 
 
 def judge_exercise(judge: Judge, exercise: Exercise, read: submission.Submission, student: str) -> Verdict:
+    """The verdict on one exercise. Never raises: whatever goes wrong is seen, costs this exercise alone, and is no points."""
     try:
-        program = read.program(exercise)
+        return judge.verdict(exercise, read.program(exercise).cells, student)
     except submission.Problem as problem:
         return criteria.refused(exercise, str(problem))
-    return judge.verdict(exercise, program.cells, student)
+    except Exception as error:
+        sentence = f"the grader failed ({type(error).__name__}: {error}); tell your instructor, and grade this again"
+        return criteria.refused(exercise, sentence)
 
 
 _local = threading.local()

@@ -42,9 +42,15 @@ def level() -> str:
     return " + ".join(names) or "none"
 
 
-def require(accept_risk: bool) -> str:
-    """The level, or NoSandbox if there is none and the risk is not accepted."""
+def require(accept_risk: bool, *private: Path) -> str:
+    """The level, or NoSandbox if there is none, or if it would show `private` folders, and the risk is not accepted."""
     found = level()
+    shown = exposed([ROOT, *private])
+    if found != "none" and shown and not accept_risk:
+        raise NoSandbox(
+            f"{shown[0]} lies under a folder that student code may read, such as /usr. Move the course, for example to "
+            "/srv, or grade with --accept-risk if you trust every submission."
+        )
     if found == "none" and not accept_risk:
         raise NoSandbox(
             "This machine can keep submissions apart neither by bubblewrap nor by Landlock. Install the package "
@@ -63,11 +69,16 @@ def bubblewrap_works() -> bool:
 
 def readable() -> list[Path]:
     """What a child may read: the system's libraries, this Python, course_lib without its exercises."""
-    system = [Path(p) for p in ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/dev", "/proc", "/sys")]
+    system = [Path(p) for p in ("/usr", "/lib", "/lib64", "/bin", "/etc", "/dev", "/proc", "/sys")]
     python = {Path(p) for p in (sys.prefix, sys.base_prefix, *site.getsitepackages(), site.getusersitepackages())}
     course = [p for p in (ROOT / "course_lib").iterdir() if p.name not in HIDDEN]
     zygote = [ROOT / "grader" / name for name in ZYGOTE_FILES]
     return [p for p in [*system, *sorted(python), *course, *zygote] if p.exists()]
+
+
+def exposed(private: Sequence[Path]) -> list[Path]:
+    """Those of the folders that lie under something readable, so that no sandbox of ours would hide what is in them."""
+    return [p for p in private if any(p.resolve().is_relative_to(r.resolve()) for r in readable())]
 
 
 def wrap(command: Sequence[str]) -> list[str]:

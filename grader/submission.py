@@ -320,7 +320,9 @@ class Submission:
 
     def _seeming(self, name: str) -> list[int]:
         """Cells that do not parse and look as if they defined the name."""
-        pattern = re.compile(rf"^\s*(def|class)\s+{name}\b|^{name}\s*=|^\s*(import|from)\b.*\b{name}\b", re.M)
+        pattern = re.compile(
+            rf"^[ \t]*(def|class)[ \t]+{name}\b|^{name}[ \t]*=|^[ \t]*(import|from)\b[^\n]*\b{name}\b", re.M
+        )
         return [c.number for c in self.cells if c.number in self.broken and pattern.search(c.source)]
 
     def program(self, exercise: Exercise) -> Program:

@@ -10,16 +10,23 @@ speaks over standard input and output; `Zygote` is the judge's end.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import math
 import os
+import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any
 
 from grader import ROOT, sandbox
 
+GRACE = 20.0  # seconds that a reply may take beyond the child's own limit; starting a zygote takes some
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 MEMORY = 4 << 30  # bytes of address space that a child may add
 
 
@@ -39,12 +46,11 @@ class Zygote:
             try:
                 process.stdin.write(struct.pack("<Q", len(message)) + message)
                 process.stdin.flush()
-                reply = _receive(process.stdout)
-                return wire.unpack(reply)
-            except (BrokenPipeError, EOFError, wire.WireError):
+                return wire.unpack(_receive(process.stdout, time.monotonic() + request["seconds"] + GRACE))
+            except (BrokenPipeError, EOFError, TimeoutError, wire.WireError):
                 self.close()
                 if attempt == 2:
-                    return {"result": None, "printed": "", "error": "the grading process was lost; grade this again"}
+                    return {"result": None, "printed": "", "error": "the grading process was lost", "lost": True}
         raise AssertionError("unreachable")
 
     def _started(self) -> subprocess.Popen:
@@ -56,7 +62,9 @@ class Zygote:
             environment |= {"HOME": "/tmp", "TRITON_CACHE_DIR": "/tmp/triton"}
             if "LD_LIBRARY_PATH" in os.environ:
                 environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
+            )
         return self.process
 
     def close(self) -> None:
@@ -68,15 +76,23 @@ class Zygote:
             self.process = None
 
 
-def _receive(stream: Any) -> bytes:
-    head = stream.read(8)
-    if len(head) < 8:
-        raise EOFError
-    (length,) = struct.unpack("<Q", head)
-    body = stream.read(length)
-    if len(body) < length:
-        raise EOFError
-    return body
+def _receive(stream: Any, deadline: float = math.inf) -> bytes:
+    """One message of an unbuffered stream. EOFError if it ends, TimeoutError if it does not come by the deadline."""
+
+    def read(count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
+            if not select.select([stream], [], [], left)[0]:
+                raise TimeoutError
+            part = stream.read(min(count - len(parts), 1 << 20))
+            if not part:
+                raise EOFError
+            parts += part
+        return bytes(parts)
+
+    (length,) = struct.unpack("<Q", read(8))
+    return read(length)
 
 
 # ---------------------------------------------------------------------------------------------- the zygote itself
@@ -101,9 +117,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
             entry = load([tuple(cell) for cell in request["cells"]], request["entry"])
             return observe.record_all(entry, request["inputs"])
-        cases = [tuple(case) for case in request["cases"]]
-        options = {name: request[name] for name in ("kernel", "allows", "compile_seconds")}
-        return observe.replay_all(request["logs"], request["inputs"], cases, **options)
+        options = {name: request[name] for name in ("kernel", "allows", "compile_seconds", "compile_every")}
+        return observe.replay_all(request["logs"], request["inputs"], request["names"], **options)
 
     try:
         result, printed = child.run(work, seconds=seconds, memory=MEMORY, prepare=prepare)
@@ -111,7 +126,21 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     except (ValueError, child.ChildLost) as error:
         return {"result": None, "printed": "", "error": str(error)}
     finally:
+        _end_orphans()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_orphans() -> None:
+    """Kill what a child left behind in sessions of its own: as a subreaper this process has inherited it."""
+    while True:
+        with open(f"/proc/self/task/{os.getpid()}/children") as children:
+            orphans = [int(pid) for pid in children.read().split()]
+        if not orphans:
+            return
+        for pid in orphans:
+            os.kill(pid, signal.SIGKILL)
+        for pid in orphans:
+            os.waitpid(pid, 0)
 
 
 def main() -> None:
@@ -122,7 +151,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     warm_up()
-    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    requests, replies = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # nothing but replies goes to the judge
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:

@@ -17,7 +17,7 @@ from course_lib.compiled import warm_up
 from course_lib.exercise import Case, Evidence, Exercise, Trial
 from course_lib.observe import child, wire
 from course_lib.observe.record import record
-from course_lib.observe.replay import replay
+from course_lib.observe.replay import compile_launched, replay
 
 GPUS = ("sm_80", "sm_90")
 
@@ -41,43 +41,36 @@ def draw(exercise: Exercise, cases: Sequence[Case], seed: int) -> tuple[list, li
 
 def record_all(entry: Any, recorded: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
     """One log per case. The half that runs the student's host code."""
-    logs = []
-    for calls in recorded:
-        logs.append(record(entry, calls))
-        if logs[-1]["calls"][-1]["error"]:
-            break  # what failed once will fail again, and each try may be slow
-    return logs
+    return [record(entry, calls) for calls in recorded]
 
 
 def replay_all(
     logs: Sequence[dict[str, Any]],
     fresh: Sequence[Sequence[dict[str, Any]]],
-    cases: Sequence[tuple[str, bool]],
+    names: Sequence[str],
     *,
     kernel: bool,
     allows: Sequence[str] = (),
-    compile_seconds: float = 2.0,
+    compile_seconds: float = 4.0,
+    compile_every: bool = False,
 ) -> list[dict[str, Any]]:
-    """One Evidence (as a tree) per case; cases: (name, whether to compile its kernels). Runs the student's kernels alone."""
-    trees, compiled = [], set()
-    for log, inputs, (name, compiles) in zip(logs, fresh, cases, strict=False):
+    """One Evidence (as a tree) per case. Runs the student's kernels alone.
+
+    The kernels are compiled within `compile_seconds` in all: each once, or with `compile_every` for each set of dtypes
+    and constants that was launched. What the compiler says stands with the first case.
+    """
+    found, launched = [], []
+    for log, inputs, name in zip(logs, fresh, names, strict=True):
         error = next((call["error"] for call in log["calls"] if call["error"]), "")
         if error:
-            evidence = Evidence(name, error=error)
+            found.append(Evidence(name, error=error))
         elif kernel:
-            evidence = replay(
-                log,
-                inputs,
-                case=name,
-                allows=allows,
-                compile_gpus=GPUS if compiles else (),
-                compile_seconds=compile_seconds,
-                compiled=compiled,
-            )
+            found.append(replay(log, inputs, case=name, allows=allows, launched=launched))
         else:
-            evidence = Evidence(name, outputs=[plain(call["result"]) for call in log["calls"]])
-        trees.append(wire.to_tree(evidence))
-    return trees
+            found.append(Evidence(name, outputs=[plain(call["result"]) for call in log["calls"]]))
+    if launched:
+        found[0].compiled = compile_launched(launched, GPUS, compile_seconds, every=compile_every)
+    return [wire.to_tree(evidence) for evidence in found]
 
 
 def plain(value: Any) -> Any:
@@ -95,34 +88,25 @@ def plain(value: Any) -> Any:
 
 
 def trials(cases: Sequence[Case], inputs: Sequence[Sequence[dict[str, Any]]], trees: Sequence[Any]) -> list[Trial]:
-    """Evidence trees back as Trials; a case without evidence (one before it failed) has an error that says so."""
+    """Evidence trees back as Trials. WireError or ValueError if they are not what they should be."""
     found = [wire.from_tree(Evidence, tree) for tree in trees]
-    missing = [Evidence(case.name, error="not run, because a case before it failed") for case in cases[len(found) :]]
-    return [Trial(case, calls, e) for case, calls, e in zip(cases, inputs, found + missing, strict=True)]
-
-
-def compiled_cases(exercise: Exercise, cases: Sequence[Case], every: bool) -> list[bool]:
-    """Which cases compile their kernels: all, or only the last (one specialisation is enough for a quick check)."""
-    return [exercise.kind == "kernel" and (every or i == len(cases) - 1) for i, _ in enumerate(cases)]
+    return [Trial(case, calls, e) for case, calls, e in zip(cases, inputs, found, strict=True)]
 
 
 def observe(
-    exercise: Exercise, entry: Any, seed: int, *, seconds: float = 10.0, compile_seconds: float = 2.0
+    exercise: Exercise, entry: Any, seed: int, *, seconds: float = 10.0, compile_seconds: float = 4.0
 ) -> list[Trial]:
     """Record and replay `entry` on all cases of the exercise, in a forked child; ChildLost if that gives no answer."""
     cases = list(exercise.cases)
     recorded, fresh = draw(exercise, cases, seed)
-    compiles = compiled_cases(exercise, cases, every=False)
+    kernel = exercise.kind == "kernel"
 
     def work() -> Any:
-        logs = record_all(entry, recorded)
-        names = [(case.name, flag) for case, flag in zip(cases, compiles, strict=True)]
-        kernel = exercise.kind == "kernel"
-        return replay_all(
-            logs, fresh, names, kernel=kernel, allows=sorted(exercise.allows), compile_seconds=compile_seconds
-        )
+        logs, names = record_all(entry, recorded), [case.name for case in cases]
+        allows = sorted(exercise.allows)
+        return replay_all(logs, fresh, names, kernel=kernel, allows=allows, compile_seconds=compile_seconds)
 
-    if exercise.kind == "kernel":
+    if kernel:
         warm_up()
     trees, printed = child.run(work, seconds=seconds)
     found = trials(cases, fresh, trees)

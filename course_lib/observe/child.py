@@ -19,6 +19,7 @@ import torch
 from course_lib.observe import wire
 
 MAX_REPLY = 1 << 30  # bytes
+SENTENCE = 1_000  # characters of an error
 PRINTED = 2_000  # characters of the child's output that are kept
 
 
@@ -71,7 +72,8 @@ def run(
         raise ChildLost(_cause_of_death(status))
     try:
         answer = wire.unpack(message)
-        result, error, printed = answer["result"], answer["error"], answer["printed"]
+        # the child may have written this itself: lengths are cut here, not there
+        result, error, printed = answer["result"], str(answer["error"])[:SENTENCE], str(answer["printed"])[:PRINTED]
     except (wire.WireError, KeyError, TypeError):
         raise ChildLost("gave an answer that cannot be read") from None
     if error:

@@ -15,7 +15,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import compile_all
-from course_lib.exercise import Evidence, Fault
+from course_lib.exercise import Compiled, Evidence, Fault
 from course_lib.observe import kernels
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, view
 from course_lib.tracing import KernelError, KernelFault, trace
@@ -41,6 +41,7 @@ ALLOCATIONS = frozenset(
 IN_WORDS = {"_to_copy": "a cast or copy (.to, .half, .contiguous)", "clone": "a copy (.clone or .contiguous)"}
 IN_WORDS |= {"lift_fresh": "a tensor made of values from outside (torch.tensor, torch.from_numpy)"}
 IN_WORDS |= {"copy_": "a copy (.copy_)", "_local_scalar_dense": "reading a tensor's value on the host (.item)"}
+Launched = tuple[Any, dict[str, Any], dict[str, Any]]  # a kernel, its arguments, its options
 MAX_BYTES = 4 << 30
 
 
@@ -55,8 +56,10 @@ class Tape:
         self.log, self.device, self.allows = log, torch.device(device), frozenset(allows)
         self.storages: dict[str, torch.UntypedStorage] = {}
         self.operations: list[str] = []
-        self.launched: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []  # kernel, arguments, options
+        self.launched: list[Launched] = []
+        self.keys: list[str] = []  # of the kernels launched, in all calls
         self.allocated: dict[str, int] = {}
+        self.made: dict[int, list[str]] = {}  # call -> storages that its last run allocated
         self.outputs: dict[str, str] = {}  # storage id -> name, of the call that runs
         self.named: Callable[[str, torch.Tensor], None] = lambda name, tensor: None
         try:
@@ -75,10 +78,13 @@ class Tape:
 
     def run(self, call: int) -> Any:
         entry = self.log["calls"][call]
+        for identity in self.made.pop(call, ()):  # what an earlier run of this call allocated is gone
+            self.storages.pop(identity, None)
         self.operations, self.allocated, self.launched = [], {}, []
         self.outputs = dict(_storages_of(entry["result"], "out"))
         for event in entry["events"]:
             self.perform(event)
+        self.made[call] = list(self.allocated)
         inputs = [identity.partition(":")[2] for identity in self.outputs if ":" in identity]
         if inputs:
             raise Refused(f"the function returns its input `{inputs[0]}`, or a view of it, not a result of its own")
@@ -92,6 +98,7 @@ class Tape:
             arguments = {name: self.decode(value) for name, value in event["arguments"].items()}
             options = {name: self.decode(value) for name, value in event["options"].items()}
             self.launched.append((kernel, arguments, options))
+            self.keys.append(event["launch"])
             if all(event["grid"]):
                 kernel[tuple(event["grid"])](**arguments, **options)
             return
@@ -176,14 +183,11 @@ def replay(
     *,
     case: str,
     allows: Collection[str] = (),
-    compile_gpus: Sequence[str] = (),
-    compile_seconds: float = 2.0,
-    compiled: set[Any] | None = None,
+    launched: list[Launched] | None = None,
 ) -> Evidence:
     """Run a case's log on `inputs` (one dict of arguments per call), traced; return the Evidence.
 
-    Every kernel that was launched is also compiled for each of `compile_gpus`, within `compile_seconds` each, unless it
-    is in `compiled` with the same dtypes and constants; that set is added to.
+    What the last call launched is added to `launched`, for the compiler.
     """
     evidence = Evidence(case)
     untouched = [{k: _bytes(v) for k, v in call.items()} for call in inputs]
@@ -206,8 +210,10 @@ def replay(
                 if _bytes(value) != untouched[index][name]:
                     sentence = f"the function changed its input `{name}`; write to a tensor of its own"
                     evidence.faults.append(Fault("input changed", sentence, tensor=name))
-        if compile_gpus:
-            evidence.compiled = _compile(tape, compile_gpus, compile_seconds, set() if compiled is None else compiled)
+        evidence.poisoned = [f"kernel `{kernel}`, line {line}" for kernel, line in sorted(t.poisoned)]
+        evidence.kernels = sorted(set(tape.keys))
+        if launched is not None:
+            launched += tape.launched
     except Refused as refusal:
         evidence.refused = str(refusal)
     except KernelFault as fault:
@@ -220,17 +226,22 @@ def replay(
     return evidence
 
 
-def _compile(tape: Tape, gpus: Sequence[str], seconds: float, done: set[Any]) -> list[Any]:
-    jobs = []
-    for kernel, arguments, options in tape.launched:
-        constants = {p.name for p in kernel.params if p.is_constexpr}
-        signature = tuple(
-            repr(v) if name in constants else str(getattr(v, "dtype", type(v))) for name, v in arguments.items()
-        )
-        key = (kernel.src, signature, repr(options))
-        if key not in done:
-            done.add(key)
-            jobs += [(kernel, (), arguments | options, gpu) for gpu in gpus]
+def compile_launched(
+    launched: Sequence[Launched], gpus: Sequence[str], seconds: float, *, every: bool
+) -> list[Compiled]:
+    """Compile what was launched for each of `gpus`: every set of dtypes and constants, or each kernel once.
+
+    Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
+    """
+    chosen: dict[Any, Launched] = {}
+    for kernel, arguments, options in launched:
+        key = kernel.src
+        if every:
+            constants = {p.name for p in kernel.params if p.is_constexpr}
+            types = [repr(v) if n in constants else str(getattr(v, "dtype", type(v))) for n, v in arguments.items()]
+            key = (key, tuple(types), repr(options))
+        chosen[key] = (kernel, arguments, options)
+    jobs = [(kernel, (), arguments | options, gpu) for kernel, arguments, options in chosen.values() for gpu in gpus]
     return compile_all(jobs, seconds)
 
 

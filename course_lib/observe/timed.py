@@ -6,10 +6,11 @@ student's kernels run there, compiled; a CUDA fault costs that process alone, an
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -22,8 +23,18 @@ from course_lib.observe.replay import Tape
 SECONDS = 60.0
 
 
-def measure(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
-    """The timing of a log of the exercise's speed case. Whatever goes wrong stands in Timing.problem, as a sentence."""
+def measure(exercise: Exercise, log: Mapping[str, Any], seed: int, traced: Collection[str]) -> Timing:
+    """The timing of a log of the exercise's speed case. Whatever goes wrong stands in Timing.problem, as a sentence.
+
+    traced: keys of the kernels that ran in the traced cases; no other is run on the GPU.
+    """
+    error = next((call["error"] for call in log["calls"] if call["error"]), "")
+    if error:
+        return problem(exercise, f"not measured: on {exercise.bonus[0].case.name} the function {error}")
+    if not set(log["kernels"]) <= set(traced):
+        return problem(
+            exercise, "not measured: large inputs get a kernel that no smaller one got, so it was never traced"
+        )
     message = wire.pack({"exercise": exercise.id, "log": dict(log), "seed": seed})
     command = [sys.executable, "-m", "course_lib.observe.timed"]
     path = os.pathsep.join(p for p in sys.path if p)
@@ -33,33 +44,52 @@ def measure(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
         )
         return wire.from_tree(Timing, wire.unpack(run.stdout))
     except subprocess.TimeoutExpired:
-        return _problem(exercise, f"not measured: no end after {SECONDS:g} seconds")
+        return problem(exercise, f"not measured: no end after {SECONDS:g} seconds")
     except wire.WireError:
         last = (run.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
-        return _problem(exercise, f"not measured: the run on the GPU failed ({last[:200]})")
+        return problem(exercise, f"not measured: the run on the GPU failed ({last[:200]})")
 
 
-def _problem(exercise: Exercise, sentence: str) -> Timing:
+def problem(exercise: Exercise, sentence: str) -> Timing:
     speed = exercise.bonus[0]
     return Timing(speed.case.name, speed.vs, 0.0, 0.0, "", sentence)
 
 
 def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
-    """Run the log compiled on this process's GPU: right first, then fast."""
+    """Run the log compiled on this process's GPU: right before, and right after it was timed.
+
+    Two sets of inputs take turns, so that what the run before left in memory is never the answer.
+    """
     speed = exercise.bonus[0]
-    arguments = speed.case.draw(torch.Generator("cuda").manual_seed(seed))
+    inputs = [speed.case.draw(torch.Generator("cuda").manual_seed(seed + i)) for i in range(2)]
+    turns = itertools.cycle(inputs)
     tape = Tape(log, device="cuda", allows=exercise.allows)
-    tape.bind(0, arguments)
-    results = tape.run(0)
-    expected = exercise.oracle(**arguments)
-    pairs = zip(results, expected, strict=True) if isinstance(expected, tuple) else [(results, expected)]
-    for got, right in pairs:
-        budget = 0.0 if exercise.budget is None else exercise.budget(right.double(), got.dtype, arguments)
-        if got.shape != right.shape or not bool(((got.double() - right).abs() <= budget).all()):
-            return _problem(exercise, "the compiled kernel's result is wrong on the GPU")
-    del results, expected, pairs, got, right
-    found = bench.ratio(lambda: tape.run(0), bench.copy_of(int(speed.needed(**arguments))))
+
+    def run() -> Any:
+        tape.bind(0, next(turns))
+        return tape.run(0)
+
+    def wrong() -> bool:
+        return any(not right(exercise, arguments, run()) for arguments in inputs)
+
+    if wrong():
+        return problem(exercise, "the compiled kernel's result is wrong on the GPU")
+    found = bench.ratio(run, bench.copy_of(int(speed.needed(**inputs[0]))))
+    turns = itertools.cycle(inputs)
+    if wrong():
+        return problem(exercise, "the compiled kernel's result is wrong on the GPU when it is run again")
     return Timing(speed.case.name, speed.vs, found.value, found.spread, gpu.current().name)
+
+
+def right(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -> bool:
+    """Whether results on the GPU are within the exercise's budget of its oracle."""
+    expected = exercise.oracle(**arguments)
+    results, expected = (r if isinstance(r, tuple) else (r,) for r in (results, expected))
+    for got, wanted in zip(results, expected, strict=True):
+        budget = 0.0 if exercise.budget is None else exercise.budget(wanted.double(), got.dtype, arguments)
+        if got.shape != wanted.shape or not bool(((got.double() - wanted).abs() <= budget).all()):
+            return False
+    return True
 
 
 def main() -> None:

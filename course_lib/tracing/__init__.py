@@ -10,6 +10,6 @@ record.py    Trace: launches, traffic, faults;  show.py  tables, annotated sourc
 """
 
 from course_lib.tracing.hooks import KernelError, KernelFault
-from course_lib.tracing.record import Trace, trace
+from course_lib.tracing.record import Trace, is_open, trace
 
-__all__ = ["KernelError", "KernelFault", "Trace", "trace"]
+__all__ = ["KernelError", "KernelFault", "Trace", "is_open", "trace"]

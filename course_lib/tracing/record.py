@@ -419,6 +419,11 @@ class _EmptyTensors(TorchDispatchMode):
 _open: list[Trace] = []
 
 
+def is_open() -> bool:
+    """Whether a `with trace()` block is open in this process."""
+    return bool(_open)
+
+
 @contextmanager
 def trace(names: dict[str, torch.Tensor] | None = None, order: Order = None) -> Iterator[Trace]:
     """Run every kernel launched inside in plain Python, and count what it does to memory.
