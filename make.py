@@ -54,11 +54,12 @@ def missing() -> str:
 def setup(*extras: str) -> None:
     """A .venv with the course and these extras, installed anew only when pyproject.toml or the extras change."""
     wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    wanted += f" {ROOT}"  # an environment does not survive being moved
     stamp = VENV / "installed"
-    lines = stamp.read_text().splitlines() if stamp.exists() else []
+    lines = stamp.read_text().splitlines() if stamp.exists() and PYTHON.exists() else []
     if lines and lines[0] == wanted and set(extras) <= set(lines[1:]):
         return
-    if not PYTHON.exists():
+    if not lines or lines[0].split()[1:] != [str(ROOT)]:
         import venv
 
         venv.create(VENV, with_pip=True)

@@ -7,6 +7,7 @@ its loads are, whether it uses tensor cores, whether it spills.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import inspect
 import json
 import multiprocessing
@@ -15,6 +16,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -32,6 +34,7 @@ from triton.runtime.jit import JITFunction, mangle_type
 from course_lib.exercise import Compiled
 from course_lib.gpu import SHARED_BYTES
 
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 SPILL_BYTES = 16  # of a thread: a register or two set aside once costs nothing that could be measured
@@ -71,10 +74,14 @@ Job = tuple[Any, tuple, dict[str, Any], str]  # kernel, args, kwargs, gpu: what 
 
 
 def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
-    """compile_for of each job, each within `seconds`, in one forked child; a job that hangs or crashes costs itself."""
+    """compile_for of each job, all within `seconds`, in forked children; a job that crashes costs itself.
+
+    What is not compiled in time is too_slow: nothing is known of it.
+    """
     found: list[Compiled] = []
+    deadline = time.monotonic() + seconds
     while len(found) < len(jobs):
-        found += _in_a_child(jobs[len(found) :], seconds)
+        found += _in_a_child(jobs[len(found) :], deadline)
     return found
 
 
@@ -162,7 +169,7 @@ def _compile(kernel: JITFunction, arguments: dict, options: dict, gpu: str) -> t
         store_bits=max(_widths(r"st\.global", ptx), default=0),
         tensor_cores=bool(re.search(r"\b(?:mma|wgmma|tcgen05)\.\w*mma|\bmma\.sync|\btcgen05\.mma", ptx)),
         shared_bytes=built.metadata.shared,
-        spills=_stack_bytes(built.asm["cubin"]) > SPILL_BYTES,
+        spills=(_stack_bytes(built.asm["cubin"]) or 0) > SPILL_BYTES,
     )
     _, limit = SHARED_BYTES.get(gpu, (0, 0))
     if limit and found.shared_bytes > limit:
@@ -187,14 +194,20 @@ def _copy_widths(ptx: str) -> list[int]:
     return widths + ([128] if "cp.async.bulk.tensor" in ptx else [])
 
 
-def _stack_bytes(cubin: bytes) -> int:
-    """Bytes of slow memory that each thread uses in place of registers. The PTX cannot tell: the assembler decides."""
+def _stack_bytes(cubin: bytes) -> int | None:
+    """Bytes of slow memory that each thread uses in place of registers; None where the tool that tells does not run.
+
+    The PTX cannot tell: the assembler decides.
+    """
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
         tool = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", file.name]
-        usage = subprocess.run(tool, capture_output=True, text=True, check=True).stdout
-    return max(int(size) for size in re.findall(r"STACK:(\d+)", usage))
+        try:
+            usage = subprocess.run(tool, capture_output=True, text=True, check=True).stdout
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return max((int(size) for size in re.findall(r"STACK:(\d+)", usage)), default=None)
 
 
 def _complaint(kernel: JITFunction, gpu: str, error: BaseException) -> str:
@@ -244,8 +257,8 @@ def _quiet():
 # ----------------------------------------------------------------------------------------------------- time limit
 
 
-def _in_a_child(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
-    """The results of the first jobs, up to the first that is too slow or crashes, that one included.
+def _in_a_child(jobs: Sequence[Job], deadline: float) -> list[Compiled]:
+    """The results of the first jobs, up to the first that crashes, that one included; of all, if time runs out.
 
     LLVM holds Python's lock, so nothing inside this process could stop it: the compiler runs in a forked child.
     """
@@ -254,6 +267,7 @@ def _in_a_child(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
 
     def child():
         os.setsid()  # a group of its own, so that the assembler it starts is stopped with it
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # and it goes when its parent is killed
         for kernel, args, kwargs, gpu in jobs:
             sender.send_bytes(json.dumps(asdict(_compile(*_resolve(kernel, args, kwargs), gpu)[0])).encode())
 
@@ -267,11 +281,9 @@ def _in_a_child(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
     try:
         for kernel, _, _, gpu in jobs:
             name = _resolved_name(kernel)
-            if not receiver.poll(seconds):
-                return [
-                    *found,
-                    Compiled(name, gpu, False, f"kernel `{name}` was not compiled: too slow", too_slow=True),
-                ]
+            if not receiver.poll(max(0.0, deadline - time.monotonic())):
+                found.append(Compiled(name, gpu, False, f"kernel `{name}` was not compiled: too slow", too_slow=True))
+                continue
             try:
                 found.append(Compiled(**json.loads(receiver.recv_bytes())))
             except EOFError:

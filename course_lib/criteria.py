@@ -15,8 +15,6 @@ import torch
 from course_lib import mistakes
 from course_lib.exercise import Access, Budget, Case, Evidence, Exercise, Finding, Footprint, Trial, Verdict
 
-EPSILON = {torch.float64: 2.2e-16, torch.float32: 1.19e-7, torch.float16: 9.77e-4, torch.bfloat16: 7.81e-3}
-
 
 def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged"."""
@@ -106,10 +104,11 @@ class Correct:
                 problem = _compare(exercise, arguments, got, right, wrong)
                 if problem:
                     wrong.seen = f"{name}{problem}{again}"
+                    if "NaN" in wrong.detail and evidence.poisoned:
+                        wrong.detail += f" Masked lanes loaded without `other`: {', '.join(evidence.poisoned)}."
                     return wrong
-        serious = [f for f in evidence.faults]
-        if serious:
-            wrong.seen = serious[0].sentence
+        if evidence.faults:
+            wrong.seen = evidence.faults[0].sentence
             return wrong
         return None
 
@@ -231,7 +230,9 @@ class TritonDidTheWork:
             if problem:
                 return Finding(self.title, 0, 0, False, expected=expected, seen=problem)
         launches = max((len(t.evidence.launches) for t in trials), default=0)
-        if not launches and not any(t.evidence.error for t in trials):
+        if not launches and any(t.evidence.error for t in trials):
+            return Finding(self.title, 0, 0, True, expected=expected, seen="nothing was launched", judged=False)
+        if not launches:
             return Finding(self.title, 0, 0, False, expected=expected, seen="no Triton kernel was launched")
         seen = "1 launch" if launches == 1 else f"{launches} launches"
         return Finding(self.title, 0, 0, True, expected=expected, seen=seen)
@@ -294,8 +295,8 @@ def _failure(exercise: Exercise, trials: Sequence[Trial]) -> str:
 class Coalesced:
     """Loads (or stores) touch hardly more 32-byte sectors than the bytes they use would fill.
 
-    Compared per tensor: the sectors touched by all its accesses against their useful bytes / 32. Accesses of single
-    elements (an index, a length) count only for tensors that are moved mostly that way.
+    Compared for each line that moves at least 2 % of the bytes: the sectors it touches against its useful bytes / 32.
+    Accesses of single elements (an index, a length) do not count for a small tensor that is only moved that way.
     """
 
     op: str  # "load" or "store"
@@ -317,16 +318,11 @@ class Coalesced:
         sectors = sum(a.sectors for a in counted)
         needed = sum(math.ceil(a.useful_bytes / 32) for a in counted)
         seen = f"{_numbers(sectors)} sectors, {_numbers(needed)} needed"
-        by_tensor: dict[str, list[Access]] = {}
-        for access in counted:
-            by_tensor.setdefault(access.tensor, []).append(access)
-        ratios = {
-            name: sum(a.sectors for a in group) * 32 / max(1, sum(a.useful_bytes for a in group))
-            for name, group in by_tensor.items()
-        }
-        if not counted or all(ratio <= self.at_most for ratio in ratios.values()):
+        total = sum(a.bytes for a in counted)
+        wasteful = [a for a in counted if a.bytes >= 0.02 * total and a.sectors * 32 > self.at_most * a.useful_bytes]
+        if not wasteful:
             return Finding(self.title, self.points, self.points, True, expected=expected, seen=seen)
-        worst = min(counted, key=lambda a: a.efficiency * 1e9 - a.sectors)
+        worst = min(wasteful, key=lambda a: a.efficiency * 1e9 - a.sectors)
         detail = f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}`: `{worst.source}`"
         return Finding(self.title, 0, self.points, False, expected=expected, seen=seen, detail=detail)
 
@@ -459,7 +455,7 @@ def sum_budget(magnitude: Callable[..., torch.Tensor], length: Callable[..., int
     """
 
     def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-        walk = 2 * math.sqrt(length(**arguments)) * EPSILON[torch.float32] * magnitude(**arguments)
-        return 4 * EPSILON[dtype] * expected.abs() + walk
+        walk = 2 * math.sqrt(length(**arguments)) * torch.finfo(torch.float32).eps * magnitude(**arguments)
+        return 4 * torch.finfo(dtype).eps * expected.abs() + walk
 
     return budget

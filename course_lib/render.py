@@ -43,12 +43,12 @@ def _text(verdict: Verdict) -> str:
 
 def _shown(verdict: Verdict) -> list[Finding]:
     """The findings; those that a failed gate left unjudged are one line."""
-    waiting = [f for f in verdict.findings if not f.judged and not f.bonus]
+    waiting = [f for f in verdict.findings if not f.judged and not f.bonus and not f.gate]
     if not waiting or all(f.passed for f in verdict.findings if f.gate):
         return verdict.findings
     out_of = sum(f.out_of for f in waiting)
     rest = Finding("the other criteria", 0, out_of, False, seen="not judged until then", judged=False)
-    return [f for f in verdict.findings if f.judged] + [rest]
+    return [f for f in verdict.findings if f.judged or f.gate] + [rest]
 
 
 def html(verdict: Verdict) -> str:

@@ -24,6 +24,7 @@ if not console.is_terminal:
     console = Console(width=140)  # a file or a log has no edge to fold tables at
 
 Units = Annotated[list[str] | None, typer.Argument(help="Units such as 04_memory_coalescing; all if none is given.")]
+CORES = len(os.sched_getaffinity(0))
 Risk = Annotated[bool, typer.Option("--accept-risk", help="Grade even where this machine offers no sandbox.")]
 
 
@@ -65,7 +66,7 @@ def build(
 @app.command()
 def autograde(
     unit: str,
-    workers: Annotated[int, typer.Option(help="Submissions judged at a time.")] = os.cpu_count() or 1,
+    workers: Annotated[int, typer.Option(help="Submissions judged at a time.")] = CORES,
     accept_risk: Risk = False,
 ) -> None:
     """Judge every submission of a unit, write the gradebook and the feedback, and show the table."""
@@ -93,11 +94,10 @@ def grade(home: Path, unit: str, *, workers: int, accept_risk: bool, root: Path)
         verdicts = room.grade(unit, progress)
     folder = Path.cwd()
     with progress_bar("gradebook") as progress:
-        for done, student in enumerate(students, 1):
-            outcome = grade_with_nbgrader(home, unit, [student], root=root)
-            progress(done, len(students))
-            if outcome[student] != "ok":
-                console.print(f"{student}: {outcome[student]}")
+        outcomes = grade_with_nbgrader(home, unit, students, root=root, progress=progress)
+    for student, outcome in outcomes.items():
+        if outcome != "ok":
+            console.print(f"{student}: {outcome}")
     os.chdir(folder)  # nbgrader leaves it elsewhere
     show_gradebook(home, unit)
     flags = [f"{student}: {flag}" for student in verdicts for flag in _flags(students[student], unit)]
@@ -225,7 +225,7 @@ def demo(
         console.print(f"built {unit}")
         for sample in samples.write(unit, release, home / "submitted"):
             console.print(f"  {sample.student:<16}{sample.about}")
-        grade(home, unit, workers=os.cpu_count() or 1, accept_risk=True, root=folder)
+        grade(home, unit, workers=CORES, accept_risk=True, root=folder)
     console.print(f"{time.monotonic() - start:.0f} seconds")
 
 

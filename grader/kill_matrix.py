@@ -33,6 +33,7 @@ def run(
 ) -> list[Row]:
     """Judge the variants as submissions of students who do not exist, in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder, Class(Path(folder), accept_risk=True) as room:
+        (Path(folder) / "secret").write_text("2a" * 32)  # the same hidden inputs in every run
 
         def judge(numbered: tuple[int, variants.Variant]) -> Row:
             number, variant = numbered

@@ -15,7 +15,7 @@ import math
 import re
 import shutil
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import nbformat.v4 as v4
@@ -286,7 +286,12 @@ def register(home: Path, unit: str, *, root: Path = ROOT) -> None:
 
 
 def grade_with_nbgrader(
-    home: Path, unit: str, students: Iterable[str] | None = None, *, root: Path = ROOT
+    home: Path,
+    unit: str,
+    students: Iterable[str] | None = None,
+    *,
+    root: Path = ROOT,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, str]:
     """Autogrades and writes feedback for each student of home/submitted: student -> "ok", or a sentence.
 
@@ -296,11 +301,14 @@ def grade_with_nbgrader(
     register(home, unit, root=root)
     if students is None:
         students = sorted(folder.parent.name for folder in (home / "submitted").glob(f"*/{unit}"))
+    students = list(students)
     settings = config(home, root=root)
     results = {}
     for student in students:
+        progress(len(results), len(students))
         problem = convert(Autograde, settings, unit, student) or convert(GenerateFeedback, settings, unit, student)
         results[student] = problem or "ok"
+    progress(len(students), len(students))
     return results
 
 

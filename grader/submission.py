@@ -28,6 +28,7 @@ from grader import check_id
 MAX_FILE = 20_000_000  # bytes, outputs included
 MAX_SOURCE = 1_000_000  # characters in all cells
 MAX_CELLS = 2_000
+MAX_STATEMENTS = 5_000  # at top level: more than any honest notebook, few enough to search
 
 
 class Problem(Exception):
@@ -263,6 +264,9 @@ class Submission:
         self._entries = {e.entry for e in exercises}
         self._released = {cell.grade_id: cell.source for cell in release if cell.grade_id}
         self._statements, self.broken = self._parsed(self.cells)  # broken: cell number -> why it does not parse
+        if len(self._statements) > MAX_STATEMENTS:
+            self.problem = f"The notebook has {len(self._statements)} statements; {MAX_STATEMENTS} are allowed."
+            self._statements = []
         self._given, _ = self._parsed(release)  # for names whose cell the student has deleted
         self._course = {name for s in self._statements + self._given for name in s.course}
 

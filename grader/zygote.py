@@ -77,7 +77,7 @@ class Zygote:
 
 
 def _receive(stream: Any, deadline: float = math.inf) -> bytes:
-    """One message of an unbuffered stream. EOFError if it ends, TimeoutError if it does not come by the deadline."""
+    """One message, read past the stream's own buffer. EOFError if it ends, TimeoutError if it does not come by the deadline."""
 
     def read(count: int) -> bytes:
         parts = bytearray()
@@ -85,7 +85,7 @@ def _receive(stream: Any, deadline: float = math.inf) -> bytes:
             left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
             if not select.select([stream], [], [], left)[0]:
                 raise TimeoutError
-            part = stream.read(min(count - len(parts), 1 << 20))
+            part = os.read(stream.fileno(), min(count - len(parts), 1 << 20))
             if not part:
                 raise EOFError
             parts += part
@@ -152,7 +152,7 @@ def main() -> None:
     torch.set_num_threads(1)
     warm_up()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    requests, replies = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb")
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # nothing but replies goes to the judge
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:

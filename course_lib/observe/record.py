@@ -33,19 +33,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from course_lib.compiled import OPTIONS
 from course_lib.observe import kernels
 from course_lib.observe.wire import layout
 from course_lib.tracing import hooks
 
-OPTIONS = {
-    "num_warps",
-    "num_stages",
-    "num_ctas",
-    "maxnreg",
-    "enable_fp_fusion",
-    "launch_cooperative_grid",
-    "ir_override",
-}
 MAX_EVENTS = 2_000
 
 
@@ -112,22 +104,22 @@ class _Recorder(TorchDispatchMode):
         return out
 
     def launch(self, kernel: JITFunction, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> None:
+        # of what Triton takes beside the kernel's parameters, only what shapes the code is worth repeating
         options = {k: v for k, v in kwargs.items() if k in OPTIONS}
         parameters = inspect.signature(kernel.fn)
         try:
-            bound = parameters.bind(*args, **{k: v for k, v in kwargs.items() if k not in OPTIONS})
+            bound = parameters.bind(*args, **{k: v for k, v in kwargs.items() if k not in hooks.LAUNCH_OPTIONS})
         except TypeError as error:
             raise RecordError(f"the launch of {kernel.__name__} does not fit its parameters: {error}") from None
         bound.apply_defaults()
-        if callable(grid):
-            grid = grid(dict(bound.arguments))
-        grid = [grid] if isinstance(grid, int) else list(grid)
-        if not 1 <= len(grid) <= 3 or not all(isinstance(n, int) and n >= 0 for n in grid):
-            raise RecordError(f"the grid of {kernel.__name__} must be one to three whole numbers, not {tuple(grid)}")
+        try:
+            grid = hooks.grid_of(kernel.__name__, grid, dict(bound.arguments))
+        except hooks.KernelError as error:
+            raise RecordError(str(error)) from None
         self._write(
             {
                 "launch": kernels.describe(kernel, self.kernels),
-                "grid": (grid + [1, 1])[:3],
+                "grid": list(grid),
                 "arguments": {name: self.encode(value) for name, value in bound.arguments.items()},
                 "options": {k: self.encode(v) for k, v in options.items()},
             }

@@ -107,7 +107,7 @@ class Interpreter:
         arguments = _bind(kernel, source.name, args, options)
         for hook in getattr(kernel, "pre_run_hooks", ()):
             hook(**arguments)
-        grid = _grid(source.name, grid, arguments)
+        grid = grid_of(source.name, grid, arguments)
         constexprs = {p.name for p in _jit_function(kernel).params if p.is_constexpr}
         tensors = {n: t for name, value in arguments.items() for n, t in _tensors(name, value)}
         outer, self._kernel = self._kernel, source
@@ -366,7 +366,8 @@ def _bind(kernel: Any, name: str, args: tuple, options: dict[str, Any]) -> dict[
     return bound.arguments
 
 
-def _grid(name: str, grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
+def grid_of(name: str, grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
+    """The three numbers of programs that a launch of kernel `name` asks for. KernelError if they are not."""
     grid = grid(arguments) if callable(grid) else grid
     if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
         raise KernelError(

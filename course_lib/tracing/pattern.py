@@ -39,6 +39,9 @@ class Pattern:
     offsets: np.ndarray
 
 
+MAX_SEEN = 2_000  # patterns remembered at a time
+
+
 class Patterns:
     """Analyses accesses, and remembers: programs repeat the same few patterns at other addresses."""
 
@@ -52,6 +55,8 @@ class Patterns:
         key = (pointers.shape, itemsize, phase, relative.tobytes(), None if mask is None else mask.tobytes())
         if key not in self._seen:
             active = np.ones(pointers.shape, bool) if mask is None else mask
+            if len(self._seen) >= MAX_SEEN:
+                self._seen.clear()  # a gather makes a pattern for each program
             self._seen[key] = _analyse(relative.astype(np.int64), active, phase, itemsize)
         return self._seen[key]
 

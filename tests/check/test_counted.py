@@ -34,7 +34,9 @@ def load(tensor="x", useful=4096, sectors=128, single=0, op="load", line=3):
         ([load(sectors=135)], False),  # 1.055
         ([load(sectors=1024)], False),
         ([load(), load("y", sectors=1024)], False),
-        ([load(useful=1 << 20, sectors=1 << 15), load("y", sectors=256)], False),  # one tensor of many
+        ([load(useful=1 << 20, sectors=1 << 15), load("y", useful=32768, sectors=2048)], False),  # one of many
+        ([load(useful=1 << 20, sectors=1 << 15), load("y", sectors=256)], True),  # less than 2 % of the bytes
+        ([load(useful=32768, sectors=2048), load(line=4, useful=1 << 20, sectors=1 << 15)], False),  # not diluted
         ([load(line=3), load(line=4, sectors=1024)], False),
         ([load(op="store", sectors=1024)], True),  # stores are another criterion
         ([load(op="atomic", sectors=1024)], True),

@@ -1,11 +1,17 @@
 """The judge and its children: what a hostile or broken program costs, and that verdicts can be reproduced."""
 
 import stat
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from course_lib import checking
 from course_lib.exercise import find
+from course_lib.observe.record import load
 from grader import judge as judging
+from grader import sandbox
 from grader.variants import IMPORTS, program, solution_cell
 
 TRANSPOSE = find("coalescing.transpose")
@@ -138,3 +144,67 @@ def test_hidden_cases_differ_between_students_and_repeat_for_one():
     sizes = [[c.name for c in judging.all_cases(TRANSPOSE, seed)] for seed in (1, 1, 2)]
     assert sizes[0] == sizes[1] != sizes[2]
     assert len(sizes[0]) > len(TRANSPOSE.cases)
+
+
+def test_threads_that_start_together_share_one_secret(tmp_path):
+    for trial in range(20):
+        folder = tmp_path / str(trial)
+        folder.mkdir()
+        with ThreadPoolExecutor(4) as pool:
+            found = set(pool.map(judging.course_secret, [folder] * 4))
+        assert len(found) == 1 and len(found.pop()) == 32
+        assert [p.name for p in folder.iterdir()] == ["secret"]
+
+
+# ------------------------------------------------------------------------------------- what costs what
+
+
+def test_a_case_that_fails_costs_its_own_criterion(judge):
+    source = solution_cell(TRANSPOSE.id).replace("M, N = x.shape", "M, N = x.shape\n    assert M > 1")
+    verdict = judge.verdict(TRANSPOSE, cells(source), "ada")
+    assert {f.title for f in verdict.findings if f.judged and not f.passed} == {"right on ragged inputs"}
+    assert verdict.points == 7
+
+
+def test_a_kernel_for_one_dtype_that_does_not_compile_is_refused_by_check_and_by_the_judge(judge):
+    good = solution_cell(TRANSPOSE.id)
+    bad = good.replace("transpose_kernel", "bad_kernel").replace("def transpose(", "def transpose32(")
+    bad = bad.replace("tile = tl.load(", "while True:\n        break\n    tile = tl.load(")
+    source = good.replace(
+        "M, N = x.shape", "if x.dtype == torch.float32:\n        return transpose32(x)\n    M, N = x.shape"
+    )
+    program = cells(bad + "\n\n" + source)
+    verdicts = [judge.verdict(TRANSPOSE, program, "ada"), checking.verdict(TRANSPOSE, load(program, "transpose"))]
+    for verdict in verdicts:
+        assert verdict.points == 0 and "bad_kernel" in seen(verdict)
+
+
+def test_a_lost_zygote_is_no_verdict(judge, monkeypatch):
+    lost = {"result": None, "printed": "", "error": "the grading process was lost", "lost": True}
+    monkeypatch.setattr(judge.zygote, "ask", lambda request: lost)
+    with pytest.raises(judging.GraderFailed):
+        judge.verdict(TRANSPOSE, SOLUTION, "carol")
+    monkeypatch.undo()
+    assert judge.verdict(TRANSPOSE, SOLUTION, "carol").points == 10
+
+
+def test_nothing_that_a_child_starts_outlives_its_request(judge):
+    source = (
+        "import os, time\n\n\ndef transpose(x):\n    for _ in range(5):\n        if os.fork() == 0:\n            os.setsid()\n"
+        "            time.sleep(600)\n    return x"
+    )
+    judge.verdict(TRANSPOSE, cells(source), "mallory")
+    mine = subprocess.run(["ps", "-e", "-o", "args"], capture_output=True, text=True).stdout
+    assert mine.count("grader.zygote") <= 4  # bubblewrap's two, the zygote, and at most another worker's
+
+
+def test_a_course_in_a_readable_place_is_refused(tmp_path):
+    assert sandbox.exposed([Path("/usr/share/course")]) and not sandbox.exposed([tmp_path])
+    if sandbox.level() != "none":
+        with pytest.raises(sandbox.NoSandbox, match="student code may read"):
+            sandbox.require(False, Path("/usr/share/course"))
+
+
+def test_a_long_answer_is_cut(judge):
+    source = "def transpose(x):\n    raise ValueError('x' * 1_000_000)"
+    assert len(seen(judge.verdict(TRANSPOSE, cells(source), "mallory"))) < 2_000

@@ -10,7 +10,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.observe import wire
 from course_lib.observe.record import load, record
-from course_lib.observe.replay import replay
+from course_lib.observe.replay import Tape, compile_launched, replay
+from course_lib.tracing import trace
 
 N = 100
 
@@ -55,6 +56,18 @@ guessed = triton.heuristics({"BLOCK": lambda arguments: triton.next_power_of_2(a
 def scale_described(x, out, factor, BLOCK: tl.constexpr):
     start = tl.program_id(0) * BLOCK
     out.store([start], x.load([start]) * factor)
+
+
+@triton.jit
+def add_up(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.atomic_add(out_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n, other=0), axis=0))
+
+
+def sums(x):
+    out = torch.zeros(1)
+    add_up[(1,)](x, out, N, BLOCK=triton.next_power_of_2(N))
+    return out
 
 
 def doubled_into(out, x):
@@ -248,12 +261,34 @@ def record_free(function, x):
         return function(x)
 
 
-def test_kernels_are_compiled_once_for_each_specialisation():
-    done = set()
-    evidence, _ = evidence_of(two_launches, compile_gpus=("sm_90",), compile_seconds=60, compiled=done)
-    assert [(fact.kernel, fact.accepted) for fact in evidence.compiled] == [("scale", True)]
-    evidence, _ = evidence_of(two_launches, compile_gpus=("sm_90",), compile_seconds=60, compiled=done)
-    assert evidence.compiled == []
+def test_kernels_are_compiled_once_or_once_for_each_specialisation():
+    launched = []
+    evidence_of(two_launches, launched=launched)
+    assert len(launched) >= 2
+    for every in (False, True):
+        facts = compile_launched(launched, ["sm_90"], 60, every=every)
+        assert [(fact.kernel, fact.accepted) for fact in facts] == [("scale", True)]
+    kernel, arguments, options = launched[0]
+    halves = {n: v.half() if isinstance(v, torch.Tensor) else v for n, v in arguments.items()}
+    launched.append((kernel, halves, options))
+    assert len(compile_launched(launched, ["sm_90"], 60, every=False)) == 1
+    assert len(compile_launched(launched, ["sm_90"], 60, every=True)) == 2
+
+
+def test_what_does_not_compile_in_time_is_too_slow_and_not_wrong():
+    launched = []
+    evidence_of(two_launches, launched=launched)
+    (fact,) = compile_launched(launched, ["sm_90"], 0.0, every=True)
+    assert fact.too_slow and not fact.accepted
+
+
+def test_a_tape_run_twice_starts_from_fresh_allocations():
+    log = record(sums, [{"x": torch.ones(N)}])
+    tape = Tape(log)
+    with trace():
+        for _ in range(2):
+            tape.bind(0, {"x": torch.ones(N)})
+            assert float(tape.run(0)) == N
 
 
 def test_load_runs_cells_in_order():
