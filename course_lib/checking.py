@@ -82,13 +82,19 @@ def _not_an_entry(exercise: Exercise, entry: Any) -> str:
         return f"`{exercise.entry}` is not solved yet"
     if exercise.kind == "values":
         if type(entry) is dict and any(value is Ellipsis for value in entry.values()):
-            return f"`{exercise.entry}` is not filled in yet"
-        return "" if type(entry) is dict else f"`{exercise.entry}` must be a dict, not a {type(entry).__name__}"
+            missing = ", ".join(str(key) for key, value in entry.items() if value is Ellipsis)
+            return f"`{exercise.entry}` is not filled in yet: {missing}"
+        return "" if type(entry) is dict else f"`{exercise.entry}` must be a dict, not {_a(entry)}"
     if type(entry).__name__ in ("JITFunction", "Autotuner", "Heuristics"):
         return f"this is the kernel; check the function that launches it: check({exercise.id!r}, {exercise.entry})"
     if not callable(entry):
-        return f"`{exercise.entry}` must be a function, not a {type(entry).__name__}"
+        return f"`{exercise.entry}` must be a function, not {_a(entry)}"
     return ""
+
+
+def _a(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _show(found: Verdict) -> None:

@@ -16,6 +16,9 @@ from course_lib import mistakes
 from course_lib.exercise import Access, Budget, Case, Evidence, Exercise, Finding, Footprint, Trial, Verdict
 
 
+NOTHING = "returns nothing yet (is a `return` missing?)"
+
+
 def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged"."""
     findings = []
@@ -38,6 +41,9 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
         finding.bonus = True
         bonus += finding.points
         findings.append(finding)
+    for i, finding in enumerate(findings):  # one cause is told once
+        if not finding.passed and any(f.seen == finding.seen and not f.passed for f in findings[:i] if f.judged):
+            finding.seen, finding.detail, finding.expected, finding.error_map = "as above", "", "", None
     points = sum(f.points for f in findings if not f.gate and not f.bonus)
     remark = next(filter(None, (m(trials) for m in exercise.mistakes)), "") if points < exercise.points else ""
     printed = next((t.evidence.printed for t in trials if t.evidence.printed), "")
@@ -50,7 +56,7 @@ def _not_measured(criterion: Any) -> Finding:
 
 def refused(exercise: Exercise, sentence: str) -> Verdict:
     """The verdict on something that could not be observed at all, for the reason in `sentence`."""
-    findings = [Finding("runs", 0, 0, False, expected="a result", seen=sentence, gate=True)]
+    findings = [Finding("runs", 0, 0, False, seen=sentence, gate=True)]
     findings += [Finding(c.title, 0, c.points, False, seen="not judged", judged=False) for c in exercise.criteria]
     return Verdict(exercise.id, 0.0, exercise.points, findings)
 
@@ -60,7 +66,7 @@ def of_group(trials: Sequence[Trial], group: str) -> list[Trial]:
 
 
 def _numbers(value: float) -> str:
-    return f"{value:,.0f}".replace(",", " ")
+    return f"{value:,.0f}"
 
 
 # ------------------------------------------------------------------------------------------------ correctness
@@ -117,7 +123,8 @@ class Correct:
         rights = [
             key for key, value in expected.items() if type(output.get(key)) in (int, float) and output[key] == value
         ]
-        wrongs = [f"{key}: {output.get(key, 'no answer')!r}" for key in expected if key not in rights]
+        wrongs = [f"{k}: {output[k]!r}" if k in output else f"{k}: no answer" for k in expected if k not in rights]
+        wrongs += [f"{key}: not one of the questions" for key in output if key not in expected]
         points = round(self.points * len(rights) / len(expected), 2)
         seen = f"{len(rights)} of {len(expected)} right" + (f"; not right: {', '.join(wrongs)}" if wrongs else "")
         return Finding(
@@ -137,7 +144,7 @@ def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
 def _compare(exercise: Exercise, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding) -> str:
     """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
     if got is None:
-        return f"{exercise.entry} returns nothing yet"
+        return f"{exercise.entry} {NOTHING}"
     if isinstance(expected, tuple):
         return f"expected {len(expected)} results, got {_kind(got)}"
     if not isinstance(expected, torch.Tensor):
@@ -167,7 +174,8 @@ def _compare(exercise: Exercise, arguments: dict[str, Any], got: Any, expected: 
         wrong = ~(((got.double() - reference).abs() <= budget) | (got.double() == reference))
     if not bool(wrong.any()):
         return ""
-    finding.error_map = mistakes.error_map(wrong)
+    if wrong.dim() > 1 and not bool(wrong.all()):
+        finding.error_map = mistakes.error_map(wrong)
     finding.detail = mistakes.looks_like(wrong, reference, got, arguments)
     return mistakes.first_difference(wrong, reference, got)
 
@@ -205,9 +213,7 @@ class Holds:
         for trial in of_group(trials, self.group):
             seen = trial.evidence.error
             for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
-                seen = seen or (
-                    f"{exercise.entry} returns nothing yet" if output is None else self.problem(output, **arguments)
-                )
+                seen = seen or (f"{exercise.entry} {NOTHING}" if output is None else self.problem(output, **arguments))
             if seen:
                 return Finding(self.title, 0, self.points, False, seen=seen)
         return Finding(self.title, self.points, self.points, True, seen="holds")
@@ -243,7 +249,7 @@ class TritonDidTheWork:
         if evidence.error:
             return ""  # the result is judged by Correct, in its own words
         if all(output is None for output in evidence.outputs):
-            return f"{exercise.entry} returns nothing yet"
+            return f"{exercise.entry} {NOTHING}"
         if not evidence.launches:
             return ""  # an empty grid on a small input: wrong or right, that is for Correct to say
         written = {f.tensor for launch in evidence.launches for f in launch.footprints if f.written_bytes}
@@ -287,7 +293,7 @@ def _failure(exercise: Exercise, trials: Sequence[Trial]) -> str:
     for trial in trials:
         wrong = Correct(trial.case.group).judge(exercise, [trial])
         if not wrong.passed:
-            return trial.evidence.error or f"not right on {trial.case.name}: {wrong.seen}"
+            return f"not right on {trial.case.name}: {wrong.seen}"
     return ""
 
 
@@ -313,8 +319,9 @@ class Coalesced:
         failed = _failure(exercise, group)
         expected = f"at most {self.at_most} times the sectors that the used bytes fill"
         if failed:
-            return Finding(self.title, 0, self.points, False, expected=expected, seen=failed)
+            return Finding(self.title, 0, self.points, False, seen=failed)
         counted = self._counted(accesses(group, self.op))
+        names = {id(a): t.case.name for t in group for launch in t.evidence.launches for a in launch.accesses}
         sectors = sum(a.sectors for a in counted)
         needed = sum(math.ceil(a.useful_bytes / 32) for a in counted)
         seen = f"{_numbers(sectors)} sectors, {_numbers(needed)} needed"
@@ -323,7 +330,10 @@ class Coalesced:
         if not wasteful:
             return Finding(self.title, self.points, self.points, True, expected=expected, seen=seen)
         worst = min(wasteful, key=lambda a: a.efficiency * 1e9 - a.sectors)
-        detail = f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}`: `{worst.source}`"
+        detail = (
+            f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}` "
+            f"({names[id(worst)]}): `{worst.source}`"
+        )
         return Finding(self.title, 0, self.points, False, expected=expected, seen=seen, detail=detail)
 
     def _counted(self, accesses: Sequence[Access]) -> list[Access]:
@@ -355,7 +365,7 @@ class Traffic:
         failed = _failure(exercise, group)
         expected = f"at most {self.at_most} times the bytes that the task needs"
         if failed:
-            return Finding(self.title, 0, self.points, False, expected=expected, seen=failed)
+            return Finding(self.title, 0, self.points, False, seen=failed)
         needed = sum(self.needed(**t.inputs[-1]) for t in group)
         footprints = _footprints(group)
         moved = sum(f.read_bytes + f.written_bytes for f in footprints)

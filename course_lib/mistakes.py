@@ -45,7 +45,7 @@ def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Te
     index = tuple(int(i) for i in wrong.nonzero()[0])
     place = "[" + ", ".join(map(str, index)) + "]"
     count = int(wrong.sum())
-    share = f"{count:,} of {wrong.numel():,} elements differ".replace(",", " ")
+    share = f"{count:,} of {wrong.numel():,} elements differ"
     return f"{share}, first at {place}: expected {float(expected[index]):.6g}, got {float(seen[index]):.6g}"
 
 
@@ -66,7 +66,8 @@ def looks_like(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, 
         return tail
     if bool(bad.isnan().all()) and not bool(expected.isnan().any()):
         return (
-            "The wrong elements are NaN: elements that nothing stored, or masked lanes without `other` used in a sum?"
+            "The wrong elements are NaN. Nothing stored them, or the output had to start as torch.zeros, or a wrong stride "
+            "read what lies between the rows, or a sum took in masked lanes without `other`."
         )
     periodic = _period(columns, "column") or _period(rows, "row")
     return periodic

@@ -14,9 +14,9 @@
 # # 04 · Memory coalescing
 #
 # **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read
-# the same number off a trace, and rewrite a kernel that wastes seven eighths of them. About two hours. You need 00
-# (a first kernel), 01 (strides) and 03 (bytes). No GPU is needed: traffic is counted on the CPU, and timed as well
-# where there is a GPU.
+# the same number off a trace, and rewrite a kernel that wastes seven eighths of them. Two to three hours, 110 minutes
+# of them for ten exercises. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what matters of them is repeated
+# below. No GPU is needed: traffic is counted on the CPU, and timed as well where there is a GPU.
 
 # %%
 import torch
@@ -71,8 +71,53 @@ print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
 # %% [markdown]
 # 1000 floats of 4 bytes, in and out. The 24 masked lanes of the last program moved nothing.
 #
-# Outside `with trace()`, the same line would launch the kernel on a GPU. In this notebook every demonstration is
-# traced.
+# Outside `with trace()`, the same line would launch the kernel on a GPU, and fail where there is none. In this
+# notebook every demonstration is traced. Try your own functions in the same way: `with trace(): print(f(x))`.
+#
+# The second kernel holds what the larger exercises need: a tile, a mask in two dimensions, a loop, a sum that is kept
+# from round to round. Which elements does program 1 read?
+
+
+# %%
+@triton.jit
+def row_mean_kernel(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """out[m] = mean of row m of x (M, N); a program does BLOCK_M rows and walks along them in tiles."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]  # (BLOCK_M, 1)
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, N, BLOCK_N):
+        cols = start + tl.arange(0, BLOCK_N)[None, :]  # (1, BLOCK_N)
+        inside = (rows < M) & (cols < N)  # (BLOCK_M, BLOCK_N); `&`, not `and`
+        total += tl.load(x_ptr + rows * N + cols, mask=inside, other=0).to(tl.float32)
+    mean = tl.sum(total, axis=1)[:, None] / N
+    tl.store(out_ptr + rows, mean, mask=rows < M)
+
+
+x = torch.randn(50, 300)
+out = torch.empty(50)
+with trace() as t:
+    row_mean_kernel[(triton.cdiv(50, 16),)](x, out, 50, 300, BLOCK_M=16, BLOCK_N=128)
+print("right:", torch.allclose(out, x.mean(1), atol=1e-6))
+
+# %% [markdown]
+# Program 1 reads rows 16 to 31. A launch may have two numbers, too: after `kernel[(4, 3)](...)` there are 12 programs,
+# and each finds its place with `tl.program_id(0)`, from 0 to 3, and `tl.program_id(1)`, from 0 to 2. So a grid of tiles can
+# cover a matrix.
+#
+# Words that will come up:
+#
+# | word | meaning |
+# | --- | --- |
+# | SM | streaming multiprocessor: one of the GPU's processors (an H200 has 132), on which programs run |
+# | register | memory of one lane, inside the SM; blocks live there |
+# | shared memory, L1 | memory of one SM: lanes pass data through it; it keeps what was read a moment ago |
+# | L2 | a cache that all SMs share |
+# | DRAM, HBM | the GPU's main memory, where tensors are |
+# | ragged | of a size that blocks do not divide |
+# | dense | without gaps: neighbouring lanes want neighbouring bytes |
+# | the interpreter | what runs kernels on the CPU inside `trace()`: about 50 microseconds for each operation on a block |
+#
+# Numbers measured on an H200 are listed, with how they were taken, in `benchmarks/results/h200_measurements.md` and
+# `coalescing.md` of the course's repository.
 
 # %% [markdown]
 # ## The question
@@ -123,7 +168,7 @@ figures.coalescing.memory_anatomy()
 # > **efficiency** = useful bytes / (32 × sectors)
 #
 # Move the sliders until you can say the number before it appears. Three to try:
-# * float32, stride 2. Which bytes are moved and thrown away?
+# * float32, stride 2, as drawn at first. Which bytes are moved and thrown away?
 # * float32, stride 8, then 9, 16, 32. Why does the number of sectors stop growing?
 # * float32, stride 1, offset 1. Where does the fifth sector come from?
 
@@ -334,7 +379,7 @@ figures.coalescing.tracer_against_counters()
 # From here on you write kernels. They all start from the same habit: give a program a **tile** of a few rows, with
 # enough neighbours along the axis whose stride is 1.
 #
-# How many are enough? A sector holds 8 floats. Below are tiles of 1024 elements in six shapes, each loaded from the
+# How many are enough? A sector holds 8 floats, or 16 halves. Below are tiles of 1024 elements in six shapes, each loaded from the
 # corner of a contiguous 1024 by 1024 matrix. Which of them will be as good as the best?
 
 
@@ -352,12 +397,12 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
     print(f"{block_m:4} x {block_n:<4} {t.loads.sectors:5} sectors, efficiency {t.loads.efficiency:.1%}")
 
 # %% [markdown]
-# From 8 neighbours on, it makes no difference to the sectors. (It does to other things: with longer runs, fewer
+# From 8 floats on, it makes no difference to the sectors; in float16 it would take 16. (It does to other things: with longer runs, fewer
 # instructions move the same bytes. More on that under *Alignment*.)
 #
 # ## Exercise: copy rows
 #
-# `coalescing.row_copy` · 8 points · about 10 minutes · about 12 lines · difficulty ●●○○○
+# `coalescing.row_copy` · 8 points · about 15 minutes · about 12 lines · difficulty ●●●○○
 #
 # `x` is a matrix whose rows are dense, and may lie apart: `x.stride(1)` is 1, `x.stride(0)` may be more than N (a
 # slice of a wider matrix looks like this). Return a contiguous copy. In torch: `x.contiguous()`, except that yours
@@ -410,7 +455,7 @@ check("coalescing.row_copy", row_copy)
 # %% [markdown]
 # ## Exercise: gather rows
 #
-# `coalescing.gather_rows` · 8 points · about 10 minutes · about 13 lines · difficulty ●●○○○
+# `coalescing.gather_rows` · 8 points · about 5 minutes · about 13 lines · difficulty ●●○○○
 #
 # An embedding layer looks up one row of a table for each token. The rows come in any order, so is this access
 # random, and slow? Rows are; elements within a row are not. A random row of 1024 floats is 128 sectors, all of them
@@ -466,7 +511,8 @@ figures.coalescing.tile_footprints()
 
 # %% [markdown]
 # A row that is turned becomes a column: 64 stores into 64 sectors. A square of 8 by 8 stays a square: 8 runs of 8
-# neighbours before the turn, and 8 runs of 8 neighbours after it. Both sides are dense.
+# neighbours before the turn, and 8 runs of 8 neighbours after it. Both sides are dense, for floats. (A run of 8
+# halves fills half a sector.)
 #
 # Who turns it? If you have read about transposing in CUDA, you know a story here: copy the tile to shared memory
 # along one axis, wait, read it back along the other. In Triton you do not write that. The compiler chooses the
@@ -490,8 +536,8 @@ figures.coalescing.tile_footprints()
 #
 # Write `transpose(x)` for any (M, N) float32 or float16 matrix, of any strides: a slice, or itself a transposed
 # view. In torch: `x.T.contiguous()`. Full marks need
-# * the right result for ragged sizes (3 points) and for strided views (2 points),
-# * loads **and** stores that touch no more sectors than they must (4 points),
+# * the right result for ragged sizes (2 points) and for strided views (1 point),
+# * loads **and** stores that touch no more sectors than they must (3 points each), in float16 as well,
 # * every element read once and written once (1 point).
 
 
@@ -655,8 +701,8 @@ print(t.source())
 #
 # `deinterleave(x)`: x of shape (2 N,), contiguous → two tensors of shape (N,), the even and the odd elements. In
 # torch: `x[0::2].contiguous(), x[1::2].contiguous()`. Full marks need
-# * the right result for ragged sizes (2 points), in float16 as well (1 point),
-# * loads and stores that touch no more sectors than they must (4 points),
+# * the right result for ragged sizes (1 point), in float16 as well (1 point),
+# * loads (3 points) and stores (2 points) that touch no more sectors than they must,
 # * every element read once and written once (1 point).
 
 
@@ -712,9 +758,10 @@ figures.coalescing.padding_drift()
 # `coalescing.padded_stride` · 4 points · about 5 minutes · about 2 lines · difficulty ●○○○○
 #
 # What is the smallest row stride, in elements, that is at least `n` and starts every row on a sector boundary?
-# `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 starts a sector. Full marks need the right stride
-# * for float32 rows that must be padded (2 points),
-# * for rows that need no padding, and for other dtypes (2 points).
+# `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 starts a sector. Full marks need a
+# stride
+# * with which every row starts a sector, as a trace of four rows confirms (2 points),
+# * that is no larger than it must be (2 points).
 
 
 # %% exercise="coalescing.padded_stride"
@@ -837,7 +884,7 @@ for name, condition in conditions.items():
 #   halves it, and from 8 floats on it is one eighth.
 # * A mask saves a sector only if it empties it.
 # * Triton lays out the lanes of each load and each store along the axis with stride 1. Your part is a tile with
-#   enough neighbours there: 8 floats fill a sector, longer runs fill lines.
+#   enough neighbours there: 8 floats or 16 halves fill a sector, longer runs fill lines.
 # * If a stride cannot be avoided, load densely and rearrange in registers.
 # * If an axis is slow, let a program take a band of neighbours across it, and cut the long axis into parts so that
 #   all SMs have work.
@@ -847,6 +894,9 @@ for name, condition in conditions.items():
 #
 # Every kernel in this unit read its input once. In 05, a matrix product reads each element hundreds of times, and
 # the question becomes how to keep it close by.
+#
+# The unit has 66 points in ten exercises. Hand in this notebook; the grader runs the same checks on inputs that you have
+# not seen.
 #
 # ## Where to read on
 #

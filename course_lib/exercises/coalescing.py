@@ -118,7 +118,8 @@ def starts_sectors(output: Any, n: int, itemsize: int) -> str:
     with trace() as t:
         read_rows[(rows,)](x, torch.empty(rows * BLOCK, dtype=x.dtype), n, output, BLOCK=BLOCK)
     sectors, fewest = t.of("x_ptr", "load").sectors, rows * math.ceil(n * itemsize / 32)
-    return "" if sectors == fewest else f"4 rows of {n}, {output} apart, touch {sectors} sectors; {fewest} would do"
+    rows_of = f"4 rows of {n} elements of {itemsize} bytes, {output} elements apart"
+    return "" if sectors == fewest else f"{rows_of}, touch {sectors} sectors; {fewest} would do"
 
 
 def passes(taken: Sequence[bool], warp: int = 32) -> int:
@@ -170,6 +171,7 @@ sectors_touched = Exercise(
             lambda g: {"addresses": (4 * torch.randint(0, 500, (32,), generator=g)).tolist(), "itemsize": 4},
         ),
         Case("no lane", "order", lambda g: {"addresses": [], "itemsize": 4}),
+        Case("one that just fits", "straddling", lambda g: {"addresses": [24], "itemsize": 8}),
         Case("one that straddles", "straddling", lambda g: {"addresses": [30], "itemsize": 4}),
         Case(
             "unaligned",
@@ -259,7 +261,7 @@ padded_stride = Exercise(
     cases=[
         *(
             Case(f"{n} elements of {b} bytes", "plain", lambda g, n=n, b=b: {"n": n, "itemsize": b})
-            for n, b in ((1001, 4), (1000, 4), (1, 4), (17, 2), (31, 1), (13, 8), (64, 2))
+            for n, b in ((1001, 4), (1000, 4), (1, 4), (17, 2), (20, 1), (31, 1), (13, 8), (64, 2))
         ),
         Case("a drawn length", "plain", lambda g: {"n": integer(g, 1, 600), "itemsize": 4}),
     ],
@@ -315,8 +317,8 @@ row_copy = Exercise(
     id="coalescing.row_copy",
     entry="row_copy",
     signature="row_copy(x: (M, N), column stride 1) -> (M, N), contiguous",
-    minutes=10,
-    difficulty=2,
+    minutes=15,
+    difficulty=3,
     lines=12,
     cases=[
         Case("256 x 128", "plain", matrix(256, 128)),
@@ -351,7 +353,7 @@ gather_rows = Exercise(
     id="coalescing.gather_rows",
     entry="gather_rows",
     signature="gather_rows(x: (M, N), column stride 1, index: (K,) int64) -> (K, N)",
-    minutes=10,
+    minutes=5,
     difficulty=2,
     lines=13,
     cases=[
@@ -412,10 +414,10 @@ transpose = Exercise(
     oracle=lambda x: x.T.contiguous().double(),
     gates=GATES,
     criteria=[
-        Correct("ragged", 3),
-        Correct("strided", 2),
-        Coalesced("load", 2),
-        Coalesced("store", 2),
+        Correct("ragged", 2),
+        Correct("strided", 1),
+        Coalesced("load", 3),
+        Coalesced("store", 3),
         Traffic(copy_bytes, 1),
     ],
     bonus=[Speed("copy", Case("8192 x 8192", "speed", matrix(8192, 8192)), copy_bytes, full=0.8, none=0.5, points=2)],
@@ -495,9 +497,9 @@ deinterleave = Exercise(
     oracle=lambda x: (x[0::2].double(), x[1::2].double()),
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
+        Correct("ragged", 1),
         Correct("float16", 1, "right in float16"),
-        Coalesced("load", 2),
+        Coalesced("load", 3),
         Coalesced("store", 2),
         Traffic(copy_bytes, 1),
     ],

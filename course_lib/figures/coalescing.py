@@ -154,7 +154,7 @@ def milliseconds(launch: Callable[[], object]) -> float:
 def rows_against_columns(guess: float = ...) -> Figure:
     """Both kernels, run here: sectors counted on a CPU, and also milliseconds where there is a GPU.
 
-    guess: how many times slower the column kernel is, or ... for no guess.
+    guess: how many times slower the column kernel is; ..., or anything else that is not a number, is no guess.
     """
     sectors = [copy_sectors(way)[0] for way in ("rows", "columns")]
     bars = [("sectors loaded, 1024 × 1024 float32\n(counted)", sectors, "{:,.0f}")]
@@ -174,10 +174,11 @@ def rows_against_columns(guess: float = ...) -> Figure:
         ax.bar_label(drawn, [form.format(v) for v in values], padding=4)
         ax.invert_yaxis()
         ax.set(xlabel=label, ylabel="kernel", xlim=(0, 1.2 * max(values)))
-        ax.xaxis.set_major_formatter("{x:,g}")
+        if values is sectors:
+            ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.set_title(f"columns / rows = {values[1] / values[0]:.1f}", loc="left", fontsize=11)
         _bare(ax)
-    said = "no guess yet" if guess is ... else f"you guessed {guess:g} times"
+    said = f"you guessed {guess:g} times" if isinstance(guess, (int, float, np.number)) else "no guess yet"
     figure.caption(f"The same 4 MiB are wanted by both ({said}). What differs is what the memory moves for them.")
     return figure
 
@@ -232,13 +233,13 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     item, addresses = ITEMSIZE.get(dtype, 0), lane_addresses(stride, offset, dtype)
     wanted = np.unique(addresses[:, None] + np.arange(item))
     lit = np.unique(wanted // SECTOR)
-    rows = max(32, -(-int(wanted.max() + 1) // LINE))
+    rows = max(4, -(-int(wanted.max() + 1) // LINE))
 
     page = np.zeros(rows * LINE)
     page.reshape(-1, SECTOR)[lit] = 1
     page[wanted] = 2
 
-    figure = Picture(9, 6.4)
+    figure = Picture(9, min(6.4, 1.2 + 0.4 * rows))
     ax = figure.subplots()
     ax.imshow(
         page.reshape(rows, LINE),
@@ -257,10 +258,11 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
         x, y = address % LINE + item / 2, address // LINE + 0.5
         ax.text(x, y, lane, color="white", ha="center", va="center_baseline", fontsize=5 + item // 2, fontweight="bold")
 
+    ticks = range(0, rows + 1, 1 if rows <= 12 else 4)
     ax.set(
         xticks=range(0, LINE + 1, SECTOR),
-        yticks=range(0, rows + 1, 4),
-        yticklabels=[row * LINE for row in range(0, rows + 1, 4)],
+        yticks=ticks,
+        yticklabels=[row * LINE for row in ticks],
         xlabel="byte within the 128-byte line (a thick line every 32 bytes: one sector)",
         ylabel="byte address of the line",
     )
@@ -288,7 +290,7 @@ class LanesOverMemory:
     def __init__(self):
         from ipywidgets import Dropdown, HBox, IntSlider
 
-        self.stride = IntSlider(1, 1, 32, description="stride", continuous_update=False)
+        self.stride = IntSlider(2, 1, 32, description="stride", continuous_update=False)
         self.offset = IntSlider(0, 0, 31, description="offset", continuous_update=False)
         self.dtype = Dropdown(options=list(ITEMSIZE), value="float32", description="dtype")
         self.controls = HBox([self.stride, self.offset, self.dtype])
@@ -318,8 +320,8 @@ def lanes_over_memory_widget() -> LanesOverMemory | Figure:
         import ipywidgets  # noqa: F401
         from IPython import get_ipython
     except ImportError:
-        return lanes_over_memory()
-    return LanesOverMemory() if get_ipython() else lanes_over_memory()
+        return lanes_over_memory(2)
+    return LanesOverMemory() if get_ipython() else lanes_over_memory(2)
 
 
 # ---------------------------------------------------------------------------------------------------------- stride
@@ -436,12 +438,12 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
     """Where rows of float32 start within a sector, and what reading a tile costs: row stride n, n + 1, and padded."""
     padded = -(-(n + 1) * 4 // SECTOR) * SECTOR // 4
     strides = [n, n + 1, padded]
-    names = [f"{n}", f"{n + 1}", f"{n + 1} padded\nto {padded}"]
-    looks = list(zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), ("", "//", ".."), strict=True))
+    names = [f"{n}", f"{n + 1}", f"{n + 1} padded to {padded}"]
+    looks = list(zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), ("none", "full", "full"), strict=True))
 
     figure = Picture(9, 3.9)
     left, right = figure.subplots(1, 2)
-    for stride, name, (colour, marker, _) in zip(strides, names, looks, strict=True):
+    for stride, name, (colour, marker, fill) in zip(strides, names, looks, strict=True):
         starts = [row * stride * 4 % SECTOR for row in range(rows)]
         size = 11 if stride == n else 6  # where two agree, both stay visible
         left.plot(
@@ -450,25 +452,29 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
             markersize=size,
             color=colour,
             linestyle="none",
-            label=f"row stride {name}".replace("\n", " "),
-            fillstyle="none" if stride == n else "full",
+            label=f"row stride {name}",
+            fillstyle=fill,
         )
     left.set(xlabel="row", ylabel="start of the row within its sector, bytes", ylim=(-2, 40), yticks=range(0, 33, 4))
     left.legend(fontsize=8, loc="upper right", framealpha=1)
     left.set_title("where rows start", fontsize=11)
 
-    widths = (8, 16, 32)
-    for i, (stride, name, (colour, _, hatch)) in enumerate(zip(strides, names, looks, strict=True)):
+    widths, handles = (8, 16, 32), []
+    for i, (stride, (colour, marker, fill)) in enumerate(zip(strides, looks, strict=True)):
         waste = [tile_sectors(stride, width) / (128 * width * 4 / SECTOR) for width in widths]
         x = np.arange(len(widths)) + 0.27 * (i - 1)
-        drawn = right.bar(x, waste, 0.25, color=colour, hatch=hatch, edgecolor="white", label=name)
+        drawn = right.bar(x, waste, 0.25, color=colour, edgecolor="white")
         right.bar_label(drawn, [f"{w:.2f}" for w in waste], fontsize=8)
+        marks = right.plot(x, [0.1] * len(x), marker, color="white", markersize=5, fillstyle=fill)
+        handles.append((drawn, *marks))  # the left panel's marker on the bar's colour
     right.set_xticks(range(len(widths)), [f"128 × {w}" for w in widths])
-    right.set(xlabel="tile read, rows × float32", ylabel="sectors touched / fewest possible", ylim=(0, 2.3))
+    right.set(xlabel="tile read, rows × float32", ylabel="sectors touched / fewest possible", ylim=(0, 2.5))
+    labels = [f"row stride {name}" for name in names]
+    right.legend(handles, labels, fontsize=8, loc="upper right", framealpha=1, handleheight=1.3)
     right.set_title("what a tile costs (traced)", fontsize=11)
     for ax in (left, right):
         _bare(ax)
-    figure.caption("One element more per row, and row starts drift: short rows then touch two sectors instead of one.")
+    figure.caption("One element more per row, and row starts drift: short runs then touch two sectors instead of one.")
     return figure
 
 
@@ -488,14 +494,17 @@ def footprint(rows: range, columns: range, size: int) -> np.ndarray:
 
 def tile_footprints(size: int = 64) -> Figure:
     """What one program of a transpose loads and stores: 64 elements as a row, and as a square."""
-    figure = Picture(9, 6.6)
+    figure = Picture(9, 9)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     shapes = [("1 × 64 tile", range(20, 21), range(0, 64)), ("8 × 8 tile", range(16, 24), range(24, 32))]
     for row, (name, m, n) in enumerate(shapes):
         for ax, verb, tile in zip(axes[row], ("loads from x", "stores to out"), ((m, n), (n, m)), strict=True):
             cells = footprint(*tile, size)
             ax.imshow(cells, cmap=ListedColormap(["white", PALE, BLUE]), vmin=0, vmax=2, extent=(0, size, size, 0))
+            ax.hlines(range(size + 1), 0, size, color=GREY, linewidth=0.4)
             ax.vlines(range(0, size + 1, 8), 0, size, color=INK, linewidth=0.5)
+            for y, x in np.argwhere(cells[:, ::8]):  # each sector that is touched is a box
+                ax.add_patch(Rectangle((8 * x, y), 8, 1, fill=False, edgecolor=INK, linewidth=0.7, zorder=3))
             sectors, useful = int((cells > 0).sum()) // 8, int((cells == 2).sum())
             ax.set_title(f"{name} {verb}: {sectors} sectors, {4 * useful / (32 * sectors):.1%} useful", fontsize=10)
             ax.set(xticks=range(0, size + 1, 16), yticks=range(0, size + 1, 16))
@@ -506,7 +515,5 @@ def tile_footprints(size: int = 64) -> Figure:
         fontsize=8,
         framealpha=1,
     )
-    figure.caption(
-        "64 floats either way; thin lines part the sectors. A turned row is a column; a turned square is a square."
-    )
+    figure.caption("64 floats either way; each box is a sector. A turned row is a column; a turned square is a square.")
     return figure

@@ -18,6 +18,7 @@ from course_lib.tracing.memory import NOBODY, SEVERAL, Arena, Region, storage_ke
 from course_lib.tracing.pattern import Pattern, Patterns
 from course_lib.tracing.rewrite import Source
 
+OUTSIDE = "Is a mask missing, or a stride or an offset wrong?"
 VERB = {"load": "loads from", "store": "stores to", "atomic": "updates"}
 
 
@@ -338,7 +339,7 @@ class Trace:
                 f"({outside.sum()} of {active.size} lanes are outside)"
             )
         fault = Fault("out of bounds", f"{site}: {self._who()} {what}", site.kernel, site.line, name)
-        sighting = _Sighting(fault, "Is a mask missing or wrong?")
+        sighting = _Sighting(fault, OUTSIDE)
         self._sightings[fault.kind, fault.kernel, fault.line, fault.tensor] = sighting
         return sighting.report()
 

@@ -216,7 +216,12 @@ WRONG = [
         ["every row starts a sector", "no larger than that takes"],
         ("32 // itemsize", "128 // itemsize"),
     ),
-    wrong("padded_stride", "float32 alone", ["no larger than that takes"], ("32 // itemsize", "8")),
+    wrong(
+        "padded_stride",
+        "float32 alone",
+        ["every row starts a sector", "no larger than that takes"],
+        ("32 // itemsize", "8"),
+    ),
     wrong(
         "padded_stride",
         "in bytes",

@@ -68,8 +68,8 @@ def test_full_marks_are_a_plain_whole_number(capsys):
 
 def test_the_wasteful_store_is_shown_with_its_line(capsys):
     points = checking.check(TRANSPOSE, row_by_row)
-    assert points == 8 and type(points) is int
-    printed = capsys.readouterr().out
+    assert points == 7 and type(points) is int
+    printed = " ".join(capsys.readouterr().out.split())  # long lines are wrapped
     assert "✗ stores are dense" in printed and "✓ loads are dense" in printed
     assert "line 5 uses 2 of every 32 bytes it touches of `out`" in printed  # of the float16 case
     assert "`tl.store(out_ptr + cols * M + row, values" in printed
@@ -109,7 +109,7 @@ def refusal(exercise_id, entry, capsys):
     [
         (TRANSPOSE, None, "`transpose` is not solved yet"),
         (TRANSPOSE, ..., "`transpose` is not solved yet"),
-        (TRANSPOSE, 3, "`transpose` must be a function, not a int"),
+        (TRANSPOSE, 3, "`transpose` must be a function, not an int"),
         (TRANSPOSE, "transpose", "`transpose` must be a function, not a str"),
         (TRANSPOSE, torch.ones(2), "`transpose` must be a function, not a Tensor"),
         (TRANSPOSE, transpose_kernel, "this is the kernel; check the function that launches it"),

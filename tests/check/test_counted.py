@@ -63,8 +63,8 @@ def test_dense_stores(op):
 
 def test_the_wasteful_line_is_named():
     finding = Coalesced("load", 2).judge(EXERCISE, [trial(load(line=3), load("y", sectors=1024, line=7))])
-    assert finding.detail == "line 7 uses 4 of every 32 bytes it touches of `y`: `line 7`"
-    assert finding.seen == "1 152 sectors, 256 needed"
+    assert finding.detail == "line 7 uses 4 of every 32 bytes it touches of `y` (a case): `line 7`"
+    assert finding.seen == "1,152 sectors, 256 needed"
 
 
 def test_one_wasteful_case_is_enough():

@@ -55,7 +55,7 @@ def test_right():
         ((X * 2).double(), "expected torch.float32, got torch.float64"),
         ((X * 2).half(), "expected torch.float32, got torch.float16"),
         ((X * 2).long(), "expected torch.float32, got torch.int64"),
-        (None, "double returns nothing yet"),
+        (None, "double returns nothing yet (is a `return` missing?)"),
         (3.0, "expected a tensor, got a value of type float"),
         ([X * 2], "expected a tensor, got a tuple or list of 1"),
         ({"unsupported": "a numpy.ndarray"}, "expected a tensor, got a numpy.ndarray"),
@@ -135,7 +135,7 @@ def test_a_whole_number_is_exact():
     [
         ({"a": 1, "b": 2, "c": 3, "d": 4}, 2, "4 of 4 right"),
         ({"a": 1, "b": 2.0, "c": 0, "d": 4, "e": 5}, 1.5, "3 of 4 right; not right: c: 0"),
-        ({"a": True, "b": "2", "c": None}, 0, "0 of 4 right; not right: a: True, b: '2', c: None, d: 'no answer'"),
+        ({"a": True, "b": "2", "c": None}, 0, "0 of 4 right; not right: a: True, b: '2', c: None, d: no answer"),
         ({}, 0, "0 of 4 right"),
         (None, 0, "0 of 4 right"),
         ([1, 2, 3, 4], 0, "0 of 4 right"),
@@ -152,7 +152,7 @@ def test_holds():
     even = Holds(lambda output, x: "" if output % 2 == 0 else f"{output} is odd", 2, "is even")
     assert even.judge(DOUBLE, [trial(4)]).points == 2
     assert even.judge(DOUBLE, [trial(4, 3)]).seen == "3 is odd"
-    assert even.judge(DOUBLE, [trial(None)]).seen == "double returns nothing yet"
+    assert even.judge(DOUBLE, [trial(None)]).seen == "double returns nothing yet (is a `return` missing?)"
     assert even.judge(DOUBLE, [trial(error="raised")]).seen == "raised"
 
 
@@ -193,7 +193,10 @@ def test_triton_did_the_work(evidence, sentence):
 
 
 def test_nothing_returned_yet():
-    assert TritonDidTheWork().judge(DOUBLE, [trial(None, launches=[WRITES_OUT])]).seen == "double returns nothing yet"
+    assert (
+        TritonDidTheWork().judge(DOUBLE, [trial(None, launches=[WRITES_OUT])]).seen
+        == "double returns nothing yet (is a `return` missing?)"
+    )
 
 
 def test_compiles():

@@ -23,7 +23,7 @@ def test_out_of_bounds_load():
     sentence = str(raised.value)
     assert sentence == (
         "kernel `increment`, line 3: `x = tl.load(x_ptr + offs)`: program 1 loads from element 100 of `x_ptr`, which "
-        "has 100 elements (28 of 64 lanes are outside). Is a mask missing or wrong?"
+        "has 100 elements (28 of 64 lanes are outside). Is a mask missing, or a stride or an offset wrong?"
     )
     assert raised.value.fault.kind == "out of bounds"
     assert (raised.value.fault.line, raised.value.fault.tensor) == (3, "x_ptr")

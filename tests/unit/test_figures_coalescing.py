@@ -91,6 +91,19 @@ def test_lanes_over_memory_names_a_wrong_argument(arguments, word):
         F.lanes_over_memory(*arguments)
 
 
+@pytest.mark.parametrize(("arguments", "lines"), [((1,), 4), ((2,), 4), ((5,), 5), ((8, 1), 8), ((32, 31), 32)])
+def test_lanes_over_memory_shows_the_lines_it_needs(arguments, lines):
+    ax = F.lanes_over_memory(*arguments).axes[0]
+    assert ax.get_ylim() == (lines, 0)
+    assert ax.get_yticklabels()[-1].get_text() == str(128 * lines)
+
+
+def test_the_widget_and_its_fallback_begin_at_stride_2(picture):
+    assert "8 sectors" in words(picture("lanes_over_memory_widget"))
+    pytest.importorskip("ipywidgets")
+    assert F.LanesOverMemory().stride.value == 2
+
+
 def test_the_widget_redraws_when_a_value_changes():
     pytest.importorskip("ipywidgets")
     widget = F.LanesOverMemory()
@@ -139,6 +152,15 @@ def test_rows_against_columns_shows_the_guess_and_the_ratio(picture):
     assert "no guess yet" in words(picture("rows_against_columns"))
     told = words(F.rows_against_columns(3))
     assert "you guessed 3 times" in told and "columns / rows = 8.0" in told
+    for no_number in ("about 100", None):
+        assert "no guess yet" in words(F.rows_against_columns(no_number))
+
+
+def test_rows_against_columns_writes_all_ticks_alike(picture):
+    figure = picture("rows_against_columns")
+    figure.draw_without_rendering()
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert "1,000,000" in ticks and not any("e" in tick for tick in ticks)
 
 
 def test_the_tracer_agrees_with_the_cited_counters():
@@ -156,6 +178,13 @@ def test_divergence_timeline_has_a_row_for_each_pass(picture):
 def test_tile_footprints_count_sectors(picture):
     titles = [ax.get_title() for ax in picture("tile_footprints").axes]
     assert [int(t.split(": ")[1].split()[0]) for t in titles] == [8, 64, 8, 8]
+    for ax, sectors in zip(picture("tile_footprints").axes, (8, 64, 8, 8), strict=True):
+        assert len(ax.patches) == sectors, "each touched sector is a box"
+
+
+def test_padding_drift_names_its_bars_by_the_same_words_as_its_markers(picture):
+    left, right = ([t.get_text() for t in ax.get_legend().get_texts()] for ax in picture("padding_drift").axes)
+    assert left == right and len(left) == 3
 
 
 def test_figures_are_imported_when_asked_for():
