@@ -15,7 +15,6 @@ import torch
 from course_lib import mistakes
 from course_lib.exercise import Access, Budget, Case, Evidence, Exercise, Finding, Footprint, Trial, Verdict
 
-
 NOTHING = "returns nothing yet (is a `return` missing?)"
 
 

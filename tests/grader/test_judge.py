@@ -163,7 +163,7 @@ def test_a_case_that_fails_costs_its_own_criterion(judge):
     source = solution_cell(TRANSPOSE.id).replace("M, N = x.shape", "M, N = x.shape\n    assert M > 1")
     verdict = judge.verdict(TRANSPOSE, cells(source), "ada")
     assert {f.title for f in verdict.findings if f.judged and not f.passed} == {"right on ragged inputs"}
-    assert verdict.points == 7
+    assert verdict.points == 8
 
 
 def test_a_kernel_for_one_dtype_that_does_not_compile_is_refused_by_check_and_by_the_judge(judge):
