@@ -21,8 +21,8 @@ import inspect
 import linecache
 import math
 import traceback
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -79,6 +79,24 @@ class _OnTheCpu(TorchFunctionMode):
         if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
             args = (args[0], "cpu", *args[2:])
         return function(*args, **kwargs)
+
+
+@contextmanager
+def _without_cuda() -> Iterator[None]:
+    """What code written for a GPU says to the driver around its launches means nothing here, and must not fail."""
+    names = {
+        "device": lambda device: nullcontext(),
+        "set_device": lambda device: None,
+        "synchronize": lambda device=None: None,
+    }
+    before = {name: getattr(torch.cuda, name) for name in names}
+    try:
+        for name, stand_in in names.items():
+            setattr(torch.cuda, name, stand_in)
+        yield
+    finally:
+        for name, original in before.items():
+            setattr(torch.cuda, name, original)
 
 
 class _Recorder(TorchDispatchMode):
@@ -178,7 +196,7 @@ def record(function: Any, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
         call = {"events": recorder.events, "result": None, "error": ""}
         log["calls"].append(call)
         try:
-            with recorder, _OnTheCpu(), hooks.launches_go_to(recorder.launch):
+            with recorder, _OnTheCpu(), _without_cuda(), hooks.launches_go_to(recorder.launch):
                 result = function(**arguments) if callable(function) else function
             call["result"] = recorder.encode(result)
         except (RecordError, kernels.KernelRefused) as error:

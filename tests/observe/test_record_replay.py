@@ -261,6 +261,20 @@ def record_free(function, x):
         return function(x)
 
 
+def test_what_code_says_to_a_gpu_around_its_launches_does_not_fail():
+    def for_a_gpu(x):
+        torch.cuda.set_device(0)
+        with torch.cuda.device(x.device):
+            out = doubled_into(torch.empty(N, device="cuda:0"), x.to("cuda"))
+        torch.cuda.synchronize()
+        return out
+
+    before = torch.cuda.device
+    evidence, fresh = evidence_of(for_a_gpu)
+    assert is_doubled(evidence, fresh)
+    assert torch.cuda.device is before
+
+
 def test_kernels_are_compiled_once_or_once_for_each_specialisation():
     launched = []
     evidence_of(two_launches, launched=launched)
