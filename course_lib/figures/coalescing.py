@@ -6,7 +6,6 @@ the picture. Colours are Okabe and Ito's, and none means anything alone: there i
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -18,29 +17,14 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from course_lib.picture import INK, Picture
 from course_lib.tracing import trace
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
 
-BLUE, ORANGE, GREEN, RED, SKY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#222222"
+BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
 PALE, GREY = "#FBE3B1", "#D9D9D9"  # fetched and thrown away; asleep
-
-
-class Picture(Figure):
-    """A Figure that notebooks show once, with or without pyplot, and that stays legible on a dark page."""
-
-    def __init__(self, width: float, height: float):
-        super().__init__(figsize=(width, height), facecolor="white", layout="constrained", dpi=100)
-
-    def _repr_png_(self) -> bytes:
-        buffer = io.BytesIO()
-        self.savefig(buffer, format="png")
-        return buffer.getvalue()
-
-    def caption(self, sentence: str) -> None:
-        """One sentence below the picture that says what to see."""
-        self.supxlabel(sentence, fontsize=10, color=INK)
 
 
 def _bare(ax) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
@@ -128,21 +127,13 @@ def annotated(trace: Trace) -> str:
 
 def heatmap(counts: np.ndarray, name: str):
     """A matplotlib Figure of how often each element of a 2-D tensor was read."""
-    from matplotlib.figure import Figure
-
-    class Picture(Figure):
-        """Shows itself in a notebook, also where nobody imported pyplot."""
-
-        def _repr_png_(self) -> bytes:
-            image = io.BytesIO()
-            self.savefig(image, format="png", dpi=100)
-            return image.getvalue()
+    from course_lib.picture import Picture
 
     if counts.ndim != 2:
         raise ValueError(
             f"heatmap: expected a 2-D tensor, got shape {tuple(counts.shape)}. Pass a view, as x.view(M, N)."
         )
-    figure = Picture(figsize=(5, 4), facecolor="white", layout="constrained")
+    figure = Picture(5, 4)
     axes = figure.subplots()
     image = axes.imshow(counts, cmap="cividis", vmin=0, aspect="auto", interpolation="nearest")
     axes.set(xlabel="column", ylabel="row", title=f"loads of each element of {name}")
