@@ -47,7 +47,7 @@ def _reads_per_byte(launch: Launch, access: Access) -> str:
 
 
 def _remarks(trace: Trace) -> list[str]:
-    """The line that wastes most, and the faults."""
+    """The line that wastes most, loads without `other`, and the faults."""
     remarks = []
     accesses = [(launch, access) for launch in trace.launches for access in launch.accesses]
     # single elements waste most of their sector by nature, so they are not pointed at
@@ -58,6 +58,10 @@ def _remarks(trace: Trace) -> list[str]:
             f"Least efficient: kernel `{launch.kernel}`, line {worst.line}: `{worst.source}` "
             f"uses {worst.efficiency:.0%} of the bytes in the {worst.sectors:,} sectors it touches."
         )
+    remarks += [
+        f"Kernel `{kernel}`, line {line} loads masked lanes without `other`: on a GPU they hold anything, here NaN or a wild number."
+        for kernel, line in sorted(trace.poisoned)
+    ]
     return remarks + [fault.sentence for fault in trace.faults]
 
 

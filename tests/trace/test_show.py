@@ -72,3 +72,15 @@ def test_faults_stand_below_the_table():
     with trace() as t:
         every_other[(2,)](torch.empty(256), torch.empty(128), 128, BLOCK=64)
     assert "nothing has written" in t.table() and "nothing has written" in t._repr_html_()
+
+
+@triton.jit
+def sum_of_some(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(o_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n)))
+
+
+def test_a_masked_load_without_other_is_named():
+    with trace() as t:
+        sum_of_some[(1,)](torch.ones(5), torch.zeros(1), 5, BLOCK=8)
+    assert "Kernel `sum_of_some`, line 3 loads masked lanes without `other`" in t.table()
