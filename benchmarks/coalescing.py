@@ -16,7 +16,7 @@ import triton
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import bench, gpu  # noqa: E402
+from course_lib import bench  # noqa: E402
 from course_lib.exercises.coalescing import EXERCISES  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
@@ -53,7 +53,7 @@ def main() -> int:
             torch.cuda.empty_cache()
     table = "\n".join(
         [
-            f"# Unit 04 against a device-to-device copy, {gpu.current().name}",
+            f"# Unit 04 against a device-to-device copy, {torch.cuda.get_device_name()}",
             "",
             f"{date.today().isoformat()}, torch {torch.__version__}, triton {triton.__version__}, float32. `ratio` is copy "
             f"time / kernel time for the same bytes, median of interleaved pairs ± median absolute deviation; references "
