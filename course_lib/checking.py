@@ -7,8 +7,8 @@ import secrets
 from collections import Counter
 from typing import Any
 
-from course_lib import bench, criteria, render, tracing
-from course_lib.exercise import Exercise, Timing, Verdict, find
+from course_lib import criteria, render, tracing
+from course_lib.exercise import Exercise, Verdict, find
 from course_lib.observe import child, observe, record_all, timed
 
 SECONDS = 10.0  # wall time for everything a check runs
@@ -27,22 +27,11 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
         return criteria.refused(exercise, f"{exercise.entry} {lost}")
     except ValueError as error:
         return criteria.refused(exercise, str(error))
-    found = criteria.judge(exercise, trials)
-    if exercise.bonus and found.points and bench.available():
-        traced = {key for trial in trials for key in trial.evidence.kernels}
-        trials[0].evidence.timing = _timing(exercise, entry, seed, traced)
-        found = criteria.judge(exercise, trials)
-    return found
 
+    def record(calls: list) -> list:
+        return child.run(lambda: record_all(entry, calls), seconds=SECONDS)[0]
 
-def _timing(exercise: Exercise, entry: Any, seed: int, traced: set[str]) -> Timing:
-    """Record the speed case in a child, on the CPU as ever, and time the log on the GPU."""
-    arguments = exercise.bonus[0].case.arguments(seed)
-    try:
-        (log,), _ = child.run(lambda: record_all(entry, [[arguments]]), seconds=SECONDS)
-    except (child.ChildLost, ValueError) as error:
-        return timed.problem(exercise, f"not measured: on {exercise.bonus[0].case.name} the function {error}")
-    return timed.measure(exercise, log, seed, traced)
+    return timed.judge(exercise, trials, seed, record)
 
 
 def check(exercise_id: str, entry: Any) -> float:

@@ -11,6 +11,7 @@ course_lib never imports this package, and this package never imports a solution
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,3 +39,8 @@ def check_id(exercise: Exercise) -> str:
 def released(unit: str) -> Path:
     """The notebook as students got it."""
     return ROOT / "notebooks" / unit / f"{unit}.ipynb"
+
+
+def home() -> Path:
+    """The folder with submitted/, autograded/, feedback/, the gradebook and the secret: $GRADER_HOME, else grader/."""
+    return Path(os.environ.get("GRADER_HOME", ROOT / "grader")).resolve()

@@ -70,7 +70,7 @@ def autograde(
     accept_risk: Risk = False,
 ) -> None:
     """Judge every submission of a unit, write the gradebook and the feedback, and show the table."""
-    from grader import judge, sandbox
+    from grader import sandbox
 
     try:
         grader.exercises(unit)
@@ -79,7 +79,7 @@ def autograde(
         raise typer.Exit(_say(str(error))) from None
     if accept_risk:
         os.environ["GRADER_ACCEPT_RISK"] = "1"
-    grade(judge.home(), unit, workers=workers, accept_risk=accept_risk, root=grader.ROOT)
+    grade(grader.home(), unit, workers=workers, accept_risk=accept_risk, root=grader.ROOT)
 
 
 def grade(home: Path, unit: str, *, workers: int, accept_risk: bool, root: Path) -> None:
@@ -116,9 +116,7 @@ def _flags(path: Path, unit: str) -> list[str]:
 @app.command()
 def report(unit: str) -> None:
     """Show the gradebook of a unit: a row per student, a column per exercise."""
-    from grader import judge
-
-    show_gradebook(judge.home(), unit)
+    show_gradebook(grader.home(), unit)
 
 
 def show_gradebook(home: Path, unit: str) -> None:

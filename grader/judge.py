@@ -28,17 +28,12 @@ import triton
 
 import grader
 from course_lib import bench, criteria, observe
-from course_lib.exercise import Case, Exercise, Timing, Trial, Verdict
+from course_lib.exercise import Case, Exercise, Trial, Verdict
 from course_lib.observe import timed, wire
 from grader import sandbox, submission
 from grader.zygote import Zygote
 
 RECORD_SECONDS, REPLAY_SECONDS, COMPILE_SECONDS = 10.0, 40.0, 20.0
-
-
-def home() -> Path:
-    """The folder with submitted/, autograded/, feedback/, the gradebook and the secret: $GRADER_HOME, else grader/."""
-    return Path(os.environ.get("GRADER_HOME", grader.ROOT / "grader")).resolve()
 
 
 # --------------------------------------------------------------------------------------------------- secrets
@@ -76,7 +71,7 @@ class Judge:
     """Judges programs with one zygote. Not for several threads at once; make one for each."""
 
     def __init__(self, folder: Path | None = None, *, accept_risk: bool = False) -> None:
-        self.folder = folder or home()
+        self.folder = folder or grader.home()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.level = sandbox.require(accept_risk, self.folder)
         self.zygote = Zygote()
@@ -99,22 +94,10 @@ class Judge:
         """Observe the program in two children and judge the evidence."""
         try:
             trials = self.observe(exercise, cells, seed)
-            found = _judged(exercise, trials)
-            if exercise.bonus and found.points and bench.available():
-                trials[0].evidence.timing = self._timing(exercise, cells, seed, trials)
-                found = _judged(exercise, trials)
-            return found
+            with _oracles:
+                return timed.judge(exercise, trials, seed, lambda calls: self.record(exercise, cells, calls)["result"])
         except NotObserved as reason:
             return criteria.refused(exercise, str(reason))
-
-    def _timing(
-        self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, trials: Sequence[Trial]
-    ) -> Timing:
-        try:
-            (log,) = self.record(exercise, cells, [[exercise.bonus[0].case.arguments(seed)]])["result"]
-        except NotObserved as reason:
-            return timed.problem(exercise, f"not measured: {reason}")
-        return timed.measure(exercise, log, seed, {key for trial in trials for key in trial.evidence.kernels})
 
     def record(self, exercise: Exercise, cells: Sequence[tuple[str, str]], inputs: Sequence[Any]) -> dict[str, Any]:
         """The recorder's reply: one log per case."""
@@ -161,15 +144,11 @@ class GraderFailed(RuntimeError):
     """Our own machinery failed; nothing is known of the program, and no verdict may be kept."""
 
 
-_oracles = threading.Lock()  # an oracle may be a trace, and a process can hold one trace at a time
+# an oracle may be a trace, and a process can hold one trace at a time; and a timing has the GPU to itself
+_oracles = threading.Lock()
 
 
-def _judged(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
-    with _oracles:
-        return criteria.judge(exercise, trials)
-
-
-class NotObserved(RuntimeError):
+class NotObserved(ValueError):
     """A program could not be observed. The message is one sentence for the student."""
 
 
@@ -217,6 +196,6 @@ _local = threading.local()
 
 def verdicts(unit: str, student: str, path: Path) -> dict[str, Verdict]:
     """What nbgrader's chain asks for: the verdicts on one submitted notebook, from disk where they exist."""
-    if not hasattr(_local, "judge") or _local.judge.folder != home():
+    if not hasattr(_local, "judge") or _local.judge.folder != grader.home():
         _local.judge = Judge(accept_risk=bool(os.environ.get("GRADER_ACCEPT_RISK")))
     return judge_submission(_local.judge, unit, student, path)

@@ -71,4 +71,6 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
 
 if "get_config" in globals():  # read by nbgrader as a configuration file
     sys.path.insert(0, str(ROOT))
-    get_config().merge(config(Path(os.environ.get("GRADER_HOME", ROOT / "grader"))))  # noqa: F821
+    import grader
+
+    get_config().merge(config(grader.home()))  # noqa: F821

@@ -62,9 +62,7 @@ class Zygote:
             environment |= {"HOME": "/tmp", "TRITON_CACHE_DIR": "/tmp/triton"}
             if "LD_LIBRARY_PATH" in os.environ:
                 environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
-            )
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         return self.process
 
     def close(self) -> None:

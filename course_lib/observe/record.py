@@ -35,7 +35,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import OPTIONS
 from course_lib.observe import kernels
-from course_lib.observe.wire import layout
+from course_lib.observe.wire import layout, tensors_of
 from course_lib.tracing import hooks
 
 MAX_EVENTS = 2_000
@@ -187,11 +187,8 @@ def record(function: Any, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
     recorder = _Recorder()
     log: dict[str, Any] = {"kernels": recorder.kernels, "calls": []}
     for index, arguments in enumerate(calls):
-        for name, value in arguments.items():
-            for k, tensor in enumerate(value if isinstance(value, (list, tuple)) else [value]):
-                if isinstance(tensor, torch.Tensor):
-                    suffix = f"[{k}]" if isinstance(value, (list, tuple)) else ""
-                    recorder.storages.add(tensor, f"{index}:{name}{suffix}")
+        for identity, _, tensor in tensors_of(index, arguments):
+            recorder.storages.add(tensor, identity)
         recorder.events = []
         call = {"events": recorder.events, "result": None, "error": ""}
         log["calls"].append(call)

@@ -17,7 +17,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from course_lib.compiled import compile_all
 from course_lib.exercise import Compiled, Evidence, Fault
 from course_lib.observe import kernels
-from course_lib.observe.wire import DTYPES, WireError, storage_bytes, view
+from course_lib.observe.wire import DTYPES, WireError, storage_bytes, tensors_of, view
 from course_lib.tracing import KernelError, KernelFault, trace
 
 ALLOCATIONS = frozenset(
@@ -69,12 +69,9 @@ class Tape:
 
     def bind(self, call: int, arguments: Mapping[str, Any]) -> None:
         """Give the arguments of a call their storages."""
-        for name, value in arguments.items():
-            for k, tensor in enumerate(value if isinstance(value, (list, tuple)) else [value]):
-                if isinstance(tensor, torch.Tensor):
-                    label = f"{name}[{k}]" if isinstance(value, (list, tuple)) else name
-                    self.storages[f"{call}:{label}"] = tensor.untyped_storage()
-                    self.named(label, tensor)
+        for identity, name, tensor in tensors_of(call, arguments):
+            self.storages[identity] = tensor.untyped_storage()
+            self.named(name, tensor)
 
     def run(self, call: int) -> Any:
         entry = self.log["calls"][call]

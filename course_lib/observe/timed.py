@@ -10,14 +10,15 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from course_lib import bench
-from course_lib.exercise import Exercise, Timing, find
+from course_lib import bench, criteria
+from course_lib.exercise import Exercise, Timing, Trial, Verdict, find
 from course_lib.observe import wire
+from course_lib.observe.child import ChildLost
 from course_lib.observe.replay import Tape
 
 SECONDS = 60.0
@@ -48,6 +49,24 @@ def measure(exercise: Exercise, log: Mapping[str, Any], seed: int, traced: Colle
     except wire.WireError:
         last = (run.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         return problem(exercise, f"not measured: the run on the GPU failed ({last[:200]})")
+
+
+def judge(exercise: Exercise, trials: Sequence[Trial], seed: int, record: Callable[[list], list]) -> Verdict:
+    """The verdict on the trials; where it has points and there is a GPU, with the speed case timed for its bonus.
+
+    record: the calls of each case -> their logs; ChildLost or ValueError, with a sentence, if there are none.
+    """
+    found = criteria.judge(exercise, trials)
+    if not (exercise.bonus and found.points and bench.available()):
+        return found
+    case = exercise.bonus[0].case
+    try:
+        (log,) = record([[case.arguments(seed)]])
+        timing = measure(exercise, log, seed, {key for trial in trials for key in trial.evidence.kernels})
+    except (ChildLost, ValueError) as error:
+        timing = problem(exercise, f"not measured: on {case.name} the function {error}")
+    trials[0].evidence.timing = timing
+    return criteria.judge(exercise, trials)
 
 
 def problem(exercise: Exercise, sentence: str) -> Timing:

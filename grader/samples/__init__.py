@@ -16,6 +16,7 @@ import nbformat
 from nbformat import NotebookNode
 
 import grader
+from course_lib.exercise import find
 from course_lib.exercises import UNITS
 from grader.variants import solution_cell
 
@@ -55,7 +56,7 @@ def write(unit: str, release: Path, submitted: Path) -> list[Sample]:
 
 
 def cell_of(notebook: NotebookNode, exercise_id: str, check: bool = False) -> NotebookNode:
-    exercise = grader.exercises(next(u for u, m in UNITS.items() if m == exercise_id.split(".")[0]))[exercise_id]
+    exercise = find(exercise_id)
     wanted = grader.check_id(exercise) if check else exercise.grade_id
     return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == wanted)
 
