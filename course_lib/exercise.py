@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 import torch
@@ -112,6 +112,29 @@ class Fault:
 
 
 @dataclass
+class Flops:
+    """Floating-point operations of a launch, by the unit that does them. Lanes that pad a block count; integers do not.
+
+    dot        multiplications and additions of tl.dot: 2 M N K
+    float      elementwise +, -, x, /, min, max, ...; a fused multiply-add is two
+    special    exp, log, sin, sqrt, erf, ...: one each, whatever the hardware makes of it
+    reduction  n - 1 for a sum, maximum or scan of n elements
+    """
+
+    dot: int = 0
+    float: int = 0
+    special: int = 0
+    reduction: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.dot + self.float + self.special + self.reduction
+
+    def __add__(self, other: Flops) -> Flops:
+        return Flops(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Flops)))
+
+
+@dataclass
 class Launch:
     """One kernel launch as traced."""
 
@@ -120,6 +143,7 @@ class Launch:
     programs: int = 0
     accesses: list[Access] = field(default_factory=list)
     footprints: list[Footprint] = field(default_factory=list)
+    flops: Flops = field(default_factory=Flops)
 
 
 @dataclass

@@ -35,6 +35,7 @@ from course_lib.exercise import Fault
 from course_lib.tracing.rewrite import Source, rewrite
 
 Op = Literal["load", "store", "atomic"]
+FlopKind = Literal["dot", "float", "special", "reduction"]  # the fields of Flops
 Order = None | Literal["shuffled"] | Callable[[int], Sequence[int]]
 
 TRITON_FOLDER = os.path.dirname(triton.__file__) + os.sep
@@ -81,6 +82,10 @@ class Watcher(Protocol):
     def begin_program(self, program: int, index: tuple[int, int, int]) -> None: ...
 
     def access(self, op: Op, addresses: np.ndarray, mask: np.ndarray, itemsize: int) -> None: ...
+
+    def synchronised(self, addresses: np.ndarray) -> None: ...
+
+    def computed(self, kind: FlopKind, operations: int) -> None: ...
 
     def poisoned_load(self) -> None: ...
 
@@ -244,7 +249,7 @@ class Interpreter:
 
     def _memory(self, real: Any) -> Any:
         """Stands in for the module through which the interpreter reads and writes memory."""
-        watch = self._watcher.access
+        watch, synchronised = self._watcher.access, self._watcher.synchronised
 
         class Memory:
             def __getattr__(self, name):
@@ -263,11 +268,15 @@ class Interpreter:
             @staticmethod
             def atomic_rmw(operation, addresses, values, mask, order):
                 watch("atomic", addresses, mask, values.itemsize)
+                if order != real.MEM_SEMANTIC.RELAXED:
+                    synchronised(addresses[mask])
                 return real.atomic_rmw(operation, addresses, values, mask, order)
 
             @staticmethod
             def atomic_cas(addresses, expected, values, order):
                 watch("atomic", addresses, np.ones(addresses.shape, bool), values.itemsize)
+                if order != real.MEM_SEMANTIC.RELAXED:
+                    synchronised(addresses)
                 return real.atomic_cas(addresses, expected, values, order)
 
         return Memory()

@@ -20,24 +20,28 @@ ALIGNMENT = 512  # bytes, as cudaMalloc gives
 GUARD = 1 << 20  # bytes between two storages; never touched, so it costs address space alone
 NOBODY = -1  # values of `reader` and `writer` that are not a program
 SEVERAL = -2
+MAX_SYNCHRONISING = 16  # addresses of one atomic that are remembered; more is a sum, not a lock
 
 
 class Region:
     """One torch storage: where it lies in the arena and what programs did to its elements.
 
     itemsize   bytes of the elements that are counted
+    base       an address that stays the same over all launches of a trace, as if cudaMalloc had given it
     reads      times each element was loaded, in the whole trace;  writes likewise
     ready      False where nothing was ever written; None if all of it has a value
     reader     the program that loaded each element in this launch, NOBODY or SEVERAL
     writer     the last program that stored to it in this launch, or NOBODY; by_atomic: whether that was an atomic
+    last_load  when each program last loaded from here in this launch (see Ordering);  last_store  likewise
     """
 
-    def __init__(self, name: str, storage: torch.UntypedStorage, itemsize: int, initialised: bool):
+    def __init__(self, name: str, storage: torch.UntypedStorage, itemsize: int, initialised: bool, base: int):
         self.name = name
         self.storage = storage  # held, so that its address is not given to another tensor during the trace
         self.nbytes = storage.nbytes()
         self.itemsize = itemsize
-        self.start = 0  # address in the arena
+        self.base = base
+        self.start = 0  # address in the arena of this launch
         self.changed = False  # in this launch
         size = -(-self.nbytes // itemsize)
         self.reads = np.zeros(size, np.uint32)
@@ -54,6 +58,8 @@ class Region:
         self.reader = np.full(self.size, NOBODY, np.int32)
         self.writer = np.full(self.size, NOBODY, np.int32)
         self.by_atomic = np.zeros(self.size, bool)
+        self.last_load: dict[int, int] = {}
+        self.last_store: dict[int, int] = {}
 
     def elements(self, address: int, pattern: Pattern, itemsize: int) -> slice | np.ndarray:
         """Indices of the elements that an access touches whose lowest address is `address`."""
@@ -73,6 +79,36 @@ class Region:
             values = getattr(self, name)
             if values is not None:
                 setattr(self, name, np.repeat(values, parts)[: -(-self.nbytes // self.itemsize)])
+
+
+class Ordering:
+    """Which program's accesses come before which other's on a GPU too, because atomics order them.
+
+    A program that updates an address after its own stores hands them to whoever updates the same address before looking:
+    so do locks (atomic_cas, then atomic_xchg) and tickets (the last to count sums up what the others stored).
+    """
+
+    def __init__(self):
+        self._clock = 0
+        self._updates: dict[int, dict[int, int]] = {}  # program -> address -> when it was last updated
+
+    def tick(self) -> int:
+        self._clock += 1
+        return self._clock
+
+    def update(self, program: int, addresses: np.ndarray) -> None:
+        mine = self._updates.setdefault(program, {})
+        now = self.tick()
+        for address in np.unique(addresses)[:MAX_SYNCHRONISING].tolist():
+            mine[address] = now
+
+    def before(self, accesses: dict[int, int], others: Iterable[int], program: int) -> bool:
+        """Whether all that `others` did at the times in `accesses` comes before what `program` does now."""
+        mine = self._updates.get(program, {})
+        return all(
+            any(when > accesses.get(other, 0) for a, when in self._updates.get(other, {}).items() if a in mine)
+            for other in others
+        )
 
 
 def storage_key(tensor: torch.Tensor) -> int:

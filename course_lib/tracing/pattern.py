@@ -8,6 +8,7 @@ counted along that axis, else along the last.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -16,7 +17,7 @@ SECTOR = 32  # bytes
 LINE = 128  # bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pattern:
     """What one access does, wherever it starts.
 
@@ -26,9 +27,10 @@ class Pattern:
     useful_bytes distinct bytes
     duplicates   whether two lanes have the same address
     contiguous   whether the active lanes fill one range of addresses
-    offsets      element index of each active lane, from the lowest one
+    offsets      element index of each active lane, from the lowest one, counted in items of `itemsize` bytes
     """
 
+    itemsize: int
     elements: int
     requests: int
     sectors: int
@@ -37,6 +39,17 @@ class Pattern:
     duplicates: bool
     contiguous: bool
     offsets: np.ndarray
+
+    def units(self, start: int, size: int) -> np.ndarray:
+        """The distinct units of `size` bytes touched when the lowest address is `start`: numbers, ascending."""
+        key = (start % size, size)
+        if key not in self._units:
+            self._units[key] = np.unique((self.offsets * self.itemsize + start % size) // size)
+        return self._units[key] + start // size
+
+    @cached_property
+    def _units(self) -> dict[tuple[int, int], np.ndarray]:
+        return {}
 
 
 MAX_SEEN = 2_000  # patterns remembered at a time
@@ -68,6 +81,7 @@ def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int
     axis = _lane_axis(relative, itemsize)
     lanes, on = (_in_requests(np.moveaxis(x, axis, -1) if x.ndim else x) for x in (relative, active))
     return Pattern(
+        itemsize=itemsize,
         elements=offsets.size,
         requests=int(on.any(1).sum()),
         sectors=_distinct_per_row((lanes + phase) // SECTOR, on),

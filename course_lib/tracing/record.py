@@ -6,20 +6,36 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.exercise import Access, Fault, Footprint, Launch
+from course_lib.exercise import Access, Fault, Flops, Footprint, Launch
 from course_lib.tracing import show
-from course_lib.tracing.hooks import Interpreter, KernelFault, Op, Order, Site
-from course_lib.tracing.memory import NOBODY, SEVERAL, Arena, Region, storage_key
+from course_lib.tracing.hooks import FlopKind, Interpreter, KernelFault, Op, Order, Site
+from course_lib.tracing.memory import ALIGNMENT, NOBODY, SEVERAL, Arena, Ordering, Region, storage_key
 from course_lib.tracing.pattern import Pattern, Patterns
 from course_lib.tracing.rewrite import Source
 
 OUTSIDE = "Is a mask missing, or a stride or an offset wrong?"
 VERB = {"load": "loads from", "store": "stores to", "atomic": "updates"}
+
+
+class Step(NamedTuple):
+    """One load, store or atomic of one program, as it came.
+
+    program   its number in start order, x fastest
+    address   of its lowest lane, in the addresses of Region.base;  pattern  how the lanes lie from there
+    """
+
+    program: int
+    op: Op
+    line: int
+    region: Region
+    address: int
+    pattern: Pattern
 
 
 @dataclass
@@ -39,11 +55,13 @@ class Trace:
     """Everything counted while `with trace() as t:` was open.
 
     launches   list[Launch], in order, with an Access per tensor, operation and line
+    steps      for each launch every access that it made, in the order of execution
     poisoned   (kernel, line) of each load that left lanes out and gave no `other`: NaN or a wild integer came of it
     """
 
     def __init__(self, names: dict[str, torch.Tensor] | None = None, order: Order = None):
         self.launches: list[Launch] = []
+        self.steps: list[list[Step]] = []
         self.poisoned: set[tuple[str, int]] = set()
         self.sources: dict[str, Source] = {}
         self._interpreter = Interpreter(self, order)
@@ -53,6 +71,7 @@ class Trace:
         self._uninitialised: dict[int, torch.UntypedStorage] = {}
         self._sightings: dict[tuple[str, str, int, str], _Sighting] = {}
         self._patterns = Patterns()
+        self._next_base = ALIGNMENT
         self._accesses: dict[tuple[str, Op, int], Access] = {}  # of this launch
         self._parameters: dict[str, Region] = {}  # likewise
         self._program, self._index = 0, (0, 0, 0)
@@ -79,6 +98,16 @@ class Trace:
     def bytes(self) -> int:
         """Bytes loaded, stored and updated."""
         return self.loads.bytes + self.stores.bytes + self.atomics.bytes
+
+    @property
+    def flops(self) -> Flops:
+        """Floating-point operations by kind; `.total` adds them."""
+        return sum((launch.flops for launch in self.launches), Flops())
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOPs for each byte loaded, stored or updated."""
+        return self.flops.total / max(1, self.bytes)
 
     @property
     def faults(self) -> list[Fault]:
@@ -159,6 +188,8 @@ class Trace:
     def begin_launch(self, source: Source, grid: tuple[int, int, int], tensors: dict[str, torch.Tensor]) -> None:
         self.sources[source.name] = source
         self.launches.append(Launch(source.name, grid))
+        self.steps.append([])
+        self._ordering = Ordering()
         self._accesses = {}
         self._parameters = {name: self._region_for(name, tensor) for name, tensor in tensors.items()}
         self._arena = Arena({id(region): region for region in self._parameters.values()}.values())
@@ -187,11 +218,21 @@ class Trace:
             raise KernelFault(self._out_of_bounds(op, site, active, itemsize))
         pattern = self._patterns.of(addresses, None if full else mask, lowest, itemsize)
         self._count(op, site, region, pattern, addresses.size, itemsize)
+        self.steps[-1].append(Step(self._program, op, site.line, region, region.base + lowest - region.start, pattern))
         elements = region.elements(lowest, pattern, itemsize)
         if op == "load":
             self._loaded(site, region, elements, pattern)
+            region.last_load[self._program] = self._ordering.tick()
         else:
             self._stored(site, region, elements, pattern, atomic=op == "atomic")
+            region.last_store[self._program] = self._ordering.tick()
+
+    def synchronised(self, addresses: np.ndarray) -> None:
+        self._ordering.update(self._program, addresses)
+
+    def computed(self, kind: FlopKind, operations: int) -> None:
+        flops = self.launches[-1].flops
+        setattr(flops, kind, getattr(flops, kind) + operations)
 
     def end_launch(self, completed: bool) -> None:
         launch = self.launches[-1]
@@ -209,7 +250,8 @@ class Trace:
         if region is None:
             name = self._names.get(key) or self._fresh(name)
             storage = tensor.untyped_storage()
-            region = Region(name, storage, tensor.element_size(), key not in self._uninitialised)
+            region = Region(name, storage, tensor.element_size(), key not in self._uninitialised, self._next_base)
+            self._next_base += -(-max(1, region.nbytes) // ALIGNMENT) * ALIGNMENT
             self._regions[key] = region
         return region
 
@@ -268,7 +310,7 @@ class Trace:
                 )
         writer = region.writer[elements]
         others = (writer != NOBODY) & (writer != self._program) & ~region.by_atomic[elements]
-        if others.any():
+        if others.any() and not self._ordered(region.last_store, writer[others]):
             self._see(
                 "race",
                 site,
@@ -292,7 +334,7 @@ class Trace:
         writer, reader, by_atomic = region.writer[elements], region.reader[elements], region.by_atomic[elements]
         stored = (writer != NOBODY) & (writer != self._program) & ~(by_atomic & atomic)
         loaded = (reader != NOBODY) & (reader != self._program)
-        if stored.any():
+        if stored.any() and not self._ordered(region.last_store, writer[stored]):
             self._see(
                 "race",
                 site,
@@ -302,7 +344,7 @@ class Trace:
                 f"{self._other(writer, stored)}",
                 "On a GPU nobody knows which comes last: give each program its own elements, or use an atomic.",
             )
-        elif loaded.any() and not atomic:
+        elif loaded.any() and not atomic and not self._ordered(region.last_load, reader[loaded]):
             self._see(
                 "race",
                 site,
@@ -325,6 +367,13 @@ class Trace:
             )
         region.writer[elements] = self._program
         region.by_atomic[elements] = atomic
+
+    def _ordered(self, accesses: dict[int, int], programs: np.ndarray) -> bool:
+        """Whether atomics put what these programs did before what this one does now."""
+        others = set(np.unique(programs).tolist())
+        if SEVERAL in others:
+            others = accesses.keys() - {self._program}
+        return self._ordering.before(accesses, others, self._program)
 
     def _out_of_bounds(self, op: Op, site: Site, active: np.ndarray, itemsize: int) -> Fault:
         region = self._meant(op, site, active, itemsize)
