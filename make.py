@@ -4,6 +4,7 @@
     demo     grade a sample class without a GPU and show its gradebook
     test     lint, unit tests and one unit end to end
     verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
+    versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
     format   ruff's formatter and fixes
 
@@ -25,7 +26,15 @@ PYTHON = VENV / "bin" / "python"
 
 def main() -> int:
     command, *arguments = sys.argv[1:] or ["help"]
-    targets = {"lab": lab, "demo": demo, "test": test, "verify": verify, "build": build, "format": format_code}
+    targets = {
+        "lab": lab,
+        "demo": demo,
+        "test": test,
+        "verify": verify,
+        "versions": versions,
+        "build": build,
+        "format": format_code,
+    }
     if command not in targets:
         print(__doc__)
         return 0 if command in ("help", "-h", "--help") else 2
@@ -103,6 +112,30 @@ def test() -> int:
 def verify() -> int:
     setup("tests")
     return call(PYTHON, "-m", "pytest", "-m", "slow and not gpu")
+
+
+def versions(*wanted: str) -> int:
+    setup("tests")
+    import tomllib
+
+    matrix = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["triton-versions"]
+    results = {}
+    for version in wanted or matrix:
+        if version not in matrix:
+            print(f"Triton {version} is not in pyproject.toml's [tool.triton-versions]: {', '.join(matrix)}.")
+            return 2
+        folder = ROOT / ".versions" / version
+        if not (folder / "complete").exists():
+            packages = [f"triton=={version}", *matrix[version]]
+            if call(PYTHON, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", folder, *packages):
+                return 1
+            (folder / "complete").touch()
+        print(f"Triton {version}", flush=True)
+        tests = [PYTHON, "-m", "pytest", "tests/trace", "-m", "not gpu", "-p", "no:cacheprovider"]
+        cache = str(folder / "cache")  # what one version compiled is nothing to another
+        results[version] = call(*tests, PYTHONPATH=str(folder), TRITON_CACHE_DIR=cache, PYTHONDONTWRITEBYTECODE="1")
+    print("\n".join(f"Triton {v:<8} {'passed' if code == 0 else 'FAILED'}" for v, code in results.items()))
+    return max(results.values())
 
 
 def build(*units: str) -> int:

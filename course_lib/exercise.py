@@ -48,6 +48,8 @@ class Access:
     elements       active lanes;  bytes = elements x itemsize;  masked = inactive lanes
     useful_bytes   distinct bytes within each instruction
     sectors        32-byte sectors touched, counted per request;  lines = 128-byte lines, likewise
+    l2_sectors     sectors that pass between L1 and L2: of a load each once an instruction, since L1 keeps a sector for the
+                   other requests of the same instruction; of a store all, since L1 writes through
     single_bytes   the part of `bytes` moved by instructions of one element
     """
 
@@ -63,6 +65,7 @@ class Access:
     useful_bytes: int = 0
     sectors: int = 0
     lines: int = 0
+    l2_sectors: int = 0
     single_bytes: int = 0
 
     COUNTERS = (
@@ -74,6 +77,7 @@ class Access:
         "useful_bytes",
         "sectors",
         "lines",
+        "l2_sectors",
         "single_bytes",
     )
 
@@ -160,6 +164,26 @@ class Compiled:
     shared_bytes: int = 0
     spills: bool = False
     too_slow: bool = False  # the time limit struck: no verdict on the kernel
+    shared_limit: int = 0  # the most shared memory that a program may have there; 0 if unknown
+    registers: int | None = None  # of a thread; None where the tool that tells is missing
+    spill_bytes: int | None = None  # of slow memory that a thread uses in place of registers; None likewise
+    loads: dict[str, int] = field(
+        default_factory=dict
+    )  # "line 3: `x = tl.load(...)`" -> bits of its narrowest instruction
+    stores: dict[str, int] = field(default_factory=dict)
+    tensor_instructions: list[str] = field(default_factory=list)  # "wgmma.mma_async m64n64k16 f32.f16.f16"
+    dots: int = 0  # tl.dot operations, those of helpers included, wherever they run
+    tf32_dots: list[str] = field(default_factory=list)  # places of fp32 dots that run as TF32
+
+    def __str__(self) -> str:
+        from course_lib.compiled import show
+
+        return show.text(self)
+
+    def _repr_html_(self) -> str:
+        from course_lib.compiled import show
+
+        return show.html(self)
 
 
 @dataclass

@@ -59,25 +59,10 @@ def strided_copy(x_ptr, out_ptr, n, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def copy_block(x_ptr, out_ptr, SHIFT: tl.constexpr, STEP: tl.constexpr):
-    """out[i] = x[i + SHIFT] for 1024 elements, where i is a multiple of STEP."""
-    i = tl.arange(0, 1024)
-    tl.store(out_ptr + i, tl.load(x_ptr + i + SHIFT, mask=i % STEP == 0, other=0))
-
-
-@triton.jit
 def copy_tile(x_ptr, out_ptr, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     """The first BLOCK_M x BLOCK_N elements of a matrix, copied into a dense one."""
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
     tl.store(out_ptr + m * BLOCK_N + n, tl.load(x_ptr + m * row_stride + n))
-
-
-@triton.jit
-def transpose_tile(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """out[n, m] = x[m, n] for one BLOCK_M x BLOCK_N tile; M and N are multiples of them."""
-    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    tl.store(out_ptr + n * M + m, tl.load(x_ptr + m * N + n))
 
 
 @lru_cache
@@ -86,15 +71,6 @@ def strided_sectors(stride: int, dtype: str = "float32", n: int = 4096) -> int:
     x = torch.ones(n * stride, dtype=getattr(torch, dtype))
     with trace() as t:
         strided_copy[(1,)](x, torch.empty(n, dtype=x.dtype), n, STRIDE=stride, BLOCK=triton.next_power_of_2(n))
-    return t.of("x_ptr", "load").sectors
-
-
-@lru_cache
-def block_sectors(shift: int, half: bool = False) -> int:
-    """Sectors of a block of 1024 float32 that begins `shift` elements into a line, all of it or every other: traced."""
-    x = torch.ones(1024 + shift)
-    with trace() as t:
-        copy_block[(1,)](x, torch.empty(1024), SHIFT=shift, STEP=2 if half else 1)
     return t.of("x_ptr", "load").sectors
 
 
@@ -115,17 +91,6 @@ def tile_sectors(row_stride: int, width: int, rows: int = 128) -> int:
     with trace() as t:
         copy_tile[(1,)](x, torch.empty(rows, width), row_stride, BLOCK_M=rows, BLOCK_N=width)
     return t.loads.sectors
-
-
-@lru_cache
-def transpose_sectors(block_m: int, block_n: int, size: int = 1024) -> tuple[int, int]:
-    """(load sectors, store sectors) of transposing a size x size float32 matrix by block_m x block_n tiles: traced."""
-    x = torch.ones(size, size)
-    with trace() as t:
-        transpose_tile[(size // block_m, size // block_n)](
-            x, torch.empty_like(x), size, size, BLOCK_M=block_m, BLOCK_N=block_n
-        )
-    return t.loads.sectors, t.stores.sectors
 
 
 def milliseconds(launch: Callable[[], object]) -> float:
@@ -329,51 +294,6 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
     right.set(ylabel="efficiency = useful / fetched bytes", ylim=(0, 1.05))
     left.legend(fontsize=9, loc="lower right")
     figure.caption("Sectors grow with the stride until each lane has one to itself: 32 / itemsize elements apart.")
-    return figure
-
-
-# ------------------------------------------------------------------------------------------------ tracer and counters
-
-# access -> (sectors traced here, the same on one NVIDIA H200: lts__t_sectors_srcunit_tex_op_read and _write, under
-# Nsight Compute, 2026-11-20). Strided copies: 262 144 floats. Rows, columns, transposes, masked, shifted: 1 Mi floats.
-COUNTERS = {
-    "load, strided copy, stride 1": (lambda: strided_sectors(1, n=1 << 18), 32_768),
-    "load, strided copy, stride 2": (lambda: strided_sectors(2, n=1 << 18), 65_536),
-    "load, strided copy, stride 4": (lambda: strided_sectors(4, n=1 << 18), 131_072),
-    "load, strided copy, stride 8": (lambda: strided_sectors(8, n=1 << 18), 262_144),
-    "load, strided copy, stride 32": (lambda: strided_sectors(32, n=1 << 18), 262_144),
-    "load, copy by rows": (lambda: copy_sectors("rows")[0], 131_072),
-    "load, copy by columns": (lambda: copy_sectors("columns")[0], 864_162),
-    "load, half of the lanes masked": (lambda: 1024 * block_sectors(0, half=True), 131_072),
-    "load, shifted by one element": (lambda: 1024 * block_sectors(1), 132_096),
-    "load, 128 × 8 tiles, row stride 1001": (lambda: 64 * tile_sectors(1001, 8), 15_360),
-    "store, transpose by rows": (lambda: transpose_sectors(1, 1024)[1], 1_048_576),
-    "store, transpose by 64 × 64 tiles": (lambda: transpose_sectors(64, 64)[1], 131_072),
-}
-
-
-def tracer_against_counters() -> Figure:
-    """What the tracer counts here, on whatever machine this is, beside what an H200's hardware counters said."""
-    names = list(COUNTERS)
-    traced = [count() for count, _ in COUNTERS.values()]
-    counted = [counter for _, counter in COUNTERS.values()]
-    figure = Picture(9, 5)
-    ax = figure.subplots()
-    y = np.arange(len(names))
-    ax.scatter(traced, y, s=110, facecolor="white", edgecolor=BLUE, linewidth=2, label="tracer, counted here")
-    ax.scatter(counted, y, s=60, marker="x", color=RED, linewidth=2, label="H200 counter, Nsight Compute")
-    for row, (mine, theirs) in enumerate(zip(traced, counted, strict=True)):
-        ax.text(2.4e6, row, f"{theirs / mine:.2f}", va="center", ha="center")
-    ax.text(2.4e6, -0.85, "counter / tracer", va="center", ha="center", fontsize=9)
-    ax.set_xscale("log")
-    ax.set(xlim=(1e4, 4e6), ylim=(len(names) - 0.4, -1.1), xlabel="sectors of 32 bytes", ylabel="access")
-    ax.set_yticks(y, names, fontsize=9)
-    ax.grid(axis="x", alpha=0.3)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=2, fontsize=9, frameon=False)
-    _bare(ax)
-    figure.caption(
-        "A cross in its circle: the trace counts what the GPU moves. Left of it: the L1 cache caught repeats."
-    )
     return figure
 
 

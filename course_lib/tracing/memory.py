@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable
 from contextlib import ExitStack
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +21,6 @@ ALIGNMENT = 512  # bytes, as cudaMalloc gives
 GUARD = 1 << 20  # bytes between two storages; never touched, so it costs address space alone
 NOBODY = -1  # values of `reader` and `writer` that are not a program
 SEVERAL = -2
-MAX_SYNCHRONISING = 16  # addresses of one atomic that are remembered; more is a sum, not a lock
 
 
 class Region:
@@ -30,8 +30,10 @@ class Region:
     base       an address that stays the same over all launches of a trace, as if cudaMalloc had given it
     reads      times each element was loaded, in the whole trace;  writes likewise
     ready      False where nothing was ever written; None if all of it has a value
-    reader     the program that loaded each element in this launch, NOBODY or SEVERAL
-    writer     the last program that stored to it in this launch, or NOBODY; by_atomic: whether that was an atomic
+    reads_before  `reads` when this launch began;  writes_before  likewise
+    reader     the program that loaded each element in this launch, NOBODY or SEVERAL; None until someone stores here
+    writer     the last program that stored to it in this launch, or NOBODY; None until someone stores here
+    by_atomic  whether that was an atomic, likewise
     last_load  when each program last loaded from here in this launch (see Ordering);  last_store  likewise
     """
 
@@ -43,11 +45,11 @@ class Region:
         self.base = base
         self.start = 0  # address in the arena of this launch
         self.changed = False  # in this launch
+        self.read_only = False  # an input, to which no kernel should store
         size = -(-self.nbytes // itemsize)
         self.reads = np.zeros(size, np.uint32)
         self.writes = np.zeros(size, np.uint32)
         self.ready = None if initialised else np.zeros(size, bool)
-        self.begin_launch()
 
     @property
     def size(self) -> int:
@@ -55,18 +57,34 @@ class Region:
 
     def begin_launch(self) -> None:
         self.changed = False
-        self.reader = np.full(self.size, NOBODY, np.int32)
-        self.writer = np.full(self.size, NOBODY, np.int32)
-        self.by_atomic = np.zeros(self.size, bool)
+        self.reads_before, self.writes_before = self.reads.copy(), self.writes.copy()
+        self.reader: np.ndarray | None = None
+        self.writer: np.ndarray | None = None
+        self.by_atomic: np.ndarray | None = None
         self.last_load: dict[int, int] = {}
         self.last_store: dict[int, int] = {}
 
-    def elements(self, address: int, pattern: Pattern, itemsize: int) -> slice | np.ndarray:
-        """Indices of the elements that an access touches whose lowest address is `address`."""
-        if itemsize < self.itemsize:
-            self._refine(self.itemsize // itemsize)
-        per_item = itemsize // self.itemsize
-        first = (address - self.start) // self.itemsize
+    def count_load(self, elements: slice | np.ndarray, duplicates: bool) -> None:
+        _increment(self.reads, elements, duplicates)
+
+    def count_store(self, elements: slice | np.ndarray, duplicates: bool) -> None:
+        _increment(self.writes, elements, duplicates)
+        self.changed = True
+        if self.ready is not None:
+            self.ready[elements] = True
+
+    def note_writer(self, elements: slice | np.ndarray, program: int, atomic: bool) -> None:
+        if self.writer is None:
+            self.writer, self.by_atomic = np.full(self.size, NOBODY, np.int32), np.zeros(self.size, bool)
+        self.writer[elements] = program
+        self.by_atomic[elements] = atomic
+
+    def elements(self, offset: int, pattern: Pattern) -> slice | np.ndarray:
+        """Indices of the elements that an access touches whose lowest lane is `offset` bytes from the start."""
+        if pattern.itemsize < self.itemsize:
+            self._refine(self.itemsize // pattern.itemsize)
+        per_item = pattern.itemsize // self.itemsize
+        first = offset // self.itemsize
         if pattern.contiguous:
             return slice(first, first + pattern.elements * per_item)
         indices = first + pattern.offsets * per_item
@@ -75,40 +93,37 @@ class Region:
     def _refine(self, parts: int) -> None:
         """Count smaller elements from now on: the storage is also seen through a narrower dtype."""
         self.itemsize //= parts
-        for name in ("reads", "writes", "ready", "reader", "writer", "by_atomic"):
+        for name in ("reads", "reads_before", "writes", "writes_before", "ready", "reader", "writer", "by_atomic"):
             values = getattr(self, name)
             if values is not None:
                 setattr(self, name, np.repeat(values, parts)[: -(-self.nbytes // self.itemsize)])
 
 
-class Ordering:
-    """Which program's accesses come before which other's on a GPU too, because atomics order them.
+def _increment(counts: np.ndarray, elements: slice | np.ndarray, duplicates: bool) -> None:
+    if duplicates:
+        np.add.at(counts, elements, 1)
+    else:
+        counts[elements] += 1
 
-    A program that updates an address after its own stores hands them to whoever updates the same address before looking:
-    so do locks (atomic_cas, then atomic_xchg) and tickets (the last to count sums up what the others stored).
+
+class Step(NamedTuple):
+    """One load, store or atomic of one program, as it came.
+
+    program   its number in start order, x fastest
+    address   of its lowest lane, in the addresses of Region.base;  pattern  how the lanes lie from there
     """
 
-    def __init__(self):
-        self._clock = 0
-        self._updates: dict[int, dict[int, int]] = {}  # program -> address -> when it was last updated
+    program: int
+    op: Literal["load", "store", "atomic"]
+    line: int
+    region: Region
+    address: int
+    pattern: Pattern
 
-    def tick(self) -> int:
-        self._clock += 1
-        return self._clock
-
-    def update(self, program: int, addresses: np.ndarray) -> None:
-        mine = self._updates.setdefault(program, {})
-        now = self.tick()
-        for address in np.unique(addresses)[:MAX_SYNCHRONISING].tolist():
-            mine[address] = now
-
-    def before(self, accesses: dict[int, int], others: Iterable[int], program: int) -> bool:
-        """Whether all that `others` did at the times in `accesses` comes before what `program` does now."""
-        mine = self._updates.get(program, {})
-        return all(
-            any(when > accesses.get(other, 0) for a, when in self._updates.get(other, {}).items() if a in mine)
-            for other in others
-        )
+    @property
+    def elements(self) -> slice | np.ndarray:
+        """Indices of the elements of `region` that it touches."""
+        return self.region.elements(self.address - self.region.base, self.pattern)
 
 
 def storage_key(tensor: torch.Tensor) -> int:

@@ -24,6 +24,7 @@ class Pattern:
     elements     active lanes
     requests     groups of 32 lanes with an active one
     sectors      32-byte sectors, counted per request;  lines = 128-byte lines, likewise
+    distinct_sectors  32-byte sectors, each once
     useful_bytes distinct bytes
     duplicates   whether two lanes have the same address
     contiguous   whether the active lanes fill one range of addresses
@@ -35,6 +36,7 @@ class Pattern:
     requests: int
     sectors: int
     lines: int
+    distinct_sectors: int
     useful_bytes: int
     duplicates: bool
     contiguous: bool
@@ -52,26 +54,66 @@ class Pattern:
         return {}
 
 
-MAX_SEEN = 2_000  # patterns remembered at a time
+class Shape:
+    """How the lanes of an access lie to one another. Where the lowest one falls in a line then makes it a Pattern.
+
+    relative   bytes from the lowest active lane, as unsigned numbers: those of masked lanes below it wrap around
+    mask       the active lanes, None for all
+    lane       the position of the lowest active lane;  extent  bytes from it to the end of the highest one
+    """
+
+    def __init__(self, pointers: np.ndarray, mask: np.ndarray | None, itemsize: int):
+        active = pointers.reshape(-1) if mask is None else pointers[mask]
+        lowest = active.min()
+        self.itemsize, self.mask = itemsize, None if mask is None else mask.copy()
+        self.relative = pointers - lowest
+        self.lane = int(np.flatnonzero((self.relative == 0) if mask is None else (self.relative == 0) & mask)[0])
+        self.extent = int(active.max() - lowest) + itemsize
+        self._patterns: dict[int, Pattern] = {}
+
+    def fits(self, pointers: np.ndarray, mask: np.ndarray | None, itemsize: int) -> bool:
+        """Whether this access is the same one, somewhere else."""
+        if self.relative.shape != pointers.shape or self.itemsize != itemsize:
+            return False
+        if (mask is None) != (self.mask is None) or mask is not None and not (mask == self.mask).all():
+            return False
+        return bool((pointers - pointers.reshape(-1)[self.lane] == self.relative).all())
+
+    def lowest(self, pointers: np.ndarray) -> int:
+        return int(pointers.reshape(-1)[self.lane])
+
+    def at(self, address: int) -> Pattern:
+        """The pattern of this access when its lowest lane is at `address`."""
+        phase = address % LINE
+        if phase not in self._patterns:
+            active = np.ones(self.relative.shape, bool) if self.mask is None else self.mask
+            self._patterns[phase] = _analyse(self.relative.astype(np.int64), active, phase, self.itemsize)
+        return self._patterns[phase]
 
 
-class Patterns:
-    """Analyses accesses, and remembers: programs repeat the same few patterns at other addresses."""
+MAX_SEEN = 2_000  # shapes remembered at a time
+
+
+class Shapes:
+    """Recognises accesses: programs repeat the same few at other addresses, and a line of a kernel mostly the same one."""
 
     def __init__(self):
-        self._seen: dict[tuple, Pattern] = {}
+        self._last: dict[object, Shape] = {}  # by the place in the kernel
+        self._seen: dict[tuple, Shape] = {}
 
-    def of(self, pointers: np.ndarray, mask: np.ndarray | None, lowest: int, itemsize: int) -> Pattern:
-        """pointers: addresses, one per lane. mask: the active lanes, None for all. lowest: the least active address."""
-        relative = pointers - np.uint64(lowest)  # wraps around for masked lanes below; those are not counted
-        phase = lowest % LINE
-        key = (pointers.shape, itemsize, phase, relative.tobytes(), None if mask is None else mask.tobytes())
-        if key not in self._seen:
-            active = np.ones(pointers.shape, bool) if mask is None else mask
-            if len(self._seen) >= MAX_SEEN:
-                self._seen.clear()  # a gather makes a pattern for each program
-            self._seen[key] = _analyse(relative.astype(np.int64), active, phase, itemsize)
-        return self._seen[key]
+    def of(self, place: object, pointers: np.ndarray, mask: np.ndarray | None, itemsize: int) -> Shape:
+        """pointers: addresses, one per lane. mask: the active lanes, at least one; None for all."""
+        shape = self._last.get(place)
+        if shape is None or not shape.fits(pointers, mask, itemsize):
+            shape = self._last[place] = self._recall(Shape(pointers, mask, itemsize))
+        return shape
+
+    def _recall(self, shape: Shape) -> Shape:
+        mask = None if shape.mask is None else shape.mask.tobytes()
+        key = (shape.relative.shape, shape.itemsize, shape.relative.tobytes(), mask)
+        if len(self._seen) >= MAX_SEEN:
+            self._seen.clear()  # a gather makes one for each program
+        return self._seen.setdefault(key, shape)
 
 
 def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int) -> Pattern:
@@ -86,6 +128,7 @@ def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int
         requests=int(on.any(1).sum()),
         sectors=_distinct_per_row((lanes + phase) // SECTOR, on),
         lines=_distinct_per_row((lanes + phase) // LINE, on),
+        distinct_sectors=1 + int(np.count_nonzero(np.diff((distinct + phase) // SECTOR))),
         useful_bytes=distinct.size * itemsize,
         duplicates=duplicates,
         contiguous=not duplicates and int(distinct[-1]) == (distinct.size - 1) * itemsize,

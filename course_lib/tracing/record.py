@@ -1,12 +1,9 @@
-"""What kernels did to memory: launches, traffic per tensor and line, and what a GPU would get wrong."""
+"""What kernels did to memory: launches, steps, and traffic per tensor and line."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,41 +11,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.exercise import Access, Fault, Flops, Footprint, Launch
 from course_lib.tracing import show
+from course_lib.tracing.faults import Faults
 from course_lib.tracing.hooks import FlopKind, Interpreter, KernelFault, Op, Order, Site
-from course_lib.tracing.memory import ALIGNMENT, NOBODY, SEVERAL, Arena, Ordering, Region, storage_key
-from course_lib.tracing.pattern import Pattern, Patterns
+from course_lib.tracing.memory import ALIGNMENT, Arena, Region, Step, storage_key
+from course_lib.tracing.pattern import Pattern, Shapes
 from course_lib.tracing.rewrite import Source
-
-OUTSIDE = "Is a mask missing, or a stride or an offset wrong?"
-VERB = {"load": "loads from", "store": "stores to", "atomic": "updates"}
-
-
-class Step(NamedTuple):
-    """One load, store or atomic of one program, as it came.
-
-    program   its number in start order, x fastest
-    address   of its lowest lane, in the addresses of Region.base;  pattern  how the lanes lie from there
-    """
-
-    program: int
-    op: Op
-    line: int
-    region: Region
-    address: int
-    pattern: Pattern
-
-
-@dataclass
-class _Sighting:
-    """A fault as first seen, and how many elements it concerned in all."""
-
-    fault: Fault
-    advice: str
-    elements: int = 0
-
-    def report(self) -> Fault:
-        in_all = f" ({self.elements} elements in all)" if self.elements > 1 else ""
-        return replace(self.fault, sentence=f"{self.fault.sentence}{in_all}. {self.advice}")
 
 
 class Trace:
@@ -59,22 +26,28 @@ class Trace:
     poisoned   (kernel, line) of each load that left lanes out and gave no `other`: NaN or a wild integer came of it
     """
 
-    def __init__(self, names: dict[str, torch.Tensor] | None = None, order: Order = None):
+    def __init__(
+        self,
+        names: dict[str, torch.Tensor] | None = None,
+        order: Order = None,
+        inputs: Iterable[torch.Tensor] = (),
+    ):
         self.launches: list[Launch] = []
         self.steps: list[list[Step]] = []
         self.poisoned: set[tuple[str, int]] = set()
         self.sources: dict[str, Source] = {}
         self._interpreter = Interpreter(self, order)
         self._names = {storage_key(tensor): name for name, tensor in (names or {}).items()}
-        self._held = list((names or {}).values())
+        self._held = [*(names or {}).values(), *inputs]  # so that no address is given to another tensor
+        self._inputs = {storage_key(tensor) for tensor in inputs}
         self._regions: dict[int, Region] = {}  # by storage
         self._uninitialised: dict[int, torch.UntypedStorage] = {}
-        self._sightings: dict[tuple[str, str, int, str], _Sighting] = {}
-        self._patterns = Patterns()
+        self._faults = Faults()
+        self._shapes = Shapes()
         self._next_base = ALIGNMENT
         self._accesses: dict[tuple[str, Op, int], Access] = {}  # of this launch
         self._parameters: dict[str, Region] = {}  # likewise
-        self._program, self._index = 0, (0, 0, 0)
+        self._program = 0
 
     # ------------------------------------------------------------------------------------------------- results
 
@@ -111,7 +84,7 @@ class Trace:
 
     @property
     def faults(self) -> list[Fault]:
-        return [sighting.report() for sighting in self._sightings.values()]
+        return self._faults.report()
 
     def of(self, tensor: torch.Tensor | str, op: Op | None = None) -> Access:
         """The accesses to one tensor, summed over launches and lines. KeyError if no kernel had one of that name."""
@@ -150,16 +123,41 @@ class Trace:
         return np.lib.stride_tricks.as_strided(counts[tensor.storage_offset() :], tensor.shape, strides).copy()
 
     def table(self) -> str:
+        """One row for each kernel, tensor and operation; the line that wastes most is marked."""
         return show.table(self)
+
+    __str__ = __repr__ = table
 
     def _repr_html_(self) -> str:
         return show.html(self)
 
-    def source(self) -> str:
+    def source(self) -> show.Annotated:
+        """The kernels' source with bytes and efficiency beside each line: text, and HTML where a notebook shows it."""
         return show.annotated(self)
 
-    def heatmap(self, tensor: torch.Tensor):
-        return show.heatmap(self.read_counts(tensor), self._region(tensor).name if self._region(tensor) else "tensor")
+    def heatmap(
+        self,
+        tensor: torch.Tensor,
+        program: int | tuple[int, ...] | None = None,
+        launch: int | None = None,
+        op: Op | None = None,
+    ):
+        """A Picture of how often each element was loaded, or stored: see draw.heatmap."""
+        from course_lib.tracing import draw  # matplotlib takes a while, and the grader draws nothing
+
+        return draw.heatmap(self, tensor, program, launch, op)
+
+    def order(self, tensor: torch.Tensor | None = None, launch: int = -1):
+        """A Picture of the order in which a GPU starts programs, over the grid or over a tensor: see draw.order."""
+        from course_lib.tracing import draw
+
+        return draw.order(self, tensor, launch)
+
+    def timeline(self, program: int | tuple[int, ...] = 0, launch: int = -1):
+        """A Picture of what one program loads and stores, step by step: see draw.timeline."""
+        from course_lib.tracing import draw
+
+        return draw.timeline(self, program, launch)
 
     def _sum(self, op: Op | None = None, name: str | None = None) -> Access:
         total = Access(name or "", op or "load")
@@ -189,16 +187,17 @@ class Trace:
         self.sources[source.name] = source
         self.launches.append(Launch(source.name, grid))
         self.steps.append([])
-        self._ordering = Ordering()
         self._accesses = {}
         self._parameters = {name: self._region_for(name, tensor) for name, tensor in tensors.items()}
         self._arena = Arena({id(region): region for region in self._parameters.values()}.values())
+        self._faults.begin_launch(grid, self._arena, self._parameters, self.steps[-1])
 
     def address(self, tensor: torch.Tensor) -> int:
         return self._regions[storage_key(tensor)].start + tensor.storage_offset() * tensor.element_size()
 
     def begin_program(self, program: int, index: tuple[int, int, int]) -> None:
-        self._program, self._index = program, index
+        self._program = program
+        self._faults.begin_program(program, index)
         self.launches[-1].programs += 1
 
     def poisoned_load(self) -> None:
@@ -207,28 +206,30 @@ class Trace:
 
     def access(self, op: Op, addresses: np.ndarray, mask: np.ndarray, itemsize: int) -> None:
         """Count one instruction, before it runs."""
-        full = bool(mask.all())
-        active = addresses.reshape(-1) if full else addresses[mask]
-        if active.size == 0:
+        if mask.all():
+            mask = None
+        elif not mask.any():
             return
-        lowest, highest = int(active.min()), int(active.max())
         site = self._interpreter.where()
-        region = self._arena.find(lowest, highest + itemsize)
+        shape = self._shapes.of((op, site), addresses, mask, itemsize)
+        lowest = shape.lowest(addresses)
+        region = self._arena.find(lowest, lowest + shape.extent)
         if region is None:
-            raise KernelFault(self._out_of_bounds(op, site, active, itemsize))
-        pattern = self._patterns.of(addresses, None if full else mask, lowest, itemsize)
-        self._count(op, site, region, pattern, addresses.size, itemsize)
-        self.steps[-1].append(Step(self._program, op, site.line, region, region.base + lowest - region.start, pattern))
-        elements = region.elements(lowest, pattern, itemsize)
+            active = addresses.reshape(-1) if mask is None else addresses[mask]
+            raise KernelFault(self._faults.out_of_bounds(op, site, active, itemsize))
+        pattern, offset = shape.at(lowest), lowest - region.start
+        self._count(op, site, region, pattern, addresses.size)
+        elements = region.elements(offset, pattern)
         if op == "load":
-            self._loaded(site, region, elements, pattern)
-            region.last_load[self._program] = self._ordering.tick()
+            region.count_load(elements, pattern.duplicates)
+            self._faults.loaded(site, region, elements)
         else:
-            self._stored(site, region, elements, pattern, atomic=op == "atomic")
-            region.last_store[self._program] = self._ordering.tick()
+            region.count_store(elements, pattern.duplicates)
+            self._faults.stored(site, region, elements, pattern, atomic=op == "atomic")
+        self.steps[-1].append(Step(self._program, op, site.line, region, region.base + offset, pattern))
 
     def synchronised(self, addresses: np.ndarray) -> None:
-        self._ordering.update(self._program, addresses)
+        self._faults.synchronised(addresses)
 
     def computed(self, kind: FlopKind, operations: int) -> None:
         flops = self.launches[-1].flops
@@ -251,6 +252,7 @@ class Trace:
             name = self._names.get(key) or self._fresh(name)
             storage = tensor.untyped_storage()
             region = Region(name, storage, tensor.element_size(), key not in self._uninitialised, self._next_base)
+            region.read_only = key in self._inputs
             self._next_base += -(-max(1, region.nbytes) // ALIGNMENT) * ALIGNMENT
             self._regions[key] = region
         return region
@@ -261,12 +263,12 @@ class Trace:
         candidates = [name] + [f"{name}#{i}" for i in range(2, len(taken) + 3)]
         return next(candidate for candidate in candidates if candidate not in taken)
 
-    def _count(self, op: Op, site: Site, region: Region, pattern: Pattern, lanes: int, itemsize: int) -> None:
+    def _count(self, op: Op, site: Site, region: Region, pattern: Pattern, lanes: int) -> None:
         key = (region.name, op, site.line)
         access = self._accesses.get(key)
         if access is None:
             access = self._accesses[key] = Access(region.name, op, site.line, site.source)
-        nbytes = pattern.elements * itemsize
+        nbytes = pattern.elements * pattern.itemsize
         access.instructions += 1
         access.requests += pattern.requests
         access.elements += pattern.elements
@@ -275,6 +277,7 @@ class Trace:
         access.useful_bytes += pattern.useful_bytes
         access.sectors += pattern.sectors
         access.lines += pattern.lines
+        access.l2_sectors += pattern.distinct_sectors if op == "load" else pattern.sectors
         if lanes == 1:
             access.single_bytes += nbytes
 
@@ -284,158 +287,10 @@ class Trace:
             region.name,
             region.nbytes,
             read_bytes=sum(access.bytes for access in mine if access.op == "load"),
-            read_distinct_bytes=np.count_nonzero(region.reader != NOBODY) * region.itemsize,
+            read_distinct_bytes=np.count_nonzero(region.reads != region.reads_before) * region.itemsize,
             written_bytes=sum(access.bytes for access in mine if access.op != "load"),
-            written_distinct_bytes=np.count_nonzero(region.writer != NOBODY) * region.itemsize,
+            written_distinct_bytes=np.count_nonzero(region.writes != region.writes_before) * region.itemsize,
         )
-
-    # ------------------------------------------------------------------------------------------------- faults
-
-    def _loaded(self, site: Site, region: Region, elements: slice | np.ndarray, pattern: Pattern) -> None:
-        if pattern.duplicates:
-            np.add.at(region.reads, elements, 1)
-        else:
-            region.reads[elements] += 1
-        if region.ready is not None:
-            raw = ~region.ready[elements]
-            if raw.any():
-                first = _first(elements, raw)
-                self._see(
-                    "uninitialised",
-                    site,
-                    region,
-                    raw,
-                    f"loads element {first} of `{region.name}`, which torch.empty made and nothing has written",
-                    "Write it first, or start from torch.zeros.",
-                )
-        writer = region.writer[elements]
-        others = (writer != NOBODY) & (writer != self._program) & ~region.by_atomic[elements]
-        if others.any() and not self._ordered(region.last_store, writer[others]):
-            self._see(
-                "race",
-                site,
-                region,
-                others,
-                f"loads element {_first(elements, others)} of `{region.name}`, to which {self._other(writer, others)} "
-                "stores in the same launch",
-                "On a GPU nobody knows which comes first: use two launches, or another output tensor.",
-            )
-        reader = region.reader[elements]
-        region.reader[elements] = np.where((reader == NOBODY) | (reader == self._program), self._program, SEVERAL)
-
-    def _stored(self, site: Site, region: Region, elements: slice | np.ndarray, pattern: Pattern, atomic: bool) -> None:
-        region.changed = True
-        if pattern.duplicates:
-            np.add.at(region.writes, elements, 1)
-        else:
-            region.writes[elements] += 1
-        if region.ready is not None:
-            region.ready[elements] = True
-        writer, reader, by_atomic = region.writer[elements], region.reader[elements], region.by_atomic[elements]
-        stored = (writer != NOBODY) & (writer != self._program) & ~(by_atomic & atomic)
-        loaded = (reader != NOBODY) & (reader != self._program)
-        if stored.any() and not self._ordered(region.last_store, writer[stored]):
-            self._see(
-                "race",
-                site,
-                region,
-                stored,
-                f"stores to element {_first(elements, stored)} of `{region.name}`, and so does "
-                f"{self._other(writer, stored)}",
-                "On a GPU nobody knows which comes last: give each program its own elements, or use an atomic.",
-            )
-        elif loaded.any() and not atomic and not self._ordered(region.last_load, reader[loaded]):
-            self._see(
-                "race",
-                site,
-                region,
-                loaded,
-                f"stores to element {_first(elements, loaded)} of `{region.name}`, which {self._other(reader, loaded)} "
-                "loads in the same launch",
-                "On a GPU nobody knows which comes first: use two launches, or another output tensor.",
-            )
-        elif pattern.duplicates and not atomic:
-            values, counts = np.unique(elements, return_counts=True)
-            twice = values[counts > 1]
-            self._see(
-                "race",
-                site,
-                region,
-                np.ones(twice.size, bool),
-                f"stores to element {int(twice[0])} of `{region.name}` from several lanes at once",
-                "Only one of the values stays: give each lane its own element, or reduce first.",
-            )
-        region.writer[elements] = self._program
-        region.by_atomic[elements] = atomic
-
-    def _ordered(self, accesses: dict[int, int], programs: np.ndarray) -> bool:
-        """Whether atomics put what these programs did before what this one does now."""
-        others = set(np.unique(programs).tolist())
-        if SEVERAL in others:
-            others = accesses.keys() - {self._program}
-        return self._ordering.before(accesses, others, self._program)
-
-    def _out_of_bounds(self, op: Op, site: Site, active: np.ndarray, itemsize: int) -> Fault:
-        region = self._meant(op, site, active, itemsize)
-        if region is None:
-            what, name = f"{VERB[op]} memory, but was given no tensor", ""
-        else:
-            outside = (active < region.start) | (active > region.start + region.nbytes - itemsize)
-            first = (int(active[outside][0]) - region.start) // itemsize
-            name = region.name
-            what = (
-                f"{VERB[op]} element {first} of `{name}`, which has {region.nbytes // itemsize} elements "
-                f"({outside.sum()} of {active.size} lanes are outside)"
-            )
-        fault = Fault("out of bounds", f"{site}: {self._who()} {what}", site.kernel, site.line, name)
-        sighting = _Sighting(fault, OUTSIDE)
-        self._sightings[fault.kind, fault.kernel, fault.line, fault.tensor] = sighting
-        return sighting.report()
-
-    def _meant(self, op: Op, site: Site, active: np.ndarray, itemsize: int) -> Region | None:
-        """The tensor that a wild access was meant for: an address alone does not say."""
-        for address in (int(active.min()), int(active.max())):
-            if region := self._arena.find(address, address + itemsize):
-                return region
-        here = {name for name, before, line in self._accesses if (before, line) == (op, site.line)}
-        named = {region.name for parameter, region in self._parameters.items() if _mentions(site.source, parameter)}
-        for names in (here, named):
-            if len(names) == 1:
-                return next(region for region in self._arena.regions if region.name in names)
-        return self._arena.nearest(int(active[0])) if self._arena.regions else None
-
-    def _see(self, kind, site: Site, region: Region, concerned: np.ndarray, what: str, advice: str) -> None:
-        """Note a fault once for each kind, line and tensor, and count the elements."""
-        key = (kind, site.kernel, site.line, region.name)
-        if key not in self._sightings:
-            fault = Fault(kind, f"{site}: {self._who()} {what}", site.kernel, site.line, region.name)
-            self._sightings[key] = _Sighting(fault, advice)
-        self._sightings[key].elements += int(np.count_nonzero(concerned))
-
-    def _who(self) -> str:
-        return f"program {_program_text(self._index, self.launches[-1].grid)}"
-
-    def _other(self, programs: np.ndarray, concerned: np.ndarray) -> str:
-        program = int(programs[concerned][0])
-        if program == SEVERAL:
-            return "more than one other program"
-        columns, rows, _ = grid = self.launches[-1].grid
-        index = (program % columns, program // columns % rows, program // (columns * rows))
-        return f"program {_program_text(index, grid)}"
-
-
-def _program_text(index: tuple[int, int, int], grid: tuple[int, int, int]) -> str:
-    used = max([1] + [axis + 1 for axis in range(3) if grid[axis] > 1])
-    return str(index[0]) if used == 1 else str(index[:used])
-
-
-def _mentions(source: str, name: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", source) is not None
-
-
-def _first(elements: slice | np.ndarray, concerned: np.ndarray) -> int:
-    position = int(np.argmax(concerned))
-    return elements.start + position if isinstance(elements, slice) else int(elements[position])
 
 
 class _EmptyTensors(TorchDispatchMode):
@@ -475,18 +330,21 @@ def is_open() -> bool:
 
 
 @contextmanager
-def trace(names: dict[str, torch.Tensor] | None = None, order: Order = None) -> Iterator[Trace]:
+def trace(
+    names: dict[str, torch.Tensor] | None = None, order: Order = None, inputs: Iterable[torch.Tensor] = ()
+) -> Iterator[Trace]:
     """Run every kernel launched inside in plain Python, and count what it does to memory.
 
     names   what to call tensors; by default the kernel's parameter names
     order   the order of the programs: None as a GPU starts them (x fastest), "shuffled", or a function from the number
             of programs to a permutation of them. A kernel whose result depends on it has a race.
+    inputs  tensors that kernels should leave as they are: a store to one is a fault
 
     KernelFault if a kernel reaches outside a tensor; KernelError if it raises. What was counted until then remains.
     """
     if _open:
         raise RuntimeError("A trace is already open: end its `with` block before you open another.")
-    traced = Trace(names, order)
+    traced = Trace(names, order, list(inputs))
     _open.append(traced)
     try:
         with traced._interpreter.installed(), _EmptyTensors(traced):

@@ -1,8 +1,11 @@
 """A kernel's Python function, rewritten so that it can run on numbers instead of being compiled.
 
-The compiler turns every assigned number into a tensor (`acc = 0.0` is an fp32 scalar). Python would keep a float, so
-each `name = value` becomes `name = _as_tensor(value)`. Nothing else changes: line numbers, globals and closures stay
-those of the original, and no name is added to the namespace in which the kernel was written.
+    name = value              name = as_tensor(value)             the compiler turns every assigned number into a tensor
+    for i in range(...):      for i in loop_over(range(...)):     and the variable of a loop
+    f(x)                      callee(f)(x)                        a name may hold a function that does not run here
+
+Nothing else changes: line numbers, globals and closures stay those of the original, and no name is added to the namespace
+in which the kernel was written.
 """
 
 from __future__ import annotations
@@ -11,9 +14,15 @@ import ast
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-AS_TENSOR = "_as_tensor"
+
+class Helpers(NamedTuple):
+    """What the rewritten code calls."""
+
+    as_tensor: Callable[[Any], Any]
+    loop_over: Callable[[Any], Any]
+    callee: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -38,15 +47,35 @@ class Source:
         return self.lines[line - 1].strip() if 1 <= line <= len(self.lines) else ""
 
 
-class _AssignTensors(ast.NodeTransformer):
+class _Rewriter(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         self.generic_visit(node)
-        node.value = ast.Call(ast.Name(AS_TENSOR, ast.Load()), [node.value], [])
+        node.value = _call("as_tensor", node.value)
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        self.generic_visit(node)
+        node.iter = _call("loop_over", node.iter)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name):  # an attribute is looked up in a module, where it can be replaced
+            node.func = _call("callee", node.func)
         return node
 
 
-def rewrite(function: types.FunctionType, source: Source, as_tensor: Callable[[Any], Any]) -> types.FunctionType:
-    """The same function with every assigned value passed through `as_tensor`."""
+def _name(helper: str) -> str:
+    return f"_{helper}"
+
+
+def _call(helper: str, argument: ast.expr) -> ast.Call:
+    function = ast.copy_location(ast.Name(_name(helper), ast.Load()), argument)
+    return ast.copy_location(ast.Call(function, [argument], []), argument)
+
+
+def rewrite(function: types.FunctionType, source: Source, helpers: Helpers) -> types.FunctionType:
+    """The same function, calling `helpers`."""
     (definition,) = ast.parse("".join(source.lines)).body
     definition.decorator_list = []
     parameters = definition.args
@@ -56,11 +85,11 @@ def rewrite(function: types.FunctionType, source: Source, as_tensor: Callable[[A
     # Defaults and annotations were evaluated where the kernel was written; they are taken over below.
     parameters.defaults = [ast.Constant(None) for _ in parameters.defaults]
     parameters.kw_defaults = [None if default is None else ast.Constant(None) for default in parameters.kw_defaults]
-    _AssignTensors().visit(definition)
+    _Rewriter().visit(definition)
 
-    # Inside a factory the free variables of the original are free variables again, and so is _as_tensor.
+    # Inside a factory the free variables of the original are free variables again, and so are the helpers.
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    cells[AS_TENSOR] = types.CellType(as_tensor)
+    cells |= {_name(helper): types.CellType(value) for helper, value in helpers._asdict().items()}
     factory = ast.parse(f"def factory({', '.join(cells)}): return {definition.name}").body[0]
     factory.body.insert(0, definition)
     module = ast.Module([factory], [])

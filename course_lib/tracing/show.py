@@ -1,145 +1,384 @@
-"""A trace for people: tables, source with its traffic beside it, and how often each element was read."""
+"""A trace in words and numbers: the table of its launches, and each kernel's source with its traffic beside it.
+
+Text first: what a terminal, a log and a screen reader get. The HTML says the same, takes its colours from the page and
+marks nothing by colour alone. The pictures are drawn in draw.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import reduce
 from html import escape
+from operator import add
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from course_lib.exercise import Access, Launch
+from course_lib.tracing.pattern import SECTOR
 
 if TYPE_CHECKING:
     from course_lib.tracing.record import Trace
 
-COLUMNS = ("kernel", "tensor", "op", "instructions", "bytes", "sectors", "efficiency", "reads per byte")
+COLUMNS = ("tensor", "op", "lines", "instructions", "bytes", "masked lanes", "sectors", "efficiency", "reads per byte")
+TEXT_COLUMNS = 3  # flush left; numbers are flush right
+MAX_KINDS = 6  # ways of launching one kernel that are told apart
+WORST = "◄ wastes most"
 
 
-def _rows(trace: Trace) -> Iterator[tuple[str, ...]]:
-    for launch in trace.launches:
-        for access in _by_tensor(launch):
-            yield (
-                launch.kernel,
-                access.tensor,
-                access.op,
-                f"{access.instructions:,}",
-                f"{access.bytes:,}",
-                f"{access.sectors:,}",
-                f"{access.efficiency:.0%}",
-                _reads_per_byte(launch, access),
-            )
+# ------------------------------------------------------------------------------------------------ what is to be shown
 
 
-def _by_tensor(launch: Launch) -> list[Access]:
-    sums: dict[tuple[str, str], Access] = {}
-    for access in launch.accesses:
-        key = (access.tensor, access.op)
-        sums[key] = sums[key] + access if key in sums else access
-    return list(sums.values())
+@dataclass
+class Row:
+    """One operation on one parameter of a kernel, summed over launches.
 
+    by_line              the accesses of each source line
+    read, distinct       bytes loaded from it, and how many of them differ within a launch
+    """
 
-def _reads_per_byte(launch: Launch, access: Access) -> str:
-    footprint = next((f for f in launch.footprints if f.tensor == access.tensor), None)
-    if access.op != "load" or footprint is None or not footprint.read_distinct_bytes:
-        return ""
-    return f"{footprint.read_bytes / footprint.read_distinct_bytes:.1f}"
+    op: str
+    tensors: dict[str, None] = field(default_factory=dict)  # names in order of appearance
+    by_line: dict[int, Access] = field(default_factory=dict)
+    read: int = 0
+    distinct: int = 0
 
-
-def _remarks(trace: Trace) -> list[str]:
-    """The line that wastes most, loads without `other`, and the faults."""
-    remarks = []
-    accesses = [(launch, access) for launch in trace.launches for access in launch.accesses]
-    # single elements waste most of their sector by nature, so they are not pointed at
-    blocks = [(launch, access) for launch, access in accesses if access.bytes > access.single_bytes]
-    launch, worst = min(blocks, key=lambda pair: pair[1].efficiency, default=(None, None))
-    if worst is not None and worst.efficiency < 0.99:
-        remarks.append(
-            f"Least efficient: kernel `{launch.kernel}`, line {worst.line}: `{worst.source}` "
-            f"uses {worst.efficiency:.0%} of the bytes in the {worst.sectors:,} sectors it touches."
+    def cells(self) -> tuple[str, ...]:
+        total = reduce(add, self.by_line.values())
+        first, *others = self.tensors
+        return (
+            first if not others else f"{first} and {len(others)} more",
+            self.op,
+            ", ".join(map(str, sorted(self.by_line))),
+            f"{total.instructions:,}",
+            f"{total.bytes:,}",
+            f"{total.masked:,}",
+            f"{total.sectors:,}",
+            _percent(total.efficiency),
+            f"{self.read / self.distinct:.1f}" if self.op == "load" and self.distinct else "",
         )
-    remarks += [
-        f"Kernel `{kernel}`, line {line} loads masked lanes without `other`: on a GPU they hold anything, here NaN or a wild number."
-        for kernel, line in sorted(trace.poisoned)
+
+
+@dataclass
+class Group:
+    """Launches of one kernel that are shown together."""
+
+    launches: list[Launch]
+    rows: list[Row]
+    alike: bool  # same grid, same counts
+
+    @property
+    def heading(self) -> str:
+        first = self.launches[0]
+        if len(self.launches) == 1:
+            return f"{first.kernel}, grid {grid_text(first.grid)}"
+        if self.alike:
+            return f"{first.kernel}, grid {grid_text(first.grid)} × {len(self.launches)} launches, counted together"
+        return f"{first.kernel}, {len(self.launches)} launches of different kinds, counted together"
+
+
+def groups(trace: Trace) -> list[Group]:
+    """The launches, those that are alike together; a kernel launched in more than MAX_KINDS ways is one group."""
+    kinds: dict[str, dict[tuple, list[Launch]]] = {}
+    for launch in trace.launches:
+        kinds.setdefault(launch.kernel, {}).setdefault(_kind(launch), []).append(launch)
+    found = []
+    for ways in kinds.values():
+        if len(ways) <= MAX_KINDS:
+            found += [Group(launches, _rows(launches), alike=True) for launches in ways.values()]
+        else:
+            launches = [launch for alike in ways.values() for launch in alike]
+            found.append(Group(launches, _rows(launches), alike=False))
+    return found
+
+
+def _kind(launch: Launch) -> tuple:
+    roles = _roles(launch)
+    counts = tuple((roles[a.tensor], a.op, a.line, *(getattr(a, c) for c in Access.COUNTERS)) for a in launch.accesses)
+    return launch.grid, counts
+
+
+def _roles(launch: Launch) -> dict[str, tuple[str, int]]:
+    """Tensor -> what stands for it in any launch: `o_ptr#7` is the first, or second, `o_ptr` of this one."""
+    roles: dict[str, tuple[str, int]] = {}
+    for access in launch.accesses:
+        parameter = access.tensor.partition("#")[0]
+        among = [name for name, _ in roles.values()].count(parameter)
+        roles.setdefault(access.tensor, (parameter, among))
+    return roles
+
+
+def _rows(launches: Iterable[Launch]) -> list[Row]:
+    rows: dict[tuple, Row] = {}
+    for launch in launches:
+        roles, footprints = _roles(launch), {footprint.tensor: footprint for footprint in launch.footprints}
+        loaded = {}
+        for access in launch.accesses:
+            row = rows.setdefault((roles[access.tensor], access.op), Row(access.op))
+            row.tensors[access.tensor] = None
+            seen = row.by_line.get(access.line)
+            row.by_line[access.line] = seen + access if seen else access
+            if access.op == "load" and access.tensor in footprints:
+                loaded[access.tensor] = row
+        for tensor, row in loaded.items():
+            row.read += footprints[tensor].read_bytes
+            row.distinct += footprints[tensor].read_distinct_bytes
+    return list(rows.values())
+
+
+def grid_text(grid: tuple[int, int, int]) -> str:
+    """As one writes it in a launch: (4,) or (4, 2)."""
+    return str(grid[: used_axes(grid)])
+
+
+def used_axes(grid: tuple[int, int, int]) -> int:
+    """How many axes a grid has without trailing ones of size 1."""
+    return max([1] + [axis + 1 for axis in range(3) if grid[axis] != 1])
+
+
+@dataclass
+class Worst:
+    """The source line that has the most bytes fetched in vain, and where the table shows it."""
+
+    kernel: str
+    row: Row
+    access: Access
+
+    @property
+    def sentence(self) -> str:
+        a = self.access
+        return (
+            f"Wastes most: kernel `{self.kernel}`, line {a.line}: `{a.source}` uses {_percent(a.efficiency)} of the bytes in "
+            f"the {a.sectors:,} sectors it touches."
+        )
+
+
+def worst_line(found: Iterable[Group]) -> Worst | None:
+    """None if no line wastes anything. A single element wastes most of its sector by nature: it is not pointed at."""
+    candidates = [
+        (_wasted(access), Worst(group.launches[0].kernel, row, access))
+        for group in found
+        for row in group.rows
+        for access in row.by_line.values()
+        if access.bytes > access.single_bytes and access.efficiency < 0.99
     ]
-    return remarks + [fault.sentence for fault in trace.faults]
+    return max(candidates, key=lambda pair: pair[0], default=(0, None))[1]
 
 
-def _summary(trace: Trace) -> str:
-    launches, programs = len(trace.launches), trace.programs
-    return (
-        f"{launches} launch{'es' * (launches != 1)}, {programs:,} program{'s' * (programs != 1)}, "
-        f"{trace.loads.bytes:,} bytes loaded, {trace.stores.bytes:,} stored"
-        + (f", {trace.atomics.bytes:,} updated by atomics" if trace.atomics.bytes else "")
+def _wasted(access: Access) -> int:
+    return SECTOR * access.sectors - access.useful_bytes
+
+
+def _summary(trace: Trace) -> list[str]:
+    """Counts and bytes; FLOPs."""
+    launches, programs, flops = len(trace.launches), trace.programs, trace.flops
+    moved = (
+        f"{_plural(launches, 'launch', 'launches')}, {_plural(programs, 'program')}, "
+        f"{_bytes(trace.loads.bytes)} loaded, {_bytes(trace.stores.bytes)} stored"
+        + (f", {_bytes(trace.atomics.bytes)} updated by atomics" if trace.atomics.bytes else "")
     )
+    if not flops.total:
+        return [moved]
+    names = {"dot": "in dots", "float": "elementwise", "special": "exp, log and the like", "reduction": "in reductions"}
+    kinds = [f"{getattr(flops, kind):,} {name}" for kind, name in names.items() if getattr(flops, kind)]
+    return [moved, f"{flops.total:,} FLOPs ({', '.join(kinds)}): {trace.arithmetic_intensity:.3g} for each byte moved"]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
+
+
+def _plural(count: int, one: str, several: str = "") -> str:
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if count >= size:
+            return f"{count:,} bytes ({count / size:.4g} {unit})"
+    return f"{count:,} bytes"
+
+
+def _remarks(trace: Trace, worst: Worst | None) -> list[str]:
+    """The line that wastes most, loads without `other`, and the faults."""
+    return [
+        *([worst.sentence] if worst else []),
+        *(
+            f"Kernel `{kernel}`, line {line} loads masked lanes without `other`: on a GPU they hold anything, here NaN "
+            "or a wild number."
+            for kernel, line in sorted(trace.poisoned)
+        ),
+        *(fault.sentence for fault in trace.faults),
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------- the table
 
 
 def table(trace: Trace) -> str:
-    """One row for each launch, tensor and operation."""
-    rows = [COLUMNS, *_rows(trace)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
+    """A heading for each kernel, then one row for each tensor and operation; the summary and the remarks below."""
+    found = groups(trace)
+    worst = worst_line(found)
+    cells = [COLUMNS, *(row.cells() for group in found for row in group.rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [_line(COLUMNS, widths)] if found else []
+    for group in found:
+        lines.append(group.heading)
+        for row in group.rows:
+            lines.append(_line(row.cells(), widths) + _mark(row, worst, "  "))
+    return "\n".join([*(line.rstrip() for line in lines), *_summary(trace), *_remarks(trace, worst)])
+
+
+def _line(cells: Iterable[str], widths: Iterable[int]) -> str:
+    padded = [
+        cell.ljust(width) if i < TEXT_COLUMNS else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
-    return "\n".join([*(line.rstrip() for line in lines), _summary(trace), *_remarks(trace)])
+    return "  " + "  ".join(padded)
+
+
+def _mark(row: Row, worst: Worst | None, before: str = "") -> str:
+    return f"{before}{WORST}: line {worst.access.line}" if worst and row is worst.row else ""
+
+
+PAGE = "color: var(--jp-content-font-color1, inherit); overflow-x: auto"
+RULE = "border: 0; border-bottom: 1px solid var(--jp-border-color2, currentColor)"
+CELL = "padding: 2px 10px; color: inherit"
+TINT = "rgba(230, 159, 0, 0.25)"  # lies over whatever page there is, light or dark
+BAR = "rgba(86, 180, 233, 0.4)"
 
 
 def html(trace: Trace) -> str:
-    """The same for a notebook. Colours are those of the page, so that it reads in a dark theme too."""
-    line = "border-bottom: 1px solid var(--jp-border-color2, currentColor)"
-
-    def cells(row: tuple[str, ...], tag: str) -> str:
-        align = ["left"] * 3 + ["right"] * (len(row) - 3)
-        style = "padding: 2px 10px; background: transparent; color: inherit"
-        return "".join(
-            f'<{tag} style="text-align: {a}; {style}">{escape(cell)}</{tag}>'
-            for cell, a in zip(row, align, strict=True)
+    """The table for a notebook."""
+    found = groups(trace)
+    worst = worst_line(found)
+    head = "".join(_cell("th", name, i, 'scope="col"') for i, name in enumerate(COLUMNS))
+    bodies = []
+    for group in found:
+        heading = (
+            f'<tr><th scope="rowgroup" colspan="{len(COLUMNS) + 1}" style="text-align: left; {RULE}; {CELL}; '
+            f'background: transparent">{escape(group.heading)}</th></tr>'
         )
-
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in _rows(trace))
-    notes = "".join(f"<p>{escape(text)}</p>" for text in [_summary(trace), *_remarks(trace)])
+        bodies.append(f"<tbody>{heading}{''.join(_row(row, worst) for row in group.rows)}</tbody>")
+    notes = "".join(f'<p style="margin: 4px 0">{_code(text)}</p>' for text in _remarks(trace, worst))
+    caption = "<br>".join(map(escape, _summary(trace)))
     return (
-        '<div style="color: var(--jp-content-font-color1, inherit)">'
-        f'<table style="border-collapse: collapse"><thead><tr style="{line}">{cells(COLUMNS, "th")}</tr></thead>'
-        f"<tbody>{body}</tbody></table>{notes}</div>"
+        f'<div style="{PAGE}"><table style="border-collapse: collapse; margin: 0">'
+        f'<caption style="caption-side: top; text-align: left; color: inherit">{caption}</caption>'
+        f'<thead><tr style="{RULE}">{head}<td style="{CELL}; background: transparent"></td></tr></thead>'
+        f"{''.join(bodies)}</table>{notes}</div>"
     )
 
 
-def annotated(trace: Trace) -> str:
+def _row(row: Row, worst: Worst | None) -> str:
+    first, *rest = row.cells()
+    mark = _mark(row, worst)
+    ground = TINT if mark else "transparent"
+    cells = [_cell("th", first, 0, 'scope="row"', ground)]
+    cells += [_cell("td", cell, i, ground=ground) for i, cell in enumerate(rest, start=1)]
+    cells.append(f'<td style="text-align: left; white-space: nowrap; {CELL}; background: {ground}">{mark}</td>')
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _cell(tag: str, text: str, column: int, attributes: str = "", ground: str = "transparent") -> str:
+    align = "left" if column < TEXT_COLUMNS else "right"
+    weight = "font-weight: normal; " if 'scope="row"' in attributes else ""
+    return (
+        f'<{tag} {attributes} style="text-align: {align}; {weight}{CELL}; background: {ground}">{escape(text)}</{tag}>'
+    )
+
+
+def _code(sentence: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(sentence))
+
+
+# ----------------------------------------------------------------------------------------------------- the source
+
+
+class Annotated(str):
+    """Text that a notebook shows as HTML; `print` writes the text."""
+
+    html: str
+
+    def __new__(cls, text: str, html: str) -> Annotated:
+        made = super().__new__(cls, text)
+        made.html = html
+        return made
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+@dataclass
+class Line:
+    """A line of a kernel, and what it moved in all launches of the kernel; access is None if it moves nothing."""
+
+    number: int
+    text: str
+    access: Access | None = None
+    share: float = 0.0  # of the bytes of the line that moves most
+    worst: bool = False
+
+
+def annotated(trace: Trace) -> Annotated:
     """Each kernel's source with the bytes and the efficiency of every line that touches memory."""
-    blocks = []
-    for kernel in dict.fromkeys(launch.kernel for launch in trace.launches):
-        sums: dict[int, list[Access]] = {}
-        for launch in trace.launches:
-            for access in launch.accesses if launch.kernel == kernel else ():
-                sums.setdefault(access.line, []).append(access)
-        lines = [f"{'bytes':>14} {'efficiency':>10}  {kernel}"]
-        for number, text in enumerate(trace.sources[kernel].lines, start=1):
-            note = " " * 25
-            if number in sums:
-                moved = sum(access.bytes for access in sums[number])
-                useful = sum(access.useful_bytes for access in sums[number])
-                fetched = 32 * sum(access.sectors for access in sums[number])
-                note = f"{moved:>14,} {useful / fetched:>10.0%}"
-            lines.append(f"{note}  {number:>3} {text.rstrip()}")
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks)
+    kernels = {kernel: list(_lines(trace, kernel)) for kernel in dict.fromkeys(x.kernel for x in trace.launches)}
+    return Annotated(
+        "\n\n".join(_source_text(kernel, lines) for kernel, lines in kernels.items()),
+        f'<div style="{PAGE}">{"".join(_source_html(kernel, lines) for kernel, lines in kernels.items())}</div>',
+    )
 
 
-def heatmap(counts: np.ndarray, name: str):
-    """A matplotlib Figure of how often each element of a 2-D tensor was read."""
-    from course_lib.picture import Picture
+def _lines(trace: Trace, kernel: str) -> Iterator[Line]:
+    sums: dict[int, Access] = {}
+    for launch in trace.launches:
+        for access in launch.accesses if launch.kernel == kernel else ():
+            sums[access.line] = sums[access.line] + access if access.line in sums else access
+    most = max((access.bytes for access in sums.values()), default=1)
+    worst = worst_line(groups(trace))
+    for number, text in enumerate(trace.sources[kernel].lines, start=1):
+        access = sums.get(number)
+        is_worst = worst is not None and (worst.kernel, worst.access.line) == (kernel, number)
+        yield Line(number, text.rstrip(), access, access.bytes / most if access else 0.0, is_worst)
 
-    if counts.ndim != 2:
-        raise ValueError(
-            f"heatmap: expected a 2-D tensor, got shape {tuple(counts.shape)}. Pass a view, as x.view(M, N)."
+
+def _source_text(kernel: str, lines: list[Line]) -> str:
+    rows = [f"{'bytes':>14} {'efficiency':>10}  {kernel}"]
+    for line in lines:
+        note = f"{line.access.bytes:>14,} {_percent(line.access.efficiency):>10}" if line.access else " " * 25
+        rows.append(f"{note}  {line.number:>3} {line.text}" + f"  {WORST}" * line.worst)
+    return "\n".join(row.rstrip() for row in rows)
+
+
+def _source_html(kernel: str, lines: list[Line]) -> str:
+    mono = (
+        "font-family: var(--jp-code-font-family, monospace); padding: 0 10px; color: inherit; background: transparent"
+    )
+    head = "".join(
+        f'<th scope="col" style="text-align: {align}; {mono}">{name}</th>'
+        for name, align in (("bytes", "right"), ("efficiency", "right"), ("line", "right"), ("source", "left"))
+    )
+    rows = []
+    for line in lines:
+        moved, efficiency = (f"{line.access.bytes:,}", _percent(line.access.efficiency)) if line.access else ("", "")
+        if line.worst:  # marked here: the end of a long line may be out of sight
+            efficiency += f" <strong>{WORST}</strong>"
+        numbers = "".join(
+            f'<td style="text-align: right; white-space: nowrap; {mono}">{cell}</td>'
+            for cell in (moved, efficiency, line.number)
         )
-    figure = Picture(5, 4)
-    axes = figure.subplots()
-    image = axes.imshow(counts, cmap="cividis", vmin=0, aspect="auto", interpolation="nearest")
-    axes.set(xlabel="column", ylabel="row", title=f"loads of each element of {name}")
-    figure.colorbar(image, ax=axes, label="times read")
-    return figure
+        colour = TINT if line.worst else BAR
+        bar = f"linear-gradient(to right, {colour} {line.share:.1%}, transparent {line.share:.1%})"
+        rows.append(
+            f'<tr>{numbers}<td style="text-align: left; white-space: pre; {mono}; background: {bar}">'
+            f"{escape(line.text)}</td></tr>"
+        )
+    caption = f"{escape(kernel)}: the bar behind a line is as long as its share of the bytes of the busiest line"
+    return (
+        f'<table style="border-collapse: collapse; margin: 0 0 10px">'
+        f'<caption style="caption-side: top; text-align: left; color: inherit">{caption}</caption>'
+        f'<thead><tr style="{RULE}">{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    )

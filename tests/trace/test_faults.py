@@ -276,7 +276,7 @@ def calls_inner(x_ptr, BLOCK: tl.constexpr):
 @triton.jit
 def calls_libdevice(x_ptr, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
-    tl.store(x_ptr + offs, libdevice.tanh(tl.load(x_ptr + offs)))
+    tl.store(x_ptr + offs, libdevice.j0(tl.load(x_ptr + offs)))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def calls_libdevice(x_ptr, BLOCK: tl.constexpr):
         (branches_on_a_block, (5,), "line 3: `if offs < n:`: a block of 16 values is neither true nor false"),
         (joins_masks_with_and, (5,), "line 3: .*Write \\(a\\) & \\(b\\)"),
         (chains_comparisons, (5,), "line 3: .*Write \\(a\\) & \\(b\\)"),
-        (calls_libdevice, (), "line 3: .*: this function has no version that runs without a GPU"),
+        (calls_libdevice, (), "line 3: .*: libdevice.s `j0f` has no version that runs without a GPU"),
         (calls_inner, (), "kernel `calls_inner`, line 4: `y = inner\\(x_ptr, offs\\)`, in `inner`, line 2: "),
     ],
 )
@@ -345,3 +345,15 @@ def test_order_of_programs():
     assert seen[False] == 3 and seen[True] == 0  # whoever is last wins: that is the race
     with pytest.raises((KernelError, ValueError), match="each of 0 to 3 once"), trace(order=lambda n: [0] * n):
         ignores_its_program[(4,)](o, BLOCK=16)
+
+
+def test_a_store_to_an_input_is_named():
+    x, o = torch.zeros(64), torch.zeros(64)
+    with trace(inputs=[x, o]) as t:
+        increment[(2,)](x, o[:], 64, BLOCK=32)
+    (fault,) = t.faults
+    assert (fault.kind, fault.tensor, fault.line) == ("input changed", "o_ptr", 4)
+    assert fault.sentence == (
+        "kernel `increment`, line 4: `tl.store(o_ptr + offs, x + 1, mask=offs < n)`: program 0 stores to `o_ptr`, which is "
+        "an input (64 elements in all). Write to a tensor of your own."
+    )

@@ -1,0 +1,246 @@
+"""What the trace predicts, against an NVIDIA GPU's own counters: `python benchmarks/trace_vs_counters.py`.
+
+Each launch of benchmarks/kernels.py is traced on the CPU and run on the GPU under Nsight Compute (`ncu`), once, from
+cold caches. The table goes to benchmarks/results/trace_vs_counters.md, the numbers to
+course_lib/measured/trace_vs_counters.json, which unit 04 plots. `--table` writes the table anew from those numbers.
+
+Predicted and counted:
+    loads     Access.l2_sectors  |  sectors that L1 receives from L2, for loads and for descriptors (TMA)
+    stores    Access.l2_sectors  |  sectors that L1 sends to L2
+    DRAM      distinct 64-byte units loaded  |  bytes read from DRAM, which it fetches 64 at a time
+    dots      Flops.dot          |  operations of the tensor cores
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import torch
+import triton
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from kernels import LAUNCHES, Launch  # noqa: E402
+
+from course_lib import trace  # noqa: E402
+
+NUMBERS = ROOT / "course_lib" / "measured" / "trace_vs_counters.json"
+TABLE = ROOT / "benchmarks" / "results" / "trace_vs_counters.md"
+TOLERANCE = 0.02
+DRAM_UNIT = 64  # bytes: the least that DRAM fetches
+
+XBAR = "l1tex__m_xbar2l1tex_read_sectors"  # from L2, over the crossbar, into L1
+L1 = "l1tex__t_sectors_pipe_lsu_mem"  # at L1's own door
+METRICS: dict[str, tuple[str, ...]] = {  # each is the sum of these counters
+    "load_sectors": (f"{XBAR}_mem_lg_op_ld", f"{XBAR}_pipe_tma"),
+    "store_sectors": ("l1tex__m_l1tex2xbar_write_sectors",),
+    "dram_read_bytes": ("dram__bytes_read",),
+    "dot_flops": (
+        "sm__ops_path_tensor_src_fp16",
+        "sm__ops_path_tensor_src_bf16_dst_fp32",
+        "sm__ops_path_tensor_src_tf32_dst_fp32",
+    ),
+    "l1_hits": (f"{L1}_global_op_ld_lookup_hit",),
+    "l1_load_sectors": (f"{L1}_global_op_ld",),
+    "l1_store_sectors": (f"{L1}_global_op_st",),
+    "spill_loads": (f"{L1}_local_op_ld",),
+    "spill_stores": (f"{L1}_local_op_st",),
+    "l2_lookups": ("lts__t_sectors_srcunit_tex_op_read",),
+    "coalesced_in": ("lrc__xbar2gpc_sectors_op_read",),
+    "coalesced_out": ("lrc__lts2lrc_sectors_op_read",),
+    "fill_sectors": ("lts__d_sectors_fill_device",),
+    "dram_written_bytes": ("dram__bytes_write",),
+    "fp32_adds": ("smsp__sass_thread_inst_executed_op_fadd_pred_on",),
+    "fp32_multiplications": ("smsp__sass_thread_inst_executed_op_fmul_pred_on",),
+    "fp32_fmas": ("smsp__sass_thread_inst_executed_op_ffma_pred_on",),
+}
+
+
+def predict(launch: Launch) -> dict[str, int]:
+    with trace() as t:
+        launch.run("cpu")
+    loads = [step for step in t.steps[0] if step.op == "load"]
+    units = np.unique(np.concatenate([step.pattern.units(step.address, DRAM_UNIT) for step in loads]))
+    return {
+        "load_sectors": t.loads.l2_sectors,
+        "store_sectors": t.stores.l2_sectors,
+        "dram_read_bytes": units.size * DRAM_UNIT,
+        "dot_flops": t.flops.dot,
+        "other_flops": t.flops.total - t.flops.dot,
+        "by_request": t.loads.sectors,
+    }
+
+
+def launch_all() -> None:
+    """What runs under Nsight Compute: each kernel once for itself, once counted."""
+    for launch in LAUNCHES:
+        for counted in (False, True):
+            arguments = launch.on("cuda")
+            torch.cuda.synchronize()
+            if counted:
+                torch.cuda.profiler.start()
+            launch.kernel[launch.grid](*arguments, **launch.constants)
+            torch.cuda.synchronize()
+            if counted:
+                torch.cuda.profiler.stop()
+
+
+def count() -> list[dict[str, float]]:
+    """The counters of each launch, in order."""
+    wanted = sorted({f"{counter}.sum" for counters in METRICS.values() for counter in counters})
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "counters.csv"
+        profiler = [
+            "ncu",
+            "--clock-control",
+            "none",
+            "--csv",
+            "--page",
+            "raw",
+            "--print-units",
+            "base",
+            "--log-file",
+            log,
+        ]
+        profiler += ["--profile-from-start", "off", "--metrics", ",".join(wanted)]
+        subprocess.run([*profiler, sys.executable, __file__, "--launch"], check=True)
+        lines = [line for line in log.read_text().splitlines() if line.startswith('"')]
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))[1:]  # the first holds the units
+    if len(rows) != len(LAUNCHES):
+        raise SystemExit(
+            f"Nsight Compute counted {len(rows)} launches, expected {len(LAUNCHES)}. Is profiling allowed?"
+        )
+
+    def total(row: dict[str, str], counters: tuple[str, ...]) -> float:
+        values = [row.get(f"{counter}.sum") for counter in counters]
+        return sum(float(value.replace(",", "")) for value in values if value not in (None, "", "n/a"))
+
+    return [{name: total(row, counters) for name, counters in METRICS.items()} for row in rows]
+
+
+# ----------------------------------------------------------------------------------------------------- reasons
+
+
+def explained(what: str, predicted: dict[str, int], counted: dict[str, float]) -> tuple[float, str]:
+    """The count without what the trace cannot know of, and the sentence with the counter that shows it."""
+    c, value = counted, counted[what]
+    if what == "load_sectors" and c["spill_loads"]:
+        return value - c["spill_loads"], f"registers spill, and L1 was asked for {c['spill_loads']:,.0f} local sectors"
+    if what == "load_sectors":
+        return value + c["l1_hits"], f"L1 still held {c['l1_hits']:,.0f} sectors that an earlier instruction had loaded"
+    if what == "store_sectors" and c["spill_stores"]:
+        return value - c["spill_stores"], f"registers spill: {c['spill_stores']:,.0f} sectors of local stores"
+    if what == "store_sectors":
+        return c[
+            "l1_store_sectors"
+        ], f"{c['l1_store_sectors']:,.0f} sectors entered L1, which merged some that two warps share"
+    if what == "dram_read_bytes":
+        needed = predicted[what] // 32
+        return value - 32 * (c["fill_sectors"] - needed), (
+            f"L2 filled {c['fill_sectors']:,.0f} sectors, {needed:,} for these loads; the others complete what stores wrote in part"
+        )
+    return value, "the dot ran on ordinary cores"
+
+
+def ratio(counted: float, predicted: float) -> float:
+    return counted / predicted if predicted else float("nan")
+
+
+def off(value: float) -> bool:
+    return abs(value - 1) > TOLERANCE
+
+
+# ----------------------------------------------------------------------------------------------------- report
+
+COMPARED = {"load_sectors": "loads", "store_sectors": "stores", "dram_read_bytes": "DRAM", "dot_flops": "dots"}
+
+
+def table(numbers: dict) -> str:
+    lines, notes = [], []
+    for entry in numbers["launches"]:
+        name, p, c = entry["name"], entry["predicted"], entry["counted"]
+        cells = [name, f"{p['load_sectors']:,}", f"{p['store_sectors']:,}"]
+        for what, title in COMPARED.items():
+            if what == "dot_flops" and not c[what]:
+                cells.append("")  # no dot, or not on tensor cores
+                continue
+            value = ratio(c[what], p[what])
+            mark = ""
+            if off(value):
+                notes.append(note(name, title, what, p, c))
+                mark = f" [{len(notes)}]"
+            cells.append(f"{value:.3f}{mark}")
+        fp32 = c["fp32_adds"] + c["fp32_multiplications"] + 2 * c["fp32_fmas"]
+        flops = p["other_flops"] + (0 if c["dot_flops"] else p["dot_flops"])
+        cells += [f"{ratio(c['l2_lookups'], p['load_sectors']):.3f}", f"{c['dram_written_bytes'] / 1e6:.2f}"]
+        cells.append(f"{flops / 1e6:,.2f} / {fp32 / 1e6:,.2f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    head = [
+        f"# The trace against the counters of an {numbers['machine']}",
+        "",
+        f"{numbers['date']}, torch {numbers['torch']}, triton {numbers['triton']}, `ncu --clock-control none`, cold caches. "
+        "Ratios are counter / trace. *loads* and *stores*: sectors between L1 and L2; *DRAM*: bytes read; *dots*: FLOPs on tensor "
+        "cores. The last three columns are for information.",
+        "",
+        "| kernel | trace: load sectors | store sectors | loads | stores | DRAM | dots | L2 look-ups / loads | MB written to DRAM "
+        "| MFLOP elsewhere: trace / fp32 instructions |",
+        "| --- " * 10 + "|",
+    ]
+    saved = sum(e["counted"]["coalesced_in"] - e["counted"]["coalesced_out"] for e in numbers["launches"])
+    tail = [
+        "",
+        f"*L2 look-ups* below 1: SMs that ask for one sector at the same moment are served by one look-up. The L2 request coalescer "
+        f"between them counts it: it handed on {saved:,.0f} sectors more than L2 gave it. The trace predicts what SMs receive.",
+        "",
+        f"Ratios that are off by more than {TOLERANCE:.0%}, and the counter that says why:",
+        "",
+        *[f"{i}. {text}" for i, text in enumerate(notes, start=1)],
+        "",
+    ]
+    return "\n".join([*head, *lines, *tail])
+
+
+def note(name: str, title: str, what: str, predicted: dict, counted: dict) -> str:
+    corrected, why = explained(what, predicted, counted)
+    return f"{name}, {title}: {why}. Without that, counter / trace is {ratio(corrected, predicted[what]):.3f}."
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--launch"]:
+        launch_all()
+        return 0
+    if sys.argv[1:] != ["--table"]:
+        if not torch.cuda.is_available() or not shutil.which("ncu"):
+            print("This benchmark needs an NVIDIA GPU and Nsight Compute (`ncu`) on the PATH.")
+            return 0
+        counted = count()
+        numbers = {
+            "machine": torch.cuda.get_device_name(),
+            "date": date.today().isoformat(),
+            "torch": torch.__version__,
+            "triton": triton.__version__,
+            "launches": [
+                {"name": launch.name, "predicted": predict(launch), "counted": c}
+                for launch, c in zip(LAUNCHES, counted, strict=True)
+            ],
+        }
+        NUMBERS.parent.mkdir(exist_ok=True)
+        NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n")
+    text = table(json.loads(NUMBERS.read_text()))
+    TABLE.write_text(text)
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""What the Triton compiler makes of a kernel for a given GPU, found out without one.
+
+The interpreter runs many things that a GPU would refuse. So each kernel is also compiled, and what comes out is read:
+how wide its loads are, whether it uses tensor cores and in which precision, whether its registers spill.
+
+    launch.py       the arguments, as a launch would find them
+    places.py       the compiler's lines -> "line 3: `x = tl.load(...)`" of the kernel
+    assembly.py     Triton's intermediate code, PTX and machine code -> facts
+    complaints.py   the compiler's errors -> one sentence
+    limit.py        compiling in a child that can be stopped
+    show.py         the facts as text and as HTML
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+
+from course_lib.compiled import assembly
+from course_lib.compiled.complaints import complaint
+from course_lib.compiled.launch import OPTIONS, LaunchError, resolve, specialise, undecorated
+from course_lib.compiled.limit import Job, in_a_child
+from course_lib.compiled.places import Places
+from course_lib.exercise import Compiled
+from course_lib.gpu import DATASHEETS, SHARED_BYTES
+
+__all__ = ["OPTIONS", "compile_all", "compile_for", "ptx_for", "sass_for", "warm_up"]
+
+OLDEST = 70  # Triton compiles for Volta and newer; the assembler would take older ones too
+SPILL_BYTES = 16  # of a thread: a register or two set aside once costs nothing that could be measured
+
+
+def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | None = None, **kwargs: Any) -> Compiled:
+    """Compile a kernel as a launch with these arguments would, for `gpu`; none needs to be present.
+
+    kwargs may hold num_warps and num_stages. Of an autotuned kernel the first configuration is taken. With `seconds`
+    the compiler is stopped after that time, and the result says too_slow. What the compiler refuses comes back as a
+    complaint; TypeError if `kernel` is not a kernel, ValueError if `gpu` is not an architecture.
+    """
+    undecorated(kernel)
+    _architecture(gpu)
+    if seconds is None:
+        return _compile(kernel, args, kwargs, gpu)[0]
+    return compile_all([(kernel, args, kwargs, gpu)], seconds)[0]
+
+
+def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
+    """compile_for of each job, all within `seconds`, in forked children; a job that crashes costs itself.
+
+    What is not compiled in time is too_slow: nothing is known of it.
+    """
+    found: list[Compiled] = []
+    deadline = time.monotonic() + seconds
+    while len(found) < len(jobs):
+        found += in_a_child(lambda *job: _compile(*job)[0], jobs[len(found) :], deadline, seconds)
+    return found
+
+
+@cache
+def warm_up() -> None:
+    """Load the compiler into this process, so that forked children find it there: 0.4 s once instead of in each."""
+    _compile(_nothing, (0,), {}, "sm_90")
+
+
+@triton.jit
+def _nothing(n):
+    tl.static_assert(True)
+
+
+def ptx_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
+    """The kernel in PTX, NVIDIA's portable assembly. ValueError with the compiler's complaint if it does not compile."""
+    return _assembled(kernel, args, kwargs, gpu).asm["ptx"]
+
+
+def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
+    """The kernel in SASS, the machine code of that GPU. ValueError if it does not compile, or without NVIDIA's tools."""
+    built = _assembled(kernel, args, kwargs, gpu)
+    try:
+        with _quiet():
+            return assembly.sass(built)
+    except assembly.TOOL_FAILED as error:
+        raise ValueError(
+            "SASS needs NVIDIA's cuobjdump and nvdisasm, and they did not run here: install the CUDA toolkit, "
+            "or read ptx_for(...) instead."
+        ) from error
+
+
+def _assembled(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str) -> Any:
+    undecorated(kernel)
+    _architecture(gpu)
+    found, built = _compile(kernel, args, kwargs, gpu)
+    if built is None:
+        raise ValueError(found.complaint)
+    return built
+
+
+# ----------------------------------------------------------------------------------------------------- compiling
+
+
+def _compile(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str) -> tuple[Compiled, Any]:
+    """The facts, and Triton's compiled kernel (None if refused)."""
+    name = undecorated(kernel).fn.__name__
+    try:
+        kernel, arguments, options = resolve(kernel, args, kwargs)
+        signature, constants, attributes = specialise(kernel, arguments)
+    except LaunchError as error:
+        return Compiled(name, gpu, accepted=False, complaint=f"kernel `{name}` cannot be launched so: {error}."), None
+    places = Places(kernel, arguments)
+    diagnostics: list[str] = []
+    try:
+        source = triton.compiler.ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
+        with _quiet(diagnostics):
+            built = triton.compile(source, target=GPUTarget("cuda", _architecture(gpu), 32), options=options)
+    except Exception as error:
+        if str(kernel.hash).startswith("recursion:"):
+            kernel.hash = None  # Triton forgets to, and would let the same kernel pass the next time
+        return Compiled(name, gpu, accepted=False, complaint=complaint(places, gpu, error, *diagnostics)), None
+    return _facts(places, gpu, built), built
+
+
+def _facts(places: Places, gpu: str, built: Any) -> Compiled:
+    ptx, ttir = built.asm["ptx"], built.asm["ttir"]
+    moves = list(assembly.moves(ptx))
+    registers, spill_bytes = assembly.registers(built.asm["cubin"], ptx)
+    tensor_instructions = assembly.tensor_instructions(ptx)
+    dots = list(assembly.dots(ttir))
+    as_tf32 = [dot for dot in dots if dot.tf32] if any("tf32" in text for text in tensor_instructions) else []
+    _, limit = SHARED_BYTES.get(gpu, (0, 0))
+    found = Compiled(
+        places.kernel.name,
+        gpu,
+        accepted=True,
+        load_bits=max((move.bits for move in moves if move.op == "load"), default=0),
+        store_bits=max((move.bits for move in moves if move.op == "store"), default=0),
+        tensor_cores=bool(tensor_instructions),
+        shared_bytes=built.metadata.shared,
+        spills=(spill_bytes or 0) > SPILL_BYTES,
+        shared_limit=limit,
+        registers=registers,
+        spill_bytes=spill_bytes,
+        loads=_narrowest(places, [move for move in moves if move.op == "load"]),
+        stores=_narrowest(places, [move for move in moves if move.op == "store"]),
+        tensor_instructions=tensor_instructions,
+        dots=len(dots),
+        tf32_dots=list(dict.fromkeys(filter(None, (places.of_lines(dot.frames) for dot in as_tf32)))),
+    )
+    if limit and found.shared_bytes > limit:
+        found.accepted = False
+        found.complaint = (
+            f"kernel `{found.kernel}` needs {found.shared_bytes:,} bytes of shared memory, {gpu} offers {limit:,}. "
+            "Use smaller blocks or a lower num_stages."
+        )
+    return found
+
+
+def _narrowest(places: Places, moves: Sequence[assembly.Move]) -> dict[str, int]:
+    """By place, in the order of lines, the bits that the narrowest instruction there moves: the one that could be wider."""
+    narrowest: dict[str, int] = {}
+    for move in moves:
+        place = places.of_lines(move.frames)
+        if place:
+            narrowest[place] = min(move.bits, narrowest.get(place, move.bits))
+    return {place: narrowest[place] for place in sorted(narrowest, key=Places.line)}
+
+
+def _architecture(gpu: str) -> int:
+    """90 for "sm_90". ValueError with the names if it is none."""
+    number = re.fullmatch(r"sm_(\d+)", gpu) if isinstance(gpu, str) else None
+    if number is None or int(number.group(1)) < OLDEST:
+        known = ", ".join(f"{name} ({_card(name)})" if _card(name) else name for name in SHARED_BYTES)
+        raise ValueError(f"gpu={gpu!r} is not an architecture. Write one of {known}.")
+    return int(number.group(1))
+
+
+def _card(architecture: str) -> str:
+    return next((gpu.name for gpu in DATASHEETS if gpu.architecture == architecture), "")
+
+
+@contextlib.contextmanager
+def _quiet(heard: list[str] | None = None) -> Iterator[None]:
+    """The compiler prints its intermediate code when a pass fails: to stderr below Python, and to Python's stdout.
+
+    What went to stderr below Python is added to `heard`. What a kernel prints (tl.static_print) is printed if all is well.
+    """
+    printed = io.StringIO()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as sink:
+        try:
+            os.dup2(sink.fileno(), 2)
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+                yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            if heard is not None:
+                sink.seek(0)
+                heard.append(sink.read().decode(errors="replace"))
+    sys.stdout.write(printed.getvalue())

@@ -1,0 +1,180 @@
+"""The compiler's errors as one sentence: the kernel's line, its text, and what the compiler holds against it."""
+
+from __future__ import annotations
+
+import re
+
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import PTXASError
+
+from course_lib.compiled.places import Places
+
+LONGEST = 300  # characters of the compiler's own words
+
+NODES = {  # Python's names for what a kernel cannot hold
+    "Break": "`break`",
+    "Continue": "`continue`",
+    "Dict": "a dict",
+    "DictComp": "a comprehension",
+    "GeneratorExp": "a comprehension",
+    "JoinedStr": "an f-string",
+    "Lambda": "`lambda`",
+    "ListComp": "a comprehension",
+    "Set": "a set",
+    "SetComp": "a comprehension",
+    "Try": "`try`",
+    "With": "`with`",
+}
+
+# How the compiler writes types, and how people do: <['64'], fp32> is an fp32 block of [64].
+SPELLINGS = (
+    (r"triton\.language\.(?:core\.)?(\w+)", r"\1"),
+    (r"'?constexpr\[(\w+)\]'?", r"\1"),
+    (r"<\[([^\]]*)\], ([^<>]+)>", r"a block [\1] of \2"),
+    (r"'(\d+)'", r"\1"),
+    (r"\bfloat(\d+)\b", r"fp\1"),
+    (r"pointer<(\w+)>", r"a pointer to \1"),
+    (r"^\w+(?:Error|Impl)\(['\"](.*)['\"]\)$", r"\1"),
+)
+
+POWER_OF_2 = "the size of a block must be a power of 2: use triton.next_power_of_2 and a mask"
+AT_COMPILE_TIME = "the size of a block must be a whole number known when compiling: a tl.constexpr parameter"
+OF_A_BLOCK = "a block of values is neither true nor false: use a mask or tl.where"
+DOES_NOT_FIT = r"blocks of \1 and \2 elements along an axis do not fit together"
+
+PYTHON_FUNCTION = r"Unsupported function referenced: (?:<ufunc '|.*?(?:method|function) (?:\w+\.)*)(\w+)"
+TL_LACKS = r"module 'triton.language' has no attribute '(\w+)'"
+
+# The compiler speaks of itself; these say the same of the kernel. The first pattern that is found speaks.
+READABLE = (
+    (
+        r"Input shapes should have M >= (\d+), N >= (\d+) and K >= (\d+)",
+        r"tl.dot needs blocks of at least M \1, N \2, K \3",
+    ),
+    (
+        r"equal reduction dimensions|are not compatible for matmul",
+        "tl.dot multiplies (M, K) by (K, N), and here the two K differ",
+    ),
+    (
+        r"equal ranks >= 2|Both inputs must be either 2D or 3D",
+        "tl.dot multiplies blocks of two dimensions, (M, K) by (K, N)",
+    ),
+    (r"Both operands must be same dtype. Got (\w+) and (\w+)", r"tl.dot needs one dtype, and got \1 and \2"),
+    (r"^['\"]?(\w+) is not defined['\"]?$", r"`\1` is not defined here on every path"),
+    (
+        r"Cannot have `return` statements inside",
+        "`return` cannot stand in a loop: use a mask, or the condition of a `while`",
+    ),
+    (r"Boolean value of Tensor|'scf.condition' op operand #0 must be 1-bit", OF_A_BLOCK),
+    (r"simultaneous multiple comparison", "comparisons cannot be chained: write (a <= x) & (x < b)"),
+    (
+        r"Mismatched type for (\w+) between then block \((.*)\) and else block \((.*)\)",
+        r"`\1` is \2 after one branch and \3 after the other; make it the same in both",
+    ),
+    (
+        r"Loop-carried variable (\w+) has initial type (.*) but is re-assigned to (.*) in loop",
+        r"`\1` is \2 before the loop and \3 after a turn of it; start it as what it becomes: 0.0, or tl.zeros(...)",
+    ),
+    (r"arange's arguments must be of type|Shape element \d+ must have type", AT_COMPILE_TIME),
+    (r"arange's range must be a power of 2|Shape element \d+ must be a power of 2", POWER_OF_2),
+    (
+        r"numel \((\d+)\) exceeds triton maximum tensor numel \((\d+)\)",
+        r"a block of \1 elements is too large, \2 is the most: give each program less, or loop",
+    ),
+    (r"incompatible dimensions at index \d+: (\d+) and (\d+)", DOES_NOT_FIT),
+    (
+        r"Cannot broadcast, the expanded size of the tensor \((\d+)\) must match the existing size \((\d+)\)",
+        DOES_NOT_FIT,
+    ),
+    (
+        r"Cannot broadcast, rank mismatch: (\[.*?\]), (\[.*?\])|Expected pointer argument to have shape (\[.*?\]) but got (\[.*?\])",
+        r"blocks of shapes \1\3 and \2\4 do not fit together",
+    ),
+    (
+        r"(Value|Mask) argument cannot be block type if pointer argument is not a block",
+        "a block meets the address of one element: add offsets to the pointer, as ptr + tl.arange(...)",
+    ),
+    (r"Unsupported ptr type (.*) in `(tl\.\w+)`", r"`\2` needs a pointer and got \1: pass a tensor for it"),
+    (r"unsupported tensor index", "an element of a block cannot be taken out; blocks are indexed with `:` and `None`"),
+    (r"__setitem__", "an element of a block cannot be assigned: build the block with tl.where"),
+    (
+        r"non-constexpr conversion values",
+        'an f-string needs numbers known when compiling; to print, tl.device_print("n", n)',
+    ),
+    (r"__pow__|for \*\*", "blocks have no `**`: write x * x, or use tl.exp and tl.log"),
+    (r"invalid operands of type (.*) and (.*)", r"this operation does not exist between \1 and \2"),
+    (TL_LACKS, r"tl has no `\1`"),
+    (r"'?(\w+)'? object has no attribute '?(\w+)'?", r"a \1 has no `\2` inside a kernel"),
+    (r"'append' is not in list|'extend' is not in list", "lists do not grow inside a kernel"),
+    (r"only tuple comprehensions are supported", "a comprehension is not part of Triton's language"),
+    (r"got an unexpected keyword argument '(\w+)'", r"this function has no parameter `\1`"),
+    (r"missing (?:a|1) required (?:positional )?argument: '(\w+)'", r"the call leaves out `\1`"),
+    (
+        PYTHON_FUNCTION,
+        r"`\1` is a Python function; a kernel calls tl's and other kernels",
+    ),
+    (
+        r"loop of ufunc does not support|must be Tensor, not tensor",
+        "a kernel calls tl's functions, not numpy's or torch's",
+    ),
+    (r"type <class 'torch\.Tensor'>", "tensors are not made inside a kernel: use tl.zeros or tl.full"),
+    (
+        r"Cannot access global variable (\w+)",
+        r"`\1` is a global; a kernel sees only tl.constexpr globals: write `\1 = tl.constexpr(...)`, or pass it",
+    ),
+    (
+        r"`_semantic` argument",
+        "a pointer cannot be indexed (write tl.load(ptr + i)), and functions are called as tl.name",
+    ),
+    (r"active drivers", "a kernel cannot launch another: call it without a grid"),
+    (r"'tt\.return'", "a kernel returns nothing: store the result with tl.store"),
+    (r"'tt\.dot' op", "tl.dot adds in fp32 (or in its blocks' own dtype): give it such an `acc`"),
+    (r"^AssertionError(?:\(\))?$", "Triton expects another dtype or shape here"),
+    (r"PassManager::run failed|error encountered during parsing", "the compiler gave up, without a reason"),
+)
+
+
+def complaint(places: Places, gpu: str, error: BaseException | None, diagnostics: str = "") -> str:
+    """One sentence. diagnostics: what the compiler printed; where a pass failed, that alone tells line and reason."""
+    message = ""
+    frames: list[tuple[str, int]] = []  # of the functions that the error went through, the kernel last
+    while error is not None:
+        if isinstance(error, CompilationError):
+            message = error.error_message or message
+            line = getattr(error.node, "lineno", None)
+            if error.src and line and all(error.src != text for text, _ in frames):
+                frames.insert(0, (error.src, line))
+        elif isinstance(error, PTXASError):
+            message = f"the assembler refused it: {_of_the_assembler(str(error))}"
+        else:
+            message = str(error) or type(error).__name__
+        error = error.__cause__
+    message = " ".join(message.split())
+    place = places.of_texts(frames)
+    printed = re.search(r"^(\S.*):(\d+):\d+: error: (.*)$", diagnostics, re.MULTILINE)
+    if printed and not place:
+        message, place = printed.group(3), places.of_lines([(printed.group(1), int(printed.group(2)))])
+    if not place and (name := re.search(PYTHON_FUNCTION, message) or re.search(TL_LACKS, message)):
+        # found before compiling, without a place
+        place = places.of_text(f".{name.group(1)}") or places.of_text(f"{name.group(1)}(")
+    where = f"kernel `{places.kernel.name}`" + (f", {place}" if place else "")
+    return f"{where}: {_readable(message)[:LONGEST].rstrip('.')}. {gpu} cannot run this."
+
+
+def _of_the_assembler(text: str) -> str:
+    """Its own complaint, without the command line and the names of files."""
+    fatal = re.search(r"(?:fatal|error)\s+: (.*)", text)
+    return fatal.group(1) if fatal else text.splitlines()[0]
+
+
+def _readable(message: str) -> str:
+    node = re.search(r"unsupported AST node type: (\w+)", message)
+    if node:
+        return f"{NODES.get(node.group(1), f'`{node.group(1)}`')} is not part of Triton's language"
+    for pattern, spelling in SPELLINGS:
+        message = re.sub(pattern, spelling, message)
+    for pattern, readable in READABLE:
+        found = re.search(pattern, message)
+        if found:
+            return found.expand(readable)
+    return message

@@ -1,0 +1,359 @@
+"""Arithmetic as a GPU does it, on numpy arrays: number formats that numpy lacks, rounding, conversions, libdevice.
+
+bf16 and fp8 are held as raw bits (uint16, uint8). `widen` makes them float32, exactly; `narrow` rounds a result back.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+# ----------------------------------------------------------------------------------------------------- formats
+
+
+@dataclass(frozen=True)
+class Format:
+    """A floating-point format held as raw bits.
+
+    special   what has no finite value: "ieee" the largest exponent (inf, NaN); "all ones" NaN alone; "minus zero" NaN alone;
+              "none"
+    """
+
+    exponent_bits: int
+    mantissa_bits: int
+    bias: int
+    special: Literal["ieee", "all ones", "minus zero", "none"]
+
+
+# By Triton's names. Micikevicius et al. 2022, "FP8 Formats for Deep Learning", table 1; fnuz: AMD's CDNA 3; b15: Triton's own.
+FORMATS = {
+    "bf16": Format(8, 7, 127, "ieee"),
+    "fp8e5": Format(5, 2, 15, "ieee"),
+    "fp8e4nv": Format(4, 3, 7, "all ones"),
+    "fp8e5b16": Format(5, 2, 16, "minus zero"),
+    "fp8e4b8": Format(4, 3, 8, "minus zero"),
+    "fp8e4b15": Format(4, 3, 15, "none"),
+}
+
+
+def widen(bits: np.ndarray, name: str) -> np.ndarray:
+    """The float32 values of raw bits in the format `name`: exact, since each format is a part of float32."""
+    if name == "bf16":
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    return _values(name)[bits]
+
+
+def narrow(values: np.ndarray, name: str, toward_zero: bool = False) -> np.ndarray:
+    """Floats rounded to the format `name`, as raw bits: to nearest, ties to even, unless toward_zero.
+
+    bf16 overflows to infinity; an fp8 saturates at its largest number, as `cvt.satfinite` of sm_89 does.
+    """
+    values = np.ascontiguousarray(values, np.float32)
+    return _to_bf16(values, toward_zero) if name == "bf16" else _to_fp8(values, name, toward_zero)
+
+
+def _to_bf16(values: np.ndarray, toward_zero: bool) -> np.ndarray:
+    bits = values.view(np.uint32)
+    up = 0 if toward_zero else 0x7FFF + (bits >> 16 & 1)
+    rounded = ((bits + up) >> 16).astype(np.uint16)
+    nan = np.isnan(values)
+    if nan.any():  # a NaN keeps its upper bits: a carry could make it infinite or a number
+        rounded = np.where(nan, (bits >> 16 | 0x40).astype(np.uint16), rounded)
+    return rounded
+
+
+def _to_fp8(values: np.ndarray, name: str, toward_zero: bool) -> np.ndarray:
+    finite = _finite(name)  # ascending, so a number's place is its code
+    magnitude = np.abs(values.astype(np.float64))
+    below = np.clip(np.searchsorted(finite, magnitude, side="right") - 1, 0, finite.size - 1)
+    above = np.minimum(below + 1, finite.size - 1)
+    middle = (finite[below] + finite[above]) / 2
+    up = (magnitude > middle) | ((magnitude == middle) & (below % 2 == 1))
+    code = np.where(up & ~np.bool_(toward_zero), above, below)
+    sign = np.signbit(values)
+    if FORMATS[name].special == "minus zero":
+        sign = sign & (code > 0)
+    code = (code | sign << 7).astype(np.uint8)
+    not_a_number = {"ieee": 0x7F, "all ones": 0x7F, "minus zero": 0x80}.get(FORMATS[name].special, finite.size - 1)
+    return np.where(np.isnan(values), np.uint8(not_a_number), code)
+
+
+@cache
+def _values(name: str) -> np.ndarray:
+    """The float32 value of each of the 256 codes of an fp8 format."""
+    form = FORMATS[name]
+    code = np.arange(256)
+    exponent, mantissa = (
+        code >> form.mantissa_bits & (1 << form.exponent_bits) - 1,
+        code & (1 << form.mantissa_bits) - 1,
+    )
+    fraction = mantissa / (1 << form.mantissa_bits)
+    values = np.where(
+        exponent == 0, np.ldexp(fraction, 1 - form.bias), np.ldexp(1 + fraction, np.maximum(exponent, 1) - form.bias)
+    )
+    if form.special == "ieee":
+        values = np.where(exponent == (1 << form.exponent_bits) - 1, np.where(mantissa == 0, np.inf, np.nan), values)
+    elif form.special == "all ones":
+        values = np.where(code & 0x7F == 0x7F, np.nan, values)
+    values = np.where(code & 0x80, -values, values)
+    if form.special == "minus zero":
+        values[0x80] = np.nan
+    return values.astype(np.float32)
+
+
+@cache
+def _finite(name: str) -> np.ndarray:
+    """The finite numbers of an fp8 format that are not negative, ascending: their codes are 0, 1, 2, ..."""
+    values = _values(name)[:128]
+    return values[np.isfinite(values)].astype(np.float64)
+
+
+# ----------------------------------------------------------------------------------------------------- conversions
+
+
+def to_integer(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Floats cut to integers as PTX `cvt.rzi` does: what does not fit saturates, NaN is 0, and 8 or 16 bits wrap around."""
+    if dtype.itemsize < 4:
+        return to_integer(values, np.dtype(np.int32)).astype(dtype)
+    limits = np.iinfo(dtype)
+    low, high = float(limits.min), float(limits.max) + 1
+    with np.errstate(invalid="ignore"):
+        result = values.astype(dtype)
+    outside = ~((values > low - 1) & (values < high))
+    if outside.any():
+        saturated = np.where(values >= high, limits.max, np.where(values < low, limits.min, result))
+        result = np.where(np.isnan(values), 0, np.where(outside, saturated, result)).astype(dtype)
+    return result
+
+
+def to_float(values: np.ndarray, dtype: np.dtype, toward_zero: bool = False) -> np.ndarray:
+    """Numbers as float16, float32 or float64, to nearest unless toward_zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = values.astype(dtype)
+        if toward_zero:
+            result = np.where(np.abs(result) > np.abs(values), np.nextafter(result, dtype.type(0)), result)
+    return result
+
+
+# ----------------------------------------------------------------------------------------------------- arithmetic
+
+# A NaN that can be told from others: arithmetic keeps its payload, and these are one another's conversions.
+POISON_NAN = {2: 0x7E58, 4: 0x7FCB0000, 8: 0x7FF9600000000000}  # bits, by itemsize
+POISON_BITS = {2: 0x7FCB, 1: 0x7F}  # of bf16; of fp8, where there is one NaN to choose
+POISON_INTEGER = 0x5A5A5A5A5A5A5A5B  # cut to the width needed: large, odd, and nothing a student would expect
+
+
+def poison(shape: tuple[int, ...], dtype: np.dtype, raw_float: bool) -> np.ndarray:
+    """What stands in lanes whose value nobody knows. raw_float: the array holds bits of bf16 or fp8."""
+    if dtype.kind == "f":
+        value = np.array(POISON_NAN[dtype.itemsize], f"u{dtype.itemsize}").view(dtype)
+    elif raw_float:
+        value = np.array(POISON_BITS[dtype.itemsize], dtype)
+    elif dtype.kind == "b":
+        value = np.array(True)
+    else:
+        value = np.array(POISON_INTEGER >> (64 - 8 * dtype.itemsize) | 1).astype(dtype)
+    return np.full(shape, value, dtype)
+
+
+def is_poison(values: np.ndarray) -> np.ndarray:
+    bits = values.view(f"u{values.itemsize}") & ((1 << (8 * values.itemsize - 1)) - 1)  # whatever the sign
+    return bits == POISON_NAN[values.itemsize]
+
+
+def larger(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """max.f32: a number wins over NaN. A poisoned lane keeps its NaN, so that it shows."""
+    return _numbers_win(np.maximum(a, b), np.fmax, a, b)
+
+
+def smaller(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """min.f32, likewise."""
+    return _numbers_win(np.minimum(a, b), np.fmin, a, b)
+
+
+def _numbers_win(result: np.ndarray, skipping_nan: Callable, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    nan = result != result
+    if nan.any():
+        poisoned = is_poison(np.broadcast_to(a, result.shape)) | is_poison(np.broadcast_to(b, result.shape))
+        result = np.where(nan & ~poisoned, skipping_nan(a, b), result)
+    return result
+
+
+def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """x * y + z, rounded once where the product fits into float64: up to float32."""
+    return (x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64)).astype(z.dtype)
+
+
+def dot(a: np.ndarray, b: np.ndarray, accumulator: np.ndarray) -> np.ndarray:
+    """a @ b + accumulator in the accumulator's dtype; float16 is summed up in float32 and rounded at the end."""
+    dtype = accumulator.dtype
+    if dtype.kind == "f":
+        wide = np.float64 if dtype.itemsize == 8 else np.float32
+        return (np.matmul(a.astype(wide), b.astype(wide)) + accumulator).astype(dtype)
+    if a.itemsize == 1:  # exact in float64, for which numpy has a fast product
+        return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(dtype) + accumulator
+    return np.matmul(a, b, dtype=dtype) + accumulator
+
+
+def high_half(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The upper half of the product of two integers, taken as unsigned whatever their dtype (mul.hi.u)."""
+    unsigned = np.dtype(f"u{a.itemsize}")
+    x, y = a.view(unsigned), b.view(unsigned)
+    if a.itemsize < 8:
+        return (x.astype(np.uint64) * y.astype(np.uint64) >> np.uint64(8 * a.itemsize)).astype(unsigned).view(a.dtype)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x1, x0, y1, y0 = x >> half, x & low, y >> half, y & low
+    middle = x1 * y0 + (x0 * y0 >> half)
+    carry = x0 * y1 + (middle & low)
+    return (x1 * y1 + (middle >> half) + (carry >> half)).view(a.dtype)
+
+
+# ----------------------------------------------------------------------------------------------------- reductions
+
+
+def fold_max(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
+    """Maximum along an axis; NaN counts only where all is NaN, or where a lane is poisoned."""
+    return _fold_numbers(values, np.maximum, np.fmax, axis, keepdims)
+
+
+def fold_min(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
+    return _fold_numbers(values, np.minimum, np.fmin, axis, keepdims)
+
+
+def _fold_numbers(values: np.ndarray, fast: np.ufunc, skipping_nan: np.ufunc, axis: int | None, keepdims: bool):
+    result = fast.reduce(values, axis=axis, keepdims=keepdims)
+    if values.dtype.kind == "f" and np.any(result != result):
+        poisoned = is_poison(values).any(axis=axis, keepdims=keepdims)
+        numbers = skipping_nan.reduce(values, axis=axis, keepdims=keepdims)
+        result = np.where(poisoned, values.dtype.type(np.nan), numbers)
+    return result
+
+
+def index_of_max(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
+    """The first place of the maximum; NaN is passed over."""
+    return np.argmax(_without_nan(values, -np.inf), axis=axis, keepdims=keepdims)
+
+
+def index_of_min(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
+    return np.argmin(_without_nan(values, np.inf), axis=axis, keepdims=keepdims)
+
+
+def _without_nan(values: np.ndarray, instead: float) -> np.ndarray:
+    return np.where(np.isnan(values), values.dtype.type(instead), values) if values.dtype.kind == "f" else values
+
+
+# ----------------------------------------------------------------------------------------------------- functions
+
+
+def _elementwise(function: Callable) -> Callable:
+    return np.vectorize(function, otypes=[np.float64])
+
+
+erf = _elementwise(math.erf)
+
+
+def rsqrt(x: np.ndarray) -> np.ndarray:
+    return 1 / np.sqrt(x)
+
+
+def _gamma(function: Callable) -> Callable:
+    def total(x: float) -> float:
+        try:
+            return function(x)
+        except (ValueError, OverflowError):  # a pole, or too large
+            return math.nan if x < 0 or x != x else math.inf
+
+    return _elementwise(total)
+
+
+def _round_half_away(x: np.ndarray) -> np.ndarray:
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+def _count_leading_zeros(x: np.ndarray) -> np.ndarray:
+    bits = 8 * x.itemsize
+    return np.vectorize(lambda value: bits - int(value).bit_length(), otypes=[np.int32])(x.view(f"u{x.itemsize}"))
+
+
+# By symbol, without the prefix `__nv_` and without what only names a dtype or a rounding to nearest.
+_SAME_NAME = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sqrt", "cbrt",
+    "floor", "ceil", "trunc", "rint", "hypot", "copysign", "nextafter", "fmod", "isnan", "signbit",
+)  # fmt: skip
+_LIBDEVICE: dict[str, Callable] = {
+    **{name: getattr(np, name) for name in _SAME_NAME},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
+    "abs": np.abs,
+    "llabs": np.abs,
+    "fabs": np.abs,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "finite": np.isfinite,
+    "exp10": lambda x: np.power(x.dtype.type(10), x),
+    "pow": np.power,
+    "powi": lambda x, n: np.power(x.astype(np.float64), n),
+    "rsqrt": rsqrt,
+    "rcbrt": lambda x: 1 / np.cbrt(x),
+    "rhypot": lambda x, y: 1 / np.hypot(x, y),
+    "rcp": lambda x: 1 / x,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "fdivide": np.divide,
+    "fma": fma,
+    "fdim": lambda x, y: np.maximum(x - y, 0),
+    "remainder": lambda x, y: x - y * np.rint(x / y),
+    "nearbyint": np.rint,
+    "llrint": np.rint,
+    "round": _round_half_away,
+    "llround": _round_half_away,
+    "saturate": lambda x: np.clip(np.nan_to_num(x), 0, 1),
+    "sinpi": lambda x: np.sin(np.pi * x.astype(np.float64)),
+    "cospi": lambda x: np.cos(np.pi * x.astype(np.float64)),
+    "erf": erf,
+    "erfc": _elementwise(math.erfc),
+    "normcdf": _elementwise(lambda x: math.erfc(-x / math.sqrt(2)) / 2),
+    "tgamma": _gamma(math.gamma),
+    "lgamma": _gamma(math.lgamma),
+    "ldexp": np.ldexp,
+    "scalbn": np.ldexp,
+    "logb": lambda x: np.frexp(x)[1] - 1.0,
+    "ilogb": lambda x: np.frexp(x)[1] - 1,
+    "mulhi": lambda x, y: ((x.astype(np.int64) * y) >> 32).astype(np.int32),
+    "umulhi": high_half,
+    "popc": lambda x: np.bitwise_count(x.view(f"u{x.itemsize}")),
+    "clz": _count_leading_zeros,
+    "float_as_int": lambda x: x.view(np.int32),
+    "float_as_uint": lambda x: x.view(np.uint32),
+    "int_as_float": lambda x: x.view(np.float32),
+    "uint_as_float": lambda x: x.view(np.float32),
+    "double_as_longlong": lambda x: x.view(np.int64),
+    "longlong_as_double": lambda x: x.view(np.float64),
+}
+
+
+_ROUNDED = {"n": np.rint, "z": np.trunc, "d": np.floor, "u": np.ceil}  # float2int_rn and the like
+
+
+def libdevice(symbol: str) -> Callable | None:
+    """The numpy function behind a symbol of NVIDIA's libdevice such as `__nv_fast_expf`, or None if there is none here.
+
+    The fast ones are as exact as the others here. The result is still to be converted to the symbol's dtype.
+    """
+    name = symbol.removeprefix("__nv_").removeprefix("fast_")
+    if conversion := re.fullmatch(r"(?:float|double)2u?(?:int|ll)_r([nzdu])", name):
+        return _ROUNDED[conversion[1]]
+    if re.fullmatch(r"(?:u?int|u?ll|double)2(?:float|double)_rn", name):
+        return np.asarray
+    to_nearest = name.removesuffix("_rn")
+    spellings = (name, re.sub("[fd]$", "", name), name.removesuffix("ll"))  # expf, isnand, popcll
+    if to_nearest != name:
+        spellings = (to_nearest, to_nearest[1:], to_nearest[:-1])  # fma_rn, fadd_rn, fmaf_rn
+    return next((_LIBDEVICE[spelling] for spelling in spellings if spelling in _LIBDEVICE), None)

@@ -1,0 +1,74 @@
+"""The numbers measured on a GPU that the course shows beside the trace's."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from course_lib.figures import counters
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import trace_vs_counters
+
+        yield trace_vs_counters
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+def entries():
+    return {entry["name"]: entry for entry in counters.measured()["launches"]}
+
+
+QUICK = ("copy, stride 8", "copy, shifted by one", "gather elements", "column sums", "matmul fp16, tile 128")
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_trace_still_predicts_what_was_compared(benchmark, name):
+    launch = next(launch for launch in benchmark.LAUNCHES if launch.name == name)
+    assert benchmark.predict(launch) == entries()[name]["predicted"]
+
+
+@pytest.mark.slow
+def test_the_trace_still_predicts_all_that_was_compared(benchmark):
+    for launch in benchmark.LAUNCHES:
+        assert benchmark.predict(launch) == entries()[launch.name]["predicted"], launch.name
+
+
+def test_every_launch_of_the_benchmark_was_measured(benchmark):
+    assert [launch.name for launch in benchmark.LAUNCHES] == list(entries())
+
+
+def test_the_counters_agree_except_where_a_reason_is_known(benchmark):
+    expected = {
+        ("softmax, row read twice", "load_sectors"),  # L1 holds part of the row
+        ("gather rows", "store_sectors"),  # L1 merges stores of two warps
+        ("matmul fp32, tile 128", "store_sectors"),  # spills
+        ("matmul fp32, tile 128", "dram_read_bytes"),
+        ("store, stride 8", "dram_read_bytes"),  # sectors filled in part
+    }
+    beside = set()
+    for quantity in benchmark.COMPARED:
+        for name, predicted, counted in counters.pairs(quantity):
+            if benchmark.off(counted / predicted):
+                beside.add((name, quantity))
+    assert beside == expected
+
+
+def test_the_committed_table_is_that_of_the_numbers(benchmark):
+    assert benchmark.TABLE.read_text() == benchmark.table(counters.measured())
+
+
+def test_the_figure_draws_every_pair_and_names_those_beside_the_line():
+    figure = counters.predicted_against_counted()
+    sectors, dram = figure.axes
+    drawn = {tuple(point) for points in sectors.collections for point in points.get_offsets().tolist()}
+    assert drawn == {(p, c) for q in ("load_sectors", "store_sectors") for _, p, c in counters.pairs(q)}
+    assert len(dram.collections[0].get_offsets()) == len(counters.pairs("dram_read_bytes"))
+    assert {text.get_text().split(":")[0] for text in sectors.texts} >= {"softmax, row read twice", "gather rows"}
+    assert "predicted" in sectors.get_xlabel() and "counted" in sectors.get_ylabel()
