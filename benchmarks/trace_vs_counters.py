@@ -2,7 +2,8 @@
 
 Each launch of benchmarks/kernels.py is traced on the CPU and run on the GPU under Nsight Compute (`ncu`), once, from
 cold caches. The table goes to benchmarks/results/trace_vs_counters.md, the numbers to
-course_lib/measured/trace_vs_counters.json, which unit 04 plots. `--table` writes the table anew from those numbers.
+course_lib/measured/trace_vs_counters.json, which unit 04 plots, and the plot to docs/. `--table` writes the table and the
+plot anew from those numbers.
 
 Predicted and counted:
     loads     Access.l2_sectors  |  sectors that L1 receives from L2, for loads and for descriptors (TMA)
@@ -33,10 +34,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from kernels import LAUNCHES, Launch  # noqa: E402
 
 from course_lib import trace  # noqa: E402
+from course_lib.figures import counters  # noqa: E402
+from course_lib.figures.counters import MEASURED, TOLERANCE  # noqa: E402
 
-NUMBERS = ROOT / "course_lib" / "measured" / "trace_vs_counters.json"
 TABLE = ROOT / "benchmarks" / "results" / "trace_vs_counters.md"
-TOLERANCE = 0.02
+PLOT = ROOT / "docs" / "trace_vs_counters.png"
 DRAM_UNIT = 64  # bytes: the least that DRAM fetches
 
 XBAR = "l1tex__m_xbar2l1tex_read_sectors"  # from L2, over the crossbar, into L1
@@ -234,10 +236,11 @@ def main() -> int:
                 for launch, c in zip(LAUNCHES, counted, strict=True)
             ],
         }
-        NUMBERS.parent.mkdir(exist_ok=True)
-        NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n")
-    text = table(json.loads(NUMBERS.read_text()))
+        MEASURED.parent.mkdir(exist_ok=True)
+        MEASURED.write_text(json.dumps(numbers, indent=1) + "\n")
+    text = table(json.loads(MEASURED.read_text()))
     TABLE.write_text(text)
+    counters.predicted_against_counted().savefig(PLOT)
     print(text)
     return 0
 

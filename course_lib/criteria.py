@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from course_lib import mistakes
+from course_lib.compiled.show import remarks
 from course_lib.exercise import Access, Budget, Case, Evidence, Exercise, Finding, Footprint, Trial, Verdict
 
 NOTHING = "returns nothing yet (is a `return` missing?)"
@@ -271,7 +272,10 @@ class Compiles:
                 return Finding(self.title, 0, 0, False, expected="accepted by the compiler", seen=fact.complaint)
         gpus = sorted({fact.gpu for fact in facts if fact.accepted})
         slow = " (not compiled: too slow here)" if any(fact.too_slow for fact in facts) else ""
-        return Finding(self.title, 0, 0, True, expected="accepted by the compiler", seen=f"{', '.join(gpus)}{slow}")
+        said = [sentence for fact in facts if fact.gpu in gpus[-1:] and fact.accepted for sentence in remarks(fact)]
+        seen = f"{', '.join(gpus)}{slow}"
+        detail = " ".join(dict.fromkeys(said))  # spills, and fp32 dots that a GPU would run as TF32
+        return Finding(self.title, 0, 0, True, expected="accepted by the compiler", seen=seen, detail=detail)
 
 
 # ----------------------------------------------------------------------------------------------------- memory

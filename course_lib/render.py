@@ -26,9 +26,9 @@ def _text(verdict: Verdict) -> str:
     for finding in _shown(verdict):
         points = "" if finding.gate else _points(finding.points, finding.out_of)
         lines.append(f"{_mark(finding)} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip())
-        if finding.judged and not finding.passed:
-            if finding.expected and not finding.expected.startswith("right"):
-                lines.append(f"    expected: {finding.expected}")
+        if finding.judged and not finding.passed and finding.expected and not finding.expected.startswith("right"):
+            lines.append(f"    expected: {finding.expected}")
+        if finding.judged:
             lines += [f"    {part}" for part in textwrap.wrap(finding.detail, 110)]
             if finding.error_map:
                 lines += ["    where it is wrong:", *(f"    {row}" for row in _map_text(finding.error_map))]
@@ -62,9 +62,9 @@ def _html_of(verdict: Verdict) -> str:
     for finding in _shown(verdict):
         points = "" if finding.gate else _points(finding.points, finding.out_of)
         below = ""
-        if finding.judged and not finding.passed:
-            if finding.expected and not finding.expected.startswith("right"):
-                below += f"<div>expected: {escape(finding.expected)}</div>"
+        if finding.judged and not finding.passed and finding.expected and not finding.expected.startswith("right"):
+            below += f"<div>expected: {escape(finding.expected)}</div>"
+        if finding.judged:
             if finding.detail:
                 below += f"<div>{_code(finding.detail)}</div>"
             if finding.error_map:

@@ -126,7 +126,7 @@ READABLE = (
         r"`_semantic` argument",
         "a pointer cannot be indexed (write tl.load(ptr + i)), and functions are called as tl.name",
     ),
-    (r"active drivers", "a kernel cannot launch another: call it without a grid"),
+    (r"active drivers|specialize argument of type: tensor", "a kernel cannot launch another: call it without a grid"),
     (r"'tt\.return'", "a kernel returns nothing: store the result with tl.store"),
     (r"'tt\.dot' op", "tl.dot adds in fp32 (or in its blocks' own dtype): give it such an `acc`"),
     (r"^AssertionError(?:\(\))?$", "Triton expects another dtype or shape here"),

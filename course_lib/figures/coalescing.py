@@ -17,14 +17,13 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib.picture import INK, Picture
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture
 from course_lib.tracing import trace
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
 
-BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
-PALE, GREY = "#FBE3B1", "#D9D9D9"  # fetched and thrown away; asleep
+PALE = "#FBE3B1"  # fetched and thrown away
 
 
 def _bare(ax) -> None:

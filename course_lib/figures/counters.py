@@ -11,14 +11,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from course_lib.picture import Picture
+from course_lib.picture import BLUE, RED, Picture, on_white
 
 MEASURED = Path(__file__).parent.parent / "measured" / "trace_vs_counters.json"
-BLUE, ORANGE = "#0072B2", "#D55E00"
 TOLERANCE = 0.02
 
 PANELS = (  # title, axis, [(quantity, label, marker, colour)]
-    ("Sectors between L1 and L2", "sectors", [("load_sectors", "loads", "o", BLUE), ("store_sectors", "stores", "s", ORANGE)]),
+    ("Sectors between L1 and L2", "sectors", [("load_sectors", "loads", "o", BLUE), ("store_sectors", "stores", "s", RED)]),
     ("Read from DRAM", "bytes", [("dram_read_bytes", "bytes", "o", BLUE)]),
 )  # fmt: skip
 
@@ -35,6 +34,7 @@ def pairs(quantity: str) -> list[tuple[str, float, float]]:
     return [(name, predicted, counted) for name, predicted, counted in found if predicted and counted]
 
 
+@on_white
 def predicted_against_counted() -> Figure:
     """Each point is one kernel: what the trace predicts without a GPU, and what the GPU counted."""
     figure = Picture(10, 5)
@@ -64,9 +64,10 @@ def predicted_against_counted() -> Figure:
                         textcoords="offset points",
                         ha="right" if above else "left",
                         fontsize=8,
+                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
                         arrowprops={"arrowstyle": "-", "color": "#999999"},
                     )
-        ax.set(xscale="log", yscale="log", xlim=(low / 5, high * 12), ylim=(low, high), title=title)
+        ax.set(xscale="log", yscale="log", xlim=(low / 15, high * 15), ylim=(low, high), title=title)
         ax.set(xlabel=f"predicted by the trace, {unit}", ylabel=f"counted by the GPU, {unit}")
         ax.legend(loc="upper left", fontsize=8, frameon=False)
         for side in ("top", "right"):
@@ -74,7 +75,7 @@ def predicted_against_counted() -> Figure:
     dots = pairs("dot_flops")
     exact = sum(predicted == counted for _, predicted, counted in dots)
     figure.caption(
-        f"{len(measured()['launches'])} kernels on one {measured()['machine']}. On the line, prediction and counter agree.\n"
+        f"{len(measured()['launches'])} kernels on one {measured()['machine']}. On the line, prediction and counter agree. "
         f"The FLOPs of tensor cores, not drawn, are equal in {exact} of {len(dots)} kernels that use them."
     )
     return figure

@@ -80,10 +80,10 @@ def times_touched(region: Region, tensor: torch.Tensor, steps: Iterable[Step]) -
     counts = np.zeros(region.size, np.int64)
     for step in steps:
         if step.pattern.duplicates:
-            np.add.at(counts, _elements(step), 1)
+            np.add.at(counts, step.elements, 1)
         else:
-            counts[_elements(step)] += 1
-    return _in_shape_of(tensor, counts, region)
+            counts[step.elements] += 1
+    return region.in_shape_of(tensor, counts)
 
 
 def _said(counts: np.ndarray, name: str, done: str, who: str) -> str:
@@ -146,8 +146,8 @@ def last_to_store(region: Region, tensor: torch.Tensor, steps: Iterable[Step]) -
     owner = np.full(region.size, -1, np.int64)
     for step in steps:
         if step.region is region and step.op != "load":
-            owner[_elements(step)] = step.program
-    return _in_shape_of(tensor, owner, region)
+            owner[step.elements] = step.program
+    return region.in_shape_of(tensor, owner)
 
 
 def _number_tiles(ax: Axes, image: AxesImage) -> None:
@@ -309,21 +309,6 @@ def _region(trace: Trace, tensor: torch.Tensor) -> Region:
     if tensor.numel() == 0:
         raise ValueError(f"There is nothing to draw: {region.name!r} of shape {tuple(tensor.shape)} has no elements.")
     return region
-
-
-def _elements(step: Step) -> slice | np.ndarray:
-    """Indices of the elements of its region that a step touches."""
-    region, pattern = step.region, step.pattern
-    return region.elements(step.address - region.base, pattern)
-
-
-def _in_shape_of(tensor: torch.Tensor, values: np.ndarray, region: Region) -> np.ndarray:
-    """values[i] of the elements that a storage is counted in -> in the tensor's shape; the largest where it is wider."""
-    parts = max(1, tensor.element_size() // region.itemsize)
-    values = values[: region.size // parts * parts].reshape(-1, parts).max(axis=1)
-    values = np.repeat(values, max(1, region.itemsize // tensor.element_size()))
-    strides = [values.itemsize * stride for stride in tensor.stride()]
-    return np.lib.stride_tricks.as_strided(values[tensor.storage_offset() :], tensor.shape, strides).copy()
 
 
 # ------------------------------------------------------------------------------------------------------------- paper

@@ -1,4 +1,4 @@
-"""What surrounds a traced launch: the errors that it ends with, its arguments, its grid, the order of its programs."""
+"""What surrounds a traced launch: who is told, its errors, its arguments, its grid, the order of its programs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,46 @@ import random
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
+import numpy as np
 import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.exercise import Fault
+from course_lib.tracing.rewrite import Source
 
+Op = Literal["load", "store", "atomic"]
+FlopKind = Literal["dot", "float", "special", "reduction"]  # the fields of Flops
 Grid = tuple[int, int, int]
 Order = None | Literal["shuffled"] | Callable[[int], Sequence[int]]
 
 TRITON_FOLDER = os.path.dirname(triton.__file__) + os.sep
 _NOT_THE_READERS = (TRITON_FOLDER, os.path.dirname(os.path.dirname(__file__)) + os.sep, f"{os.sep}IPython{os.sep}")
+
+
+class Watcher(Protocol):
+    """Who is told. Tensors come by parameter name; addresses are those that `begin_launch` gave out."""
+
+    def begin_launch(self, source: Source, grid: Grid, tensors: dict[str, torch.Tensor]) -> None: ...
+
+    def address(self, tensor: torch.Tensor) -> int: ...
+
+    def begin_program(self, program: int, index: Grid) -> None: ...
+
+    def access(self, op: Op, addresses: np.ndarray, mask: np.ndarray, itemsize: int) -> None: ...
+
+    def synchronised(self, addresses: np.ndarray) -> None: ...
+
+    def computed(self, kind: FlopKind, operations: int) -> None: ...
+
+    def poisoned_load(self) -> None: ...
+
+    def end_launch(self, completed: bool) -> None: ...
+
+
+# ----------------------------------------------------------------------------------------------------- errors
 
 
 class _Sentence(RuntimeError):

@@ -90,6 +90,14 @@ class Region:
         indices = first + pattern.offsets * per_item
         return indices if per_item == 1 else (indices[:, None] + np.arange(per_item)).ravel()
 
+    def in_shape_of(self, tensor: torch.Tensor, values: np.ndarray) -> np.ndarray:
+        """values[i] of each element, in the shape of a tensor that lies here; where its elements are wider, the largest."""
+        parts = max(1, tensor.element_size() // self.itemsize)
+        values = values[: self.size // parts * parts].reshape(-1, parts).max(axis=1)
+        values = np.repeat(values, max(1, self.itemsize // tensor.element_size()))
+        strides = [values.itemsize * stride for stride in tensor.stride()]
+        return np.lib.stride_tricks.as_strided(values[tensor.storage_offset() :], tensor.shape, strides).copy()
+
     def _refine(self, parts: int) -> None:
         """Count smaller elements from now on: the storage is also seen through a narrower dtype."""
         self.itemsize //= parts

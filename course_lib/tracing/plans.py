@@ -19,8 +19,6 @@ MAX_PLANS = 5_000  # remembered at a time; a constant is a part of its plan, and
 SPREADING = {"create_splat", "create_broadcast"}  # numpy spreads a smaller operand by itself
 # Results that depend on nothing but the arguments: if those are constants, so is the result.
 PURE = SPREADING | {"create_make_range", "create_expand_dims", "create_int_cast", "create_fp_trunc", "create_reshape"}
-
-
 _UNKNOWN = object()
 
 
@@ -53,12 +51,18 @@ class Recorder:
                 result = member(*operands, **options)
             finally:
                 self.steps = steps
-            if steps is not None:
-                steps.append(_Step(name, operands + tuple(options.values()), result))
+            if options:  # a plan passes operands by position
+                self.abandon()
+            elif steps is not None:
+                steps.append(_Step(name, operands, result))
             return result
 
         setattr(self, name, call)
         return call
+
+    def abandon(self) -> None:
+        """What comes next is not determined by types."""
+        self.steps = None
 
 
 class Plans:
@@ -95,9 +99,9 @@ class Plans:
             return self._learn(key, args, options, run)
         return run(*args, **options) if plan is None else plan(handles)
 
-    def abandon(self) -> None:
-        """The recorded code asks for a value: what it does next is not determined by types."""
-        self._recorder.steps = None
+    def value_asked(self) -> None:
+        """Python is about to look at a value: a call that is being recorded gets no plan."""
+        self._recorder.abandon()
 
     # ------------------------------------------------------------------------------------------------- arguments
 
@@ -107,7 +111,7 @@ class Plans:
             kind = type(value)
             if kind is self._tensor:
                 known = value.__dict__
-                key.append(known.get("kind") or self._kind_of(value))
+                key.append(known.get("_kind") or self._kind_of(value))
                 handles.append(known["handle"])
             elif kind in self._constants:
                 key.append(kind)
@@ -134,8 +138,8 @@ class Plans:
                 raise Unplannable
 
     def _kind_of(self, tensor: Any) -> str:
-        tensor.kind = f"tensor {tensor.type}"
-        return tensor.kind
+        tensor._kind = f"tensor {tensor.type}"
+        return tensor._kind
 
     def _stand_ins(self, value: Any, handles: list) -> Any:
         """The same arguments with a handle of their own for each tensor, so that `x + x` is not taken for a rule."""

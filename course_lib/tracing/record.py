@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.exercise import Access, Fault, Flops, Footprint, Launch
 from course_lib.tracing import show
+from course_lib.tracing.cache import MissCurve, Stream, stream
 from course_lib.tracing.faults import Faults
 from course_lib.tracing.hooks import FlopKind, Interpreter, KernelFault, Op, Order, Site
 from course_lib.tracing.memory import ALIGNMENT, Arena, Region, Step, storage_key
@@ -116,11 +118,16 @@ class Trace:
         region = self._region(tensor)
         if region is None:
             return np.zeros(tensor.shape, np.uint32)
-        parts = max(1, tensor.element_size() // region.itemsize)
-        counts = region.reads[: region.size // parts * parts].reshape(-1, parts).max(axis=1)
-        counts = np.repeat(counts, max(1, region.itemsize // tensor.element_size()))
-        strides = [4 * stride for stride in tensor.stride()]
-        return np.lib.stride_tricks.as_strided(counts[tensor.storage_offset() :], tensor.shape, strides).copy()
+        return region.in_shape_of(tensor, region.reads)
+
+    def l2(self, at_once: int, order=None, launch: int | None = None) -> MissCurve:
+        """What an L2 of any size would leave to DRAM, over all launches or one: a cache.MissCurve.
+
+        at_once  programs that run in lock-step, such as one for each SM
+        order    how programs start: None as on a GPU, else their numbers or tiles (see cache.stream)
+        """
+        launches = self.steps if launch is None else [self.steps[launch]]
+        return MissCurve(reduce(Stream.then, (stream(steps, at_once, order) for steps in launches)))
 
     def table(self) -> str:
         """One row for each kernel, tensor and operation; the line that wastes most is marked."""

@@ -204,6 +204,9 @@ def test_compiles():
     refused = Compiled("k", "sm_80", False, complaint="line 3: `break` is not part of Triton's language")
     assert Compiles().judge(DOUBLE, [trial(X, compiled=[accepted])]).seen == "sm_90"
     assert Compiles().judge(DOUBLE, [trial(X, compiled=[slow, accepted])]).seen == "sm_90 (not compiled: too slow here)"
+    rounded = Compiled("k", "sm_90", True, dots=1, tf32_dots=["line 7: `acc = tl.dot(a, b, acc)`"])
+    finding = Compiles().judge(DOUBLE, [trial(X, compiled=[rounded]), trial(X, compiled=[rounded])])
+    assert finding.passed and finding.detail.count("as TF32") == 1 and "line 7" in finding.detail
     finding = Compiles().judge(DOUBLE, [trial(X, compiled=[accepted]), trial(X, compiled=[refused])])
     assert (finding.passed, finding.seen) == (False, refused.complaint)
 

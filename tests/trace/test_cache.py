@@ -396,3 +396,21 @@ def test_errors():
     with pytest.raises(ValueError, match="units of 128 and of 32 bytes"):
         stream(steps, at_once=2).then(stream(steps, at_once=2, line=32))
     assert stream([], at_once=2).units.size == 0
+
+
+def test_a_trace_gives_its_own_curve():
+    """Four programs copy 64 floats each, in two launches: 8 lines, which a cache that keeps them reads once."""
+    x, o = torch.randn(256), torch.empty(256)
+    with trace() as t:
+        for _ in range(2):
+            copy_64[(4,)](x, o)
+    curve = t.l2(at_once=2)
+    assert curve.read_bytes(1 << 20) == 256 * 4
+    assert curve.read_bytes(0) == 2 * 256 * 4
+    assert t.l2(at_once=2, launch=0).read_bytes(0) == 256 * 4
+
+
+@triton.jit
+def copy_64(x_ptr, o_ptr):
+    i = tl.program_id(0) * 64 + tl.arange(0, 64)
+    tl.store(o_ptr + i, tl.load(x_ptr + i))

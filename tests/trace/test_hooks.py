@@ -9,10 +9,13 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.language import load
+from triton.language.extra import libdevice
 
 from course_lib.compiled import compile_for
-from course_lib.tracing import KernelError, trace
-from course_lib.tracing.hooks import PATCHED
+from course_lib.tracing import KernelError, hooks, trace
+
+SCALE = tl.constexpr(2.0)
 
 
 @triton.jit
@@ -41,7 +44,15 @@ def run_double(n=100):
 
 
 def state():
-    return [dict(vars(owner)) for owner in PATCHED]
+    """All that a trace replaces, and what Python or Triton could hold on to."""
+    owners = (
+        *hooks.PATCHED,
+        hooks.interpreter,
+        hooks.JITFunction,
+        hooks.interpreter.InterpretedFunction,
+        hooks.Autotuner,
+    )
+    return [dict(vars(owner)) for owner in owners] + [dict(hooks._stand_ins)]
 
 
 def test_tl_is_restored():
@@ -74,6 +85,30 @@ def test_trace_compile_trace():
         assert compile_for.__module__  # the compiler itself is not called under a trace
     assert compile_for(double, x, o, 64) == compiled
     assert first.bytes == second.bytes
+
+
+@triton.jit
+def of_all_kinds(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.max_contiguous(tl.arange(0, BLOCK), BLOCK)
+    x = load(x_ptr + offs, mask=offs < min(n, BLOCK), other=0.0)
+    for i in tl.static_range(2):
+        x = libdevice.tanh(x) + SCALE * i
+    for _ in range(n):
+        x += tl.cumsum(x, 0) / tl.max(x, 0)
+    tl.store(o_ptr + offs, x.to(tl.bfloat16), mask=offs < n)
+
+
+def test_trace_compile_trace_with_all_that_is_replaced():
+    x, o = torch.rand(16), torch.empty(16, dtype=torch.bfloat16)
+    before = compile_for(of_all_kinds, x, o, 3, BLOCK=16)
+    results = []
+    for _ in range(2):
+        with trace():
+            of_all_kinds[(1,)](x, o, 3, BLOCK=16)
+        results.append(o.clone())
+        assert compile_for(of_all_kinds, x, o, 3, BLOCK=16) == before
+    assert before.accepted, before.complaint
+    assert torch.equal(results[0][:3], results[1][:3])
 
 
 def test_no_name_is_added_to_the_kernels_module():

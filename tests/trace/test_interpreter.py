@@ -17,6 +17,7 @@ from triton.language.extra.cuda.libdevice import tanh as hyperbolic_tangent
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.tracing import KernelError, KernelFault, hooks, trace
+from course_lib.tracing.builder import narrowed, tensor_of, wide
 from course_lib.tracing.record import Trace
 
 SIZES = tl.constexpr(16)
@@ -37,9 +38,10 @@ def run(kernel, *arguments, grid=(1,), **constants):
 
 @pytest.fixture
 def language():
-    """tl, patched, outside of any kernel."""
-    with Trace()._interpreter.installed():
-        yield
+    """tl, patched, outside of any kernel: the plans that its functions go through."""
+    interpreter = Trace()._interpreter
+    with interpreter.installed():
+        yield interpreter._plans
 
 
 DTYPES = "int1 int8 uint8 int16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64".split()  # noqa: SIM905
@@ -53,13 +55,9 @@ BINARY["reflected"] = lambda a, b: 3 - a * (b + 1.5)
 SHAPES = [((8,), (8,)), ((4, 1), (8,)), ((1,), (8,)), ((4, 8), (1,))]
 
 
-def tensor(values, dtype):
-    return hooks._tensor(values, dtype)
-
-
 def sample(dtype, shape, seed):
     values = np.random.default_rng(seed).integers(1, 5, shape)
-    return tensor(hooks._narrowed(values.astype(np.float64), dtype), dtype)
+    return tensor_of(narrowed(values.astype(np.float64), dtype), dtype)
 
 
 def outcome(function, *arguments):
@@ -120,15 +118,23 @@ def test_plans_are_learnt_once(monkeypatch):
 
 
 def test_library_code_that_asks_for_a_value_is_not_planned(language):
-    plans = Trace()._interpreter._plans
-
     def depends(x):
-        return x + 1 if hooks._wide(x.handle)[0] > 2 and not plans.abandon() else x
+        language.value_asked()
+        return x + 1 if wide(x.handle)[0] > 2 else x
 
-    low, high = tensor(np.array([1.0], np.float32), tl.float32), tensor(np.array([5.0], np.float32), tl.float32)
+    low, high = tensor_of(np.array([1.0], np.float32), tl.float32), tensor_of(np.array([5.0], np.float32), tl.float32)
     for _ in range(2):
-        assert plans.call(depends, (high,), {}, depends).handle.data == [6]
-        assert plans.call(depends, (low,), {}, depends).handle.data == [1]
+        assert language.call(depends, (high,), {}, depends).handle.data == [6]
+        assert language.call(depends, (low,), {}, depends).handle.data == [1]
+
+
+def test_a_plan_spreads_where_numpy_would_not(language):
+    def spread(x):
+        return tl.exp(tl.broadcast_to(x, [4, 8]))
+
+    for seed in range(2):
+        x = sample(tl.float32, (1, 8), seed)
+        assert language.call(spread, (x,), {}, spread).handle.data.shape == (4, 8)
 
 
 # ----------------------------------------------------------------------------------------------------- low precision
@@ -430,6 +436,9 @@ def test_hints_and_printing(capsys):
     x, o = torch.rand(16), torch.zeros(16)
     run(hints, x, o, 7, N=16)
     assert torch.equal(o, x) and capsys.readouterr().out.split() == ["(0,", "0,", "0)", "n:", "[7]"]
+    with trace(order=lambda n: (1, 0)):
+        hints[(2,)](x, o, 8, N=16)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["(1,", "(0,"]
     with pytest.raises(KernelError, match="line 2: .*AssertionError: N"), trace():
         hints[(1,)](x, o, 7, N=8)
 
