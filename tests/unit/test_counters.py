@@ -11,7 +11,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def benchmark():
+def comparison():
     sys.path.insert(0, str(BENCHMARKS))
     try:
         import trace_vs_counters
@@ -29,22 +29,22 @@ QUICK = ("copy, stride 8", "copy, shifted by one", "gather elements", "column su
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_the_trace_still_predicts_what_was_compared(benchmark, name):
-    launch = next(launch for launch in benchmark.LAUNCHES if launch.name == name)
-    assert benchmark.predict(launch) == entries()[name]["predicted"]
+def test_the_trace_still_predicts_what_was_compared(comparison, name):
+    launch = next(launch for launch in comparison.LAUNCHES if launch.name == name)
+    assert comparison.predict(launch) == entries()[name]["predicted"]
 
 
 @pytest.mark.slow
-def test_the_trace_still_predicts_all_that_was_compared(benchmark):
-    for launch in benchmark.LAUNCHES:
-        assert benchmark.predict(launch) == entries()[launch.name]["predicted"], launch.name
+def test_the_trace_still_predicts_all_that_was_compared(comparison):
+    for launch in comparison.LAUNCHES:
+        assert comparison.predict(launch) == entries()[launch.name]["predicted"], launch.name
 
 
-def test_every_launch_of_the_benchmark_was_measured(benchmark):
-    assert [launch.name for launch in benchmark.LAUNCHES] == list(entries())
+def test_every_launch_of_the_benchmark_was_measured(comparison):
+    assert [launch.name for launch in comparison.LAUNCHES] == list(entries())
 
 
-def test_the_counters_agree_except_where_a_reason_is_known(benchmark):
+def test_the_counters_agree_except_where_a_reason_is_known(comparison):
     expected = {
         ("softmax, row read twice", "load_sectors"),  # L1 holds part of the row
         ("gather rows", "store_sectors"),  # L1 merges stores of two warps
@@ -53,15 +53,15 @@ def test_the_counters_agree_except_where_a_reason_is_known(benchmark):
         ("store, stride 8", "dram_read_bytes"),  # sectors filled in part
     }
     beside = set()
-    for quantity in benchmark.COMPARED:
+    for quantity in comparison.COMPARED:
         for name, predicted, counted in counters.pairs(quantity):
-            if benchmark.off(counted / predicted):
+            if comparison.off(counted / predicted):
                 beside.add((name, quantity))
     assert beside == expected
 
 
-def test_the_committed_table_is_that_of_the_numbers(benchmark):
-    assert benchmark.TABLE.read_text() == benchmark.table(counters.measured())
+def test_the_committed_table_is_that_of_the_numbers(comparison):
+    assert comparison.TABLE.read_text() == comparison.table(counters.measured())
 
 
 def test_the_figure_draws_every_pair_and_names_those_beside_the_line():
