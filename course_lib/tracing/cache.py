@@ -203,7 +203,8 @@ class MissCurve:
 
     Loads fetch what they miss. Stores fetch nothing: the L2 notes which bytes of a line are new. Loads and stores both
     occupy the cache, and a line that was stored to is written to DRAM once for each stay in the cache, at the latest
-    after the end. An atomic loads and stores. Lines count in full, even where a few of their bytes are used.
+    after the end. An atomic loads and stores. Lines count in full, even where a few of their bytes are used. One thing
+    that an H200 does is left out: it reads from DRAM what stores leave open in a sector that they fill in part.
 
     Each method takes the size of the cache in bytes, one or an array of them, and gives as many results.
     """
@@ -213,6 +214,12 @@ class MissCurve:
         distances, by_unit = stack_distances(stream.units)
         self._loads = np.sort(distances[stream.loads])
         self._writes = np.sort(_write_distances(distances, stream.stores, by_unit))
+
+    def __repr__(self) -> str:
+        return (
+            f"MissCurve: {self.dram_bytes(0):,} bytes to and from DRAM without a cache, {self.compulsory_bytes:,} with one of "
+            f"{self.sizes[-1]:,} bytes or more"
+        )
 
     def misses(self, size):
         """Loads that must go to DRAM; atomics count as loads."""

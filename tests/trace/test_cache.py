@@ -408,6 +408,9 @@ def test_a_trace_gives_its_own_curve():
     assert curve.read_bytes(1 << 20) == 256 * 4
     assert curve.read_bytes(0) == 2 * 256 * 4
     assert t.l2(at_once=2, launch=0).read_bytes(0) == 256 * 4
+    assert repr(curve) == (  # each launch writes its 8 lines; in a cache of all 16 the second time replaces the first
+        "MissCurve: 4,096 bytes to and from DRAM without a cache, 2,048 with one of 2,048 bytes or more"
+    )
 
 
 @triton.jit
