@@ -295,3 +295,43 @@ def test_windows_line_ends_and_tabs():
 
 def test_a_cell_that_touches_globals_by_name():
     assert value("def setup():\n    global N\n    N = 4", "N = 2", "def double(x): return N") == 2
+
+
+# ------------------------------------------------------------------------------------------------- what is too much
+
+
+def test_more_statements_than_a_notebook_has_are_refused_before_they_are_looked_at():
+    assert value("a;" * (submission.MAX_STATEMENTS - 1), "def double(x): return 2") == 2
+    for cells in (("a;" * 400_000,), ("a\n" * 1_500, "def double(x): return 2\n" + "b;" * 1_500)):
+        with pytest.raises(Problem, match="more than 2000 statements"):
+            program(*cells)
+
+
+def test_a_cell_that_seems_to_define_everything_gives_flags_that_can_be_read():
+    names = [f"a{i}" for i in range(5_000)]
+    broken = "def x(:\n" + "\n".join(f"{name} = 1" for name in names)
+    flags = program(broken, f"def double(x): return [{', '.join(names)}]").flags
+    assert len(flags) == submission.MAX_FLAGS + 1 and flags[-1] == "And 4980 more of this kind."
+
+
+def test_lines_lists_and_unreadable_files_are_refused(tmp_path):
+    path = write(tmp_path / "a.ipynb", [{"cell_type": "code", "source": "a\n" * 30_000}])
+    with pytest.raises(Problem, match="30000 lines in its cells; 20000 are allowed"):
+        submission.load(path)
+    path.write_bytes(b'{"cells": [' + b"[]," * 1_000_001 + b"[]]}")
+    with pytest.raises(Problem, match="lists and objects; 1000000 are allowed"):
+        submission.load(path)
+
+
+def test_encodings_of_editors_are_read(tmp_path):
+    text = json.dumps({"cells": [{"cell_type": "code", "source": "double = abs  # é"}]}, ensure_ascii=False)
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"):
+        (tmp_path / "a.ipynb").write_bytes(text.encode(encoding))
+        assert submission.load(tmp_path / "a.ipynb")[0].source == "double = abs  # é"
+
+
+def test_names_of_students_are_names():
+    for name in ("ada", "Ada Lovelace", "o'neill", "ada.l@uni.example", "лёня", "a_b-c+d", "42"):
+        assert not submission.misnamed(name)
+    for name in ("*", "a*", "[ab]", "<b>", "..", "-rf", "", " ada", "a\nb", "a/b", "a" * 101):
+        assert "is not a student's name" in submission.misnamed(name)
