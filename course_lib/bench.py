@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -30,22 +29,14 @@ class Ratio:
     pairs: int
 
 
-def ratio(
-    own: Callable[[], object],
-    baseline: Callable[[], object],
-    pairs: int = 40,
-    inspect: Callable[[Any], None] = lambda result: None,
-) -> Ratio:
-    """How fast `own` is against `baseline`: ABBA order, cold L2, two warm-up pairs; repeated if its halves disagree by 5 %.
-
-    inspect   called with what each timed call of `own` returned, after its time was taken
-    """
+def ratio(own: Callable[[], object], baseline: Callable[[], object], pairs: int = 40) -> Ratio:
+    """How fast `own` is against `baseline`: ABBA order, cold L2, two warm-up pairs; repeated if its halves disagree by 5 %."""
     for _ in range(2):
         own(), baseline()
-    found = _measure(own, baseline, pairs, inspect)
+    found = _measure(own, baseline, pairs)
     halves = [statistics.median(r for r, _, _ in half) for half in (found[: pairs // 2], found[pairs // 2 :])]
     if abs(halves[0] - halves[1]) > 0.05 * max(halves):
-        found += _measure(own, baseline, pairs, inspect)
+        found += _measure(own, baseline, pairs)
     ratios = [r for r, _, _ in found]
     middle = statistics.median(ratios)
     return Ratio(
@@ -57,7 +48,7 @@ def ratio(
     )
 
 
-def _measure(own: Callable, baseline: Callable, pairs: int, inspect: Callable) -> list[tuple[float, float, float]]:
+def _measure(own: Callable, baseline: Callable, pairs: int) -> list[tuple[float, float, float]]:
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
     found = []
     for pair in range(pairs):
@@ -68,13 +59,10 @@ def _measure(own: Callable, baseline: Callable, pairs: int, inspect: Callable) -
             # the host queues ahead of the device, so that launch overhead hides behind the flush
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
-            result = work()
+            work()
             end.record()
             torch.cuda.synchronize()
             times[work] = start.elapsed_time(end)
-            if work is own:
-                inspect(result)
-            del result
         found.append((times[baseline] / times[own], times[own], times[baseline]))
     return found
 

@@ -14,7 +14,7 @@ import torch
 
 from course_lib import mistakes
 from course_lib.compiled.show import remarks
-from course_lib.exercise import Access, Budget, Case, Evidence, Exercise, Finding, Footprint, Launch, Trial, Verdict
+from course_lib.exercise import Access, Budget, Case, Evidence, Exercise, Finding, Footprint, Trial, Verdict
 
 NOTHING = "returns nothing yet (is a `return` missing?)"
 
@@ -96,7 +96,7 @@ class Correct:
         evidence = trial.evidence
         wrong = Finding(self.title, 0, self.points, False, expected=f"right on {trial.case.name}")
         if evidence.error or evidence.refused:
-            wrong.seen = _told(exercise, trial) or evidence.refused
+            wrong.seen = evidence.error or evidence.refused
             return wrong
         if len(evidence.outputs) != len(trial.inputs):
             wrong.seen = f"{len(evidence.outputs)} results of {len(trial.inputs)} calls"
@@ -107,7 +107,7 @@ class Correct:
             if isinstance(expected, dict):
                 return self._judge_values(expected, output)
             for got, right, name in _pairs(output, expected):
-                problem = _compare(exercise, arguments, got, right, wrong, trial.case.hidden)
+                problem = _compare(exercise, arguments, got, right, wrong)
                 if problem:
                     wrong.seen = f"{name}{problem}{again}"
                     if "NaN" in wrong.detail and evidence.poisoned:
@@ -123,20 +123,13 @@ class Correct:
         rights = [
             key for key, value in expected.items() if type(output.get(key)) in (int, float) and output[key] == value
         ]
-        wrongs = [f"{k}: {_answer(output[k]) if k in output else 'no answer'}" for k in expected if k not in rights]
+        wrongs = [f"{k}: {output[k]!r}" if k in output else f"{k}: no answer" for k in expected if k not in rights]
         wrongs += [f"{key}: not one of the questions" for key in output if key not in expected]
         points = round(self.points * len(rights) / len(expected), 2)
         seen = f"{len(rights)} of {len(expected)} right" + (f"; not right: {', '.join(wrongs)}" if wrongs else "")
         return Finding(
             self.title, points, self.points, not wrongs, expected=f"{len(expected)} right values", seen=seen[:400]
         )
-
-
-def _answer(value: Any) -> str:
-    """A prediction as it was written; an ellipsis is none."""
-    if isinstance(value, dict) and set(value) == {"unsupported"}:
-        return "no answer" if value["unsupported"] == "a ellipsis" else str(value["unsupported"])
-    return repr(value)
 
 
 def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
@@ -148,16 +141,7 @@ def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
     return [(got, right, f"output {i}: ") for i, (got, right) in enumerate(zip(output, expected, strict=True))]
 
 
-def _told(exercise: Exercise, trial: Trial) -> str:
-    """The error of a run. A formula's exception may quote the hidden numbers it was given, in its name too."""
-    error = trial.evidence.error
-    quotes = trial.case.hidden and exercise.kind != "kernel" and error.startswith("raised ")
-    return f"raised an exception on {trial.case.name}" if quotes else error
-
-
-def _compare(
-    exercise: Exercise, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding, hidden: bool = False
-) -> str:
+def _compare(exercise: Exercise, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding) -> str:
     """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
     if got is None:
         return f"{exercise.entry} {NOTHING}"
@@ -171,8 +155,6 @@ def _compare(
             and abs(got) < 1e300
             and math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
         )
-        if hidden and not close:
-            return "not right for numbers that stay hidden; try the formula on some of your own"
         shown = ", ".join(f"{k} = {_short(v)}" for k, v in arguments.items())
         return "" if close else f"for {shown}: expected {expected!r}, got {_short(got)}"
     if not isinstance(got, torch.Tensor):
@@ -195,7 +177,7 @@ def _compare(
     if wrong.dim() > 1 and not bool(wrong.all()):
         finding.error_map = mistakes.error_map(wrong)
     finding.detail = mistakes.looks_like(wrong, reference, got, arguments)
-    return mistakes.first_difference(wrong, reference, got, values=not hidden)
+    return mistakes.first_difference(wrong, reference, got)
 
 
 def _expected_dtype(arguments: dict[str, Any], expected: torch.Tensor) -> torch.dtype:
@@ -229,18 +211,12 @@ class Holds:
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         for trial in of_group(trials, self.group):
-            seen = _told(exercise, trial)
+            seen = trial.evidence.error
             for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
-                seen = seen or (
-                    f"{exercise.entry} {NOTHING}" if output is None else self._problem(trial, output, arguments)
-                )
+                seen = seen or (f"{exercise.entry} {NOTHING}" if output is None else self.problem(output, **arguments))
             if seen:
                 return Finding(self.title, 0, self.points, False, seen=seen)
         return Finding(self.title, self.points, self.points, True, seen="holds")
-
-    def _problem(self, trial: Trial, output: Any, arguments: dict[str, Any]) -> str:
-        problem = self.problem(output, **arguments)
-        return f"does not hold on {trial.case.name}" if problem and trial.case.hidden else problem
 
 
 # ------------------------------------------------------------------------------------------------------- gates
@@ -256,7 +232,7 @@ class TritonDidTheWork:
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         expected = "a kernel of yours writes the result; torch allocates and makes views"
         for trial in trials:
-            problem = self._problem(exercise, trial.evidence, trial.case.group)
+            problem = self._problem(exercise, trial.evidence)
             if problem:
                 return Finding(self.title, 0, 0, False, expected=expected, seen=problem)
         launches = max((len(t.evidence.launches) for t in trials), default=0)
@@ -267,15 +243,15 @@ class TritonDidTheWork:
         seen = "1 launch" if launches == 1 else f"{launches} launches"
         return Finding(self.title, 0, 0, True, expected=expected, seen=seen)
 
-    def _problem(self, exercise: Exercise, evidence: Evidence, group: str) -> str:
+    def _problem(self, exercise: Exercise, evidence: Evidence) -> str:
         if evidence.refused:
             return evidence.refused
         if evidence.error:
             return ""  # the result is judged by Correct, in its own words
         if all(output is None for output in evidence.outputs):
             return f"{exercise.entry} {NOTHING}"
-        if not evidence.launches or (group != "plain" and not evidence.operations):
-            return ""  # no whole tile in a small input: wrong or right, that is for Correct to say
+        if not evidence.launches:
+            return ""  # an empty grid on a small input: wrong or right, that is for Correct to say
         written = {f.tensor for launch in evidence.launches for f in launch.footprints if f.written_bytes}
         if not any(name == "out" or name.startswith("out[") for name in written):
             return "no kernel wrote to what the function returns"
@@ -306,8 +282,8 @@ class Compiles:
 
 
 def accesses(trials: Sequence[Trial], op: str) -> list[Access]:
-    """All loads, or all stores, of these trials; an atomic is both."""
-    kinds = (op, "atomic")
+    """All loads, or all stores and atomics, of these trials."""
+    kinds = ("load",) if op == "load" else ("store", "atomic")
     return [a for t in trials for launch in t.evidence.launches for a in launch.accesses if a.op in kinds]
 
 
@@ -328,9 +304,8 @@ def _failure(exercise: Exercise, trials: Sequence[Trial]) -> str:
 class Coalesced:
     """Loads (or stores) touch hardly more 32-byte sectors than the bytes they use would fill.
 
-    Compared for each line that moves at least 2 % of the bytes, and for all other lines together: the sectors touched
-    against the useful bytes / 32. Accesses of single elements (an index, a length) do not count for a small tensor that
-    is only moved that way.
+    Compared for each line that moves at least 2 % of the bytes: the sectors it touches against its useful bytes / 32.
+    Accesses of single elements (an index, a length) do not count for a small tensor that is only moved that way.
     """
 
     op: str  # "load" or "store"
@@ -354,11 +329,7 @@ class Coalesced:
         needed = sum(math.ceil(a.useful_bytes / 32) for a in counted)
         seen = f"{_numbers(sectors)} sectors, {_numbers(needed)} needed"
         total = sum(a.bytes for a in counted)
-        large = [a for a in counted if a.bytes >= 0.02 * total]
-        wasteful = [a for a in large if self._wastes([a])]
-        small = [a for a in counted if a.bytes < 0.02 * total]
-        if sum(a.bytes for a in small) >= 0.02 * total and self._wastes(small):
-            wasteful += small
+        wasteful = [a for a in counted if a.bytes >= 0.02 * total and a.sectors * 32 > self.at_most * a.useful_bytes]
         if not wasteful:
             return Finding(self.title, self.points, self.points, True, expected=expected, seen=seen)
         worst = min(wasteful, key=lambda a: a.efficiency * 1e9 - a.sectors)
@@ -367,9 +338,6 @@ class Coalesced:
             f"({names[id(worst)]}): `{worst.source}`"
         )
         return Finding(self.title, 0, self.points, False, expected=expected, seen=seen, detail=detail)
-
-    def _wastes(self, accesses: Sequence[Access]) -> bool:
-        return sum(a.sectors for a in accesses) * 32 > self.at_most * sum(a.useful_bytes for a in accesses)
 
     def _counted(self, accesses: Sequence[Access]) -> list[Access]:
         moved: dict[str, list[int]] = {}
@@ -431,8 +399,7 @@ class Traffic:
 
 @dataclass
 class Programs:
-    """The launch that reads most bytes has enough programs to keep a GPU's SMs busy, and no few of them do it all: the
-    busiest moves at most twice its share."""
+    """The launch that reads most bytes has enough programs to keep a GPU's SMs busy."""
 
     at_least: int
     points: float
@@ -450,40 +417,11 @@ class Programs:
         busiest = [
             max(t.evidence.launches, key=lambda launch: sum(f.read_bytes for f in launch.footprints)) for t in group
         ]
-        fewest = min(min(launch.programs, self._at_work(launch)) for launch in busiest)
+        fewest = min(launch.programs for launch in busiest)
         passed = fewest >= self.at_least
         detail = "" if passed else "Cut the long axis into parts, and give each part a program."
         seen = "1 program" if fewest == 1 else f"{fewest} programs"
         return Finding(self.title, self.points if passed else 0, self.points, passed, seen=seen, detail=detail)
-
-    def _at_work(self, launch: Launch) -> int:
-        """The programs that do a fair share: as many as would move all the bytes, each half as many as the busiest."""
-        moved = sum(f.read_bytes + f.written_bytes for f in launch.footprints)
-        return 2 * moved // max(1, launch.busiest_bytes)
-
-
-@dataclass
-class NoBufferOfSize:
-    """What a call allocates beside its results is, all together, less than a limit. limit: the arguments -> bytes."""
-
-    limit: Callable[..., float]
-    points: float
-    title: str
-    group: str = "performance"
-
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = _failure(exercise, group)
-        if failed:
-            return Finding(self.title, 0, self.points, False, seen=failed)
-        for trial in group:
-            limit, buffers = self.limit(**trial.inputs[-1]), trial.evidence.buffers
-            if buffers >= limit:
-                expected = f"less than {_numbers(limit)} bytes on {trial.case.name}"
-                seen = f"{_numbers(buffers)} bytes of buffers, the largest of {_numbers(trial.evidence.largest_buffer)}"
-                return Finding(self.title, 0, self.points, False, expected=expected, seen=seen)
-        most = max((t.evidence.buffers for t in group), default=0)
-        return Finding(self.title, self.points, self.points, True, seen=f"at most {_numbers(most)} bytes of buffers")
 
 
 # ------------------------------------------------------------------------------------------------------ speed

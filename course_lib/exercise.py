@@ -26,13 +26,11 @@ class Case:
     group   which criteria read this case: "plain", "ragged", "strided", "performance", ...
     draw    a generator -> the arguments, by parameter name. Called with other seeds it must give the same shapes, strides,
             dtypes and plain numbers, and other values: a recorded log is replayed on data that the recorder never saw.
-    hidden  its values are nobody's business: findings tell shapes and places, and no number that went in or should come out
     """
 
     name: str
     group: str
     draw: Callable[[torch.Generator], dict[str, Any]]
-    hidden: bool = False
 
     def arguments(self, seed: int) -> dict[str, Any]:
         return self.draw(torch.Generator().manual_seed(seed))
@@ -150,7 +148,6 @@ class Launch:
     accesses: list[Access] = field(default_factory=list)
     footprints: list[Footprint] = field(default_factory=list)
     flops: Flops = field(default_factory=Flops)
-    busiest_bytes: int = 0  # that the program moved that moved most of them
 
 
 @dataclass
@@ -215,8 +212,7 @@ class Evidence:
     outputs: list[Any] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)  # of the last call
     operations: list[str] = field(default_factory=list)  # torch operations of the last call that moved data
-    largest_buffer: int = 0  # bytes of the largest allocation of the last call, beyond what is returned of it
-    buffers: int = 0  # bytes of all its allocations together, beyond what is returned
+    largest_buffer: int = 0  # bytes of the largest allocation that is not an output
     faults: list[Fault] = field(default_factory=list)
     poisoned: list[str] = field(default_factory=list)  # "kernel `k`, line 5": masked lanes loaded without `other`
     kernels: list[str] = field(default_factory=list)  # keys of the kernels launched (observe/kernels.py)

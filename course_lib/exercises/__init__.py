@@ -3,10 +3,5 @@
 Oracles are torch, brute force or the trace; closed forms and solutions live elsewhere.
 """
 
-UNITS = {
-    "00_start_here": "start",
-    "02_dtypes": "dtypes",
-    "03_counting_flops": "flops",
-    "04_memory_coalescing": "coalescing",
-}
+UNITS = {"04_memory_coalescing": "coalescing"}
 """The unit's folder in notebooks/ and solutions/ -> its module here, in figures/, and in grader/hidden and grader/variants."""

@@ -11,29 +11,16 @@ import ast
 import builtins
 import hashlib
 import inspect
-import json
 import linecache
-import re
 import textwrap
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import triton
 import triton.language as tl
-import triton.language.extra.cuda.libdevice as cuda_libdevice
-import triton.language.extra.libdevice as libdevice
 from triton.runtime.jit import JITFunction, KernelInterface
 
-MODULES = {
-    "triton": triton,
-    "triton.language": tl,
-    "triton.language.math": tl.math,
-    "triton.language.extra": tl.extra,
-    "triton.language.extra.cuda": tl.extra.cuda,
-    "triton.language.extra.libdevice": libdevice,
-    "triton.language.extra.cuda.libdevice": cuda_libdevice,
-}
+MODULES = {"triton": triton, "triton.language": tl, "triton.language.math": tl.math}
 BUILTINS = {"range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "print"}
 HOST_HELPERS = {"cdiv", "next_power_of_2"}  # of `triton` itself, usable inside kernels
 TYPES = {"constexpr", "range", "static_range", "tuple", "pointer_type", "PropagateNan", "TRITON_MAX_TENSOR_NUMEL"}
@@ -52,12 +39,8 @@ def _functions(module: Any) -> set[str]:
 
 PUBLIC = {
     "triton": HOST_HELPERS | {"language"},
-    "triton.language": (_functions(tl) | TYPES | {"math", "extra"}) - {"inline_asm_elementwise"},
+    "triton.language": (_functions(tl) | TYPES | {"math"}) - {"inline_asm_elementwise"},
     "triton.language.math": _functions(tl.math),
-    "triton.language.extra": {"cuda", "libdevice"},
-    "triton.language.extra.cuda": {"libdevice"},
-    "triton.language.extra.libdevice": _functions(cuda_libdevice) & set(vars(libdevice)),  # stubs for the GPU's own
-    "triton.language.extra.cuda.libdevice": _functions(cuda_libdevice),
 }
 ATTRIBUTES = {name for cls in (tl.tensor, tl.dtype, tl.constexpr) for name in dir(cls) if not name.startswith("_")}
 ATTRIBUTES |= {"load", "store", "gather", "scatter", "atomic_add"}  # of tensor descriptors
@@ -107,13 +90,10 @@ def describe(kernel: JITFunction, table: dict[str, dict[str, Any]], callers: tup
     function = kernel.fn
     if kernel in callers:
         raise KernelRefused(f"{kernel.__name__} calls itself: kernels cannot recurse")
-    package = re.search(r"(?:site|dist)-packages[/\\](\w+)", function.__code__.co_filename)
-    if package and package[1] != "course_lib":
-        raise KernelRefused(f"{kernel.__name__} comes from the package {package[1]}: write a kernel of your own")
-    source, free = _reading(kernel)
+    source = source_of(kernel)
     closure = inspect.getclosurevars(function).nonlocals
     names: dict[str, Any] = {}
-    for name, line in sorted(free.items()):
+    for name, line in sorted(_free_names(_definition(source, kernel.__name__)).items()):
         if name in closure:
             value = closure[name]
         elif name in function.__globals__:
@@ -133,25 +113,9 @@ def describe(kernel: JITFunction, table: dict[str, dict[str, Any]], callers: tup
         names[name] = described
     annotations = {p: _annotation(a) for p, a in getattr(function, "__annotations__", {}).items()}
     entry = {"name": kernel.__name__, "source": source, "names": names, "annotations": annotations}
-    key = key_of(entry)
+    key = hashlib.sha256(repr(entry).encode()).hexdigest()[:16]
     table[key] = entry
     return key
-
-
-_readings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # by function object: a redefined kernel is another
-
-
-def _reading(kernel: JITFunction) -> tuple[str, dict[str, int]]:
-    """The kernel's source and its free names, read once however often it is launched."""
-    if kernel.fn not in _readings:
-        source = source_of(kernel)
-        _readings[kernel.fn] = source, _free_names(_definition(source, kernel.__name__))
-    return _readings[kernel.fn]
-
-
-def key_of(entry: dict[str, Any]) -> str:
-    """The key of a kernel in a table: a hash of its source and of all that its names stand for, helpers by their keys."""
-    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _annotation(annotation: Any) -> str:
@@ -297,8 +261,7 @@ def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction
         if entry["annotations"].get(parameter.arg) == "constexpr":
             parameter.annotation = ast.Constant("constexpr")
     ast.fix_missing_locations(definition)
-    # the compiler reads the text, and looks up what parameters are annotated with; lines and comments stay as written
-    source = _without_annotations(source)
+    # the text as written keeps its line numbers; comments stay in it, and so do annotations that nothing evaluates
     file = f"<kernel {name} {key}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     exec(compile(ast.Module([definition], []), file, "exec"), scope)
@@ -307,20 +270,6 @@ def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction
     if ast.dump(_definition(kernel.src, name)) != checked:
         raise KernelRefused(f"the source of {name} does not read the same twice")
     return kernel
-
-
-def _without_annotations(source: str) -> str:
-    """The source with blanks where its parameters have annotations."""
-    lines = [line.encode() for line in source.split("\n")]  # the parser counts bytes
-    for parameter in _parameters(ast.parse(source).body[0]):
-        annotation = parameter.annotation
-        if annotation is not None:
-            start = parameter.col_offset + len(parameter.arg.encode())
-            for number in range(parameter.lineno - 1, annotation.end_lineno):
-                first = start if number == parameter.lineno - 1 else 0
-                last = annotation.end_col_offset if number == annotation.end_lineno - 1 else len(lines[number])
-                lines[number] = lines[number][:first] + b" " * (last - first) + lines[number][last:]
-    return b"\n".join(lines).decode()
 
 
 def _resolve(kernel: str, entry: dict[str, Any], build: Any) -> Any:

@@ -23,7 +23,6 @@ import math
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -34,7 +33,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib import gpu
 from course_lib.compiled import OPTIONS
 from course_lib.observe import kernels
 from course_lib.observe.wire import layout, tensors_of
@@ -70,8 +68,7 @@ class _Storages:
 
 
 class _OnTheCpu(TorchFunctionMode):
-    """A device named in the student's code becomes the CPU, and `assert x.is_cuda` holds: recording needs no GPU,
-    whatever the code says."""
+    """A device named in the student's code becomes the CPU: recording needs no GPU, whatever the code says."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -79,8 +76,6 @@ class _OnTheCpu(TorchFunctionMode):
             kwargs["device"] = "cpu"
         if function is torch.Tensor.cuda:
             return args[0]
-        if function == torch.Tensor.is_cuda.__get__:
-            return True
         if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
             args = (args[0], "cpu", *args[2:])
         return function(*args, **kwargs)
@@ -94,10 +89,6 @@ def _without_cuda() -> Iterator[None]:
         "set_device": lambda device: None,
         "synchronize": lambda device=None: None,
     }
-    if not torch.cuda.is_available():
-        planned_for = gpu.assumed()
-        properties = SimpleNamespace(name=planned_for.name, multi_processor_count=planned_for.sms)
-        names |= {"current_device": lambda: 0, "get_device_properties": lambda device=None: properties}
     before = {name: getattr(torch.cuda, name) for name in names}
     try:
         for name, stand_in in names.items():
@@ -106,13 +97,6 @@ def _without_cuda() -> Iterator[None]:
     finally:
         for name, original in before.items():
             setattr(torch.cuda, name, original)
-
-
-@contextmanager
-def _for_a_gpu() -> Iterator[None]:
-    """Code written for a GPU runs here without one."""
-    with _OnTheCpu(), _without_cuda():
-        yield
 
 
 class _Recorder(TorchDispatchMode):
@@ -209,7 +193,7 @@ def record(function: Any, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
         call = {"events": recorder.events, "result": None, "error": ""}
         log["calls"].append(call)
         try:
-            with recorder, _for_a_gpu(), hooks.launches_go_to(recorder.launch):
+            with recorder, _OnTheCpu(), _without_cuda(), hooks.launches_go_to(recorder.launch):
                 result = function(**arguments) if callable(function) else function
             call["result"] = recorder.encode(result)
         except (RecordError, kernels.KernelRefused) as error:
@@ -241,7 +225,7 @@ def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = Tru
     cells: (file name, source). ValueError, with a sentence, if a cell fails or the name is not there.
     """
     scope: dict[str, Any] = {"__name__": "__main__"}
-    with _for_a_gpu() if on_the_cpu else nullcontext():
+    with _OnTheCpu() if on_the_cpu else nullcontext():
         for name, source in cells:
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             try:

@@ -7,20 +7,18 @@ No host code of the student's runs here. A torch operation runs only if it alloc
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.compiled import OPTIONS, compile_all
+from course_lib.compiled import compile_all
 from course_lib.exercise import Compiled, Evidence, Fault
 from course_lib.observe import kernels
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, tensors_of, view
 from course_lib.tracing import KernelError, KernelFault, trace
-from course_lib.tracing.memory import Step
 
 ALLOCATIONS = frozenset(
     [
@@ -43,8 +41,7 @@ ALLOCATIONS = frozenset(
 IN_WORDS = {"_to_copy": "a cast or copy (.to, .half, .contiguous)", "clone": "a copy (.clone or .contiguous)"}
 IN_WORDS |= {"lift_fresh": "a tensor made of values from outside (torch.tensor, torch.from_numpy)"}
 IN_WORDS |= {"copy_": "a copy (.copy_)", "_local_scalar_dense": "reading a tensor's value on the host (.item)"}
-FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what the function allocated: torch.zeros in two steps
-Launched = tuple[str, Any, dict[str, Any], dict[str, Any]]  # key of a kernel, the kernel, its arguments, its options
+Launched = tuple[Any, dict[str, Any], dict[str, Any]]  # a kernel, its arguments, its options
 MAX_BYTES = 4 << 30
 
 
@@ -69,9 +66,6 @@ class Tape:
             self.kernels = kernels.rebuild(log["kernels"])
         except kernels.KernelRefused as refusal:
             raise Refused(str(refusal)) from None
-        # keys tell what was traced and what is compiled
-        if any(key != kernels.key_of(entry) for key, entry in log["kernels"].items()):
-            raise Refused("a kernel of the log has the key of another")
 
     def bind(self, call: int, arguments: Mapping[str, Any]) -> None:
         """Give the arguments of a call their storages."""
@@ -100,14 +94,19 @@ class Tape:
                 raise Refused("the log launches a kernel that it does not hold")
             arguments = {name: self.decode(value) for name, value in event["arguments"].items()}
             options = {name: self.decode(value) for name, value in event["options"].items()}
-            if not options.keys() <= set(OPTIONS):
-                raise Refused(f"the log launches a kernel with the options {sorted(options)}")
-            self.launched.append((event["launch"], kernel, arguments, options))
+            self.launched.append((kernel, arguments, options))
             self.keys.append(event["launch"])
             if all(event["grid"]):
                 kernel[tuple(event["grid"])](**arguments, **options)
             return
-        name, operation = self.operation(event)
+        namespace, name, overload = (event["op"].split(".") + ["default"])[:3]
+        if namespace != "aten" or name not in ALLOCATIONS | self.allows:
+            raise Refused(
+                f"inside this function torch may only allocate and make views; it also does {IN_WORDS.get(name, name)}"
+            )
+        operation = getattr(getattr(torch.ops.aten, name), overload, None)
+        if not isinstance(operation, torch._ops.OpOverload):
+            raise Refused(f"there is no torch operation {event['op']}")
         wanted = sum(math.prod(spec["size"]) * DTYPES[spec["dtype"]].itemsize for spec in event["out"])
         if wanted > MAX_BYTES:
             raise Refused(f"the function allocates {wanted / 2**30:.1f} GiB at once; {MAX_BYTES >> 30} are allowed")
@@ -116,14 +115,11 @@ class Tape:
         )
         if name not in ALLOCATIONS:
             self.operations.append(name)
-        known = {storage._cdata for storage in self.storages.values()}
         for spec, tensor in zip(
             event["out"], results if isinstance(results, (list, tuple)) else [results], strict=True
         ):
             identity = spec["tensor"]
             if identity not in self.storages:
-                if tensor.untyped_storage()._cdata in known:
-                    raise Refused("the log gives one tensor two names")
                 self.storages[identity] = tensor.untyped_storage()
                 self.allocated[identity] = tensor.untyped_storage().nbytes()
                 if "empty" in name and self.device.type == "cpu":
@@ -131,24 +127,6 @@ class Tape:
                     # torch, so that the trace still counts the tensor as never written.
                     storage_bytes(tensor.untyped_storage()).numpy().fill(0xFF)
                 self.named(self.outputs.get(identity, f"buffer {len(self.allocated)}"), tensor)
-
-    def operation(self, event: Mapping[str, Any]) -> tuple[str, torch._ops.OpOverload]:
-        """The torch operation of an event, by name. Refused if it is not one that this function may use."""
-        namespace, name, overload = (event["op"].split(".") + ["default"])[:3]
-        own = [a for a in event["args"][:1] if isinstance(a, dict) and a.get("tensor") in self.allocated]
-        fills = event["op"] in FILLS and own
-        if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):
-            raise Refused(
-                f"inside this function torch may only allocate and make views; it also does {IN_WORDS.get(name, name)}"
-            )
-        operation = getattr(getattr(torch.ops.aten, name), overload, None)
-        if not isinstance(operation, torch._ops.OpOverload):
-            raise Refused(f"there is no torch operation {event['op']}")
-        if operation._schema.is_mutable and name in ALLOCATIONS:
-            raise Refused(
-                f"inside this function torch may only allocate and make views; it also does {name} with `out`"
-            )
-        return name, operation
 
     def decode(self, value: Any) -> Any:
         """A value of the log as an object of this process."""
@@ -212,7 +190,7 @@ def replay(
     untouched = [{k: _bytes(v) for k, v in call.items()} for call in inputs]
     try:
         tape = Tape(log, allows=allows)
-        with trace(inputs=[t for index, call in enumerate(inputs) for _, _, t in tensors_of(index, call)]) as t:
+        with trace() as t:
             tape.named = t.name
             results = []
             for index, arguments in enumerate(inputs):
@@ -220,13 +198,10 @@ def replay(
                 tape.bind(index, arguments)
                 results.append(tape.run(index))
         evidence.launches = t.launches[first:]
-        for launch, steps in zip(evidence.launches, t.steps[first:], strict=True):
-            launch.busiest_bytes = busiest(steps)
         evidence.faults = list(t.faults)
         evidence.outputs = [_copied(result) for result in results]
         evidence.operations = tape.operations
-        spare = spare_bytes(tape, results[-1])
-        evidence.largest_buffer, evidence.buffers = max(spare, default=0), sum(spare)
+        evidence.largest_buffer = max((n for i, n in tape.allocated.items() if i not in tape.outputs), default=0)
         for index, call in enumerate(inputs):
             for name, value in call.items():
                 if _bytes(value) != untouched[index][name]:
@@ -248,30 +223,6 @@ def replay(
     return evidence
 
 
-def busiest(steps: Sequence[Step]) -> int:
-    """Bytes that the program moved that moved most of a launch's."""
-    moved = Counter()
-    for step in steps:
-        moved[step.program] += step.pattern.elements * step.pattern.itemsize
-    return max(moved.values(), default=0)
-
-
-def spare_bytes(tape: Tape, result: Any) -> list[int]:
-    """Bytes of each allocation of the last call; of an output what it has beyond the elements returned."""
-    returned = Counter()
-    for tensor in _tensors_in(result):
-        returned[tensor.untyped_storage()._cdata] += tensor.nbytes
-    return [max(0, n - returned[tape.storages[i]._cdata]) for i, n in tape.allocated.items()]
-
-
-def _tensors_in(result: Any) -> Iterator[torch.Tensor]:
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, (list, tuple)):
-        for part in result:
-            yield from _tensors_in(part)
-
-
 def compile_launched(
     launched: Sequence[Launched], gpus: Sequence[str], seconds: float, *, every: bool
 ) -> list[Compiled]:
@@ -280,28 +231,15 @@ def compile_launched(
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
     """
     chosen: dict[Any, Launched] = {}
-    for key, kernel, arguments, options in launched:
-        identity: Any = key
+    for kernel, arguments, options in launched:
+        key = kernel.src
         if every:
             constants = {p.name for p in kernel.params if p.is_constexpr}
-            types = [repr(v) if n in constants else _type_of(v) for n, v in arguments.items()]
-            identity = (key, tuple(types), repr(options))
-        chosen[identity] = (key, kernel, arguments, options)
-    jobs = [(kernel, (), arguments | options, gpu) for _, kernel, arguments, options in chosen.values() for gpu in gpus]
-    found = compile_all(jobs, seconds)
-    for compiled in found if every else ():
-        # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all
-        compiled.too_slow = False
-    return found
-
-
-def _type_of(value: Any) -> str:
-    """What the compiler sees of an argument that is no constant."""
-    if isinstance(value, TensorDescriptor):
-        return f"{value.base.dtype} {value.block_shape}"
-    if isinstance(value, (list, tuple)):
-        return repr([_type_of(v) for v in value])
-    return str(getattr(value, "dtype", type(value)))
+            types = [repr(v) if n in constants else str(getattr(v, "dtype", type(v))) for n, v in arguments.items()]
+            key = (key, tuple(types), repr(options))
+        chosen[key] = (kernel, arguments, options)
+    jobs = [(kernel, (), arguments | options, gpu) for kernel, arguments, options in chosen.values() for gpu in gpus]
+    return compile_all(jobs, seconds)
 
 
 def _copied(value: Any) -> Any:

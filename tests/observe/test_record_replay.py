@@ -282,19 +282,18 @@ def test_kernels_are_compiled_once_or_once_for_each_specialisation():
     for every in (False, True):
         facts = compile_launched(launched, ["sm_90"], 60, every=every)
         assert [(fact.kernel, fact.accepted) for fact in facts] == [("scale", True)]
-    key, kernel, arguments, options = launched[0]
+    kernel, arguments, options = launched[0]
     halves = {n: v.half() if isinstance(v, torch.Tensor) else v for n, v in arguments.items()}
-    launched.append((key, kernel, halves, options))
+    launched.append((kernel, halves, options))
     assert len(compile_launched(launched, ["sm_90"], 60, every=False)) == 1
     assert len(compile_launched(launched, ["sm_90"], 60, every=True)) == 2
 
 
-@pytest.mark.parametrize("every", [False, True])
-def test_what_does_not_compile_in_time_is_not_wrong_in_a_notebook_and_refused_by_the_judge(every):
+def test_what_does_not_compile_in_time_is_too_slow_and_not_wrong():
     launched = []
     evidence_of(two_launches, launched=launched)
-    (fact,) = compile_launched(launched, ["sm_90"], 0.0, every=every)
-    assert not fact.accepted and fact.too_slow != every
+    (fact,) = compile_launched(launched, ["sm_90"], 0.0, every=True)
+    assert fact.too_slow and not fact.accepted
 
 
 def test_a_tape_run_twice_starts_from_fresh_allocations():
