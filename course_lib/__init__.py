@@ -2,6 +2,7 @@
 
     check(id, f)          judge your function as the grader would
     hint(id)              one hint at a time
+    progress()            your points so far, and what is next
     trace()               count what a kernel does to memory, without a GPU
     compile_for(k, ...)   what the compiler makes of a kernel, without a GPU
     gpu                   which GPU this is, and datasheets
@@ -16,6 +17,7 @@ from importlib import import_module
 _HOMES = {
     "check": ("course_lib.checking", "check"),
     "hint": ("course_lib.checking", "hint"),
+    "progress": ("course_lib.logbook", "progress"),
     "trace": ("course_lib.tracing", "trace"),
     "compile_for": ("course_lib.compiled", "compile_for"),
     "gpu": ("course_lib.gpu", None),

@@ -9,10 +9,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-FLUSH_BYTES = 1 << 30  # written between two measurements: larger than any L2, and long enough to hide the launch
+FLUSH_BYTES = 1 << 30  # written between two measurements: larger than any L2
+FLUSHES = 4  # times, about a millisecond on an H200: as long as a busy host may need to queue what is timed
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,22 @@ class Ratio:
     pairs: int
 
 
-def ratio(own: Callable[[], object], baseline: Callable[[], object], pairs: int = 40) -> Ratio:
-    """How fast `own` is against `baseline`: ABBA order, cold L2, two warm-up pairs; repeated if its halves disagree by 5 %."""
+def ratio(
+    own: Callable[[], object],
+    baseline: Callable[[], object],
+    pairs: int = 40,
+    inspect: Callable[[Any], None] = lambda result: None,
+) -> Ratio:
+    """How fast `own` is against `baseline`: ABBA order, cold L2, two warm-up pairs; repeated if its halves disagree by 5 %.
+
+    inspect   called with what each timed call of `own` returned, after its time was taken
+    """
     for _ in range(2):
         own(), baseline()
-    found = _measure(own, baseline, pairs)
+    found = _measure(own, baseline, pairs, inspect)
     halves = [statistics.median(r for r, _, _ in half) for half in (found[: pairs // 2], found[pairs // 2 :])]
     if abs(halves[0] - halves[1]) > 0.05 * max(halves):
-        found += _measure(own, baseline, pairs)
+        found += _measure(own, baseline, pairs, inspect)
     ratios = [r for r, _, _ in found]
     middle = statistics.median(ratios)
     return Ratio(
@@ -48,21 +58,25 @@ def ratio(own: Callable[[], object], baseline: Callable[[], object], pairs: int 
     )
 
 
-def _measure(own: Callable, baseline: Callable, pairs: int) -> list[tuple[float, float, float]]:
+def _measure(own: Callable, baseline: Callable, pairs: int, inspect: Callable) -> list[tuple[float, float, float]]:
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
     found = []
     for pair in range(pairs):
         order = (own, baseline) if pair % 2 == 0 else (baseline, own)
         times = {}
         for work in order:
-            flush.zero_()
+            for _ in range(FLUSHES):
+                flush.zero_()
             # the host queues ahead of the device, so that launch overhead hides behind the flush
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
-            work()
+            result = work()
             end.record()
             torch.cuda.synchronize()
             times[work] = start.elapsed_time(end)
+            if work is own:
+                inspect(result)
+            del result
         found.append((times[baseline] / times[own], times[own], times[baseline]))
     return found
 

@@ -7,9 +7,9 @@ import secrets
 from collections import Counter
 from typing import Any
 
-from course_lib import criteria, render, tracing
+from course_lib import criteria, logbook, render, tracing
 from course_lib.exercise import Exercise, Verdict, find
-from course_lib.observe import child, observe, record_all, timed
+from course_lib.observe import child, observe, record_apart, timed
 
 SECONDS = 10.0  # wall time for everything a check runs
 COMPILE_SECONDS = 4.0
@@ -29,7 +29,7 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
         return criteria.refused(exercise, str(error))
 
     def record(calls: list) -> list:
-        return child.run(lambda: record_all(entry, calls), seconds=SECONDS)[0]
+        return record_apart(exercise, entry, calls, seconds=SECONDS)
 
     return timed.judge(exercise, trials, seed, record)
 
@@ -42,6 +42,7 @@ def check(exercise_id: str, entry: Any) -> float:
         print(error)
         return 0.0
     found = verdict(exercise, entry)
+    logbook.enter(found)
     _show(found)
     return int(found.points) if found.points == int(found.points) else found.points
 
@@ -70,9 +71,8 @@ def _not_an_entry(exercise: Exercise, entry: Any) -> str:
     if entry is None or entry is Ellipsis:
         return f"`{exercise.entry}` is not solved yet"
     if exercise.kind == "values":
-        if type(entry) is dict and any(value is Ellipsis for value in entry.values()):
-            missing = ", ".join(str(key) for key, value in entry.items() if value is Ellipsis)
-            return f"`{exercise.entry}` is not filled in yet: {missing}"
+        if type(entry) is dict and entry and all(value is Ellipsis for value in entry.values()):
+            return f"`{exercise.entry}` is not filled in yet"
         return "" if type(entry) is dict else f"`{exercise.entry}` must be a dict, not {_a(entry)}"
     if type(entry).__name__ in ("JITFunction", "Autotuner", "Heuristics"):
         return f"this is the kernel; check the function that launches it: check({exercise.id!r}, {exercise.entry})"

@@ -26,11 +26,13 @@ class Case:
     group   which criteria read this case: "plain", "ragged", "strided", "performance", ...
     draw    a generator -> the arguments, by parameter name. Called with other seeds it must give the same shapes, strides,
             dtypes and plain numbers, and other values: a recorded log is replayed on data that the recorder never saw.
+    hidden  its values are nobody's business: findings tell shapes and places, and no number that went in or should come out
     """
 
     name: str
     group: str
     draw: Callable[[torch.Generator], dict[str, Any]]
+    hidden: bool = False
 
     def arguments(self, seed: int) -> dict[str, Any]:
         return self.draw(torch.Generator().manual_seed(seed))
@@ -140,7 +142,7 @@ class Flops:
 
 @dataclass
 class Launch:
-    """One kernel launch as traced."""
+    """One kernel launch as traced. `phase`: 0, or 1 in the backward half of a call "forward and backward"."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -148,6 +150,17 @@ class Launch:
     accesses: list[Access] = field(default_factory=list)
     footprints: list[Footprint] = field(default_factory=list)
     flops: Flops = field(default_factory=Flops)
+    busiest_bytes: int = 0  # that the program moved that moved most of them
+    phase: int = 0
+
+
+@dataclass
+class Saved:
+    """What the backward half of a call used, and the forward half left for it: a tensor's storage, whole."""
+
+    tensor: str  # an input's name, "out", "out[1]" or "buffer 2"
+    nbytes: int
+    shape: list[int] = field(default_factory=list)  # as it was first used
 
 
 @dataclass
@@ -174,6 +187,7 @@ class Compiled:
     tensor_instructions: list[str] = field(default_factory=list)  # "wgmma.mma_async m64n64k16 f32.f16.f16"
     dots: int = 0  # tl.dot operations, those of helpers included, wherever they run
     tf32_dots: list[str] = field(default_factory=list)  # places of fp32 dots that run as TF32
+    to_the_end: bool = True  # False: accepted, and nothing is known of its machine code
 
     def __str__(self) -> str:
         from course_lib.compiled import show
@@ -212,7 +226,10 @@ class Evidence:
     outputs: list[Any] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)  # of the last call
     operations: list[str] = field(default_factory=list)  # torch operations of the last call that moved data
-    largest_buffer: int = 0  # bytes of the largest allocation that is not an output
+    largest_buffer: int = 0  # bytes of the largest allocation of the last call, beyond what is returned of it
+    buffers: int = 0  # bytes of all its allocations together, beyond what is returned
+    saved: list[Saved] | None = None  # of the last call, where it has a backward half
+    ready: list[int] = field(default_factory=list)  # results that the forward half had finished, by position
     faults: list[Fault] = field(default_factory=list)
     poisoned: list[str] = field(default_factory=list)  # "kernel `k`, line 5": masked lanes loaded without `other`
     kernels: list[str] = field(default_factory=list)  # keys of the kernels launched (observe/kernels.py)
@@ -292,6 +309,8 @@ class Exercise:
                tensor stands for the dtype of the first tensor argument, any other dtype for itself.
     budget     (expected in float64, dtype of the result, arguments) -> the greatest error allowed per element; None demands equality
     allows     what torch may do inside the function besides allocations and views, as aten names ("add", "copy_")
+    called     how a check calls the function where f(**arguments) will not do: a name in course_lib.observe.calls.CALLS
+    without    a module that answers the exercise by itself: in a check, nothing of it works
     """
 
     id: str
@@ -308,6 +327,8 @@ class Exercise:
     bonus: Sequence[Criterion] = ()
     budget: Budget | None = None
     allows: frozenset[str] = frozenset()
+    called: str = ""
+    without: str = ""
     hints: Sequence[str] = ()
     mistakes: Sequence[Callable[[Sequence[Trial]], str]] = ()
 

@@ -75,7 +75,12 @@ def _gpu(name, architecture, sms, hbm_gb, bandwidth_gb, l2_mib, fp32, tf32, fp16
     return GPU(name, architecture, sms, int(hbm_gb * GB), bandwidth_gb * 1e9, int(l2_mib * MiB), *flops)
 
 
-# From NVIDIA's datasheets and architecture whitepapers.
+# From NVIDIA's datasheets, SMs and L2 from the whitepaper of the architecture (Volta, Turing, Ampere GA100 and GA102, Ada,
+# Hopper, Blackwell RTX). Where a datasheet prints one figure, "with sparsity", half of it stands here. GeForce cards and the
+# A10G multiply fp16 and bf16 at half speed if they add in fp32, as training does; that is the figure here. Not from a
+# datasheet of their own: the H200's L2 (its driver); the B200 (Blackwell Architecture Technical Brief, an HGX of 1000 W a
+# GPU; its L2 the Blackwell Tuning Guide, its memory DGX B200); the A10G, of which
+# no datasheet was found: an estimate from its chip, GA102.
 #        name               arch      SMs   GB   GB/s  L2 MiB  fp32   tf32   fp16    bf16
 DATASHEETS: tuple[GPU, ...] = (
     _gpu("T4", "sm_75", 40, 16, 320, 4, 8.1, None, 65.0, None),

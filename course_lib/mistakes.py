@@ -40,46 +40,59 @@ def _edges(length: int, cells: int) -> list[int]:
     return [*range(0, length, step), length]
 
 
-def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor) -> str:
-    """ "first at [3, 64]: expected 1.5, got 0.0", and how many there are."""
+def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, values: bool = True) -> str:
+    """ "first at [3, 64]: expected 1.5, got 0.0", and how many there are; without `values`, where alone."""
     index = tuple(int(i) for i in wrong.nonzero()[0])
     place = "[" + ", ".join(map(str, index)) + "]"
     count = int(wrong.sum())
     share = f"{count:,} of {wrong.numel():,} elements differ"
+    if not values:  # 0, inf and nan say what went wrong and nothing of the data
+        got = float(seen[index])
+        return f"{share}, first at {place}" + (f": got {got:g}" if got == 0 or not math.isfinite(got) else "")
     return f"{share}, first at {place}: expected {float(expected[index]):.6g}, got {float(seen[index]):.6g}"
 
 
-def looks_like(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, arguments: dict[str, Any]) -> str:
-    """One sentence on the mistake that such a result usually comes from; "" if it looks like none we know."""
+def looks_like(
+    wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, arguments: dict[str, Any], kernel: bool = True
+) -> str:
+    """One sentence on the mistake that such a result usually comes from; "" if it looks like none we know.
+
+    kernel   whether kernels made it: without one, nothing is said of masks, grids and stores
+    """
     mask = as_matrix(wrong)
     rows, columns = mask.any(1), mask.any(0)
     bad = seen[wrong].double()
-    if bool(wrong.all()) and bool((seen == 0).all()):
-        return "Everything is zero: did the kernel store anything, and does the grid have programs?"
+    if kernel and bool(wrong.all()) and bool((seen == 0).all()):
+        return "Everything is zero: did the kernel store anything, does the grid have programs, did the numbers underflow on the way?"
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor) and value.shape == seen.shape and torch.equal(value.to(seen.dtype), seen):
             return f"The result equals the input `{name}`: was anything computed?"
     if seen.dim() == 2 and seen.shape[0] == seen.shape[1] and torch.equal(seen, expected.T.to(seen.dtype)):
         return "The result is the transpose of the right one: are the two strides swapped?"
-    tail = _tail(rows, "row") or _tail(columns, "column")
+    if not kernel:
+        return ""
+    tail = _tail(rows, "row") or _tail(columns, "column" if seen.dim() > 1 else "element")
     if tail:
         return tail
     if bool(bad.isnan().all()) and not bool(expected.isnan().any()):
         return (
-            "The wrong elements are NaN. Nothing stored them, or the output had to start as torch.zeros, or a wrong stride "
-            "read what lies between the rows, or a sum took in masked lanes without `other`."
+            "The wrong elements are NaN, which a check writes into fresh memory: nothing stored them (or: a sum started from "
+            "torch.empty, a stride reads between the rows, masked lanes were loaded without `other`)."
         )
     periodic = _period(columns, "column") or _period(rows, "row")
     return periodic
 
 
 def _tail(bad: torch.Tensor, axis: str) -> str:
-    """Wrong from some index to the end, right before: a tail that no program covers."""
+    """Wrong from some index to the end, right before: a short tail that no program covers, or all but the first block."""
     if bad.numel() < 2 or not bool(bad[-1]) or bool(bad.all()):
         return ""
     start = int(bad.to(torch.int8).argmax())
     if not bool(bad[start:].all()):
         return ""
+    if start <= bad.numel() // 2:
+        right = f"{axis}s 0 to {start - 1}" if start > 1 else f"{axis} 0"
+        return f"Right in {right} alone: do the offsets move on from program to program, by whole blocks and right strides?"
     which = f"{axis}s {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
     return f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), or its mask wrong?"
 

@@ -26,8 +26,8 @@ def _text(verdict: Verdict) -> str:
     for finding in _shown(verdict):
         points = "" if finding.gate else _points(finding.points, finding.out_of)
         lines.append(f"{_mark(finding)} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip())
-        if finding.judged and not finding.passed and finding.expected and not finding.expected.startswith("right"):
-            lines.append(f"    expected: {finding.expected}")
+        if line := _expected(finding):
+            lines.append(f"    {line}")
         if finding.judged:
             lines += [f"    {part}" for part in textwrap.wrap(finding.detail, 110)]
             if finding.error_map:
@@ -51,6 +51,15 @@ def _shown(verdict: Verdict) -> list[Finding]:
     return [f for f in verdict.findings if f.judged or f.gate] + [rest]
 
 
+def _expected(finding: Finding) -> str:
+    """What a failed finding expected; of a wrong result the case, which names the shape."""
+    if finding.passed or not finding.judged or "returns nothing" in finding.seen:
+        return ""
+    if finding.expected.startswith("right on "):
+        return f"on {finding.expected.removeprefix('right on ')}"
+    return f"expected: {finding.expected}" if finding.expected and not finding.expected.startswith("right") else ""
+
+
 def html(verdict: Verdict) -> str:
     """The same as an HTML fragment without scripts: readable in light and dark themes, everything escaped."""
     return _printable(_html_of(verdict))
@@ -62,11 +71,11 @@ def _html_of(verdict: Verdict) -> str:
     for finding in _shown(verdict):
         points = "" if finding.gate else _points(finding.points, finding.out_of)
         below = ""
-        if finding.judged and not finding.passed and finding.expected and not finding.expected.startswith("right"):
-            below += f"<div>expected: {escape(finding.expected)}</div>"
+        if line := _expected(finding):
+            below += f"<div>{escape(line)}</div>"
         if finding.judged:
             if finding.detail:
-                below += f"<div>{_code(finding.detail)}</div>"
+                below += f"<div>{code(finding.detail)}</div>"
             if finding.error_map:
                 below += _map_svg(finding.error_map)
         tone = _tone(finding)
@@ -74,9 +83,9 @@ def _html_of(verdict: Verdict) -> str:
             f'<tr><td style="{CELL}color:{tone};font-weight:bold">{_mark(finding)}</td>'
             f'<td style="{CELL}white-space:nowrap">{escape(finding.title)}</td>'
             f'<td style="{CELL}white-space:nowrap">{points}</td>'
-            f'<td style="{CELL}">{_code(finding.seen)}{below}</td></tr>'
+            f'<td style="{CELL}">{code(finding.seen)}{below}</td></tr>'
         )
-    remark = f'<div style="margin-top:6px">{_code(verdict.remark)}</div>' if verdict.remark else ""
+    remark = f'<div style="margin-top:6px">{code(verdict.remark)}</div>' if verdict.remark else ""
     printed = (
         f"<details><summary>what your code printed</summary><pre>{escape(verdict.printed)}</pre></details>"
         if verdict.printed
@@ -120,7 +129,7 @@ def _points(points: float, out_of: float) -> str:
     return f"{points:g} / {out_of:g}"
 
 
-def _code(sentence: str) -> str:
+def code(sentence: str) -> str:
     """Escaped, with `code` spans."""
     parts = _html.escape(sentence).split("`")
     if len(parts) % 2 == 0:  # an odd backtick stays what it is
@@ -132,7 +141,7 @@ def _map_text(error_map: ErrorMap) -> list[str]:
     width = len(error_map.shares[0])
     top = f"┌{'─' * width}┐ columns 0 to {error_map.columns - 1}"
     rows = ["│" + "".join(_shade(share) for share in row) + "│" for row in error_map.shares]
-    rows[-1] += f" rows 0 to {error_map.rows - 1}, top to bottom; █ all wrong"
+    rows[-1] += f" rows 0 to {error_map.rows - 1}, top to bottom; blank: right, ░▒▓ some wrong, █ most or all"
     return [top, *rows, f"└{'─' * width}┘"]
 
 

@@ -2,7 +2,9 @@
 
     build.py            solutions/NN_topic.py -> the instructor's and the student's notebook
     submission.py       a notebook as handed in -> the program to run for each exercise
-    judge.py            secrets, references, criteria -> verdicts; zygote.py and sandbox.py run the code for it
+    judge.py            secrets, references, criteria -> verdicts; zygote.py and timing.py run the code for it
+    sandbox.py          what keeps that code to itself: bubblewrap, landlock.py, seccomp.py, limits
+    doctor.py           what this machine offers for all that
     preprocessors.py    verdicts into nbgrader's chain; nbgrader_config.py switches it on
     classroom.py        a whole class
 

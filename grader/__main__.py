@@ -8,15 +8,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import grader
 from course_lib.exercises import UNITS
+
+if TYPE_CHECKING:
+    from grader.workers import Workers
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False)
 console = Console()
@@ -66,86 +70,212 @@ def build(
 @app.command()
 def autograde(
     unit: str,
-    workers: Annotated[int, typer.Option(help="Submissions judged at a time.")] = CORES,
+    workers: Annotated[int, typer.Option(min=1, help="Submissions judged at a time on this machine.")] = CORES,
+    scheduler: Annotated[str, typer.Option(help="A Dask scheduler, tcp://HOST:8786: judge on its workers.")] = "",
+    again: Annotated[bool, typer.Option("--again", help="Retry what ended its worker twice.")] = False,
     accept_risk: Risk = False,
 ) -> None:
-    """Judge every submission of a unit, write the gradebook and the feedback, and show the table."""
+    """Judge every submission of a unit, write the gradebook and the feedback, and show the table.
+
+    Stopped at any moment, it goes on from there the next time: only what is missing or has changed is judged.
+    """
     from grader import sandbox
+    from grader.workers import Dask, WorkersLost
 
     try:
         grader.exercises(unit)
         console.print(f"sandbox: {sandbox.require(accept_risk)}")
-    except (ValueError, sandbox.NoSandbox) as error:
+        chosen = Dask(scheduler, accept_risk=accept_risk) if scheduler else workers
+    except (ValueError, sandbox.NoSandbox, WorkersLost) as error:
         raise typer.Exit(_say(str(error))) from None
     if accept_risk:
         os.environ["GRADER_ACCEPT_RISK"] = "1"
-    grade(grader.home(), unit, workers=workers, accept_risk=accept_risk, root=grader.ROOT)
+    grade(grader.home(), unit, workers=chosen, accept_risk=accept_risk, root=grader.ROOT, again=again)
 
 
-def grade(home: Path, unit: str, *, workers: int, accept_risk: bool, root: Path) -> None:
-    """Judge, then nbgrader's own chain, then the table."""
-    from grader.classroom import Class, submissions
-    from grader.preprocessors import grade_with_nbgrader
+def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, root: Path, again: bool = False) -> None:
+    """Judge, enter each submission into nbgrader's books as it is complete, then the table."""
+    from grader.books import Books
+    from grader.classroom import POISON, Class, misnamed, submissions
+    from grader.workers import OtherVersion, WorkersLost
 
-    students = submissions(home, unit)
-    if not students:
+    notes = misnamed(home, unit)
+    if not submissions(home, unit):
+        for note in notes:
+            console.print(note, markup=False)
         raise typer.Exit(_say(f"No submissions: expected {home}/submitted/STUDENT/{unit}/{unit}.ipynb"))
-    with progress_bar("judging") as progress, Class(home, workers=workers, accept_risk=accept_risk) as room:
-        verdicts = room.grade(unit, progress)
+    try:
+        books = Books(home, unit, root=root)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
     folder = Path.cwd()
-    with progress_bar("gradebook") as progress:
-        outcomes = grade_with_nbgrader(home, unit, students, root=root, progress=progress)
-    for student, outcome in outcomes.items():
-        if outcome != "ok":
-            console.print(f"{student}: {outcome}")
-    os.chdir(folder)  # nbgrader leaves it elsewhere
+    room = Class(home, workers=workers, accept_risk=accept_risk, again=again)
+    try:
+        with progress_bar("judging") as progress, room:
+            for graded in room.grade(unit, progress):
+                outcome = books.enter(graded.student, graded.verdicts, graded.read)
+                notes += [f"{graded.student}: {outcome}"] if outcome != "ok" else []
+                notes += [f"to look at: {graded.student}: {where or unit}: {flag}" for where, flag in graded.read.flags]
+                notes += [f"to look at: {graded.student}: {exercise} {POISON}" for exercise in graded.poison]
+    except KeyboardInterrupt:
+        _say("Stopped. What was judged is kept: the same command goes on from there.")
+        raise typer.Exit(130) from None
+    except (OtherVersion, WorkersLost) as error:
+        raise typer.Exit(_say(str(error))) from None
+    finally:
+        os.chdir(folder)  # nbgrader leaves it elsewhere
     show_gradebook(home, unit)
-    flags = [f"{student}: {flag}" for student in verdicts for flag in _flags(students[student], unit)]
-    for flag in flags:
-        console.print(f"to look at: {flag}")
+    for note in sorted(notes):
+        console.print(note, markup=False)
     console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html", soft_wrap=True)
-
-
-def _flags(path: Path, unit: str) -> list[str]:
-    from grader import submission
-
-    exercises = list(grader.exercises(unit).values())
-    return submission.read(path, exercises, grader.released(unit)).flags
 
 
 @app.command()
 def report(unit: str) -> None:
-    """Show the gradebook of a unit: a row per student, a column per exercise."""
+    """Show the gradebook of a unit, and write the class report: distributions, mistakes, what a person should look at."""
+    from grader import report as reporting
+    from grader import results
+
     show_gradebook(grader.home(), unit)
+    try:
+        path = reporting.write(grader.home(), unit)
+    except results.NotGraded as error:
+        raise typer.Exit(_say(str(error))) from None
+    console.print(f"class report: {path}", soft_wrap=True)
 
 
 def show_gradebook(home: Path, unit: str) -> None:
-    from nbgrader.api import Gradebook, MissingEntry
+    """A row per student, a column per exercise."""
+    from grader import results
 
-    exercises = list(grader.exercises(unit).values())
+    try:
+        exercises = list(grader.exercises(unit).values())
+        entries = results.gradebook(home, unit)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    late = any(entry.penalty for entry in entries)
     table = Table(title=unit)
     table.add_column("student", no_wrap=True)
     for number, exercise in enumerate(exercises, 1):
         table.add_column(f"{number}\n/{exercise.points:g}", justify="right", no_wrap=True)
-    table.add_column(f"total\n/{sum(e.points for e in exercises):g}", justify="right", no_wrap=True)
-    with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as gradebook:
-        try:
-            submissions = gradebook.find_assignment(unit).submissions
-        except MissingEntry:
-            raise typer.Exit(_say(f"{unit} has not been graded yet.")) from None
-        for entry in sorted(submissions, key=lambda s: s.student.id):
-            grades = {grade.name: grade for notebook in entry.notebooks for grade in notebook.grades}
-            row = [_cell(grades.get(grader.check_id(exercise))) for exercise in exercises]
-            table.add_row(entry.student.id, *row, f"{entry.score:g}")
+    for title in ["late"] * late + [f"total\n/{sum(e.points for e in exercises):g}"]:
+        table.add_column(title, justify="right", no_wrap=True)
+    for entry in entries:
+        row = [_cell(entry.scores[e.id], entry.extra.get(e.id)) for e in exercises]
+        penalty = [f"-{entry.penalty:g}" if entry.penalty else ""] * late
+        table.add_row(escape(entry.student), *row, *penalty, f"{entry.score:g}")
     console.print(table)
     console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
 
 
-def _cell(grade) -> str:
-    if grade is None or grade.auto_score is None:
-        return "?"
-    extra = f" +{grade.extra_credit:g}" if grade.extra_credit else ""
-    return f"{grade.auto_score:g}{extra}"
+def _cell(points: float | None, extra: float | None) -> str:
+    return "?" if points is None else f"{points:g}" + (f" +{extra:g}" if extra else "")
+
+
+@app.command()
+def export(
+    unit: str,
+    form: Annotated[str, typer.Argument(help="exercises, criteria, canvas or moodle.")] = "exercises",
+    to: Annotated[Path | None, typer.Option(help="The file to write; else reports/UNIT_FORM.csv.")] = None,
+    roster: Annotated[
+        Path | None, typer.Option(help="The CSV that Canvas or Moodle exports: its students, its ids.")
+    ] = None,
+    column: Annotated[str, typer.Option(help="Canvas's name of the assignment, with its id: 'Unit 04 (1234)'.")] = "",
+) -> None:
+    """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle."""
+    from grader import exports
+
+    path = to or grader.home() / "reports" / f"{unit}_{form}.csv"
+    try:
+        rows, unknown = exports.export(grader.home(), unit, form, roster=roster, column=column)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    exports.write(rows, path)
+    for student in unknown:
+        console.print(f"{student} is not in {roster}; not exported.", markup=False)
+    console.print(f"{path}", soft_wrap=True)
+
+
+@app.command(name="import")
+def import_submissions(
+    unit: str,
+    source: Annotated[
+        Path, typer.Argument(help="A folder or a zip, as Canvas or Moodle exports it or one folder a student.")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be imported.")] = False,
+) -> None:
+    """Put the submissions that an LMS has exported where they are graded."""
+    from grader import imports
+
+    try:
+        grader.exercises(unit)
+        done = imports.collect(source, unit, grader.home(), dry_run=dry_run)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    for remark in done.remarks:
+        console.print(remark, markup=False)
+    what = "would be imported" if dry_run else f"imported to {grader.home()}/submitted"
+    console.print(f"{len(done.students)} notebooks {what}", soft_wrap=True)
+
+
+one_app = typer.Typer(help="Judge a notebook by itself.", no_args_is_help=True)
+app.add_typer(one_app, name="grade")
+
+
+@one_app.command(name="one")
+def grade_one(
+    notebook: Path,
+    student: Annotated[
+        str, typer.Option(help="Whose hidden inputs are drawn; the same as in the class for the same verdict.")
+    ] = "",
+    unit: Annotated[str, typer.Option(help="Where the notebook does not tell.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print plain data for a program.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page, too.")] = None,
+    accept_risk: Risk = False,
+) -> None:
+    """Judge one notebook and show the verdicts; the gradebook stays as it is."""
+    import json
+
+    from grader import sandbox, single, submission
+
+    try:
+        graded = single.grade(notebook, student or notebook.stem, unit=unit, accept_risk=accept_risk)
+    except (submission.Problem, ValueError, sandbox.NoSandbox) as error:
+        raise typer.Exit(_say(str(error))) from None
+    if html:
+        html.write_text(graded.html())
+    typer.echo(json.dumps(graded.tree(), indent=1) if as_json else graded.text())
+
+
+@app.command()
+def due(
+    unit: str, when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.")]
+) -> None:
+    """Set the date a unit is due. What lateness costs stands in grader/nbgrader_config.py."""
+    from grader import late
+
+    try:
+        grader.exercises(unit)
+        console.print(f"{unit} is due on {late.set_due(grader.home(), unit, when):%Y-%m-%d %H:%M} UTC")
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+
+
+@app.command()
+def extend(
+    unit: str,
+    student: str,
+    days: Annotated[float, typer.Option(help="In place of what was given before; 0 takes it back.")],
+) -> None:
+    """Give one student more time."""
+    from grader import late
+
+    try:
+        grader.exercises(unit)
+        until = late.extend(grader.home(), unit, student, days)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    console.print(f"{student}: {unit} is due on {until:%Y-%m-%d %H:%M} UTC" if until else f"{unit} has no due date yet")
 
 
 @app.command(name="kill-matrix")
@@ -158,45 +288,47 @@ def kill_matrix(units: Units = None) -> None:
     for unit in units or UNITS:
         with progress_bar(unit) as progress:
             rows = matrix.run(variants.of_unit(UNITS[unit]), progress)
-        table = Table(title=f"{unit}: what each variant loses")
-        for column in ("exercise", "variant", "points", "loses", ""):
-            table.add_column(column)
-        for row in rows:
-            points = f"{row.verdict.points:g} / {row.verdict.out_of:g}"
-            note = "" if row.as_expected else f"expected: {', '.join(row.variant.loses) or 'nothing'}"
-            name = row.variant.exercise.split(".")[1]
-            table.add_row(name, row.variant.name, points, ", ".join(row.lost) or "nothing", note)
-        console.print(table)
+        for table in matrix.tables(rows):
+            console.print(table)
         wrong = [row for row in rows if not row.as_expected]
+        for row in wrong:
+            expected = f"lost {', '.join(row.lost) or 'nothing'}; expected {', '.join(row.variant.loses) or 'nothing'}"
+            console.print(f"{row.variant.exercise}, {row.variant.name}: {expected}", markup=False)
         failed += len(wrong)
         console.print(f"{len(rows) - len(wrong)} of {len(rows)} variants lose what they should")
     raise typer.Exit(1 if failed else 0)
 
 
 @app.command()
+def mutations(units: Units = None) -> None:
+    """Change the published kernels in every small way; fail if a change costs nothing and survivors.toml says not why."""
+    from grader import mutations as mutating
+
+    problems = []
+    for unit in units or UNITS:
+        with progress_bar(unit) as progress:
+            report = mutating.report(unit, progress)
+        table = Table("exercise", "mutants", "survivors", title=f"{unit}: mutants of the published kernels")
+        for exercise in dict.fromkeys(mutant.exercise for mutant, _ in report.outcomes):
+            titles = [title for mutant, title in report.outcomes if mutant.exercise == exercise]
+            table.add_row(exercise.split(".")[1], f"{len(titles)}", f"{titles.count('')}")
+        console.print(table)
+        for mutant in report.survivors:
+            console.print(f"{mutant}\n    {report.reasons.get(str(mutant), 'NOT EXPLAINED')}", markup=False)
+        problems += report.unexplained + report.stale
+        for change in report.stale:
+            console.print(f"explained in survivors.toml, and no survivor: {change}", markup=False)
+    raise typer.Exit(1 if problems else 0)
+
+
+@app.command()
 def doctor() -> None:
-    """Say what this machine offers for grading."""
-    import nbgrader
-    import torch
-    import triton
+    """Say what this machine offers for grading, and what to do about each gap."""
+    from grader import doctor as checks
 
-    from course_lib import bench
-    from grader import sandbox
-
-    level = sandbox.level()
-    table = Table("what", "here", "what to do")
-    table.add_row("torch, triton", f"{torch.__version__}, {triton.__version__}", "")
-    table.add_row("nbgrader", nbgrader.__version__, "")
-    speed = "" if bench.available() else "speed is extra credit and is not measured here; it needs sm_80 or newer"
-    table.add_row("GPU", torch.cuda.get_device_name() if torch.cuda.is_available() else "none", speed)
-    advice = {
-        "none": "install bubblewrap, or pass --accept-risk",
-        "Landlock": "install bubblewrap for a private network",
-    }
-    table.add_row("sandbox", level, advice.get(level, ""))
-    free = shutil.disk_usage(grader.ROOT).free / 1e9
-    table.add_row("free disk", f"{free:.0f} GB", "" if free > 2 else "make room: a class of 100 needs about 1 GB")
-    console.print(table)
+    rows = checks.examine()
+    console.print(checks.table(rows))
+    raise typer.Exit(1 if any(row.stops for row in rows) else 0)
 
 
 @app.command()
@@ -227,7 +359,7 @@ def demo(
 
 
 def _say(sentence: str) -> int:
-    console.print(sentence)
+    console.print(sentence, markup=False)  # a student's name may look like markup
     return 1
 
 

@@ -144,7 +144,11 @@ def run(nb: NotebookNode, root: Path) -> None:
         client = NotebookClient(
             nb, timeout=600, kernel_name="python3", record_timing=False, resources={"metadata": {"path": folder}}
         )
-        client.execute(env=os.environ | {"PYTHONPATH": paths})
+        own = {
+            "PYTHONPATH": paths,
+            "COURSE_PROGRESS": str(Path(folder) / ".progress.json"),
+        }  # not that of whoever builds
+        client.execute(env=os.environ | own)
     nb.metadata["language_info"] = NotebookNode(LANGUAGE)
     nb.metadata.course.update(machine=_machine(), date=date.today().isoformat())
 

@@ -1,19 +1,32 @@
-"""A class: every (submission, exercise) goes to an executor; each verdict is on disk the moment it exists."""
+"""A class: what has no verdict yet goes to workers, submission by submission; each verdict is on disk the moment it exists.
+
+A submission is handed on as soon as its last verdict is there, and forgotten: a class of 1000 needs no more memory than
+one of 10. When a worker dies, the exercises that it had wait until all others are done, and are then judged one by one with
+nothing else at work, so that none takes another with it or is blamed for one; where the worker dies again, that is the
+verdict.
+"""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from dataclasses import dataclass
 from pathlib import Path
 
 import grader
-from course_lib.exercise import Verdict
+from course_lib import criteria
+from course_lib.exercise import Exercise, Verdict, find
 from grader import judge as judging
-from grader import submission
+from grader import sandbox, submission, verdicts
+from grader.workers import Job, Local, OtherVersion, Program, Workers, WorkersLost, verdicts_of
 
 Progress = Callable[[int, int], None]
+POISON = (
+    "the process that judged this ended twice, the second time with nothing else at work (memory? a crash?); "
+    "0 points until a person has looked at it"
+)
 
 
 def submissions(folder: Path, unit: str) -> dict[str, Path]:
@@ -21,51 +34,194 @@ def submissions(folder: Path, unit: str) -> dict[str, Path]:
     found = {}
     for student in sorted((folder / "submitted").glob("*")):
         path = student / unit / f"{unit}.ipynb"
-        if path.exists() or path.is_symlink():
+        if (path.exists() or path.is_symlink()) and not submission.misnamed(student.name):
             found[student.name] = path
     return found
 
 
-class Class:
-    """Judges a class with `workers` zygotes at a time. Use as a context manager."""
+def misnamed(folder: Path, unit: str) -> list[str]:
+    """A sentence for everything under folder/submitted/ that is handed in under a wrong name, and so not graded."""
+    sentences, known = [], submissions(folder, unit)
+    for student in sorted((folder / "submitted").glob("*")):
+        others = sorted(path.name for path in (student / unit).glob("*") if path.suffix.lower() == ".ipynb")
+        if student.name in known or not others:
+            continue
+        sentences.append(
+            submission.misnamed(student.name)
+            or f"submitted/{student.name}/{unit} holds {ascii(others[0])} and no {unit}.ipynb: not graded. Rename it."
+        )
+    return sentences
 
-    def __init__(self, folder: Path, *, workers: int | None = None, accept_risk: bool = False) -> None:
-        self.folder, self.accept_risk = folder, accept_risk
-        self.executor: Executor = ThreadPoolExecutor(workers or len(os.sched_getaffinity(0)))
-        self.local = threading.local()
-        self.judges: list[judging.Judge] = []
+
+@dataclass
+class Graded:
+    """A submission and its verdicts by exercise, None where one is still to come."""
+
+    student: str
+    path: Path
+    read: submission.Submission
+    verdicts: dict[str, Verdict | None]
+
+    @property
+    def complete(self) -> bool:
+        return None not in self.verdicts.values()
+
+    @property
+    def poison(self) -> list[str]:
+        """The exercises that ended the processes which judged them."""
+        return [exercise for exercise, verdict in self.verdicts.items() if verdict and is_poison(verdict)]
+
+
+def is_poison(verdict: Verdict) -> bool:
+    return any(finding.seen == POISON for finding in verdict.findings)
+
+
+class Class:
+    """Judges the submissions under `folder`. A context manager; leaving it by an exception stops the workers at once.
+
+    again    judge once more what is recorded as poison
+    spent    seconds of the workers by phase (see observe.SPENT), of the verdicts that were not on disk: `judged` many
+    """
+
+    def __init__(
+        self, folder: Path, *, workers: Workers | int | None = None, accept_risk: bool = False, again: bool = False
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        sandbox.require(accept_risk, folder)
+        if workers is None or isinstance(workers, int):
+            workers = Local(workers or len(os.sched_getaffinity(0)), accept_risk=accept_risk)
+        self.folder, self.workers, self.again = folder, workers, again
+        self.secret = judging.course_secret(folder)
+        self.store = verdicts.Verdicts(folder / "verdicts")
+        self.device = workers.device()
+        self.spent: Counter[str] = Counter()
+        self.judged = 0
 
     def __enter__(self) -> Class:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.executor.shutdown(cancel_futures=True)
-        for judge in self.judges:
-            judge.close()
+    def __exit__(self, kind: type | None, *exception: object) -> None:
+        self.workers.close(now=kind is not None)
 
-    def judge(self) -> judging.Judge:
-        """This thread's judge, with a zygote of its own."""
-        if not hasattr(self.local, "judge"):
-            self.local.judge = judging.Judge(self.folder, accept_risk=self.accept_risk)
-            self.judges.append(self.local.judge)
-        return self.local.judge
+    def grade(self, unit: str, progress: Progress = lambda done, total: None) -> Iterator[Graded]:
+        """Every submission of the unit, as soon as it is complete. Nothing in one stops the next.
 
-    def grade(self, unit: str, progress: Progress = lambda done, total: None) -> dict[str, dict[str, Verdict]]:
-        """Student -> exercise -> verdict. Nothing in one submission stops the next."""
+        OtherVersion or WorkersLost if the workers are of no use.
+        """
         exercises = list(grader.exercises(unit).values())
-        verdicts: dict[str, dict[str, Verdict]] = {}
-        jobs = []
-        for student, path in submissions(self.folder, unit).items():
-            verdicts[student] = {}
-            read = submission.read(path, exercises, grader.released(unit))
-            for exercise in exercises:
-                job = self.executor.submit(self._one, exercise, read, student)
-                jobs.append((student, exercise, job))
-        for done, (student, exercise, job) in enumerate(jobs):
-            progress(done, len(jobs))
-            verdicts[student][exercise.id] = job.result()
-        progress(len(jobs), len(jobs))
-        return verdicts
+        found = submissions(self.folder, unit)
+        unread, waiting, incomplete = deque(found.items()), deque(), {}
+        done, total, desk = 0, len(found) * len(exercises), _Desk(self)
+        while True:
+            while unread and len(waiting) < self.workers.slots:
+                student, path = unread.popleft()
+                read = submission.read(path, exercises, grader.released(unit))
+                graded = Graded(student, path, read, {})
+                programs = []
+                for exercise in exercises:
+                    known = self._known(exercise, graded)
+                    if isinstance(known, Program):
+                        programs.append(known)
+                        known = None
+                    graded.verdicts[exercise.id] = known
+                waiting += self.jobs(student, programs)
+                done += len(exercises) - len(programs)
+                progress(done, total)
+                if graded.complete:
+                    yield graded
+                else:
+                    incomplete[student] = graded
+            desk.hand_out(waiting)
+            if not desk.at_work:
+                return
+            for job, judged in desk.collect():
+                graded = incomplete[job.student]
+                graded.verdicts |= judged
+                done += len(judged)
+                progress(done, total)
+                if graded.complete:
+                    yield incomplete.pop(job.student)
 
-    def _one(self, exercise, read, student) -> Verdict:
-        return judging.judge_exercise(self.judge(), exercise, read, student)
+    def judge(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Verdict]]]:
+        """The verdicts on jobs by exercise, in the order in which they come."""
+        waiting, desk = deque(jobs), _Desk(self)
+        while desk.hand_out(waiting) or desk.at_work:
+            yield from desk.collect()
+
+    def program(self, exercise: Exercise, cells: Iterable[tuple[str, str]], student: str) -> Program:
+        return Program(exercise.id, tuple(map(tuple, cells)), judging.seed_of(self.secret, student, exercise.id))
+
+    def jobs(self, student: str, programs: Iterable[Program]) -> list[Job]:
+        """One job, or two if some are to be timed: where GPUs are few, they should not wait for what needs none."""
+        if self.device == verdicts.NO_GPU:
+            parts = [(False, tuple(programs))]
+        else:
+            timed = {program: bool(find(program.exercise).bonus) for program in programs}
+            parts = [(kind, tuple(p for p in timed if timed[p] is kind)) for kind in (False, True)]
+        return [Job(student, part, verdicts.code_version(), timed) for timed, part in parts if part]
+
+    def key(self, program: Program) -> str:
+        return verdicts.key_of(find(program.exercise), program.cells, program.seed, self.device)
+
+    def _known(self, exercise: Exercise, graded: Graded) -> Program | Verdict:
+        """What there is to judge, or the verdict if nobody need judge it."""
+        try:
+            program = self.program(exercise, graded.read.program(exercise).cells, graded.student)
+        except submission.Problem as problem:
+            return criteria.refused(exercise, str(problem))
+        kept = self.store.get(self.key(program))
+        return program if kept is None or (self.again and is_poison(kept)) else kept
+
+
+class _Desk:
+    """Hands jobs out to the workers, a few ahead, and takes their verdicts in; each is on disk before anyone sees it."""
+
+    def __init__(self, room: Class) -> None:
+        self.room, self.workers = room, room.workers
+        self.running: dict[Future, Job] = {}
+        self.suspects: deque[Job] = deque()  # their workers died
+        self.alone: Job | None = None
+
+    @property
+    def at_work(self) -> bool:
+        return bool(self.running)
+
+    def hand_out(self, waiting: deque[Job]) -> bool:
+        """Whether anything is at work now."""
+        while waiting and not self.alone and len(self.running) < self.workers.slots:
+            self._submit(waiting.popleft())
+        if not self.running and self.suspects:
+            self.alone = self.suspects.popleft()
+            self._submit(self.alone)
+        return self.at_work
+
+    def collect(self) -> list[tuple[Job, dict[str, Verdict]]]:
+        """The next verdicts, after waiting for them; [] if all that ended was a worker."""
+        finished, _ = wait(self.running, return_when=FIRST_COMPLETED)
+        found = [(job, self._verdicts(job, future)) for future in finished if (job := self.running.pop(future))]
+        return [(job, judged) for job, judged in found if judged]
+
+    def _submit(self, job: Job) -> None:
+        self.running[self.workers.submit(job)] = job
+
+    def _verdicts(self, job: Job, future: Future) -> dict[str, Verdict]:
+        alone, self.alone = self.alone is job, None
+        try:
+            trees, spent = future.result()
+            found = verdicts_of(trees)
+        except self.workers.died:
+            if not alone:
+                self.suspects += job.apart()
+                return {}
+            found, spent = [criteria.refused(find(program.exercise), POISON) for program in job.programs], {}
+        except CancelledError:
+            raise WorkersLost("The workers went away. What was judged is kept: run the same command again.") from None
+        except OtherVersion:
+            raise
+        except Exception as error:  # ours; nothing is known of the programs, so nothing is kept
+            return {program.exercise: judging.failed(find(program.exercise), error) for program in job.programs}
+        for program, verdict in zip(job.programs, found, strict=True):
+            self.room.store.put(self.room.key(program), verdict)
+        self.room.spent.update(spent)
+        self.room.judged += len(found)
+        return {program.exercise: verdict for program, verdict in zip(job.programs, found, strict=True)}

@@ -3,37 +3,39 @@
     judge ──cells, entry, arguments──▶ recorder      (a child of the zygote)   ──▶ logs
     judge ──logs, other arguments───▶ replayer      (another child)           ──▶ Evidence ──▶ criteria ──▶ Verdict
 
+Both do all the programs of one student, if nothing goes wrong; else each program has a pair of its own.
 A verdict is written to disk the moment it exists, under a hash of all that it depends on; grading again costs nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 import functools
-import hashlib
 import hmac
 import importlib
-import json
 import os
 import random
 import secrets
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-import triton
-
 import grader
-from course_lib import bench, criteria, observe
+from course_lib import criteria, observe
 from course_lib.exercise import Case, Exercise, Trial, Verdict
 from course_lib.observe import timed, wire
-from grader import sandbox, submission
+from course_lib.observe.child import SENTENCE
+from grader import sandbox, submission, timing
+from grader.verdicts import Verdicts, device, key_of
 from grader.zygote import Zygote
 
-RECORD_SECONDS, REPLAY_SECONDS, COMPILE_SECONDS = 10.0, 40.0, 20.0
+Program = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
+RECORD_SECONDS, REPLAY_SECONDS, COMPILE_SECONDS = 10.0, 60.0, 30.0
 
 
 # --------------------------------------------------------------------------------------------------- secrets
@@ -53,15 +55,24 @@ def course_secret(folder: Path) -> bytes:
 
 
 def seed_of(secret: bytes, student: str, exercise: str) -> int:
-    """The seed of one student's hidden inputs for one exercise (31 bits)."""
+    """The seed of one student's hidden inputs for one exercise (63 bits: too many to try them all)."""
     digest = hmac.digest(secret, f"{student}\0{exercise}".encode(), "sha256")
-    return int.from_bytes(digest[:4], "big") >> 1
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def all_cases(exercise: Exercise, seed: int) -> list[Case]:
-    """The public cases, then the hidden ones of grader/hidden, which depend on the seed."""
+    """The public cases, then the hidden ones of grader/hidden, which depend on the seed.
+
+    Whatever is drawn from the secret is hidden, in public cases too; the fixed numbers of a formula's public cases are not.
+    """
     hidden = importlib.import_module(f"grader.hidden.{exercise.id.split('.')[0]}")
-    return [*exercise.cases, *hidden.cases(exercise.id, random.Random(seed))]
+    public = [dataclasses.replace(case, hidden=_drawn(exercise, case)) for case in exercise.cases]
+    return public + [dataclasses.replace(c, hidden=True) for c in hidden.cases(exercise.id, random.Random(seed))]
+
+
+def _drawn(exercise: Exercise, case: Case) -> bool:
+    """Do the case's values depend on the seed?"""
+    return exercise.kind == "kernel" or repr(case.arguments(0)) != repr(case.arguments(1))
 
 
 # -------------------------------------------------------------------------------------------------- verdicts
@@ -72,69 +83,115 @@ class Judge:
 
     def __init__(self, folder: Path | None = None, *, accept_risk: bool = False) -> None:
         self.folder = folder or grader.home()
-        self.folder.mkdir(parents=True, exist_ok=True)
         self.level = sandbox.require(accept_risk, self.folder)
         self.zygote = Zygote()
-        self.secret = course_secret(self.folder)
+
+    @functools.cached_property
+    def secret(self) -> bytes:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return course_secret(self.folder)
 
     def verdict(self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str) -> Verdict:
         """The verdict on a program (its cells, in order), from disk if it is there."""
         seed = seed_of(self.secret, student, exercise.id)
-        store = self.folder / "verdicts" / f"{_key(exercise, cells, seed)}.json"
-        if store.exists():
-            return wire.from_tree(Verdict, json.loads(store.read_text()))
-        found = self.judge(exercise, cells, seed)
-        store.parent.mkdir(parents=True, exist_ok=True)
-        partial = store.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-        partial.write_text(json.dumps(wire.to_tree(found)))
-        partial.replace(store)
+        key, store = key_of(exercise, cells, seed, device()), Verdicts(self.folder / "verdicts")
+        found = store.get(key)
+        if found is None:
+            found = self.judge(exercise, cells, seed)
+            store.put(key, found)
         return found
 
     def judge(self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int) -> Verdict:
-        """Observe the program in two children and judge the evidence."""
-        try:
-            trials = self.observe(exercise, cells, seed)
-            with _oracles:
-                return timed.judge(exercise, trials, seed, lambda calls: self.record(exercise, cells, calls)["result"])
-        except NotObserved as reason:
-            return criteria.refused(exercise, str(reason))
+        """The verdict on one program, observed in two children of its own."""
+        return self.judge_all([(exercise, cells, seed)])[0]
 
-    def record(self, exercise: Exercise, cells: Sequence[tuple[str, str]], inputs: Sequence[Any]) -> dict[str, Any]:
-        """The recorder's reply: one log per case."""
-        request = {"role": "record", "cells": [list(c) for c in cells], "entry": exercise.entry, "inputs": inputs}
-        return self._ask(exercise, request | {"seconds": RECORD_SECONDS})
+    def judge_all(self, programs: Sequence[Program]) -> list[Verdict]:
+        """The verdicts on programs of one student: those that judging each alone would find, with fewer processes.
 
-    def observe(self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int) -> list[Trial]:
-        cases = all_cases(exercise, seed)
-        recorded, fresh = observe.draw(exercise, cases, seed)
-        reply = self.record(exercise, cells, recorded)
-        request = {
-            "role": "replay",
-            "logs": reply["result"],
-            "inputs": fresh,
-            "names": [case.name for case in cases],
-            "kernel": exercise.kind == "kernel",
-            "allows": sorted(exercise.allows),
-            "compile_seconds": COMPILE_SECONDS,
-            "compile_every": True,
-        }
-        trees = self._ask(exercise, request | {"seconds": REPLAY_SECONDS})["result"]
-        try:
-            found = observe.trials(cases, fresh, trees)
-        except (wire.WireError, TypeError, ValueError) as error:
-            raise NotObserved(f"the evidence cannot be read ({error})") from None
-        found[0].evidence.printed = str(reply["printed"])
+        They share two children as long as all goes well. A program that does not earn all its points in company is
+        recorded alone as well, and judged by that log if it is another one, or if its kernels ended early; so is each
+        program if the company gives no answer.
+        """
+        works = [Work(*program) for program in programs]
+        company = [work for work in works if not work.exercise.without]  # what that takes away is gone for all
+        for together in [company, *([work] for work in works if work not in company)]:
+            self._record(together)
+            self._replay(together)
+        found = [self._verdict(work) for work in works]
+        for index, work in enumerate(works):
+            if len(company) > 1 and work in company and found[index].points < found[index].out_of:
+                alone = copy.copy(work)
+                self._record([alone])
+                ended = any(trial.evidence.error for trial in work.trials)
+                if ended or (alone.logs, alone.problem) != (work.logs, work.problem):
+                    self._replay([alone])
+                    found[index] = self._verdict(alone)
         return found
 
-    def _ask(self, exercise: Exercise, request: dict) -> dict:
-        reply = self.zygote.ask(request)
-        if reply.get("lost"):
-            raise GraderFailed(str(reply["error"]))
+    def _record(self, works: Sequence[Work]) -> None:
+        """Have each program's host code run on all cases: a log for each, or a problem."""
+        try:
+            replies = self._ask("record", [work.to_record() for work in works], RECORD_SECONDS)
+        except NotObserved as reason:
+            return self._apart(self._record, works, reason)
+        for work, reply in zip(works, replies, strict=True):
+            try:
+                work.logs, work.printed, error = reply["logs"], str(reply["printed"]), str(reply["error"])
+            except (KeyError, TypeError):  # the child wrote this itself
+                error = "gave an answer that cannot be read"
+            work.problem = work.sentence(error)
+
+    def _replay(self, works: Sequence[Work]) -> None:
+        """Have the kernels of each log run on other data: trials, or a problem."""
+        for work in works:
+            if work.exercise.kind != "kernel" and not work.problem:  # nothing runs: the log is the answer
+                work.believe()
+        works = [work for work in works if work.exercise.kind == "kernel" and not work.problem]
+        try:
+            replies = self._ask("replay", [work.to_replay() for work in works], REPLAY_SECONDS)
+        except NotObserved as reason:
+            return self._apart(self._replay, works, reason)
+        for work, trees in zip(works, replies, strict=True):
+            work.believe(trees)
+            if work.trials:  # a formula could print the hidden numbers it was given
+                work.trials[0].evidence.printed = work.printed
+
+    def _apart(self, step: Callable[[Sequence[Work]], None], works: Sequence[Work], reason: NotObserved) -> None:
+        """Several together gave no answer: each alone. One alone gave none: that is its problem."""
+        if len(works) == 1:
+            if reason.lost:
+                raise GraderFailed(str(reason))
+            works[0].problem = works[0].sentence(str(reason))
+        else:
+            for work in works:
+                step([work])
+
+    def _ask(self, role: str, parts: list[dict[str, Any]], seconds: float) -> list[Any]:
+        """An answer for each part. NotObserved if there is none."""
+        if not parts:
+            return []
+        reply = self.zygote.ask({"role": role, "parts": parts, "seconds": seconds})
+        observe.SPENT.update(reply.get("spent", {}))  # what children say of themselves: for tables alone
         if reply["error"]:
-            sentence = str(reply["error"])
-            names_itself = sentence.startswith(("no cell", "cell ", "handed-out cell ", "the "))
-            raise NotObserved(sentence if names_itself else f"{exercise.entry} {sentence}")
-        return reply
+            raise NotObserved(str(reply["error"]), lost="lost" in reply)
+        if not isinstance(reply["result"], list) or len(reply["result"]) != len(parts):
+            raise NotObserved("gave an answer that cannot be read")
+        return reply["result"]
+
+    def _verdict(self, work: Work) -> Verdict:
+        if work.problem:
+            return criteria.refused(work.exercise, work.problem)
+
+        def recorded(calls: list) -> list:
+            timed_one = copy.copy(work)
+            timed_one.calls = calls
+            self._record([timed_one])
+            if timed_one.problem:
+                raise ValueError(timed_one.problem)
+            return timed_one.logs
+
+        with _oracles, observe.spending("running"):
+            return timed.judge(work.exercise, work.trials, work.seed, recorded, timing.run)
 
     def close(self) -> None:
         self.zygote.close()
@@ -149,25 +206,58 @@ _oracles = threading.Lock()
 
 
 class NotObserved(ValueError):
-    """A program could not be observed. The message is one sentence for the student."""
+    """A child gave no answer. The message is one sentence for the student; `lost` means that it is our fault."""
+
+    def __init__(self, sentence: str, *, lost: bool = False) -> None:
+        super().__init__(sentence)
+        self.lost = lost
 
 
-@functools.cache
-def _code_version() -> str:
-    """A hash of everything of ours that a verdict depends on."""
-    card = torch.cuda.get_device_name() if bench.available() else "no GPU"
-    digest = hashlib.sha256(f"{torch.__version__} {triton.__version__} {card}".encode())
-    course, own = grader.ROOT / "course_lib", grader.ROOT / "grader"
-    for path in sorted([*course.rglob("*.py"), *own.glob("*.py"), *(own / "hidden").glob("*.py")]):
-        name = path.relative_to(grader.ROOT)
-        if "figures" not in name.parts:
-            digest.update(f"{name}\0".encode() + path.read_bytes())
-    return digest.hexdigest()
+@dataclass(eq=False)
+class Work:
+    """A program on its way to its verdict: cases, arguments, logs, trials; or a problem."""
 
+    exercise: Exercise
+    cells: Sequence[tuple[str, str]]
+    seed: int
+    logs: Any = None
+    printed: str = ""
+    problem: str = ""
+    trials: list[Trial] = field(default_factory=list)
 
-def _key(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int) -> str:
-    content = json.dumps([exercise.id, [list(c) for c in cells], seed, _code_version()])
-    return hashlib.sha256(content.encode()).hexdigest()[:40]
+    def __post_init__(self) -> None:
+        with observe.spending("running"):
+            self.cases = all_cases(self.exercise, self.seed)
+            self.calls, self.fresh = observe.draw(self.exercise, self.cases, self.seed)
+
+    def to_record(self) -> dict[str, Any]:
+        of = self.exercise
+        cells = [list(cell) for cell in self.cells]
+        return {"cells": cells, "entry": of.entry, "calls": self.calls, "called": of.called, "without": of.without}
+
+    def to_replay(self) -> dict[str, Any]:
+        return {
+            "logs": self.logs,
+            "fresh": self.fresh,
+            "names": [case.name for case in self.cases],
+            "kernel": self.exercise.kind == "kernel",
+            "allows": sorted(self.exercise.allows),
+            "compile_seconds": COMPILE_SECONDS,
+            "compile_every": True,
+        }
+
+    def believe(self, trees: Any = None) -> None:
+        """Take the evidence, unless it cannot be read; without any the log is the evidence."""
+        try:
+            trees = observe.replay_all(**self.to_replay()) if trees is None else trees
+            self.trials = observe.trials(self.cases, self.fresh, trees)
+        except (wire.WireError, TypeError, ValueError, KeyError, IndexError) as error:
+            self.problem = f"the evidence cannot be read ({error})"
+
+    def sentence(self, error: str) -> str:
+        """A child's sentence, with the name of what it is about; "" stays ""."""
+        names_itself = error.startswith(("no cell", "cell ", "handed-out cell ", "the "))
+        return error[:SENTENCE] if names_itself or not error else f"{self.exercise.entry} {error[:SENTENCE]}"
 
 
 # -------------------------------------------------------------------------------------------- a submission
@@ -187,8 +277,13 @@ def judge_exercise(judge: Judge, exercise: Exercise, read: submission.Submission
     except submission.Problem as problem:
         return criteria.refused(exercise, str(problem))
     except Exception as error:
-        sentence = f"the grader failed ({type(error).__name__}: {error}); tell your instructor, and grade this again"
-        return criteria.refused(exercise, sentence)
+        return failed(exercise, error)
+
+
+def failed(exercise: Exercise, error: Exception) -> Verdict:
+    """In place of a verdict, where our own machinery failed: to be seen, and not to be kept."""
+    sentence = f"the grader failed ({type(error).__name__}: {error}); tell your instructor, and grade this again"
+    return criteria.refused(exercise, sentence)
 
 
 _local = threading.local()

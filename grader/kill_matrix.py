@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.markup import escape
+from rich.table import Table
+
 from course_lib.exercise import Verdict, find
 from grader import variants
-from grader.classroom import Class
+from grader.judge import Judge
 
 
 @dataclass(frozen=True)
@@ -27,21 +33,55 @@ class Row:
     def as_expected(self) -> bool:
         return set(self.lost) == set(self.variant.loses)
 
+    def cell(self, title: str) -> str:
+        """What a table shows of one gate or criterion: lost, kept, or nothing where it was not judged."""
+        finding = next((f for f in self.verdict.findings if f.title == title), None)
+        if finding is None or not finding.judged:
+            seen = ""
+        else:
+            seen = "·" if finding.passed else "✗"
+        return seen if (title in self.lost) == (title in self.variant.loses) else f"[red]{seen or '?'}[/]"
+
+
+def tables(rows: Sequence[Row]) -> Iterator[Table]:
+    """The matrix, one table for each exercise: a row for each variant, a column for each gate and criterion."""
+    for exercise_id in dict.fromkeys(row.variant.exercise for row in rows):
+        exercise = find(exercise_id)
+        titles = ["runs", *(c.title for c in [*exercise.gates, *exercise.criteria])]
+        table = Table(title=f"{exercise_id}: ✗ lost, · kept, blank not judged")
+        table.add_column("variant", min_width=24, max_width=40)
+        table.add_column(f"of {exercise.points:g}", justify="right")
+        for title in titles:
+            table.add_column(title, justify="center", max_width=9)
+        for row in (r for r in rows if r.variant.exercise == exercise_id):
+            script = f"{row.variant.script.partition('/')[2]}: " if row.variant.script else ""
+            points = f"{row.verdict.points:g}" if row.as_expected else f"[red]{row.verdict.points:g}[/]"
+            table.add_row(escape(script + row.variant.name), points, *map(row.cell, titles))
+        yield table
+
 
 def run(
     chosen: Sequence[variants.Variant], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[Row]:
     """Judge the variants as submissions of students who do not exist, in a folder of their own."""
-    with tempfile.TemporaryDirectory() as folder, Class(Path(folder), accept_risk=True) as room:
-        (Path(folder) / "secret").write_text("2a" * 32)  # the same hidden inputs in every run
+    local, judges = threading.local(), []
 
-        def judge(numbered: tuple[int, variants.Variant]) -> Row:
-            number, variant = numbered
-            exercise = find(variant.exercise)
-            return Row(variant, room.judge().verdict(exercise, variant.cells(), f"variant {number}"))
+    def judge(numbered: tuple[int, variants.Variant]) -> Row:
+        number, variant = numbered
+        if not hasattr(local, "judge"):
+            local.judge = Judge(folder, accept_risk=True)
+            judges.append(local.judge)
+        return Row(variant, local.judge.verdict(find(variant.exercise), variant.cells(), f"variant {number}"))
 
-        rows = []
-        for row in room.executor.map(judge, enumerate(chosen)):
-            rows.append(row)
-            progress(len(rows), len(chosen))
+    rows = []
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:
+        folder = Path(name)
+        (folder / "secret").write_text("2a" * 32)  # the same hidden inputs in every run
+        try:
+            for row in executor.map(judge, enumerate(chosen)):
+                rows.append(row)
+                progress(len(rows), len(chosen))
+        finally:
+            for one in judges:
+                one.close()
     return rows

@@ -10,18 +10,26 @@ import os
 import sys
 from pathlib import Path
 
+import nbgrader
 from traitlets.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+NBGRADER_TEMPLATES = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
 STUB = "...  # your code here"
+
+
+def scripts_on_path() -> None:
+    """nbgrader starts `alembic` by its name for a new gradebook, also where no venv is activated."""
+    scripts = str(Path(sys.executable).parent)
+    if scripts not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)])
 
 
 def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     """Settings for a class whose state lies in `home`. `extra` adds to sections: Autograde={"force": True}."""
     home = Path(home).resolve()
-    scripts = str(Path(sys.executable).parent)  # nbgrader starts `alembic` by its name, also where no venv is activated
-    if scripts not in os.environ.get("PATH", "").split(os.pathsep):
-        os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)])
+    scripts_on_path()
     c = Config()
     c.CourseDirectory.root = str(root)
     c.CourseDirectory.course_id = "strides-to-flashattention"
@@ -47,22 +55,28 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
 
     c.Autograde.exporter_class = "grader.preprocessors.SubmissionExporter"
     c.Autograde.sanitize_preprocessors = [
-        "grader.preprocessors.Normalise",
-        "nbgrader.preprocessors.OverwriteKernelspec",
+        "grader.preprocessors.Normalise",  # its metadata are ours: CheckCellMetadata has nothing to find
         "nbgrader.preprocessors.OverwriteCells",
-        "nbgrader.preprocessors.CheckCellMetadata",
     ]
     c.Autograde.autograde_preprocessors = [  # no Execute: nothing here starts a kernel
         "grader.preprocessors.Judged",
         "nbgrader.preprocessors.SaveAutoGrades",
         "grader.preprocessors.SaveExtras",
         "nbgrader.preprocessors.AssignLatePenalties",
-        "nbgrader.preprocessors.CheckCellMetadata",
     ]
+    # What a late day costs: percent of the points earned. Due dates and extensions stand in the gradebook (grader/late.py).
+    c.AssignLatePenalties.plugin_class = "grader.late.ByTheDay"
+    c.ByTheDay.percent = 0.0
     # The exchange finds submissions by their timestamps, which `ignore` has kept behind.
     c.Autograde.post_convert_hook = "grader.preprocessors.carry_timestamp"
     c.GenerateFeedback.post_convert_hook = "grader.preprocessors.carry_timestamp"
-    c.HTMLExporter.filters = {"markdown2html": "grader.preprocessors.safe_markdown"}
+    c.HTMLExporter.template_name = "course_feedback"
+    c.HTMLExporter.extra_template_basedirs = [str(TEMPLATES), str(NBGRADER_TEMPLATES)]
+    c.HTMLExporter.filters = {
+        "markdown2html": "grader.preprocessors.safe_markdown",
+        "highlight_code": "grader.preprocessors.highlighted",
+    }
+    c.GenerateFeedback.exporter_class = "grader.preprocessors.FeedbackPage"
 
     for section, options in extra.items():
         c[section].update(options)

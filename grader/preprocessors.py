@@ -10,29 +10,35 @@ points, and anything else, no output included, gives them all. So each test cell
 from __future__ import annotations
 
 import contextlib
+import html
 import logging
 import math
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import nbformat.v4 as v4
 from bleach.sanitizer import Cleaner
-from nbconvert.exporters import NotebookExporter
-from nbconvert.filters.markdown_mistune import markdown2html_mistune
+from nbconvert.exporters import HTMLExporter, NotebookExporter
+from nbconvert.filters.highlight import Highlight2HTML
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
-from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
+from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from course_lib import render
 from course_lib.exercise import Verdict
+from course_lib.observe import wire
 from grader import check_id, exercises, submission
 from grader.nbgrader_config import ROOT, config
 
+VERDICT = "verdict"  # in the metadata of a graded cell's output: the verdict as a tree, for the class report
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {"name": "python"}  # no version: the same notebook whatever Python built it
 
@@ -77,7 +83,23 @@ def _submitted(config, names: dict) -> Path:
     return Path(course.format_path(course.submitted_directory, names["student"], names["assignment"]))
 
 
+_handed: dict[str, tuple] = {}  # student -> verdicts and submission, of the one whom grader.books enters
+
+
+@contextlib.contextmanager
+def at_hand(student: str, verdicts: Mapping[str, Verdict] | None, read: submission.Submission | None) -> Iterator[None]:
+    """Within this the chain asks nobody for what is known already."""
+    _handed[student] = (verdicts, read)
+    try:
+        yield
+    finally:
+        del _handed[student]
+
+
 def _submission(config, names: dict) -> submission.Submission:
+    _, read = _handed.get(names["student"], (None, None))
+    if read is not None:
+        return read
     course = CourseDirectory(config=config)
     notebook = f"{names['notebook']}.ipynb"
     release = Path(course.format_path(course.release_directory, ".", names["assignment"])) / notebook
@@ -161,7 +183,8 @@ class Judged(NbGraderPreprocessor):
         try:
             from grader import judge
 
-            verdicts = dict(judge.verdicts(names["assignment"], names["student"], path))
+            known, _ = _handed.get(names["student"], (None, None))
+            verdicts = dict(known or judge.verdicts(names["assignment"], names["student"], path))
         except Exception as e:  # a failure of ours, whatever it is, must be seen and must not read as full marks
             problem = f"the judge failed: {type(e).__name__}: {e}"
             self.log.error("No verdicts for %s: %s", names["student"], problem)
@@ -190,12 +213,12 @@ def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
     if not isinstance(verdict.points, (int, float)) or math.isnan(verdict.points):
         raise ValueError(f"the points of the verdict are {verdict.points!r}, not a number")
     points = min(max(float(verdict.points), 0.0), out_of)
-    shown = {  # the class keeps MathJax away from what the student printed
+    shown = {  # the class keeps formgrader's MathJax away from what the student printed
         "text/plain": render.text(verdict),
         "text/html": f'<div class="tex2jax_ignore">{render.html(verdict)}</div>',
     }
     return [
-        v4.new_output("display_data", shown),
+        v4.new_output("display_data", shown, metadata={VERDICT: wire.to_tree(verdict)}),
         v4.new_output("execute_result", {"text/plain": f"{points:g}"}, execution_count=None),
     ]
 
@@ -206,13 +229,16 @@ def _no_verdict(sentence: str) -> NotebookNode:
 
 
 class SaveExtras(NbGraderPreprocessor):
-    """After SaveAutoGrades: the bonus as nbgrader's extra credit; as comment what was odd, and the closing remark."""
+    """After SaveAutoGrades: the bonus as nbgrader's extra credit; what a person should look at as a comment on its
+    exercise, with formgrader's flag on the submission. The flag goes when a person takes it away."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
         where = names["notebook"], names["assignment"], names["student"]
         read = _submission(self.config, names)
         with Gradebook(names["db_url"]) as gradebook:
+            if read.flags:
+                gradebook.find_submission_notebook(*where).flagged = True
             for exercise in exercises(names["assignment"]).values():
                 verdict = resources["verdicts"].get(check_id(exercise))
                 if verdict is None:
@@ -221,19 +247,11 @@ class SaveExtras(NbGraderPreprocessor):
                     bonus = float(verdict.bonus)
                     grade = gradebook.find_grade(check_id(exercise), *where)
                     grade.extra_credit = max(bonus, 0.0) if math.isfinite(bonus) else 0.0
-                remarks = [verdict.remark]
-                with contextlib.suppress(submission.Problem):  # the verdict says so already
-                    remarks = read.program(exercise).flags + remarks
-                comment = gradebook.find_comment(exercise.grade_id, *where)
-                if any(remarks) and not comment.auto_comment:  # nbgrader's own is "No response."
-                    comment.auto_comment = _plain(" ".join(remarks))
+                flags = [sentence for about, sentence in read.flags if about == exercise.id]
+                if flags:  # more to the point than nbgrader's own "No response."
+                    gradebook.find_comment(exercise.grade_id, *where).auto_comment = "\n\n".join(flags)
             gradebook.db.commit()
         return nb, resources
-
-
-def _plain(text: str) -> str:
-    """Text that means itself in Markdown."""
-    return re.sub(r"([\\*_\[\]<>$#|])", r"\\\1", text)
 
 
 # ------------------------------------------------------------------------------------------------- feedback
@@ -242,21 +260,55 @@ _TAGS = """
     a abbr b blockquote br code del details div dd dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre s small span
     strong sub summary sup table tbody td th thead tr u ul
 """
-_ATTRIBUTES = {"*": ["title", "align", "class"], "a": ["href"], "img": ["src", "alt", "width"]}
+MAX_MARKDOWN = 20_000  # characters; renderers take the square of what is nested
 
 
+def _harmless(tag: str, name: str, value: str) -> bool:
+    """Nothing that looks like a part of the page, and no image that tells its owner who has opened the page."""
+    if name == "class":
+        return re.fullmatch(r"highlight( hl-\w+)?|[a-z][a-z0-9]?", value) is not None  # of highlighted code
+    if name == "src":
+        return tag == "img" and value.startswith("data:image/")
+    return name in ("title", "align") or name == "href" and tag == "a" or name in ("alt", "width") and tag == "img"
+
+
+@lru_cache(maxsize=512)  # most cells of most submissions are as they were handed out
+def _highlighted(source: str) -> str:
+    return Highlight2HTML(pygments_lexer="python")(source)
+
+
+def highlighted(source: str, language: str | None = None, metadata: dict | None = None) -> str:
+    """Python with its colours, as nbconvert's filter of that place."""
+    return _highlighted(source) if len(source) < MAX_MARKDOWN else _highlighted.__wrapped__(source)
+
+
+class FeedbackPage(HTMLExporter):
+    """HTMLExporter without its last step, which reads the whole page again to give images without an `alt` one: that takes
+    longer than all the others together."""
+
+    def from_notebook_node(self, nb: NotebookNode, resources: dict | None = None, **kw) -> tuple[str, dict]:
+        resources = self._init_resources(resources)
+        kinds = WidgetsDataTypeFilter(notebook_metadata=self._nb_metadata, parent=self, resources=resources)
+        self.register_filter("filter_data_type", kinds)
+        page, resources = super(HTMLExporter, self).from_notebook_node(nb, resources, **kw)
+        return re.sub(r"<img(?![^>]*\balt=)", '<img alt=""', page), resources
+
+
+@lru_cache(maxsize=512)
 def safe_markdown(source: str) -> str:
     """Markdown -> HTML without anything active: instructors read what students wrote.
 
     Cleaned after rendering, so that `a < b` in code and in formulas stays what it is.
     """
-    cleaner = Cleaner(
-        tags=set(_TAGS.split()),
-        attributes=_ATTRIBUTES,
-        protocols=["http", "https", "mailto", "data"],
-        strip=True,
-    )
-    return cleaner.clean(markdown2html_mistune(source))  # the page loads MathJax with its Safe extension
+    protocols = ["http", "https", "mailto", "data"]
+    cleaner = Cleaner(tags=set(_TAGS.split()), attributes=_harmless, protocols=protocols, strip=True)
+    try:
+        if len(source) <= MAX_MARKDOWN:
+            renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
+            return cleaner.clean(MarkdownWithMath(renderer=renderer).render(source))
+    except RecursionError:
+        pass
+    return f"<pre>{html.escape(source[:MAX_MARKDOWN])}</pre>"
 
 
 def carry_timestamp(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:
@@ -297,33 +349,38 @@ def grade_with_nbgrader(
 
     One student's failure never stops the next. Prints nothing. nbgrader changes the working directory while it runs.
     """
+    from grader.books import Books
+
     home = Path(home).resolve()
-    register(home, unit, root=root)
+    books = Books(home, unit, root=root)
     if students is None:
         students = sorted(folder.parent.name for folder in (home / "submitted").glob(f"*/{unit}"))
     students = list(students)
-    settings = config(home, root=root)
     results = {}
     for student in students:
         progress(len(results), len(students))
-        problem = convert(Autograde, settings, unit, student) or convert(GenerateFeedback, settings, unit, student)
-        results[student] = problem or "ok"
+        results[student] = books.enter(student)
     progress(len(students), len(students))
     return results
 
 
 def convert(converter: type, settings, unit: str, student: str = "*") -> str:
     """Runs one of nbgrader's converters. Returns a sentence if it failed, with the last error of its log."""
+    course = CourseDirectory(config=settings, assignment_id=unit, student_id=student)
+    app = converter(coursedir=course, config=settings, force=True)
+    return running(app, app.start)
+
+
+def running(app, work: Callable[[], None]) -> str:
+    """Has a converter do its work. Returns a sentence if it failed, with the last error of its log."""
     errors: list[str] = []
     handler = logging.Handler(level=logging.ERROR)
     handler.emit = lambda record: errors.append(record.getMessage())
-    course = CourseDirectory(config=settings, assignment_id=unit, student_id=student)
-    app = converter(coursedir=course, config=settings, force=True)
     app.log.addHandler(handler)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # SQLAlchemy's, about nbgrader's own queries
-            app.start()
+            work()
     except (Exception, SystemExit) as e:
         traces = [error.strip().splitlines()[-1] for error in errors if error.startswith("Traceback")]
         return (traces or [f"{type(e).__name__}: {e}"])[-1]

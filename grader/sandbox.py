@@ -1,7 +1,12 @@
-"""What keeps a submission's processes to themselves: bubblewrap around the zygote, Landlock and limits in each child.
+"""What keeps a submission's processes to themselves.
 
-Levels, best first: "bubblewrap + Landlock", "bubblewrap", "Landlock", "none". With none, grading is refused unless the
-instructor accepts the risk.
+    bubblewrap   around the zygote: no network, a read-only system, a private home and /tmp, nobody else's processes
+    Landlock     in each child: one folder to write to, the course and the system to read, and no other file
+    seccomp      in each child: computing, reading and writing; no sockets, no processes, no signals to others
+    limits       in each child: time, memory, files, processes; it is no longer root if it was
+
+Each holds without the others. bubblewrap, or Landlock and seccomp together, are enough to grade with; with less,
+grading is refused unless the instructor accepts the risk.
 """
 
 from __future__ import annotations
@@ -12,68 +17,112 @@ import os
 import resource
 import shutil
 import site
+import stat
 import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+from glob import glob
 from pathlib import Path
 
-from grader import ROOT
+from grader import ROOT, landlock, seccomp
 
 HIDDEN = ("exercises",)  # of course_lib: oracles and cases, nothing for a process that runs student code
-ZYGOTE_FILES = ("__init__.py", "zygote.py", "sandbox.py")
-OPEN_FILES, FILE_BYTES = 256, 64 << 20
+OWN_FILES = ("__init__.py", "zygote.py", "timing.py", "sandbox.py", "landlock.py", "seccomp.py")
+SYSTEM = "/usr /lib /lib64 /bin"
+SETTINGS = "ld.so.cache ld.so.conf ld.so.conf.d alternatives localtime nsswitch.conf passwd group fonts"  # of /etc
+DEVICES = "null zero full random urandom"
+FACTS = "/proc/self /proc/cpuinfo /proc/meminfo /sys/devices/system"
+ASSEMBLERS = "triton/backends/nvidia/bin/ptxas*"
 
-# Landlock, linux/landlock.h
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
-RULE_PATH_BENEATH, NO_NEW_PRIVS = 1, 38
-READ = 0b1101  # execute, read_file, read_dir
-FILE_RIGHTS = 0b100_0000_0000_0111  # execute, write_file, read_file, truncate
+OPEN_FILES, FILE_BYTES = 256, 64 << 20
+TMP_BYTES = 256 << 20  # in memory, all that bubblewrap lets a zygote and its children write
+PROCESSES = 512  # threads count; a compiler may start one for each core
+NOBODY = 65534
 
 
 class NoSandbox(RuntimeError):
     """This machine offers no sandbox and the risk was not accepted. The message says what to do."""
 
 
+# ------------------------------------------------------------------------------------------ what this machine offers
+
+
 def level() -> str:
-    """The best this machine offers, found by trying it."""
+    """What this machine offers, found by trying it: "bubblewrap + Landlock + seccomp", a part of that, or "none"."""
     names = ["bubblewrap"] if bubblewrap_works() else []
-    names += ["Landlock"] if landlock_version() else []
+    names += ["Landlock"] if landlock.version() else []
+    names += ["seccomp"] if seccomp.available() else []
     return " + ".join(names) or "none"
 
 
+def enough(found: str) -> bool:
+    """Whether a level keeps files and the network out of reach."""
+    return "bubblewrap" in found or ("Landlock" in found and "seccomp" in found)
+
+
 def require(accept_risk: bool, *private: Path) -> str:
-    """The level, or NoSandbox if there is none, or if it would show `private` folders, and the risk is not accepted."""
+    """The level, or NoSandbox if it is not enough, or would show `private` folders, and the risk is not accepted."""
     found = level()
-    shown = exposed([ROOT, *private])
-    if found != "none" and shown and not accept_risk:
+    if accept_risk:
+        return found
+    if not enough(found):
+        raise NoSandbox(
+            "This machine can keep submissions apart neither by bubblewrap nor by Landlock and seccomp. Install the "
+            "package `bubblewrap`, or grade with --accept-risk if you trust every submission."
+        )
+    if shown := exposed([ROOT, *private]):
         raise NoSandbox(
             f"{shown[0]} lies under a folder that student code may read, such as /usr. Move the course, for example to "
             "/srv, or grade with --accept-risk if you trust every submission."
         )
-    if found == "none" and not accept_risk:
-        raise NoSandbox(
-            "This machine can keep submissions apart neither by bubblewrap nor by Landlock. Install the package "
-            "`bubblewrap`, or grade with --accept-risk if you trust every submission."
-        )
     return found
 
 
-@functools.cache
 def bubblewrap_works() -> bool:
+    return bool(bubblewrap())
+
+
+@functools.cache
+def bubblewrap() -> tuple[str, ...]:
+    """The command that makes namespaces of its own here, up to what it shows inside; () if none works.
+
+    Root makes them without a user namespace, so that the zygote can become nobody: no kernel counts root's processes.
+    """
     if not shutil.which("bwrap"):
-        return False
-    command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
-    return subprocess.run(command, capture_output=True, timeout=20).returncode == 0
+        return ()
+    common = ("bwrap", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+    to_leave_root = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+    apart = [("--unshare-all",)]
+    if os.geteuid() == 0:
+        apart.insert(0, (*to_leave_root, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"))
+    for namespaces in apart:
+        for size in (("--size", str(TMP_BYTES)), ()):  # bubblewrap 0.6 knows no size
+            command = (*common, *namespaces, "--ro-bind", "/", "/", "--perms", "1777", *size, "--tmpfs", "/tmp")
+            if subprocess.run([*command, "true"], capture_output=True, timeout=20).returncode == 0:
+                return (*common, *namespaces, "--perms", "1777", *size, "--tmpfs", "/tmp")
+    return ()
 
 
-def readable() -> list[Path]:
-    """What a child may read: the system's libraries, this Python, course_lib without its exercises."""
-    system = [Path(p) for p in ("/usr", "/lib", "/lib64", "/bin", "/etc", "/dev", "/proc", "/sys")]
+def root_can_leave() -> bool:
+    """Whether `become_nobody` will work in a zygote that root starts here."""
+    if not bubblewrap():
+        return all(map(_open_to_all, readable()))
+    return "CAP_SETUID" in bubblewrap() and all(_open_to_all(path, above=False) for path in readable())
+
+
+def readable(*, gpu: bool = False) -> list[Path]:
+    """What a child may read: the system's libraries, this Python, course_lib without its exercises.
+
+    gpu: what the timed half reads. It judges what it has timed, and runs only what was compiled, so it has the exercises.
+    """
+    paths = [Path(p) for p in SYSTEM.split()]
+    paths += [Path("/etc", name) for name in SETTINGS.split()] + [Path("/dev", name) for name in DEVICES.split()]
+    paths += [Path(p) for p in FACTS.split()] if not gpu else [Path("/proc"), Path("/sys")]
     python = {Path(p) for p in (sys.prefix, sys.base_prefix, *site.getsitepackages(), site.getusersitepackages())}
-    course = [p for p in (ROOT / "course_lib").iterdir() if p.name not in HIDDEN]
-    zygote = [ROOT / "grader" / name for name in ZYGOTE_FILES]
-    return [p for p in [*system, *sorted(python), *course, *zygote] if p.exists()]
+    course = [p for p in (ROOT / "course_lib").iterdir() if gpu or p.name not in HIDDEN]
+    own = [ROOT / "grader" / name for name in OWN_FILES]
+    return [p for p in [*paths, *sorted(python), *course, *own] if os.path.exists(p)]
 
 
 def exposed(private: Sequence[Path]) -> list[Path]:
@@ -81,67 +130,111 @@ def exposed(private: Sequence[Path]) -> list[Path]:
     return [p for p in private if any(p.resolve().is_relative_to(r.resolve()) for r in readable())]
 
 
-def wrap(command: Sequence[str]) -> list[str]:
+def wrap(command: Sequence[str], *, gpu: bool = False) -> list[str]:
     """`command` inside bubblewrap: no network, a read-only system, a private /tmp and home, nothing else in sight."""
     if not bubblewrap_works():
         return list(command)
-    arguments = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    arguments += ["--tmpfs", "/tmp", "--dir", "/tmp/home"]
-    for path in readable():
-        if path not in (Path("/dev"), Path("/proc"), Path("/sys")):
-            arguments += ["--ro-bind", str(path), str(path)]
-    arguments += ["--proc", "/proc", "--dev", "/dev", "--chdir", "/tmp/home", "--setenv", "HOME", "/tmp/home"]
+    shown = [path for path in readable(gpu=gpu) if path.parts[1] not in ("dev", "proc", "sys")]
+    folders = {parent for path in shown for parent in path.parents} - {Path("/"), Path("/tmp")}
+    arguments = [*bubblewrap(), "--dir", "/tmp/home"]
+    for folder in sorted(folders):  # open to all; those that a bind makes by itself would be root's alone
+        arguments += ["--dir", str(folder)]
+    for path in shown:
+        arguments += ["--ro-bind", str(path), str(path)]
+    arguments += ["--proc", "/proc", "--dev", "/dev"]
+    for device in gpu_devices() if gpu else []:
+        arguments += ["--dev-bind", str(device), str(device)]
+    arguments += ["--remount-ro", "/dev"]  # /dev/shm would be memory that nothing limits
+    arguments += ["--ro-bind", "/sys", "/sys"] if gpu else []
+    arguments += ["--chdir", "/tmp/home", "--setenv", "HOME", "/tmp/home", "--setenv", "TMPDIR", "/tmp"]
     return [*arguments, "--", *command]
 
 
-# ------------------------------------------------------------------------------------------ inside each child
+def environment(folder: str) -> dict[str, str]:
+    """The environment of a wrapped Python: nothing of the instructor's, all that is written goes to `folder`."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH") if name in os.environ}
+    folder = "/tmp" if bubblewrap_works() else folder
+    # few threads: a class is graded by many processes; no bytecode: the system is read-only
+    kept |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT), "USER": "student"}
+    return kept | {"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
 
 
-def confine(folder: str, *, cpu_seconds: int) -> None:
-    """Called in a child before anything of a student's runs: limits, and Landlock where there is any.
+def gpu_devices() -> list[Path]:
+    return [Path(p) for p in sorted(glob("/dev/nvidia*"))]
 
-    folder: the one place the child may write to.
+
+# ------------------------------------------------------------------------------------------ inside the sandbox
+
+
+def become_nobody() -> bool:
+    """If this process is root, and anybody may read what it needs: be nobody from now on, and own $TMPDIR."""
+    if os.geteuid() != 0 or not all(map(_open_to_all, readable())):
+        return False
+    folder = os.environ.get("TMPDIR", "/tmp")
+    try:
+        if os.stat(folder).st_mode & stat.S_ISVTX == 0:
+            os.chown(folder, NOBODY, NOBODY)
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    except OSError:  # a user namespace with root alone in it
+        return False
+    return True
+
+
+def _open_to_all(path: Path, *, above: bool = True) -> bool:
+    """Whether every account may read the path and, with `above`, come to it."""
+    needed = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
+    way = all(parent.stat().st_mode & stat.S_IXOTH for parent in path.resolve().parents) if above else True
+    return bool(way) and path.stat().st_mode & needed == needed
+
+
+def processes_are_counted() -> bool:
+    """Whether a limit on processes holds here, and counts none but the sandbox's own: never for root.
+
+    Either this is nobody, or an account that is alone in bubblewrap's user namespace.
+    """
+    if os.getuid() == NOBODY:
+        return True
+    return os.getuid() != 0 and Path("/proc/self/uid_map").read_text().split()[2] == "1"
+
+
+def confine(folder: str, *, cpu_seconds: int, compiles: bool = False, gpu: bool = False) -> None:
+    """Called in a child before anything of a student's runs: limits, and Landlock and seccomp where there are any.
+
+    folder      the one place the child may write to
+    compiles    it may start the assembler that Triton's compiler needs; no other program, and without this none
+    gpu         it may use the GPU, and start the host's compiler and linker, with which Triton makes its launchers
     """
     os.chdir(folder)
-    for limit, value in (
-        (resource.RLIMIT_CPU, cpu_seconds),
-        (resource.RLIMIT_FSIZE, FILE_BYTES),
-        (resource.RLIMIT_NOFILE, OPEN_FILES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(limit, (value, value))
-    if landlock_version():
-        restrict(readable(), [Path(folder), Path("/dev/null")])
+    limits = {
+        resource.RLIMIT_CPU: (cpu_seconds, cpu_seconds + 2),  # a signal that says why, then the end
+        resource.RLIMIT_FSIZE: (FILE_BYTES, FILE_BYTES),
+        resource.RLIMIT_NOFILE: (OPEN_FILES, OPEN_FILES) if not gpu else (4096, 4096),
+        resource.RLIMIT_CORE: (0, 0),
+    }
+    if processes_are_counted():
+        limits[resource.RLIMIT_NPROC] = (PROCESSES, PROCESSES)
+    for limit, values in limits.items():
+        resource.setrlimit(limit, values)
+    drop_capabilities()
+    if landlock.version():
+        # CUDA names its threads through /proc/self
+        write = [*gpu_devices(), Path("/proc/self")] if gpu else []
+        programs = [Path("/usr"), *assemblers()] if gpu else assemblers() if compiles else []
+        landlock.restrict(read=readable(gpu=gpu), write=[Path(folder), Path("/dev/null"), *write], execute=programs)
+    if seccomp.available():
+        seccomp.restrict(processes=compiles or gpu, gpu=gpu)
 
 
-def landlock_version() -> int:
-    """The kernel's Landlock ABI, 0 if there is none."""
-    return max(0, ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, 1))
+def assemblers() -> list[Path]:
+    """The programs that Triton's compiler starts, and the loader that starts them."""
+    packages = [*site.getsitepackages(), site.getusersitepackages()]
+    found = [Path(p) for package in packages for p in glob(os.path.join(package, ASSEMBLERS))]
+    return found + [Path(p) for p in glob("/lib64/ld-linux*") + glob("/lib/ld-linux*")]
 
 
-def restrict(read_only: Sequence[Path], writable: Sequence[Path]) -> None:
-    """Confine this process to these paths for good, and, where the kernel can, forbid TCP and signals to others."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = landlock_version()
-    rights = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)) - 1
-    tcp = 0b11 if version >= 4 else 0
-    scopes = 0b11 if version >= 6 else 0  # abstract sockets, signals
-    attributes = struct.pack("<QQQ", rights, tcp, scopes)[: 8 if version < 4 else 16 if version < 6 else 24]
-    ruleset = _checked(libc.syscall(CREATE_RULESET, ctypes.c_char_p(attributes), len(attributes), 0))
-    for paths, granted in ((read_only, READ), (writable, rights)):
-        for path in paths:
-            allowed = granted if path.is_dir() else granted & FILE_RIGHTS & rights
-            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            rule = struct.pack("<Qi", allowed, descriptor)
-            _checked(libc.syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, ctypes.c_char_p(rule), 0))
-            os.close(descriptor)
-    _checked(libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0))
-    _checked(libc.syscall(RESTRICT_SELF, ruleset, 0))
-    os.close(ruleset)
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"Landlock: {os.strerror(number)}")
-    return result
+def drop_capabilities() -> None:
+    """What root may do beyond its own files, this process may no longer (capset(2), version 3 of its structures)."""
+    header, none = struct.pack("<Ii", 0x20080522, 0), bytes(24)
+    ctypes.CDLL(None).capset(ctypes.c_char_p(header), ctypes.c_char_p(none))

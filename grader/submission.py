@@ -17,18 +17,24 @@ import re
 import stat
 import symtable
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
 from course_lib.exercise import Exercise
 from grader import check_id
+from grader import flags as source_rules
 
 MAX_FILE = 20_000_000  # bytes, outputs included
-MAX_SOURCE = 1_000_000  # characters in all cells
+MAX_SOURCE = 500_000  # characters in all cells
+MAX_LINES = 20_000  # in all cells; a semicolon counts as one
+MAX_PARTS = 1_000_000  # lists and objects: a bracket of two bytes takes sixty in memory
 MAX_CELLS = 2_000
-MAX_STATEMENTS = 5_000  # at top level: more than any honest notebook, few enough to search
+MAX_STATEMENTS = 2_000  # at top level: more than any honest notebook, few enough to search
+MAX_FLAGS = 20  # a person reads them
 
 
 class Problem(Exception):
@@ -59,6 +65,16 @@ class Program:
 # ------------------------------------------------------------------------------------------------------ the file
 
 
+def misnamed(student: str) -> str:
+    """What is wrong with a student's name, which is a folder's: a sentence, or "". It goes into paths, globs and pages."""
+    if re.fullmatch(r"[\w@+][\w@+. '-]{0,99}", student) and student == student.strip():
+        return ""
+    return (
+        f"The folder submitted/{ascii(student)[1:-1][:100]} is not a student's name: letters, digits and . _ - @ + ' are "
+        "allowed. Rename it."
+    )
+
+
 def load(path: Path) -> list[Cell]:
     """The cells of a notebook of any version. Problem if it cannot be read or should not be."""
     path = Path(path)
@@ -76,8 +92,14 @@ def load(path: Path) -> list[Cell]:
             f"{path.name} has {status.st_size / 1e6:.0f} MB; {MAX_FILE // 1_000_000} are allowed. Clear its outputs."
         )
     try:
-        notebook = json.loads(path.read_bytes().decode("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        content = path.read_bytes()
+    except OSError as error:
+        raise Problem(f"{path.name} cannot be read: {error.strerror}.") from None
+    if (parts := content.count(b"[") + content.count(b"{")) > MAX_PARTS:
+        raise Problem(f"{path.name} holds {parts} lists and objects; {MAX_PARTS} are allowed. Clear its outputs.")
+    try:
+        notebook = json.loads(content)  # UTF-8, or what an editor on Windows made of it
+    except (ValueError, RecursionError):
         raise Problem(f"{path.name} is not a notebook: it does not read as JSON.") from None
     return _cells(notebook, path.name)
 
@@ -105,6 +127,8 @@ def _cells(notebook: object, name: str) -> list[Cell]:
         )
     if (length := sum(len(cell.source) for cell in cells)) > MAX_SOURCE:
         raise Problem(f"{name} has {length} characters in its cells; {MAX_SOURCE} are allowed.")
+    if (lines := sum(cell.source.count("\n") + cell.source.count(";") for cell in cells)) > MAX_LINES:
+        raise Problem(f"{name} has {lines} lines in its cells; {MAX_LINES} are allowed.")
     return cells
 
 
@@ -123,6 +147,10 @@ def _text(value: object) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ the statements
+
+
+class TooMany(Exception):
+    """More statements than a notebook may have."""
 
 
 @dataclass(eq=False)
@@ -167,13 +195,16 @@ class Statement:
         return set()
 
 
-def _statements(cell: Cell) -> list[Statement]:
-    """SyntaxError if the cell does not parse, magics blanked."""
+def _statements(cell: Cell, most: int) -> list[Statement]:
+    """SyntaxError if the cell does not parse, magics blanked; TooMany, before any work is done, beyond `most`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes
             source, tree = _parse(cell.source)
-            return [_statement(cell, node, source.split("\n")) for node in tree.body]
+            if len(tree.body) > most:
+                raise TooMany
+            lines = source.split("\n")
+            return [_statement(cell, node, lines) for node in tree.body]
     except (ValueError, MemoryError, RecursionError) as e:  # null bytes, nested too deeply
         raise SyntaxError(str(e) or "nested too deeply") from None
 
@@ -262,35 +293,70 @@ class Submission:
         self.cells, self.problem = list(cells), problem
         self._checks = {check_id(e): e for e in exercises}
         self._entries = {e.entry for e in exercises}
+        self._programs: dict[str, Program] = {}  # by exercise, of those asked for
         self._released = {cell.grade_id: cell.source for cell in release if cell.grade_id}
+        self._released_sources = {cell.source for cell in release}
         self._statements, self.broken = self._parsed(self.cells)  # broken: cell number -> why it does not parse
-        if len(self._statements) > MAX_STATEMENTS:
-            self.problem = f"The notebook has {len(self._statements)} statements; {MAX_STATEMENTS} are allowed."
-            self._statements = []
-        self._given, _ = self._parsed(release)  # for names whose cell the student has deleted
+        self._given, _ = self._parsed(release, given=True)  # for names whose cell the student has deleted
         self._course = {name for s in self._statements + self._given for name in s.course}
+        self._binding = _by_name(self._statements, lambda s: s.binds)
+        self._binding_given = _by_name(self._given, lambda s: s.binds)
+        self._mutating = _by_name(self._statements, lambda s: {s.mutates} - {""})
+        self._seeming = self._seemingly_defined()  # name -> numbers of the broken cells that look as if they defined it
 
-    def _parsed(self, cells: Iterable[Cell]) -> tuple[list[Statement], dict[int, str]]:
+    def _parsed(self, cells: Iterable[Cell], *, given: bool = False) -> tuple[list[Statement], dict[int, str]]:
         statements, broken = [], {}
         for cell in cells:
             if cell.kind == "code" and cell.grade_id not in self._checks:
                 try:
-                    statements += _statements(cell)
+                    if cell.source in self._released_sources:  # most cells of most submissions
+                        statements += _statements_as_given(cell, given)
+                    else:
+                        statements += _statements(cell, MAX_STATEMENTS - len(statements))
                 except SyntaxError as e:
                     broken[cell.number] = f"line {e.lineno or 1}: {e.msg}"
+                except TooMany:
+                    self.problem = f"The notebook has more than {MAX_STATEMENTS} statements at top level."
+                    return [], {}
         return statements, broken
 
-    @property
-    def flags(self) -> list[str]:
-        """For a person to look at."""
-        flags = [
-            f"The check cell of {exercise.id} was edited (cell {cell.number})."
-            for cell in self.cells
-            if (exercise := self._checks.get(cell.grade_id))
-            and self._released.get(cell.grade_id, cell.source).strip() != cell.source.strip()
-        ]
-        present = {cell.grade_id for cell in self.cells}
-        return flags + [f"The check cell of {e.id} is missing." for i, e in self._checks.items() if i not in present]
+    def _seemingly_defined(self) -> dict[str, list[int]]:
+        pattern = re.compile(
+            r"^[ \t]*(?:def|class)[ \t]+(?P<def>\w+)|^(?P<assign>\w+)[ \t]*=|^[ \t]*(?:import|from)\b(?P<import>[^\n]*)",
+            re.M,
+        )
+        found: dict[str, list[int]] = {}
+        for cell in self.cells:
+            if cell.number in self.broken:
+                words = {
+                    w for match in pattern.finditer(cell.source) for w in re.findall(r"\w+", match[match.lastgroup])
+                }
+                for word in words:
+                    found.setdefault(word, []).append(cell.number)
+        return found
+
+    @cached_property
+    def flags(self) -> list[tuple[str, str]]:
+        """For a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
+        if self.problem:
+            return [("", self.problem)]
+        found: dict[str, str] = {}  # sentence -> exercise: a helper's cell belongs to several
+        for exercise in self._checks.values():
+            of_program = []
+            with suppress(Problem):  # the verdict says so
+                of_program = self.program(exercise).flags
+            for sentence in self._of_check(exercise) + of_program:
+                found.setdefault(sentence, exercise.id)
+        return [(exercise, sentence) for sentence, exercise in found.items()]
+
+    def _of_check(self, exercise: Exercise) -> list[str]:
+        """What is odd about the exercise's check cell."""
+        own = [cell for cell in self.cells if cell.grade_id == check_id(exercise)]
+        given = self._released.get(check_id(exercise))
+        edited = [cell.number for cell in own if given is not None and given.strip() != cell.source.strip()]
+        if not own:
+            return [f"The check cell of `{exercise.id}` is missing."]
+        return [f"The check cell of `{exercise.id}` was edited (cell {number})." for number in edited]
 
     def solution(self, exercise: Exercise) -> Cell:
         """The cell whose definition of the exercise's function counts.
@@ -314,7 +380,7 @@ class Submission:
         for cell in self.cells:
             if cell.grade_id == exercise.grade_id and (why := self.broken.get(cell.number)):
                 raise Problem(f"The cell of {exercise.entry} (cell {cell.number}) does not parse: {why}.")
-        for number in self._seeming(exercise.entry):
+        for number in self._seeming.get(exercise.entry, ()):
             why = self.broken[number]
             raise Problem(f"Cell {number}, which seems to define {exercise.entry}, does not parse: {why}.")
         raise Problem(f"No code cell defines {exercise.entry}.")
@@ -322,63 +388,83 @@ class Submission:
     def _check_number(self, exercise: Exercise) -> int:
         return next((cell.number for cell in self.cells if cell.grade_id == check_id(exercise)), 0)
 
-    def _seeming(self, name: str) -> list[int]:
-        """Cells that do not parse and look as if they defined the name."""
-        pattern = re.compile(
-            rf"^[ \t]*(def|class)[ \t]+{name}\b|^{name}[ \t]*=|^[ \t]*(import|from)\b[^\n]*\b{name}\b", re.M
-        )
-        return [c.number for c in self.cells if c.number in self.broken and pattern.search(c.source)]
-
     def program(self, exercise: Exercise) -> Program:
         """What to run for the exercise. Problem if there is nothing to run."""
+        if exercise.id not in self._programs:
+            self._programs[exercise.id] = self._program_of(exercise)
+        return self._programs[exercise.id]
+
+    def _program_of(self, exercise: Exercise) -> Program:
         home = self.solution(exercise)
         end = max(home.number, self._check_number(exercise))  # what a later exercise redefines is not meant here
         flags = []
         cells = sorted({s.cell.number for s in self._statements if exercise.entry in s.binds})
         if len(cells) > 1:
             listed = ", ".join(map(str, cells))
-            flags.append(f"{exercise.entry} is defined in the cells {listed}; cell {home.number} was judged.")
+            flags.append(f"`{exercise.entry}` is defined in the cells {listed}; cell {home.number} was judged.")
 
         needed: set[str] = set()
         kept: set[int] = set()  # id of a statement
         todo = [exercise.entry]
         while todo:
             name = todo.pop()
-            if name not in needed:
-                needed.add(name)
-                elsewhere = [s for s in self._statements if s.cell is home or name != exercise.entry]
-                found = _definers(elsewhere, name, end)
-                if not found and (found := _definers(self._given, name, end=MAX_CELLS)):
-                    flags.append(f"{name} is defined in no cell; the cell that was handed out was used.")
-                if not found and not hasattr(builtins, name):
-                    flags += [f"Cell {n}, which seems to define {name}, does not parse." for n in self._seeming(name)]
-                kept.update(map(id, found))
-                todo += [read for s in found for read in s.reads]
-            if not todo:  # all definitions are there; now what configures them
-                found = [s for s in self._statements if s.cell.number <= end and self._configures(s, needed)]
-                todo = [read for s in found for read in s.reads - needed]
-                kept.update(map(id, found))
+            if name in needed:
+                continue
+            needed.add(name)
+            binding = self._binding.get(name, [])
+            found = _definers([s for s in binding if s.cell is home or name != exercise.entry], end)
+            if not found and (found := _definers(self._binding_given.get(name, []), end=MAX_CELLS)):
+                flags.append(f"`{name}` is defined in no cell; the cell that was handed out was used.")
+            if not found and not hasattr(builtins, name):
+                numbers = self._seeming.get(name, ())
+                flags += [f"Cell {n}, which seems to define `{name}`, does not parse." for n in numbers]
+            found += [s for s in self._mutating.get(name, ()) if s.cell.number <= end and self._configures(s)]
+            kept.update(map(id, found))
+            todo += [read for s in found for read in s.reads - needed]
+        if len(flags) > MAX_FLAGS:
+            flags[MAX_FLAGS:] = [f"And {len(flags) - MAX_FLAGS} more of this kind."]
         given = [s for s in self._given if id(s) in kept]
-        own = [s for s in self._statements if id(s) in kept or s.always]
-        return Program(_assemble(given, "handed-out cell") + _assemble(own, "cell"), exercise.entry, flags)
+        own = _assemble([s for s in self._statements if id(s) in kept or s.always], "cell")
+        flags += map(str, source_rules.of_program(exercise, own))
+        return Program(_assemble(given, "handed-out cell") + own, exercise.entry, flags)
 
-    def _configures(self, s: Statement, needed: set[str]) -> bool:
+    def _configures(self, s: Statement) -> bool:
         """`configs.append(...)`, `table[0] = ...`, `triton.set_allocator(...)`: they bind nothing and still matter."""
-        if s.imports or s.binds or s.mutates not in needed or s.reads & (self._entries | self._course):
+        if s.imports or s.binds or s.reads & (self._entries | self._course):
             return False
         method = getattr(getattr(getattr(s.node, "value", None), "func", None), "attr", "")  # "" for an assignment
-        origins = [other for other in self._statements if s.mutates in other.binds]
+        origins = self._binding.get(s.mutates, [])
         if any(other.imports for other in origins):  # torch.set_..., but not torch.cuda.synchronize() or plt.show()
             return not method or method.startswith(("set_", "manual_seed", "register"))
         launches = isinstance(s.node, ast.Expr) and any(isinstance(o.node, ast.FunctionDef) for o in origins)
         return not launches  # kernel[grid](...), kernel.warmup(...) at top level are a demo
 
 
-def _definers(statements: list[Statement], name: str, end: int) -> list[Statement]:
-    """The statements that give a name the value it has when cell `end` is reached; later ones only if there is none."""
-    everywhere = [s for s in statements if name in s.binds]
+def _by_name(statements: Iterable[Statement], names: Callable[[Statement], set[str]]) -> dict[str, list[Statement]]:
+    """name -> the statements that `names` says it of, in order."""
+    found: dict[str, list[Statement]] = {}
+    for statement in statements:
+        for name in names(statement):
+            found.setdefault(name, []).append(statement)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _statements_as_given(cell: Cell, given: bool) -> list[Statement]:
+    """Statements of a cell as it was handed out, parsed once for a class. `given`: a statement of the release and the same
+    one of a submission are two."""
+    return _statements(cell, MAX_STATEMENTS)
+
+
+@lru_cache(maxsize=8)
+def _released(path: Path, changed: int) -> tuple[Cell, ...]:
+    return tuple(load(path))
+
+
+def _definers(binding: list[Statement], end: int) -> list[Statement]:
+    """Of the statements that bind a name, those that give it its value at cell `end`; later ones only if there is none."""
     found = []
-    for statement in reversed([s for s in everywhere if s.cell.number <= end] or everywhere):
+    for statement in reversed([s for s in binding if s.cell.number <= end] or binding):
         found.append(statement)
         if statement.plain:  # what came before is replaced
             break
@@ -402,7 +488,7 @@ def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None)
 
     release    the notebook as it was handed out: tells an untouched stub from work, and brings back deleted imports
     """
-    given = load(release) if release else ()
+    given = _released(release, release.stat().st_mtime_ns) if release else ()
     try:
         return Submission(load(path), exercises, given)
     except Problem as problem:

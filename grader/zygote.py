@@ -1,7 +1,10 @@
 """torch and Triton imported, no secrets: forks the processes that record and replay.
 
-    judge  ──request──▶  zygote  ──fork──▶  child (Landlock, limits): records, or replays
+    judge  ──request──▶  zygote  ──fork──▶  child (Landlock, seccomp, limits): records, or replays
            ◀───reply───          ◀──bytes──
+
+A recorder runs the student's host code and may start no process; a replayer runs kernels alone and may start Triton's
+assembler. Neither sees the network, another submission, the secret or the GPU.
 
 Requests and replies are messages of course_lib.observe.wire, each with its length before it. `python -m grader.zygote`
 speaks over standard input and output; `Zygote` is the judge's end.
@@ -21,12 +24,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from typing import Any
 
-from grader import ROOT, sandbox
+from grader import sandbox
 
 GRACE = 20.0  # seconds that a reply may take beyond the child's own limit; starting a zygote takes some
-PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 MEMORY = 4 << 30  # bytes of address space that a child may add
 
 
@@ -35,34 +39,42 @@ class Zygote:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen | None = None
+        self.folder = ""  # the zygote's own, where bubblewrap gives it none
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a request: {"result", "printed", "error"}; error is one sentence or ""."""
+        """The reply to a request: {"result", "error", "spent"}; error is one sentence or "".
+
+        A request has a role, "record" or "replay", seconds, and parts: what record_all, or replay_all, takes for each program.
+        """
         from course_lib.observe import wire
 
         message = wire.pack(request)
         for attempt in (1, 2):
             process = self._started()
             try:
-                process.stdin.write(struct.pack("<Q", len(message)) + message)
+                process.stdin.write(struct.pack("<Q", len(message)))
+                process.stdin.write(message)
                 process.stdin.flush()
                 return wire.unpack(_receive(process.stdout, time.monotonic() + request["seconds"] + GRACE))
             except (BrokenPipeError, EOFError, TimeoutError, wire.WireError):
                 self.close()
                 if attempt == 2:
-                    return {"result": None, "printed": "", "error": "the grading process was lost", "lost": True}
+                    return {"result": None, "error": "the grading process was lost", "lost": True}
         raise AssertionError("unreachable")
 
     def _started(self) -> subprocess.Popen:
         if self.process is None or self.process.poll() is not None:
-            command = sandbox.wrap([sys.executable, "-m", "grader.zygote"])
-            environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-            # few threads: a class is graded by many processes; no bytecode: the system is read-only
-            environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT)}
-            environment |= {"HOME": "/tmp", "TRITON_CACHE_DIR": "/tmp/triton"}
-            if "LD_LIBRARY_PATH" in os.environ:
-                environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+            self.close()
+            self.folder = tempfile.mkdtemp(prefix="grader-")
+            self.removed = weakref.finalize(self, remove, self.folder)  # also when nobody closes this
+            self.process = subprocess.Popen(
+                # -P: where the instructor stands, a submission's folder perhaps, is no place to import from
+                sandbox.wrap([sys.executable, "-P", "-m", "grader.zygote"]),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=sandbox.environment(self.folder),
+                start_new_session=True,  # Ctrl-C is the judge's
+            )
         return self.process
 
     def close(self) -> None:
@@ -72,12 +84,15 @@ class Zygote:
             self.process.stdin.close()
             self.process.stdout.close()
             self.process = None
+        if self.folder:
+            self.removed()
+            self.folder = ""
 
 
-def _receive(stream: Any, deadline: float = math.inf) -> bytes:
+def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
     """One message, read past the stream's own buffer. EOFError if it ends, TimeoutError if it does not come by the deadline."""
 
-    def read(count: int) -> bytes:
+    def read(count: int) -> bytearray:
         parts = bytearray()
         while len(parts) < count:
             left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
@@ -87,7 +102,7 @@ def _receive(stream: Any, deadline: float = math.inf) -> bytes:
             if not part:
                 raise EOFError
             parts += part
-        return bytes(parts)
+        return parts
 
     (length,) = struct.unpack("<Q", read(8))
     return read(length)
@@ -97,35 +112,56 @@ def _receive(stream: Any, deadline: float = math.inf) -> bytes:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Do one request in a child of its own."""
+    """Do one request, for one program or several of one student, in a child of its own."""
     from course_lib import observe
     from course_lib.observe import child
-    from course_lib.observe.record import load
 
     folder = tempfile.mkdtemp(prefix="exercise-")
-    seconds = request["seconds"]
+    seconds, recording = request["seconds"], request["role"] == "record"
 
     def prepare() -> None:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
         os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = folder
-        sandbox.confine(folder, cpu_seconds=int(2 * seconds) + 5)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        sandbox.confine(folder, cpu_seconds=math.ceil(seconds) + 1, compiles=not recording)
+        if recording:
+            sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
 
     def work() -> Any:
-        if request["role"] == "record":
-            sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
-            entry = load([tuple(cell) for cell in request["cells"]], request["entry"])
-            return observe.record_all(entry, request["inputs"])
-        options = {name: request[name] for name in ("kernel", "allows", "compile_seconds", "compile_every")}
-        return observe.replay_all(request["logs"], request["inputs"], request["names"], **options)
+        value = [_recorded(part) if recording else observe.replay_all(**part) for part in request["parts"]]
+        return {"value": value, "spent": dict(observe.SPENT)}
 
+    started = observe.cpu_seconds()
     try:
-        result, printed = child.run(work, seconds=seconds, memory=MEMORY, prepare=prepare)
-        return {"result": result, "printed": printed, "error": ""}
-    except (ValueError, child.ChildLost) as error:
-        return {"result": None, "printed": "", "error": str(error)}
+        answered, _ = child.run(work, seconds=seconds, memory=MEMORY, prepare=prepare)
+        result = answered["value"]
+        spent = {phase: float(answered["spent"].get(phase, 0)) for phase in ("running", "tracing", "compiling")}
+        return {"result": result, "error": "", "spent": spent}
+    except (ValueError, child.ChildLost) as lost:
+        error = str(lost)
+    except (KeyError, TypeError, AttributeError):  # the child wrote this itself
+        error = "gave an answer that cannot be read"
     finally:
         _end_orphans()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
+    phase = "running" if recording else "tracing"
+    return {"result": None, "error": error, "spent": {phase: observe.cpu_seconds() - started}}
+
+
+def _recorded(part: dict[str, Any]) -> dict[str, Any]:
+    """The logs of one program, or a sentence."""
+    from course_lib import observe
+    from course_lib.observe import child
+    from course_lib.observe.record import load
+
+    heard, logs, error = child.listen(), [], ""
+    try:
+        with observe.spending("running"):
+            entry = load([tuple(cell) for cell in part["cells"]], part["entry"])
+        logs = observe.record_all(entry, part["calls"], called=part["called"], without=part["without"])
+    except ValueError as problem:
+        error = str(problem)
+    return {"logs": logs, "error": error, "printed": heard.text}
 
 
 def _end_orphans() -> None:
@@ -141,7 +177,18 @@ def _end_orphans() -> None:
             os.waitpid(pid, 0)
 
 
+def remove(folder: str) -> None:
+    """Remove the folder, also one made to resist: closed to its owner, or too deep for Python. Links are not followed."""
+    try:
+        shutil.rmtree(folder)
+    except (OSError, RecursionError):
+        subprocess.run(["chmod", "-R", "u+rwx", folder], stderr=subprocess.DEVNULL)
+        subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL)
+
+
 def main() -> None:
+    sandbox.become_nobody()
+
     import torch
 
     from course_lib.compiled import warm_up
@@ -155,7 +202,8 @@ def main() -> None:
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
             reply = wire.pack(answer(wire.unpack(_receive(requests))))
-            replies.write(struct.pack("<Q", len(reply)) + reply)
+            replies.write(struct.pack("<Q", len(reply)))
+            replies.write(reply)
             replies.flush()
 
 

@@ -7,6 +7,7 @@ how wide its loads are, whether it uses tensor cores and in which precision, whe
     places.py       the compiler's lines -> "line 3: `x = tl.load(...)`" of the kernel
     assembly.py     Triton's intermediate code, PTX and machine code -> facts
     complaints.py   the compiler's errors -> one sentence
+    lower.py        as far as a kernel can be refused
     limit.py        compiling in a child that can be stopped
     show.py         the facts as text and as HTML
 """
@@ -28,7 +29,7 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 
-from course_lib.compiled import assembly
+from course_lib.compiled import assembly, lower
 from course_lib.compiled.complaints import complaint
 from course_lib.compiled.launch import OPTIONS, LaunchError, resolve, specialise, undecorated
 from course_lib.compiled.limit import Job, in_a_child
@@ -59,7 +60,8 @@ def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | No
 def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
     """compile_for of each job, all within `seconds`, in forked children; a job that crashes costs itself.
 
-    What is not compiled in time is too_slow: nothing is known of it.
+    What is not compiled in time is too_slow: nothing is known of it. A fifth element, False, asks of a job no more than
+    whether the compiler accepts it, which takes a fifth of the time.
     """
     found: list[Compiled] = []
     deadline = time.monotonic() + seconds
@@ -72,6 +74,7 @@ def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
 def warm_up() -> None:
     """Load the compiler into this process, so that forked children find it there: 0.4 s once instead of in each."""
     _compile(_nothing, (0,), {}, "sm_90")
+    lower.available()
 
 
 @triton.jit
@@ -109,25 +112,32 @@ def _assembled(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str) -> An
 # ----------------------------------------------------------------------------------------------------- compiling
 
 
-def _compile(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str) -> tuple[Compiled, Any]:
-    """The facts, and Triton's compiled kernel (None if refused)."""
+def _compile(
+    kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str, to_the_end: bool = True
+) -> tuple[Compiled, Any]:
+    """The facts, and Triton's compiled kernel: None if refused, or if it was not to be compiled to the end."""
     name = undecorated(kernel).fn.__name__
     try:
         kernel, arguments, options = resolve(kernel, args, kwargs)
         signature, constants, attributes = specialise(kernel, arguments)
     except LaunchError as error:
         return Compiled(name, gpu, accepted=False, complaint=f"kernel `{name}` cannot be launched so: {error}."), None
-    places = Places(kernel, arguments)
     diagnostics: list[str] = []
     try:
         source = triton.compiler.ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
+        target = GPUTarget("cuda", _architecture(gpu), 32)
         with _quiet(diagnostics):
-            built = triton.compile(source, target=GPUTarget("cuda", _architecture(gpu), 32), options=options)
+            if not to_the_end:
+                with contextlib.suppress(lower.ToTheEnd):
+                    shared = lower.shared_bytes(source, target, options)
+                    return _within_limits(Compiled(name, gpu, True, shared_bytes=shared, to_the_end=False)), None
+            built = triton.compile(source, target=target, options=options)
     except Exception as error:
         if str(kernel.hash).startswith("recursion:"):
             kernel.hash = None  # Triton forgets to, and would let the same kernel pass the next time
-        return Compiled(name, gpu, accepted=False, complaint=complaint(places, gpu, error, *diagnostics)), None
-    return _facts(places, gpu, built), built
+        sentence = complaint(Places(kernel, arguments), gpu, error, *diagnostics)
+        return Compiled(name, gpu, accepted=False, complaint=sentence), None
+    return _facts(Places(kernel, arguments), gpu, built), built
 
 
 def _facts(places: Places, gpu: str, built: Any) -> Compiled:
@@ -137,7 +147,6 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
     tensor_instructions = assembly.tensor_instructions(ptx)
     dots = list(assembly.dots(ttir))
     as_tf32 = [dot for dot in dots if dot.tf32] if any("tf32" in text for text in tensor_instructions) else []
-    _, limit = SHARED_BYTES.get(gpu, (0, 0))
     found = Compiled(
         places.kernel.name,
         gpu,
@@ -147,7 +156,6 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
         tensor_cores=bool(tensor_instructions),
         shared_bytes=built.metadata.shared,
         spills=(spill_bytes or 0) > SPILL_BYTES,
-        shared_limit=limit,
         registers=registers,
         spill_bytes=spill_bytes,
         loads=_narrowest(places, [move for move in moves if move.op == "load"]),
@@ -156,11 +164,17 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
         dots=len(dots),
         tf32_dots=list(dict.fromkeys(filter(None, (places.of_lines(dot.frames) for dot in as_tf32)))),
     )
-    if limit and found.shared_bytes > limit:
+    return _within_limits(found)
+
+
+def _within_limits(found: Compiled) -> Compiled:
+    """The same, refused if a program needs more shared memory than the GPU has."""
+    _, found.shared_limit = SHARED_BYTES.get(found.gpu, (0, 0))
+    if found.shared_bytes > found.shared_limit > 0:
         found.accepted = False
         found.complaint = (
-            f"kernel `{found.kernel}` needs {found.shared_bytes:,} bytes of shared memory, {gpu} offers {limit:,}. "
-            "Use smaller blocks or a lower num_stages."
+            f"kernel `{found.kernel}` needs {found.shared_bytes:,} bytes of shared memory, {found.gpu} offers "
+            f"{found.shared_limit:,}. Use smaller blocks or a lower num_stages."
         )
     return found
 

@@ -39,6 +39,7 @@ SPELLINGS = (
 
 POWER_OF_2 = "the size of a block must be a power of 2: use triton.next_power_of_2 and a mask"
 AT_COMPILE_TIME = "the size of a block must be a whole number known when compiling: a tl.constexpr parameter"
+NOT_INDEXED = "a pointer is not indexed: add offsets to it, as in tl.load(x_ptr + i) and tl.store(out_ptr + i, value)"
 OF_A_BLOCK = "a block of values is neither true nor false: use a mask or tl.where"
 DOES_NOT_FIT = r"blocks of \1 and \2 elements along an axis do not fit together"
 
@@ -47,6 +48,7 @@ TL_LACKS = r"module 'triton.language' has no attribute '(\w+)'"
 
 # The compiler speaks of itself; these say the same of the kernel. The first pattern that is found speaks.
 READABLE = (
+    (r"'int' object is not iterable", NOT_INDEXED),
     (
         r"Input shapes should have M >= (\d+), N >= (\d+) and K >= (\d+)",
         r"tl.dot needs blocks of at least M \1, N \2, K \3",

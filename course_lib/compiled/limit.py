@@ -23,7 +23,8 @@ from course_lib.exercise import Compiled
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
-Job = tuple[Any, tuple, dict[str, Any], str]  # kernel, args, kwargs, gpu: what compile_for takes
+# kernel, args, kwargs, gpu: what compile_for takes; False: only whether it is accepted
+Job = tuple[Any, tuple, dict[str, Any], str] | tuple[Any, tuple, dict[str, Any], str, bool]
 
 
 def in_a_child(
@@ -51,7 +52,7 @@ def in_a_child(
     sender.close()
     found = []
     try:
-        for kernel, _, _, gpu in jobs:
+        for kernel, _, _, gpu, *_ in jobs:
             name = undecorated(kernel).fn.__name__
             if not receiver.poll(max(0.0, deadline - time.monotonic())):
                 late = f"kernel `{name}` was not compiled for {gpu}: too slow, the limit is {seconds:g} s."

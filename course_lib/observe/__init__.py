@@ -3,6 +3,7 @@
 record.py   calls the function and writes down what it did
 replay.py   runs that log on fresh inputs, traced
 timed.py    runs that log on a GPU, timed
+calls.py    how a function is called, where it takes more than tensors and numbers
 kernels.py  a kernel as plain data and back, and what it may use
 child.py    a forked process for either half
 wire.py     what crosses process borders
@@ -10,16 +11,43 @@ wire.py     what crosses process borders
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
+
+import torch
 
 from course_lib.compiled import warm_up
 from course_lib.exercise import Case, Evidence, Exercise, Trial
 from course_lib.observe import child, wire
-from course_lib.observe.record import record
+from course_lib.observe.calls import BACKWARD
+from course_lib.observe.record import record, take_away
 from course_lib.observe.replay import compile_launched, replay
+from course_lib.tracing import in_a_row
 
 GPUS = ("sm_80", "sm_90")
+SPENT: Counter[str] = Counter()  # "running", "tracing", "compiling" -> seconds of CPU of this process, for whoever asks
+
+
+def cpu_seconds() -> float:
+    """Seconds of CPU of this process and of the children that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+@contextmanager
+def spending(phase: str) -> Iterator[None]:
+    """Count the time of a block as that phase's."""
+    started = cpu_seconds()
+    try:
+        yield
+    finally:
+        SPENT[phase] += cpu_seconds() - started
 
 
 def calls_of(case: Case) -> int:
@@ -32,16 +60,33 @@ def draw(exercise: Exercise, cases: Sequence[Case], seed: int) -> tuple[list, li
 
     Formulas and values are judged on what they were recorded with.
     """
-    recorded = [[case.arguments(seed + 7 * i + k) for k in range(calls_of(case))] for i, case in enumerate(cases)]
-    if exercise.kind != "kernel":
-        return recorded, recorded
-    fresh = [[case.arguments(~seed + 2**32 + 7 * i + k) for k in range(calls_of(case))] for i, case in enumerate(cases)]
-    return recorded, fresh
+
+    def drawn(purpose: str) -> list[list[dict[str, Any]]]:
+        return [
+            [case.arguments(derived(seed, f"{purpose} {i} {call}")) for call in range(calls_of(case))]
+            for i, case in enumerate(cases)
+        ]
+
+    recorded = drawn("record")
+    return recorded, drawn("replay") if exercise.kind == "kernel" else recorded
 
 
-def record_all(entry: Any, recorded: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """One log per case. The half that runs the student's host code."""
-    return [record(entry, calls) for calls in recorded]
+def derived(seed: int, purpose: str) -> int:
+    """A seed of 32 bits, all that torch's generator takes: who guesses one from its inputs knows nothing of the others."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:4], "big")
+
+
+def record_all(
+    entry: Any, recorded: Sequence[Sequence[dict[str, Any]]], *, called: str = "", without: str = ""
+) -> list[dict[str, Any]]:
+    """One log per case. The half that runs the student's host code, in a child of its own where `without` names a module.
+
+    called, without: see Exercise.
+    """
+    with spending("running"):
+        if without:
+            take_away(without)
+        return [record(entry, calls, called) for calls in recorded]
 
 
 def replay_all(
@@ -57,19 +102,22 @@ def replay_all(
     """One Evidence (as a tree) per case. Runs the student's kernels alone.
 
     The kernels are compiled within `compile_seconds` in all: each once, or with `compile_every` for each set of dtypes
-    and constants that was launched. What the compiler says stands with the first case.
+    and constants that was launched, where one that is not compiled in time counts as refused. What the compiler says
+    stands with the first case.
     """
     found, launched = [], []
-    for log, inputs, name in zip(logs, fresh, names, strict=True):
-        error = next((call["error"] for call in log["calls"] if call["error"]), "")
-        if error:
-            found.append(Evidence(name, error=error))
-        elif kernel:
-            found.append(replay(log, inputs, case=name, allows=allows, launched=launched))
-        else:
-            found.append(Evidence(name, outputs=[plain(call["result"]) for call in log["calls"]]))
+    with spending("tracing"), in_a_row() if kernel else nullcontext():
+        for log, inputs, name in zip(logs, fresh, names, strict=True):
+            error = next((call["error"] for call in log["calls"] if call["error"]), "")
+            if error:
+                found.append(Evidence(name, error=error))
+            elif kernel:
+                found.append(replay(log, inputs, case=name, allows=allows, launched=launched))
+            else:
+                found.append(Evidence(name, outputs=[plain(call["result"]) for call in log["calls"]]))
     if launched:
-        found[0].compiled = compile_launched(launched, GPUS, compile_seconds, every=compile_every)
+        with spending("compiling"):
+            found[0].compiled = compile_launched(launched, GPUS, compile_seconds, every=compile_every)
     return [wire.to_tree(evidence) for evidence in found]
 
 
@@ -93,6 +141,23 @@ def trials(cases: Sequence[Case], inputs: Sequence[Sequence[dict[str, Any]]], tr
     return [Trial(case, calls, e) for case, calls, e in zip(cases, inputs, found, strict=True)]
 
 
+def record_apart(exercise: Exercise, entry: Any, calls: Sequence[Any], *, seconds: float) -> list[dict[str, Any]]:
+    """One log per case, recorded in a forked child; ChildLost or ValueError, with a sentence, if that gives no answer."""
+    work = partial(record_all, entry, calls, called=exercise.called, without=_to_take_away(exercise))
+    return work() if _cannot_fork(exercise) else child.run(work, seconds=seconds)[0]
+
+
+def _cannot_fork(exercise: Exercise) -> bool:
+    """torch's autograd refuses to work in a fork of a process that may have used it with a GPU. There the host code of such
+    an exercise, which is the student's own, runs in the student's own process; kernels never do."""
+    return exercise.called in BACKWARD and torch.cuda.is_available()
+
+
+def _to_take_away(exercise: Exercise) -> str:
+    """The module that a child must do without; the student's own process keeps it."""
+    return "" if _cannot_fork(exercise) else exercise.without
+
+
 def observe(
     exercise: Exercise, entry: Any, seed: int, *, seconds: float = 10.0, compile_seconds: float = 4.0
 ) -> list[Trial]:
@@ -101,8 +166,12 @@ def observe(
     recorded, fresh = draw(exercise, cases, seed)
     kernel = exercise.kind == "kernel"
 
+    record_here = partial(record_all, entry, recorded, called=exercise.called, without=_to_take_away(exercise))
+    logs_from_here = record_here() if _cannot_fork(exercise) else None
+
     def work() -> Any:
-        logs, names = record_all(entry, recorded), [case.name for case in cases]
+        logs = record_here() if logs_from_here is None else logs_from_here
+        names = [case.name for case in cases]
         allows = sorted(exercise.allows)
         return replay_all(logs, fresh, names, kernel=kernel, allows=allows, compile_seconds=compile_seconds)
 

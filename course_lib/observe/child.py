@@ -18,7 +18,7 @@ import torch
 
 from course_lib.observe import wire
 
-MAX_REPLY = 1 << 30  # bytes
+MAX_REPLY = 128 << 20  # bytes
 SENTENCE = 1_000  # characters of an error
 PRINTED = 2_000  # characters of the child's output that are kept
 
@@ -27,7 +27,7 @@ class ChildLost(RuntimeError):
     """The child gave no answer. The message is one sentence: too slow, crashed, ended itself, or too much."""
 
 
-class _Kept(io.TextIOBase):
+class Kept(io.TextIOBase):
     """Standard output of the child: the first characters are kept, the rest goes nowhere."""
 
     def __init__(self) -> None:
@@ -36,6 +36,13 @@ class _Kept(io.TextIOBase):
     def write(self, text: str) -> int:
         self.text += str(text)[: PRINTED - len(self.text)]
         return len(text)
+
+
+def listen() -> Kept:
+    """Hear, in a child, what is printed from now on."""
+    kept = Kept()
+    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = kept
+    return kept
 
 
 def run(
@@ -93,8 +100,7 @@ def _become_child(writer: int, work: Callable[[], Any], memory: int | None, prep
         if descriptor > 2 and descriptor != writer:
             with contextlib.suppress(OSError):
                 os.close(descriptor)  # the parent's sockets and pipes are none of the child's business
-    kept = _Kept()
-    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = kept
+    kept = listen()
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:

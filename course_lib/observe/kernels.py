@@ -11,16 +11,30 @@ import ast
 import builtins
 import hashlib
 import inspect
+import json
 import linecache
+import re
 import textwrap
+import weakref
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import triton
 import triton.language as tl
+import triton.language.extra.cuda.libdevice as cuda_libdevice
+import triton.language.extra.libdevice as libdevice
 from triton.runtime.jit import JITFunction, KernelInterface
 
-MODULES = {"triton": triton, "triton.language": tl, "triton.language.math": tl.math}
+MODULES = {
+    "triton": triton,
+    "triton.language": tl,
+    "triton.language.math": tl.math,
+    "triton.language.extra": tl.extra,
+    "triton.language.extra.cuda": tl.extra.cuda,
+    "triton.language.extra.libdevice": libdevice,
+    "triton.language.extra.cuda.libdevice": cuda_libdevice,
+}
 BUILTINS = {"range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "print"}
 HOST_HELPERS = {"cdiv", "next_power_of_2"}  # of `triton` itself, usable inside kernels
 TYPES = {"constexpr", "range", "static_range", "tuple", "pointer_type", "PropagateNan", "TRITON_MAX_TENSOR_NUMEL"}
@@ -39,8 +53,12 @@ def _functions(module: Any) -> set[str]:
 
 PUBLIC = {
     "triton": HOST_HELPERS | {"language"},
-    "triton.language": (_functions(tl) | TYPES | {"math"}) - {"inline_asm_elementwise"},
+    "triton.language": (_functions(tl) | TYPES | {"math", "extra"}) - {"inline_asm_elementwise"},
     "triton.language.math": _functions(tl.math),
+    "triton.language.extra": {"cuda", "libdevice"},
+    "triton.language.extra.cuda": {"libdevice"},
+    "triton.language.extra.libdevice": _functions(cuda_libdevice) & set(vars(libdevice)),  # stubs for the GPU's own
+    "triton.language.extra.cuda.libdevice": _functions(cuda_libdevice),
 }
 ATTRIBUTES = {name for cls in (tl.tensor, tl.dtype, tl.constexpr) for name in dir(cls) if not name.startswith("_")}
 ATTRIBUTES |= {"load", "store", "gather", "scatter", "atomic_add"}  # of tensor descriptors
@@ -90,10 +108,13 @@ def describe(kernel: JITFunction, table: dict[str, dict[str, Any]], callers: tup
     function = kernel.fn
     if kernel in callers:
         raise KernelRefused(f"{kernel.__name__} calls itself: kernels cannot recurse")
-    source = source_of(kernel)
+    package = re.search(r"(?:site|dist)-packages[/\\](\w+)", function.__code__.co_filename)
+    if package and package[1] != "course_lib":
+        raise KernelRefused(f"{kernel.__name__} comes from the package {package[1]}: write a kernel of your own")
+    source, free = _reading(kernel)
     closure = inspect.getclosurevars(function).nonlocals
     names: dict[str, Any] = {}
-    for name, line in sorted(_free_names(_definition(source, kernel.__name__)).items()):
+    for name, line in sorted(free.items()):
         if name in closure:
             value = closure[name]
         elif name in function.__globals__:
@@ -113,9 +134,25 @@ def describe(kernel: JITFunction, table: dict[str, dict[str, Any]], callers: tup
         names[name] = described
     annotations = {p: _annotation(a) for p, a in getattr(function, "__annotations__", {}).items()}
     entry = {"name": kernel.__name__, "source": source, "names": names, "annotations": annotations}
-    key = hashlib.sha256(repr(entry).encode()).hexdigest()[:16]
+    key = key_of(entry)
     table[key] = entry
     return key
+
+
+_readings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # by function object: a redefined kernel is another
+
+
+def _reading(kernel: JITFunction) -> tuple[str, dict[str, int]]:
+    """The kernel's source and its free names, read once however often it is launched."""
+    if kernel.fn not in _readings:
+        source = source_of(kernel)
+        _readings[kernel.fn] = source, _free_names(_definition(source, kernel.__name__))
+    return _readings[kernel.fn]
+
+
+def key_of(entry: dict[str, Any]) -> str:
+    """The key of a kernel in a table: a hash of its source and of all that its names stand for, helpers by their keys."""
+    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _annotation(annotation: Any) -> str:
@@ -220,6 +257,17 @@ def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
 
     KernelRefused, with a sentence, for the first that breaks a rule.
     """
+    try:
+        return dict(_rebuild(json.dumps(table)))
+    except KernelRefused:
+        raise
+    except Exception as error:  # a table of another shape, a default that cannot be evaluated
+        raise KernelRefused(f"a kernel of the log cannot be rebuilt ({type(error).__name__})") from None
+
+
+@lru_cache(maxsize=4)  # the logs of an exercise's cases mostly hold the same kernels
+def _rebuild(content: str) -> dict[str, JITFunction]:
+    table = json.loads(content)
     built: dict[str, JITFunction] = {}
 
     def build(key: str, ancestors: tuple[str, ...]) -> JITFunction:
@@ -230,13 +278,8 @@ def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
             built[key] = _rebuilt(key, entry, lambda k: build(k, (*ancestors, key)))
         return built[key]
 
-    try:
-        for key in table:
-            build(key, ())
-    except KernelRefused:
-        raise
-    except Exception as error:  # a table of another shape, a default that cannot be evaluated
-        raise KernelRefused(f"a kernel of the log cannot be rebuilt ({type(error).__name__})") from None
+    for key in table:
+        build(key, ())
     return built
 
 
@@ -261,7 +304,8 @@ def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction
         if entry["annotations"].get(parameter.arg) == "constexpr":
             parameter.annotation = ast.Constant("constexpr")
     ast.fix_missing_locations(definition)
-    # the text as written keeps its line numbers; comments stay in it, and so do annotations that nothing evaluates
+    # the compiler reads the text, and looks up what parameters are annotated with; lines and comments stay as written
+    source = _without_annotations(source)
     file = f"<kernel {name} {key}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     exec(compile(ast.Module([definition], []), file, "exec"), scope)
@@ -270,6 +314,20 @@ def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction
     if ast.dump(_definition(kernel.src, name)) != checked:
         raise KernelRefused(f"the source of {name} does not read the same twice")
     return kernel
+
+
+def _without_annotations(source: str) -> str:
+    """The source with blanks where its parameters have annotations."""
+    lines = [line.encode() for line in source.split("\n")]  # the parser counts bytes
+    for parameter in _parameters(ast.parse(source).body[0]):
+        annotation = parameter.annotation
+        if annotation is not None:
+            start = parameter.col_offset + len(parameter.arg.encode())
+            for number in range(parameter.lineno - 1, annotation.end_lineno):
+                first = start if number == parameter.lineno - 1 else 0
+                last = annotation.end_col_offset if number == annotation.end_lineno - 1 else len(lines[number])
+                lines[number] = lines[number][:first] + b" " * (last - first) + lines[number][last:]
+    return b"\n".join(lines).decode()
 
 
 def _resolve(kernel: str, entry: dict[str, Any], build: Any) -> Any:

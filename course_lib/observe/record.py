@@ -23,6 +23,8 @@ import math
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -33,8 +35,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from course_lib import gpu
 from course_lib.compiled import OPTIONS
 from course_lib.observe import kernels
+from course_lib.observe.calls import CALLS
 from course_lib.observe.wire import layout, tensors_of
 from course_lib.tracing import hooks
 
@@ -68,16 +72,19 @@ class _Storages:
 
 
 class _OnTheCpu(TorchFunctionMode):
-    """A device named in the student's code becomes the CPU: recording needs no GPU, whatever the code says."""
+    """A device named in the student's code becomes the CPU, and `assert x.is_cuda` holds: recording needs no GPU,
+    whatever the code says."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
-        if kwargs.get("device") is not None:
+        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "meta":
             kwargs["device"] = "cpu"
         if function is torch.Tensor.cuda:
             return args[0]
+        if function == torch.Tensor.is_cuda.__get__:
+            return True
         if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
-            args = (args[0], "cpu", *args[2:])
+            args = (args[0], args[1] if torch.device(args[1]).type == "meta" else "cpu", *args[2:])
         return function(*args, **kwargs)
 
 
@@ -89,6 +96,10 @@ def _without_cuda() -> Iterator[None]:
         "set_device": lambda device: None,
         "synchronize": lambda device=None: None,
     }
+    if not torch.cuda.is_available():
+        planned_for = gpu.assumed()
+        properties = SimpleNamespace(name=planned_for.name, multi_processor_count=planned_for.sms)
+        names |= {"current_device": lambda: 0, "get_device_properties": lambda device=None: properties}
     before = {name: getattr(torch.cuda, name) for name in names}
     try:
         for name, stand_in in names.items():
@@ -97,6 +108,13 @@ def _without_cuda() -> Iterator[None]:
     finally:
         for name, original in before.items():
             setattr(torch.cuda, name, original)
+
+
+@contextmanager
+def _for_a_gpu() -> Iterator[None]:
+    """Code written for a GPU runs here without one."""
+    with _OnTheCpu(), _without_cuda():
+        yield
 
 
 class _Recorder(TorchDispatchMode):
@@ -143,6 +161,10 @@ class _Recorder(TorchDispatchMode):
             }
         )
 
+    def mark(self) -> None:
+        """The forward half of this call ends here."""
+        self._write({"mark": "backward"})
+
     def _write(self, event: dict[str, Any]) -> None:
         if len(self.events) >= MAX_EVENTS:
             raise RecordError(f"more than {MAX_EVENTS} torch operations and launches in one call")
@@ -182,8 +204,11 @@ class _Recorder(TorchDispatchMode):
         return {"unsupported": f"a {type(value).__module__}.{type(value).__name__}".replace("builtins.", "")}
 
 
-def record(function: Any, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Call `function` once for each dict of arguments; return the log. Nothing the function raises gets out."""
+def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> dict[str, Any]:
+    """Call `function` once for each dict of arguments; return the log. Nothing the function raises gets out.
+
+    called: see Exercise.
+    """
     recorder = _Recorder()
     log: dict[str, Any] = {"kernels": recorder.kernels, "calls": []}
     for index, arguments in enumerate(calls):
@@ -193,8 +218,9 @@ def record(function: Any, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
         call = {"events": recorder.events, "result": None, "error": ""}
         log["calls"].append(call)
         try:
-            with recorder, _OnTheCpu(), _without_cuda(), hooks.launches_go_to(recorder.launch):
-                result = function(**arguments) if callable(function) else function
+            with recorder, _for_a_gpu(), hooks.launches_go_to(recorder.launch):
+                by = CALLS[called]
+                result = by(function, _fresh(arguments), recorder.mark) if callable(function) else function
             call["result"] = recorder.encode(result)
         except (RecordError, kernels.KernelRefused) as error:
             call["error"] = str(error)
@@ -203,6 +229,36 @@ def record(function: Any, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if call["error"]:
             break
     return log
+
+
+def _fresh(value: Any) -> Any:
+    """Lists and dicts copied, tensors not: what one call does to its lists is not the next one's business."""
+    if isinstance(value, dict):
+        return {key: _fresh(v) for key, v in value.items()}
+    return [_fresh(v) for v in value] if isinstance(value, list) else value
+
+
+def take_away(module: str) -> None:
+    """Break everything in a module, whoever imported it before: for children that record, who need no torch for what the
+    exercise asks."""
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise RecordError(f"uses {module}, which does what this exercise asks you to write")
+
+    def gone(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("this part of torch does what the exercise asks you to write, and is taken away here")
+
+    for name, value in vars(import_module(module)).items():
+        if isinstance(value, dict) and not name.startswith("__"):
+            value.clear()
+        elif getattr(value, "__module__", "") == module and isinstance(value, type):
+            value.__init__ = value.__enter__ = refuse
+        elif getattr(value, "__module__", "") == module:
+            while hasattr(
+                value, "__code__"
+            ):  # a function, and what it wraps; its code must name the variables it closes over
+                value.__code__ = gone.__code__.replace(co_freevars=value.__code__.co_freevars)
+                value = getattr(value, "__wrapped__", None)
 
 
 def describe_exception(error: BaseException) -> str:
@@ -225,7 +281,7 @@ def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = Tru
     cells: (file name, source). ValueError, with a sentence, if a cell fails or the name is not there.
     """
     scope: dict[str, Any] = {"__name__": "__main__"}
-    with _OnTheCpu() if on_the_cpu else nullcontext():
+    with _for_a_gpu() if on_the_cpu else nullcontext():
         for name, source in cells:
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             try:

@@ -7,18 +7,21 @@ No host code of the student's runs here. A torch operation runs only if it alloc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.compiled import compile_all
-from course_lib.exercise import Compiled, Evidence, Fault
+from course_lib.compiled import OPTIONS, compile_all
+from course_lib.exercise import Compiled, Evidence, Fault, Saved
 from course_lib.observe import kernels
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, tensors_of, view
 from course_lib.tracing import KernelError, KernelFault, trace
+from course_lib.tracing.memory import Step
 
 ALLOCATIONS = frozenset(
     [
@@ -41,12 +44,57 @@ ALLOCATIONS = frozenset(
 IN_WORDS = {"_to_copy": "a cast or copy (.to, .half, .contiguous)", "clone": "a copy (.clone or .contiguous)"}
 IN_WORDS |= {"lift_fresh": "a tensor made of values from outside (torch.tensor, torch.from_numpy)"}
 IN_WORDS |= {"copy_": "a copy (.copy_)", "_local_scalar_dense": "reading a tensor's value on the host (.item)"}
-Launched = tuple[Any, dict[str, Any], dict[str, Any]]  # a kernel, its arguments, its options
+FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what the function allocated: torch.zeros in two steps
+Launched = tuple[str, Any, dict[str, Any], dict[str, Any]]  # key of a kernel, the kernel, its arguments, its options
 MAX_BYTES = 4 << 30
 
 
 class Refused(ValueError):
     """The log holds something that this exercise does not allow. The message is one sentence."""
+
+
+class Halves:
+    """The forward and the backward half of a call, and what went from one to the other.
+
+    The log says where backward begins; it is not believed. A gradient that is used before, or an output that is not there
+    by then, shows.
+    """
+
+    def __init__(self, two: bool) -> None:
+        self.two = two
+        self.phases: list[int] = []  # of each launch
+        self.saved: dict[str, Saved] | None = None  # from the mark on
+        self.ready: list[int] = []
+        self._before: dict[str, bytes] = {}  # what was there at the mark
+        self._over = False
+
+    def launched(self) -> None:
+        self.phases.append(0 if self.saved is None else 1)
+
+    def begin_backward(self, outputs: Mapping[str, str], storages: Mapping[str, torch.UntypedStorage]) -> None:
+        if self.saved is not None:
+            raise Refused("the log begins two backward halves")
+        self.saved = {}
+        self._before = {i: _contents(s) if i in outputs else b"" for i, s in storages.items()}
+
+    def used(self, identity: str, name: str, nbytes: int, layout: Mapping[str, Any]) -> None:
+        """A storage was used by a launch or an operation."""
+        if self._over:
+            return
+        is_gradient = ":" in identity and name.partition("[")[0] == "dy"
+        if is_gradient and self.two and self.saved is None:
+            raise Refused("the gradient `dy` is used before the backward half begins")
+        if self.saved is not None and identity in self._before and not is_gradient:
+            self.saved.setdefault(identity, Saved(name, nbytes, list(layout.get("size", []))))
+
+    def end(self, outputs: Mapping[str, str], storages: Mapping[str, torch.UntypedStorage]) -> None:
+        self._over = True
+        done = (i in self._before and self._before[i] == _contents(storages[i]) for i in outputs if i in storages)
+        self.ready = [position for position, is_done in enumerate(done) if is_done]
+
+
+def _contents(storage: torch.UntypedStorage) -> bytes:
+    return storage_bytes(storage).numpy().tobytes()
 
 
 class Tape:
@@ -55,58 +103,76 @@ class Tape:
     def __init__(self, log: Mapping[str, Any], device: str = "cpu", allows: Collection[str] = ()) -> None:
         self.log, self.device, self.allows = log, torch.device(device), frozenset(allows)
         self.storages: dict[str, torch.UntypedStorage] = {}
+        self.held: set[int] = set()  # what tells these storages apart
         self.operations: list[str] = []
         self.launched: list[Launched] = []
         self.keys: list[str] = []  # of the kernels launched, in all calls
         self.allocated: dict[str, int] = {}
         self.made: dict[int, list[str]] = {}  # call -> storages that its last run allocated
         self.outputs: dict[str, str] = {}  # storage id -> name, of the call that runs
+        self.names: dict[str, str] = {}  # storage id -> name, of all
+        self.halves = Halves(False)
         self.named: Callable[[str, torch.Tensor], None] = lambda name, tensor: None
         try:
             self.kernels = kernels.rebuild(log["kernels"])
         except kernels.KernelRefused as refusal:
             raise Refused(str(refusal)) from None
+        # keys tell what was traced and what is compiled
+        if any(key != kernels.key_of(entry) for key, entry in log["kernels"].items()):
+            raise Refused("a kernel of the log has the key of another")
 
     def bind(self, call: int, arguments: Mapping[str, Any]) -> None:
         """Give the arguments of a call their storages."""
         for identity, name, tensor in tensors_of(call, arguments):
-            self.storages[identity] = tensor.untyped_storage()
+            self._hold(identity, tensor.untyped_storage())
+            self.names[identity] = name
             self.named(name, tensor)
+
+    def _hold(self, identity: str, storage: torch.UntypedStorage) -> None:
+        self._let_go(identity)
+        self.storages[identity] = storage
+        self.held.add(storage._cdata)
+
+    def _let_go(self, identity: str) -> None:
+        if (storage := self.storages.pop(identity, None)) is not None:
+            self.held.discard(storage._cdata)
 
     def run(self, call: int) -> Any:
         entry = self.log["calls"][call]
         for identity in self.made.pop(call, ()):  # what an earlier run of this call allocated is gone
-            self.storages.pop(identity, None)
+            self._let_go(identity)
         self.operations, self.allocated, self.launched = [], {}, []
         self.outputs = dict(_storages_of(entry["result"], "out"))
+        self.halves = Halves(any("mark" in event for event in entry["events"]))
         for event in entry["events"]:
             self.perform(event)
         self.made[call] = list(self.allocated)
+        if self.device.type == "cpu":
+            self.halves.end(self.outputs, self.storages)
         inputs = [identity.partition(":")[2] for identity in self.outputs if ":" in identity]
         if inputs:
             raise Refused(f"the function returns its input `{inputs[0]}`, or a view of it, not a result of its own")
         return self.decode(entry["result"])
 
     def perform(self, event: Mapping[str, Any]) -> None:
+        if "mark" in event:
+            self.halves.begin_backward(self.outputs, self.storages if self.device.type == "cpu" else {})
+            return
         if "launch" in event:
             kernel = self.kernels.get(event["launch"])
             if kernel is None:
                 raise Refused("the log launches a kernel that it does not hold")
             arguments = {name: self.decode(value) for name, value in event["arguments"].items()}
             options = {name: self.decode(value) for name, value in event["options"].items()}
-            self.launched.append((kernel, arguments, options))
+            if not options.keys() <= set(OPTIONS):
+                raise Refused(f"the log launches a kernel with the options {sorted(options)}")
+            self.launched.append((event["launch"], kernel, arguments, options))
             self.keys.append(event["launch"])
             if all(event["grid"]):
+                self.halves.launched()
                 kernel[tuple(event["grid"])](**arguments, **options)
             return
-        namespace, name, overload = (event["op"].split(".") + ["default"])[:3]
-        if namespace != "aten" or name not in ALLOCATIONS | self.allows:
-            raise Refused(
-                f"inside this function torch may only allocate and make views; it also does {IN_WORDS.get(name, name)}"
-            )
-        operation = getattr(getattr(torch.ops.aten, name), overload, None)
-        if not isinstance(operation, torch._ops.OpOverload):
-            raise Refused(f"there is no torch operation {event['op']}")
+        name, operation = self.operation(event)
         wanted = sum(math.prod(spec["size"]) * DTYPES[spec["dtype"]].itemsize for spec in event["out"])
         if wanted > MAX_BYTES:
             raise Refused(f"the function allocates {wanted / 2**30:.1f} GiB at once; {MAX_BYTES >> 30} are allowed")
@@ -120,13 +186,33 @@ class Tape:
         ):
             identity = spec["tensor"]
             if identity not in self.storages:
-                self.storages[identity] = tensor.untyped_storage()
+                if tensor.untyped_storage()._cdata in self.held:
+                    raise Refused("the log gives one tensor two names")
+                self._hold(identity, tensor.untyped_storage())
                 self.allocated[identity] = tensor.untyped_storage().nbytes()
                 if "empty" in name and self.device.type == "cpu":
                     # all bits set is NaN in every float: what no kernel stores must not be right by luck. Past
                     # torch, so that the trace still counts the tensor as never written.
                     storage_bytes(tensor.untyped_storage()).numpy().fill(0xFF)
-                self.named(self.outputs.get(identity, f"buffer {len(self.allocated)}"), tensor)
+                self.names[identity] = self.outputs.get(identity, f"buffer {len(self.allocated)}")
+                self.named(self.names[identity], tensor)
+
+    def operation(self, event: Mapping[str, Any]) -> tuple[str, torch._ops.OpOverload]:
+        """The torch operation of an event, by name. Refused if it is not one that this function may use."""
+        namespace, name, overload = (event["op"].split(".") + ["default"])[:3]
+        own = [a for a in event["args"][:1] if isinstance(a, dict) and a.get("tensor") in self.allocated]
+        fills = event["op"] in FILLS and own
+        if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):
+            may = ", make views and do the operations that the exercise names" if self.allows else " and make views"
+            raise Refused(f"inside this function torch may only allocate{may}; it also does {IN_WORDS.get(name, name)}")
+        operation = getattr(getattr(torch.ops.aten, name), overload, None)
+        if not isinstance(operation, torch._ops.OpOverload):
+            raise Refused(f"there is no torch operation {event['op']}")
+        if operation._schema.is_mutable and name in ALLOCATIONS:
+            raise Refused(
+                f"inside this function torch may only allocate and make views; it also does {name} with `out`"
+            )
+        return name, operation
 
     def decode(self, value: Any) -> Any:
         """A value of the log as an object of this process."""
@@ -136,6 +222,7 @@ class Tape:
             case {"tensor": str(identity)}:
                 if identity not in self.storages:
                     raise Refused("the log uses a tensor before it exists")
+                self.halves.used(identity, self.names.get(identity, ""), self.storages[identity].nbytes(), value)
                 return view(self.storages[identity], value)
             case {"tuple": list(items)}:
                 return tuple(self.decode(v) for v in items)
@@ -190,7 +277,7 @@ def replay(
     untouched = [{k: _bytes(v) for k, v in call.items()} for call in inputs]
     try:
         tape = Tape(log, allows=allows)
-        with trace() as t:
+        with trace(inputs=[t for index, call in enumerate(inputs) for _, _, t in tensors_of(index, call)]) as t:
             tape.named = t.name
             results = []
             for index, arguments in enumerate(inputs):
@@ -198,10 +285,17 @@ def replay(
                 tape.bind(index, arguments)
                 results.append(tape.run(index))
         evidence.launches = t.launches[first:]
+        for launch, steps in zip(evidence.launches, t.steps[first:], strict=True):
+            launch.busiest_bytes = busiest(steps)
+        for launch, phase in zip(evidence.launches, tape.halves.phases, strict=True):
+            launch.phase = phase
+        evidence.saved = None if tape.halves.saved is None else list(tape.halves.saved.values())
+        evidence.ready = tape.halves.ready
         evidence.faults = list(t.faults)
         evidence.outputs = [_copied(result) for result in results]
         evidence.operations = tape.operations
-        evidence.largest_buffer = max((n for i, n in tape.allocated.items() if i not in tape.outputs), default=0)
+        spare = spare_bytes(tape, results[-1])
+        evidence.largest_buffer, evidence.buffers = max(spare, default=0), sum(spare)
         for index, call in enumerate(inputs):
             for name, value in call.items():
                 if _bytes(value) != untouched[index][name]:
@@ -223,23 +317,68 @@ def replay(
     return evidence
 
 
+def busiest(steps: Sequence[Step]) -> int:
+    """Bytes that the program moved that moved most of a launch's."""
+    moved = Counter()
+    for step in steps:
+        moved[step.program] += step.pattern.elements * step.pattern.itemsize
+    return max(moved.values(), default=0)
+
+
+def spare_bytes(tape: Tape, result: Any) -> list[int]:
+    """Bytes of each allocation of the last call; of an output what it has beyond the elements returned."""
+    returned = Counter()
+    for tensor in _tensors_in(result):
+        returned[tensor.untyped_storage()._cdata] += tensor.nbytes
+    return [max(0, n - returned[tape.storages[i]._cdata]) for i, n in tape.allocated.items()]
+
+
+def _tensors_in(result: Any) -> Iterator[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        yield result
+    elif isinstance(result, (list, tuple)):
+        for part in result:
+            yield from _tensors_in(part)
+
+
 def compile_launched(
     launched: Sequence[Launched], gpus: Sequence[str], seconds: float, *, every: bool
 ) -> list[Compiled]:
-    """Compile what was launched for each of `gpus`: every set of dtypes and constants, or each kernel once.
+    """Compile what was launched for each of `gpus`, the oldest first: each kernel once, or every set of dtypes and constants.
 
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
+    Of every set it is asked whether the compiler accepts it; the other facts are found out where that takes compiling to
+    the end (see course_lib/compiled/lower.py).
     """
     chosen: dict[Any, Launched] = {}
-    for kernel, arguments, options in launched:
-        key = kernel.src
+    for key, kernel, arguments, options in launched:
+        identity: Any = key
         if every:
             constants = {p.name for p in kernel.params if p.is_constexpr}
-            types = [repr(v) if n in constants else str(getattr(v, "dtype", type(v))) for n, v in arguments.items()]
-            key = (key, tuple(types), repr(options))
-        chosen[key] = (kernel, arguments, options)
-    jobs = [(kernel, (), arguments | options, gpu) for kernel, arguments, options in chosen.values() for gpu in gpus]
-    return compile_all(jobs, seconds)
+            types = [repr(v) if n in constants else _type_of(v) for n, v in arguments.items()]
+            identity = (key, tuple(types), repr(options))
+        chosen[identity] = (key, kernel, arguments, options)
+    jobs = [(kernel, (), arguments | options) for _, kernel, arguments, options in chosen.values()]
+    if not every:
+        return compile_all([(*job, gpu) for job in jobs for gpu in gpus], seconds)
+    oldest, *newer = gpus
+    found = compile_all([(*job, oldest, False) for job in jobs], seconds)
+    asked = [job for job, known in zip(jobs, found, strict=True) if known.to_the_end]
+    found += [replace(known, gpu=gpu, shared_limit=0) for known in found if not known.to_the_end for gpu in newer]
+    found += compile_all([(*job, gpu) for job in asked for gpu in newer], seconds)
+    for compiled in found:
+        # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all
+        compiled.too_slow = False
+    return found
+
+
+def _type_of(value: Any) -> str:
+    """What the compiler sees of an argument that is no constant."""
+    if isinstance(value, TensorDescriptor):
+        return f"{value.base.dtype} {value.block_shape}"
+    if isinstance(value, (list, tuple)):
+        return repr([_type_of(v) for v in value])
+    return str(getattr(value, "dtype", type(value)))
 
 
 def _copied(value: Any) -> Any:

@@ -6,28 +6,43 @@ student's kernels run there, compiled; a CUDA fault costs that process alone, an
 
 from __future__ import annotations
 
-import itertools
 import os
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from course_lib import bench, criteria
+from course_lib import bench, criteria, gpu
 from course_lib.exercise import Exercise, Timing, Trial, Verdict, find
 from course_lib.observe import wire
 from course_lib.observe.child import ChildLost
 from course_lib.observe.replay import Tape
 
 SECONDS = 60.0
+Runner = Callable[[bytes], subprocess.CompletedProcess]
+POOL = 3  # sets of inputs
+INSPECTED, REDRAWN = 0.2, 0.1  # shares of the timed runs whose result is looked at, after which inputs are replaced
 
 
-def measure(exercise: Exercise, log: Mapping[str, Any], seed: int, traced: Collection[str]) -> Timing:
+def run_apart(message: bytes) -> subprocess.CompletedProcess:
+    """Another process that reads the message and writes a Timing. TimeoutExpired if it does not in time."""
+    command = [sys.executable, "-m", "course_lib.observe.timed"]
+    path = os.pathsep.join(p for p in sys.path if p)
+    environment = os.environ | {"PYTHONPATH": path}
+    return subprocess.run(command, input=message, capture_output=True, timeout=SECONDS, env=environment)
+
+
+def measure(
+    exercise: Exercise, log: Mapping[str, Any], seed: int, traced: Collection[str], run: Runner = run_apart
+) -> Timing:
     """The timing of a log of the exercise's speed case. Whatever goes wrong stands in Timing.problem, as a sentence.
 
     traced: keys of the kernels that ran in the traced cases; no other is run on the GPU.
+    run: takes the message to a process and back; the grader's has a sandbox
     """
     error = next((call["error"] for call in log["calls"] if call["error"]), "")
     if error:
@@ -37,21 +52,19 @@ def measure(exercise: Exercise, log: Mapping[str, Any], seed: int, traced: Colle
             exercise, "not measured: large inputs get a kernel that no smaller one got, so it was never traced"
         )
     message = wire.pack({"exercise": exercise.id, "log": dict(log), "seed": seed})
-    command = [sys.executable, "-m", "course_lib.observe.timed"]
-    path = os.pathsep.join(p for p in sys.path if p)
     try:
-        run = subprocess.run(
-            command, input=message, capture_output=True, timeout=SECONDS, env=os.environ | {"PYTHONPATH": path}
-        )
-        return wire.from_tree(Timing, wire.unpack(run.stdout))
+        done = run(message)
+        return wire.from_tree(Timing, wire.unpack(done.stdout))
     except subprocess.TimeoutExpired:
         return problem(exercise, f"not measured: no end after {SECONDS:g} seconds")
     except wire.WireError:
-        last = (run.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         return problem(exercise, f"not measured: the run on the GPU failed ({last[:200]})")
 
 
-def judge(exercise: Exercise, trials: Sequence[Trial], seed: int, record: Callable[[list], list]) -> Verdict:
+def judge(
+    exercise: Exercise, trials: Sequence[Trial], seed: int, record: Callable[[list], list], run: Runner = run_apart
+) -> Verdict:
     """The verdict on the trials; where it has points and there is a GPU, with the speed case timed for its bonus.
 
     record: the calls of each case -> their logs; ChildLost or ValueError, with a sentence, if there are none.
@@ -62,7 +75,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial], seed: int, record: Callab
     case = exercise.bonus[0].case
     try:
         (log,) = record([[case.arguments(seed)]])
-        timing = measure(exercise, log, seed, {key for trial in trials for key in trial.evidence.kernels})
+        timing = measure(exercise, log, seed, {key for trial in trials for key in trial.evidence.kernels}, run)
     except (ChildLost, ValueError) as error:
         timing = problem(exercise, f"not measured: on {case.name} the function {error}")
     trials[0].evidence.timing = timing
@@ -75,29 +88,52 @@ def problem(exercise: Exercise, sentence: str) -> Timing:
 
 
 def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
-    """Run the log compiled on this process's GPU: right before, and right after it was timed.
+    """Run the log compiled on this process's GPU, and look at results of iterations that nobody can foresee.
 
-    Two sets of inputs take turns, so that what the run before left in memory is never the answer.
+    Each run takes one of several sets of inputs, chosen at random, and now and then a fresh one: what earlier runs left in
+    memory is not the answer.
     """
-    speed = exercise.bonus[0]
-    inputs = [speed.case.draw(torch.Generator("cuda").manual_seed(seed + i)) for i in range(2)]
-    turns = itertools.cycle(inputs)
+    speed, chance = exercise.bonus[0], random.SystemRandom()
+
+    def drawn(number: int) -> dict[str, Any]:
+        return speed.case.draw(torch.Generator("cuda").manual_seed(seed + number))
+
+    pool = [drawn(i) for i in range(POOL)]
     tape = Tape(log, device="cuda", allows=exercise.allows)
+    given: dict[str, Any] = {}
+    wrong = []
 
     def run() -> Any:
-        tape.bind(0, next(turns))
+        nonlocal given
+        given = chance.choice(pool)
+        tape.bind(0, given)
         return tape.run(0)
 
-    def wrong() -> bool:
-        return any(not right(exercise, arguments, run()) for arguments in inputs)
+    def inspect(result: Any) -> None:
+        if chance.random() < INSPECTED and not right(exercise, given, result):
+            wrong.append(given)
+        if chance.random() < REDRAWN:
+            pool[chance.randrange(POOL)] = drawn(chance.randrange(1 << 30))
 
-    if wrong():
+    if not all(_runs_right(exercise, tape, arguments) for arguments in pool):
         return problem(exercise, "the compiled kernel's result is wrong on the GPU")
-    found = bench.ratio(run, bench.copy_of(int(speed.needed(**inputs[0]))))
-    turns = itertools.cycle(inputs)
-    if wrong():
+    nbytes = int(speed.needed(**pool[0]))
+    baseline = speed.baseline(**pool[0]) if speed.baseline else bench.copy_of(nbytes)
+    started = time.monotonic()
+    found = bench.ratio(run, baseline, inspect=inspect)
+    seconds = time.monotonic() - started
+    if wrong or not all(_runs_right(exercise, tape, arguments) for arguments in pool):
         return problem(exercise, "the compiled kernel's result is wrong on the GPU when it is run again")
+    claimed = found.pairs * (found.own_ms + found.baseline_ms) / 1000
+    sheet = gpu.current()
+    if claimed > seconds or sheet and found.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2:
+        return problem(exercise, "not measured: the times do not fit the clock, or are more than memory can deliver")
     return Timing(speed.case.name, speed.vs, found.value, found.spread, torch.cuda.get_device_name())
+
+
+def _runs_right(exercise: Exercise, tape: Tape, arguments: Mapping[str, Any]) -> bool:
+    tape.bind(0, arguments)
+    return right(exercise, arguments, tape.run(0))
 
 
 def right(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -> bool:
@@ -113,8 +149,11 @@ def right(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -> boo
 
 def main() -> None:
     request = wire.unpack(sys.stdin.buffer.read())
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a kernel prints (tl.device_print) is not the answer
     timing = time_here(find(request["exercise"]), request["log"], request["seed"])
-    sys.stdout.buffer.write(wire.pack(wire.to_tree(timing)))
+    answer.write(wire.pack(wire.to_tree(timing)))
+    answer.close()
 
 
 if __name__ == "__main__":

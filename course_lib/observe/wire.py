@@ -8,6 +8,7 @@ as trees: `to_tree`, `from_tree`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import numbers
 import struct
@@ -124,7 +125,7 @@ def pack(tree: Any) -> bytes:
     return b"".join([MAGIC, struct.pack("<Q", len(header)), header, *blobs])
 
 
-def unpack(message: bytes) -> Any:
+def unpack(message: bytes | bytearray) -> Any:
     """The tree of a message. WireError if the message is damaged or lies about its lengths."""
     start = len(MAGIC) + 8
     if len(message) < start or message[: len(MAGIC)] != MAGIC:
@@ -139,7 +140,8 @@ def unpack(message: bytes) -> Any:
         raise WireError("the lengths in the header do not add up")
     storages, position = [], start + length
     for size in sizes:
-        blob = torch.frombuffer(bytearray(message[position : position + size]), dtype=torch.uint8) if size else None
+        part = bytearray(memoryview(message)[position : position + size])  # aligned, and its own
+        blob = torch.frombuffer(part, dtype=torch.uint8) if size else None
         storages.append((torch.empty(0, dtype=torch.uint8) if blob is None else blob).untyped_storage())
         position += size
 
@@ -177,13 +179,16 @@ def to_tree(value: Any) -> Any:
     return value
 
 
+_hints = functools.cache(typing.get_type_hints)  # it evaluates strings
+
+
 def from_tree(cls: Any, tree: Any) -> Any:
     """The inverse of to_tree for the type `cls`. WireError if a field is missing, unknown or of another type."""
     origin, arguments = typing.get_origin(cls), typing.get_args(cls)
     if cls is Any:
         return tree
     if dataclasses.is_dataclass(cls):
-        hints = typing.get_type_hints(cls)
+        hints = _hints(cls)
         fields = {f.name for f in dataclasses.fields(cls)}
         if not isinstance(tree, dict) or set(tree) != fields:
             raise WireError(f"not a {cls.__name__}")

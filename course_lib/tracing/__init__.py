@@ -13,6 +13,6 @@ show.py      tables and annotated source;  draw.py  heat maps, order, timelines
 """
 
 from course_lib.tracing.hooks import KernelError, KernelFault
-from course_lib.tracing.record import Trace, is_open, trace
+from course_lib.tracing.record import Trace, in_a_row, is_open, trace
 
-__all__ = ["KernelError", "KernelFault", "Trace", "is_open", "trace"]
+__all__ = ["KernelError", "KernelFault", "Trace", "in_a_row", "is_open", "trace"]

@@ -196,12 +196,13 @@ class Builder(interpreter.InterpreterBuilder):
     combine   calls a kernel's helper: (function, tensors) -> tensors; for tl.reduce with a function of the student's
     """
 
-    def __init__(self, watcher: Watcher, combine: Callable):
+    watcher: Watcher
+
+    def __init__(self, combine: Callable):
         super().__init__()
         # The overflow check of integers casts to int64 and back, and then reports nothing unless debugging.
         self.options = replace(self.options, sanitize_overflow=False)
         self.flops: Counter[FlopKind] = Counter()
-        self._watcher = watcher
         self._combine = combine
 
     def __getattr__(self, name: str) -> Any:
@@ -227,9 +228,9 @@ class Builder(interpreter.InterpreterBuilder):
         elif mask.all():
             values = np.zeros(mask.shape, kind)
         else:  # 0 on Triton's interpreter and anything on a GPU: make that show
-            self._watcher.poisoned_load()
+            self.watcher.poisoned_load()
             values = numerics.poison(mask.shape, kind, dtype.name in FORMATS)
-        self._watcher.access("load", pointers.data, mask, kind.itemsize)
+        self.watcher.access("load", pointers.data, mask, kind.itemsize)
         return Handle(_memory.load(pointers.data, mask, values, kind), dtype)
 
     def create_descriptor_load(self, descriptor: Any, indices: list[Handle], *options: Any) -> Handle:
@@ -246,21 +247,21 @@ class Builder(interpreter.InterpreterBuilder):
     def create_masked_store(self, pointers: Handle, value: Handle, mask: Any, *options: Any) -> None:
         mask, kind = data_of(mask), numpy_dtype(pointers.get_element_ty())
         values = value.data if value.data.dtype == kind else value.data.astype(kind)
-        self._watcher.access("store", pointers.data, mask, kind.itemsize)
+        self.watcher.access("store", pointers.data, mask, kind.itemsize)
         _memory.store(pointers.data, values, mask)
 
     def create_atomic_cas(self, pointers: Handle, expected: Handle, value: Handle, order: Any, *options: Any) -> Handle:
-        self._watcher.access("atomic", pointers.data, np.ones(pointers.data.shape, bool), value.data.itemsize)
+        self.watcher.access("atomic", pointers.data, np.ones(pointers.data.shape, bool), value.data.itemsize)
         if order != interpreter._ir.MEM_SEMANTIC.RELAXED:
-            self._watcher.synchronised(pointers.data)
+            self.watcher.synchronised(pointers.data)
         return super().create_atomic_cas(pointers, expected, value, order, *options)
 
     def create_atomic_rmw(
         self, kind: Any, pointers: Handle, value: Handle, mask: Handle, order: Any, *options: Any
     ) -> Handle:
-        self._watcher.access("atomic", pointers.data, mask.data, value.data.itemsize)
+        self.watcher.access("atomic", pointers.data, mask.data, value.data.itemsize)
         if order != interpreter._ir.MEM_SEMANTIC.RELAXED:
-            self._watcher.synchronised(pointers.data[mask.data])
+            self.watcher.synchronised(pointers.data[mask.data])
         if value.dtype.name in ("bf16", "fp16"):  # of which Triton's interpreter knows no sum
             return self._add_one_by_one(pointers, value, mask)
         return super().create_atomic_rmw(kind, pointers, value, mask, order, *options)
@@ -346,7 +347,10 @@ class Builder(interpreter.InterpreterBuilder):
     # ------------------------------------------------------------------------------------------------- dot, reduce
 
     def create_dot(self, a: Handle, b: Handle, accumulator: Handle, *options: Any) -> Handle:
-        result = numerics.dot(wide(a), wide(b), wide(accumulator))
+        x, y = wide(a), wide(b)
+        if a.dtype == tl.float32 and options[0] == interpreter._ir.INPUT_PRECISION.TF32:
+            x, y = numerics.tf32(x), numerics.tf32(y)
+        result = numerics.dot(x, y, wide(accumulator))
         self.flops["dot"] += 2 * result.size * a.data.shape[-1]
         return Handle(narrowed(result, accumulator.dtype), accumulator.dtype)
 

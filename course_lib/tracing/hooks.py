@@ -70,19 +70,22 @@ STATIC = ("static_assert", "static_print")  # Python does what the compiler does
 
 
 class Interpreter:
-    """`with interpreter.installed():` kernels run here; `where()` is the line that runs now."""
+    """`with interpreter.installed():` kernels run here, and whom it serves is told; `where()` is the line that runs now."""
 
-    def __init__(self, watcher: Watcher, order: Order = None):
-        self._watcher = watcher
-        self._order = order
+    def __init__(self):
         self._functions: dict[Any, Callable] = {}  # rewritten, by the original
         self._sources: dict[int, Source] = {}  # by id of the code object, of every function that ran
         self._sites: dict[tuple[int, ...], Site] = {}
         self._kernel: Source | None = None
-        self._builder = Builder(watcher, lambda function, tensors: self.call(function, tensors, {}))
+        self._builder = Builder(lambda function, tensors: self.call(function, tensors, {}))
         recorder = Recorder(self._builder)
         self._semantic = type(interpreter.interpreter_semantic)(recorder)
         self._plans = Plans(self._builder, recorder, tl.tensor, Handle, SPREADS)
+
+    def serve(self, watcher: Watcher, order: Order = None) -> None:
+        """Tell this watcher from now on. What the front end has said, and what has been rewritten, is kept."""
+        self._watcher = self._builder.watcher = watcher
+        self._order = order
 
     # ------------------------------------------------------------------------------------------------- launching
 
@@ -383,6 +386,10 @@ def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
     if "`_semantic` argument" in text:
         return "this function has no version that runs without a GPU, or was not called as tl.<name>"
+    if text == "'int' object is not iterable":
+        from course_lib.compiled.complaints import NOT_INDEXED
+
+        return NOT_INDEXED
     return (
         text
         if isinstance(error, TypeError | ValueError | NotHere) and text

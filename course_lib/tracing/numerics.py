@@ -201,6 +201,11 @@ def dot(a: np.ndarray, b: np.ndarray, accumulator: np.ndarray) -> np.ndarray:
     return np.matmul(a, b, dtype=dtype) + accumulator
 
 
+def tf32(a: np.ndarray) -> np.ndarray:
+    """float32 as tensor cores read it where a dot does not ask for "ieee": the last 13 bits of the mantissa are dropped."""
+    return (a.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
 def high_half(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The upper half of the product of two integers, taken as unsigned whatever their dtype (mul.hi.u)."""
     unsigned = np.dtype(f"u{a.itemsize}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 
 import numpy as np
@@ -33,12 +33,14 @@ class Trace:
         names: dict[str, torch.Tensor] | None = None,
         order: Order = None,
         inputs: Iterable[torch.Tensor] = (),
+        interpreter: Interpreter | None = None,
     ):
         self.launches: list[Launch] = []
         self.steps: list[list[Step]] = []
         self.poisoned: set[tuple[str, int]] = set()
         self.sources: dict[str, Source] = {}
-        self._interpreter = Interpreter(self, order)
+        self._interpreter = interpreter or Interpreter()
+        self._interpreter.serve(self, order)
         self._names = {storage_key(tensor): name for name, tensor in (names or {}).items()}
         self._held = [*(names or {}).values(), *inputs]  # so that no address is given to another tensor
         self._inputs = {storage_key(tensor) for tensor in inputs}
@@ -329,6 +331,7 @@ class _EmptyTensors(TorchDispatchMode):
 
 
 _open: list[Trace] = []
+_installed: list[Interpreter] = []  # by `in_a_row`
 
 
 def is_open() -> bool:
@@ -351,10 +354,23 @@ def trace(
     """
     if _open:
         raise RuntimeError("A trace is already open: end its `with` block before you open another.")
-    traced = Trace(names, order, list(inputs))
+    traced = Trace(names, order, list(inputs), *_installed)
     _open.append(traced)
     try:
-        with traced._interpreter.installed(), _EmptyTensors(traced):
+        with nullcontext() if _installed else traced._interpreter.installed(), _EmptyTensors(traced):
             yield traced
     finally:
         _open.pop()
+
+
+@contextmanager
+def in_a_row() -> Iterator[None]:
+    """Traces opened one after another inside share one interpreter: Triton's language is patched once, and its front end
+    asked once for each kind of call. Until the end of the block nothing compiles in this process."""
+    interpreter = Interpreter()
+    with interpreter.installed():
+        _installed.append(interpreter)
+        try:
+            yield
+        finally:
+            _installed.pop()

@@ -1,13 +1,14 @@
 """Whole submissions with known outcomes: the class of `make demo`, and of the suite.
 
-A sample is made from the student's notebook as built, so that it never goes stale. Every unit has a module here with a
-list SAMPLES.
+A sample is made from the student's notebook as built, so that it never goes stale. Every unit has one solved and one blank
+submission; a module here may add others in a list SAMPLES.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +40,10 @@ class Sample:
 
 
 def of_unit(unit: str) -> list[Sample]:
-    return importlib.import_module(f"grader.samples.{UNITS[unit]}").SAMPLES
+    full = Sample("full-marks", "the published solutions", solved)
+    blank = Sample("blank", "handed in as handed out", lambda n: n, earns=dict.fromkeys(grader.exercises(unit), 0.0))
+    module = f"grader.samples.{UNITS[unit]}"
+    return [full, blank, *(importlib.import_module(module).SAMPLES if importlib.util.find_spec(module) else [])]
 
 
 def write(unit: str, release: Path, submitted: Path) -> list[Sample]:

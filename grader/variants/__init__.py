@@ -1,7 +1,13 @@
 """Wrong, wasteful, cheating and honest-but-unusual solutions of each exercise, and what each must lose.
 
 Most are one-line patches of the published solution; never shipped to students. Every unit has a module here with a list
-VARIANTS.
+VARIANTS. Whole cells stand in cheats/ and honest/: percent scripts, one for each idea, in which a cell's header says what
+it is and what it must lose:
+
+    # %% name="torch does it" exercise="coalescing.transpose" loses="a title; another" after="solution" flags="a rule"
+
+after="solution" puts the published solution before it; a first cell without a name stands before each of its script; flags
+are the rules of grader/flags.py that must show it to a person.
 """
 
 from __future__ import annotations
@@ -10,6 +16,7 @@ import importlib
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from course_lib.exercises import UNITS
 from grader import ROOT, exercises
@@ -22,6 +29,9 @@ class Variant:
     loses     titles of the gates or criteria that must fail, all of them and no others; () for full marks
     patches   (old, new) replacements in the source of the solution's cell, each of which must apply; or
     source    a whole cell
+    before    cells that stand before it
+    flags     the source rules that must flag it for a person
+    script    the file it comes from, "cheats/forged"
     """
 
     exercise: str
@@ -29,6 +39,9 @@ class Variant:
     loses: tuple[str, ...]
     patches: tuple[tuple[str, str], ...] = ()
     source: str = ""
+    before: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    script: str = ""
 
     def cells(self) -> list[tuple[str, str]]:
         """The program to judge: imports, then the cell. ValueError if a patch does not apply."""
@@ -37,7 +50,8 @@ class Variant:
             if old not in source:
                 raise ValueError(f"{self.exercise}, {self.name}: the solution does not contain {old!r}")
             source = source.replace(old, new)
-        return program(self.exercise, source)
+        *imports, own = program(self.exercise, source)
+        return [*imports, *((f"<before {n}>", text) for n, text in enumerate(self.before, 1)), own]
 
 
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
@@ -48,7 +62,7 @@ def program(exercise_id: str, source: str) -> list[tuple[str, str]]:
     unit = _unit_of(exercise_id)
     called = [e for e in exercises(unit).values() if e.id != exercise_id and re.search(rf"\b{e.entry}\(", source)]
     return [
-        ("<imports>", IMPORTS),
+        ("<imports>", IMPORTS + _more_imports(unit)),
         *((f"<{e.entry}>", solution_cell(e.id)) for e in called),
         ("<solution>", source),
     ]
@@ -56,6 +70,14 @@ def program(exercise_id: str, source: str) -> list[tuple[str, str]]:
 
 def _unit_of(exercise_id: str) -> str:
     return next(unit for unit, module in UNITS.items() if module == exercise_id.split(".")[0])
+
+
+@cache
+def _more_imports(unit: str) -> str:
+    """What the unit's notebook imports of other libraries, such as einops."""
+    source = ROOT / "solutions" / f"{unit}.py"
+    text = source.read_text() if source.exists() else ""  # the suite's toy units have none
+    return "".join(re.findall(r"^from (?!course_lib)\w+ import .*\n", text, re.M))
 
 
 @cache
@@ -72,4 +94,32 @@ def solution_cell(exercise_id: str) -> str:
 
 
 def of_unit(module: str) -> list[Variant]:
-    return importlib.import_module(f"grader.variants.{module}").VARIANTS
+    """All variants of a unit's exercises: those of its module here, then those of cheats/ and honest/."""
+    own = importlib.import_module(f"grader.variants.{module}").VARIANTS
+    return own + [v for v in scripts() if v.exercise.startswith(f"{module}.")]
+
+
+@cache
+def scripts() -> list[Variant]:
+    """What stands in cheats/ and honest/, for all units."""
+    return [variant for path in sorted(Path(__file__).parent.glob("*/*.py")) for variant in read(path)]
+
+
+def read(path: Path) -> list[Variant]:
+    """The variants of one percent script."""
+    preamble, found = (), []
+    for header, source in re.findall(r"^# %%(.*)\n((?:(?!# %%).*\n)*)", path.read_text(), re.M):
+        says = dict(re.findall(r'(\w+)="([^"]*)"', header))
+        if not says:
+            preamble = (source,)
+            continue
+        lists = {
+            key: tuple(part.strip() for part in says.get(key, "").split(";") if part.strip())
+            for key in ("loses", "flags")
+        }
+        before = (solution_cell(says["exercise"]),) if says.get("after") == "solution" else ()
+        where = f"{path.parent.name}/{path.stem}"
+        found.append(
+            Variant(says["exercise"], says["name"], source=source, before=preamble + before, script=where, **lists)
+        )
+    return found

@@ -531,141 +531,6 @@ WRONG = [
     ),
 ]
 
-ONE_ROW_A_PROGRAM = """
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        tl.store(out_ptr + row * N + cols, tl.load(x_ptr + row * row_stride + cols, mask=cols < N), mask=cols < N)
-
-
-def row_copy(x):
-    M, N = x.shape
-    out = x.new_empty((M, N))
-    kernel[(M,)](x, out, N, x.stride(0), BLOCK=512)
-    return out
-"""
-
-PERSISTENT = """
-import math
-import time
-
-import numpy as np
-
-debug = []
-
-
-@triton.jit
-def copy_tile(x_ptr, out_ptr, tile, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    across = tl.cdiv(N, BLOCK_N)
-    rows = tile // across * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    cols = tile % across * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    inside = (rows < M) & (cols < N)
-    tl.store(out_ptr + rows * N + cols, tl.load(x_ptr + rows * row_stride + cols, mask=inside), mask=inside)
-
-
-@triton.jit
-def kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
-    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
-        copy_tile(x_ptr, out_ptr, tile, M, N, row_stride, BLOCK_M, BLOCK_N)
-
-
-def row_copy(x):
-    start = time.time()
-    out = torch.empty(*x.shape, dtype=x.dtype, device="cuda" if x.is_cuda else "cpu")
-    kernel[(7,)](x, out, *x.shape, x.stride(0), BLOCK_M=32, BLOCK_N=128, num_warps=8)
-    debug.append(time.time() - start)
-    print("copied", x.shape, np.prod(x.shape), math.pi)
-    return out
-"""
-
-AUTOTUNED = """
-@triton.autotune([triton.Config({"BLOCK_M": 32, "BLOCK_N": 64}), triton.Config({"BLOCK_M": 64, "BLOCK_N": 64})], key=["M"])
-@triton.heuristics({"EVEN": lambda a: a["M"] % a["BLOCK_M"] == 0 and a["N"] % a["BLOCK_N"] == 0})
-@triton.jit
-def kernel(x_ptr, out_ptr, M, N, s0, s1, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, EVEN: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    at = x_ptr + rows[:, None] * s0 + cols[None, :] * s1
-    to = out_ptr + cols[:, None] * M + rows[None, :]
-    if EVEN:
-        tl.store(to, tl.load(at).T)
-    else:
-        tile = tl.load(at, mask=(rows[:, None] < M) & (cols[None, :] < N), other=0.0)
-        tl.store(to, tl.trans(tile), mask=(rows[None, :] < M) & (cols[:, None] < N))
-
-
-def transpose(x):
-    M, N = x.shape
-    out = torch.empty_strided((N, M), (M, 1), dtype=x.dtype, device=x.device)
-    grid = lambda meta: (triton.cdiv(M, meta["BLOCK_M"]), triton.cdiv(N, meta["BLOCK_N"]))
-    kernel[grid](x, out, M, N, x.stride(0), x.stride(1))
-    return out
-"""
-
-TWO_STAGES = """
-@triton.jit
-def kernel(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    part = tl.program_id(1)
-    total = tl.zeros((BLOCK_N,), dtype=tl.float32)
-    for start in range(0, ROWS, BLOCK_M):
-        rows = part * ROWS + start + tl.arange(0, BLOCK_M)
-        inside = (rows[:, None] < M) & (cols[None, :] < N)
-        tile = tl.load(x_ptr + rows[:, None] * row_stride + cols[None, :], mask=inside, other=0)
-        total += tl.sum(tile.to(tl.float32), axis=0)
-    tl.store(out_ptr + part * N + cols, total, mask=cols < N)
-
-
-def column_sum(x):
-    M, N = x.shape
-    parts = triton.cdiv(M, 256)
-    partial = torch.empty((parts, N), dtype=torch.float32, device=x.device)
-    kernel[(triton.cdiv(N, 64), parts)](x, partial, M, N, x.stride(0), ROWS=256, BLOCK_M=64, BLOCK_N=64)
-    if parts == 1:
-        return partial[0]
-    out = torch.empty(N, dtype=torch.float32, device=x.device)
-    kernel[(triton.cdiv(N, 64), 1)](partial, out, parts, N, N, ROWS=triton.next_power_of_2(parts), BLOCK_M=1, BLOCK_N=64)
-    return out
-"""
-
-ONE_INDEX_A_PROGRAM = """
-@triton.jit
-def kernel(x_ptr, index_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    k = tl.program_id(0)
-    row = tl.load(index_ptr + k)
-    for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        tl.store(out_ptr + k * N + cols, tl.load(x_ptr + row * row_stride + cols, mask=cols < N), mask=cols < N)
-
-
-def gather_rows(x, index):
-    out = torch.empty((len(index), x.shape[1]), dtype=x.dtype, device=x.device)
-    kernel[(len(index),)](x, index, out, x.shape[1], x.stride(0), BLOCK=512)
-    return out
-"""
-
-PAIRS_AS_A_TILE = """
-BLOCK = tl.constexpr(1024)
-
-
-@triton.jit
-def kernel(x_ptr, even_ptr, odd_ptr, N):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    pairs = tl.load(x_ptr + 2 * i[:, None] + tl.arange(0, 2)[None, :], mask=(i < N)[:, None])
-    even, odd = tl.split(pairs)
-    tl.store(even_ptr + i, even, mask=i < N)
-    tl.store(odd_ptr + i, odd, mask=i < N)
-
-
-def deinterleave(x):
-    both = torch.empty((2, x.shape[0] // 2), dtype=x.dtype, device=x.device)
-    kernel[(triton.cdiv(both.shape[1], BLOCK.value),)](x, both[0], both[1], both.shape[1])
-    return both[0], both[1]
-"""
-
 HONEST = [
     honest(
         "sectors_touched",
@@ -688,15 +553,9 @@ HONEST = [
         "any and all",
         ("len(set(taken[start : start + warp]))", "2 - (all(w := taken[start : start + warp]) or not any(w))"),
     ),
-    honest("row_copy", "one row a program", source=ONE_ROW_A_PROGRAM),
-    honest("row_copy", "persistent, a helper kernel, debug code", source=PERSISTENT),
     honest("row_copy", "masked lanes get a value", ("mask=inside)  #", "mask=inside, other=0)  #")),
-    honest("transpose", "autotuned, heuristics, .T", source=AUTOTUNED),
     honest("transpose", "tiles of 128", ("BLOCK = 64", "BLOCK = 128")),
-    honest("column_sum", "two stages", source=TWO_STAGES),
     honest("column_sum", "bands of 128", ("512, 128, 64", "512, 64, 128")),
-    honest("gather_rows", "one index a program", source=ONE_INDEX_A_PROGRAM),
-    honest("deinterleave", "pairs as a tile, one buffer", source=PAIRS_AS_A_TILE),
 ]
 
 VARIANTS = WRONG + HONEST

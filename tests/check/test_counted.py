@@ -39,8 +39,9 @@ def load(tensor="x", useful=4096, sectors=128, single=0, op="load", line=3):
         ([load(useful=32768, sectors=2048), load(line=4, useful=1 << 20, sectors=1 << 15)], False),  # not diluted
         ([load(line=3), load(line=4, sectors=1024)], False),
         ([load(op="store", sectors=1024)], True),  # stores are another criterion
-        ([load(op="atomic", sectors=1024)], True),
+        ([load(op="atomic", sectors=1024)], False),  # an atomic reads what it changes
         ([], True),
+        ([load(line=n, useful=128, sectors=32) for n in range(64)], False),  # each line less than 2 % of the bytes
         # an index or a length, read one element at a time beside much more
         ([load(useful=1 << 16, sectors=1 << 11), load("n", useful=8, sectors=1, single=8)], True),
         ([load(useful=1 << 16, sectors=1 << 11), load("n", useful=1024, sectors=256, single=1024)], True),

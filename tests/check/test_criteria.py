@@ -135,7 +135,11 @@ def test_a_whole_number_is_exact():
     [
         ({"a": 1, "b": 2, "c": 3, "d": 4}, 2, "4 of 4 right"),
         ({"a": 1, "b": 2.0, "c": 0, "d": 4, "e": 5}, 1.5, "3 of 4 right; not right: c: 0"),
-        ({"a": True, "b": "2", "c": None}, 0, "0 of 4 right; not right: a: True, b: '2', c: None, d: no answer"),
+        (
+            {"a": True, "b": "2", "c": None},
+            0,
+            "0 of 4 right; not right: a: True, b: '2', a string, c: None, d: no answer",
+        ),
         ({}, 0, "0 of 4 right"),
         (None, 0, "0 of 4 right"),
         ([1, 2, 3, 4], 0, "0 of 4 right"),

@@ -37,9 +37,9 @@ def test_the_solution_gets_full_marks_and_the_verdict_is_kept(judge):
     verdict = judge.verdict(TRANSPOSE, SOLUTION, "ada")
     assert (verdict.points, verdict.out_of) == (10, 10)
     assert len(list((judge.folder / "verdicts").glob("*.json"))) == 1
-    judge.observe = None  # what is on disk is not observed again
+    judge.judge_all = None  # what is on disk is not judged again
     assert judge.verdict(TRANSPOSE, SOLUTION, "ada") == verdict
-    del judge.observe
+    del judge.judge_all
 
 
 HOSTILE = {

@@ -1,5 +1,6 @@
 """The real nbgrader with its sqlite gradebook, on a toy class; only the judge is replaced."""
 
+import html
 import json
 import sys
 from types import ModuleType
@@ -186,7 +187,15 @@ def test_of_copied_solutions_the_judged_one_is_shown(graded):
     course, _ = graded
     chosen = [c for c in autograded(course, "copied_solution").cells if c.id == "toy-double"]
     assert [c.source for c in chosen] == ["def double(x): return 'the last one'"]
-    assert "double is defined in the cells 4, 9; cell 9 was judged." in feedback(course, "copied_solution")
+    assert "<code>double</code> is defined in the cells 4, 9; cell 9 was judged." in feedback(course, "copied_solution")
+
+
+def test_formgrader_lists_what_a_person_should_look_at(graded):
+    with Gradebook(f"sqlite:///{graded[0] / 'class' / 'gradebook.db'}") as book:
+        flagged = {s.student_id for s in book.assignment_submissions(UNIT) if s.notebooks[0].flagged}
+        comment = book.find_comment("toy-double", UNIT, UNIT, "edited_check").comment
+    assert flagged == {"copied_solution", "deleted_cells", "edited_check", *BROKEN}
+    assert comment == "The check cell of `toy.double` was edited (cell 5)."
 
 
 def test_deleted_checks_come_back_after_their_solution(graded):
@@ -207,19 +216,15 @@ def test_feedback_shows_the_findings_and_the_remark(graded):
     page = feedback(graded[0], "plain")
     assert "right on plain sizes" in page and "Is 2 missing?" not in page.split("right on plain sizes")[0]
     assert "Next: read *less* &lt;b&gt;." in page
-    assert "Score: 15.5 / 14.0" in page or "Score: 14.0 / 14.0" in page
+    assert "plain: 15.5 / 14 points" in page
     assert "<code>a &lt; b</code>" in page and "$a &lt; b$" in page
 
 
 def test_feedback_holds_nothing_active_of_the_student(graded):
     page = feedback(graded[0], "active_content")
-    plain = feedback(graded[0], "plain")
-    for n in range(1, 8):
-        assert f"<script>alert({n})" not in page
-    assert page.count("<script") == plain.count("<script")
+    assert "<script" not in page and "default-src 'none'" in page  # and the browser would run none
     for active in ("onerror", "javascript:alert(3)", "iframe src", "<style>body{display:none}", "alert(7)"):
         assert active not in page
-    assert "TeX-AMS_CHTML-full,Safe" in page  # MathJax refuses \\href{javascript:...}
     assert "`a &lt; b`" in page or "<code>a &lt; b</code>" in page
 
 
@@ -257,7 +262,7 @@ def test_no_verdict_is_an_error_to_be_seen_and_never_full_marks(graded, monkeypa
     if sentence:
         cell = next(c for c in autograded(course, "copied_check").cells if c.id == "toy-double-check")
         assert cell.outputs[0].output_type == "error" and f"toy.double: {sentence}" in cell.outputs[0].evalue
-        assert sentence in feedback(course, "copied_check")
+        assert sentence in html.unescape(feedback(course, "copied_check"))
     else:
         assert grades(course, "copied_check")["toy-double-check"][1] == 0  # the bonus
 

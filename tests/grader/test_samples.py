@@ -41,16 +41,17 @@ def test_every_sample_earns_what_stands_beside_it(graded):
     assert found == expected
 
 
-def test_feedback_says_what_was_found(graded):
+def test_everyone_gets_feedback(graded):
     unit, home = graded
-    page = (home / "feedback" / "strided-access" / unit / f"{unit}.html").read_text()
-    assert "stores are dense" in page and "of every 32 bytes" in page
-    assert "did not finish within" in (home / "feedback" / "endless-loop" / unit / f"{unit}.html").read_text()
     for sample in samples.of_unit(unit):
         assert (home / "feedback" / sample.student / unit / f"{unit}.html").exists()
+    if unit == "04_memory_coalescing":
+        page = (home / "feedback" / "strided-access" / unit / f"{unit}.html").read_text()
+        assert "stores are dense" in page and "of every 32 bytes" in page
+        assert "did not finish within" in (home / "feedback" / "endless-loop" / unit / f"{unit}.html").read_text()
 
 
 def test_feedback_shows_no_solution_to_the_blank_submission(graded):
     unit, home = graded
     page = (home / "feedback" / "blank" / unit / f"{unit}.html").read_text()
-    assert "BEGIN SOLUTION" not in page and "returns nothing yet" in page
+    assert "BEGIN SOLUTION" not in page and ("returns nothing yet" in page or "no answer" in page)

@@ -120,7 +120,7 @@ def test_outputs_are_never_looked_at(tmp_path):
 def test_the_solution_is_found_by_its_id_and_the_last_copy_counts():
     copies = code("def double(x): return 1", "toy-double"), code("def double(x): return 2", "toy-double")
     assert value(*copies) == 2
-    assert program(*copies).flags == ["double is defined in the cells 1, 2; cell 2 was judged."]
+    assert program(*copies).flags == ["`double` is defined in the cells 1, 2; cell 2 was judged."]
     assert value(code("def double(x): return 1", "toy-double"), code("y = 1", "toy-double")) == 1
 
 
@@ -160,8 +160,21 @@ def test_check_cells_never_define_anything():
     edited = Submission(
         [Cell(1, "code", "check = 1", "toy-double-check")], [DOUBLE], [Cell(1, "code", "c", "toy-double-check")]
     )
-    assert edited.flags == ["The check cell of toy.double was edited (cell 1)."]
-    assert Submission([], [DOUBLE]).flags == ["The check cell of toy.double is missing."]
+    assert edited.flags == [("toy.double", "The check cell of `toy.double` was edited (cell 1).")]
+    assert Submission([], [DOUBLE]).flags == [("toy.double", "The check cell of `toy.double` is missing.")]
+
+
+def test_what_a_person_should_see_is_told_once_and_of_a_refused_file_only_why():
+    cells = [
+        Cell(1, "code", "def helper(x:"),
+        Cell(2, "code", "def double(x): return helper(x)"),
+        Cell(3, "code", "def root(x): return helper(x)"),
+        *(Cell(4 + i, "code", "check()", f"toy-{name}-check") for i, name in enumerate(("double", "root"))),
+    ]
+    assert Submission(cells, [DOUBLE, ROOT]).flags == [
+        ("toy.double", "Cell 1, which seems to define `helper`, does not parse.")
+    ]
+    assert Submission([], [DOUBLE], problem="a.ipynb is a folder.").flags == [("", "a.ipynb is a folder.")]
 
 
 # ------------------------------------------------------------------------------------------------- what runs
@@ -259,12 +272,12 @@ def test_imports_of_one_name_all_run_and_star_imports_always():
 def test_deleted_imports_come_back_from_the_release():
     ran = program("def double(x): return math.floor(x)", release=["import math\nimport os"])
     assert ran.cells[0] == ("<handed-out cell 1>", "import math\n")
-    assert ran.flags == ["math is defined in no cell; the cell that was handed out was used."]
+    assert ran.flags == ["`math` is defined in no cell; the cell that was handed out was used."]
 
 
 def test_a_broken_helper_is_flagged():
     assert program("def helper(x:", "def double(x): return helper(x)").flags == [
-        "Cell 1, which seems to define helper, does not parse."
+        "Cell 1, which seems to define `helper`, does not parse."
     ]
 
 
@@ -295,3 +308,43 @@ def test_windows_line_ends_and_tabs():
 
 def test_a_cell_that_touches_globals_by_name():
     assert value("def setup():\n    global N\n    N = 4", "N = 2", "def double(x): return N") == 2
+
+
+# ------------------------------------------------------------------------------------------------- what is too much
+
+
+def test_more_statements_than_a_notebook_has_are_refused_before_they_are_looked_at():
+    assert value("a;" * (submission.MAX_STATEMENTS - 1), "def double(x): return 2") == 2
+    for cells in (("a;" * 400_000,), ("a\n" * 1_500, "def double(x): return 2\n" + "b;" * 1_500)):
+        with pytest.raises(Problem, match="more than 2000 statements"):
+            program(*cells)
+
+
+def test_a_cell_that_seems_to_define_everything_gives_flags_that_can_be_read():
+    names = [f"a{i}" for i in range(5_000)]
+    broken = "def x(:\n" + "\n".join(f"{name} = 1" for name in names)
+    flags = program(broken, f"def double(x): return [{', '.join(names)}]").flags
+    assert len(flags) == submission.MAX_FLAGS + 1 and flags[-1] == "And 4980 more of this kind."
+
+
+def test_lines_lists_and_unreadable_files_are_refused(tmp_path):
+    path = write(tmp_path / "a.ipynb", [{"cell_type": "code", "source": "a\n" * 30_000}])
+    with pytest.raises(Problem, match="30000 lines in its cells; 20000 are allowed"):
+        submission.load(path)
+    path.write_bytes(b'{"cells": [' + b"[]," * 1_000_001 + b"[]]}")
+    with pytest.raises(Problem, match="lists and objects; 1000000 are allowed"):
+        submission.load(path)
+
+
+def test_encodings_of_editors_are_read(tmp_path):
+    text = json.dumps({"cells": [{"cell_type": "code", "source": "double = abs  # é"}]}, ensure_ascii=False)
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"):
+        (tmp_path / "a.ipynb").write_bytes(text.encode(encoding))
+        assert submission.load(tmp_path / "a.ipynb")[0].source == "double = abs  # é"
+
+
+def test_names_of_students_are_names():
+    for name in ("ada", "Ada Lovelace", "o'neill", "ada.l@uni.example", "лёня", "a_b-c+d", "42"):
+        assert not submission.misnamed(name)
+    for name in ("*", "a*", "[ab]", "<b>", "..", "-rf", "", " ada", "a\nb", "a/b", "a" * 101):
+        assert "is not a student's name" in submission.misnamed(name)

@@ -107,7 +107,10 @@ def test_decorators_and_annotations_are_dropped(source, escaped):
         ("tl.math.core", "`triton.language.math.core` is not part"),
         ("tl.math.wraps", "`triton.language.math.wraps` is not part"),
         ("tl.math", "tl.math is a module"),
-        ("tl.extra.cuda", "`triton.language.extra` is not part"),
+        ("tl.extra.cuda", "tl.extra.cuda is a module"),
+        ("tl.extra.cuda.num_threads", "`triton.language.extra.cuda.num_threads` is not part"),
+        ("tl.extra.cuda.libdevice.core", "`triton.language.extra.cuda.libdevice.core` is not part"),
+        ("tl.extra.libdevice.core", "`triton.language.extra.libdevice.core` is not part"),
         ("tl.semantic", "`triton.language.semantic` is not part"),
         ("tl.target_info", "`triton.language.target_info` is not part"),
         ("tl.random", "`triton.language.random` is not part"),
@@ -243,7 +246,7 @@ def test_should_a_name_slip_through_there_are_no_builtins():
 
 def test_nothing_public_leads_out():
     """Whatever a kernel may name is a kernel of Triton's, a builtin of its own, a type, a dtype or a number."""
-    for name in PUBLIC["triton.language"] - {"math"}:
+    for name in PUBLIC["triton.language"] - {"math", "extra"}:
         value = getattr(tl, name)
         own = isinstance(value, (JITFunction, tl.dtype, int)) or getattr(value, "__triton_builtin__", False)
         assert own or value in (tl.constexpr, tl.range, tl.static_range, tl.tuple, tl.pointer_type, tl.PropagateNan), (

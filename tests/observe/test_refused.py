@@ -198,6 +198,42 @@ def test_a_constant_read_from_the_data_is_that_of_other_data():
     assert torch.allclose(evidence.outputs[0], fresh[0]["x"] * inputs(0)[0]["x"][0])
 
 
+def test_a_buffer_of_its_own_may_be_filled_and_an_input_may_not():
+    evidence = evidence_of(lambda x: doubled_into(torch.empty(N).zero_().fill_(3.0), x))
+    assert (evidence.error, evidence.refused, evidence.faults) == ("", "", [])
+    for function in (lambda x: doubled_into(torch.empty(N), x.zero_()), lambda x: torch.empty(N).fill_(x.sum())):
+        assert "it also does" in evidence_of(function).refused
+
+
+def test_code_for_a_gpu_is_recorded_without_one():
+    def on_the_gpu(x):
+        assert x.is_cuda and torch.cuda.get_device_properties(x.device).multi_processor_count > 0
+        return doubled_into(torch.empty(N, device="cuda"), x.cuda())
+
+    assert evidence_of(on_the_gpu).error == ""
+
+
+def test_buffers_are_what_is_allocated_beyond_the_result():
+    def function(x):
+        wide = torch.empty(3 * N)
+        doubled_into(torch.empty(2 * N), x)
+        return doubled_into(wide[:N], x)
+
+    evidence = evidence_of(function)
+    assert (evidence.largest_buffer, evidence.buffers) == (8 * N, 16 * N)
+
+
+def test_the_busiest_program_is_known():
+    evidence = evidence_of(lambda x: doubled_into(torch.empty(N), x))
+    assert [launch.busiest_bytes for launch in evidence.launches] == [2 * 4 * 32]
+
+
+def test_a_package_s_kernel_is_not_one_s_own(monkeypatch):
+    name = "/usr/lib/python3/site-packages/fast/scale.py"
+    monkeypatch.setattr(scale.fn, "__code__", scale.fn.__code__.replace(co_filename=name))
+    assert evidence_of(lambda x: doubled_into(torch.empty(N), x)).error.startswith("scale comes from the package fast")
+
+
 def test_too_large_an_allocation():
     assert "allocates 8.0 GiB at once" in evidence_of(lambda x: doubled_into(torch.empty(1 << 31), x)).refused
 
@@ -220,6 +256,8 @@ def log_with(**event):
         {"op": "aten.empty._op"},
         {"op": "aten.empty.nothing"},
         {"op": "prims.empty.default"},
+        {"op": "aten.empty.out"},
+        {"op": "aten.zero_.default", "args": [{"tensor": "0:x"}]},
         {"launch": "nowhere"},
     ],
     ids=str,

@@ -489,6 +489,19 @@ def test_a_batched_dot():
 
 
 @triton.jit
+def dot_as_told(a_ptr, b_ptr, o_ptr, N: tl.constexpr, PRECISION: tl.constexpr):
+    i = tl.arange(0, N)[:, None] * N + tl.arange(0, N)
+    tl.store(o_ptr + i, tl.dot(tl.load(a_ptr + i), tl.load(b_ptr + i), input_precision=PRECISION))
+
+
+@pytest.mark.parametrize("precision, lowest, highest", [("ieee", 0, 1e-5), ("tf32", 1e-3, 0.1), (None, 1e-3, 0.1)])
+def test_a_float32_dot_is_rounded_to_tf32_unless_told_otherwise(precision, lowest, highest):
+    a, b, o = torch.rand(32, 32), torch.rand(32, 32), torch.zeros(32, 32)
+    run(dot_as_told, a, b, o, N=32, PRECISION=precision)
+    assert lowest <= float((o - a @ b).abs().max()) <= highest
+
+
+@triton.jit
 def rearranged(x_ptr, o_ptr, N: tl.constexpr):
     i = tl.arange(0, N)
     x = tl.load(x_ptr + i)

@@ -122,6 +122,11 @@ def test_dot_in_each_precision():
     assert numerics.dot(bytes_, bytes_.T, np.ones((1, 1), np.int32)) == 65537
 
 
+def test_tf32_drops_what_a_tensor_core_drops():
+    x = np.float32([1 + 2**-10, 1 + 2**-10 + 2**-11, -(1 + 2**-11), 0.0, np.inf])
+    np.testing.assert_array_equal(numerics.tf32(x), np.float32([1 + 2**-10, 1 + 2**-10, -1, 0, np.inf]))
+
+
 @pytest.mark.parametrize(
     "symbol, value, expected",
     [

@@ -1,0 +1,94 @@
+"""The part of Triton's compiler that can refuse a kernel, without the part that takes the time.
+
+    kernel ──▶ Triton's IR ──▶ the IR of a GPU: layouts, pipelines, shared memory │ LLVM ──▶ PTX ──▶ the assembler
+                    what a kernel does wrong is found here                        │ four fifths of the time
+
+Right of the bar, too, an operation can turn out to be missing, or to exist for some dtypes on some GPUs; and it is there
+that registers run out. So only kernels are spared the end that consist of operations every GPU has had for long (blocks and
+their shapes, loads and stores, sums, and Python's arithmetic, in no dtype younger than they), on blocks that leave each thread
+few elements. What an older GPU accepts of these, a newer one accepts.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from math import prod
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton._C.libtriton import ir, nvidia, passes
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptx_version_from_options
+from triton.compiler import ASTSource, make_backend
+
+OPERATIONS = """
+    func return get_program_id get_num_programs make_range splat broadcast expand_dims reshape trans join split
+    addptr load store atomic_rmw reduce reduce.return bitcast call
+"""
+ATTRIBUTES = "ptr divisibility contiguity constancy pointer_range noinline num_stages loop_unroll_factor"
+OLD = {*OPERATIONS.split(), *ATTRIBUTES.split()}
+YOUNG_TYPES = re.compile(r"\bx?(bf16|f8\w+)\b")
+FEW = 64  # elements of a block for each thread, which has 255 registers
+RESULT = re.compile(r"tt\.func public [^\n]*\) -> ")  # a kernel returns nothing
+
+
+class ToTheEnd(Exception):
+    """This kernel's fate is decided by the assembler."""
+
+
+def shared_bytes(source: ASTSource, target: GPUTarget, options: dict[str, Any]) -> int:
+    """Bytes of shared memory that a program needs. The compiler's own exceptions if it refuses the kernel; ToTheEnd."""
+    if not available():
+        raise ToTheEnd
+    return _shared_bytes(source, target, options)
+
+
+def _shared_bytes(source: ASTSource, target: GPUTarget, options: dict[str, Any]) -> int:
+    source.hash()  # triton.compile asks for it, and it is here that what is not Triton's is refused
+    backend = make_backend(target)
+    options = backend.parse_options(options | source.parse_options())
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, source.language)
+    implementation = backend.get_codegen_implementation(options)
+    module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
+    module = stages["ttir"](module, {})
+    if not _old(str(module), threads=32 * options.num_warps):
+        raise ToTheEnd
+    module = stages["ttgir"](module, {})
+    manager = ir.pass_manager(context)  # how make_llir begins
+    passes.ttgpuir.add_combine_tensor_select_and_if(manager)
+    passes.ttgpuir.add_allocate_warp_groups(manager)
+    passes.convert.add_scf_to_cf(manager)
+    passes.gluon.add_inliner(manager)
+    version = get_ptx_version_from_options(options, target.arch)
+    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, target.arch, version)
+    manager.run(module, "shared memory")
+    return module.get_int_attr("ttg.shared")
+
+
+def _old(ttir: str, threads: int) -> bool:
+    operations = set(re.findall(r"\btt\.([a-z_]\w*(?:\.return)?)", ttir))
+    largest = max(
+        (prod(map(int, shape.split("x")[:-1])) for shape in set(re.findall(r"tensor<((?:\d+x)+)", ttir))), default=1
+    )
+    return operations <= OLD and largest <= FEW * threads and not YOUNG_TYPES.search(ttir) and not RESULT.search(ttir)
+
+
+@triton.jit
+def _nothing(x_ptr):
+    tl.store(x_ptr, 1.0)
+
+
+@cache
+def available() -> bool:
+    """Whether this Triton's passes are called as above; else every kernel is compiled to the end."""
+    try:
+        source = ASTSource(fn=_nothing, signature={"x_ptr": "*fp32"}, constexprs={}, attrs={})
+        return _shared_bytes(source, GPUTarget("cuda", 90, 32), {}) == 0
+    except Exception:  # whatever another version says
+        return False

@@ -1,0 +1,97 @@
+"""Criteria: pure functions of what was observed. Each gives one Finding.
+
+results.py   is the result right? Did a kernel make it? Does it compile?
+memory.py    what it did to memory: bytes, sectors, re-reads, launches, buffers, what is kept for backward
+speed.py     how fast it was, on a GPU
+budgets.py   the error that honest arithmetic may have
+
+Gates decide whether an exercise earns anything; the others carry points of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from course_lib.criteria.budgets import sum_budget
+from course_lib.criteria.memory import (
+    Coalesced,
+    DotFlops,
+    Launches,
+    NoAtomics,
+    NoBufferOfSize,
+    Programs,
+    Rereads,
+    Saves,
+    Traffic,
+    accesses,
+)
+from course_lib.criteria.results import NOTHING, Compiles, Correct, Holds, TritonDidTheWork, failure, of_group
+from course_lib.criteria.speed import Speed
+from course_lib.exercise import Exercise, Finding, Trial, Verdict
+
+__all__ = [
+    "NOTHING",
+    "Coalesced",
+    "Compiles",
+    "Correct",
+    "DotFlops",
+    "Holds",
+    "Launches",
+    "NoAtomics",
+    "NoBufferOfSize",
+    "Programs",
+    "Rereads",
+    "Saves",
+    "Speed",
+    "Traffic",
+    "TritonDidTheWork",
+    "accesses",
+    "failure",
+    "judge",
+    "of_group",
+    "refused",
+    "sum_budget",
+]
+
+
+def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
+    """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged"."""
+    findings = []
+    for gate in exercise.gates:
+        finding = gate.judge(exercise, trials)
+        finding.gate = True
+        findings.append(finding)
+        if not finding.passed:
+            break  # later gates would say the same again in other words
+    open_gates = all(f.passed for f in findings)
+    for criterion in exercise.criteria:
+        if open_gates:
+            findings.append(criterion.judge(exercise, trials))
+        else:
+            findings.append(Finding(criterion.title, 0, criterion.points, False, seen="not judged", judged=False))
+    bonus = 0.0
+    for criterion in exercise.bonus:
+        timed = open_gates and any(t.evidence.timing for t in trials)
+        finding = criterion.judge(exercise, trials) if timed else _not_measured(criterion)
+        finding.bonus = True
+        bonus += finding.points
+        findings.append(finding)
+    for i, finding in enumerate(findings):  # one cause is told once
+        if not finding.passed and any(f.seen == finding.seen and not f.passed for f in findings[:i] if f.judged):
+            finding.seen, finding.detail, finding.expected, finding.error_map = "as above", "", "", None
+    points = sum(f.points for f in findings if not f.gate and not f.bonus)
+    remark = next(filter(None, (m(trials) for m in exercise.mistakes)), "") if points < exercise.points else ""
+    printed = next((t.evidence.printed for t in trials if t.evidence.printed), "")
+    return Verdict(exercise.id, round(points, 2), exercise.points, findings, round(bonus, 2), remark, printed)
+
+
+def _not_measured(criterion: Any) -> Finding:
+    return Finding(criterion.title, 0, criterion.points, False, seen="not measured: needs a GPU", judged=False)
+
+
+def refused(exercise: Exercise, sentence: str) -> Verdict:
+    """The verdict on something that could not be observed at all, for the reason in `sentence`."""
+    findings = [Finding("runs", 0, 0, False, seen=sentence, gate=True)]
+    findings += [Finding(c.title, 0, c.points, False, seen="not judged", judged=False) for c in exercise.criteria]
+    return Verdict(exercise.id, 0.0, exercise.points, findings)

@@ -1,0 +1,342 @@
+"""What kernels did to memory, as counted: bytes, sectors, re-reads, launches, buffers, what is kept for backward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.criteria.results import failure, of_group
+from course_lib.exercise import Access, Exercise, Finding, Footprint, Launch, Trial
+from course_lib.observe.wire import tensors_of
+
+
+def in_words(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def accesses(trials: Sequence[Trial], op: str) -> list[Access]:
+    """All loads, or all stores, of these trials; an atomic is both."""
+    kinds = (op, "atomic")
+    return [a for t in trials for launch in t.evidence.launches for a in launch.accesses if a.op in kinds]
+
+
+def _footprints(trials: Sequence[Trial]) -> list[Footprint]:
+    return [f for t in trials for launch in t.evidence.launches for f in launch.footprints]
+
+
+@dataclass
+class Coalesced:
+    """Loads (or stores) touch hardly more 32-byte sectors than the bytes they use would fill.
+
+    Compared for each line that moves at least 2 % of the bytes, and for all other lines together: the sectors touched
+    against the useful bytes / 32. Accesses of single elements (an index, a length) do not count for a small tensor that
+    is only moved that way.
+    """
+
+    op: str  # "load" or "store"
+    points: float = 0.0
+    at_most: float = 1.05
+    group: str = "performance"
+
+    @property
+    def title(self) -> str:
+        return "loads are dense" if self.op == "load" else "stores are dense"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = failure(exercise, group)
+        expected = f"at most {self.at_most} times the sectors that the used bytes fill"
+        if failed:
+            return Finding(self.title, 0, self.points, False, seen=failed)
+        counted = self._counted(accesses(group, self.op))
+        names = {id(a): t.case.name for t in group for launch in t.evidence.launches for a in launch.accesses}
+        sectors = sum(a.sectors for a in counted)
+        needed = sum(math.ceil(a.useful_bytes / 32) for a in counted)
+        seen = f"{in_words(sectors)} sectors, {in_words(needed)} needed"
+        total = sum(a.bytes for a in counted)
+        large = [a for a in counted if a.bytes >= 0.02 * total]
+        wasteful = [a for a in large if self._wastes([a])]
+        small = [a for a in counted if a.bytes < 0.02 * total]
+        if sum(a.bytes for a in small) >= 0.02 * total and self._wastes(small):
+            wasteful += small
+        if not wasteful:
+            return Finding(self.title, self.points, self.points, True, expected=expected, seen=seen)
+        worst = min(wasteful, key=lambda a: a.efficiency * 1e9 - a.sectors)
+        detail = (
+            f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}` "
+            f"({names[id(worst)]}): `{worst.source}`"
+        )
+        return Finding(self.title, 0, self.points, False, expected=expected, seen=seen, detail=detail)
+
+    def _wastes(self, accesses: Sequence[Access]) -> bool:
+        return sum(a.sectors for a in accesses) * 32 > self.at_most * sum(a.useful_bytes for a in accesses)
+
+    def _counted(self, accesses: Sequence[Access]) -> list[Access]:
+        moved: dict[str, list[int]] = {}
+        for access in accesses:
+            totals = moved.setdefault(access.tensor, [0, 0])
+            totals[0] += access.bytes
+            totals[1] += access.single_bytes
+        small = {
+            name
+            for name, (total, single) in moved.items()
+            if 0 < single == total and total <= 0.02 * sum(m[0] for m in moved.values())
+        }
+        return [a for a in accesses if a.tensor not in small and a.bytes]
+
+
+@dataclass
+class Traffic:
+    """No more bytes are moved than the task needs. needed: the arguments of a call -> bytes read and written at best."""
+
+    needed: Callable[..., float]
+    points: float = 0.0
+    at_most: float = 1.05
+    group: str = "performance"
+    title: str = "reads once, writes once"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = failure(exercise, group)
+        expected = f"at most {self.at_most} times the bytes that the task needs"
+        if failed:
+            return Finding(self.title, 0, self.points, False, seen=failed)
+        needed = sum(self.needed(**t.inputs[-1]) for t in group)
+        footprints = _footprints(group)
+        moved = sum(f.read_bytes + f.written_bytes for f in footprints)
+        seen = f"{in_words(moved)} bytes moved, {in_words(needed)} needed"
+        if moved <= self.at_most * needed:
+            return Finding(self.title, self.points, self.points, True, expected=expected, seen=seen)
+        worst = max(
+            footprints, key=lambda f: f.read_bytes - f.read_distinct_bytes + f.written_bytes - f.written_distinct_bytes
+        )
+        return Finding(
+            self.title, 0, self.points, False, expected=expected, seen=seen, detail=self._explain(worst, group)
+        )
+
+    def _explain(self, worst: Footprint, group: Sequence[Trial]) -> str:
+        lines = {
+            f"line {a.line} `{a.source}`"
+            for op in ("load", "store")
+            for a in accesses(group, op)
+            if a.tensor == worst.tensor
+        }
+        reads = worst.read_bytes / max(1, worst.read_distinct_bytes)
+        writes = worst.written_bytes / max(1, worst.written_distinct_bytes)
+        times = f"read {reads:.3g} times" if reads > writes else f"written {writes:.3g} times"
+        if max(reads, writes) <= 1.01:
+            return f"`{worst.tensor}` is a detour: bytes that the task does not need ({'; '.join(sorted(lines))})"
+        return f"`{worst.tensor}` is {times}: {'; '.join(sorted(lines))}"
+
+
+@dataclass
+class Programs:
+    """The launch that reads most bytes has enough programs to keep a GPU's SMs busy, and no few of them do it all: the
+    busiest moves at most twice its share."""
+
+    at_least: int
+    points: float
+    group: str = "tall"
+
+    @property
+    def title(self) -> str:
+        return f"at least {self.at_least} programs share a tall input"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = failure(exercise, group)
+        if failed:
+            return Finding(self.title, 0, self.points, False, seen=failed)
+        busiest = [
+            max(t.evidence.launches, key=lambda launch: sum(f.read_bytes for f in launch.footprints)) for t in group
+        ]
+        fewest = min(min(launch.programs, self._at_work(launch)) for launch in busiest)
+        passed = fewest >= self.at_least
+        detail = "" if passed else "Cut the long axis into parts, and give each part a program."
+        seen = "1 program" if fewest == 1 else f"{fewest} programs"
+        return Finding(self.title, self.points if passed else 0, self.points, passed, seen=seen, detail=detail)
+
+    def _at_work(self, launch: Launch) -> int:
+        """The programs that do a fair share: as many as would move all the bytes, each half as many as the busiest."""
+        moved = sum(f.read_bytes + f.written_bytes for f in launch.footprints)
+        return 2 * moved // max(1, launch.busiest_bytes)
+
+
+@dataclass
+class NoBufferOfSize:
+    """What a call allocates beside its results is, all together, less than a limit. limit: the arguments -> bytes."""
+
+    limit: Callable[..., float]
+    points: float
+    title: str
+    group: str = "performance"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = failure(exercise, group)
+        if failed:
+            return Finding(self.title, 0, self.points, False, seen=failed)
+        for trial in group:
+            limit, buffers = self.limit(**trial.inputs[-1]), trial.evidence.buffers
+            if buffers >= limit:
+                expected = f"less than {in_words(limit)} bytes on {trial.case.name}"
+                seen = f"{in_words(buffers)} bytes of buffers, the largest of {in_words(trial.evidence.largest_buffer)}"
+                return Finding(self.title, 0, self.points, False, expected=expected, seen=seen)
+        most = max((t.evidence.buffers for t in group), default=0)
+        return Finding(self.title, self.points, self.points, True, seen=f"at most {in_words(most)} bytes of buffers")
+
+
+@dataclass
+class Launches:
+    """At most so many kernel launches a call; phase 0 or 1: in its forward or its backward half alone."""
+
+    at_most: int
+    points: float
+    group: str = "performance"
+    phase: int | None = None
+
+    @property
+    def title(self) -> str:
+        half = {None: "", 0: " forward", 1: " backward"}[self.phase]
+        return f"one launch{half}" if self.at_most == 1 else f"at most {self.at_most} launches{half}"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = failure(exercise, group)
+        if failed:
+            return Finding(self.title, 0, self.points, False, seen=failed)
+        names: list[str] = []
+        for trial in group:
+            own = [la.kernel for la in trial.evidence.launches if self.phase in (None, la.phase)]
+            names = max(names, own, key=len)
+        seen = "1 launch" if len(names) == 1 else f"{len(names)} launches"
+        if 0 < len(names) <= self.at_most:
+            return Finding(self.title, self.points, self.points, True, seen=seen)
+        detail = f"in order: {', '.join(f'`{name}`' for name in names[:8])}" if names else ""
+        return Finding(self.title, 0, self.points, False, seen=seen, detail=detail)
+
+
+@dataclass
+class Rereads:
+    """One tensor is read no more often than it must be. at_most: the arguments of a call -> bytes loaded / bytes of the
+    tensor that were loaded at all."""
+
+    tensor: str
+    at_most: Callable[..., float]
+    points: float
+    title: str
+    group: str = "performance"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = failure(exercise, group)
+        if failed:
+            return Finding(self.title, 0, self.points, False, seen=failed)
+        times = allowed = 0.0
+        for trial in group:
+            own = [f for f in _footprints([trial]) if f.tensor == self.tensor]
+            allowed = self.at_most(**trial.inputs[-1])
+            times = sum(f.read_bytes for f in own) / max([1, *(f.read_distinct_bytes for f in own)])
+            if times > 1.02 * allowed:
+                loads = [a for a in accesses([trial], "load") if a.tensor == self.tensor]
+                lines = "; ".join(
+                    dict.fromkeys(f"line {a.line} `{a.source}` loads {in_words(a.bytes)} bytes" for a in loads)
+                )
+                return Finding(
+                    self.title,
+                    0,
+                    self.points,
+                    False,
+                    expected=f"`{self.tensor}` read at most {allowed:.3g} times on {trial.case.name}",
+                    seen=f"`{self.tensor}` is read {times:.3g} times",
+                    detail=lines,
+                )
+        seen = f"`{self.tensor}` is read {times:.3g} times, {allowed:.3g} allowed"
+        return Finding(self.title, self.points, self.points, True, seen=seen)
+
+
+@dataclass
+class DotFlops:
+    """tl.dot does no more than it must. at_most: the arguments of a call -> FLOPs, 2 M N K for a product."""
+
+    at_most: Callable[..., float]
+    points: float
+    title: str
+    group: str = "performance"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = failure(exercise, group)
+        if failed:
+            return Finding(self.title, 0, self.points, False, seen=failed)
+        done = allowed = 0.0
+        for trial in group:
+            done = sum(launch.flops.dot for launch in trial.evidence.launches)
+            allowed = self.at_most(**trial.inputs[-1])
+            if done > allowed:
+                expected = f"at most {in_words(allowed)} on {trial.case.name}"
+                return Finding(
+                    self.title, 0, self.points, False, expected=expected, seen=f"{in_words(done)} FLOPs in tl.dot"
+                )
+        seen = f"{in_words(done)} FLOPs in tl.dot, {in_words(allowed)} allowed"
+        return Finding(self.title, self.points, self.points, True, seen=seen)
+
+
+@dataclass
+class NoAtomics:
+    """Nothing is added up in an order that changes from run to run."""
+
+    points: float
+    group: str = "performance"
+    title: str = "no atomics: the same bits in every run"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = failure(exercise, group)
+        found = [a for t in group for launch in t.evidence.launches for a in launch.accesses if a.op == "atomic"]
+        seen = failed or "; ".join(dict.fromkeys(f"line {a.line} `{a.source}`" for a in found))
+        passed = not seen
+        return Finding(self.title, self.points if passed else 0, self.points, passed, seen=seen or "none")
+
+
+@dataclass
+class Saves:
+    """Between forward and backward hardly anything is kept beside the inputs. at_most: the arguments -> bytes.
+
+    Counted is what the backward half used of all that the forward half had made, each storage whole. The first `outputs`
+    results must be there when the backward half begins.
+    """
+
+    at_most: Callable[..., float]
+    points: float
+    title: str
+    outputs: int = 1
+    group: str = "performance"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        failed = failure(exercise, group)
+        if failed:
+            return Finding(self.title, 0, self.points, False, seen=failed)
+        kept = 0
+        for trial in group:
+            evidence, inputs = trial.evidence, _labels(trial.inputs[-1])
+            if evidence.saved is None or not set(range(self.outputs)) <= set(evidence.ready):
+                return Finding(self.title, 0, self.points, False, seen="no forward half that ends with its result")
+            own = [s for s in evidence.saved if s.tensor not in inputs]
+            kept, limit = sum(s.nbytes for s in own), self.at_most(**trial.inputs[-1])
+            if kept > limit:
+                expected = f"at most {in_words(limit)} bytes beside the inputs on {trial.case.name}"
+                detail = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {in_words(s.nbytes)} bytes" for s in own)
+                seen = f"{in_words(kept)} bytes kept"
+                return Finding(self.title, 0, self.points, False, expected=expected, seen=seen, detail=detail)
+        return Finding(
+            self.title, self.points, self.points, True, seen=f"{in_words(kept)} bytes kept beside the inputs"
+        )
+
+
+def _labels(arguments: dict[str, Any]) -> set[str]:
+    """Names of the tensors among a call's arguments."""
+    return {label for _, label, _ in tensors_of(0, arguments)}

@@ -1,0 +1,44 @@
+"""How fast it was, on a GPU. Extra credit alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from course_lib.exercise import Case, Exercise, Finding, Trial
+
+
+@dataclass
+class Speed:
+    """Extra credit, on a GPU: a ramp between two ratios to a baseline that is timed in the same run.
+
+    vs        the baseline in a word or two
+    needed    the arguments of a call -> bytes that the task moves at best; no honest time beats half the memory's bandwidth
+    baseline  the arguments of a call -> a function to time; if none, a device-to-device copy of the bytes needed
+    """
+
+    vs: str
+    case: Case
+    needed: Callable[..., float]
+    full: float
+    none: float
+    points: float = 1.0
+    baseline: Callable[..., Callable[[], object]] | None = None
+
+    @property
+    def title(self) -> str:
+        return f"speed against {self.vs} (extra)"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        timing = next(t.evidence.timing for t in trials if t.evidence.timing)
+        if timing.problem:
+            return Finding(self.title, 0, self.points, False, seen=timing.problem)
+        share = min(1.0, max(0.0, (timing.ratio - self.none) / (self.full - self.none)))
+        return Finding(
+            self.title,
+            round(self.points * share, 2),
+            self.points,
+            share == 1.0,
+            expected=f"{self.full:g} of its speed",
+            seen=f"{timing.ratio:.2f} ± {timing.spread:.2f} on {timing.gpu}",
+        )

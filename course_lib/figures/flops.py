@@ -1,0 +1,502 @@
+"""The pictures of 03_counting_flops.
+
+Each function returns a matplotlib Figure. FLOPs are counted by torch when a picture is drawn. Speeds are measured here
+where there is a GPU (sm_80 or newer); elsewhere they are one H200's, recorded, or a datasheet's, and the picture says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_lib import bench, gpu, throughput
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, on_white
+
+ITEMSIZE = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4}
+TERA = 1e12
+
+
+def _bare(ax) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def count(work: Callable[[], object]) -> int:
+    """FLOPs of the matrix products in work(), by torch's counter."""
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return counter.get_total_flops()
+
+
+@cache
+def speeds(what: str) -> tuple[Any, str]:
+    """("curve" | "ceilings" | "operations" | "pitfalls") -> the numbers, and a phrase that says whose they are."""
+    if bench.available():
+        live = {
+            "curve": lambda: {"dtype": "bfloat16", "points": throughput.matmul_curve()},
+            "ceilings": throughput.ceilings,
+            "operations": throughput.operations,
+            "pitfalls": throughput.pitfalls_afresh,
+        }
+        return live[what](), f"measured here, {torch.cuda.get_device_name()}"
+    recorded = throughput.recorded()
+    return recorded[what], f"recorded on one {recorded['machine']}, {recorded['date']}"
+
+
+# --------------------------------------------------------------------------------------------------------- products
+
+
+@on_white
+def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
+    """c = a @ b: the row, the column and the element that they make."""
+    figure = Picture(9, 3.6)
+    ax = figure.subplots()
+    gap = 1.6
+    places = [("a", m, k, 0), ("b", k, n, k + gap), ("c", m, n, k + n + 2 * gap)]
+    row, column = 1, 2
+    tall = max(m, k)
+    for name, rows, columns, left in places:
+        top = (tall - rows) / 2
+        for i in range(rows):
+            for j in range(columns):
+                marked = {"a": i == row, "b": j == column, "c": (i, j) == (row, column)}[name]
+                colour = {"a": SKY, "b": ORANGE, "c": GREEN}[name] if marked else "white"
+                ax.add_patch(Rectangle((left + j, top + i), 1, 1, facecolor=colour, edgecolor=INK))
+                if marked:
+                    text = {"a": f"a{j}", "b": f"b{i}", "c": "c"}[name]
+                    ax.text(left + j + 0.5, top + i + 0.5, text, ha="center", va="center", fontsize=9, color=INK)
+        shape = {"a": "(m, k)", "b": "(k, n)", "c": "(m, n)"}[name]
+        ax.text(left + columns / 2, top - 0.25, f"{name}: {shape} = ({rows}, {columns})", ha="center", fontsize=11)
+    ax.text(k + gap / 2, tall / 2, "@", ha="center", va="center", fontsize=16)
+    ax.text(k + n + 1.5 * gap, tall / 2, "=", ha="center", va="center", fontsize=16)
+    ax.set(xlim=(-0.5, k + 2 * n + 2 * gap + 0.5), ylim=(tall + 0.3, -1), aspect="equal", xticks=[], yticks=[])
+    ax.set(xlabel="columns", ylabel="rows")
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    terms = " + ".join(f"a{i}·b{i}" for i in range(k))
+    ax.set_title(f"c = {terms}", fontsize=11)
+    figure.caption(
+        f"One element takes {k} multiplications and, from a sum that starts at 0, {k} additions. "
+        f"{m} × {n} elements: 2 × {m} × {n} × {k} = {2 * m * n * k} FLOPs."
+    )
+    return figure
+
+
+@on_white
+def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figure:
+    """The products of a linear layer y = x @ w, forward and backward, as counted."""
+    x, w, dy = (torch.empty(s, device="meta") for s in ((tokens, d_in), (d_in, d_out), (tokens, d_out)))
+    rows = [
+        ("forward:  y = x @ w", count(lambda: x @ w), BLUE, ""),
+        ("backward:  dw = x.T @ dy", count(lambda: x.T @ dy), ORANGE, "//"),
+        ("backward:  dx = dy @ w.T", count(lambda: dy @ w.T), ORANGE, ".."),
+    ]
+    shapes = [
+        f"({tokens}, {d_in}) @ ({d_in}, {d_out})",
+        f"({d_in}, {tokens}) @ ({tokens}, {d_out})",
+        f"({tokens}, {d_out}) @ ({d_out}, {d_in})",
+    ]
+    figure = Picture(9, 2.9)
+    ax = figure.subplots()
+    for i, ((_, flops, colour, hatch), shape) in enumerate(zip(rows, shapes, strict=True)):
+        ax.barh(i, flops, color=colour, hatch=hatch, edgecolor="white")
+        ax.text(
+            flops * 0.02,
+            i,
+            f"{shape}: {flops:,}",
+            va="center",
+            fontsize=9,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
+        )
+    ax.set_yticks(range(3), [name for name, *_ in rows])
+    ax.invert_yaxis()
+    ax.set(xlabel="FLOPs, counted by torch", ylabel="product", xlim=(0, max(r[1] for r in rows) * 1.05))
+    ax.locator_params(axis="x", nbins=5)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    _bare(ax)
+    once = 2 * tokens * d_in * d_out
+    figure.caption(
+        f"The same three sizes in three orders: each product has {once:,} FLOPs, so backward is twice forward. "
+        f"That is 2 for each of {d_in * d_out:,} weights and {tokens} tokens, and 4 on the way back."
+    )
+    return figure
+
+
+@on_white
+def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figure:
+    """The spread of the values behind each layer of a deep linear model: weights from randn, and scaled ones."""
+    figure = Picture(9, 3.8)
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, title, scale in (
+        (axes[0], "w = randn(d, d)", lambda d: 1.0),
+        (axes[1], "w = randn(d, d) / sqrt(d)", lambda d: d**-0.5),
+    ):
+        for width, colour, marker in zip(widths, (BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=False):
+            generator = torch.Generator().manual_seed(width)
+            x = torch.randn(256, width, generator=generator)
+            spread = [float(x.std())]
+            for _ in range(layers):
+                x = x @ (torch.randn(width, width, generator=generator) * scale(width))
+                spread.append(float(x.std()))
+            ax.plot(spread, color=colour, marker=marker, label=f"d = {width}")
+        ax.axhline(65504, color=RED, linestyle="--", linewidth=1)
+        ax.set(yscale="log", xlabel="layers passed", title=title)
+        ax.grid(alpha=0.3)
+        _bare(ax)
+    axes[0].set_ylabel("standard deviation of the values")
+    axes[0].text(layers, 65504 / 2, "largest float16", color=RED, fontsize=9, ha="right", va="top")
+    axes[1].legend(fontsize=9, frameon=False)
+    figure.caption("Left, each layer multiplies the spread by sqrt(d), its width's root. Right, it stays near 1.")
+    return figure
+
+
+# --------------------------------------------------------------------------------------------------------- roofline
+
+
+def peak(card: gpu.GPU, dtype: str) -> float | None:
+    """Dense FLOP/s by the datasheet; None where the card has no units for it."""
+    return getattr(card, f"{dtype}_flops")
+
+
+def _roof(ax, flops_per_second: float, bytes_per_second: float, **style) -> float:
+    """Draws a roof; returns its ridge in FLOP/byte."""
+    ridge = flops_per_second / bytes_per_second
+    x = np.array([1e-2, ridge, 1e5])
+    ax.plot(x, np.minimum(x * bytes_per_second, flops_per_second) / TERA, **style)
+    return ridge
+
+
+def _roofline_axes(ax) -> None:
+    ax.set(xscale="log", yscale="log", xlim=(0.05, 2e4))
+    ax.set(xlabel="intensity, FLOPs for each byte moved", ylabel="speed, TFLOP/s")
+    ax.grid(alpha=0.3)
+    _bare(ax)
+
+
+@on_white
+def roofline(m: int = 512, n: int = 4096, k: int = 4096, dtype: str = "bf16", card: str = "H200") -> Figure:
+    """One matrix product under one card's roof, by its datasheet."""
+    if dtype not in ITEMSIZE:
+        raise ValueError(f"dtype is {dtype!r}; this figure draws {', '.join(ITEMSIZE)}")
+    if min(m, n, k) < 1:
+        raise ValueError(f"sizes are at least 1: got m = {m}, n = {n}, k = {k}")
+    sheet = gpu.datasheet(card)
+    flops_per_second, note = peak(sheet, dtype), ""
+    if flops_per_second is None:
+        note, flops_per_second = f" ({card} has no {dtype} units: fp32's speed)", sheet.fp32_flops
+    flops, nbytes = 2 * m * n * k, ITEMSIZE[dtype] * (m * k + k * n + m * n)
+    intensity = flops / nbytes
+    seconds = max(flops / flops_per_second, nbytes / sheet.hbm_bandwidth)
+    by_memory = nbytes / sheet.hbm_bandwidth > flops / flops_per_second
+
+    figure = Picture(9, 4.6)
+    ax = figure.subplots()
+    ridge = _roof(ax, flops_per_second, sheet.hbm_bandwidth, color=INK, linewidth=2)
+    ax.axvspan(1e-3, ridge, color=SKY, alpha=0.18)
+    ax.axvspan(ridge, 1e6, color=ORANGE, alpha=0.18)
+    speed = flops / seconds / TERA
+    ax.plot([intensity] * 2, [1e-9, speed], color=RED, linestyle=":", linewidth=1.5)
+    ax.plot([intensity], [speed], marker="o", markersize=11, color=RED, linestyle="none")
+    _roofline_axes(ax)
+    ax.set_ylim(0.1, 1e4)  # room above the fastest card, where no roof crosses the words
+    ax.text(0.07, 5000, "memory is the limit", fontsize=10)
+    ax.text(1.6e4, 5000, "arithmetic is the limit", fontsize=10, ha="right")
+    ax.annotate(
+        f"ridge: {ridge:.0f} FLOP/byte",
+        (ridge, flops_per_second / TERA),
+        xytext=(-4, 8),
+        textcoords="offset points",
+        ha="right",
+        fontsize=9,
+    )
+    ax.set_title(f"({m}, {k}) @ ({k}, {n}) in {dtype} under the datasheet of {card}{note}", fontsize=11, loc="left")
+    figure.caption(
+        f"{flops:.3g} FLOPs / {nbytes:.3g} bytes = {intensity:.3g} FLOP/byte. At best {speed:.3g} TFLOP/s, "
+        f"{100 * speed * TERA / flops_per_second:.3g} % of the peak, and {seconds * 1e6:.3g} µs: "
+        f"{'memory' if by_memory else 'arithmetic'} is the limit."
+    )
+    return figure
+
+
+class Roofline:
+    """Sliders over roofline. The picture is an output of its own beside them, so that a notebook read without a live
+    kernel still shows the last one."""
+
+    def __init__(self):
+        from ipywidgets import Dropdown, HBox, SelectionSlider, VBox
+
+        powers = [2**i for i in range(15)]
+
+        def slider(name: str, value: int):
+            return SelectionSlider(options=powers, value=value, description=name, continuous_update=False)
+
+        self.m, self.n, self.k = slider("m", 512), slider("n", 4096), slider("k", 4096)
+        self.dtype = Dropdown(options=list(ITEMSIZE), value="bf16", description="dtype")
+        self.card = Dropdown(options=[sheet.name for sheet in gpu.DATASHEETS], value="H200", description="GPU")
+        self.controls = VBox([HBox([self.m, self.n, self.k]), HBox([self.dtype, self.card])])
+        self._shown = None  # the handle of the picture once displayed
+        for control in (self.m, self.n, self.k, self.dtype, self.card):
+            control.observe(self._draw, names="value")
+        self._draw()
+
+    def _draw(self, _change=None) -> None:
+        self.figure = roofline(self.m.value, self.n.value, self.k.value, self.dtype.value, self.card.value)
+        self.png = self.figure._repr_png_()
+        if self._shown:
+            from IPython.display import Image
+
+            self._shown.update(Image(self.png))
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import Image, display
+
+        display(self.controls)
+        self._shown = display(Image(self.png), display_id=True)
+
+
+def roofline_widget() -> Roofline | Figure:
+    """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
+    try:
+        import ipywidgets  # noqa: F401
+        from IPython import get_ipython
+    except ImportError:
+        return roofline()
+    return Roofline() if get_ipython() else roofline()
+
+
+@on_white
+def operations_under_the_roof() -> Figure:
+    """Operations of a model in bf16: measured speed, under the measured ceilings and those of the datasheet."""
+    (ceilings, whose), (operations, _) = speeds("ceilings"), speeds("operations")
+    copy, product = ceilings["copy_bytes_per_second"], ceilings["random"]["bf16"]
+    sheet = gpu.assumed()
+    figure = Picture(9.5, 5.2)
+    ax = figure.subplots()
+    _roof(ax, sheet.bf16_flops or sheet.fp32_flops, sheet.hbm_bandwidth, color=INK, linestyle="--", label="datasheet")
+    ridge = _roof(ax, product, copy, color=INK, linewidth=2, label="measured: a copy, and a large product")
+    crowded = {"1024 rows × matrix": (0, 20), "matmul 2048": (22, -24), "matmul 8192": (6, -13)}
+    for op in operations:
+        x, y = op["flops"] / op["bytes"], op["flops"] / op["seconds"] / TERA
+        kind = "product" if "mat" in op["name"] else "elementwise"
+        colour, marker = {"product": (BLUE, "o"), "elementwise": (ORANGE, "s")}[kind]
+        ax.plot([x], [y], marker=marker, color=colour, markersize=8, linestyle="none")
+        offset = crowded.get(op["name"], (10, -5))
+        side = "center" if offset[0] == 0 else "left"
+        line = {"arrowstyle": "-", "color": INK, "linewidth": 0.7} if op["name"] in crowded else None
+        ax.annotate(op["name"], (x, y), xytext=offset, textcoords="offset points", fontsize=9, ha=side, arrowprops=line)
+    _roofline_axes(ax)
+    ax.set_ylim(0.3, 2500)
+    handles, labels = ax.get_legend_handles_labels()
+    handles += [
+        ax.plot([], [], marker="o", color=BLUE, linestyle="none")[0],
+        ax.plot([], [], marker="s", color=ORANGE, linestyle="none")[0],
+    ]
+    ax.legend(handles, [*labels, "matrix products", "other operations"], fontsize=9, loc="upper left", frameon=False)
+    ax.set_title(whose, fontsize=11, loc="left")
+    figure.caption(
+        f"Left of the measured ridge, {ridge:.0f} FLOP/byte, more arithmetic for each byte is almost free. "
+        f"A copy reached {copy / sheet.hbm_bandwidth:.0%} of the datasheet's bandwidth."
+    )
+    return figure
+
+
+@on_white
+def promised_and_reached() -> Figure:
+    """Products of 8192 x 8192 matrices by dtype: the datasheet's FLOP/s with and without sparsity, and measured ones."""
+    ceilings, whose = speeds("ceilings")
+    sheet = gpu.assumed()
+    names = [name for name in ("fp32", "tf32", "fp16", "bf16") if peak(sheet, name)]
+    columns = [
+        ("datasheet, “with sparsity” *", [2 * peak(sheet, d) if d != "fp32" else None for d in names], GREY, "//"),
+        ("datasheet, dense", [peak(sheet, d) for d in names], SKY, ""),
+        ("measured, zeros", [ceilings["zeros"][d] for d in names], ORANGE, ".."),
+        ("measured, random numbers", [ceilings["random"][d] for d in names], BLUE, ""),
+    ]
+    figure = Picture(9.5, 4.4)
+    ax = figure.subplots()
+    for i, (label, values, colour, hatch) in enumerate(columns):
+        there = [(j + 0.21 * (i - 1.5), v / TERA) for j, v in enumerate(values) if v]
+        x, heights = zip(*there, strict=True)
+        bars = ax.bar(x, heights, 0.2, color=colour, hatch=hatch, edgecolor="white", label=label)
+        ax.bar_label(bars, [f"{height:,.0f}" for height in heights], fontsize=8, padding=1)
+    ax.set_xticks(range(len(names)), names)
+    ax.set(xlabel="dtype", ylabel="TFLOP/s")
+    ax.legend(fontsize=9, frameon=False, loc="upper left")
+    ax.set_title(f"{sheet.name}; {whose}", fontsize=11, loc="left")
+    _bare(ax)
+    share = ceilings["random"]["bf16"] / (sheet.bf16_flops or sheet.fp32_flops)
+    faster = ceilings["zeros"]["bf16"] / ceilings["random"]["bf16"]
+    figure.caption(
+        f"On random numbers bf16 reaches {share:.0%} of the dense peak, and {share / 2:.0%} of the number with the asterisk. "
+        f"On zeros the same product is {faster - 1:.0%} faster."
+    )
+    return figure
+
+
+# ----------------------------------------------------------------------------------------------------------- memory
+
+
+@on_white
+def sixteen_bytes() -> Figure:
+    """Bytes for each parameter that training keeps, activations apart, by optimizer."""
+    parts = [("parameters", BLUE, ""), ("gradients", ORANGE, "//"), ("optimizer's state", GREEN, "..")]
+    rows = [("SGD", (4, 4, 0)), ("SGD, momentum", (4, 4, 4)), ("AdaGrad", (4, 4, 4)), ("Adam, AdamW", (4, 4, 8))]
+    figure = Picture(9, 2.8)
+    ax = figure.subplots()
+    for y, (_, values) in enumerate(rows):
+        left = 0
+        for value, (_, colour, hatch) in zip(values, parts, strict=True):
+            if value:
+                ax.barh(y, value, left=left, color=colour, hatch=hatch, edgecolor="white")
+                ax.text(
+                    left + value / 2,
+                    y,
+                    str(value),
+                    ha="center",
+                    va="center",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
+                )
+            left += value
+        ax.text(left + 0.2, y, f"{left} bytes", va="center")
+    ax.set_yticks(range(len(rows)), [name for name, _ in rows])
+    ax.invert_yaxis()
+    ax.set(xlabel="bytes for each parameter, all in float32", ylabel="optimizer", xlim=(0, 19), xticks=range(0, 17, 4))
+    ax.legend(
+        handles=[Patch(facecolor=c, hatch=h, edgecolor="white", label=name) for name, c, h in parts],
+        fontsize=9,
+        frameon=False,
+        ncols=3,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+    )
+    _bare(ax)
+    figure.caption("AdamW keeps two averages for each parameter: 16 bytes in all, before a single activation.")
+    return figure
+
+
+# ----------------------------------------------------------------------------------------------------------- timing
+
+
+@on_white
+def launch_timeline() -> Figure:
+    """What host and device do when a function is timed without waiting, and with. A drawing, not a measurement."""
+    figure = Picture(9.5, 4)
+    axes = figure.subplots(2, 1, sharex=True)
+    bars = {
+        "host": [(0, 0.6, "work()", SKY, "")],
+        "device": [(0.6, 6.0, "the kernel runs", BLUE, "")],
+    }
+    for ax, title, stop, wait in (
+        (axes[0], "without waiting: the clock times the queueing", 0.6, False),
+        (axes[1], "with synchronize(): the clock times the work", 6.6, True),
+    ):
+        host = bars["host"] + ([(0.6, 6.0, "synchronize() waits", GREY, "//")] if wait else [])
+        for y, row in enumerate((host, bars["device"])):
+            for start, length, text, colour, hatch in row:
+                ax.add_patch(Rectangle((start, y), length, 0.7, facecolor=colour, hatch=hatch, edgecolor=INK))
+                if length < 1:
+                    ax.text(start + length / 2, y + 0.35, text, ha="center", va="center", fontsize=8)
+                else:
+                    ax.text(
+                        start + length / 2,
+                        y + 0.35,
+                        text,
+                        ha="center",
+                        va="center",
+                        fontsize=9,
+                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
+                    )
+        for x, gap, side in ((0, -0.05, "right"), (stop, 0.05, "left")):
+            ax.axvline(x, color=RED, linestyle="--")
+            ax.text(x + gap, -0.1, "clock()", color=RED, fontsize=9, va="bottom", ha=side)
+        ax.set(ylim=(2.15, -0.55), xlim=(-0.8, 7.5), ylabel="who")
+        ax.set_yticks([0.35, 1.35], ["host", "device"])
+        ax.set_title(title, fontsize=11, loc="left")
+        _bare(ax)
+    axes[1].set(xlabel="time, in no unit (a drawing)", xticks=[])
+    figure.caption(
+        "A launch puts work into a queue and returns. Who does not wait measures how fast the queue takes orders."
+    )
+    return figure
+
+
+@on_white
+def timers() -> Figure:
+    """The same work by wrong timers and a right one: what each would have you believe."""
+    found, whose = speeds("pitfalls")
+    sheet = gpu.assumed()
+    panels = [
+        ("matmul", "flops", "TFLOP/s", sheet.bf16_flops or sheet.fp32_flops, "a bf16 product, 8192 × 8192 × 8192"),
+        ("add", "bytes", "TB/s", sheet.hbm_bandwidth, "x + y, 2²¹ float32, 24 MiB in all"),
+    ]
+    figure = Picture(9.5, 5)
+    for ax, (work, unit, label, limit, title) in zip(figure.subplots(2, 1), panels, strict=True):
+        rows = [row for row in found if row["work"] == work]
+        values = [row[unit] / row["seconds"] / TERA for row in rows]
+        for y, (row, value) in enumerate(zip(rows, values, strict=True)):
+            right = row["timer"] == "right"
+            ax.barh(y, value, color=BLUE if right else ORANGE, hatch="" if right else "//", edgecolor="white")
+            told = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+            white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            inside = value <= limit / TERA < 4 * value  # beside its bar the number would lie on the dashed line
+            x, side = (value * 0.95, "right") if inside else (value * 1.08, "left")
+            ax.text(x, y, f"{told} {label}", va="center", ha=side, fontsize=9, bbox=white)
+        ax.axvline(limit / TERA, color=INK, linestyle="--", linewidth=1.5)
+        ax.text(limit / TERA, -0.62, " datasheet's peak", fontsize=9, va="bottom", ha="left")
+        ax.set_yticks(range(len(rows)), [row["timer"] for row in rows])
+        ax.invert_yaxis()
+        ax.set(xscale="log", xlabel=label, ylabel="timer", xlim=(min(values) / 2, max([*values, limit / TERA]) * 4))
+        ax.set_title(f"{title}; {whose}", fontsize=11, loc="left", pad=16)
+        _bare(ax)
+    figure.caption(
+        "Right of the dashed line lies what no such GPU can do. The other wrong timers are wrong without showing it."
+    )
+    return figure
+
+
+# ---------------------------------------------------------------------------------------------------------- mystery
+
+BRANCHES = [  # largest power of two that divides N, from and to; name, colour, marker
+    (1, 1, "odd", RED, "x"),
+    (2, 2, "2 × odd", ORANGE, "s"),
+    (4, 4, "4 × odd", GREEN, "^"),
+    (8, 1 << 20, "multiple of 8", BLUE, "o"),
+]
+
+
+@on_white
+def mystery_plot() -> Figure:
+    """Throughput of N x N x N products in bfloat16 against N."""
+    curve, whose = speeds("curve")
+    sizes, flops = np.array([p[0] for p in curve["points"]]), np.array([p[1] for p in curve["points"]]) / TERA
+    figure = Picture(9.5, 5)
+    ax = figure.subplots()
+    even = sizes & -sizes
+    for low, high, name, colour, marker in BRANCHES:
+        chosen = (even >= low) & (even <= high)
+        ax.plot(
+            sizes[chosen],
+            flops[chosen],
+            marker=marker,
+            markersize=5,
+            color=colour,
+            linewidth=0.7,
+            label=f"N is {name}" if name != "multiple of 8" else "N is a multiple of 8",
+        )
+    ax.set(xlabel="N", ylabel="TFLOP/s", ylim=(0, None), xlim=(0, None))
+    ax.legend(fontsize=9, frameon=False, loc="upper left")
+    ax.grid(alpha=0.3)
+    ax.set_title(f"(N, N) @ (N, N), bfloat16, random numbers; {whose}", fontsize=11, loc="left")
+    _bare(ax)
+    figure.caption(
+        f"{len(sizes)} sizes, one kind of work. Larger is faster, but not steadily, and sizes that differ by one can "
+        f"differ several times in speed. Why? Unit 05 takes it apart."
+    )
+    return figure

@@ -1,0 +1,112 @@
+"""The best points of every exercise that was ever checked here, in one file of the student's own.
+
+The file is ~/.local/share/strides-to-flashattention/progress.json (XDG_DATA_HOME moves it, COURSE_PROGRESS names another): beside no
+notebook, so that restarts, copies and course updates leave it alone. Only `check` writes to it; grades are made elsewhere.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from importlib import import_module
+from pathlib import Path
+
+from course_lib.exercise import Exercise, Verdict
+from course_lib.exercises import UNITS
+
+BAR = 20  # characters
+
+
+def path() -> Path:
+    """Where progress is kept."""
+    named = os.environ.get("COURSE_PROGRESS")
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return Path(named) if named else data / "strides-to-flashattention" / "progress.json"
+
+
+def best() -> dict[str, float]:
+    """Exercise id -> the most points that a check has given; {} if there is no file, or it cannot be read."""
+    try:
+        kept = json.loads(path().read_text())
+        return {str(key): float(value) for key, value in kept.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def enter(verdict: Verdict) -> None:
+    """Keep the points if they are the best so far. A check works without this: where nothing can be written, nothing is kept."""
+    kept = best()
+    if verdict.points <= kept.get(verdict.exercise, 0.0):
+        return
+    try:
+        path().parent.mkdir(parents=True, exist_ok=True)
+        draft = path().with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(kept | {verdict.exercise: verdict.points}, indent=1))
+        draft.replace(path())  # whole or not at all: several notebooks may be open
+    except OSError:
+        pass
+
+
+class Progress:
+    """Exercises and points by unit, as text and as HTML.
+
+    units    folder of the unit -> its exercises
+    """
+
+    def __init__(self, units: dict[str, list[Exercise]], kept: dict[str, float]) -> None:
+        self.units, self.kept = units, kept
+
+    def points(self, exercise: Exercise) -> float:
+        return min(self.kept.get(exercise.id, 0.0), exercise.points)
+
+    def done(self, exercise: Exercise) -> bool:
+        return self.points(exercise) == exercise.points
+
+    @property
+    def next(self) -> str:
+        """One sentence: the first exercise that has not all its points."""
+        for unit, exercises in self.units.items():
+            for exercise in exercises:
+                if not self.done(exercise):
+                    got = self.points(exercise)
+                    so_far = f", {got:g} of {exercise.points:g} points so far" if got else ""
+                    return f"Next: {exercise.id} in {unit}, about {exercise.minutes} minutes{so_far}."
+        return "All done."
+
+    def rows(self) -> list[tuple[str, int, int, float, float]]:
+        """(unit, exercises done, exercises, points, points to be had) of each unit."""
+        return [
+            (unit, sum(map(self.done, es)), len(es), sum(map(self.points, es)), sum(e.points for e in es))
+            for unit, es in self.units.items()
+        ]
+
+    def __repr__(self) -> str:
+        wide = max(map(len, self.units))
+        lines = [
+            f"{unit:<{wide}}  {_bar(points / out_of)}  {done:>2} of {count:>2} exercises  {points:>4g} of {out_of:>3g} points"
+            for unit, done, count, points, out_of in self.rows()
+        ]
+        return "\n".join([*lines, self.next])
+
+    def _repr_html_(self) -> str:
+        head = "<tr><th style='text-align:left'>unit</th><th>exercises</th><th>points</th><th></th></tr>"
+        body = "".join(
+            f"<tr><td style='text-align:left'>{html.escape(unit)}</td><td>{done} of {count}</td>"
+            f"<td>{points:g} of {out_of:g}</td><td><meter min='0' max='1' value='{points / out_of:.3f}'></meter></td></tr>"
+            for unit, done, count, points, out_of in self.rows()
+        )
+        return f"<table>{head}{body}</table><p>{html.escape(self.next)}</p>"
+
+
+def _bar(share: float) -> str:
+    full = int(BAR * share)
+    return "█" * full + "░" * (BAR - full)
+
+
+def progress() -> Progress:
+    """Your points and what is next: the best that `check` has given you on this machine, whatever notebook it was in."""
+    units = {
+        unit: list(import_module(f"course_lib.exercises.{module}").EXERCISES.values()) for unit, module in UNITS.items()
+    }
+    return Progress(units, best())

@@ -1,0 +1,90 @@
+"""How a check calls a student's function where f(**arguments) will not do.
+
+A process can send names and numbers to another, never functions: Exercise.called is a name in CALLS, and what stands there is
+called in the process that records, with the function, a case's arguments, and `mark`, which ends the forward phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_lib.activations import chain, run_checkpoint
+from course_lib.workloads import SimulatedGPU, workload
+
+Mark = Callable[[], None]
+
+
+def by_name(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(**arguments)."""
+    return function(**arguments)
+
+
+def on_work(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(fn, *args): some work of course_lib.workloads. arguments: name, sizes."""
+    fn, args = workload(**arguments)
+    return function(fn, *args)
+
+
+def with_a_simulated_gpu(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(work, gpu, warm_up, runs). arguments: those of SimulatedGPU besides."""
+    warm_up, runs = arguments.pop("warm_up"), arguments.pop("runs")
+    gpu = SimulatedGPU(**arguments)
+    return function(gpu.work, gpu, warm_up, runs)
+
+
+def for_every_program(function: Callable, arguments: dict[str, Any], mark: Mark) -> list:
+    """[f(pid, ...) for each program]. arguments: programs, how many there are, and what f takes besides."""
+    return [function(pid, **arguments) for pid in range(arguments.pop("programs"))]
+
+
+def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -> tuple:
+    """(outputs ..., gradients ...) of a torch.autograd.Function, or of a function of tensors.
+
+    arguments: its inputs in order, then `dy`, the gradient of the output, or a list of gradients of the first outputs. There
+    is a gradient for each floating-point tensor among the inputs.
+    """
+    *names, last = arguments
+    if last != "dy":
+        raise AssertionError("the last argument of such a case is dy")
+    inputs = [arguments[name] for name in names]
+    inputs = [v.detach().requires_grad_() if _is_differentiable(v) else v for v in inputs]
+    is_class = isinstance(function, type) and issubclass(function, torch.autograd.Function)
+    outputs = (function.apply if is_class else function)(*inputs)
+    mark()
+    parts = outputs if isinstance(outputs, tuple) else (outputs,)
+    dys = arguments["dy"] if isinstance(arguments["dy"], (list, tuple)) else [arguments["dy"]]
+    leaves = [v for v in inputs if _is_differentiable(v)]
+    gradients = torch.autograd.grad(parts[: len(dys)], leaves, dys, allow_unused=True)
+    return (*(p.detach() if isinstance(p, torch.Tensor) else p for p in parts), *gradients)
+
+
+def _is_differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def on_a_chain(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(fn, *args), where the arguments ask for gradients: a chain of course_lib.activations. arguments: name, sizes."""
+    with torch.enable_grad():
+        fn, args = chain(**arguments)
+        return function(fn, *args)
+
+
+def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(fn, *args) as a checkpoint, then backward. arguments: those of course_lib.activations.run_checkpoint."""
+    return run_checkpoint(function, **arguments)
+
+
+BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step"])
+"""Of CALLS, those that may use autograd's engine."""
+CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
+    "": by_name,
+    "on work": on_work,
+    "with a simulated GPU": with_a_simulated_gpu,
+    "for every program": for_every_program,
+    "forward and backward": forward_and_backward,
+    "on a chain": on_a_chain,
+    "in a training step": in_a_training_step,
+}

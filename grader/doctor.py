@@ -1,0 +1,230 @@
+"""What this machine offers for grading, and what to do about each gap: `python -m grader doctor`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import stat
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.markup import escape
+from rich.table import Table
+
+from course_lib.exercises import UNITS
+from grader import ROOT, home, landlock, sandbox, seccomp
+
+FREE_DISK, FREE_GPU = 2e9, 8e9  # bytes: a class of 100 with its feedback; what the timed cases use
+TRITONS = ((3, 4), (3, 9))  # that the tracer has been tested on, as in pyproject.toml
+USER_NAMESPACES = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/sys/kernel/unprivileged_userns_clone"
+
+
+class Row(NamedTuple):
+    """One thing: what is here, and, if that is not all it could be, what to do."""
+
+    what: str
+    here: str
+    advice: str = ""
+    stops: bool = False  # grading is refused, or would fail, until it is done
+
+
+def table(rows: list[Row]) -> Table:
+    """The rows as a table: what stops grading in red, what is less than it could be in yellow."""
+    shown = Table("", "what", "here", "what to do", title="What this machine offers for grading")
+    for row in rows:
+        mark = "[red]✗[/]" if row.stops else "[yellow]![/]" if row.advice else "[green]✓[/]"
+        shown.add_row(mark, *map(escape, (row.what, row.here, row.advice)))
+    return shown
+
+
+def examine(folder: Path | None = None) -> list[Row]:
+    """Every row, for grading in `folder` (default: the grader's home). Writes nothing."""
+    folder = folder or home()
+    return [*_software(), *_sandbox(folder), *_gpu(), *_place(folder)]
+
+
+# ----------------------------------------------------------------------------------------------- software
+
+
+def _software() -> Iterator[Row]:
+    yield Row("Python", platform.python_version())
+    yield Row("torch", _version("torch") or "not installed", *_missing("torch", "torch"))
+    triton = _version("triton")
+    oldest, newest = (".".join(map(str, version)) for version in TRITONS)
+    if not triton:
+        yield Row("Triton", "not installed", *_missing("triton", "triton"))
+    elif TRITONS[0] <= _numbers(triton) <= TRITONS[1]:
+        yield Row("Triton", f"{triton}: the tracer fits")
+    else:
+        pin = next(d for d in _project()["dependencies"] if d.startswith("triton"))
+        sentence = f"The tracer is tested on {oldest} to {newest}; `pip install '{pin.partition(';')[0]}'`."
+        yield Row("Triton", triton, sentence, stops=_numbers(triton) < TRITONS[0])
+    numpy = _version("numpy")
+    clash = triton and _numbers(triton) <= (3, 6) and _numbers(numpy) >= (2, 4)
+    yield Row("numpy", numpy, f"Triton {triton} needs numpy below 2.4 for some kernels." if clash else "")
+    yield Row("nbgrader", _version("nbgrader") or "not installed", *_missing("nbgrader", "-e '.[grader]'"))
+    cluster = "" if _version("distributed") else "Only for a cluster: `pip install -e '.[cluster]'`."
+    yield Row("dask.distributed", _version("distributed") or "not installed", cluster)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _missing(package: str, what: str) -> tuple[str, bool]:
+    return ("", False) if _version(package) else (f"`pip install {what}`", True)
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    """(3, 7) for "3.7.1"; (0, 0) for what is no version."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+# ----------------------------------------------------------------------------------------------- sandbox
+
+
+def _sandbox(folder: Path) -> Iterator[Row]:
+    level = sandbox.level()
+    try:
+        sandbox.require(False, folder)
+        yield Row(
+            "sandbox", level, "" if "bubblewrap" in level else "Enough to grade with. bubblewrap would also limit disk."
+        )
+    except sandbox.NoSandbox as problem:
+        yield Row("sandbox", level, str(problem), stops=True)
+    yield Row("  bubblewrap", *_bubblewrap())
+    abi = landlock.version()
+    older = "ABI 6 (Linux 6.12) also keeps signals in; bubblewrap and seccomp do so here." if 0 < abi < 6 else ""
+    none = "Files are apart by bubblewrap alone. It needs Linux 5.13, and `landlock` in the kernel's lsm= list."
+    yield Row("  Landlock", f"ABI {abi}" if abi else "none", "" if abi >= 6 else older or none)
+    known = seccomp.COLUMN is not None
+    why = "This kernel takes no filters." if known else f"Its filter is not written for {platform.machine()}."
+    fine = seccomp.available()
+    yield Row("  seccomp", "yes" if fine else "no", "" if fine else why)
+    yield Row("  processes", *_processes())
+
+
+def _bubblewrap() -> tuple[str, str]:
+    if found := sandbox.bubblewrap():
+        version = subprocess.run(["bwrap", "--version"], capture_output=True, text=True).stdout.split()[-1]
+        no_size = "Version 0.7 or newer would also limit what is written to /tmp." if "--size" not in found else ""
+        return version, no_size
+    if not shutil.which("bwrap"):
+        return "not installed", "Install the package `bubblewrap` (apt, dnf)."
+    restricted, allowed = (Path(p).read_text().strip() if Path(p).exists() else "" for p in USER_NAMESPACES)
+    if restricted == "1":
+        return (
+            "may not make namespaces",
+            "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or its AppArmor profile.",
+        )
+    if allowed == "0":
+        return "may not make namespaces", "`sudo sysctl kernel.unprivileged_userns_clone=1`"
+    if Path("/.dockerenv").exists():
+        return "may not make namespaces", "The container's profile forbids them; Landlock and seccomp do without."
+    return (
+        "may not make namespaces",
+        "User namespaces are switched off: user.max_user_namespaces, or a container's profile.",
+    )
+
+
+def _processes() -> tuple[str, str]:
+    limit = f"{sandbox.PROCESSES} a sandbox, threads included"
+    if os.geteuid() == 0:
+        if sandbox.root_can_leave():
+            return f"{limit}; this is root, students' code runs as nobody", ""
+        return "no kernel counts root's", "Grade as an ordinary user, or make Python and the course readable by all."
+    return (
+        (limit, "")
+        if sandbox.bubblewrap_works()
+        else ("limited by memory and time", "With bubblewrap they are counted.")
+    )
+
+
+# ----------------------------------------------------------------------------------------------- GPU
+
+
+def _gpu() -> Iterator[Row]:
+    import torch
+
+    from course_lib import bench
+
+    if not torch.cuda.is_available():
+        sees = "The driver is here: is this torch a CPU build?" if sandbox.gpu_devices() else ""
+        yield Row("GPU", "none", sees or "Not needed. Speed, which is extra credit, is not measured.")
+        return
+    for number in range(torch.cuda.device_count()):
+        old = "" if bench.available() else "Speed is measured on sm_80 and newer."
+        yield Row(f"GPU {number}", torch.cuda.get_device_name(number), old)
+        free, total = torch.cuda.mem_get_info(number)
+        busy = (
+            "Another process uses it: correctness is graded all the same, speed would be noise."
+            if free < 0.9 * total
+            else ""
+        )
+        small = "Timed cases may not fit; stop what else uses it." if free < FREE_GPU else busy
+        yield Row("  memory", f"{free / 1e9:.0f} of {total / 1e9:.0f} GB free", small)
+
+
+# ----------------------------------------------------------------------------------------------- place
+
+
+def _place(folder: Path) -> Iterator[Row]:
+    there = next(p for p in (folder, *folder.parents) if p.exists())
+    free = shutil.disk_usage(there).free
+    room = f"Make room: a class of 100 needs about {FREE_DISK / 1e9:g} GB." if free < FREE_DISK else ""
+    yield Row("free disk", f"{free / 1e9:.0f} GB", room)
+    book = folder / "gradebook.db"
+    if not os.access(book if book.exists() else there, os.W_OK):
+        yield Row(
+            "gradebook",
+            f"{book} cannot be written",
+            f"Give {book.parent} to your account, or set GRADER_HOME.",
+            stops=True,
+        )
+    else:
+        yield Row("gradebook", str(book) if book.exists() else f"{book}, made on first use")
+    yield Row("secret", *_secret(folder / "secret"))
+    waiting = {unit: len(list((folder / "submitted").glob(f"*/{unit}/{unit}.ipynb"))) for unit in UNITS}
+    counts = ", ".join(f"{count} of {unit}" for unit, count in waiting.items() if count)
+    place = f"Put them at {folder}/submitted/STUDENT/UNIT/UNIT.ipynb."
+    yield Row("submissions", counts or "none", "" if counts else place)
+
+
+def _secret(path: Path) -> tuple[str, str, bool]:
+    """(here, advice, stops): readable by its owner alone, of the right length, not in git."""
+    try:
+        status = path.stat()
+    except OSError:
+        return "made on first use", "", False
+    if status.st_uid != os.geteuid():
+        return f"belongs to uid {status.st_uid}", f"Grade from that account, or `chown` {path}.", os.geteuid() != 0
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        return "others may read it", f"`chmod 600 {path}`, and if students have accounts here, make a new one.", False
+    if not re.fullmatch(r"[0-9a-f]{64}\s*", path.read_text(errors="replace")):
+        return (
+            "damaged",
+            f"It should be 64 hexadecimal digits. Restore {path}, or remove it: seeds will be others.",
+            True,
+        )
+    git = subprocess.run(["git", "ls-files", "--error-unmatch", path.name], cwd=path.parent, capture_output=True)
+    if git.returncode == 0:
+        return (
+            "committed to git",
+            f"Everybody with the repository has it: `git rm --cached {path.name}`, and make a new one.",
+            False,
+        )
+    return "readable by its owner alone", "", False

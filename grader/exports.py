@@ -1,0 +1,250 @@
+"""The gradebook as CSV: for a spreadsheet, per exercise or per criterion, and for the import of Canvas and of Moodle.
+
+Every writer returns rows, the header first. What stands in a cell was partly written by students, so a cell that a
+spreadsheet would take for a formula gets an apostrophe in front.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import grader
+from course_lib.exercise import Finding, Verdict
+from grader import results
+from grader.results import Entry
+
+Rows = list[list[object]]
+
+
+def write(rows: Rows, path: Path) -> None:
+    """UTF-8 with commas. A byte-order mark would hide the first column's name from Canvas, so there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
+    path.write_text(text.getvalue(), newline="")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (int, float)):
+        return f"{value:g}"
+    text = "".join(c if c.isprintable() or c == "\n" else " " for c in str(value))
+    return f"'{text}" if re.match(r"\s*[=+\-@]", text) and not re.fullmatch(r"-?[\d.]+", text) else text
+
+
+# --------------------------------------------------------------------------------------------- for a spreadsheet
+
+
+def by_exercise(unit: str, entries: Sequence[Entry]) -> Rows:
+    """A row per student: the points of each exercise, the extra credit, the penalty for lateness, the score."""
+    exercises = grader.exercises(unit)
+    rows: Rows = [["student", "name", *(e.id for e in exercises.values()), "extra", "penalty", "score", "out_of"]]
+    out_of = sum(e.points for e in exercises.values())
+    for entry in entries:
+        points = [entry.scores[id] for id in exercises]
+        rows.append([entry.student, entry.name, *points, sum(entry.extra.values()), entry.penalty, entry.score, out_of])
+    return rows
+
+
+def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Mapping[str, Verdict]]) -> Rows:
+    """A row per student, exercise and criterion: what was seen and what it earned, as the judge said it.
+
+    verdicts    student -> exercise -> verdict
+    """
+    rows: Rows = [
+        [
+            "student",
+            "exercise",
+            "criterion",
+            "kind",
+            "judged",
+            "passed",
+            "points",
+            "out_of",
+            "expected",
+            "seen",
+            "detail",
+        ]
+    ]
+    for entry in entries:
+        for id in grader.exercises(unit):
+            verdict = verdicts.get(entry.student, {}).get(id)
+            for f in verdict.findings if verdict else ():
+                kind = "gate" if f.gate else "extra" if f.bonus else "criterion"
+                said = [f.points, f.out_of, f.expected, f.seen, f.detail]
+                rows.append([entry.student, id, f.title, kind, *map(_yes, (f.judged, f.passed)), *said])
+    return rows
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+# ------------------------------------------------------------------------------------------------- for an LMS
+
+
+class NoSuchColumn(ValueError):
+    """One sentence: the roster is not what the LMS exports."""
+
+
+def read_roster(path: Path, *needed: str) -> list[dict[str, str]]:
+    """The rows of a CSV that the LMS has exported, by column; with semicolons, as Canvas can be told to.
+
+    NoSuchColumn if one of the `needed` columns is missing.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = file.readline()
+            file.seek(0)
+            reader = csv.DictReader(file, restval="", delimiter=";" if header.count(";") > header.count(",") else ",")
+            rows = [{key: value for key, value in row.items() if key} for row in reader]
+            columns = reader.fieldnames or []
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise NoSuchColumn(f"{path} cannot be read as CSV ({error}).") from None
+    if missing := [name for name in needed if name not in columns]:
+        raise NoSuchColumn(f"{path} has no column {missing[0]!r}; it has: {', '.join(columns)[:200]}.")
+    return rows
+
+
+CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
+
+
+def canvas(
+    unit: str, entries: Sequence[Entry], roster: Sequence[Mapping[str, str]] = (), column: str = ""
+) -> tuple[Rows, list[str]]:
+    """Canvas's gradebook import, and the students that the roster does not have.
+
+    Its first five columns tell who a student is, all others are assignments, and the second row their points. Canvas
+    looks for the ID, then the SIS ids, then the name (lib/gradebook_importer.rb). Who has not been graded has no row, as
+    an empty cell would take away what they have.
+
+    roster    rows of the gradebook as Canvas exports it: its ids and its order. Without it we write what the gradebook
+              knows: Canvas's id of those who came through `import`, else our id as the login
+    column    the assignment's name there, "Unit 04 (1234)" with its id; our unit's name makes a new assignment
+    """
+    header = [*CANVAS, column or unit]
+    points = ["    Points Possible", "", "", "", "", sum(e.points for e in grader.exercises(unit).values())]
+    students = [row for row in roster if "Points Possible" not in row["Student"] and any(row.values())]
+    if not students:
+        own = [[_last_first(e), e.lms_id, "", "" if e.lms_id else e.student, "", e.score] for e in entries]
+        return [header, points, *own], []
+    keys = ("ID", "SIS Login ID", "SIS User ID")
+    found, unknown = _matched(entries, students, lambda row: [row.get(key, "") for key in keys])
+    rows = [[*(row.get(name, "") for name in CANVAS), e.score] for row, e in found if e]
+    return [header, points, *rows], unknown
+
+
+def _last_first(entry: Entry) -> str:
+    return ", ".join(filter(None, (entry.last_name, entry.first_name))) or entry.student
+
+
+MOODLE = (
+    "Identifier",
+    "Full name",
+    "Email address",
+    "Grade",
+    "Maximum Grade",
+    "Last modified (grade)",
+    "Feedback comments",
+)
+
+
+def moodle(
+    unit: str,
+    entries: Sequence[Entry],
+    verdicts: Mapping[str, Mapping[str, Verdict]],
+    roster: Sequence[Mapping[str, str]] = (),
+) -> tuple[Rows, list[str]]:
+    """Moodle's offline grading worksheet, and the students that the roster does not have.
+
+    Moodle needs Identifier ("Participant 123"), Grade and Last modified (grade), and takes the feedback as HTML. A grade
+    that was changed in Moodle after the time given stays, so a worksheet downloaded there is the best roster.
+    """
+    out_of = sum(e.points for e in grader.exercises(unit).values())
+
+    def said(entry: Entry) -> str:
+        return feedback(entry, verdicts.get(entry.student, {}), unit)
+
+    if not roster:
+        rows = [
+            [f"Participant {e.lms_id}" if e.lms_id else "", e.name, e.email, e.score, out_of, "", said(e)]
+            for e in entries
+        ]
+        return [list(MOODLE), *rows], []
+    found, unknown = _matched(
+        entries,
+        roster,
+        lambda row: [
+            re.sub(r"\D", "", row.get("Identifier", "")),
+            row.get("Email address", ""),
+            row.get("ID number", ""),
+        ],
+    )
+    columns = list(dict.fromkeys([*roster[0], "Feedback comments"]))
+    rows = []
+    for row, entry in found:
+        graded = {"Grade": entry.score, "Feedback comments": said(entry)} if entry else {}
+        rows.append([graded.get(name, row.get(name, "")) for name in columns])
+    return [columns, *rows], unknown
+
+
+def feedback(entry: Entry, verdicts: Mapping[str, Verdict], unit: str) -> str:
+    """One line per exercise, as HTML in which nothing that a student wrote is active."""
+    lines = []
+    for id, exercise in grader.exercises(unit).items():
+        points = entry.scores[id]
+        line = f"{id}: {'not graded' if points is None else f'{points:g}'} / {exercise.points:g}"
+        verdict = verdicts.get(id)
+        failed = [f"{f.title}: {f.seen}" for f in verdict.findings if _told(f)] if verdict else []
+        lines.append(html.escape(". ".join([line, *failed])))
+    if entry.penalty:
+        lines.append(f"late: -{entry.penalty:g}")
+    return "<br>".join(lines)
+
+
+def _told(finding: Finding) -> bool:
+    """Failed, and not for a reason that another finding has given."""
+    return finding.judged and not finding.passed and not finding.bonus and finding.seen != "as above"
+
+
+def _matched(
+    entries: Iterable[Entry], roster: Sequence[Mapping[str, str]], ids_of
+) -> tuple[list[tuple[Mapping[str, str], Entry | None]], list[str]]:
+    """(row, entry or None) for each row, and the students of no row. Ids are compared without regard to case."""
+    by_id: dict[str, Entry] = {}
+    for entry in entries:
+        for id in (entry.student, entry.email, entry.lms_id):  # what the LMS gave us comes last, and wins
+            if id:
+                by_id[id.casefold()] = entry
+    pairs = []
+    for row in roster:
+        ids = [id.strip().casefold() for id in ids_of(row)]
+        pairs.append((row, next((by_id[id] for id in ids if id in by_id), None)))
+    seen = {entry.student for _, entry in pairs if entry}
+    return pairs, sorted({entry.student for entry in by_id.values()} - seen)
+
+
+# ---------------------------------------------------------------------------------------------------- by name
+
+FORMS = ("exercises", "criteria", "canvas", "moodle")
+
+
+def export(home: Path, unit: str, form: str, *, roster: Path | None = None, column: str = "") -> tuple[Rows, list[str]]:
+    """The rows of one of FORMS, and the students that the roster does not have. NotGraded, NoSuchColumn, ValueError."""
+    if form not in FORMS:
+        raise ValueError(f"There is no export {form!r}. There are: {', '.join(FORMS)}.")
+    entries = results.gradebook(home, unit)
+    if form == "exercises":
+        return by_exercise(unit, entries), []
+    if form == "canvas":
+        return canvas(unit, entries, read_roster(roster, "Student", "ID") if roster else (), column)
+    verdicts = {entry.student: results.verdicts(home, unit, entry.student) for entry in entries}
+    if form == "criteria":
+        return by_criterion(unit, entries, verdicts), []
+    return moodle(unit, entries, verdicts, read_roster(roster, "Identifier", "Grade") if roster else ())

@@ -1,0 +1,77 @@
+"""Hidden cases of unit 01: sizes that differ from student to student, in the groups of the public cases."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+
+from course_lib.exercise import Case
+from course_lib.exercises.strides import given, matrix, tokens
+
+
+def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    M, N = rng.randrange(65, 150, 2), rng.randrange(33, 120, 2)
+    a, b, c = (rng.randrange(2, 7) for _ in range(3))
+    gap, offset = rng.randrange(2, 6), rng.randrange(1, 40)
+    shape = [rng.randrange(1, 6) for _ in range(5)]
+    match exercise_id.split(".")[1]:
+        case "flat_index":
+            return [
+                Case("a hidden slice", "offset", given(index=[a, b], strides=[M, gap], offset=offset)),
+                Case("hidden axes", "any rank", given(index=[a, b, c, a], strides=[N, 0, gap, 1], offset=offset)),
+            ]
+        case "row_major_strides":
+            return [
+                Case("a hidden matrix", "plain", given(shape=[M, N])),
+                Case("hidden axes", "any rank", given(shape=shape)),
+            ]
+        case "is_contiguous":
+            dense = torch.empty(a, 1, b, device="meta").stride()
+            return [
+                Case("a hidden matrix", "plain", given(shape=[M, N], strides=[N + rng.randrange(2), 1])),
+                Case("a hidden size of 1", "size 1", given(shape=[a, 1, b], strides=[dense[0], offset, dense[2]])),
+                Case("hidden, and empty", "empty", given(shape=[a, 0, b], strides=[gap, offset, gap])),
+            ]
+        case "tensor_bytes":
+            dtype = rng.choice(("int16", "int32", "uint8", "float8_e5m2", "complex64"))
+            return [
+                Case("a hidden shape", "float32", given(shape=shape, dtype="float32")),
+                Case("a hidden dtype", "dtypes", given(shape=[M, N], dtype=dtype)),
+            ]
+        case "transpose_view":
+            i, j = rng.sample(range(3), 2)
+            return [
+                Case("hidden axes", "plain", given(shape=[a, b, c], strides=[b * c, c, 1], i=i, j=j)),
+                Case("hidden gaps", "strided", given(shape=[a, b, c], strides=[gap * b * c, c, 1], i=j, j=i)),
+            ]
+        case "broadcast_view":
+            return [
+                Case("a hidden row", "plain", given(shape=[1, b], strides=[b, 1], target=[a, b])),
+                Case("a hidden bias", "leading", given(shape=[b, 1], strides=[1, 1], target=[a, c, b, gap])),
+                Case("hidden gaps", "strided", given(shape=[b], strides=[gap], target=[a, b])),
+            ]
+        case "tile_view":
+            tiles = {"bm": b, "bn": c}
+            return [
+                Case("hidden tiles", "plain", given(shape=[a * b, a * c], strides=[a * c, 1], **tiles)),
+                Case("hidden gaps", "strided", given(shape=[a * b, 2 * c], strides=[gap, gap * a * b], **tiles)),
+            ]
+        case "sliding_windows":
+            return [
+                Case("hidden windows", "plain", given(shape=[N], strides=[1], width=a + b, step=c)),
+                Case("hidden gaps", "batch", given(shape=[a, N], strides=[gap * N, gap], width=b, step=c)),
+            ]
+        case "split_heads":
+            return [
+                Case("a hidden shape", "plain", tokens(a, N, b, c, torch.float16)),
+                Case("hidden, sequence first", "strided", tokens(a, N, b, c, layout="sequence first")),
+            ]
+        case "strided_copy":
+            layout = rng.choice(("columns", "window", "steps"))
+            return [
+                Case(f"{M} x {N}", "ragged", matrix(M, N)),
+                Case(f"{N} x {M}, {layout}", "strided", matrix(N, M, torch.float16, layout=layout)),
+                Case(f"{M} x {N}, one row expanded", "zero strides", matrix(M, N, layout="one row")),
+            ]
+    return []  # predictions: the expressions stand in the notebook

@@ -1,0 +1,321 @@
+"""Submissions as an LMS exports them, a folder or a zip, to submitted/STUDENT/UNIT/UNIT.ipynb.
+
+    Canvas    doejane_1234_5678_04_memory_coalescing.ipynb, with _LATE after the name if it came late
+              anon_a9Xz_5678_04_memory_coalescing.ipynb of an anonymous assignment, LATE_anon_... if late
+    Moodle    Jane Doe_98765_assignsubmission_file/notebook.ipynb, before 4.1 with a _ more, or all in one name
+    plain     STUDENT/anything/notebook.ipynb, which nbgrader's own submitted/ is too, or STUDENT.ipynb
+
+(Sources: Canvas's lib/content_zipper.rb, Moodle's mod/assign/classes/downloader.php.)
+
+What is hostile or odd is left out with a sentence, and the rest imported. Nothing is unpacked but notebooks, one at a
+time, to a name of our own making; what stands in them is data that grader.submission looks at later.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from nbgrader.utils import parse_utc
+
+from grader import results
+from grader.submission import MAX_FILE
+
+MAX_FILES = 20_000
+MAX_TOTAL = 4_000_000_000  # bytes of all notebooks together
+MAX_STUDENT = 100  # letters
+
+CANVAS = re.compile(r"(?P<name>\w+?)(?P<late>_LATE)?_(?P<id>\d+)_(?P<order>\d+)_(?P<file>.+)", re.S)
+ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<id>[A-Za-z0-9]+)_(?P<order>\d+)_(?P<file>.+)", re.S)
+MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_file_?/?(?P<file>.+)", re.S)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as it stands in the folder or zip; `problem` says why it must not be read."""
+
+    path: PurePosixPath
+    size: int
+    changed: float
+    read: Callable[[], bytes]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Handin:
+    """A notebook, and whose it is."""
+
+    student: str
+    file: File
+    order: tuple = ()  # the latest is the greatest
+    full_name: str = ""
+    lms_id: str = ""
+    late: bool = False
+    stated: str = ""  # the student's name as the export writes it
+
+
+@dataclass
+class Imported:
+    """students    in order;  remarks = sentences on what was left out or is worth knowing."""
+
+    students: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+class NotAnExport(ValueError):
+    """One sentence: the whole of it cannot be read."""
+
+
+# ---------------------------------------------------------------------------------------------- folder and zip
+
+
+@contextmanager
+def opened(source: Path) -> Iterator[list[File]]:
+    """All files in a folder or zip. NotAnExport if it is neither, or far too large."""
+    if source.is_dir():
+        yield _limited(source, _in_folder(source))
+    elif source.is_file() and zipfile.is_zipfile(source):
+        with zipfile.ZipFile(source) as archive:
+            yield _limited(source, (_in_zip(archive, info) for info in archive.infolist() if not info.is_dir()))
+    else:
+        what = "is neither a folder nor a zip file" if source.exists() else "does not exist"
+        raise NotAnExport(f"{source} {what}. Give the folder or the zip as the LMS exported it.")
+
+
+def _limited(source: Path, files: Iterable[File]) -> list[File]:
+    found = list(islice(files, MAX_FILES + 1))
+    if len(found) > MAX_FILES:
+        raise NotAnExport(f"{source} has more than {MAX_FILES} files. Give the export of one assignment.")
+    return found
+
+
+def _in_folder(source: Path) -> Iterator[File]:
+    for folder, folders, names in os.walk(source):  # does not follow links
+        for name in sorted([*names, *(f for f in folders if (Path(folder) / f).is_symlink())]):
+            path = Path(folder) / name
+            status = path.lstat()
+            problem = "" if stat.S_ISREG(status.st_mode) else "is a link or a device, not a file"
+            relative = PurePosixPath(path.relative_to(source))
+            yield File(relative, status.st_size, status.st_mtime, _reader(path), problem)
+
+
+def _reader(path: Path) -> Callable[[], bytes]:
+    def read() -> bytes:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(MAX_FILE + 1)
+
+    return read
+
+
+def _in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> File:
+    path = PurePosixPath(info.filename.replace("\\", "/"))
+    problem = ""
+    if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", info.filename) or "\0" in info.filename:
+        problem = "has a name that leads out of the zip"
+    elif (mode := info.external_attr >> 16) and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        problem = "is a link or a device, not a file"
+    elif info.flag_bits & 1:
+        problem = "is encrypted"
+
+    def read() -> bytes:  # the size that the zip states may be a lie
+        with archive.open(info) as file:
+            return file.read(MAX_FILE + 1)
+
+    return File(path, info.file_size, _seconds(info.date_time), read, problem)
+
+
+def _seconds(when: tuple[int, ...]) -> float:
+    """A zip's date as a number that grows with time."""
+    year, month, day, hour, minute, second = when
+    return ((((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute) * 60.0 + second
+
+
+# ------------------------------------------------------------------------------------------------------- whose
+
+
+def whose(file: File, unit: str, skip: int = 0) -> Handin | None:
+    """Whose notebook it is by its name, None if it does not say. skip: folders around the whole export."""
+    parts = file.path.parts[skip:]
+    path = "/".join(parts)
+    if match := MOODLE.fullmatch(path):
+        name = " ".join(match["name"].split("/")[-1].split())
+        return Handin(_id(f"{name}_{match['id']}"), file, (file.changed,), name, match["id"], stated=name)
+    if len(parts) == 1 and (match := ANONYMOUS.fullmatch(path) or CANVAS.fullmatch(path)):
+        student = f"{match['name']}_{match['id']}"
+        lms_id = match["id"] if match["id"].isdigit() else ""
+        return Handin(_id(student), file, (int(match["order"]),), "", lms_id, bool(match["late"]), student)
+    stated = parts[0] if len(parts) > 1 else PurePosixPath(path).stem
+    if not _id(stated) or stated in (unit, "submitted"):
+        return None
+    return Handin(_id(stated), file, (file.changed,), stated=stated)
+
+
+def _id(name: str) -> str:
+    """A name as a folder's and nbgrader's student id: letters, digits, dashes, dots, underscores, @."""
+    name = unicodedata.normalize("NFC", name).strip()
+    return re.sub(r"[^\w.@-]+", "-", name).strip(".-")[:MAX_STUDENT]
+
+
+def _wrapped(paths: list[PurePosixPath], unit: str) -> int:
+    """How many folders stand around the whole export, such as nbgrader's submitted/ or the zip's own name."""
+    skip = 0
+    while paths and all(len(p.parts) > skip + 2 and p.parts[skip] == paths[0].parts[skip] for p in paths):
+        students = {p.parts[skip + 1] for p in paths}
+        if paths[0].parts[skip] != "submitted" and (len(students) == 1 or unit in students):
+            break  # one student's folder, and what is in it
+        skip += 1
+    return skip
+
+
+# ----------------------------------------------------------------------------------------------------- import
+
+
+def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Imported:
+    """Imports everything in `source` that is a notebook and says whose it is. NotAnExport if there is no such thing.
+
+    Of several by one student the latest counts, one that is named after the unit before any other. What the student
+    handed in before is replaced. Names and ids of the LMS go into nbgrader's gradebook, for the way back.
+    """
+    done = Imported()
+    with opened(source) as files:
+        files = [f for f in files if not _rubbish(f.path)]
+        done.remarks += [f"{_shown(f)} {f.problem}; it was left out." for f in files if f.problem]
+        files = [f for f in files if not f.problem]
+        stamps = {f.path.parent: f for f in files if f.path.name == "timestamp.txt" and len(f.path.parts) > 1}
+        chosen = _chosen(files, unit, done)
+        if not chosen:
+            raise NotAnExport(" ".join([f"{source} holds no notebook that says whose it is.", *done.remarks]))
+        total = 0
+        for student, handin in sorted(chosen.items()):
+            try:
+                content = _content(handin.file)
+                total += len(content)
+                if total > MAX_TOTAL:
+                    raise _Refused(f"is beyond the {MAX_TOTAL / 1e9:g} GB that an import may have")
+            except _Refused as problem:
+                done.remarks.append(f"{_shown(handin.file)} {problem}; {student} was left out.")
+                continue
+            stamp = _timestamp(stamps.get(handin.file.path.parent), student, done)
+            if not dry_run:
+                _write(home / "submitted", student, unit, content, stamp)
+            done.students.append(student)
+    if not dry_run:
+        _remember(home, [chosen[student] for student in done.students])
+    if late := [student for student in done.students if chosen[student].late]:
+        done.remarks.append(f"Marked late by Canvas, which takes what lateness costs: {', '.join(late)}.")
+    return done
+
+
+class _Refused(ValueError):
+    """What is wrong with a file, to follow its name in a sentence."""
+
+
+def _rubbish(path: PurePosixPath) -> bool:
+    """What operating systems and Jupyter leave behind."""
+    return path.name.startswith("._") or bool({"__MACOSX", ".ipynb_checkpoints", ".DS_Store"} & set(path.parts))
+
+
+def _chosen(files: list[File], unit: str, done: Imported) -> dict[str, Handin]:
+    """Student -> the notebook that counts."""
+    notebooks = [f for f in files if f.path.suffix.lower() == ".ipynb"]
+    skip = _wrapped([f.path for f in notebooks], unit)
+    by_student: dict[str, list[Handin]] = {}
+    for file in notebooks:
+        if handin := whose(file, unit, skip):
+            by_student.setdefault(handin.student, []).append(handin)
+        else:
+            done.remarks.append(
+                f"{_shown(file)} does not say whose it is; it was left out. Put it into a folder named so."
+            )
+    others = [h for f in files if f not in notebooks and f.path.name != "timestamp.txt" and (h := whose(f, unit, skip))]
+    for student, names in _grouped(others).items():
+        if student not in by_student:
+            done.remarks.append(f"{student} handed in no notebook, but {', '.join(names[:3])}.")
+    chosen = {}
+    for student, handins in by_student.items():
+        if len({h.stated for h in handins}) > 1:
+            named = " and ".join(sorted({repr(h.stated) for h in handins}))
+            done.remarks.append(f"{named} would both be called {student}; both were left out. Rename one of them.")
+            continue
+        handins.sort(key=lambda h: (unit in h.file.path.name, *h.order, str(h.file.path)))
+        chosen[student] = handins[-1]
+        if len(handins) > 1:
+            done.remarks.append(
+                f"{student} has {len(handins)} notebooks; {handins[-1].file.path.name}, the latest, counts."
+            )
+    return chosen
+
+
+def _grouped(handins: Iterable[Handin]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for handin in handins:
+        found.setdefault(handin.student, []).append(handin.file.path.name)
+    return found
+
+
+def _shown(file: File) -> str:
+    """A file's name in a sentence: of any length and in any letters it may be."""
+    name = "".join(c if c.isprintable() else "?" for c in str(file.path))
+    return name if len(name) <= 100 else f"{name[:60]} ... {name[-30:]}"
+
+
+def _content(file: File) -> bytes:
+    """The bytes of a file. _Refused if there are too many or they cannot be had."""
+    too_large = _Refused(f"has more than {MAX_FILE // 1_000_000} MB")
+    if file.size > MAX_FILE:
+        raise too_large
+    try:
+        content = file.read()
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise _Refused(f"cannot be read ({error})") from None
+    if len(content) > MAX_FILE:
+        raise too_large
+    return content
+
+
+def _timestamp(file: File | None, student: str, done: Imported) -> bytes:
+    """What nbgrader's timestamp.txt says, if it is one; b"" otherwise."""
+    if file is None:
+        return b""
+    try:
+        content = file.read()[:100]
+        parse_utc(content.decode().strip())
+    except (OSError, zipfile.BadZipFile, zlib.error, ValueError, OverflowError):
+        done.remarks.append(f"The timestamp.txt of {student} holds no time; it was left out.")
+        return b""
+    return content
+
+
+def _write(submitted: Path, student: str, unit: str, content: bytes, stamp: bytes) -> None:
+    """Whole or not at all, and never through a link."""
+    folder = submitted / student / unit
+    for place in (folder.parent, folder):
+        if place.is_symlink():
+            place.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "timestamp.txt").unlink(missing_ok=True)
+    for name, data in ((f"{unit}.ipynb", content), ("timestamp.txt", stamp)):
+        if data:
+            draft = folder / f".{name}.new"
+            draft.unlink(missing_ok=True)
+            draft.write_bytes(data)
+            draft.replace(folder / name)
+
+
+def _remember(home: Path, handins: Iterable[Handin]) -> None:
+    """Names and LMS ids, where the export tells them, in the gradebook."""
+    with results.book(home) as book:
+        for handin in handins:
+            first, _, last = handin.full_name.rpartition(" ")
+            known = {"first_name": first, "last_name": last, "lms_user_id": handin.lms_id}
+            book.update_or_create_student(handin.student, **{key: value for key, value in known.items() if value})

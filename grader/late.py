@@ -1,0 +1,70 @@
+"""Late submissions, through nbgrader's own means: due dates and extensions stand in the gradebook, and nbgrader calls the
+plugin below for whoever is later than both.
+
+    python -m grader due UNIT 2026-11-30T23:59+01:00    # the gradebook's due date
+    python -m grader extend UNIT STUDENT --days 2       # nbgrader's grant_extension
+    c.ByTheDay.percent = 10                             # in grader/nbgrader_config.py
+
+Submission times are those of `timestamp.txt` beside a notebook, which nbgrader's exchange writes.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nbgrader.api import MissingEntry
+from nbgrader.plugins import LateSubmissionPlugin
+from traitlets import Float
+
+from grader import results
+
+DAY = 24 * 3600
+
+
+class ByTheDay(LateSubmissionPlugin):
+    """Takes a share of the points earned for each day begun. 0 percent, the default, takes nothing."""
+
+    percent = Float(0.0, min=0, max=100, help="Of the points earned, for each day begun.").tag(config=True)
+    grace_minutes = Float(10.0, min=0, help="Lateness that nobody minds.").tag(config=True)
+    at_most = Float(100.0, min=0, max=100, help="The most that lateness can take, in percent.").tag(config=True)
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
+        if not self.percent or total_seconds_late <= 60 * self.grace_minutes:
+            return None
+        taken = min(self.at_most, self.percent * math.ceil(total_seconds_late / DAY))
+        return round(score * taken / 100, 2)
+
+
+def set_due(home: Path, unit: str, when: str) -> datetime:
+    """Writes the due date of a unit, local time if `when` names no zone; returns it in UTC. ValueError if it is no date.
+
+    Not through nbgrader's parser, which takes the zone +0100 for 100 seconds.
+    """
+    try:
+        due = datetime.fromisoformat(when).astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{when!r} is not a date. Write one such as 2026-11-30T23:59+01:00.") from None
+    with results.book(home) as book:
+        book.update_or_create_assignment(unit, duedate=due)
+    return due
+
+
+def extend(home: Path, unit: str, student: str, days: float) -> datetime | None:
+    """Gives one student more time, in place of what was given before; returns the new due date, None if the unit has none.
+
+    ValueError if the gradebook does not know the unit.
+    """
+    with results.book(home) as book:
+        try:
+            due = book.find_assignment(unit).duedate
+        except MissingEntry:
+            raise ValueError(f"{unit} is not in the gradebook yet: set its due date first.") from None
+        book.update_or_create_student(student)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # SQLAlchemy's, about nbgrader's own queries
+            book.update_or_create_submission(unit, student)
+        book.grant_extension(unit, student, minutes=round(days * 24 * 60))
+        return book.find_submission(unit, student).duedate if due else None

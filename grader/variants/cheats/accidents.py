@@ -1,0 +1,95 @@
+# No cheats: accidents that an outcome-only test lets pass. More stand as patches in coalescing.py.
+
+# %% name="the last tile forgotten" exercise="coalescing.row_copy" loses="right on ragged inputs; right where rows lie apart"
+@triton.jit
+def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
+    m = tl.program_id(0)
+    for start in range(0, N - BLOCK + 1, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        tl.store(out_ptr + m * N + cols, tl.load(x_ptr + m * row_stride + cols))
+
+
+def row_copy(x):
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype)
+    row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=128)
+    return out
+
+
+# %% name="no masks" exercise="coalescing.row_copy" loses="right on ragged inputs; right where rows lie apart"
+@triton.jit
+def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
+    m = tl.program_id(0)
+    for start in range(0, N, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        tl.store(out_ptr + m * N + cols, tl.load(x_ptr + m * row_stride + cols))
+
+
+def row_copy(x):
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype)
+    row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=128)
+    return out
+
+
+# %% name="a race" exercise="coalescing.column_sum" loses="right on plain inputs"
+# Each part loads the sum, adds, stores it: the interpreter's programs run one after another and get it right.
+@triton.jit
+def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(out_ptr + cols, mask=cols < N, other=0)
+    first = tl.program_id(1) * ROWS
+    for m in range(first, min(M, first + ROWS)):
+        total += tl.load(x_ptr + m * row_stride + cols, mask=cols < N, other=0).to(tl.float32)
+    tl.store(out_ptr + cols, total, mask=cols < N)
+
+
+def column_sum(x):
+    M, N = x.shape
+    out = torch.zeros(N, dtype=torch.float32)
+    column_sum_kernel[(triton.cdiv(N, 64), triton.cdiv(M, 128))](x, out, M, N, x.stride(0), ROWS=128, BLOCK=64)
+    return out
+
+
+# %% name="masked loads without other" exercise="coalescing.column_sum" loses="ragged sizes, rows that lie apart; long columns in float16"
+@triton.jit
+def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    rows = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    tile = tl.load(x_ptr + rows * row_stride + cols, mask=(rows < M) & (cols < N)).to(tl.float32)
+    tl.atomic_add(out_ptr + cols, tl.sum(tile, axis=0)[None, :], mask=cols < N)
+
+
+def column_sum(x):
+    M, N = x.shape
+    out = torch.zeros(N, dtype=torch.float32)
+    column_sum_kernel[(triton.cdiv(N, 64), triton.cdiv(M, 128))](x, out, M, N, x.stride(0), BLOCK_M=128, BLOCK_N=64)
+    return out
+
+
+# %% name="one buffer for every call" exercise="coalescing.row_copy" loses="right on plain inputs" after="solution"
+buffers = {}
+
+
+def row_copy(x):
+    M, N = x.shape
+    if (M, N, x.dtype) not in buffers:
+        buffers[M, N, x.dtype] = torch.empty((M, N), dtype=x.dtype)
+    out = buffers[M, N, x.dtype]
+    row_copy_kernel[(M, 1)](x, out, M, N, x.stride(0), BLOCK_M=1, BLOCK_N=2048)
+    return out
+
+
+# %% name="an index one too far" exercise="coalescing.gather_rows" loses="right on plain inputs"
+@triton.jit
+def gather_rows_kernel(x_ptr, index_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
+    k = tl.program_id(0)
+    row = tl.load(index_ptr + k + 1)
+    cols = tl.arange(0, BLOCK)
+    tl.store(out_ptr + k * N + cols, tl.load(x_ptr + row * row_stride + cols, mask=cols < N), mask=cols < N)
+
+
+def gather_rows(x, index):
+    out = torch.empty((len(index), x.shape[1]), dtype=x.dtype)
+    gather_rows_kernel[(len(index),)](x, index, out, x.shape[1], x.stride(0), BLOCK=2048)
+    return out

@@ -1,0 +1,101 @@
+"""Verdicts on disk, each under a hash of all that it depends on.
+
+    exercise, the program's cells, the seed of the hidden inputs ─┐
+    course_lib, the judging half of grader, torch, Triton ────────┼─▶ key ─▶ verdicts/KEY.json
+    the GPU, where the exercise is timed ─────────────────────────┘
+
+What is in the store need not be judged again; whatever changes has another key. So grading goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+import triton
+
+from course_lib import bench
+from course_lib.exercise import Exercise, Verdict
+from course_lib.observe import wire
+from grader import ROOT
+
+NO_GPU = "no GPU"
+# of grader/, what hands submissions out and shows verdicts; a change there changes none
+BOOKKEEPING = {
+    *("__main__", "build", "classroom", "workers", "verdicts", "books", "preprocessors", "nbgrader_config"),
+    *(
+        "doctor",
+        "results",
+        "similar",
+        "report",
+        "exports",
+        "imports",
+        "late",
+        "single",
+        "flags",
+        "kill_matrix",
+        "mutations",
+    ),
+}
+
+
+class Verdicts:
+    """The store in one folder. Several processes may use it at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, key: str) -> Verdict | None:
+        """The verdict, or None if it has not been judged, or what is there cannot be read."""
+        try:
+            return wire.from_tree(Verdict, json.loads((self.folder / f"{key}.json").read_text()))
+        except (OSError, ValueError):
+            return None
+
+    def put(self, key: str, verdict: Verdict) -> None:
+        """Keep the verdict: whole or not at all, whenever this process is stopped."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        draft = self.folder / f"{key}.{os.getpid()}.{threading.get_ident()}"
+        draft.write_text(json.dumps(wire.to_tree(verdict)))
+        draft.replace(self.folder / f"{key}.json")
+
+    def forget(self, key: str) -> None:
+        (self.folder / f"{key}.json").unlink(missing_ok=True)
+
+
+def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, device: str) -> str:
+    """The name of the verdict on a program. `device` is device() of the process that judges."""
+    unit = exercise.id.split(".")[0]
+    on = device if exercise.bonus else ""  # the other exercises get the same verdict everywhere
+    content = json.dumps([exercise.id, [list(cell) for cell in cells], seed, code_version(unit), on])
+    return hashlib.sha256(content.encode()).hexdigest()[:40]
+
+
+def device() -> str:
+    """The GPU that this process would time on."""
+    return torch.cuda.get_device_name() if bench.available() else NO_GPU
+
+
+@functools.cache
+def code_version(unit: str = "") -> str:
+    """A hash of torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
+    digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
+    for path in sorted([*(ROOT / "course_lib").rglob("*.py"), *(ROOT / "grader").glob("*.py")]):
+        room, *folders, _ = path.relative_to(ROOT).parts
+        elsewhere = folders == ["exercises"] and unit and path.stem not in (unit, "__init__")
+        shown = "figures" in folders or (room == "grader" and path.stem in BOOKKEEPING)
+        if not elsewhere and not shown:
+            _add(digest, path)
+    for path in sorted((ROOT / "grader" / "hidden").glob(f"{unit or '*'}.py")):
+        _add(digest, path)
+    return digest.hexdigest()
+
+
+def _add(digest: hashlib._Hash, path: Path) -> None:
+    digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())

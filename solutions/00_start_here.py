@@ -1,0 +1,769 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 00 · Start here
+#
+# **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small
+# Triton kernels, and read what a trace says of them. About two hours, 55 minutes of them for six exercises. You need
+# Python and a little torch: what a tensor is, and that `x + 1` adds to each element. You need no GPU.
+#
+# ## How this course works
+#
+# Run the cells from top to bottom, with Shift+Enter. There are four kinds:
+#
+# | cell | what you do |
+# | --- | --- |
+# | a demonstration | run it; change a number; run it again |
+# | a prediction | write your answer *before* you run the cell below it |
+# | an exercise | replace `...  # your code here` by your code |
+# | a check | run it: it says what is right, what is not, and gives points |
+#
+# A check is the grader: when you hand the notebook in, the same criteria are applied, on some inputs that you have
+# not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
+# that name, and a stronger one each time. Hints cost nothing. `progress()` shows your points and what is next.
+#
+# An unsolved exercise scores zero and breaks nothing. If a name is missing, run the cells above again (*Run All
+# Above*); if the notebook is stuck, restart its kernel (*Restart Kernel*), and run from the top.
+
+# %%
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+
+card = gpu.assumed()
+where = (
+    "this machine's GPU"
+    if card.measured
+    else "no GPU that the course knows is here, so sizes are taken from a datasheet"
+)
+print(f"{card.name}: {where}")
+
+# %% [markdown]
+# What works without a GPU? Nearly everything:
+#
+# | | without a GPU | with one |
+# | --- | --- | --- |
+# | figures, widgets, exercises, every point | yes | yes |
+# | what a kernel does to memory | counted on the CPU | counted on the CPU |
+# | what the compiler makes of a kernel | yes: it needs no GPU to compile for one | yes |
+# | how long a kernel takes | no: times recorded on an H200 are shown, and say so | timed here |
+# | extra credit for speed (from 04 on) | no | yes |
+#
+# ## The question
+#
+# Take `x + 1`. On one core of a CPU and on a GPU it is the same line, and the GPU is said to be fast. Is it? With one
+# element in x, the GPU is *slower*. With 16 million, it is faster by far. From how many elements on does it win? (x
+# lies in the memory of the machine that adds: sending it from one to the other would take longer than either sum.)
+
+# %% predict="start.guess_elements"
+# From how many elements on is the GPU faster? Write a number before you run the next cell; no points hang on it.
+guess_elements = ...
+
+# %%
+figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too, if there is one
+
+# %% [markdown]
+# Read the right end first: both lines rise, and the GPU's lies far below. On the left it is flat for a long time. The
+# GPU takes some microseconds to be asked (a *launch*) and to answer, and a quarter of a million elements cost next to
+# nothing on top. The CPU has less to pay before it starts.
+#
+# Two questions follow, and this unit is about both. What kind of machine takes that long for one element, and no
+# longer for many? And how do you write a program for it?
+#
+# ## The ladder
+#
+# A GPU is a tall stack of simple ideas. Each rung rests on those below it, and nobody works on all of them. You need not
+# remember the names now: each comes back where it is used.
+
+# %%
+figures.start.ladder()
+
+# %% [markdown]
+# From the bottom:
+#
+# * A **transistor** is a switch. Four of them make a **gate** (out = not (a and b)), and gates make all the rest.
+#   Gates that feed each other, as in a **flip-flop**, keep a bit until the next tick of the clock. 32 bits side by
+#   side are a **register**: one number.
+# * An **ALU** is a net of gates between registers. Its main operation is the **FMA**, the *fused multiply-add*: for
+#   three numbers, a × b + c. A **tensor core** does something larger in one instruction: A B + C for three small
+#   *matrices*.
+# * A **streaming multiprocessor** (SM) puts ALUs, tensor cores, registers and a memory of its own under schedulers
+#   that hand out instructions. A **GPU** is many SMs, a cache that they share, and main memory beside the chip.
+# * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. Written out for
+#   people, NVIDIA's is called **SASS**. Each generation of GPUs has a new one.
+# * So compilers first write **PTX**, an assembly language for no chip in particular. An assembler translates it into
+#   SASS for the chip at hand. The result is a file, the **cubin**.
+# * **CUDA** is NVIDIA's driver, libraries and C++ for GPUs. A function that runs on the GPU is called a **kernel**.
+#   **Triton**, which you will use, is a language for kernels inside Python; its compiler writes PTX, too.
+# * **PyTorch** keeps tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
+#   when PyTorch was built. This is called *eager* mode; nothing is compiled then (`torch.compile` is another matter).
+# * A **transformer** is, seen from here, a sequence of kernel launches. More of it at the end of this unit.
+#
+# ## Latency and throughput
+#
+# *Latency* is how long one thing takes. *Throughput* is how many get done in a second. A CPU is built for latency: a
+# few large cores, each of which does its best to finish one chain of instructions soon. A GPU is built for
+# throughput.
+#
+# A *cycle* is one tick of the chip's clock. In one cycle an ALU starts one FMA. An answer from main memory takes
+# hundreds of cycles; you will see how many below.
+#
+# How can such a machine be fast? By never waiting with nothing to do. An SM holds many **warps**, groups of 32 threads.
+# (A *thread* is one chain of instructions with registers of its own.) When one warp waits for memory, the scheduler
+# takes an instruction of another. Changing over costs nothing, since all warps keep their registers in the SM at the
+# same time.
+#
+# Below is one scheduler with a few warps. Each works for some cycles, then waits for memory, again and again. Move
+# the sliders; work and wait count cycles.
+# * With 4 warps, a wait of 400 and 40 cycles of work: what share of the time are the ALUs at work? Why that number?
+# * Keep the wait. What else than more warps keeps the ALUs at work?
+
+# %%
+figures.start.hiding_latency_widget()
+
+# %% [markdown]
+# With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. No warp became faster when you added others;
+# there was always another one to turn to. More work before each wait has the same effect, and most of this course is
+# about that.
+#
+# ## Exercise: how many warps hide a wait?
+#
+# `start.warps_needed` · 3 points · about 5 minutes · about 1 line · difficulty ●●○○○
+#
+# Each warp works `work` cycles, then waits `latency` cycles, and so on. `work` is at least 1. What is the smallest
+# number of warps with which the ALUs are always at work? Full marks need the number that a simulation finds
+# * where `work` divides `latency` (1 point), and where it does not (1 point),
+# * where there is no wait at all (1 point).
+
+
+# %% exercise="start.warps_needed"
+def warps_needed(latency: int, work: int) -> int:
+    """Cycles that a warp waits, cycles that it works before each wait -> fewest warps that leave no cycle idle."""
+    ### BEGIN SOLUTION
+    return 1 + triton.cdiv(latency, work)  # cdiv divides and rounds up: the others fill the wait
+    ### END SOLUTION
+
+
+# %% check="start.warps_needed"
+check("start.warps_needed", warps_needed)
+
+# %% [markdown]
+# The verdict has a line for each criterion: ✓ or ✗, the points, and what was seen. Unsolved, it says `warps_needed
+# returns nothing yet`. A result that is wrong is shown beside the right one. If you are stuck, remove the first `#`
+# below and run the cell; run it again for a stronger hint. There are three.
+
+# %%
+# hint("start.warps_needed")
+
+# %% [markdown]
+# Your points are kept: the best that a check has given you, in a file beside no notebook, so that a restart loses
+# nothing. What is next?
+
+# %%
+progress()
+
+# %% [markdown]
+# How many warps does a GPU hold, then? A thread slot is a place for a thread's state in an SM.
+
+# %%
+slots = card.sms * card.threads_per_sm
+ahead = card.sms * figures.start.lanes(card)
+print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
+print(f"ALUs that start an FMA in a cycle: {ahead:,}. So there are {slots / ahead:.0f} threads for each of them.")
+print(
+    f"A cycle is {1e9 / figures.start.clock(card):.2f} ns: {figures.start.clock(card) / 1e9:.2f} billion of them in a second."
+)
+
+# %% [markdown]
+# ## Threads, warps, blocks, grid
+#
+# Work for a GPU is cut up in levels. From the top: a launch starts a **grid** of *programs*. (CUDA calls a program a
+# *thread block*.) Each program runs on one SM, as a few warps. Each warp has 32 threads, also called lanes.
+
+# %%
+figures.start.thread_hierarchy()
+
+# %% [markdown]
+# | level | what runs it | what it has for itself |
+# | --- | --- | --- |
+# | grid | the GPU | L2 and main memory, shared with everyone |
+# | program (CUDA: thread block) | an SM | a part of that SM's shared memory |
+# | warp: 32 threads | a scheduler of that SM, one instruction at a time for all 32 | |
+# | thread, or lane | a lane of the ALUs | its registers |
+#
+# A block of numbers may have more positions than the program has threads: with 128 threads and a block of 1024, each
+# thread holds 8. The reports of a trace say *lane* for a position of a block, too.
+#
+# Two things follow that surprise most people once. Programs start **in any order**, as SMs become free, and nobody
+# knows which one ends first. And a program cannot see into another program's shared memory or registers: what one
+# leaves for another goes through main memory.
+#
+# In CUDA you write what one *thread* does. In Triton you write what one *program* does, with whole blocks of numbers,
+# and the compiler deals the block out to threads.
+#
+# ## Your first kernel
+#
+# Here is a complete one. Read it line by line; the explanation is below.
+
+
+# %%
+@triton.jit
+def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = 2 * x[i] for the BLOCK elements of one program."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, 2 * x, mask=i < n)
+
+
+x = torch.arange(10, dtype=torch.float32)
+out = torch.zeros(10)
+with trace() as t:  # inside, kernels run on the CPU, one program after the other, and every access is counted
+    double_kernel[(3,)](x, out, 10, BLOCK=4)
+
+print(out)
+print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
+
+# %% [markdown]
+# * `@triton.jit` makes the function a kernel. It is compiled when it is launched, and not run by Python.
+# * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. Square brackets for how many, round ones for the
+#   arguments. All 3 run the same code. Why 3? 10 elements, 4 to a program, are two full blocks and a part of a third.
+#   The grid is a tuple, since it may have up to three numbers; one will do here.
+# * `tl.program_id(0)` is the one thing in which they differ: 0, 1 or 2.
+# * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and known when the
+#   kernel is compiled: that is what `tl.constexpr` says. So `i` is a block as well: in program 1 it is 4, 5, 6, 7.
+# * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, to elements i.
+#   `tl.load` reads through all of them, `tl.store` writes.
+# * `mask=i < n` switches positions off. Program 2 has i = 8, 9, 10, 11, but there are only 10 elements. A masked
+#   position loads nothing and stores nothing: what was in memory stays there.
+#
+# On a GPU the line without `with trace()` would do the same with tensors on the GPU. There a launch only *queues* the
+# work: Python goes on at once, and `torch.cuda.synchronize()` waits until the GPU is done. In this notebook every
+# launch is traced, with or without a GPU. If you forget `with trace()`, Triton looks for a GPU. Where there is none, the
+# launch fails, in Triton's words: `0 active drivers`.
+#
+# Which program does which element? Move the sliders. With n = 33 and BLOCK = 32, how many positions are masked? Which
+# BLOCK would mask fewer?
+
+# %%
+figures.start.programs_over_elements_widget()
+
+# %% [markdown]
+# ## Exercise: how many programs?
+#
+# `start.num_programs` · 3 points · about 5 minutes · about 1 line · difficulty ●○○○○
+#
+# n elements, `block` of them to a program: how many programs must a launch have, so that every element has one and no
+# program is without an element? Full marks need the right number
+# * where blocks divide n (1 point) and where they do not (1 point),
+# * for n less than a block, and for n = 0 (1 point).
+
+
+# %% exercise="start.num_programs"
+def num_programs(n: int, block: int) -> int:
+    """Elements, elements a program -> programs."""
+    ### BEGIN SOLUTION
+    return (n + block - 1) // block  # divide and round up
+    ### END SOLUTION
+
+
+# %% check="start.num_programs"
+check("start.num_programs", num_programs)
+
+# %% [markdown]
+# ## Exercise: predict a launch
+#
+# `start.predictions` · 4 points · about 5 minutes · 4 numbers · difficulty ●○○○○
+#
+# Predictions are graded, too: the trace tells. `double_kernel` is launched on **5000** elements with **BLOCK = 1024**
+# and as many programs as it needs. This time x is **float16** (2 bytes an element) and out is **float32** (4 bytes);
+# `tl.store` converts to the dtype of the tensor that it writes. How many programs are there? How many positions of the
+# *load* are masked, over all programs? How many bytes are loaded, and how many stored?
+
+
+# %% exercise="start.predictions"
+predicted_double = {"programs": ..., "masked_positions": ..., "bytes_loaded": ..., "bytes_stored": ...}
+### BEGIN SOLUTION
+predicted_double = {
+    "programs": 5,  # 4 full blocks are 4096 elements
+    "masked_positions": 120,  # 5 * 1024 - 5000
+    "bytes_loaded": 10_000,  # 5000 * 2: masked positions move nothing
+    "bytes_stored": 20_000,  # 5000 * 4
+}
+### END SOLUTION
+
+# %% check="start.predictions"
+check("start.predictions", predicted_double)
+
+# %% [markdown]
+# Here is how it was counted, on a smaller launch. Change the numbers; predict, then run.
+
+# %%
+n, BLOCK = 1000, 256
+x, out = torch.ones(n, dtype=torch.float16), torch.empty(n)
+with trace() as t:
+    double_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
+print(f"{t.programs} programs, {t.loads.masked} positions of the load masked")
+print(f"{t.loads.bytes:,} bytes loaded, {t.stores.bytes:,} bytes stored")
+
+# %% [markdown]
+# `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid.
+#
+# ## From a kernel to a function
+#
+# A kernel returns nothing, and somebody must make room for its result. So each kernel gets a function around it that runs
+# on the CPU, and is called the *host* function. It has four lines: sizes, output, launch, return.
+
+
+# %%
+def double(x):
+    """x: (n,), contiguous -> (n,), 2 * x."""
+    n, BLOCK = x.shape[0], 512
+    out = torch.empty_like(x)  # same shape, dtype and device as x; nothing is in it yet
+    double_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
+    return out
+
+
+with trace():
+    print(double(torch.arange(5.0)))
+
+# %% [markdown]
+# Which BLOCK? A power of two that gives each thread a few elements. A program has 128 threads unless you say otherwise,
+# so 256 to 4096 are all fine, and 1024 is what you will see most. The results do not depend on it.
+#
+# ## What if the mask is missing?
+#
+# A kernel without a mask reads and writes past the end of its tensors. On a GPU one of two things happens: the
+# program is stopped with an error that names no line, or nothing is noticed, and another tensor's numbers have
+# changed. A trace looks at each address before it is used. What do you expect it to say here?
+
+
+# %%
+@triton.jit
+def unmasked_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, 2 * x)
+
+
+x = torch.ones(1000)
+try:
+    with trace() as t:
+        unmasked_kernel[(4,)](x, torch.empty(1000), BLOCK=256)
+except Exception as fault:
+    print(fault)
+
+# %% [markdown]
+# The last program has 256 positions and only 232 elements. The advice at the end names the usual causes; strides and offsets
+# are the subject of 01.
+#
+# ## Exercise: add one
+#
+# `start.add_one` · 7 points · about 15 minutes · about 8 lines · difficulty ●●○○○
+#
+# Write the kernel and the function that launches it: `add_one(x)` returns a new tensor, x + 1, of the same dtype. x
+# has n elements, from 1 up, that lie side by side in memory (it is *contiguous*), and is float32 or float16.
+#
+# In a kernel exercise **your kernel does the work**. Torch may make tensors (`torch.empty_like`) and views of them;
+# `x + 1` in the function is torch's kernel, and does not count. The check traces by itself. To try the function yourself,
+# trace it as above: `with trace(): print(add_one(torch.arange(5.0)))`.
+#
+# Full marks need
+# * the right result for any number of elements (4 points), in float16 as well (1 point),
+# * each element read once and written once (2 points).
+#
+# The lines without points come first in the verdict, and are conditions for all the others: the work is done by your
+# kernel, the result is right on a plain case, and the kernel compiles for a GPU. If one fails, the rest is not judged.
+
+
+# %% exercise="start.add_one"
+@triton.jit
+def add_one_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = x[i] + 1 for the BLOCK elements of one program."""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, x + 1, mask=i < n)
+    ### END SOLUTION
+
+
+def add_one(x: torch.Tensor) -> torch.Tensor:
+    """x: (n,), contiguous -> (n,), x + 1."""
+    ### BEGIN SOLUTION
+    n, BLOCK = x.shape[0], 1024
+    out = torch.empty_like(x)
+    add_one_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
+    return out
+    ### END SOLUTION
+
+
+# %% check="start.add_one"
+check("start.add_one", add_one)
+
+# %% [markdown]
+# You have a kernel. What becomes of it on the way down the ladder? Here is `double_kernel` compiled for two
+# generations of GPUs, the A100's (NVIDIA calls it sm_80) and that of H100 and H200 (sm_90), without either being
+# here. First the PTX, only the lines that touch memory or do arithmetic on floats:
+
+# %%
+from course_lib.compiled import ptx_for, sass_for  # noqa: E402
+
+x, out = torch.empty(1024), torch.empty(1024)
+for architecture in ("sm_80", "sm_90"):
+    ptx = ptx_for(double_kernel, x, out, 1000, BLOCK=128, gpu=architecture)
+    print(architecture)
+    print("\n".join(line for line in ptx.splitlines() if any(word in line for word in (".global.b", ".f32"))))
+
+# %% [markdown]
+# The same text for both (the compiler has made x + x of 2 * x). `ld.global` loads from main memory, `st.global`
+# stores, `@%p1` is the mask. `%r1` is a register. Now the machine code:
+
+# %%
+for architecture in ("sm_80", "sm_90"):
+    print(architecture)
+    try:
+        sass = sass_for(double_kernel, x, out, 1000, BLOCK=128, gpu=architecture)
+        print(
+            "\n".join(
+                line for line in sass.splitlines() if any(word in line for word in ("LDG", "STG", "FADD", "FMUL"))
+            )
+        )
+    except ValueError as error:  # it takes NVIDIA's disassembler, which comes with Triton's wheels or with CUDA
+        print(error)
+
+# %% [markdown]
+# The instructions have other names here (`LDG`, `STG`), and the two generations do not agree even on these few lines.
+# As bits they have nothing in common that a program could rely on: SASS for sm_80 does not run on an sm_90 chip.
+#
+# ## Debugging a race
+#
+# Somebody wrote a copy. It was tried on a small tensor, where it worked.
+
+
+# %%
+@triton.jit
+def broken_copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = x[i], or so it was meant."""
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, x, mask=i < n)
+
+
+def broken_copy(x):
+    n, BLOCK = x.shape[0], 1024
+    out = torch.empty_like(x)
+    broken_copy_kernel[(n // BLOCK,)](x, out, n, BLOCK=BLOCK)
+    return out
+
+
+x = torch.randn(1024)
+with trace() as t:
+    out = broken_copy(x)
+print("1024 elements:", "right" if torch.equal(out, x) else "wrong")
+
+x = torch.randn(5000)
+with trace() as t:
+    out = broken_copy(x)
+print("5000 elements:", "right" if torch.equal(out, x) else f"wrong, {int((out == x).sum())} of 5000 are right\n")
+for fault in t.faults:
+    print(fault.sentence)
+
+# %% [markdown]
+# A **race** is when two programs touch the same element, at least one of them to write, and the result depends on who
+# comes last. Here both happen to write the same number, so a test of the values would not notice. The trace does: it
+# remembers which program wrote each element. (It counts 3072 elements: programs 1, 2 and 3 each store to the same 1024, which
+# program 0 has written. *Atomics*, which it mentions, are for programs that must share an element: 04.)
+#
+# Races are the reason why "it worked when I tried it" says little about a kernel. On the CPU the programs of a trace
+# run one after the other; on a GPU they do not.
+#
+# ## Exercise: repair the copy
+#
+# `start.fixed_copy` · 6 points · about 10 minutes · about 9 lines · difficulty ●●○○○
+#
+# Write `fixed_copy` and its kernel. Start from the broken ones (copy the code), and let the report lead you. There is
+# a second mistake, which the report above does not name. The check will. To try it yourself:
+# `with trace(): print(fixed_copy(torch.arange(5.0)))`.
+#
+# Full marks need
+# * the right result for any number of elements (3 points),
+# * each element read once and written once (1 point),
+# * at least 8 programs that share 65 536 elements (2 points): one program with one huge block has no race, and uses
+#   one SM.
+
+
+# %% exercise="start.fixed_copy"
+@triton.jit
+def fixed_copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = x[i] for the BLOCK elements of one program."""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, x, mask=i < n)
+    ### END SOLUTION
+
+
+def fixed_copy(x: torch.Tensor) -> torch.Tensor:
+    """x: (n,), contiguous -> (n,), a copy."""
+    ### BEGIN SOLUTION
+    n, BLOCK = x.shape[0], 1024
+    out = torch.empty_like(x)
+    fixed_copy_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
+    return out
+    ### END SOLUTION
+
+
+# %% check="start.fixed_copy"
+check("start.fixed_copy", fixed_copy)
+
+# %% [markdown]
+# ## Where numbers live
+#
+# Your kernel loaded from main memory into registers, computed, and stored. What lies between? Each of these memories
+# is there because the next one is too slow or too small.
+
+# %%
+figures.start.memory_hierarchy()
+
+# %% [markdown]
+# How does one measure such a thing? Take a list in which each place holds the address of the next, in random order, and
+# follow it. No load can start before the last one has answered, so the time of a step is the wait for one answer. Now
+# let the list grow from 4 KiB to 1 GiB. (What is gone over again and again, here the list, is called the **working set**.)
+# What will the curve look like, and how many steps will it have?
+
+# %%
+figures.start.working_sets()
+
+# %% [markdown]
+# Each memory is a step on the left, as long as the list fits into it. The last step is not a sharp one: of a list twice as
+# large as L2, half is still found there. On the right all SMs read as much as they can, past L1: data comes from L2 while
+# it fits, else from main memory. (At the far left several programs read the same block at the same time, which seems to
+# cost L2 less. The bump where L2 is nearly full, on the recorded H200, we measured and cannot explain.)
+#
+# Put the two together. A pipe that delivers 5 litres a second, and through which water takes 3 seconds, holds 15 litres.
+# Memory is such a pipe: if it is never to be idle, bandwidth × wait bytes must be on their way at any time.
+
+# %%
+slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
+memory = figures.start.memories(card)[-1]
+if memory.wait:
+    under_way = memory.rate * memory.wait[1]
+    print(f"{memory.rate / 1e12:.2f} TB/s x {1e9 * memory.wait[1]:.0f} ns = {under_way / 1e6:.1f} MB under way,")
+    print(f"{under_way / slots:.0f} bytes for each of the {slots:,} thread slots.")
+else:
+    print(f"The wait for {card.name}'s memory is not measured.")
+
+# %% [markdown]
+# So each thread of a GPU that is full of threads must have a number or two under way, all the time. This is why kernels
+# are launched with so many programs. With fewer threads, each must ask for more at once.
+#
+# What the memories are made of explains the picture. Registers, shared memory, L1 and L2 are **SRAM**: several
+# transistors hold a bit, on the chip, as fast as the logic around them. **HBM** (high-bandwidth memory) is **DRAM**:
+# a bit is one transistor and one tiny capacitor, whose charge leaks and must be refreshed. That packs far more bits
+# into the same area, on chips of their own, and takes longer to read. (Smaller cards have GDDR memory: DRAM as well.)
+#
+# *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, and by nobody else. It
+# lies in the same SRAM as the **L1 cache**. You write to shared memory on purpose; a cache keeps by itself what was
+# read a moment ago. (In Triton the compiler uses shared memory for you.)
+#
+# ## Why compute outgrew memory
+#
+# A **FLOP** is one floating-point operation, an addition or a multiplication, so an FMA is two; **FLOP/s** is how many
+# a machine does in a second. (A TB/s, as above, is 10¹² bytes in a second.) Arithmetic has become faster sooner than
+# memory has. Here are five GPUs of four generations, from their datasheets:
+
+# %%
+figures.start.compute_outgrew_memory()
+
+# %% [markdown]
+# One byte fetched from memory must now be used in hundreds of operations if the tensor cores are to be busy. (The
+# H200 is an H100 with faster memory, hence the dip.) What does `x + 1` do with its bytes?
+
+# %%
+flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
+could = card.fp32_flops / card.hbm_bandwidth
+print(f"x + 1: {flops / moved} FLOPs a byte. {card.name}: {could:.1f} fp32 FLOPs in the time of a byte.")
+busy = 2 * flops / moved / could  # the peak counts FMAs, two FLOPs each; an addition takes as long as an FMA
+print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the arithmetic.")
+
+# %% [markdown]
+# So `x + 1` waits for memory, and a GPU with twice the FLOP/s would not run it any faster. This is the rule rather
+# than the exception, and the plan of the course follows from it:
+#
+# * move no byte that nobody asked for (04, coalescing),
+# * once a byte is here, use it often (05, tiling),
+# * do not send it back in between (06, fusion),
+# * compute it again if that is cheaper than keeping it (07, recomputation),
+# * and all four at once: FlashAttention (08 to 10).
+#
+# ## What the hardware is wanted for
+#
+# A **transformer** predicts the next token of a text, a token being a piece of a word. In six steps, with the words
+# that the rest of the course uses:
+#
+# 1. Each token becomes a vector of numbers, its **embedding**.
+# 2. Each layer takes a vector x, computes an update f(x), and **adds** it: x + f(x). The vector that is handed on
+#    like this is called the *residual stream*.
+# 3. In **attention**, three learned matrices make a **query**, a **key** and a **value** of each token's vector. It
+#    is queries and keys that are compared, by dot products; the embeddings themselves are not.
+# 4. A **softmax** turns one query's dot products into weights that are positive and sum to 1.
+# 5. The update is the sum of the values with these weights.
+# 6. At the end an **unembedding** makes of each vector one number for each token that could come next. In GPT-2 small
+#    (Radford and others, 2019) that is from 768 numbers to 50 257: wider, despite the name.
+#
+# Is a dot product of two similar vectors near 1? Here is one query with eight keys, of 64 standard normal numbers
+# each. Key 3 was made from the query, with a little noise. Guess the height of its bar. (On the right the dot products are
+# divided by √64 before the softmax, as attention does; 08 says why.)
+
+# %%
+figures.start.dots_and_weights()
+
+# %% [markdown]
+# Not near 1, but near 64: the dot product of a vector with itself is the sum of 64 squares, each 1 on average. (This
+# query is a little longer than most.) It is the *weight* that comes out near 1, since the other dot products are so much
+# smaller.
+#
+# ## An aside: TPUs
+#
+# You may skip this; nothing later needs it. Is any of this NVIDIA's alone? Google's TPUs are the same idea with other names:
+#
+# | NVIDIA GPU | TPU | |
+# | --- | --- | --- |
+# | SM | TensorCore | the unit that programs run on; a GPU has many small ones, a TPU one or two large ones |
+# | tensor core | MXU | the unit for matrix products: the names are a trap, *TensorCore* is not *tensor core* |
+# | ALUs (32 lanes a warp) | VPU | the unit for elementwise work |
+# | shared memory, L1 | VMEM | memory on the chip; on a TPU the compiler plans all of it |
+# | HBM | HBM | the same kind of memory |
+# | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
+#
+# A TPU hides latency in another way: not by many warps, but by copies into VMEM that are planned ahead. And the
+# balance?
+
+# %%
+tpu_flops, tpu_bandwidth = 459e12, 2765e9  # TPU v5p, bf16, a chip: Google Cloud's documentation, page "TPU v5p"
+print(
+    f"TPU v5p: {tpu_flops / tpu_bandwidth:.0f} FLOPs a byte; {card.name}: {(card.fp16_flops or 0) / card.hbm_bandwidth:.0f}"
+)
+
+# %% [markdown]
+# ## Exercise: true or false
+#
+# `start.myths` · 11 points · about 15 minutes · 22 lines · difficulty ●●○○○
+#
+# Much that is told about GPUs and transformers is nearly right. Here are 22 statements, half a point each. Write
+# `True` or `False` for `...`. All were touched on above. When every one has an answer, the check shows an explanation
+# beside each.
+
+# %% exercise="start.myths"
+myths = {
+    # A tensor core's basic operation is the fused multiply-add of three numbers.
+    "tensor_core_is_fma": ...,
+    # A GPU is fast because each of its operations finishes sooner than a CPU's.
+    "faster_operations": ...,
+    # It helps that an SM holds more warps than can execute in one cycle.
+    "more_warps_than_alus": ...,
+    # The 32 lanes of a warp share one instruction at a time.
+    "warp_shares_instruction": ...,
+    # Registers, shared memory, L1 and L2 are all SRAM.
+    "caches_are_sram": ...,
+    # HBM is DRAM: a bit is one transistor and one capacitor.
+    "hbm_is_dram": ...,
+    # From V100 to B200, matrix FLOP/s grew by a larger factor than memory bandwidth.
+    "compute_outgrew_memory": ...,
+    # x + 1 on a large tensor takes half the time on a GPU with twice the FLOP/s and the same memory.
+    "add_one_needs_flops": ...,
+    # Shared memory is shared by all programs of a launch.
+    "shared_memory_is_global": ...,
+    # A Triton program runs on one thread.
+    "program_is_thread": ...,
+    # The programs of a grid run in the order of their numbers.
+    "programs_in_order": ...,
+    # Where the mask is false, a store writes a zero.
+    "masked_store_writes_zero": ...,
+    # On a GPU, a launch returns before the kernel has finished.
+    "launch_returns_early": ...,
+    # PyTorch in eager mode compiles a kernel for each operation that it meets.
+    "eager_compiles": ...,
+    # PTX is translated into the machine code of the GPU at hand.
+    "ptx_is_translated": ...,
+    # Machine code (SASS) for an A100, sm_80, runs on an H100, sm_90, as well.
+    "sass_runs_everywhere": ...,
+    # cubin is the instruction set of NVIDIA's GPUs.
+    "cubin_is_a_language": ...,
+    # The dot product of two similar vectors is near 1.
+    "similar_dot_near_one": ...,
+    # An attention weight, after the softmax, can be near 1.
+    "weight_near_one": ...,
+    # Attention compares the embeddings of tokens with one another.
+    "attention_compares_embeddings": ...,
+    # A layer of a transformer adds an update to the residual stream.
+    "residual_adds": ...,
+    # The unembedding makes a vector longer.
+    "unembedding_widens": ...,
+}
+### BEGIN SOLUTION
+myths = {
+    "tensor_core_is_fma": False,
+    "faster_operations": False,
+    "more_warps_than_alus": True,
+    "warp_shares_instruction": True,
+    "caches_are_sram": True,
+    "hbm_is_dram": True,
+    "compute_outgrew_memory": True,
+    "add_one_needs_flops": False,
+    "shared_memory_is_global": False,
+    "program_is_thread": False,
+    "programs_in_order": False,
+    "masked_store_writes_zero": False,
+    "launch_returns_early": True,
+    "eager_compiles": False,
+    "ptx_is_translated": True,
+    "sass_runs_everywhere": False,
+    "cubin_is_a_language": False,
+    "similar_dot_near_one": False,
+    "weight_near_one": True,
+    "attention_compares_embeddings": False,
+    "residual_adds": True,
+    "unembedding_widens": True,
+}
+### END SOLUTION
+
+# %% check="start.myths"
+check("start.myths", myths)
+
+# %%
+progress()
+
+# %% [markdown]
+# ## What you now know
+#
+# * A GPU is slow at one thing and fast at many: it hides waiting behind other warps.
+# * A launch is a grid of programs. A program runs on one SM, as warps of 32 threads; you write it with blocks.
+# * A kernel finds its place with `tl.program_id`, its elements with `tl.arange`, and its end with a mask. A grid
+#   rounds up.
+# * Programs run in any order. Two that write to one place are a race, and a trace names it.
+# * From registers to HBM, memories get larger, slower and further away. Compute has outgrown them, so most kernels
+#   wait for memory.
+#
+# The unit has 34 points in six exercises. Next: 01 looks at what a tensor is, and why a transpose moves nothing.
+#
+# ## Where to read on
+#
+# * NVIDIA, *H100 Tensor Core GPU Architecture* whitepaper: SMs, tensor cores and memories of the Hopper generation.
+# * NVIDIA, *CUDA C++ Programming Guide*, the chapters on the programming model and on the hardware implementation.
+# * W. Luo and others, *Benchmarking and Dissecting the Nvidia Hopper GPU Architecture* (arXiv 2402.13499): waits and
+#   speeds of every unit, of three generations.
+# * The Triton documentation, first tutorial: vector addition.
+# * Google, *How to Scale Your Model*: TPUs and GPUs side by side.
+# * C. Petzold, *Code*: from a switch to a processor, for the lower rungs of the ladder.

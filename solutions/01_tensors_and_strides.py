@@ -1,0 +1,793 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 01 · Tensors and strides
+#
+# **After this unit you can** say where in memory any element of any tensor lies, which torch operations copy and which only
+# look at the same memory in another way, how many bytes a tensor takes, and write a kernel that reads a matrix of any
+# layout. Two to three hours, 110 minutes of them for eleven exercises. You need 00 (a first kernel, how checks and hints
+# work). No GPU is needed.
+
+# %%
+import time
+
+import torch
+import triton
+import triton.language as tl
+from einops import EinopsError, rearrange
+from jaxtyping import Float
+
+from course_lib import check, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+# %% [markdown]
+# ## The question
+#
+# Here is a matrix of 4096 by 4096 floats. A float takes 4 bytes, so the matrix takes 64 MiB. Two ways to turn it:
+#
+# ```python
+# x.T                # rows become columns
+# x.T.contiguous()   # rows become columns, too
+# ```
+#
+# Both give a tensor of the same shape with the same values. How many times as long does the second one take?
+
+# %% predict="strides.guess_times"
+# How many times as long as x.T does x.T.contiguous() take? Write a number before you run the next cell; no points hang on it.
+guess_times = ...
+
+# %%
+x = torch.randn(4096, 4096)
+
+
+def seconds(work, repeats: int) -> float:
+    """The shortest of `repeats` runs, on the CPU."""
+    found = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+view, copy = seconds(lambda: x.T, 1000), seconds(lambda: x.T.contiguous(), 3)
+print(f"x.T                {1e6 * view:12.1f} microseconds")
+print(f"x.T.contiguous()   {1e6 * copy:12.1f} microseconds, {copy / view:,.0f} times as long")
+print("your guess:", "none yet" if guess_times is ... else guess_times)
+
+# %% [markdown]
+# Nothing moves 16 million numbers in about a microsecond. So what did `x.T` do? It did not touch a single number. How that
+# can be is the subject of this unit.
+#
+# ## A tensor is a header
+#
+# Memory has no rows and columns. It is one long row of bytes, and each has an address. So a tensor consists of two things:
+#
+# * the **storage**: the numbers, one after the other;
+# * a small **header** that says how to read them: the shape, the **strides**, the **offset** and the dtype.
+#
+# The stride of an axis is how far apart in storage two neighbours along that axis are. The offset is where element
+# (0, 0, ...) lies. Both count elements, not bytes.
+#
+# Before you look at the picture: a matrix of 3 rows and 4 columns lies in storage row after row. What are its two strides?
+# And what are those of its transpose, over the *same* storage?
+
+# %%
+figures.strides.tensor_anatomy()
+
+# %% [markdown]
+# One step down in x skips a whole row: 4 elements. One step to the right is 1 element. In the transpose the two axes have
+# changed places, and so have their strides. Nothing else is different. That is why it is free.
+#
+# You can ask any tensor for its header.
+
+# %%
+x = torch.arange(12.0).reshape(3, 4)
+for name, tensor in {"x": x, "x.T": x.T, "x[1:, 2:]": x[1:, 2:]}.items():
+    same = tensor.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    print(
+        f"{name:10} shape {tuple(tensor.shape)}  strides {tensor.stride()}  offset {tensor.storage_offset()}  "
+        f"storage of x: {same}"
+    )
+
+# %% [markdown]
+# `untyped_storage().data_ptr()` is the address at which the storage begins. Equal addresses: the same memory.
+#
+# The slice `x[1:, 2:]` shows what the offset is for. It begins at element 6 of the storage, in row 1 and column 2.
+#
+# ## The stride explorer
+#
+# Below is a storage of 24 numbers, each of which is its own position. On the left is a view of it, on the right the
+# **walk** through storage that you make when you read the view row by row. Choose a view, then move its numbers; *reset*
+# brings the chosen view back. Five things to try:
+# * `x.view(8, 3)`. Its shape is not that of `x`. Is its walk?
+# * `x.T`. Why does the walk jump back and forth? What is the longest step to the right?
+# * `x[1].expand(4, 6)`, which repeats row 1 four times. A row stride of 0! How many numbers of the storage does the view use?
+# * `x`, and then a row stride of 5. Which numbers are read twice now?
+# * *reset*, and then an offset of 1. Why does torch refuse?
+
+# %%
+figures.strides.stride_explorer_widget()
+
+# %% [markdown]
+# `x.view(8, 3)` makes the same walk as `x`, and only starts new rows elsewhere. In `x.T` the next element of a row is 6 to
+# the right, and each new row begins 17 to the left of where the last one ended. The expanded row uses 6 numbers for 24
+# elements. With a row stride of 5 each row begins on the last number of the one above, so 5, 10 and 15 are read twice. And
+# with an offset of 1 the last element would lie at position 24, behind the end.
+#
+# ## Exercise: where is the element?
+#
+# `strides.flat_index` · 4 points · about 5 minutes · about 1 line · difficulty ●○○○○
+#
+# `index` says which element, one number for each axis; `strides` has as many. At which position in storage does the
+# element lie? Full marks need the right position
+# * in matrices and with three axes (2 points),
+# * with an offset, and with a stride of 0 (1 point),
+# * with any number of axes, none at all included (1 point). A tensor without axes holds one number, at its offset.
+#
+# `hint("strides.flat_index")` gives a hint, and a stronger one each time. This holds for every exercise here.
+
+
+# %% exercise="strides.flat_index"
+def flat_index(index: list[int], strides: list[int], offset: int) -> int:
+    """The position in storage of element `index`; all three count elements."""
+    ### BEGIN SOLUTION
+    return offset + sum(i * s for i, s in zip(index, strides, strict=True))
+    ### END SOLUTION
+
+
+# %% check="strides.flat_index"
+check("strides.flat_index", flat_index)
+
+# %% [markdown]
+# This one line is the most frequent one in the whole course. Every kernel begins by computing where its elements lie.
+#
+# ## Row-major order
+#
+# A new tensor lies in **row-major** order: the last axis is the dense one, with stride 1. What is the stride of the axis
+# before it? One step along it skips one whole row. And with three axes, one step along the first skips one whole matrix.
+
+# %%
+for shape in ((4,), (3, 4), (2, 3, 4), (8, 2, 3, 4)):
+    print(f"{str(shape):14} strides {torch.empty(shape).stride()}")
+
+# %% [markdown]
+# Fortran, MATLAB and the BLAS libraries count the other way round: in **column-major** order the *first* axis has stride 1.
+# To torch a column-major matrix is the transpose of a row-major one, and nothing special.
+#
+# ## Exercise: row-major strides
+#
+# `strides.row_major_strides` · 4 points · about 10 minutes · about 5 lines · difficulty ●●○○○
+#
+# Which strides does a new tensor of this shape get? All sizes are at least 1. Full marks need the right strides
+# * for two, three and four axes (2 points),
+# * for any number of axes, and where sizes are 1 (2 points).
+
+
+# %% exercise="strides.row_major_strides"
+def row_major_strides(shape: list[int]) -> list[int]:
+    """Sizes -> strides of a tensor that lies in storage row after row, without gaps."""
+    ### BEGIN SOLUTION
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size  # one step along the next axis skips all of this one
+    return strides[::-1]
+    ### END SOLUTION
+
+
+# %% check="strides.row_major_strides"
+check("strides.row_major_strides", row_major_strides)
+
+# %% [markdown]
+# ## Views
+#
+# A **view** is a new header over storage that is there already. Transposing, slicing and expanding only write headers.
+# Here are six views of one matrix, `x = torch.arange(24).reshape(4, 6)`. Take each title first: can you say which of the 24
+# numbers will be coloured?
+
+# %%
+figures.strides.views_of_one_storage()
+
+# %% [markdown]
+# Three of them deserve a second look.
+# * `x[::2, ::3]` takes every second row and every third column: the strides are multiplied by 2 and 3.
+# * `x[1].expand(4, 6)` shows one row four times. A **stride of 0** takes no step: four rows, one memory.
+# * `x.flatten()` has all 24 numbers in one dimension, and `unfold(axis, size, step)` cuts windows out of an axis: here, along
+#   axis 0, windows of 6 numbers, a new one every 3. Neighbouring windows share numbers, and nothing is copied for that.
+#
+# If views share memory, what happens when you write through one? Say what this prints before you run it.
+
+# %%
+x = torch.zeros(2, 3)
+turned, row, copied = x.T, x[0], x.clone()
+turned[2, 0] = 7.0  # row 2, column 0 of the transpose
+row += 1
+print("x:     ", x.tolist())
+print("copied:", copied.tolist())
+
+# %% [markdown]
+# Both writes reached x, and the copy saw neither. This is a feature: `x[0] += 1` would be useless otherwise. It is
+# also a common bug: a function that changes a slice changes its caller's tensor.
+#
+# What if several elements of a view are one number in memory? Adding 1 to each could add 1 or 4.
+
+# %%
+many = torch.zeros(3).expand(4, 3)
+try:
+    many += 1
+except RuntimeError as error:
+    print("torch refuses:", str(error).split(".")[0])
+
+# %% [markdown]
+# A view also keeps its whole storage alive. How many bytes does `small` hold on to?
+
+# %%
+big = torch.zeros(4096, 4096)
+small = big[:1]
+del big
+print(f"small has {small.numel() * 4:,} bytes of elements and holds {small.untyped_storage().nbytes():,} bytes")
+
+# %% [markdown]
+# All 64 MiB of them. `small.clone()` would let go of the rest.
+#
+# ## Contiguous, or not
+#
+# A tensor is **contiguous** if reading it row by row is walking through storage one step at a time. In other words: its
+# strides are those that a new tensor of its shape would get. Many kernels take contiguous tensors only, since "the next element"
+# is then simply the next address.
+#
+# Two odd cases. Along an axis of size 1 nobody takes a step, so its stride does not matter. And a tensor without
+# elements has nothing to walk over: torch calls it contiguous.
+#
+# ## Exercise: is it contiguous?
+#
+# `strides.is_contiguous` · 5 points · about 10 minutes · about 6 lines · difficulty ●●○○○
+#
+# You may call `row_major_strides`, once it is solved. (If yours returns a tuple: `[4, 1] == (4, 1)` is False in Python.
+# `list(...)` makes a list of it.) Full marks need what torch answers
+# * for matrices and three axes (2 points),
+# * where sizes are 1 (2 points),
+# * for tensors without elements, where a size is 0 (1 point).
+
+
+# %% exercise="strides.is_contiguous"
+def is_contiguous(shape: list[int], strides: list[int]) -> bool:
+    """Whether a tensor with these sizes and strides lies in storage row after row, without gaps."""
+    ### BEGIN SOLUTION
+    if 0 in shape:
+        return True
+    expected = row_major_strides(shape)
+    return all(stride == e for size, stride, e in zip(shape, strides, expected, strict=True) if size != 1)
+    ### END SOLUTION
+
+
+# %% check="strides.is_contiguous"
+check("strides.is_contiguous", is_contiguous)
+
+# %% [markdown]
+# ## View, or copy?
+#
+# Some operations cannot be done by a header. Take `x.T`, and ask for all its elements in *one* dimension. One dimension
+# has one stride. Is there a stride with which you can walk over a transposed matrix, row by row?
+
+# %%
+figures.strides.flat_walks()
+
+# %% [markdown]
+# The second walk takes two places at every step and is still one straight line: it can be a view. The other two bend.
+#
+# So when does torch copy?
+#
+# | you write | if nothing needs to move | if something does |
+# | --- | --- | --- |
+# | `x.view(shape)` | a view | an error |
+# | `x.reshape(shape)` | a view | a copy, without a word |
+# | `x.contiguous()` | x itself, if it is contiguous | a copy |
+# | `x.half()`, `x.float()`: to float16, float32 | x itself, if it has that dtype | a copy: the bits are other ones |
+# | `x[[2, 0, 3]]`: a list of rows | | always a copy: in general no stride leads from one row to the next |
+#
+# `reshape` is convenient. It is also where memory disappears unnoticed.
+#
+# ## Exercise: predict ten expressions
+#
+# `strides.predictions` · 5 points · about 5 minutes · 10 numbers · difficulty ●●○○○
+#
+# `x = torch.randn(64, 64)` is contiguous, in float32: 4096 elements of 4 bytes, 16384 bytes. How many bytes of **new** storage
+# does each expression allocate? Write 0 for a view, and for x itself. An element of float16 takes 2 bytes. Half a point for
+# each.
+
+# %% exercise="strides.predictions"
+predicted_new_bytes = {
+    "x.T": ...,
+    "x[:, ::2]": ...,
+    "x.contiguous()": ...,
+    "x.T.contiguous()": ...,
+    "x.reshape(4096)": ...,
+    "x.T.reshape(4096)": ...,
+    "x.expand(10, 64, 64)": ...,
+    "x[[0, 1]]": ...,
+    "x.half()": ...,
+    "x.float()": ...,
+}
+### BEGIN SOLUTION
+predicted_new_bytes = {
+    "x.T": 0,
+    "x[:, ::2]": 0,
+    "x.contiguous()": 0,  # it is contiguous already
+    "x.T.contiguous()": 16384,
+    "x.reshape(4096)": 0,
+    "x.T.reshape(4096)": 16384,  # the walk bends
+    "x.expand(10, 64, 64)": 0,  # stride 0
+    "x[[0, 1]]": 512,  # a list could name any rows in any order, so torch copies them: 2 * 64 * 4
+    "x.half()": 8192,  # other bits: 4096 * 2
+    "x.float()": 0,  # it is float32 already
+}
+### END SOLUTION
+
+# %% check="strides.predictions"
+check("strides.predictions", predicted_new_bytes)
+
+# %% [markdown]
+# How was that counted? With one question to torch: is the storage of the result that of x? Here are three more expressions.
+# Predict them, then run; and add your own.
+
+# %%
+x = torch.randn(64, 64)
+for name in ("x[3]", "x[:, :32].reshape(2048)", "x + 0"):
+    storage = eval(name).untyped_storage()
+    new = 0 if storage.data_ptr() == x.untyped_storage().data_ptr() else storage.nbytes()
+    print(f"{name:22} {new:6} new bytes")
+
+# %% [markdown]
+# ## Bytes
+#
+# How large is a tensor? Its elements times the bytes of each, which torch calls `itemsize`. That is worth knowing *before*
+# you allocate it. GPT-3 has 96 layers, and the first feed-forward matrix of each has 12288 × 49152 numbers (Brown and
+# others, 2020, section 2.1). Does one of them fit into the memory of a GPU? Into its cache?
+
+# %%
+figures.strides.one_matrix_in_bytes()
+
+# %% [markdown]
+# ## Exercise: how many bytes?
+#
+# `strides.tensor_bytes` · 4 points · about 5 minutes · about 4 lines · difficulty ●○○○○
+#
+# `dtype` is a name such as `"bfloat16"`. `getattr(torch, dtype)` is the dtype of that name, and a dtype has an `itemsize`.
+# The tensor itself is not needed for that, and one of the cases is GPT-3's matrix. Full marks need the right number
+# * for any shape in float32, without axes and without elements as well (2 points),
+# * for other dtypes (2 points).
+
+
+# %% exercise="strides.tensor_bytes"
+def tensor_bytes(shape: list[int], dtype: str) -> int:
+    """Sizes and the name of a dtype -> bytes of the elements of such a tensor."""
+    ### BEGIN SOLUTION
+    elements = 1
+    for size in shape:
+        elements *= size
+    return elements * getattr(torch, dtype).itemsize
+    ### END SOLUTION
+
+
+# %% check="strides.tensor_bytes"
+check("strides.tensor_bytes", tensor_bytes)
+
+# %% [markdown]
+# A header without a storage is possible, too: torch calls that the **meta** device. It answers questions about
+# shapes, strides and bytes, and costs nothing.
+
+# %%
+w = torch.empty(12288, 49152, device="meta")
+print(f"{w.nbytes:,} bytes = {w.nbytes / 2**30:.2f} GiB = {w.nbytes / 1e9:.2f} GB; strides {w.stride()}, on {w.device}")
+
+# %% [markdown]
+# A GiB is 2³⁰ bytes, a GB is 10⁹. Datasheets of GPUs count in GB, torch's error messages in GiB. The difference is 7 %: the
+# 141 GB of an H200 in 00 are the 131 GiB in the picture above.
+#
+# ## What lives where
+#
+# A GPU has memory of its own. A tensor lives either there or in the CPU's memory, and `x.device` says where. Moving it, with
+# `x.to("cuda")`, is always a copy. Both operands of an operation must be on the same device, or torch raises an error.
+#
+# How do you know what a line of code allocates on a GPU? torch counts: `torch.cuda.memory_allocated()` is the number of
+# bytes in live tensors, and `torch.cuda.max_memory_allocated()` is the most it has ever been. A view must not move the
+# counter. Does it?
+
+
+# %%
+def walk_through_memory(allocated) -> None:
+    """Some allocations, and by how much each moves the counter `allocated()`."""
+    before = allocated()
+
+    def say(what: str) -> None:
+        nonlocal before
+        now = allocated()
+        print(f"{what:38} {now - before:+12,} bytes")
+        before = now
+
+    x = torch.zeros(1024, 1024, device=device)
+    say("x = torch.zeros(1024, 1024)")
+    y = x.T[::2].expand(3, -1, -1)  # noqa: F841
+    say("y = x.T[::2].expand(3, -1, -1)")
+    z = x.T.contiguous()  # noqa: F841
+    say("z = x.T.contiguous()")
+    del x
+    say("del x       (y still needs its storage)")
+    del y
+    say("del y")
+    one = torch.zeros(1, device=device)  # noqa: F841
+    say("one = torch.zeros(1)")
+
+
+if device == "cuda":
+    walk_through_memory(torch.cuda.memory_allocated)
+else:
+    print("There is no GPU here. With one, this cell runs the function above and prints what torch's counter says:")
+    print(
+        "+4 MiB for x, +0 for the view y, +4 MiB for z, 0 for `del x`, since y keeps the storage, -4 MiB for `del y`,"
+    )
+    print("and +512 bytes for a tensor of one float: torch hands out GPU memory in pieces of 512 bytes.")
+
+# %% [markdown]
+# On a CPU torch keeps no such counter. What it can tell is which storages tensors hold, and each is counted once:
+
+
+# %%
+def bytes_held(*tensors: torch.Tensor) -> int:
+    """Bytes of the storages behind these tensors; a storage that several share counts once."""
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    return sum(storages.values())
+
+
+x = torch.zeros(1024, 1024)
+y, z = x.T[::2].expand(3, -1, -1), x.T.contiguous()
+print(f"x: {bytes_held(x):,}   x and y: {bytes_held(x, y):,}   x, y and z: {bytes_held(x, y, z):,}")
+print(f"but y.nbytes is {y.nbytes:,}: it counts elements of the view, {y.numel():,} of them, not memory")
+
+# %% [markdown]
+# ## Writing headers yourself
+#
+# `x.as_strided(shape, strides, offset)` makes a view from the numbers you give it. So a view is a **recipe**: a shape and
+# strides. The next four exercises take the recipe of a tensor and return the recipe of a view of it.
+#
+# Why recipes, and not tensors? A function that returns a tensor may copy on the way, and its result looks right all the
+# same. A recipe cannot copy: there are no numbers in it. The check follows yours with `as_strided`, and compares what it
+# reads with torch's own view. The offset stays as it is in all four.
+#
+# To try a recipe yourself, on a storage in which each number is its own position:
+
+# %%
+x = torch.arange(12).reshape(3, 4)
+shape, strides = [4, 3], [1, 4]
+print(x.as_strided(shape, strides))
+
+# %% [markdown]
+# Return a pair: `return shape, strides`, two lists.
+#
+# ## Exercise: transpose
+#
+# `strides.transpose_view` · 3 points · about 5 minutes · about 4 lines · difficulty ●○○○○
+#
+# Axes i and j change places, the others stay. i and j are from 0 up, and may be equal. In torch: `x.transpose(i, j)`.
+# Full marks need a recipe that reads the same elements
+# * for contiguous x (2 points),
+# * for x that is a view itself (1 point).
+
+
+# %% exercise="strides.transpose_view"
+def transpose_view(shape: list[int], strides: list[int], i: int, j: int) -> tuple[list[int], list[int]]:
+    """The shape and strides of x -> those of x.transpose(i, j)."""
+    ### BEGIN SOLUTION
+    shape, strides = list(shape), list(strides)
+    shape[i], shape[j] = shape[j], shape[i]
+    strides[i], strides[j] = strides[j], strides[i]
+    return shape, strides
+    ### END SOLUTION
+
+
+# %% check="strides.transpose_view"
+check("strides.transpose_view", transpose_view)
+
+# %% [markdown]
+# ## Exercise: broadcast
+#
+# `strides.broadcast_view` · 4 points · about 10 minutes · about 4 lines · difficulty ●●○○○
+#
+# When you add a bias of shape (4,) to a batch of shape (2, 3, 4), nobody makes six copies of the bias. torch reads it through a
+# view of shape (2, 3, 4). The rule is called **broadcasting**: line the shapes up at their right ends; an axis that is
+# missing on the left, or has size 1, is repeated.
+#
+# The target fits: every size of x is 1 or that of the target. In torch: `x.expand(target)`. Full marks need a recipe that
+# reads the same elements
+# * where sizes of 1 are repeated (2 points),
+# * where axes are added in front (1 point),
+# * for x that is a view itself (1 point).
+
+
+# %% exercise="strides.broadcast_view"
+def broadcast_view(shape: list[int], strides: list[int], target: list[int]) -> tuple[list[int], list[int]]:
+    """The shape and strides of x -> those of x.expand(target)."""
+    ### BEGIN SOLUTION
+    missing = len(target) - len(shape)
+    kept = [0 if n == 1 else s for n, s in zip(shape, strides, strict=True)]  # no step: the same element again
+    return list(target), [0] * missing + kept
+    ### END SOLUTION
+
+
+# %% check="strides.broadcast_view"
+check("strides.broadcast_view", broadcast_view)
+
+# %% [markdown]
+# ## Exercise: a matrix of tiles
+#
+# `strides.tile_view` · 5 points · about 15 minutes · about 3 lines · difficulty ●●●○○
+#
+# Fast kernels cut matrices into **tiles**. A matrix of shape (M, N) becomes a tensor of shape (M / bm, N / bn, bm, bn):
+# element (i, j, p, q) is in tile (i, j), at row p and column q within it. bm divides M, and bn divides N. Where are the four
+# axes' neighbours?
+#
+# ```
+#  0  1  2 |  3  4  5
+#  6  7  8 |  9 10 11      4 x 6 in tiles of 2 x 3
+# ---------+---------      element (1, 0, 0, 2) is 14
+# 12 13 14 | 15 16 17
+# 18 19 20 | 21 22 23
+# ```
+#
+# Full marks need a recipe that reads the same elements
+# * for contiguous x (3 points),
+# * for x that is a view itself (2 points).
+
+
+# %% exercise="strides.tile_view"
+def tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> tuple[list[int], list[int]]:
+    """The shape and strides of x (M, N) -> those of its tiles (M / bm, N / bn, bm, bn)."""
+    ### BEGIN SOLUTION
+    (M, N), (stride_m, stride_n) = shape, strides
+    return [M // bm, N // bn, bm, bn], [bm * stride_m, bn * stride_n, stride_m, stride_n]
+    ### END SOLUTION
+
+
+# %% check="strides.tile_view"
+check("strides.tile_view", tile_view)
+
+# %% [markdown]
+# Four axes, and still not one number moved. Units 05 to 10 cut matrices in this way, tile by tile, inside kernels.
+#
+# ## Exercise: sliding windows
+#
+# `strides.sliding_windows` · 4 points · about 10 minutes · about 3 lines · difficulty ●●●○○
+#
+# A moving average, a convolution and local attention all look at windows. Along the last axis of x, take windows of `width`
+# elements, one every `step`. Those that would reach past the end are left out. x has shape (..., L) with L at
+# least `width`; the result has shape (..., windows, width). In torch: `x.unfold(-1, width, step)`. Full marks need a
+# recipe that reads the same elements
+# * for a contiguous row of numbers (2 points),
+# * for more axes, and for x that is a view itself (2 points).
+
+
+# %% exercise="strides.sliding_windows"
+def sliding_windows(shape: list[int], strides: list[int], width: int, step: int) -> tuple[list[int], list[int]]:
+    """The shape and strides of x (..., L) -> those of its windows (..., windows, width)."""
+    ### BEGIN SOLUTION
+    *outer, length = shape
+    windows = (length - width) // step + 1
+    return [*outer, windows, width], [*strides[:-1], step * strides[-1], strides[-1]]
+    ### END SOLUTION
+
+
+# %% check="strides.sliding_windows"
+check("strides.sliding_windows", sliding_windows)
+
+# %% [markdown]
+# How much memory did that save? 100 000 numbers, windows of 1000, one at every number:
+
+# %%
+signal = torch.randn(100_000)
+windows = signal.unfold(-1, 1000, 1)
+print(
+    f"windows: {tuple(windows.shape)}, {windows.nbytes / 1e6:.0f} MB if they were copied; {bytes_held(signal, windows):,} bytes held"
+)
+
+# %% [markdown]
+# ## Axes with names
+#
+# `x.reshape(B, S, 12, 64).transpose(1, 2)`: what is axis 1 here? Code for attention is full of such lines, and a wrong
+# one often runs. Two libraries let you write the names down.
+#
+# **einops** describes a rearrangement by the axes before and after it. `(h d)` is one axis that is made of two, h the
+# slow one. How many heads there are, you say; the rest follows from the shape. Below, x holds 2 sequences (b) of 5 tokens
+# (s), each with 3 heads (h) of 4 channels (d). Is y a view? And what becomes of 5 heads?
+
+# %%
+x = torch.arange(2 * 5 * 12.0).reshape(2, 5, 12)
+y = rearrange(x, "b s (h d) -> b h s d", h=3)
+print(f"{tuple(x.shape)} -> {tuple(y.shape)}, strides {y.stride()}, the storage of x: {y.data_ptr() == x.data_ptr()}")
+print("back again:", torch.equal(rearrange(y, "b h s d -> b s (h d)"), x))
+try:
+    rearrange(x, "b s (h d) -> b h s d", h=5)
+except EinopsError as error:
+    print("5 heads:", str(error).strip().splitlines()[-1].strip())
+
+# %% [markdown]
+# Look at the strides of the result, (60, 4, 12, 1). Cutting the axis (h d) gave h the stride 4 and d the stride 1. Swapping s
+# and h moved the strides along. Two headers, no copy. To a kernel that wants each head's rows side by side,
+# it has to be copied in the end.
+#
+# **jaxtyping** puts dtype and shape into a signature: `x: Float[torch.Tensor, "batch seq dim"]`. A word names an axis, a
+# number fixes its size. Python itself does not look; a reader does, and a checker can.
+
+# %%
+Tokens = Float[torch.Tensor, "batch seq 12"]
+for tensor in (torch.zeros(2, 5, 12), torch.zeros(2, 5, 16), torch.zeros(5, 12), torch.zeros(2, 5, 12).long()):
+    print(f"{str(tuple(tensor.shape)):11} {str(tensor.dtype):13} batch seq 12? {isinstance(tensor, Tokens)}")
+
+# %% [markdown]
+# ## Exercise: split the heads
+#
+# `strides.split_heads` · 6 points · about 10 minutes · about 1 line · difficulty ●●○○○
+#
+# Attention cuts the query of each token (00) into parts, called **heads**, and works on each head alone. But the queries of
+# all heads are computed at once, as x of shape (B, S, heads · D): for each of B sequences and S tokens, D numbers
+# (*channels*) of head 0, then D of head 1, and so on. Return a tensor of shape (B, heads, S, D) that shares no memory with
+# x: **a copy, not a view**. So there are three steps: cut the last axis in two, swap two axes, copy.
+#
+# `x.reshape(B, heads, S, D)` has the right shape and is wrong. It goes through storage in order, and calls the first S · D
+# numbers "head 0", whichever tokens they belong to.
+#
+# Here einops and torch may do everything that makes views. To copy, take `.contiguous()` or `.clone()`: both are right here.
+# There are at least 2 tokens and 2 heads. Full marks need the right elements in the right places
+# * for contiguous x (4 points), in float16 as well,
+# * for x that is a view itself (2 points).
+
+
+# %% exercise="strides.split_heads"
+def split_heads(x: Float[torch.Tensor, "b s channels"], heads: int) -> Float[torch.Tensor, "b heads s d"]:
+    """x: (B, S, heads * D) -> (B, heads, S, D), a copy."""
+    ### BEGIN SOLUTION
+    return rearrange(x, "b s (h d) -> b h s d", h=heads).contiguous()
+    ### END SOLUTION
+
+
+# %% check="strides.split_heads"
+check("strides.split_heads", split_heads)
+
+# %% [markdown]
+# The two ways to copy a view differ in the strides that they leave: `.contiguous()` writes row after row, `.clone()` keeps
+# the order that the view has in storage. A kernel that takes the next element for the next address needs the first.
+#
+# ## Strides in a kernel
+#
+# A kernel gets a pointer, and no header. Shape and strides are numbers that you pass along. The offset you need not pass: the
+# pointer is that of element (0, 0), since torch has added the offset before it hands the pointer over. In 00, a program had a
+# block of offsets in one dimension. For a matrix it needs two, and they come from broadcasting, in the kernel as in torch:
+#
+# ```python
+# rows = tl.arange(0, 4)                 # (4,)
+# cols = tl.arange(0, 8)                 # (8,)
+# rows[:, None] * 100 + cols[None, :]    # (4, 8): a row number for each row, a column number for each column
+# ```
+#
+# `rows[:, None]` is a block of shape (4, 1), `cols[None, :]` one of shape (1, 8). Any operation on the two gives a block of
+# shape (4, 8). This is `flat_index` for 32 elements at once.
+#
+# Here is a whole kernel: an addition table, out[m, n] = a[m] + b[n]. A launch with two numbers in its grid starts programs
+# that are numbered in two dimensions; each finds its place with `tl.program_id(0)` and `tl.program_id(1)`. Which of
+# the programs have positions to mask? (`other=0` says what a masked position of a load gets. Without it, that is undefined.)
+
+
+# %%
+@triton.jit
+def table_kernel(a_ptr, b_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """out[m, n] = a[m] + b[n] for one BLOCK_M x BLOCK_N tile; out is (M, N), contiguous."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
+    a = tl.load(a_ptr + rows, mask=rows < M, other=0)
+    b = tl.load(b_ptr + cols, mask=cols < N, other=0)
+    inside = (rows[:, None] < M) & (cols[None, :] < N)  # (BLOCK_M, BLOCK_N); `&`, not `and`
+    offsets = rows[:, None] * N + cols[None, :]  # strides (N, 1)
+    tl.store(out_ptr + offsets, a[:, None] + b[None, :], mask=inside)
+
+
+a, b, out = torch.arange(50.0), 100 * torch.arange(70.0), torch.empty(50, 70)
+grid = (triton.cdiv(50, 32), triton.cdiv(70, 32))  # 2 x 3 programs
+with trace() as t:  # inside, kernels run on the CPU, one program after the other, and every access is counted
+    table_kernel[grid](a, b, out, 50, 70, BLOCK_M=32, BLOCK_N=32)
+print("right:", torch.equal(out, a[:, None] + b[None, :]))
+positions = t.stores.masked + t.stores.elements
+print(f"{t.programs} programs, {positions:,} positions, {t.stores.masked:,} masked; {t.stores.bytes:,} bytes stored")
+
+# %% [markdown]
+# 50 rows do not fill two tiles of 32, and 70 columns do not fill three: the programs in the last row and in the last
+# column of the grid mask positions. 6 programs of 32 · 32 positions are 6144, and 50 · 70 of them stored 4 bytes each: masked
+# positions write nothing.
+#
+# ## Exercise: copy a matrix of any strides
+#
+# `strides.strided_copy` · 8 points · about 25 minutes · about 11 lines · difficulty ●●●○○
+#
+# Return a contiguous copy of a matrix x of *any* strides: contiguous, transposed, a slice, expanded. In torch:
+# `x.contiguous()`, except that yours always copies. Inputs are float32 or float16, of any size from 1 up.
+#
+# Torch may allocate and make views; the copying is your kernel's. `torch.empty(M, N)` is float32 unless you give it a
+# `dtype`; `torch.empty_like(x)` has the dtype of x, but keeps its strides where it can. `x.stride()` is the pair of strides.
+# To try it yourself: `with trace(): print(strided_copy(torch.randn(3, 5).T))`.
+#
+# Full marks need
+# * the right result for sizes that the tile does not divide, in float16 as well (2 points),
+# * for transposed, sliced and stepped inputs (3 points), and for expanded ones (1 point),
+# * every element read once and written once (2 points).
+
+
+# %% exercise="strides.strided_copy"
+@triton.jit
+def strided_copy_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
+    """out[m, n] = x[m, n] for one BLOCK x BLOCK tile; x has strides (stride_m, stride_n), out is contiguous."""
+    ### BEGIN SOLUTION
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (rows < M) & (cols < N)
+    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)
+    tl.store(out_ptr + rows * N + cols, tile, mask=inside)
+    ### END SOLUTION
+
+
+def strided_copy(x: torch.Tensor) -> torch.Tensor:
+    """x: (M, N), any strides -> (M, N), contiguous."""
+    ### BEGIN SOLUTION
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    BLOCK = 64
+    grid = (triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))
+    strided_copy_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=BLOCK)
+    return out
+    ### END SOLUTION
+
+
+# %% check="strides.strided_copy"
+check("strides.strided_copy", strided_copy)
+
+# %%
+progress()
+
+# %% [markdown]
+# One kernel now reads every layout. Does it read them all equally fast? That depends on which addresses are neighbours, and
+# it is the subject of 04.
+#
+# ## What you now know
+#
+# * A tensor is a storage and a header: shape, strides, offset, dtype. Element (i, j, ...) lies at offset + i · s₀ + j · s₁ + ...
+# * Transposing, slicing and expanding write headers. They cost about a microsecond, whatever the size, and share memory: a write
+#   through one view shows in all.
+# * A stride of 0 repeats an element without storing it again.
+# * Contiguous means that the strides are those of a new tensor. `reshape` copies, without a word, where the walk through
+#   storage is not a straight line.
+# * Bytes are elements times itemsize. A matrix of GPT-3 takes 2.25 GiB in float32.
+# * On a GPU, `torch.cuda.memory_allocated()` says what a line really allocated.
+# * A kernel gets a pointer to the first element and the strides as numbers. A two-dimensional block of offsets is
+#   `rows[:, None] * stride_m + cols[None, :] * stride_n`.
+#
+# The unit has 52 points in eleven exercises. Hand in this notebook; the grader runs the same checks on inputs that you have
+# not seen. In 02, the question is what the bits of a single element mean.
+#
+# ## Where to read on
+#
+# * Edward Z. Yang, *PyTorch internals*: the first third is about storages, strides and views.
+# * The PyTorch documentation: *Tensor Views* lists which operations return views; `torch.Tensor.as_strided`; *CUDA
+#   semantics*, the section on memory management.
+# * The NumPy documentation, *Internal memory layout of an ndarray*: the same idea, older, with strides in bytes.
+# * The einops documentation, its tutorial *einops basics*, and the jaxtyping documentation on array annotations.
+# * The Triton documentation, the tutorial on matrix multiplication, under *Pointer arithmetic*: offsets in two dimensions.

@@ -1,0 +1,739 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 02 · Dtypes
+#
+# **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
+# wrong, and choose what to store in few bits and what to compute in many. About two and a half hours, 115 minutes of them
+# for nine exercises. You need 00 (a first kernel) and 01 (a tensor is storage with a shape). No GPU is needed.
+
+# %%
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import bench, check, figures, gpu, hint, progress, throughput, trace  # noqa: F401 (hint is yours to call)
+
+# %% [markdown]
+# ## The question
+#
+# A number in float32 takes 4 bytes, in float16 two. Half the bytes cross the memory bus (the
+# wires between the chip and its memory) in half the time. And the
+# arithmetic? Here is what datasheets promise for matrix products, in 10¹² operations per second.
+
+# %%
+print(f"{'':>10}{'fp32':>8}{'tf32':>8}{'fp16':>8}{'bf16':>8}")
+for name in ("V100", "A100 80GB", "H200", "B200"):
+    card = gpu.datasheet(name)
+    speeds = (card.fp32_flops, card.tf32_flops, card.fp16_flops, card.bf16_flops)
+    print(f"{name:>10}" + "".join(f"{s / 1e12:8.0f}" if s else f"{'-':>8}" for s in speeds))
+
+h200 = gpu.datasheet("H200")
+print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times")
+
+# %% [markdown]
+# (The fp32 column is arithmetic on ordinary cores. The others run on tensor cores, and add up in fp32 inside.)
+#
+# So nobody trains large models in float32. What is lost? Begin with the least that a number can do: count. A counter
+# starts at 0, and 1 is added to it 4000 times, in float16. Where does it end?
+
+# %% predict="dtypes.guess_counter"
+# What does a float16 counter show after 4000 additions of 1? Write a number before you run the next cell; no points hang on it.
+guess_counter = ...
+
+# %%
+figures.dtypes.counting(guess_counter)
+
+# %% [markdown]
+# It stops, without an error. From a certain size on, adding 1 gives back the same number. To say where, you need to
+# know which numbers exist.
+#
+# ## Three fields
+#
+# 16 bits have 65 536 patterns, so at most as many numbers exist. Which ones? A float is written like 6.02 × 10²³, in
+# base 2. Its bits are cut into three fields: a **sign**, an **exponent** that says where the point goes, and a **mantissa**
+# with the digits.
+
+# %%
+figures.dtypes.formats()
+
+# %% [markdown]
+# The names in code: `torch.float32`, `torch.float16` (also `half`), `torch.bfloat16`, `torch.float8_e4m3fn`,
+# `torch.float8_e5m2`, `torch.int8`. There is no dtype for **tf32**: it is what tensor cores keep of a float32 when you allow
+# it (`torch.set_float32_matmul_precision("high")`). In memory it still takes 4 bytes.
+#
+# The value of a pattern, with E exponent bits and M mantissa bits:
+#
+# > **(−1)^sign × (1 + mantissa / 2^M) × 2^(exponent − bias)**,  bias = 2^(E − 1) − 1
+#
+# Why *1 +*? In base 2 the first digit of a number is always 1, so it need not be stored. Why a bias? So that the
+# exponent field, which has no sign, can mean small numbers too.
+#
+# Two values of the exponent field are kept for something else:
+#
+# | exponent field | mantissa 0 | other mantissas |
+# | --- | --- | --- |
+# | all zeros | 0 (there is +0 and −0) | **subnormal**: (0 + mantissa / 2^M) × 2^(1 − bias) |
+# | all ones | infinity | NaN, *not a number* |
+#
+# Subnormals fill the hole around zero with evenly spaced numbers. They have no hidden 1, and so fewer digits the smaller
+# they are.
+#
+# Now flip bits. Three things to try:
+# * fp16, 1.5. Flip the lowest bit. How far does the number move? Type 1000 and flip it again.
+# * fp16, 65504, the largest. Flip the lowest exponent bit. What is it now?
+# * The number 0.1 in each format. Which holds it exactly?
+
+# %%
+figures.dtypes.bit_explorer_widget()
+
+# %% [markdown]
+# 1.5 moves by 2⁻¹⁰, about 0.001, and 1000 by 0.5. 65504 becomes NaN: its exponent field was 30, and 31 is kept for
+# infinity and NaN. None holds 0.1 exactly: in base 2 it has no end, as 1/3 has none in base 10. int8 has no exponent at all: it is a whole
+# number from −128 to 127, and the highest bit counts −128 (*two's complement*).
+#
+# e4m3 is an exception to the table above. With so few patterns, eight of each sign are too many to spend on infinity and NaN.
+# It has no infinity, and one NaN for each sign. So it reaches 448; by the table it would end at 240.
+#
+# ## Exercise: decode floats
+#
+# `dtypes.decode_float` · 6 points · about 20 minutes · about 14 lines · difficulty ●●○○○
+#
+# `patterns` is a list of whole numbers, each the bits of one float with a sign, `exponent_bits` and `mantissa_bits`, the
+# sign highest. Return the list of their values, as Python floats. The format follows the rules above, without the
+# exception of e4m3. Use whole numbers, `>>`, `&` and powers of two; `math.inf` and `math.nan` are there for you.
+#
+# Full marks need
+# * normal numbers (2 points), subnormal numbers (1 point),
+# * zeros, with their sign, infinities and NaN (1 point),
+# * all 65 536 patterns of float16, and all of bfloat16, equal to what torch reads (2 points).
+#
+# `hint("dtypes.decode_float")` gives a hint, and a stronger one each time. This holds for every exercise here.
+
+
+# %% exercise="dtypes.decode_float"
+def decode_float(patterns: list[int], exponent_bits: int, mantissa_bits: int) -> list[float]:
+    """Bit patterns as whole numbers -> the values that they stand for."""
+    ### BEGIN SOLUTION
+    bias, highest = 2 ** (exponent_bits - 1) - 1, 2**exponent_bits - 1
+    numbers = []
+    for bits in patterns:
+        fraction = (bits & (2**mantissa_bits - 1)) / 2**mantissa_bits
+        field = bits >> mantissa_bits & highest
+        if field == highest:
+            number = math.nan if fraction else math.inf
+        elif field == 0:
+            number = fraction * 2.0 ** (1 - bias)
+        else:
+            number = (1 + fraction) * 2.0 ** (field - bias)
+        sign = bits >> (exponent_bits + mantissa_bits)
+        numbers.append(-number if sign else number)
+    return numbers
+    ### END SOLUTION
+
+
+# %% check="dtypes.decode_float"
+check("dtypes.decode_float", decode_float)
+
+# %% [markdown]
+# Floats have a property that will be of use: among positive numbers, the next larger number is the next larger pattern.
+# Add 1 to the bits, and you are at the neighbour, even across a power of two.
+#
+# ## Range against resolution
+#
+# fp16 and bf16 both have 16 bits. What does each do with them? Two numbers decide: how large and how small a number may be
+# (**range**), and how far it is to the next one (**resolution**). The figure divides that distance by the number, so that all
+# sizes fit into it: a line further down is finer.
+
+# %%
+figures.dtypes.range_against_resolution()
+
+# %% [markdown]
+# Follow the dotted line at 1e-8. That is the square of 1e-4, an everyday size for a *gradient*: how much the error of a net
+# changes with one of its weights. Adam, a common *optimizer* (the rule that changes weights), keeps such squares. What
+# becomes of this one?
+
+# %%
+for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    x = torch.tensor(1e-8).to(dtype)
+    print(
+        f"{str(dtype):>15}: 1e-8 becomes {float(x):.4g},  65504 + 100 is {float(torch.tensor(65504.0).to(dtype) + 100):.7g}"
+    )
+
+# %% [markdown]
+# In fp16 it **underflows**: the smallest number above zero is 6e-8, and 1e-8 is nearer to 0. bf16 keeps it, with an error of
+# 0.12 %. At the other end fp16 **overflows**: 65 504 is its largest number, and what lies half a gap further, from 65 520
+# on, becomes infinite. bf16 goes as far as fp32 does.
+#
+# The price is resolution. The distance from a number to the next larger one is called **ulp**, *unit in the last place*.
+# Between 1 and 2 it is 2⁻¹⁰ in fp16 and 2⁻⁷ in bf16. Between 2 and 4 it is twice that. Where is it 1? In fp16 from 1024 on, in
+# bf16 from 128 on.
+#
+# ## Exercise: the distance to the next number
+#
+# `dtypes.ulp` · 4 points · about 10 minutes · about 4 lines · difficulty ●●○○○
+#
+# `x` is a number that `dtype` holds exactly, below the largest. How far is it from |x| to the next larger number of that dtype? `dtype`
+# is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` knows `eps`, the gap above 1, and `tiny`, the smallest
+# normal number. Full marks need the exact distance for
+# * numbers in float32, float16 and bfloat16 (2 points),
+# * powers of two, numbers just below them, and 8-bit formats (1 point),
+# * zero and subnormal numbers (1 point).
+
+
+# %% exercise="dtypes.ulp"
+def ulp(x: float, dtype: str) -> float:
+    """A number that `dtype` holds -> the distance from its absolute value to the next larger number."""
+    ### BEGIN SOLUTION
+    info = torch.finfo(getattr(torch, dtype))
+    _, exponent = math.frexp(max(abs(x), info.tiny))  # |x| = m * 2 ** exponent with m from 0.5 to below 1
+    return info.eps * 2.0 ** (exponent - 1)
+    ### END SOLUTION
+
+
+# %% check="dtypes.ulp"
+check("dtypes.ulp", ulp)
+
+# %% [markdown]
+# ## Rounding
+#
+# A result that falls between two numbers goes to the nearer one. What if it lies exactly halfway? Here is bf16 between 256 and
+# 264, where the gap is 2.
+
+# %%
+figures.dtypes.rounding_staircase()
+
+# %% [markdown]
+# A **tie** goes to the neighbour whose last mantissa bit is 0, the even one: 257 down to 256, 259 up to 260. Half of all ties
+# go up and half go down, so their errors cancel in a sum. Cutting the lower bits off would be less work. It always errs
+# towards zero, and sums of many numbers drift.
+#
+# Now the counter is explained. At 2048 in fp16 the gap becomes 2. So 2048 + 1 = 2049 is a tie, and goes to even: back
+# to 2048. Every time.
+#
+# ## Exercise: round to bf16
+#
+# `dtypes.round_to_bf16` · 6 points · about 20 minutes · about 5 lines · difficulty ●●●●○
+#
+# A bf16 is the upper half of a float32. So rounding to it needs no arithmetic on floats: take the 32 bits as a whole
+# number, and round that to a multiple of 65 536. This is how it is done where there is no instruction for it.
+#
+# `x` is an int32 vector with the bits of float32 numbers, as `numbers.view(torch.int32)` gives them. Return an int32
+# vector with the bits of the rounded numbers: the lower 16 are 0. To see numbers again, `.view(torch.float32)`.
+#
+# torch may do whole-number arithmetic (`+`, `-`, `&`, `|`, `>>`, `<<`), comparisons and `torch.where`; no casts. An int32 has
+# a sign: `-0x10000` is the number whose upper 16 bits are 1 and whose lower 16 bits are 0. Full marks need
+# * every number as torch rounds it, to the last bit (2 points),
+# * ties to even (2 points),
+# * zeros with their sign, infinities, numbers that round up to infinity, subnormals, and NaN that stays NaN (2 points):
+#   any NaN will do whose lower 16 bits are 0.
+
+
+# %% exercise="dtypes.round_to_bf16"
+def round_to_bf16(x: torch.Tensor) -> torch.Tensor:
+    """x: (n,) int32, the bits of float32 numbers -> (n,) int32, the bits of the nearest numbers of bf16, ties to even."""
+    ### BEGIN SOLUTION
+    last = x >> 16 & 1  # the lowest bit that stays; a tie goes up only if it is 1
+    up = (x + 0x7FFF + last) & -0x10000  # a carry runs into the exponent, as it should
+    nan = (x & 0x7FFFFFFF) > 0x7F800000  # beyond infinity; its carry could run into the sign
+    return torch.where(nan, 0x7FC00000, up)
+    ### END SOLUTION
+
+
+# %% check="dtypes.round_to_bf16"
+check("dtypes.round_to_bf16", round_to_bf16)
+
+# %% [markdown]
+# ## Exercise: predict six programs
+#
+# `dtypes.predictions` · 6 points · about 10 minutes · 6 numbers · difficulty ●●○○○
+#
+# What does each give? Write down six numbers, `math.inf` among them if need be. The cell after the check runs them.
+#
+# | name | program |
+# | --- | --- |
+# | `tiny_fp16` | 1e-8 in fp16, times 1000 |
+# | `square_fp16` | 300 × 300 in fp16 |
+# | `weight_bf16` | 1 + 0.003 in bf16 |
+# | `weight_fp16` | 1 + 2⁻¹⁰ in fp16 |
+# | `counter_bf16` | 0 + 1 + 1 + ... in bf16, when it no longer grows |
+# | `above_2048_fp16` | the distance from 2048 to the next number of fp16 |
+
+# %% exercise="dtypes.predictions"
+predicted = {
+    "tiny_fp16": ...,
+    "square_fp16": ...,
+    "weight_bf16": ...,
+    "weight_fp16": ...,
+    "counter_bf16": ...,
+    "above_2048_fp16": ...,
+}
+### BEGIN SOLUTION
+predicted = {
+    "tiny_fp16": 0,  # it was 0 before the product
+    "square_fp16": math.inf,  # 90 000 is beyond 65 504
+    "weight_bf16": 1.0,  # the gap is 1/128, and 0.003 is less than half of it
+    "weight_fp16": 1 + 2**-10,  # exactly one gap
+    "counter_bf16": 256,  # the gap becomes 2 there
+    "above_2048_fp16": 2,
+}
+### END SOLUTION
+
+# %% check="dtypes.predictions"
+check("dtypes.predictions", predicted)
+
+# %%
+half, brain = torch.float16, torch.bfloat16
+counter = torch.zeros((), dtype=brain)
+while counter + 1 != counter:
+    counter += 1
+print("tiny_fp16      ", float(torch.tensor(1e-8).to(half) * 1000))
+print("square_fp16    ", float(torch.tensor(300.0, dtype=half) * torch.tensor(300.0, dtype=half)))
+print("weight_bf16    ", float(torch.tensor(1.0, dtype=brain) + torch.tensor(0.003, dtype=brain)))
+print("weight_fp16    ", float(torch.tensor(1.0, dtype=half) + torch.tensor(2.0**-10, dtype=half)))
+print("counter_bf16   ", float(counter))
+print("above_2048_fp16", float((torch.tensor(2048.0, dtype=half).view(torch.int16) + 1).view(half)) - 2048)
+
+# %% [markdown]
+# ## Store low, add high
+#
+# A sum is a counter with other steps. Below, up to 16 384 numbers between 0 and 1 are added, all stored in fp16. Where will a sum
+# that is also *kept* in fp16 end? (Half a gap must be more than a typical number.)
+
+# %%
+figures.dtypes.running_sum()
+
+# %% [markdown]
+# The inputs were the same in all three. What differed is the number they were added to, the **accumulator**. Adding in pairs, then
+# pairs of pairs, keeps the parts of alike size, and helps a lot. A float32 accumulator is better still by a factor of hundreds, and
+# costs no memory traffic: it lives in a register. This is why tensor cores multiply 16-bit numbers and add in fp32.
+#
+# > **The rule of this unit:** store in few bits, compute in many, and round once, at the end.
+#
+# ## Exercise: sum halves
+#
+# `dtypes.half_sum` · 5 points · about 5 minutes · about 1 line · difficulty ●●○○○
+#
+# Return the sum of each row of a float16 matrix, in float32. Write it in torch: `help(torch.sum)` names an argument for the
+# dtype that it adds in. In the torch exercises from here on, torch may
+# cast, compare, do arithmetic on elements, round, and take sums and maxima; ready-made answers, and what lies in `torch.linalg`
+# and `torch.nn.functional`, are refused. Full marks need
+# * rows of thousands of numbers (2 points),
+# * sums, and parts of sums, beyond 65 504 (2 points),
+# * no float32 copy of x: what is allocated beside the result is, all together, smaller than x (1 point).
+
+
+# %% exercise="dtypes.half_sum"
+def half_sum(x: torch.Tensor) -> torch.Tensor:
+    """x: (M, N) float16 -> (M,) float32, the sum of each row."""
+    ### BEGIN SOLUTION
+    return x.sum(1, dtype=torch.float32)
+    ### END SOLUTION
+
+
+# %% check="dtypes.half_sum"
+check("dtypes.half_sum", half_sum)
+
+# %% [markdown]
+# ## When more bits do not help
+#
+# A classifier gives one score for each class, its **logits** x₁, x₂, ... Its loss needs log(exp(x₁) + exp(x₂) + ...). Try that on
+# two logits of 1000.
+
+# %%
+x = torch.tensor([1000.0, 1000.0])
+for dtype in (torch.float16, torch.float32, torch.float64):
+    print(f"{str(dtype):>15}: log(sum(exp(x))) = {float(x.to(dtype).exp().sum().log())}")
+print(f"the right answer: 1000 + log 2 = {1000 + math.log(2):.4f}")
+
+# %% [markdown]
+# exp(1000) is beyond float64, too. The answer is small; a number on the way is not. Can you go another way? For any m,
+#
+# > log Σ exp(xᵢ) = m + log Σ exp(xᵢ − m)
+#
+# With m the largest of the xᵢ, each xᵢ − m is at most 0 and one of them is 0. So the sum lies between 1 and N. This step will
+# come back in every softmax and in FlashAttention, so it pays to get its corner cases right once.
+#
+# ## Exercise: log-sum-exp
+#
+# `dtypes.stable_logsumexp` · 6 points · about 15 minutes · about 5 lines · difficulty ●●●○○
+#
+# Return log(sum(exp(row))) of each row in float32. `x` is float32 or float16. A logit that must not count is *masked*: it is
+# −inf, and its exp is 0. Where a whole row is masked the result is −inf. Write it in torch, without `logsumexp`, `softmax` and
+# `log_softmax`. Full marks need
+# * logits near 1000, near −1000 and far apart (2 points),
+# * masked logits, and a row of nothing else (2 points),
+# * float16 logits, 70 000 in a row, as exact as float32 allows (2 points).
+
+
+# %% exercise="dtypes.stable_logsumexp"
+def stable_logsumexp(x: torch.Tensor) -> torch.Tensor:
+    """x: (M, N) float32 or float16 -> (M,) float32, log(sum(exp(x))) along each row."""
+    ### BEGIN SOLUTION
+    x = x.float()
+    m = x.amax(1)
+    m = torch.where(m == -math.inf, 0, m)  # -inf - -inf would be NaN
+    return m + (x - m[:, None]).exp().sum(1).log()
+    ### END SOLUTION
+
+
+# %% check="dtypes.stable_logsumexp"
+check("dtypes.stable_logsumexp", stable_logsumexp)
+
+# %% [markdown]
+# ## Fewer bytes for each operation
+#
+# Why go to this trouble? A ReLU, max(x, 0), does one operation on each element. It reads the element and writes it back. How many
+# operations is that for each byte that moves? A trace counts both. (FLOP: *floating-point operation*; 03 is about counting
+# them.)
+
+
+# %%
+@triton.jit
+def relu(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, tl.maximum(x, 0.0), mask=i < n)
+
+
+x = torch.randn(4096)
+with trace() as t:
+    relu[(4,)](x, torch.empty_like(x), 4096, BLOCK=1024)
+flops, moved = t.launches[0].flops.total, t.loads.bytes + t.stores.bytes
+print(f"float32: {flops} operations, {moved} bytes moved: {moved / flops:.0f} bytes for each operation")
+
+# %% [markdown]
+# ## Exercise: the intensity of a ReLU
+#
+# `dtypes.relu_intensity` · 3 points · about 5 minutes · about 2 lines · difficulty ●○○○○
+#
+# How many operations does a ReLU do for each byte that it moves, if the tensor has that dtype? `dtype` is a name such as
+# `"float16"`. Full marks need your numbers to equal those of a traced kernel in 32 and 16 bits (2 points), and in 8 bits (1
+# point).
+
+
+# %% exercise="dtypes.relu_intensity"
+def relu_intensity(dtype: str) -> float:
+    """The name of a dtype -> operations per byte moved of max(x, 0)."""
+    ### BEGIN SOLUTION
+    itemsize = getattr(torch, dtype).itemsize
+    return 1 / (2 * itemsize)  # one operation, one load, one store
+    ### END SOLUTION
+
+
+# %% check="dtypes.relu_intensity"
+check("dtypes.relu_intensity", relu_intensity)
+
+# %% [markdown]
+# Bytes for each operation halve with the dtype. A ReLU waits for memory whatever you do, so in float16 it should take half as long.
+# Does it?
+
+# %%
+if bench.available():
+    x32 = torch.randn(1 << 28, device="cuda")
+    x16 = x32.half()
+    found = bench.ratio(lambda: torch.relu(x16), lambda: torch.relu(x32))
+    print(f"ReLU of {len(x32):,} elements: float16 is {found.value:.2f} ± {found.spread:.2f} times as fast as float32")
+    del x32, x16
+elif took := throughput.recorded().get("relus"):
+    machine, times = throughput.recorded()["machine"], took["float32"] / took["float16"]
+    print(f"recorded on one {machine}: float16 is {times:.2f} times as fast as float32")
+else:
+    print("There is no GPU here: with one (sm_80 or newer), this cell times a ReLU in float32 and in float16.")
+
+# %% [markdown]
+# A number near 2 says that bytes set the pace, and that the arithmetic never did.
+#
+# ## Load low, compute high, store low
+#
+# In a kernel you choose the dtype of each step. Three rules of Triton's decide what you get:
+# * A block has the dtype of the tensor that it was loaded from.
+# * `block.to(tl.float32)` makes another block, in registers. Memory is not touched.
+# * `tl.store` casts to the dtype of the tensor that it writes to.
+#
+# And a trap. In the next two kernels the factor is 1e-8 both times, once as a **literal** and once as an **argument**. x holds 30 000
+# in fp16, so the product is 0.0003, which fp16 can hold. Do both print it?
+
+
+# %%
+@triton.jit
+def literal(x_ptr, out_ptr, factor):
+    i = tl.arange(0, 16)
+    tl.store(out_ptr + i, tl.load(x_ptr + i) * 1e-8)
+
+
+@triton.jit
+def argument(x_ptr, out_ptr, factor):
+    i = tl.arange(0, 16)
+    tl.store(out_ptr + i, tl.load(x_ptr + i) * factor)
+
+
+x = torch.full((16,), 30000.0, dtype=torch.float16)
+for kernel in (literal, argument):
+    out = torch.empty_like(x)
+    with trace():
+        kernel[(1,)](x, out, 1e-8)
+    print(f"{kernel.__name__:>9}: {float(out[0]):.3g}")
+
+# %% [markdown]
+# A literal takes the dtype of the block: 1e-8 in fp16 is 0. A float argument is a float32, and lifts the whole product to float32.
+# Do not rely on remembering which is which. Cast what you load, and there is nothing to remember.
+#
+# ## Exercise: scaled squares
+#
+# `dtypes.scaled_square` · 8 points · about 15 minutes · about 10 lines · difficulty ●●●○○
+#
+# Adam keeps a running mean of squared gradients. Write `scaled_square(x, scale)`: `scale * x * x` for a contiguous vector `x` in
+# float32, float16 or bfloat16, returned in the same dtype. The result fits into that dtype. x² may not. torch may
+# allocate and make views; the work is done by your kernel. (`scale` is a float argument, so where you write it matters unless
+# you cast.) Full marks need
+# * the right result in three dtypes for *ragged* sizes, those that no block divides (2 points),
+# * for float16 up to 60 000, with a small scale (2 points), and below 1e-4, with a large one (2 points),
+# * every element read once and written once, in its own dtype (2 points).
+
+
+# %% exercise="dtypes.scaled_square"
+@triton.jit
+def scaled_square_kernel(x_ptr, out_ptr, n, scale, BLOCK: tl.constexpr):
+    """out[i] = scale * x[i] * x[i] for BLOCK elements."""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n).to(tl.float32)  # 2 bytes moved, 4 in the register
+    tl.store(out_ptr + i, x * x * scale, mask=i < n)  # rounded here, once
+    ### END SOLUTION
+
+
+def scaled_square(x: torch.Tensor, scale: float) -> torch.Tensor:
+    """x: (n,), contiguous -> (n,) of the same dtype, scale * x * x."""
+    ### BEGIN SOLUTION
+    n, BLOCK = x.numel(), 4096
+    out = torch.empty_like(x)
+    scaled_square_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, scale, BLOCK=BLOCK)
+    return out
+    ### END SOLUTION
+
+
+# %% check="dtypes.scaled_square"
+check("dtypes.scaled_square", scaled_square)
+
+# %% [markdown]
+# ## Training in 16 bits
+#
+# Why not hold everything in bf16, weights and all? A step of training subtracts something small from each weight:
+# `weight -= rate * gradient`. Suppose that a weight is 1.5 and the step is 0.003. Between 1 and 2 half a gap of bf16 is 1/256,
+# which is more. So nothing happens, as with your 1 + 0.003.
+#
+# Below, one small net is trained three times from the same start: in float32; in pure bf16; and in bf16 with **master weights**: the
+# weights are kept in float32, each step is added there, and a bf16 copy is made for computing. Which share of the
+# weights does a step of the pure bf16 run change? Say a number before you run the cell.
+
+# %%
+figures.dtypes.training_run()
+
+# %% [markdown]
+# The gradients were good enough: computed in bf16, they led the third run along the curve of float32. What failed was adding small
+# steps to large weights. It is the counter once more. The loss did not explode, and nothing warned: the run was
+# only worse. That makes this mistake expensive.
+#
+# So a **mixed-precision** run computes in 16 bits and keeps weights and optimizer state in 32. What does this cost in memory, for
+# each parameter trained with Adam?
+
+# %%
+plain = {"weights, fp32": 4, "gradients, fp32": 4, "Adam's two means, fp32": 8}
+mixed = {"weights, bf16": 2, "gradients, bf16": 2, "master weights, fp32": 4, "Adam's two means, fp32": 8}
+for name, parts in (("float32", plain), ("mixed", mixed)):
+    print(f"{name:>8}: {sum(parts.values())} bytes a parameter ({', '.join(f'{k}: {v}' for k, v in parts.items())})")
+
+# %% [markdown]
+# No memory is saved here. What is saved is time, in the matrix products, and memory for what flows between the layers
+# (*activations*). The 16 bytes a parameter will return in 03.
+#
+# ### Loss scaling
+#
+# In fp16 there is a second trouble, at the other end. Gradients are small. Here are those of a net with eight layers, by
+# size, and below them the same for a loss times 65,536. Which of them can fp16 hold?
+
+# %%
+figures.dtypes.loss_scaling()
+
+# %%
+for power in (0, 4, 8, 12, 16, 24, 36, 38):
+    scaled = torch.tensor(figures.dtypes.gradients() * 2.0**power).half()
+    zeros, infinite = (scaled == 0).double().mean(), scaled.isinf().double().mean()
+    print(f"loss × 2^{power:<2}: {zeros:7.2%} become 0, {infinite:7.2%} infinite")
+
+# %% [markdown]
+# A gradient of a loss that is 65,536 = 2¹⁶ times as large is 65,536 times as large. So scale the loss, compute the gradients
+# in fp16, and divide them by the scale again **in float32**, before the step:
+#
+# ```python
+# (loss * scale).backward()
+# gradients = [w.grad.float() / scale for w in weights]
+# ```
+#
+# A gradient of 0 leaves its weight alone. Does it matter to a run? Here a net of three layers learns to give small numbers, of about
+# 0.003, so its errors are small, and its gradients smaller. It keeps fp32 master weights in each of four runs. What will the run
+# in fp16 do without a scale? And does bf16 need one? Guess before you run the cell.
+
+# %%
+figures.dtypes.fp16_training()
+
+# %% [markdown]
+# Without a scale two thirds of the gradients are 0, on the right: all of the two lower
+# layers, of three alike. The last one learns what it can on top of them, and there it stays.
+# Again nothing warned.
+#
+# Which scale? Too small loses the small ones, too large makes infinities. `torch.amp.GradScaler` tries: it skips a step and
+# lowers the scale when it sees an infinity, and raises it after many good steps.
+
+# %%
+scaler = torch.amp.GradScaler("cpu")
+print(f"it begins at {scaler.get_scale():,.0f}, multiplies by {scaler.get_backoff_factor()} after an infinity,")
+print(f"and by {scaler.get_growth_factor():.0f} after {scaler.get_growth_interval():,} steps without one")
+
+# %% [markdown]
+# bf16 has the range of float32, and the run above needs none of this. It pays with its resolution, and master weights give that back.
+# (Kalamkar and others, below, train many kinds of nets in bf16 this way, without a scale.)
+#
+# ### Autocast
+#
+# Who decides which operation runs in which dtype? `torch.autocast` does, operation by operation. Weights and inputs stay in float32,
+# and each operation on a list gets copies in 16 bits. Which of these come out in bf16?
+
+# %%
+x, weight, labels = torch.randn(8, 16), torch.randn(16, 4), torch.arange(8) % 4
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    logits = x @ weight
+    results = {
+        "x @ weight": logits,
+        "relu(logits)": logits.relu(),
+        "logits + float32": logits + torch.randn(8, 4),
+        "cross_entropy(logits)": torch.nn.functional.cross_entropy(logits, labels),
+    }
+for name, result in results.items():
+    print(f"{name:>22}: {result.dtype}")
+print(f"{'weight':>22}: {weight.dtype}, as before: it is the master weight")
+
+# %% [markdown]
+# Matrix products are on the list for 16 bits, losses on the list for 32. What is on neither list takes the dtype that comes in.
+# CUDA has lists of its own. There `exp`, `log`, `sum`, `softmax` and the norms run in float32, too (so says the documentation of
+# `torch.amp`). You have seen why: each of them sums many terms, or leaves the range.
+#
+# | stays in float32 | because |
+# | --- | --- |
+# | the accumulator of a sum, a mean, a product of matrices | a large sum swallows small terms |
+# | the maximum and the log-sum-exp of a softmax | exp overflows fp16 at 11.1; sums of many terms |
+# | mean and variance in a norm, which brings rows to one size | squares run over and under |
+# | master weights | steps are smaller than half a gap |
+# | Adam's running mean of squares | 1e-4 squared is 0 in fp16; it moves by about 0.1 % a step, less than half a gap in bf16 |
+# | the loss, and the division by the loss scale | a mean over many terms; small gradients |
+
+# %%
+print(f"exp overflows fp16 above {math.log(torch.finfo(torch.float16).max):.2f}")
+print(
+    f"half a gap of bf16, relative: {torch.finfo(torch.bfloat16).eps / 4:.2%} to {torch.finfo(torch.bfloat16).eps / 2:.2%}"
+)
+
+# %% [markdown]
+# ## Eight bits
+#
+# With 8 bits there are 256 numbers, and it matters where they lie.
+
+# %%
+figures.dtypes.number_lines()
+
+# %% [markdown]
+# e4m3 has the finer steps, e5m2 has the range of fp16. So the paper that proposes them (*FP8 Formats for Deep Learning*, below)
+# takes e4m3 for weights and activations, and e5m2 for gradients. int8 knows only whole numbers, so it always comes with a
+# **scale**: x ≈ q × scale, where q is an int8. The scale is the step. A good one sends the largest |x| to 127.
+#
+# The largest of what? One scale may serve a whole matrix, or each row may have its own. How much can that matter?
+
+# %%
+figures.dtypes.quantization_error()
+
+# %% [markdown]
+# A single row with large numbers, an *outlier*, takes the digits away from all others if they must share its step.
+#
+# ## Exercise: quantize rows
+#
+# `dtypes.quantize_rows` · 6 points · about 15 minutes · about 4 lines · difficulty ●●●○○
+#
+# `quantize_rows(x)` returns q, int8 with the shape of x, and `scale`, float32 with one step for each row, so that
+# `q * scale[:, None]` is near x. Write it in torch. Full marks need
+# * every element at most half a step away (2 points), for rows of all sizes (1 point),
+# * no step larger than it must be: the largest |x| of a row becomes 127 (2 points),
+# * rows of zeros, which stay zeros, with a step above 0 (1 point).
+
+
+# %% exercise="dtypes.quantize_rows"
+def quantize_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """x: (M, N) float32 -> q: (M, N) int8, scale: (M,) float32, with q * scale[:, None] near x."""
+    ### BEGIN SOLUTION
+    scale = x.abs().amax(1) / 127
+    scale = torch.where(scale == 0, 1, scale)  # 0 / 0 would be NaN
+    return (x / scale[:, None]).round().to(torch.int8), scale
+    ### END SOLUTION
+
+
+# %% check="dtypes.quantize_rows"
+check("dtypes.quantize_rows", quantize_rows)
+
+# %% [markdown]
+# ### A scaled cast
+#
+# e4m3 has an exponent of its own. Does it need a scale, too? Four rows, of size 0.0001, 0.01, 1 and 30, go to e4m3 and back.
+
+# %%
+generator = torch.Generator().manual_seed(1)
+x = torch.randn(4, 1000, generator=generator) * torch.tensor([1e-4, 1e-2, 1, 30])[:, None]
+for name, scale in (("as it is", torch.ones(4)), ("a scale for each row", x.abs().amax(1) / 448)):
+    back = (x / scale[:, None]).to(torch.float8_e4m3fn).float() * scale[:, None]
+    errors = (back - x).norm(dim=1) / x.norm(dim=1)
+    print(f"{name:>21}: errors of " + ", ".join(f"{error:.1%}" for error in errors.tolist()))
+
+# %% [markdown]
+# The rows of size 1 and 30 are as good without one: that is what an exponent is for. The row of 0.01 lies among the subnormals,
+# with fewer digits, and the row of 0.0001 is gone. A **scaled cast**
+# divides by the scale in float32, casts, and keeps the scale beside the row. A kernel for it needs no new idea: it loads low,
+# computes high and stores lower still.
+
+# %%
+progress()
+
+# %% [markdown]
+# ## What you now know
+#
+# * A float is a sign, an exponent and a mantissa. Exponent bits buy range, mantissa bits resolution.
+# * fp16 has fine steps and ends at 65 504 and 6e-8; bf16 has the range of fp32 and steps of 1/128 of a number.
+# * The gap doubles at each power of two. What is less than half a gap, added to a number, is lost, without a warning.
+# * Store in few bits, compute in many, round once. An accumulator costs a register; a float32 copy costs memory.
+# * If a number on the way does not fit, go another way: subtract the maximum before exp.
+# * Training computes in 16 bits and adds its steps to float32 master weights. fp16 needs a scaled loss, bf16 does not.
+# * int8 is a whole number and a scale; rows that differ in size need scales of their own.
+# * Half the bytes: half the traffic for the same operations.
+#
+# How many operations, and how many bytes, does a whole model need? 03 counts them, and says which of the two you wait for.
+#
+# The unit has 50 points in nine exercises. Hand in this notebook; the grader runs the same checks on inputs that you have not
+# seen.
+#
+# ## Where to read on
+#
+# * David Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic* (1991): rounding, ulps, and why.
+# * Micikevicius and others, *Mixed Precision Training* (2018): master weights and loss scaling, with the experiments.
+# * Micikevicius and others, *FP8 Formats for Deep Learning* (2022): e4m3 and e5m2.
+# * The PyTorch documentation on `torch.amp`: which operations autocast runs in which dtype, on the CPU and on CUDA.
+# * Kalamkar and others, *A Study of BFLOAT16 for Deep Learning Training* (2019).

@@ -1,0 +1,966 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 03 · Counting FLOPs
+#
+# **After this unit you can** count the arithmetic and the bytes of a model on a napkin, check the count with a tool
+# that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. About three
+# hours, two of them for fourteen exercises. You need 00 (a first kernel), 01 (shapes) and 02 (bytes of a dtype). No GPU is needed: where
+# there is none, speeds come from a datasheet, or from a run on an NVIDIA H200 that was recorded for you, and each
+# picture says which.
+
+# %%
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_lib import bench, check, figures, gpu, hint, progress  # noqa: F401 (hint is yours to call)
+from course_lib.workloads import RealGPU, SimulatedGPU, workload
+
+# %% [markdown]
+# ## The question
+#
+# A language model has 70 billion **parameters**: the numbers in its weight matrices. It is to be trained on 15
+# trillion **tokens**, which are pieces of text, a little shorter than a word. There are 1024 GPUs of the type H100.
+# How long will it take?
+#
+# You have no model, no data and no cluster. You need none of them. At the end of this unit the answer takes one line.
+
+# %% predict="flops.guess_days"
+# How many days? Write a number before you go on; no points hang on it.
+guess_days = ...
+
+# %% [markdown]
+# ## A count and a speed
+#
+# A **FLOP** is one floating-point operation: one addition, one multiplication. **FLOPs**, with a small s, is how many
+# there are: a *count*, a property of the task. **FLOP/s** is how many are done in a second: a *speed*, a property of
+# a machine at work. Some papers write FLOPS for either; look at which of the two they divide.
+#
+# | prefix | | example |
+# | --- | --- | --- |
+# | giga, G | 10⁹ | one product of 800 by 800 matrices: 1.02 × 10⁹ FLOPs |
+# | tera, T | 10¹² | one H200 on float32: 67 TFLOP/s, says its datasheet |
+# | peta, P | 10¹⁵ | one H200 on bfloat16: almost 1 PFLOP/s |
+# | | 6.3 × 10²⁴ | the training above, as you will find |
+#
+# Nearly all arithmetic of a neural network is in matrix products. So what does one cost?
+
+# %%
+figures.flops.product_anatomy()
+
+# %% [markdown]
+# An (m, k) matrix times a (k, n) matrix gives m n elements. Each is a sum of k products: k multiplications and k
+# additions.
+#
+# > A matrix product has **2 m n k** FLOPs.
+#
+# What about bytes? In the best case each matrix passes through memory once: a and b are read, the result is written.
+#
+# ## Exercise: the cost of a product
+#
+# `flops.matmul_cost` · 4 points · about 5 minutes · about 1 line · difficulty ●○○○○
+#
+# (m, k) @ (k, n), with `itemsize` bytes for each element. Return two whole numbers: the FLOPs, and the bytes if each
+# of the three matrices is moved once. Full marks need both to equal torch's count
+# * for square matrices (2 points),
+# * for any other sizes (2 points).
+#
+# Unsolved, the check prints that nothing is returned yet. `hint("flops.matmul_cost")` gives a hint, and a stronger
+# one each time. This holds for every exercise here.
+
+
+# %% exercise="flops.matmul_cost"
+def matmul_cost(m: int, n: int, k: int, itemsize: int) -> tuple[int, int]:
+    """(m, k) @ (k, n) -> (FLOPs, bytes read and written)."""
+    ### BEGIN SOLUTION
+    return 2 * m * n * k, itemsize * (m * k + k * n + m * n)  # read a and b, write the result
+    ### END SOLUTION
+
+
+# %% check="flops.matmul_cost"
+check("flops.matmul_cost", matmul_cost)
+
+# %% [markdown]
+# ## Torch counts, too
+#
+# Torch has a counter. It watches the operations that run, and adds up the products by 2 m n k. All else, such as a
+# ReLU or a sum, counts as 0: those are few FLOPs beside the products, and other things than FLOPs set their pace.
+# (How few, and what else? That is the second half of this unit.)
+#
+# A tensor on the device `"meta"` has a shape and a dtype and no data. Operations on it do nothing but compute shapes.
+# So you can count a product that no GPU could hold.
+
+# %%
+a, b = torch.empty(10**6, 20_000, device="meta"), torch.empty(20_000, 10**6, device="meta")
+with FlopCounterMode(display=False) as counter:
+    c = a @ b
+print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9:.0f} GB that does not exist")
+
+# %% [markdown]
+# ## Exercise: predict six counts
+#
+# `flops.predictions` · 6 points · about 5 minutes · 6 numbers · difficulty ●●○○○
+#
+# What will torch's counter say to each of these lines? Write down six numbers. The cell after the check counts them.
+#
+# ```python
+# x = torch.empty(100, 64)                            # data: wants no gradient
+# w = torch.empty(64, 32, requires_grad=True)
+#
+# A, B, v = torch.empty(1000, 1000), torch.empty(1000, 1000), torch.empty(1000, 1)
+#
+# y = x @ w                                           # product
+# torch.empty(8, 100, 64) @ torch.empty(8, 64, 32)    # batch of 8: eight products
+# x.T @ x                                             # gram matrix
+# torch.relu(x)                                       # relu
+# y.backward(torch.ones(100, 32))                     # backward: this line alone
+# (A @ B) @ v                                         # left to right
+# ```
+#
+# In *backward*, torch computes the gradients that somebody wants, and no others. The gradient for w is `x.T @ dy`,
+# where dy, here all ones, is the gradient for y.
+
+
+# %% exercise="flops.predictions"
+predicted_flops = {
+    "product": ...,
+    "batch of 8": ...,
+    "gram matrix": ...,
+    "relu": ...,
+    "backward": ...,
+    "left to right": ...,
+}
+### BEGIN SOLUTION
+predicted_flops = {
+    "product": 2 * 100 * 32 * 64,
+    "batch of 8": 8 * 2 * 100 * 32 * 64,
+    "gram matrix": 2 * 64 * 64 * 100,  # (64, 100) @ (100, 64)
+    "relu": 0,
+    "backward": 2 * 64 * 32 * 100,  # x.T @ dy; nobody wants the gradient for x
+    "left to right": 2 * 1000**3 + 2 * 1000 * 1000,
+}
+### END SOLUTION
+
+# %% check="flops.predictions"
+check("flops.predictions", predicted_flops)
+
+
+# %%
+def count(work, *args) -> int:
+    with FlopCounterMode(display=False) as counter:
+        work(*args)
+    return counter.get_total_flops()
+
+
+x, w = torch.randn(100, 64), torch.randn(64, 32, requires_grad=True)
+y = x @ w
+A, B, v = torch.randn(1000, 1000), torch.randn(1000, 1000), torch.randn(1000, 1)
+print(f"product       {count(lambda: x @ w):>13,}")
+print(f"batch of 8    {count(lambda: torch.randn(8, 100, 64) @ torch.randn(8, 64, 32)):>13,}")
+print(f"gram matrix   {count(lambda: x.T @ x):>13,}")
+print(f"relu          {count(lambda: torch.relu(x)):>13,}")
+print(f"backward      {count(lambda: y.backward(torch.ones_like(y))):>13,}")
+print(f"left to right {count(lambda: (A @ B) @ v):>13,}")
+print(f"right to left {count(lambda: A @ (B @ v)):>13,}")
+
+# %% [markdown]
+# The last two lines compute the same vector. The order of the brackets is worth a factor of 500.
+#
+# ## How the counter sees
+#
+# Whatever you write in torch, it ends in a few hundred basic operations, named `aten.something`. A **dispatch mode**
+# is an object that torch asks before each of them. It gets the function and the arguments, and must return the
+# result.
+
+
+# %%
+class Watch(TorchDispatchMode):
+    """Prints each basic operation, with the shapes of its tensors."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        shapes = [tuple(t.shape) for t in args if isinstance(t, torch.Tensor)]
+        print(f"{str(function.overloadpacket):<18} {shapes} -> {tuple(out.shape)}")
+        return out
+
+
+layer = torch.nn.Linear(64, 32)
+with Watch():
+    hidden = torch.relu(layer(torch.randn(100, 64)))
+    hidden.sum().backward()
+
+# %% [markdown]
+# Read the first lines slowly. The linear layer is one operation, `aten.addmm`: bias + x @ w. Its matrices are the
+# second and the third argument. And the backward pass, which you never wrote, goes by in the same way; `aten.mm` is
+# the gradient for the weights.
+#
+# `function` is one variant of an operation, such as `aten.mm.default`. The operation itself, the same for all of its
+# variants, is `function.overloadpacket`: compare that. Four operations multiply matrices:
+#
+# | operation | arguments | |
+# | --- | --- | --- |
+# | `torch.ops.aten.mm` | a (m, k), b (k, n) | a @ b |
+# | `torch.ops.aten.bmm` | a (batch, m, k), b (batch, k, n) | a batch of products |
+# | `torch.ops.aten.addmm` | c, a (m, k), b (k, n) | c + a @ b |
+# | `torch.ops.aten.baddbmm` | c, a (batch, m, k), b (batch, k, n) | c + a batch of products |
+#
+# ## Exercise: a counter of your own
+#
+# `flops.count_flops` · 10 points · about 20 minutes · about 14 lines · difficulty ●●●○○
+#
+# Write `count_flops(fn, *args)`: it calls `fn(*args)` and returns the FLOPs of all matrix products inside, as torch's
+# counter would, and without it. The first of each pair of matrices ends in the size k. Additions to a product (the c
+# above) count as 0.
+#
+# Full marks need torch's count for
+# * products of two matrices (3 points),
+# * batches of them (2 points),
+# * products with an addition (2 points),
+# * loops, a backward pass, and no product at all (3 points).
+#
+# A verdict that says `mlp [5, 4, 6]` names a function and sizes. `fn, args = workload("mlp", [5, 4, 6])` gives them to
+# you: try `count_flops(fn, *args)`, or look at them with `with Watch(): fn(*args)`.
+
+
+# %% exercise="flops.count_flops"
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Counter(TorchDispatchMode):
+    """Adds up the FLOPs of the matrix products inside `with`."""
+
+    def __init__(self):
+        super().__init__()
+        self.flops = 0
+
+    ### BEGIN SOLUTION
+    first = {  # operation -> which argument is the first matrix
+        torch.ops.aten.mm: 0,
+        torch.ops.aten.bmm: 0,
+        torch.ops.aten.addmm: 1,
+        torch.ops.aten.baddbmm: 1,
+    }
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        if function.overloadpacket in self.first:
+            a = args[self.first[function.overloadpacket]]  # (..., m, k)
+            self.flops += 2 * out.numel() * a.shape[-1]
+        return out
+
+    ### END SOLUTION
+
+
+def count_flops(fn, *args) -> int:
+    """FLOPs of all matrix products in fn(*args)."""
+    ### BEGIN SOLUTION
+    with Counter() as counter:
+        fn(*args)
+    return counter.flops
+    ### END SOLUTION
+
+
+# %% check="flops.count_flops"
+check("flops.count_flops", count_flops)
+
+# %%
+for name, sizes in (("attention", [2, 9, 8]), ("mlp_step", [6, 4, 5])):
+    fn, args = workload(name, sizes)
+    torchs, yours = count(fn, *args), count_flops(fn, *args)
+    print(f"{name:>9} {sizes}: torch counts {torchs:,}, you {'nothing yet' if yours is None else f'{yours:,}'}")
+
+# %% [markdown]
+# ## Forward 2, backward 4
+#
+# A layer has a weight matrix (d_in, d_out). Send `tokens` rows through it: 2 × tokens × d_in × d_out FLOPs. But d_in
+# × d_out is the number of its parameters. So whatever the shape of a layer:
+#
+# > **forward**: 2 FLOPs for each parameter and token.
+#
+# And backward? From dy, the gradient for the output, a layer makes two: one for its weights, to train them, and one
+# for its input, to hand on to the layer before. How many FLOPs is each? Guess, then look.
+
+# %%
+figures.flops.three_products()
+
+# %% [markdown]
+# > **backward**: 4 for each parameter and token. **Training**: 2 + 4 = **6**.
+#
+# That was a derivation. Now a count: a network of three layers, and torch's counter.
+
+# %%
+tokens, width = 32, 128
+net = torch.nn.Sequential(*(torch.nn.Linear(width, width, bias=False) for _ in range(3)))
+parameters = sum(p.numel() for p in net.parameters())
+data = torch.randn(tokens, width, requires_grad=True)
+forward = count(lambda: net(data))
+out = net(data).sum()
+backward = count(lambda: out.backward())
+print(f"forward  {forward:>10,} = {forward / (parameters * tokens):.2f} × parameters × tokens")
+print(f"backward {backward:>10,} = {backward / (parameters * tokens):.2f} × parameters × tokens")
+
+# %% [markdown]
+# Here the data wanted a gradient, which data seldom does. What changes without it?
+#
+# ## Exercise: backward, product by product
+#
+# `flops.backward_flops` · 5 points · about 10 minutes · about 3 lines · difficulty ●●○○○
+#
+# A net of two layers: `h = relu(x @ W1)`, `y = h @ W2`, with x (batch, d_in), W1 (d_in, d_hidden), W2 (d_hidden,
+# d_out). How many FLOPs do the products of its backward pass have? `input_needs_grad` says whether x wants a
+# gradient. Full marks need torch's count
+# * where it does (3 points),
+# * where it does not (2 points).
+
+
+# %% exercise="flops.backward_flops"
+def backward_flops(batch: int, d_in: int, d_hidden: int, d_out: int, input_needs_grad: bool) -> int:
+    """FLOPs of the backward pass of relu(x @ W1) @ W2."""
+    ### BEGIN SOLUTION
+    second = 2 * 2 * batch * d_hidden * d_out  # dW2 = h.T @ dy and dh = dy @ W2.T
+    first = 2 * batch * d_in * d_hidden  # dW1 = x.T @ dh
+    return second + first * (2 if input_needs_grad else 1)  # and dx = dh @ W1.T
+    ### END SOLUTION
+
+
+# %% check="flops.backward_flops"
+check("flops.backward_flops", backward_flops)
+
+# %% [markdown]
+# ## The products of a transformer
+#
+# A transformer is a stack of equal **blocks**. Each block does two things to its tokens, which are rows of d_model
+# numbers.
+#
+# **Attention** lets tokens look at each other. From the rows x it makes queries q, keys k and values v, each by a
+# product with a weight matrix. It cuts them into *heads* of d numbers. For each head, S = q @ k.T says how well each
+# query fits each key; P = softmax(S) turns each row of S into weights that add up to 1; o = P @ v mixes the values. A
+# last product brings the heads together. (Unit 08 is about why this works; here we count.)
+#
+# **An MLP** treats each token alone: one product from d_model to d_ff numbers, a nonlinear function, one product
+# back.
+#
+# The products in the middle of the attention, S and o, have no parameters. Their cost is in no "2 × parameters". So
+# count them by themselves.
+#
+# ## Exercise: the cost of attention
+#
+# `flops.attention_cost` · 5 points · about 10 minutes · about 6 lines · difficulty ●●●○○
+#
+# For `batch` × `heads` heads: q is (n_q, d), k and v are (n_k, d), all with `itemsize` bytes an element. Three
+# operations run one after the other, and each reads its inputs from memory and writes its result there:
+#
+# 1. `S = q @ k.T`, 2. `P = softmax(S)`, 3. `o = P @ v`.
+#
+# Return the FLOPs of the two products, and the bytes of all three operations. Full marks need the right pair
+# * for one head (3 points),
+# * for batches and heads, and n_q other than n_k (2 points).
+
+
+# %% exercise="flops.attention_cost"
+def attention_cost(batch: int, heads: int, n_q: int, n_k: int, d: int, itemsize: int) -> tuple[int, int]:
+    """(FLOPs, bytes) of softmax(q @ k.T) @ v in three operations."""
+    ### BEGIN SOLUTION
+    flops = 2 * 2 * n_q * n_k * d
+    scores = n_q * n_k
+    q, k, v, o = n_q * d, n_k * d, n_k * d, n_q * d
+    elements = (q + k + scores) + (scores + scores) + (scores + v + o)  # what each operation reads and writes
+    return batch * heads * flops, batch * heads * elements * itemsize
+    ### END SOLUTION
+
+
+# %% check="flops.attention_cost"
+check("flops.attention_cost", attention_cost)
+
+# %%
+print("tokens   FLOPs      bytes      of which S and P")
+for n in (512, 2048, 8192):
+    found = attention_cost(1, 32, n, n, 128, 2)
+    if found is None:
+        print("solve attention_cost to see the numbers")
+        break
+    print(f"{n:6}   {found[0]:.2e}   {found[1]:.2e}   {32 * 4 * n * n * 2 / found[1]:.0%}")
+
+# %% [markdown]
+# Four times as many tokens, about sixteen times the FLOPs, and nearly all bytes belong to S and P, which nobody asked
+# for. A kernel that never writes them down is what this course is heading for.
+#
+# ## Exercise: a whole block
+#
+# `flops.block_cost` · 6 points · about 15 minutes · about 6 lines · difficulty ●●●○○
+#
+# `batch` texts of `tokens` tokens each go forward through one block:
+#
+# | product | its weight matrix |
+# | --- | --- |
+# | queries, and the last product of the attention | (d_model, d_model) each |
+# | keys, values | (d_model, d_model × kv_heads / heads) each: several heads may share keys and values |
+# | S and o, for each of `heads` heads of d_model / heads numbers | none; each token attends to all tokens of its text |
+# | MLP, up and down | (d_model, d_ff) and (d_ff, d_model) |
+#
+# Return the FLOPs. Within 1 % is near enough. Full marks need that
+# * where each head has its own keys and values (4 points),
+# * where they share them (2 points). For S and o, torch repeats the shared ones, so those cost what they cost before.
+
+
+# %% exercise="flops.block_cost"
+def block_cost(batch: int, tokens: int, d_model: int, heads: int, kv_heads: int, d_ff: int) -> int:
+    """FLOPs of one transformer block, forward."""
+    ### BEGIN SOLUTION
+    d_kv = d_model * kv_heads // heads
+    weights = 2 * d_model * d_model + 2 * d_model * d_kv + 2 * d_model * d_ff
+    projections = 2 * batch * tokens * weights
+    attention = batch * 2 * 2 * tokens * tokens * d_model  # S and o; heads * (d_model / heads) = d_model
+    return projections + attention
+    ### END SOLUTION
+
+
+# %% check="flops.block_cost"
+check("flops.block_cost", block_cost)
+
+# %% [markdown]
+# How good is "2 × parameters × tokens" then? It leaves out S and o, which grow with the square of the tokens. Here is
+# a block of d_model 4096. From which length on is more than a tenth of the FLOPs missing?
+
+# %%
+d_model, heads, kv_heads, d_ff = 4096, 32, 8, 14336
+weights = 2 * d_model**2 + 2 * d_model * d_model * kv_heads // heads + 2 * d_model * d_ff
+for tokens in (512, 2048, 8192, 32768):
+    total = block_cost(1, tokens, d_model, heads, kv_heads, d_ff)
+    if total is None:
+        print("solve block_cost to see the numbers")
+        break
+    print(
+        f"{tokens:6} tokens: {total:.3g} FLOPs, of which 2 × parameters × tokens is {2 * weights * tokens / total:.1%}"
+    )
+
+# %% [markdown]
+# Just above 2048 tokens. At 32768 tokens more than half of the FLOPs are in S and o, and the shortcut misleads.
+#
+# ## One more thing a product does
+#
+# You count the additions of a product. They also decide how large its result is. Take random weights, `torch.randn(d,
+# d)`, and random inputs. How large are the numbers after 8 layers?
+
+# %%
+figures.flops.blow_up()
+
+# %% [markdown]
+# One output is a sum of d products of two random numbers, each with mean 0 and variance 1. A product of the two has
+# variance 1, too. Variances of independent terms add up. So the output has variance d, and a standard deviation of
+# sqrt(d). Three layers of width 1024 come close to the largest float16, four pass it.
+#
+# ## Exercise: the scale of fresh weights
+#
+# `flops.init_scale` · 3 points · about 5 minutes · about 1 line · difficulty ●●○○○
+#
+# `torch.randn(fan_in, fan_out) * init_scale(fan_in)` shall keep the spread of random inputs: 1 in, about 1 out. Full
+# marks need that
+# * after one layer (2 points),
+# * after twelve (1 point).
+
+
+# %% exercise="flops.init_scale"
+def init_scale(fan_in: int) -> float:
+    """The factor on randn weights with which a linear layer keeps a standard deviation of 1."""
+    ### BEGIN SOLUTION
+    return fan_in**-0.5  # variance fan_in * scale² = 1
+    ### END SOLUTION
+
+
+# %% check="flops.init_scale"
+check("flops.init_scale", init_scale)
+
+# %% [markdown]
+# ## Arithmetic or memory?
+#
+# A GPU can do two things at the same time: compute on what it has, and fetch what comes next. Whichever takes longer
+# sets the pace. Which one will it be?
+#
+# That depends on one number of the task, its **arithmetic intensity**: FLOPs for each byte moved. And on one of the
+# machine, its **ridge**: FLOP/s over bytes/s.
+
+# %%
+sheet = gpu.assumed()
+print(f"{sheet.name}{'' if sheet.measured else ', by its datasheet: there is no GPU here that the course knows'}")
+fastest = sheet.bf16_flops or sheet.fp32_flops
+print(f"{fastest / 1e12:.0f} TFLOP/s in bf16, {sheet.hbm_bandwidth / 1e12:.2f} TB/s")
+print(f"ridge: {fastest / sheet.hbm_bandwidth:.0f} FLOPs for each byte")
+
+# %% [markdown]
+# In the time in which one byte arrives, an H200 could do 206 FLOPs in bf16. A task with fewer is *memory-bound*: the
+# arithmetic waits. A task with more is *compute-bound*.
+#
+# A ReLU on bf16 reads 2 bytes, does one comparison and writes 2 bytes: 1/4 FLOP for each byte. Where is it on this
+# scale?
+#
+# ## Exercise: intensity
+#
+# `flops.intensity` · 2 points · about 2 minutes · about 2 lines · difficulty ●○○○○
+#
+# `cost` is a pair as `matmul_cost` returns it. Full marks need the FLOPs for each byte (2 points).
+
+
+# %% exercise="flops.intensity"
+def intensity(cost: tuple[int, int]) -> float:
+    """(FLOPs, bytes) -> FLOPs for each byte."""
+    ### BEGIN SOLUTION
+    flops, nbytes = cost
+    return flops / nbytes
+    ### END SOLUTION
+
+
+# %% check="flops.intensity"
+check("flops.intensity", intensity)
+
+# %% [markdown]
+# The **roofline** draws both limits in one picture. The slope is the memory: FLOP/s = intensity × bytes/s. The flat
+# part is the arithmetic. No program gets above the roof of the datasheet. Both axes are logarithmic.
+#
+# Move the sliders. Before each move, say on which side of the ridge the point will be:
+# * m = 1: a vector times a matrix. This is a model that writes one text, token by token.
+# * From m = 1 upwards: how many rows until arithmetic is the limit?
+# * m = n = k = 512. And 64? And 64 in fp32?
+# * The same on a T4 (a small card of 2018), and on a B200 (a large one of 2024).
+
+# %%
+figures.flops.roofline_widget()
+
+# %% [markdown]
+# On the H200: m = 1 has about 1 FLOP for each byte, far on the side of memory. Arithmetic takes over at m = 256, the
+# first of the slider's sizes above 229. 512 and 64 stay on the side of memory, with 171 and 21 against a ridge of 206;
+# 64 in fp32, too, with 11 against 14. The ridge of the T4 is 25 (it has no bf16, so the picture takes fp32), so 512
+# is on the side of arithmetic there; that of the B200 is 281: newer cards need more FLOPs for each byte.
+#
+# ## Exercise: the least time
+#
+# `flops.roofline_seconds` · 4 points · about 5 minutes · about 2 lines · difficulty ●●○○○
+#
+# A GPU does `flops_per_second` and moves `bytes_per_second`, at the same time. After how many seconds can a task of
+# `cost` = (FLOPs, bytes) be done at the earliest? Full marks need the right time
+# * where arithmetic takes longer (2 points),
+# * where memory does (2 points).
+
+
+# %% exercise="flops.roofline_seconds"
+def roofline_seconds(cost: tuple[int, int], flops_per_second: float, bytes_per_second: float) -> float:
+    """The least time that a task of (FLOPs, bytes) can take, in seconds."""
+    ### BEGIN SOLUTION
+    flops, nbytes = cost
+    return max(flops / flops_per_second, nbytes / bytes_per_second)
+    ### END SOLUTION
+
+
+# %% check="flops.roofline_seconds"
+check("flops.roofline_seconds", roofline_seconds)
+
+# %% [markdown]
+# Is it a good prediction? The next cell sets your time for ten operations beside a measured one: here, if there is a
+# GPU, and from the recorded run on an H200 else. The two ceilings are measured as well: a large copy, and a product
+# of 8192 by 8192 matrices. That makes a second ridge, a lower one. Beside the products, FLOPs are counted by hand:
+# softmax has 5 for each element (maximum, subtract, exp, add, divide), gelu by its tanh formula 8. Which of the ten
+# will take much longer than predicted?
+
+# %%
+ceilings, whose = figures.flops.speeds("ceilings")
+operations, _ = figures.flops.speeds("operations")
+print(whose)
+ridges = fastest / sheet.hbm_bandwidth, ceilings["random"]["bf16"] / ceilings["copy_bytes_per_second"]
+print(f"ridge: {ridges[0]:.0f} FLOPs for each byte by the datasheet, {ridges[1]:.0f} measured\n")
+print(f"{'operation':<20} FLOP/byte   predicted     measured   measured / predicted")
+for op in operations:
+    least = roofline_seconds((op["flops"], op["bytes"]), ceilings["random"]["bf16"], ceilings["copy_bytes_per_second"])
+    told, ratio = (
+        ("  not solved", "") if least is None else (f"{least * 1e6:9.1f} µs", f"{op['seconds'] / least:10.2f}")
+    )
+    print(f"{op['name']:<20} {op['flops'] / op['bytes']:9.2f} {told:>12} {op['seconds'] * 1e6:9.1f} µs {ratio}")
+
+# %%
+figures.flops.operations_under_the_roof()
+
+# %% [markdown]
+# Read it from left to right.
+#
+# * *Add* and *gelu* are near the slope. Gelu does 8 times as many FLOPs for each element and takes less time, for it
+#   moves fewer bytes.
+# * *16 rows × matrix*, and even *128 rows*, take about as long as *matrix × vector*: 128 answers for the price of one.
+#   All three take some 40 % longer than predicted; beginning and end weigh more in them than in a long copy.
+# * *Softmax* lies far below the roof. Nothing in its cost says so: a roof is a limit, not a promise. Unit 06 lifts
+#   it.
+# * *Matmul 512*, with an intensity of 171, lies between the two ridges: either limit would let it be fast. It has too
+#   little work: a few microseconds of starting up, and too few pieces for 132 SMs.
+# * *1024 rows × matrix* may lie above the flat roof. That roof is a measured product of its own, and a longer one:
+#   the chip comes to its power limit and lowers its clock. You will see more of that.
+#
+# ## Datasheets, and their asterisk
+#
+# NVIDIA's datasheet for the H100 SXM says "BFLOAT16 Tensor Core: 1,979 TFLOPS*", and the H200, which has the same
+# chip with more and faster memory, has the same number. The footnote to the asterisk reads "Shown with sparsity.
+# Specifications 1/2 lower without sparsity."
+#
+# Sparsity here is a trick of the hardware: if in every four weights two are zero, in a fixed pattern, it skips them
+# and counts the skipped FLOPs as done. Ordinary models have no such zeros. What they can get is half of the printed
+# number. This course's table, `gpu.DATASHEETS`, holds the halves, the **dense** figures, and names its sources.
+#
+# And of the dense figure, how much does a plain `a @ b` reach?
+
+# %% predict="flops.guess_share"
+# Which share of the dense peak does a bf16 product of 8192 x 8192 matrices reach, from 0 to 1? No points hang on it.
+guess_share = ...
+
+# %%
+figures.flops.promised_and_reached()
+
+# %%
+share = ceilings["random"]["bf16"] / fastest
+print(f"measured: {share:.0%} of the dense peak; you guessed", "nothing" if guess_share is ... else guess_share)
+
+# %% [markdown]
+# Look at the two measured bars. They are the same product, of the same size, by the same kernel. One multiplies
+# zeros. A transistor that does not switch draws hardly any power, and on a large product power is what limits the
+# clock.
+#
+# > Time on random data. Zeros flatter.
+#
+# ## MFU and HFU
+#
+# > **MFU**, model FLOPs utilisation = FLOPs that the model needs, for each second / peak FLOP/s
+#
+# For one product this is the share that you have just seen:
+
+# %%
+for dtype in ("fp32", "tf32", "fp16", "bf16"):
+    most = figures.flops.peak(sheet, dtype)
+    if most:
+        reached = ceilings["random"][dtype]
+        print(f"{dtype}: {reached / 1e12:4.0f} of {most / 1e12:4.0f} TFLOP/s, MFU {reached / most:.0%}   ({whose})")
+
+# %% [markdown]
+# For a training run, the FLOPs that the model needs are 6 × parameters × tokens. (S and o of the attention are left
+# out here; the count of a block above says when one may.)
+#
+# Some runs do more than they need. To save memory they throw activations away and run the forward pass a second time
+# when the backward pass wants them (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter and
+# token. **HFU**, *hardware* FLOPs utilisation, counts those. A run cannot raise its MFU by doing more work than
+# needed, and so MFU is the honest number.
+#
+# ## Exercise: utilisation
+#
+# `flops.utilisation` · 3 points · about 5 minutes · about 4 lines · difficulty ●●○○○
+#
+# All `gpus` together train on `tokens_per_second`; one can do `peak_flops` in a second. Return (MFU, HFU). Full marks
+# need the right pair
+# * without recomputation, where the two are equal (2 points),
+# * with it (1 point): the whole forward pass is done twice.
+
+
+# %% exercise="flops.utilisation"
+def utilisation(
+    parameters: float, tokens_per_second: float, gpus: int, peak_flops: float, recompute: bool
+) -> tuple[float, float]:
+    """(MFU, HFU) of a training run, as shares of 1."""
+    ### BEGIN SOLUTION
+    one = parameters * tokens_per_second / (gpus * peak_flops)
+    return 6 * one, (8 if recompute else 6) * one
+    ### END SOLUTION
+
+
+# %% check="flops.utilisation"
+check("flops.utilisation", utilisation)
+
+# %% [markdown]
+# ## On a napkin: days
+#
+# Now you can answer the question from the beginning.
+#
+# ## Exercise: how long?
+#
+# `flops.training_days` · 3 points · about 5 minutes · about 3 lines · difficulty ●○○○○
+#
+# Each of `gpus` GPUs has a peak of `peak_flops` FLOP/s, and the run an MFU of `mfu`. Return days. Full marks if so
+# many days of these GPUs are as many FLOPs as the training needs (3 points).
+
+
+# %% exercise="flops.training_days"
+def training_days(parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> float:
+    """Days to train a model of so many parameters on so many tokens."""
+    ### BEGIN SOLUTION
+    seconds = 6 * parameters * tokens / (gpus * peak_flops * mfu)
+    return seconds / (24 * 60 * 60)
+    ### END SOLUTION
+
+
+# %% check="flops.training_days"
+check("flops.training_days", training_days)
+
+# %%
+needed = 6 * 70e9 * 15e12
+h100 = gpu.datasheet("H100 SXM").bf16_flops
+cluster = 1024 * h100 * 0.5
+print(f"FLOPs needed: 6 × 70e9 × 15e12 = {needed:.2e}")
+print(f"1024 H100s at {h100 / 1e12:.0f} TFLOP/s and an MFU of 0.5: {cluster:.2e} FLOP/s")
+print(f"{needed / cluster:.3g} seconds = {needed / cluster / 86400:.0f} days")
+print("you guessed", "nothing" if guess_days is ... else guess_days)
+
+# %% [markdown]
+# An MFU of 0.5 would be a good one: above, a single product on one GPU reached about two thirds.
+#
+# ## On a napkin: memory
+#
+# Which model fits at all? For each parameter, training in float32 keeps
+
+# %%
+figures.flops.sixteen_bytes()
+
+# %% [markdown]
+# * the **parameter** itself, 4 bytes,
+# * its **gradient**, 4 bytes,
+# * what the **optimizer** remembers. Plain SGD: nothing. SGD with momentum: a velocity. AdaGrad: a sum of squared
+#   gradients. Adam and AdamW: two running averages, of the gradient and of its square. Each is one more float32 for
+#   every parameter.
+#
+# (Mixed precision, as in 02, does not save here: 2 bytes for a bf16 parameter and 2 for its gradient, and 12 for the
+# master copy and the two averages, make 16 again.)
+#
+# ## Exercise: the largest model
+#
+# `flops.largest_model` · 2 points · about 3 minutes · about 1 line · difficulty ●○○○○
+#
+# How many parameters, each of `bytes_per_parameter`, fit into `gpus` GPUs of `memory_bytes` each, if nothing else
+# must? Full marks for the largest whole number (2 points).
+
+
+# %% exercise="flops.largest_model"
+def largest_model(gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> int:
+    """The most parameters that can be trained in that memory, activations left out."""
+    ### BEGIN SOLUTION
+    return gpus * memory_bytes // bytes_per_parameter
+    ### END SOLUTION
+
+
+# %% check="flops.largest_model"
+check("flops.largest_model", largest_model)
+
+# %%
+room = 8 * gpu.datasheet("H100 SXM").hbm_bytes
+print(f"8 H100s: {room / 1e9:.0f} GB / 16 bytes = {room / 16 / 1e9:.0f} billion parameters, with AdamW")
+
+# %% [markdown]
+# Nothing else must fit? Activations must. The backward product `dw = x.T @ dy` needs x, the input of its layer. So
+# *autograd*, the part of torch that does the backward pass, keeps the input of each layer until then.
+#
+# ## Exercise: all of the memory
+#
+# `flops.training_memory` · 6 points · about 15 minutes · about 6 lines · difficulty ●●●○○
+#
+# A deep linear model: `layers` matrices of (width, width) without bias, one after the other, all in float32, trained
+# on `batch` rows. `optimizer` is `"sgd"`, `"momentum"`, `"adagrad"` or `"adam"`. Return four numbers of bytes:
+# parameters, gradients, the optimizer's state, and activations (what autograd keeps for the backward pass besides the
+# parameters, the data included). A counter of steps is no state. Full marks need what torch really holds:
+# * parameters, gradients and activations, with sgd (3 points),
+# * the states of the others (3 points).
+
+
+# %% exercise="flops.training_memory"
+def training_memory(layers: int, width: int, batch: int, optimizer: str) -> tuple[int, int, int, int]:
+    """Bytes of (parameters, gradients, optimizer state, activations) of a deep linear model in float32."""
+    ### BEGIN SOLUTION
+    parameters = 4 * layers * width * width
+    states = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2}[optimizer]
+    activations = 4 * layers * batch * width  # the input of each layer
+    return parameters, parameters, states * parameters, activations
+    ### END SOLUTION
+
+
+# %% check="flops.training_memory"
+check("flops.training_memory", training_memory)
+
+# %% [markdown]
+# When do activations outgrow the rest? Here parameters take 16 × layers × width² bytes with Adam, activations 4 ×
+# layers × batch × width. They are equal at batch = 4 × width, where batch counts rows: all tokens of all texts
+# together. Unit 07 trades them against FLOPs.
+#
+# ## How to time a GPU
+#
+# You have seen measured numbers all along. How were they measured? Not like this:
+#
+# ```python
+# start = time.perf_counter()
+# c = a @ b
+# print(time.perf_counter() - start)
+# ```
+#
+# On a GPU, `a @ b` does not multiply. It puts the product into a queue and returns.
+
+# %%
+figures.flops.launch_timeline()
+
+# %% [markdown]
+# That is one of six ways to be wrong:
+#
+# | trap | what goes wrong | cure |
+# | --- | --- | --- |
+# | no waiting | you time the queueing | wait for the device before you read the clock, both times |
+# | the first runs | code is loaded or compiled, clocks rise | warm up, and leave those runs out |
+# | the mean | one disturbed run in twenty spoils it | the median of many runs |
+# | a warm cache | the second run finds its data in L2 | overwrite the cache before each run |
+# | zeros | no switching, little power, a higher clock | random data |
+# | the host's clock | it counts the launch, too: 5 to 10 µs | nothing for work of a millisecond; else the device's own clock |
+#
+# How wrong? Here is the same work by several timers. One of them is right. (*host clock* waits and takes the median, but
+# of short work from a warm cache: two of the six at once.)
+
+# %%
+figures.flops.timers()
+
+# %% [markdown]
+# A number that cannot be true does no harm. The others look plausible: in the lower half of the recorded picture, no
+# timer is on the wrong side of the line, and three of four are wrong.
+#
+# For the first four cures there is an exercise, and a GPU that is simulated, so that what is true is known. It has the
+# host's clock alone, and work so long that a launch is within the 3 % that the check allows.
+
+# %%
+simulated = SimulatedGPU(cold=900, hot=400)  # the work takes 900 µs from memory, and 400 if its data is in the cache
+before = simulated.clock()
+simulated.work()
+print(f"without waiting: {(simulated.clock() - before) * 1e6:.0f} µs")
+simulated.synchronize()
+before = simulated.clock()
+simulated.work()
+simulated.synchronize()
+print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} µs")
+
+# %% [markdown]
+# `gpu` has three methods:
+# * `gpu.clock()`: the host's clock, in seconds,
+# * `gpu.synchronize()`: waits until the device has done all that is queued,
+# * `gpu.flush()`: *queues* work that overwrites the cache, and returns at once. It takes time on the device, too, and
+#   that time is not the work's.
+#
+# ## Exercise: a timer
+#
+# `flops.measure` · 10 points · about 15 minutes · about 12 lines · difficulty ●●●○○
+#
+# Write `measure(work, gpu, warm_up, runs)`. It calls `work()` first `warm_up` times, then `runs` times timed, and
+# returns the median time of the timed runs in seconds, each from a cold cache. The check hands it a `SimulatedGPU`. Full
+# marks need a time within 3 % of the true one
+# * for steady work (4 points),
+# * where the first runs are slow (2 points),
+# * where other work disturbs some runs, early, in the middle or late (2 points),
+# * where the cache would help (2 points).
+
+
+# %% exercise="flops.measure"
+import statistics
+
+
+def measure(work, gpu, warm_up: int = 5, runs: int = 20) -> float:
+    """The median time of work() on the device, in seconds: warmed up, waited for, from a cold cache."""
+    ### BEGIN SOLUTION
+    for _ in range(warm_up):
+        work()
+    times = []
+    for _ in range(runs):
+        gpu.flush()
+        gpu.synchronize()
+        start = gpu.clock()
+        work()
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    return statistics.median(times)
+    ### END SOLUTION
+
+
+# %% check="flops.measure"
+check("flops.measure", measure)
+
+# %% [markdown]
+# Now on a real one. `RealGPU` has the same three methods. The next cell times a product of 4096 by 4096 matrices with
+# your `measure`, and with Triton's own timer, `do_bench`. Without a GPU it says so.
+
+# %%
+if bench.available():
+    from triton.testing import do_bench
+
+    a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    theirs = do_bench(lambda: a @ b, return_mode="median") / 1e3
+    mine = measure(lambda: a @ b, RealGPU())
+    print(f"do_bench {theirs * 1e6:.1f} µs; yours {'not solved' if mine is None else f'{mine * 1e6:.1f} µs'}")
+else:
+    print(
+        "There is no GPU here that the course times on. On one, your timer and Triton's would differ by a few microseconds."
+    )
+
+# %% [markdown]
+# Yours is a little longer: it includes the launch, about 5 to 10 microseconds on the host. For work of that length,
+# do as `do_bench` does: put *events* into the queue before and after the work, and let the device read its own clock.
+#
+# ## A mystery
+#
+# One measurement to close. A product of two (N, N) matrices, in bf16, on random data, timed as above, for 230 sizes
+# N. Before you look: draw the curve that you expect. Small products keep a GPU idle, large ones reach a ceiling.
+
+# %% predict="flops.guess_odd"
+# N = 4096 against N = 4097: how many times the TFLOP/s? No points hang on it.
+guess_odd = ...
+
+# %%
+figures.flops.mystery_plot()  # measured here in about half a minute on a GPU, recorded on an H200 else
+
+# %%
+points = dict(figures.flops.speeds("curve")[0]["points"])
+for n in (4095, 4096, 4097):
+    print(f"N = {n}: {points[n] / 1e12:4.0f} TFLOP/s")
+print(
+    f"4096 / 4097: {points[4096] / points[4097]:.1f} times; you guessed {guess_odd if guess_odd is not ... else 'nothing'}"
+)
+progress()
+
+# %% [markdown]
+# Some points lie above the "measured roof" of before. That was one long product, at its power limit; these are short.
+# The roof of the datasheet they do not pass.
+#
+# It has branches, and they follow from what divides N. It has waves, and dips at sizes that look innocent. The FLOPs
+# grow smoothly through all of it. Whatever this is, it is not in the count. Write down your guesses; unit 05 takes
+# the plot apart, and you will predict it.
+#
+# ## What you now know
+#
+# * FLOPs are a count, FLOP/s a speed. A product has 2 m n k FLOPs.
+# * Forward 2, backward 4, training 6 FLOPs for each parameter and token; with the forward pass done twice, 8.
+#   Attention adds its square.
+# * A dispatch mode sees every operation, and the counter you wrote needs a dozen lines.
+# * Intensity against the ridge says which of memory and arithmetic sets the pace. The roof is a limit, not a promise.
+# * An asterisk on a datasheet is worth a factor of two. MFU is measured against the dense number.
+# * AdamW in float32: 16 bytes for each parameter, and activations on top.
+# * A time needs warm-up, waiting, a median, a cold cache, random data, and for short work the device's clock.
+#
+# Most of the operations of a model lie on the slope, where bytes decide. The next unit shows that a byte asked for
+# and a byte moved are not the same.
+#
+# The unit has 69 points in fourteen exercises. Hand in this notebook; the grader runs the same checks on inputs that
+# you have not seen.
+#
+# ## Where to read on
+#
+# * Williams, Waterman, Patterson, *Roofline: An Insightful Visual Performance Model for Multicore Architectures*,
+#   2009.
+# * Kaplan et al., *Scaling Laws for Neural Language Models*, 2020, section 2.1: 6 FLOPs for each parameter and token.
+# * Chowdhery et al., *PaLM*, 2022, section 4.1 and appendix B: where MFU comes from, and why not HFU.
+# * Rajbhandari et al., *ZeRO*, 2020, section 3: where the memory of training goes.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on resource accounting.
+# * Horace He, *Strangely, Matrix Multiplications on GPUs Run Faster When Given "Predictable" Data!*, 2024: why zeros
+#   are fast.

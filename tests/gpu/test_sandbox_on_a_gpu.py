@@ -1,0 +1,72 @@
+"""On a GPU machine: the timed half has the GPU and a share of its memory; no other child sees it."""
+
+import re
+import tempfile
+
+import pytest
+import torch
+
+from course_lib.exercise import find
+from grader import sandbox, timing
+from grader.judge import Judge
+from grader.variants import program, solution_cell
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+
+COPY = find("coalescing.row_copy")
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    judge = Judge(tmp_path_factory.mktemp("home"))
+    yield judge
+    judge.close()
+
+
+def refusal(verdict):
+    return next(f.seen for f in verdict.findings if f.judged and not f.passed)
+
+
+def test_a_solution_is_timed_inside_the_sandbox(judge, monkeypatch):
+    ran = []
+    original = timing.run
+    monkeypatch.setattr(timing, "run", lambda message: ran.append(original(message)) or ran[-1])
+    verdict = judge.judge(COPY, program(COPY.id, solution_cell(COPY.id)), seed=1)
+    assert sandbox.enough(judge.level) and verdict.points == verdict.out_of
+    assert verdict.bonus == COPY.bonus[0].points, ran[0].stderr.decode()
+
+
+def test_the_gpu_is_left_as_it_was(judge):
+    before, total = torch.cuda.mem_get_info()
+    judge.judge(COPY, program(COPY.id, solution_cell(COPY.id)), seed=2)
+    after, _ = torch.cuda.mem_get_info()
+    assert before - after < 1 << 28
+
+
+def test_other_children_do_not_see_the_gpu(judge):
+    source = "def row_copy(x):\n    raise ValueError(str([torch.cuda.is_available(), torch.cuda.device_count()]))"
+    verdict = judge.judge(COPY, [("<cell 1>", "import torch"), ("<cell 2>", source)], seed=1)
+    assert "[False, 0]" in refusal(verdict)
+    source = "def row_copy(x):\n    open('/dev/nvidia0', 'rb')"
+    verdict = judge.judge(COPY, [("<cell 2>", source)], seed=1)
+    assert re.search("PermissionError|FileNotFoundError", refusal(verdict))
+
+
+def test_memory_is_capped(monkeypatch):
+    for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, "/tmp")  # put back after main
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (timing.FREE_BYTES - 1, 1 << 37))
+    monkeypatch.setattr(sandbox, "confine", lambda *a, **k: None)
+    monkeypatch.setattr(sandbox, "become_nobody", lambda: None)
+    with pytest.raises(SystemExit, match="another process holds the rest"):
+        timing.main()
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 37, torch.cuda.get_device_properties(0).total_memory))
+    monkeypatch.setattr(
+        timing.timed, "main", lambda: torch.empty(timing.GPU_BYTES + (1 << 30), dtype=torch.uint8, device="cuda")
+    )
+    try:
+        with pytest.raises(torch.OutOfMemoryError):
+            timing.main()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)

@@ -1,0 +1,16 @@
+"""What a worker does in a test in place of workers.judge. In a module of its own, so that worker processes can import it."""
+
+import os
+import signal
+
+from grader import workers
+
+
+def judge(job, accept_risk):
+    """Judges, but for the jobs of "mallory", which kill the process."""
+    if job.student == "mallory":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _judge(job, accept_risk)
+
+
+_judge = workers.judge

@@ -1,0 +1,56 @@
+"""No cheat passes: every submission of grader/variants/cheats, and what softmax, matmul and attention invite, is judged by
+the real judge and loses what stands in its header. Accidents that an outcome-only test lets pass are among them."""
+
+from pathlib import Path
+
+import pytest
+import toy_kernels
+
+from course_lib.exercise import find
+from grader import judge as judging
+from grader import kill_matrix, variants
+from grader.variants import program, solution_cell
+
+TOY = variants.read(Path(__file__).parent / "toy_variants" / "accidents_and_cheats.py")
+CHEATS = [v for v in variants.scripts() if v.script.startswith("cheats/")] + TOY
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """script and name of a cheat -> its row of the kill matrix."""
+    with pytest.MonkeyPatch.context() as patch:
+        toy_kernels.install(patch)
+        patch.setattr(judging, "RECORD_SECONDS", 6.0)  # what never ends is given up sooner than in a class
+        patch.setattr(judging, "REPLAY_SECONDS", 20.0)
+        found = kill_matrix.run(CHEATS)
+    return {(row.variant.script, row.variant.name): row for row in found}
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda v: f"{v.script}: {v.name}")
+def test_a_cheat_gains_nothing(cheat, rows):
+    row = rows[cheat.script, cheat.name]
+    assert set(row.lost) == set(cheat.loses)
+    gates_and_none = {"runs", "computed by your Triton kernel", "right on plain inputs", "compiles for a GPU"}
+    assert row.verdict.points == 0 or not gates_and_none & set(cheat.loses)
+    assert all("Traceback" not in finding.seen for finding in row.verdict.findings)
+
+
+def test_what_compiles_for_ever_hides_nothing(tmp_path, monkeypatch):
+    """A notebook gives up on a kernel that compiles slowly; the judge would have to take on trust all that comes after."""
+    monkeypatch.setattr(judging, "COMPILE_SECONDS", 0.0)
+    judge, exercise = judging.Judge(tmp_path, accept_risk=True), find("coalescing.row_copy")
+    verdict = judge.verdict(exercise, program(exercise.id, solution_cell(exercise.id)), "mallory")
+    judge.close()
+    (gate,) = [f for f in verdict.findings if f.judged and not f.passed]
+    assert (verdict.points, gate.title) == (0, "compiles for a GPU") and "too slow" in gate.seen
+
+
+def test_a_seed_tells_nothing_of_the_others():
+    """What a recorder could guess of its own seed, by trying all 2^32, is not the seed of what is replayed."""
+    from course_lib.observe import derived
+
+    seeds = [
+        derived(judging.seed_of(b"secret", "ada", "x.y"), f"{p} {i} 0") for p in ("record", "replay") for i in range(50)
+    ]
+    assert len(set(seeds)) == 100 and max(seeds) >= 1 << 31
+    assert max(judging.seed_of(bytes([i]), "ada", "x.y") for i in range(20)) > 1 << 60

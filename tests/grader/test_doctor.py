@@ -1,0 +1,108 @@
+"""The doctor's rows: what stops grading, what is less than it could be, and what to do about it."""
+
+import io
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from grader import doctor, landlock, sandbox, seccomp
+
+
+def row(name, folder, **more):
+    return next(row for row in doctor.examine(folder, **more) if row.what.strip() == name)
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """A machine with no sandbox at all."""
+    monkeypatch.setattr(sandbox, "bubblewrap", lambda: ())
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    monkeypatch.setattr(seccomp, "available", lambda: False)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+
+
+def test_every_gap_has_an_advice_and_nothing_is_written(tmp_path):
+    rows = doctor.examine(tmp_path)
+    assert all(row.advice for row in rows if row.stops)
+    assert {"torch", "Triton", "nbgrader", "sandbox", "free disk", "gradebook", "secret"} <= {row.what for row in rows}
+    assert any(row.what.startswith("GPU") for row in rows)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_sandbox_the_doctor_says_what_to_install(bare, tmp_path):
+    found = row("sandbox", tmp_path)
+    assert found.stops and found.here == "none" and "--accept-risk" in found.advice
+    assert "Install the package `bubblewrap`" in row("bubblewrap", tmp_path).advice
+
+
+def test_landlock_and_seccomp_alone_are_enough(bare, monkeypatch, tmp_path):
+    monkeypatch.setattr(landlock, "version", lambda: 4)
+    monkeypatch.setattr(seccomp, "available", lambda: True)
+    found = row("sandbox", tmp_path)
+    assert found.here == "Landlock + seccomp" and not found.stops and found.advice
+    assert row("Landlock", tmp_path).here == "ABI 4"
+
+
+def test_a_bubblewrap_that_may_not_work_names_the_switch(bare, monkeypatch, tmp_path):
+    switch = tmp_path / "apparmor_restrict_unprivileged_userns"
+    switch.write_text("1\n")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/bwrap")
+    monkeypatch.setattr(doctor, "USER_NAMESPACES", (str(switch), "/nowhere"))
+    found = row("bubblewrap", tmp_path)
+    assert found.here == "may not make namespaces" and "sysctl kernel.apparmor_restrict" in found.advice
+
+
+@pytest.mark.parametrize(
+    "version, stops, advice", [("3.6.0", False, False), ("3.3.1", True, True), ("4.0.0", False, True)]
+)
+def test_tritons_that_the_tracer_was_not_tested_on_are_named(monkeypatch, tmp_path, version, stops, advice):
+    original = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: version if name == "triton" else original(name))
+    found = row("Triton", tmp_path)
+    assert (found.stops, bool(found.advice)) == (stops, advice)
+    assert not advice or "pip install 'triton==" in found.advice
+
+
+def test_a_missing_package_stops(monkeypatch, tmp_path):
+    original = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: "" if name == "nbgrader" else original(name))
+    assert row("nbgrader", tmp_path)[1:] == ("not installed", "`pip install -e '.[grader]'`", True)
+
+
+def test_the_secret_is_looked_at(tmp_path):
+    secret = tmp_path / "secret"
+    assert row("secret", tmp_path).here == "made on first use"
+    secret.write_text("ab" * 32)
+    secret.chmod(0o644)
+    assert "chmod 600" in row("secret", tmp_path).advice
+    secret.chmod(0o600)
+    assert row("secret", tmp_path)[1:] == ("readable by its owner alone", "", False)
+    secret.write_text("short")
+    assert row("secret", tmp_path).stops
+    for found in doctor.examine(tmp_path):
+        assert "short" not in " ".join(map(str, found))
+
+
+def test_a_gradebook_that_cannot_be_written_stops(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor.os, "access", lambda path, mode: False)
+    found = row("gradebook", tmp_path / "not" / "there")
+    assert found.stops and "GRADER_HOME" in found.advice
+
+
+def test_little_disk_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1_000_000_000}))
+    assert row("free disk", tmp_path).advice.startswith("Make room")
+
+
+def test_the_command_fails_if_something_stops_grading(monkeypatch):
+    from grader import __main__ as command
+
+    rows = [doctor.Row("one", "[red]here[/red]"), doctor.Row("two", "gone", "do it", stops=True)]
+    monkeypatch.setattr(doctor, "examine", lambda: rows)
+    stopped = CliRunner().invoke(command.app, ["doctor"])
+    monkeypatch.setattr(doctor, "examine", lambda: rows[:1])
+    assert (stopped.exit_code, CliRunner().invoke(command.app, ["doctor"]).exit_code) == (1, 0)
+    page = io.StringIO()
+    Console(file=page, width=100).print(doctor.table(rows))
+    assert "[red]here[/red]" in page.getvalue() and "✗" in page.getvalue()

@@ -1,0 +1,141 @@
+"""The gradebook as CSV, read back as a spreadsheet, Canvas and Moodle would."""
+
+import csv
+
+import pytest
+import toyclass
+from nbgrader.api import Gradebook
+from toy import UNIT
+
+from grader import exports, results
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        home = toyclass.make(patch, tmp_path_factory.mktemp("course"))
+        with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as book:
+            book.update_or_create_student("ada", first_name="Ada", last_name="Byron", lms_user_id="501")
+            book.update_or_create_student(
+                "ben", first_name="=cmd|'/c'!A1", last_name=toyclass.HOSTILE, email="Ben@Uni.edu"
+            )
+            book.find_grade("toy-root-check", UNIT, UNIT, "cyd").manual_score = 1.25  # an instructor's own
+            book.db.commit()
+        yield home
+
+
+def read(home, form, **more):
+    rows, unknown = exports.export(home, UNIT, form, **more)
+    path = home / f"{form}.csv"
+    exports.write(rows, path)
+    assert not path.read_bytes().startswith(b"\xef\xbb\xbf")  # a mark would hide the first column's name
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file)), unknown
+
+
+def roster(tmp_path, text):
+    path = tmp_path / "roster.csv"
+    path.write_text(text)
+    return path
+
+
+def test_per_exercise(home):
+    rows, _ = read(home, "exercises")
+    ada = dict(student="ada", name="Ada Byron", extra="1.5", penalty="0", score="15.5", out_of="14")
+    assert rows[0] == ada | {"toy.double": "10", "toy.root": "4"}
+    assert [row["score"] for row in rows] == ["15.5", "10", "7.25", "0"]
+    assert rows[2]["toy.root"] == "1.25"
+
+
+def test_what_a_spreadsheet_would_run_is_text(home):
+    rows, _ = read(home, "exercises")
+    assert rows[1]["name"].startswith("'=cmd|")
+    assert exports._cell("-3.5") == "-3.5" and exports._cell("@x") == "'@x" and exports._cell("\t=1") == "' =1"
+
+
+def test_per_criterion(home):
+    rows, _ = read(home, "criteria")
+    ragged = [row for row in rows if row["criterion"] == "right on ragged inputs"]
+    assert [row["student"] for row in ragged] == ["ben", "cyd"]
+    ben = ragged[0]
+    assert (ben["kind"], ben["judged"], ben["passed"], ben["points"], ben["out_of"]) == (
+        "criterion",
+        "yes",
+        "no",
+        "0",
+        "4",
+    )
+    assert ben["seen"] == "12 of 99 differ" and ben["detail"] == toyclass.HOSTILE
+    assert [row["kind"] for row in rows if row["student"] == "dee"] == ["gate", "gate"]
+
+
+def test_canvas_without_a_roster(home):
+    rows, _ = read(home, "canvas", column="Unit 90 (1234)")
+    assert list(rows[0]) == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Unit 90 (1234)"]
+    assert rows[0]["Student"] == "    Points Possible" and rows[0]["Unit 90 (1234)"] == "14"
+    assert [row["Unit 90 (1234)"] for row in rows[1:]] == ["15.5", "10", "7.25", "0"]
+    assert (rows[1]["Student"], rows[1]["ID"], rows[1]["SIS Login ID"]) == ("Byron, Ada", "501", "")
+    assert (rows[4]["ID"], rows[4]["SIS Login ID"]) == ("", "dee")
+
+
+def test_canvas_with_its_own_gradebook_as_roster(home, tmp_path):
+    given = roster(
+        tmp_path,
+        "\ufeffStudent,ID,SIS User ID,SIS Login ID,Section,Old (1)\n    Points Possible,,,,,10\n"
+        '"Zed, Zoe",77,z,zoe,A,3\n"Dee, D",900,S1,DEE,B,\n"Byron, Ada",501,S2,whatever,A,1\n',
+    )
+    rows, unknown = read(home, "canvas", roster=given)
+    assert [(r["Student"], r["ID"], r["Section"], r[UNIT]) for r in rows[1:]] == [
+        ("Dee, D", "900", "B", "0"),
+        ("Byron, Ada", "501", "A", "15.5"),
+    ]  # and not Zoe, whom an empty cell would cost what she has
+    assert "Old (1)" not in rows[0] and unknown == ["ben", "cyd"]
+
+
+def test_canvas_may_write_semicolons(home, tmp_path):
+    given = roster(tmp_path, 'Student;ID;SIS Login ID;Section\n"Byron, Ada";501;ada;A\n')
+    rows, _ = read(home, "canvas", roster=given)
+    assert [(r["Student"], r["ID"], r[UNIT]) for r in rows[1:]] == [("Byron, Ada", "501", "15.5")]
+
+
+def test_moodle_without_a_roster(home):
+    rows, _ = read(home, "moodle")
+    assert {"Identifier", "Grade", "Last modified (grade)"} <= set(rows[0])  # Moodle refuses a worksheet without them
+    assert (
+        rows[0]["Identifier"] == "Participant 501" and rows[0]["Grade"] == "15.5" and rows[0]["Maximum Grade"] == "14"
+    )
+    assert rows[1]["Feedback comments"] == (
+        "toy.double: 6 / 10. right on ragged inputs: 12 of 99 differ<br>toy.root: 4 / 4"
+    )
+
+
+def test_moodle_keeps_its_worksheet_and_gets_html_without_anything_active(home, tmp_path):
+    given = roster(
+        tmp_path,
+        "Identifier,Full name,Email address,Status,Grade,Maximum Grade,Last modified (grade)\n"
+        'Participant 501,Ada Byron,a@b.c,Submitted,,100,"Monday, 2 November 2026"\n'
+        "Participant 9,Ben,ben@uni.edu,Submitted,,100,-\nParticipant 8,Zoe,z@b.c,No submission,,100,-\n",
+    )
+    rows, unknown = read(home, "moodle", roster=given)
+    assert [(r["Identifier"], r["Grade"], r["Status"]) for r in rows] == [
+        ("Participant 501", "15.5", "Submitted"),
+        ("Participant 9", "10", "Submitted"),
+        ("Participant 8", "", "No submission"),
+    ]
+    assert rows[0]["Last modified (grade)"] == "Monday, 2 November 2026" and unknown == ["cyd", "dee"]
+    entry = results.gradebook(home, UNIT)[0]
+    active = toyclass.verdict("double", 0, 10, toyclass.Finding(toyclass.HOSTILE, 0, 1, False, seen=toyclass.HOSTILE))
+    assert "<img" not in exports.feedback(entry, {"toy.double": active}, UNIT)
+
+
+@pytest.mark.parametrize(
+    "form, text, sentence",
+    [
+        ("excel", "", "There is no export 'excel'. There are: exercises, criteria, canvas, moodle."),
+        ("canvas", "Name,Grade\nada,1\n", "has no column 'Student'; it has: Name, Grade."),
+        ("moodle", "", "has no column 'Identifier'"),
+    ],
+)
+def test_what_is_no_form_or_no_roster_is_a_sentence(home, tmp_path, form, text, sentence):
+    with pytest.raises(ValueError, match=sentence.replace(".", r"\.")):
+        exports.export(home, UNIT, form, roster=roster(tmp_path, text))

@@ -1,0 +1,105 @@
+"""Source rules flag a program for a person. They point at cheats and leave honest programs alone, mostly."""
+
+import pytest
+
+from course_lib.exercise import find
+from course_lib.exercises import UNITS
+from grader import exercises, flags, variants
+from grader.submission import Cell, Submission
+
+TRANSPOSE, FORMULA = find("coalescing.transpose"), find("coalescing.sectors_touched")
+SCRIPTS = variants.scripts()
+ALL = [exercise for unit in UNITS for exercise in exercises(unit).values()]
+
+
+def rules(source, exercise=TRANSPOSE):
+    return [
+        flag.rule for flag in flags.of_program(exercise, [("<cell 1>", "import torch, triton"), ("<cell 2>", source)])
+    ]
+
+
+@pytest.mark.parametrize("cheat", [v for v in SCRIPTS if v.flags], ids=lambda v: f"{v.script}: {v.name}")
+def test_a_cheat_is_shown_to_a_person(cheat):
+    found = {flag.rule for flag in flags.of_program(find(cheat.exercise), cheat.cells())}
+    assert set(cheat.flags) <= found
+
+
+@pytest.mark.parametrize("variant", [v for v in SCRIPTS if v.script[:6] == "honest"], ids=lambda v: v.name)
+def test_the_honest_are_left_alone(variant):
+    assert flags.of_program(find(variant.exercise), variant.cells()) == []
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.id)
+def test_the_published_solutions_are_left_alone(exercise):
+    assert flags.of_program(exercise, variants.program(exercise.id, variants.solution_cell(exercise.id))) == []
+
+
+def test_every_rule_is_shown_by_a_cheat():
+    assert {rule for v in SCRIPTS for rule in v.flags} == set(flags.RULES)
+
+
+def test_a_flag_says_where_and_what():
+    (flag,) = flags.of_program(
+        TRANSPOSE, [("<cell 7>", "import torch"), ("<cell 9>", "def f(x):\n    return x.clone()")]
+    )
+    assert (flag.rule, flag.cell, flag.line) == ("torch computes", "cell 9", 2)
+    assert str(flag).startswith("Cell 9, line 2: `x.clone` makes torch copy or compute")
+
+
+@pytest.mark.parametrize(
+    "source, rule",
+    [
+        ("def f(x):\n    return x @ x", "torch computes"),
+        ("import torch as t\n\ndef f(x):\n    return t.nn.functional.softmax(x)", "torch computes"),
+        ("from torch import clone as empty\n\ndef f(x):\n    return empty(x)", "torch computes"),
+        ("@torch.compile\ndef f(x):\n    return x", "torch computes"),
+        ("import numpy as np\n\ndef f(x):\n    return np.asarray(x)", "values on the host"),
+        ("def f(x):\n    return x.__class__.__dict__", "hidden names"),
+        ("from torch import _C", "hidden names"),
+        ("import time\ntime.sleep = print", "patched modules"),
+        ("import time\n(a, time.sleep) = 1, print", "patched modules"),
+        ("@triton.jit\ndef k(x):\n    pass\n\nk.run = print", "patched modules"),
+        ("def f(x):\n    from course_lib.observe import wire", "looks around"),
+        ("def f(x):\n    open('secret')", "files and processes"),
+        ("def f(x):\n    try:\n        k()\n    except:\n        pass", "swallowed errors"),
+    ],
+)
+def test_rules(source, rule):
+    assert rule in rules(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x):\n    return torch.empty_like(x).view(-1)[2:].t()",
+        "import math, os, time\n\ndef f(x):\n    return math.exp(1) * time.time() * len(os.environ.get('X', ''))",
+        "import numpy as np\n\ndef f(x):\n    return np.prod(x.shape)",
+        "@triton.jit\ndef k(x):\n    y = x.to(tl.float32).sum()\n    exec('1')",  # a kernel has rules of its own
+        "class A:\n    def __init__(self):\n        self.a = 1",
+        "torch.backends.cuda.matmul.allow_tf32 = False",
+        "def f(x):\n    try:\n        k()\n    except Exception as error:\n        raise ValueError from error",
+        "def f(:",
+        "\0",
+    ],
+)
+def test_what_is_innocent(source):
+    assert rules(source) == []
+
+
+def test_a_formula_may_compute_as_it_likes():
+    source = "import numpy as np\n\ndef sectors_touched(a, b):\n    return int(np.asarray(a).sum() + torch.tensor(a).sum().item())"
+    assert rules(source, FORMULA) == [] and len(rules(source)) >= 2
+
+
+def test_what_was_handed_out_is_not_the_students():
+    assert flags.of_program(TRANSPOSE, [("<handed-out cell 3>", "exec('1')")]) == []
+
+
+def test_there_is_an_end_to_them():
+    assert len(rules("x.clone()\n" * 100)) == flags.MAX_FLAGS
+
+
+def test_a_program_carries_its_flags():
+    cell = Cell(4, "code", "def transpose(x):\n    return x.T.contiguous()")
+    program = Submission([cell], [TRANSPOSE]).program(TRANSPOSE)
+    assert any(text.startswith("Cell 4, line 2: `x.T.contiguous`") for text in program.flags)

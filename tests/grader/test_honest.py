@@ -1,0 +1,28 @@
+"""No honest kernel fails: unusual answers of many kinds get full marks from the real judge."""
+
+from pathlib import Path
+
+import pytest
+import toy_kernels
+
+from course_lib.exercises import UNITS
+from grader import kill_matrix, variants
+
+TOY = variants.read(Path(__file__).parent / "toy_variants" / "honest.py")
+HONEST = [
+    v for unit in UNITS.values() for v in variants.of_unit(unit) if not v.loses and v.script[:6] != "cheats"
+] + TOY
+
+
+@pytest.fixture(scope="module")
+def rows():
+    with pytest.MonkeyPatch.context() as patch:
+        toy_kernels.install(patch)
+        return {(row.variant.exercise, row.variant.name): row for row in kill_matrix.run(HONEST)}
+
+
+@pytest.mark.parametrize("variant", HONEST, ids=lambda v: f"{v.exercise}: {v.name}")
+def test_full_marks(variant, rows):
+    row = rows[variant.exercise, variant.name]
+    assert row.lost == ()
+    assert row.verdict.points == row.verdict.out_of > 0

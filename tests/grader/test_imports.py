@@ -1,0 +1,225 @@
+"""Exports of an LMS as students and their enemies fill them: what is a notebook comes in, the rest is named."""
+
+import stat
+import zipfile
+
+import pytest
+from nbgrader.api import Gradebook
+
+from grader import imports
+from grader.imports import NotAnExport, collect
+
+UNIT = "04_memory_coalescing"
+NOTEBOOK = f"{UNIT}.ipynb"
+
+
+def zipped(path, files):
+    """A zip of {name: content}; a ZipInfo may stand for a name."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def foldered(path, files):
+    for name, content in files.items():
+        file = path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    return path
+
+
+def handed_in(home):
+    return {p.parent.parent.name: p.read_text() for p in home.glob(f"submitted/*/{UNIT}/{NOTEBOOK}")}
+
+
+CANVAS = {
+    f"doejane_1234_5678_{NOTEBOOK}": "old",
+    f"doejane_1234_5999_{UNIT}-1.ipynb": "new",
+    f"roejohn_LATE_77_900_{NOTEBOOK}": "late",
+    "onlypdf_78_901_report.pdf": "pdf",
+    f"anon_a9Xz_902_{NOTEBOOK}": "anonymous",
+    f"LATE_anon_Q1w2e_903_{NOTEBOOK}": "anonymous and late",
+}
+MOODLE = {
+    f"Jane Doe_98765_assignsubmission_file/{NOTEBOOK}": "jane",  # since Moodle 4.1
+    "Zoë van Dam_98766_assignsubmission_file_/sub/my work.ipynb": "zoe",
+    f"Max Flat_98767_assignsubmission_file_{NOTEBOOK}": "max",
+    "No File_98768_assignsubmission_onlinetext_/text.html": "x",
+}
+PLAIN = {f"ada/{NOTEBOOK}": "ada", "ben/x/y.ipynb": "ben", "cyd.ipynb": "cyd", "dee/notes.txt": "dee"}
+
+
+@pytest.mark.parametrize("pack", [zipped, foldered])
+def test_canvas(pack, tmp_path):
+    done = collect(pack(tmp_path / "export", CANVAS), UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {
+        "doejane_1234": "new",
+        "roejohn_77": "late",
+        "anon_a9Xz": "anonymous",
+        "anon_Q1w2e": "anonymous and late",
+    }
+    assert done.students == ["anon_Q1w2e", "anon_a9Xz", "doejane_1234", "roejohn_77"]
+    assert done.remarks == [
+        "onlypdf_78 handed in no notebook, but onlypdf_78_901_report.pdf.",
+        f"doejane_1234 has 2 notebooks; doejane_1234_5999_{UNIT}-1.ipynb, the latest, counts.",
+        "Marked late by Canvas, which takes what lateness costs: anon_Q1w2e, roejohn_77.",
+    ]
+    with Gradebook(f"sqlite:///{tmp_path / 'home' / 'gradebook.db'}") as book:
+        assert {s.id: s.lms_user_id for s in book.students} == {
+            "doejane_1234": "1234",
+            "roejohn_77": "77",
+            "anon_a9Xz": None,
+            "anon_Q1w2e": None,
+        }
+
+
+@pytest.mark.parametrize("pack", [zipped, foldered])
+@pytest.mark.parametrize("around", ["", "CS336-Unit 04-12345/"])
+def test_moodle(pack, around, tmp_path):
+    done = collect(pack(tmp_path / "export", {around + k: v for k, v in MOODLE.items()}), UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {
+        "Jane-Doe_98765": "jane",
+        "Zoë-van-Dam_98766": "zoe",
+        "Max-Flat_98767": "max",
+    }
+    with Gradebook(f"sqlite:///{tmp_path / 'home' / 'gradebook.db'}") as book:
+        zoe = book.find_student("Zoë-van-Dam_98766")
+        assert (zoe.first_name, zoe.last_name, zoe.lms_user_id) == ("Zoë van", "Dam", "98766")
+    assert len(done.remarks) <= 1
+
+
+@pytest.mark.parametrize("pack", [zipped, foldered])
+def test_a_folder_for_each_student(pack, tmp_path):
+    done = collect(pack(tmp_path / "export", PLAIN), UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {"ada": "ada", "ben": "ben", "cyd": "cyd"}
+    assert done.remarks == ["dee handed in no notebook, but notes.txt."]
+
+
+def test_nbgrader_s_own_folders_come_back_with_their_times(tmp_path):
+    files = {f"submitted/{s}/{UNIT}/{NOTEBOOK}": s for s in ("ada", "ben")}
+    files |= {
+        f"submitted/ada/{UNIT}/timestamp.txt": "2026-11-20 10:00:00 UTC",
+        f"submitted/ben/{UNIT}/timestamp.txt": "soon",
+    }
+    done = collect(zipped(tmp_path / "export", files), UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {"ada": "ada", "ben": "ben"}
+    submitted = tmp_path / "home" / "submitted"
+    assert (submitted / "ada" / UNIT / "timestamp.txt").read_text() == "2026-11-20 10:00:00 UTC"
+    assert not (submitted / "ben" / UNIT / "timestamp.txt").exists()
+    assert done.remarks == ["The timestamp.txt of ben holds no time; it was left out."]
+
+
+def test_one_student_s_folder_is_not_taken_for_what_stands_around_a_class(tmp_path):
+    collect(foldered(tmp_path / "export", {f"ada/{UNIT}/{NOTEBOOK}": "ada"}), UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {"ada": "ada"}
+
+
+def link(name, target):
+    info = zipfile.ZipInfo(name)
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return info, target
+
+
+@pytest.mark.parametrize(
+    "name, content, remark",
+    [
+        ("../../evil/x.ipynb", "{}", "../../evil/x.ipynb has a name that leads out of the zip; it was left out."),
+        ("/etc/x.ipynb", "{}", "/etc/x.ipynb has a name that leads out of the zip; it was left out."),
+        ("C:\\x\\y.ipynb", "{}", "C:/x/y.ipynb has a name that leads out of the zip; it was left out."),
+        ("ok/..\\..\\x.ipynb", "{}", "ok/../../x.ipynb has a name that leads out of the zip; it was left out."),
+        (*link("eve/a.ipynb", "/etc/passwd"), "eve/a.ipynb is a link or a device, not a file; it was left out."),
+        ("eve/bomb.ipynb", "0" * 25_000_000, "eve/bomb.ipynb has more than 20 MB; eve was left out."),
+        (
+            f"{UNIT}.ipynb",
+            "{}",
+            f"{NOTEBOOK} does not say whose it is; it was left out. Put it into a folder named so.",
+        ),
+    ],
+)
+def test_what_is_hostile_is_named_and_the_rest_imported(tmp_path, name, content, remark):
+    done = collect(zipped(tmp_path / "export", {f"ada/{NOTEBOOK}": "ada", name: content}), UNIT, tmp_path / "home")
+    assert done.remarks == [remark] and done.students == ["ada"]
+    assert handed_in(tmp_path / "home") == {"ada": "ada"}
+    assert {p.name for p in tmp_path.iterdir()} == {"export", "home"}
+
+
+def test_a_zip_that_lies_about_sizes_is_read_no_further_than_allowed(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, "MAX_FILE", 1000)
+    path = zipped(tmp_path / "export", {f"ada/{NOTEBOOK}": "ada", "eve/x.ipynb": "0" * 5000})
+    data = path.read_bytes()
+    assert data.count((5000).to_bytes(4, "little")) == 2
+    path.write_bytes(data.replace((5000).to_bytes(4, "little"), (50).to_bytes(4, "little")))
+    done = collect(path, UNIT, tmp_path / "home")
+    assert done.students == ["ada"] and "eve was left out" in done.remarks[0]
+
+
+def test_a_broken_and_an_encrypted_file_cost_their_student_alone(tmp_path):
+    path = zipped(tmp_path / "export", {f"ada/{NOTEBOOK}": "ada", "eve/x.ipynb": "eve's own work" * 9})
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo("eve/x.ipynb")
+    data = bytearray(path.read_bytes())
+    start = info.header_offset + 30 + len(info.filename)
+    data[start + 3 : start + 8] = b"\xff" * 5
+    path.write_bytes(data)
+    done = collect(path, UNIT, tmp_path / "home")
+    assert done.students == ["ada"] and done.remarks[0].startswith("eve/x.ipynb cannot be read (")
+
+
+def test_links_in_a_folder_are_not_followed(tmp_path):
+    secret = tmp_path / "secret.ipynb"
+    secret.write_text("secret")
+    export = foldered(tmp_path / "export", {f"ada/{NOTEBOOK}": "ada"})
+    (export / "eve").mkdir()
+    (export / "eve" / NOTEBOOK).symlink_to(secret)
+    (export / "mal").symlink_to(tmp_path)
+    done = collect(export, UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {"ada": "ada"}
+    assert [r.split(" is a link")[0] for r in done.remarks] == ["mal", f"eve/{NOTEBOOK}"]
+
+
+def test_a_link_among_the_submissions_is_replaced_and_not_written_through(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "home" / "submitted").mkdir(parents=True)
+    (tmp_path / "home" / "submitted" / "ada").symlink_to(elsewhere)
+    collect(foldered(tmp_path / "export", {f"ada/{NOTEBOOK}": "ada"}), UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {"ada": "ada"} and not list(elsewhere.iterdir())
+
+
+def test_of_two_names_that_become_one_neither_is_taken(tmp_path):
+    files = {f"ada l/{NOTEBOOK}": "1", f"ada  l/{NOTEBOOK}": "2", f"ben/{NOTEBOOK}": "3", "<b>/x.ipynb": "4"}
+    done = collect(zipped(tmp_path / "export", files), UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {"ben": "3", "b": "4"}
+    assert done.remarks == ["'ada  l' and 'ada l' would both be called ada-l; both were left out. Rename one of them."]
+
+
+def test_what_was_handed_in_before_is_replaced_and_a_dry_run_writes_nothing(tmp_path):
+    home = tmp_path / "home"
+    collect(foldered(tmp_path / "one", {f"ada/{NOTEBOOK}": "first"}), UNIT, home)
+    second = foldered(tmp_path / "two", {f"ada/{NOTEBOOK}": "second"})
+    assert collect(second, UNIT, home, dry_run=True).students == ["ada"] and handed_in(home) == {"ada": "first"}
+    collect(second, UNIT, home)
+    assert handed_in(home) == {"ada": "second"}
+
+
+@pytest.mark.parametrize("what", ["missing", "text", "empty"])
+def test_what_is_no_export_is_a_sentence(tmp_path, what):
+    source = tmp_path / what
+    if what == "text":
+        source.write_text("hello")
+    elif what == "empty":
+        source.mkdir()
+    says = {
+        "missing": "does not exist. Give",
+        "text": "is neither a folder nor a zip",
+        "empty": "holds no notebook that says",
+    }
+    with pytest.raises(NotAnExport, match=says[what]):
+        collect(source, UNIT, tmp_path / "home")
+
+
+def test_too_many_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, "MAX_FILES", 3)
+    with pytest.raises(NotAnExport, match="more than 3 files"):
+        collect(zipped(tmp_path / "export", PLAIN), UNIT, tmp_path / "home")

@@ -1,0 +1,150 @@
+"""Due dates, extensions, penalties for lateness, and grading again: nbgrader's own means, the release untouched."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+import toyclass
+from nbformat import v4
+from toy import UNIT
+
+from course_lib.exercise import find
+from grader import ROOT, books, late, nbgrader_config, preprocessors, results
+from grader.late import ByTheDay
+from grader.variants import IMPORTS, solution_cell
+
+
+@pytest.mark.parametrize(
+    "percent, at_most, hours, taken",
+    [
+        (10, 100, 0.1, None),  # within the grace
+        (10, 100, 1, 5.0),
+        (10, 100, 24, 5.0),
+        (10, 100, 25, 10.0),
+        (10, 30, 24 * 9, 15.0),
+        (0, 100, 240, None),
+    ],
+)
+def test_a_share_of_the_points_earned_for_each_day_begun(percent, at_most, hours, taken):
+    plugin = ByTheDay(percent=percent, at_most=at_most)
+    assert plugin.late_submission_penalty("ada", 50.0, hours * 3600) == taken
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    toyclass.make(monkeypatch, tmp_path, says={"ada": toyclass.RIGHT, "ben": toyclass.RIGHT})
+    return tmp_path
+
+
+def grade(course, monkeypatch):
+    """Grades again with 20 percent a day: student -> (total, penalty, score)."""
+
+    def config(home, **more):
+        settings = nbgrader_config.config(home, **more)
+        settings.ByTheDay.percent = 20
+        return settings
+
+    monkeypatch.setattr(books, "config", config)
+    outcomes = preprocessors.grade_with_nbgrader(course / "class", UNIT, root=course)
+    assert set(outcomes.values()) == {"ok"}, outcomes
+    return {e.student: (e.total, e.penalty, e.score) for e in results.gradebook(course / "class", UNIT)}
+
+
+def test_lateness_costs_what_the_configuration_says_and_an_extension_gives_it_back(course, monkeypatch):
+    home = course / "class"
+    for student in ("ada", "ben"):
+        (home / "submitted" / student / UNIT / "timestamp.txt").write_text("2026-11-20 10:00:00 UTC")
+    due = late.set_due(home, UNIT, "2026-11-19T00:00+01:00")
+    assert f"{due:%Y-%m-%d %H:%M}" == "2026-11-18 23:00"
+    until = late.extend(home, UNIT, "ben", days=3)
+    assert f"{until:%Y-%m-%d %H:%M}" == "2026-11-21 23:00"
+    assert grade(course, monkeypatch) == {"ada": (15.5, 6.2, 9.3), "ben": (15.5, 0.0, 15.5)}
+    page = (home / "feedback" / "ada" / UNIT / f"{UNIT}.html").read_text()
+    assert "after a penalty of 6.2 for being late" in page and "ada: 9.3 / 14 points" in page
+    late.extend(home, UNIT, "ben", days=0)
+    assert grade(course, monkeypatch)["ben"] == (15.5, 6.2, 9.3)
+
+
+def test_who_has_an_extension_and_nothing_handed_in_is_not_in_the_gradebook(course):
+    late.set_due(course / "class", UNIT, "2026-11-19")
+    late.extend(course / "class", UNIT, "zoe", days=1)
+    assert [e.student for e in results.gradebook(course / "class", UNIT)] == ["ada", "ben"]
+
+
+def test_what_is_no_date_or_no_unit_is_a_sentence(tmp_path):
+    with pytest.raises(ValueError, match="'next week' is not a date. Write one such as 2026-11-30T23:59"):
+        late.set_due(tmp_path, UNIT, "next week")
+    with pytest.raises(ValueError, match="not in the gradebook yet"):
+        late.extend(tmp_path, UNIT, "ada", 1)
+
+
+def test_what_was_given_by_hand_stays_when_the_class_is_graded_again(course, monkeypatch):
+    where = UNIT, UNIT, "ada"
+    with results.book(course / "class") as book:
+        book.find_grade("toy-root-check", *where).manual_score = 2.5
+        book.find_comment("toy-root", *where).manual_comment = "See me."
+        book.db.commit()
+    assert grade(course, monkeypatch)["ada"] == (14.0, 0.0, 14.0)  # 10, 2.5, and 1.5 of extra credit
+    page = (course / "class" / "feedback" / "ada" / UNIT / f"{UNIT}.html").read_text()
+    assert "See me." in page and "2.5 / 4" in page
+
+
+@pytest.mark.slow
+def test_a_fixed_hidden_case_judges_its_unit_anew_and_no_other_without_a_new_release(tmp_path):
+    """The real commands in a copy of the course: a hidden case that no answer can pass, and then its repair."""
+    copy = tmp_path / "course"
+    for room in ("course_lib", "grader", "solutions", "notebooks"):
+        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__", *OF_A_CLASS))
+    fixed, other = "04_memory_coalescing", "01_tensors_and_strides"
+    hand_in(copy / "class", fixed, "coalescing.padded_stride", "coalescing.divergence_passes")
+    hand_in(copy / "class", other, "strides.row_major_strides")
+    releases = {path: path.read_bytes() for path in (copy / "notebooks").rglob("*.ipynb")}
+    hidden = copy / "grader" / "hidden" / "coalescing.py"
+    right = hidden.read_text()
+    hidden.write_text(right.replace('{"n": N, "itemsize": itemsize}', '{"n": N, "itemsize": 0}'))
+    before = graded(copy, fixed, other)
+    judged = set((copy / "class" / "verdicts").glob("*.json"))
+    assert before["coalescing.padded_stride"] < 4 and before["strides.row_major_strides"] > 0 and len(judged) == 3
+    page = (copy / "class" / "feedback" / "ada" / other / f"{other}.html").stat().st_mtime_ns
+
+    hidden.write_text(right)
+    after = graded(copy, fixed, other)
+    assert after == before | {"coalescing.padded_stride": 4}
+    assert len(set((copy / "class" / "verdicts").glob("*.json")) - judged) == 2  # of the unit, and not one more
+    assert page == (copy / "class" / "feedback" / "ada" / other / f"{other}.html").stat().st_mtime_ns
+    assert releases == {path: path.read_bytes() for path in (copy / "notebooks").rglob("*.ipynb")}
+
+
+OF_A_CLASS = ("submitted", "autograded", "feedback", "registered", "reports", "verdicts", "gradebook.db*", "secret")
+
+
+def hand_in(home, unit, *exercises):
+    """ada hands in the published solutions of some exercises."""
+    cells = [v4.new_code_cell(IMPORTS)]
+    for id in exercises:
+        cells.append(v4.new_code_cell(solution_cell(id), metadata={"nbgrader": {"grade_id": find(id).grade_id}}))
+    path = home / "submitted" / "ada" / unit / f"{unit}.ipynb"
+    path.parent.mkdir(parents=True)
+    nbformat.write(v4.new_notebook(cells=cells), path)
+
+
+GRADE = """
+import sys
+from pathlib import Path
+from grader.__main__ import grade
+for unit in sys.argv[2:]:
+    grade(Path(sys.argv[1]), unit, workers=1, accept_risk=True, root=Path.cwd())
+"""
+
+
+def graded(course, *units):
+    """Autogrades in a process of its own: exercise -> ada's points."""
+    command = [sys.executable, "-c", GRADE, course / "class", *units]
+    there = os.environ | {"GRADER_HOME": str(course / "class"), "PYTHONPATH": str(course)}
+    done = subprocess.run(command, cwd=course, env=there, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    entries = [entry for unit in units for entry in results.gradebook(course / "class", unit)]
+    return {id: points for entry in entries for id, points in entry.scores.items()}

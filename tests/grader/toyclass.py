@@ -1,0 +1,84 @@
+"""A graded class of the toy unit for what instructors get: the real nbgrader, a judge that says what a test wants."""
+
+import json
+
+import toy
+from test_preprocessors import cell_of, hand_in, nb_of, play_judge
+from toy import UNIT
+
+from course_lib.exercise import ErrorMap, Finding, Verdict
+from grader import build, preprocessors
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> {{ 7*7 }} =HYPERLINK(1)"
+
+
+def verdict(name, points, out_of, *findings, **more):
+    return Verdict(f"toy.{name}", points, out_of, list(findings), **more)
+
+
+RIGHT = {
+    "toy.double": verdict(
+        "double", 10, 10, Finding("right on plain inputs", 10, 10, True, seen="right in 3 cases"), bonus=1.5
+    ),
+    "toy.root": verdict("root", 4, 4, Finding("right on plain inputs", 4, 4, True, seen="right in 3 cases")),
+}
+WRONG = RIGHT | {
+    "toy.double": verdict(
+        "double",
+        6,
+        10,
+        Finding("runs", 0, 0, True, seen="", gate=True),
+        Finding("right on plain inputs", 6, 6, True, seen="right in 3 cases"),
+        Finding(
+            "right on ragged inputs",
+            0,
+            4,
+            False,
+            "right on 130 x 33",
+            "12 of 99 differ",
+            HOSTILE,
+            error_map=ErrorMap([[0.5]], 3, 3),
+        ),
+        printed=HOSTILE,
+    )
+}
+BLANK = {
+    "toy.double": verdict(
+        "double",
+        0,
+        10,
+        Finding("runs", 0, 0, False, seen="double returns nothing yet (is a `return` missing?)", gate=True),
+    ),
+    "toy.root": verdict(
+        "root", 0, 4, Finding("runs", 0, 0, False, seen="root returns nothing yet (is a `return` missing?)", gate=True)
+    ),
+}
+SAYS = {"ada": RIGHT, "ben": WRONG, "cyd": WRONG, "dee": BLANK}
+
+
+def make(patch, folder, says=SAYS, source=None):
+    """Builds the toy unit in `folder`, hands in and grades one notebook for each student; returns the grader's home.
+
+    source    student -> what to write into the cell of toy.double
+    """
+    toy.install(patch)
+    (folder / "solutions").mkdir()
+    (folder / "solutions" / f"{UNIT}.py").write_text(toy.SOURCE)
+    build.build(UNIT, execute=False, root=folder)
+    for student in says:
+        nb = nb_of(folder)
+        if source and student in source:
+            cell_of(nb, "toy-double")["source"] = source[student]
+        hand_in(folder, student, json.loads(json.dumps(nb)))
+    patch.setenv("GRADER_HOME", str(folder / "class"))
+    patch.setattr("grader.released", lambda unit: folder / "notebooks" / unit / f"{unit}.ipynb")
+    judged(patch, says)
+    outcomes = preprocessors.grade_with_nbgrader(folder / "class", UNIT, root=folder)
+    assert set(outcomes.values()) == {"ok"}, outcomes
+    return folder / "class"
+
+
+def judged(patch, says):
+    """Makes the judge say this from now on: student -> exercise -> verdict."""
+    judge = play_judge(patch, lambda student: {})
+    judge.verdicts = lambda unit, student, path: says[student]

@@ -1,0 +1,147 @@
+"""Unit 03's oracles against hand counts, and the simulated GPU against what it promises."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+import torch
+
+from course_lib.exercise import Evidence, Trial
+from course_lib.exercises import flops
+from course_lib.workloads import WORKLOADS, SimulatedGPU, workload
+
+
+def test_oracles_equal_hand_counts():
+    assert flops.product_cost(3, 7, 5, 4) == (2 * 3 * 7 * 5, 4 * (15 + 35 + 21))
+    assert flops.attention(2, 3, 10, 20, 4, 2) == (6 * 4 * 10 * 20 * 4, 6 * 2 * (2 * 40 + 2 * 80 + 4 * 200))
+    assert flops.two_layers_backward(2, 3, 4, 5, True) == 2 * (2 * 2 * 3 * 4 + 2 * 2 * 4 * 5)
+    assert flops.two_layers_backward(2, 3, 4, 5, False) == 2 * 2 * 3 * 4 + 2 * (2 * 2 * 4 * 5)
+    assert flops.trained_bytes(3, 8, 5, "adam") == (768, 768, 1536, 3 * 5 * 8 * 4)
+    block = flops.block_flops(batch=2, tokens=16, d_model=32, heads=4, kv_heads=2, d_ff=64)
+    assert block == 2 * 32 * (2 * 32 * 32 + 2 * 32 * 16 + 2 * 32 * 64) + 2 * 4 * 16 * 16 * 32
+    mfu, hfu = flops.second_by_second(1e9, 1e5, 4, 3e14, recompute=True)
+    assert mfu == pytest.approx(6e14 / 12e14) and hfu == pytest.approx(8e14 / 12e14)
+
+
+@pytest.mark.parametrize(
+    ("problem", "right", "wrongs", "arguments"),
+    [
+        (flops.gives_back_the_flops, 2.5, (0.4, 2.0, None, "2.5", {"unsupported": "a tensor"}), {"cost": (10, 4)}),
+        (
+            flops.is_the_earliest,
+            5.0,
+            (4.99, 5.01, 7.0, 2.0, float("nan")),
+            {"cost": (10, 4), "flops_per_second": 2.0, "bytes_per_second": 2.0},
+        ),
+        (flops.just_fits, 6, (5, 7, 6.0, True), {"gpus": 2, "memory_bytes": 10, "bytes_per_parameter": 3}),
+        (
+            flops.delivers,
+            6 * 70e9 * 15e12 / (1024 * 989.4e12 * 0.5) / 86400,
+            (144, 48.0, None),
+            {"parameters": 70e9, "tokens": 15e12, "gpus": 1024, "peak_flops": 989.4e12, "mfu": 0.5},
+        ),
+        (flops.near_the_truth, 905e-6, (950e-6, 905.0, 850e-6), {"cold": 900.0, "hot": 400.0}),
+    ],
+)
+def test_properties_accept_the_right_number_alone(problem, right, wrongs, arguments):
+    assert problem(right, **arguments) == ""
+    for wrong in wrongs:
+        sentence = problem(wrong, **arguments)
+        assert sentence and "\n" not in sentence, wrong
+
+
+@pytest.mark.parametrize("width", [50, 64, 300, 640, 1024])
+def test_the_right_scale_passes_with_room(width):
+    assert flops.keeps_one_layer(width**-0.5 * 1.03, width) == ""
+    assert flops.keeps_one_layer(width**-0.5 * 0.97, width) == ""
+    assert flops.keeps_one_layer(width**-0.5 * 1.15, width)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_workload_runs_and_is_counted(name):
+    sizes = [3, 4, 5, 6][: WORKLOADS[name][1].__code__.co_argcount]
+    fn, args = workload(name, sizes)
+    assert all(isinstance(t, torch.Tensor) for t in args)
+    total = flops.counted(lambda: fn(*args))
+    assert total > 0 or name == "elementwise"
+    assert total == flops.torch_count(name, sizes)
+
+
+def test_a_wrong_name_is_told_the_right_ones():
+    with pytest.raises(ValueError, match="there are matmul, batched"):
+        workload("matmull", [1, 2, 3])
+
+
+def test_the_simulated_gpu_queues_and_waits():
+    gpu = SimulatedGPU(cold=900, hot=400)
+    gpu.work()
+    assert gpu.clock() == pytest.approx(5e-6), "the host comes back after the launch"
+    gpu.synchronize()
+    assert gpu.clock() == pytest.approx(905e-6), "from memory"
+    gpu.work()
+    gpu.synchronize()
+    assert gpu.clock() == pytest.approx(905e-6 + 405e-6), "from the cache"
+    gpu.flush()
+    gpu.work()
+    gpu.synchronize()
+    assert gpu.clock() == pytest.approx(905e-6 + 405e-6 + 5e-6 + 300e-6 + 900e-6), "in order, and cold again"
+
+
+def test_the_simulated_gpu_starts_slowly_and_is_disturbed():
+    gpu, times = SimulatedGPU(cold=100, slow_start=2, noise=True), []
+    for _ in range(10):
+        before = gpu.clock()
+        gpu.work()
+        gpu.synchronize()
+        times.append(round((gpu.clock() - before) * 1e6 - 5))
+    assert times == [1000, 1000, 100, 100, 800, 100, 75, 100, 100, 800]
+
+
+# ------------------------------------------------------------------------------------------------ mistakes
+
+
+def remark(name: str, output) -> str:
+    """The remark on an exercise whose calls return output(arguments)."""
+    exercise = flops.EXERCISES[f"flops.{name}"]
+    trials = []
+    for case in exercise.cases:
+        call = case.arguments(0)
+        trials.append(Trial(case, [call], Evidence(case.name, outputs=[output(**call)])))
+    return next(filter(None, (look(trials) for look in exercise.mistakes)), "")
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "word"),
+    [
+        ("measure", flops.simulated, ""),
+        ("measure", lambda **case: flops.simulated(**case, pick=statistics.mean), "the mean"),
+        ("measure", lambda **case: flops.simulated(**case, pick=min), "the shortest"),
+        ("measure", lambda **case: flops.simulated(**case, pick=lambda t: t[0]), "the first timed run"),
+        ("measure", lambda **case: flops.simulated(**case, pick=lambda t: t[len(t) // 2]), "not sorted"),
+        ("measure", lambda **case: flops.simulated(**case, flush=False), "in the cache"),
+        ("measure", lambda **case: flops.simulated(**case, wait=False), "The flush is in these times"),
+        (
+            "matmul_cost",
+            lambda **a: [flops.product_cost(**a)[0], flops.product_cost(**a | {"itemsize": 1})[1]],
+            "elements",
+        ),
+        ("backward_flops", lambda **a: flops.two_layers_backward(**a) // 2, "in each product"),
+        ("backward_flops", flops.two_layers_backward, ""),
+        ("block_cost", lambda **a: flops.block_flops(**a | {"kv_heads": a["heads"]}), "kv_heads heads"),
+        ("block_cost", lambda **a: flops.block_flops(**a) - flops.products_of_tokens(**a), "S and o"),
+        ("utilisation", lambda gpus, **run: list(flops.second_by_second(gpus=gpus / 1024, **run)), "above 1"),
+        ("utilisation", lambda **run: list(flops.second_by_second(**run)), ""),
+        ("count_flops", lambda **_: 0, "overloadpacket"),
+    ],
+)
+def test_remarks_on_typical_mistakes(name, output, word):
+    told = remark(name, output)
+    assert word in told if word else told == ""
+
+
+@pytest.mark.parametrize("pick", [lambda t: t[0], lambda t: t[-1], lambda t: t[len(t) // 2], min, max, statistics.mean])
+def test_no_way_to_pick_a_time_but_the_median_is_right_on_the_disturbed_cases(pick):
+    cases = [case.arguments(0) for case in flops.measure.cases if case.group == "median"]
+    assert any(flops.near_the_truth(flops.simulated(**case, pick=pick), **case) for case in cases)
+    assert not any(flops.near_the_truth(flops.simulated(**case), **case) for case in cases)

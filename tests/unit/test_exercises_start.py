@@ -1,0 +1,95 @@
+"""Unit 00's statements open with their right answers alone; its numbers are those of a hand count."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from course_lib.exercise import Evidence, Trial
+from course_lib.exercises import start
+from grader.hidden.start import MYTHS, sealed
+
+KEYS = list(MYTHS)
+
+
+def verdict(key: str, answers: object):
+    trial = Trial(start.myths.cases[0], [{}], Evidence("the statements", outputs=[answers]))
+    return start.Statement(key).judge(start.myths, [trial])
+
+
+def test_the_seals_are_those_of_the_plain_text():
+    source = {}
+    exec(sealed(), source)
+    assert source["SEALED"] == start.SEALED
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_an_explanation_opens_with_the_right_answer_alone(key):
+    answer, text = MYTHS[key]
+    assert start.opened(key, answer) == text and start.opened(key, not answer) is None
+
+
+def test_an_explanation_is_shown_after_either_answer():
+    for answer in (True, False):
+        found = verdict("eager_compiles", {"eager_compiles": answer})
+        assert found.seen == f"False. {MYTHS['eager_compiles'][1]}" and found.passed is not answer
+        assert found.points == (0 if answer else 0.5)
+
+
+@pytest.mark.parametrize("answers", [{}, {"eager_compiles": 0}, {"eager_compiles": "False"}, None, [False]])
+def test_what_is_no_answer_is_not_explained(answers):
+    found = verdict("eager_compiles", answers)
+    assert not found.passed and found.points == 0 and MYTHS["eager_compiles"][1] not in found.seen
+
+
+def test_no_answer_to_everything_earns_more_than_two_thirds():
+    true = sum(answer for answer, _ in MYTHS.values())
+    assert 0.4 <= true / len(MYTHS) <= 0.6
+
+
+def test_oracles_equal_hand_counts():
+    assert [start.fewest_warps(*a) for a in ((400, 40), (399, 40), (401, 40), (0, 5), (1, 100))] == [11, 11, 12, 1, 2]
+    assert start.traced_doubling() == {
+        "programs": 5,
+        "masked_positions": 120,
+        "bytes_loaded": 10_000,
+        "bytes_stored": 20_000,
+    }
+
+
+def test_a_wrong_formula_is_named_when_every_result_is_its():
+    def trials(formula):
+        return [SimpleNamespace(inputs=[a], evidence=SimpleNamespace(outputs=[formula(**a)])) for a in drawn]
+
+    drawn = [case.arguments(0) for case in start.num_programs.cases]
+    said = [next(filter(None, (m(trials(f)) for m in start.num_programs.mistakes)), "") for f in (
+        lambda n, block: n // block,
+        lambda n, block: n // block + 1,
+        lambda n, block: -(-n // block),
+    )]  # fmt: skip
+    assert "full blocks" in said[0] and "one program too many" in said[1] and said[2] == ""
+
+
+def kernel_trial(x, output=None, faults=(), error=""):
+    outputs = [] if output is None else [output]
+    evidence = SimpleNamespace(outputs=outputs, faults=list(faults), error=error)
+    return SimpleNamespace(inputs=[{"x": x}], evidence=evidence)
+
+
+def test_a_result_that_ends_early_is_told_from_one_that_is_wrong():
+    x = torch.randn(5000)
+    whole, cut, holed = x[:4096] + 1, x + 1, x + 1
+    cut[4096:], holed[:1024] = torch.nan, torch.nan
+    look = start.ends_early(lambda x: x.double() + 1)
+    right = kernel_trial(x[:4096], whole)
+    assert "round up" in look([right, kernel_trial(x, cut)])
+    assert look([right]) == look([right, kernel_trial(x, holed)]) == look([]) == ""
+    assert look([right, kernel_trial(x, cut, faults=["a race"])]) == ""
+
+
+def test_a_launch_without_a_grid_is_named():
+    error = "raised RuntimeError: Cannot call @triton.jit'd outside of the scope of a kernel"
+    assert "square brackets" in start.WITHOUT_A_GRID([kernel_trial(torch.ones(1), error=error)])
+    assert start.WITHOUT_A_GRID([kernel_trial(torch.ones(1), error="raised TypeError")]) == ""

@@ -1,0 +1,185 @@
+"""Unit 01's solutions against torch on drawn inputs, and what the checks of its recipes say to odd answers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib.exercises import strides as S
+
+SOURCE = (Path(__file__).parents[2] / "solutions" / "01_tensors_and_strides.py").read_text()
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """The functions of the published solution's formulas, by name."""
+    scope = {"torch": torch}
+    for exercise in S.EXERCISES.values():
+        if exercise.kind == "formula":
+            cell = re.search(rf'^# %% exercise="{exercise.id}".*\n((?:(?!# %%).*\n)*)', SOURCE, re.M).group(1)
+            exec(cell, scope)
+    return scope
+
+
+sizes = st.lists(st.integers(1, 5), max_size=5)
+
+
+@st.composite
+def layouts(draw, least=0):
+    shape = draw(st.lists(st.integers(least, 4), max_size=4))
+    return shape, [draw(st.integers(0, 30)) for _ in shape]
+
+
+@st.composite
+def views(draw):
+    """A contiguous tensor of positions, seen through a few random views."""
+    x = torch.arange(360).reshape(3, 4, 5, 6)
+    for _ in range(draw(st.integers(0, 3))):
+        match draw(st.sampled_from(["transpose", "slice", "select"])):
+            case "transpose" if x.dim() > 1:
+                x = x.transpose(*draw(st.lists(st.integers(0, x.dim() - 1), min_size=2, max_size=2)))
+            case "slice" if x.dim():
+                axis, step = draw(st.integers(0, x.dim() - 1)), draw(st.integers(1, 3))
+                index = [slice(None)] * axis + [slice(draw(st.integers(0, x.shape[axis] - 1)), None, step)]
+                x = x[tuple(index)]
+            case "select" if x.dim() > 1:
+                x = x[draw(st.integers(0, x.shape[0] - 1))]
+    return x
+
+
+@settings(deadline=None)
+@given(x=views(), data=st.data())
+def test_flat_index_is_where_torch_reads(solved, x, data):
+    index = [data.draw(st.integers(0, n - 1)) for n in x.shape]
+    assert solved["flat_index"](index, list(x.stride()), x.storage_offset()) == x[tuple(index)].item()
+
+
+@settings(deadline=None)
+@given(shape=sizes)
+def test_row_major_strides_are_those_of_a_new_tensor(solved, shape):
+    assert solved["row_major_strides"](shape) == list(torch.empty(shape).stride())
+
+
+@settings(deadline=None)
+@given(layout=layouts())
+def test_is_contiguous_says_what_torch_says_of_any_layout(solved, layout):
+    shape, strides = layout
+    said = torch.empty_strided(shape, strides, device="meta").is_contiguous()
+    assert solved["is_contiguous"](shape, strides) == said
+
+
+@settings(deadline=None)
+@given(x=views())
+def test_is_contiguous_says_what_torch_says_of_views(solved, x):
+    assert solved["is_contiguous"](list(x.shape), list(x.stride())) == x.is_contiguous()
+
+
+@settings(deadline=None)
+@given(x=views(), data=st.data())
+def test_recipes_read_what_torch_reads(solved, x, data):
+    shape, strides = list(x.shape), list(x.stride())
+    if shape:
+        axes = st.integers(0, len(shape) - 1)
+        options = {"i": data.draw(axes), "j": data.draw(axes)}
+        assert not S.reads_like(S.transposed)(
+            solved["transpose_view"](shape, strides, **options), shape, strides, **options
+        )
+        options = {"width": data.draw(st.integers(1, shape[-1])), "step": data.draw(st.integers(1, 3))}
+        assert not S.reads_like(S.windows)(
+            solved["sliding_windows"](shape, strides, **options), shape, strides, **options
+        )
+    front = data.draw(st.lists(st.integers(1, 3), max_size=2))
+    options = {"target": front + [data.draw(st.integers(1, 3)) if n == 1 else n for n in shape]}
+    assert not S.reads_like(S.broadcast)(solved["broadcast_view"](shape, strides, **options), shape, strides, **options)
+    if len(shape) == 2:
+        options = {
+            k: data.draw(st.sampled_from([d for d in range(1, n + 1) if n % d == 0]))
+            for k, n in zip(("bm", "bn"), shape, strict=True)
+        }
+        assert not S.reads_like(S.tiles)(solved["tile_view"](shape, strides, **options), shape, strides, **options)
+
+
+GIVEN = {"shape": [3, 4], "strides": [4, 1], "i": 0, "j": 1}
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (([4, 3], [1, 4]), ""),
+        ([(4, 3), (1, 4)], ""),
+        ([[4, 3]], "expected (shape, strides)"),
+        ([4, 3], "expected (shape, strides)"),
+        ({"unsupported": "a tensor"}, "got a tensor"),
+        (7, "expected (shape, strides)"),
+        (([4, 3], [1.0, 4.0]), "whole numbers"),
+        (([4, True], [1, 4]), "whole numbers"),
+        (([4, 3], [-1, 4]), "whole numbers"),
+        (([4, 3], [10**30, 4]), "whole numbers"),
+        (([1] * 9, [0] * 9), "expected (shape, strides)"),
+        (([4, 3], [1]), "need as many strides"),
+        (([3, 4], [1, 4]), "expected shape [4, 3]"),
+        (([4, 3], [4, 1]), "lie at 3 * 4 + 2 * 1 = 14, and x's storage ends at 11"),
+        (([4, 3], [3, 1]), "element [0, 1] lies at position 4"),
+    ],
+)
+def test_a_recipe_is_followed_or_refused_in_a_sentence(output, says):
+    problem = S.reads_like(S.transposed)(output, **GIVEN)
+    assert says in problem and bool(problem) == bool(says)
+
+
+def said_by(exercise, answer):
+    """The sentence of the first mistake that results, or an error, are recognised as."""
+    from course_lib.exercise import Evidence, Trial
+
+    trials = []
+    for case in exercise.cases:
+        arguments = case.arguments(3)
+        try:
+            evidence = Evidence(case.name, outputs=[answer(**arguments)])
+        except Exception as error:
+            evidence = Evidence(case.name, error=f"raised {type(error).__name__}: {error}")
+        trials.append(Trial(case, [arguments], evidence))
+    return next(filter(None, (look(trials) for look in exercise.mistakes)), "")
+
+
+def test_contiguity_without_strides_to_compare_with_names_the_cause():
+    def unsolved(shape):
+        return None
+
+    said = said_by(S.is_contiguous, lambda shape, strides: all(a == b for a, b in zip(strides, unsolved(shape))))  # noqa: B905
+    assert "row_major_strides: is it solved" in said
+    a_tuple = said_by(S.is_contiguous, lambda shape, strides: 0 in shape or strides == tuple(strides))
+    assert "does not equal a tuple" in a_tuple
+
+
+def test_heads_cut_in_the_wrong_way_are_told_apart():
+    assert "mixes tokens" in said_by(S.split_heads, S.cut_in_the_wrong_order)
+    assert "(h d), not (d h)" in said_by(S.split_heads, S.channels_before_heads)
+    assert said_by(S.split_heads, lambda x, heads: x.unflatten(-1, (heads, -1)).transpose(1, 2)) == ""
+
+
+@pytest.mark.parametrize("exercise", [e for e in S.EXERCISES.values() if e.kind == "formula"], ids=lambda e: e.id)
+def test_oracles_pass_their_own_criteria(exercise):
+    """A criterion that no right answer meets would be the worst mistake of all."""
+    from course_lib.criteria import judge
+    from course_lib.exercise import Evidence, Trial
+
+    trials = []
+    for case in exercise.cases:
+        arguments = case.arguments(3)
+        answer = exercise.oracle(**arguments)
+        answer = list(answer) if isinstance(answer, tuple) else answer
+        trials.append(Trial(case, [arguments], Evidence(case.name, outputs=[answer])))
+    verdict = judge(exercise, trials)
+    assert verdict.points == verdict.out_of
+
+
+def test_new_bytes_tells_views_from_copies():
+    assert S.new_bytes(lambda x: x.T[::2].expand(5, 32, 64)) == 0
+    assert S.new_bytes(lambda x: x + 1) == 64 * 64 * 4
+    assert S.new_bytes(lambda x: x[:, :1].contiguous()) == 256

@@ -1,0 +1,183 @@
+"""The pictures of unit 01: they exist, say what they show, and draw layouts that torch confirms."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from course_lib import figures
+
+F = figures.strides
+
+PICTURES = {
+    "tensor_anatomy": (),
+    "stride_explorer": ((6, 4), (1, 6), 0),
+    "stride_explorer_widget": (),
+    "views_of_one_storage": (),
+    "flat_walks": (),
+    "one_matrix_in_bytes": (),
+}
+
+
+@pytest.fixture(scope="module")
+def picture():
+    drawn = {}
+
+    def draw(name: str) -> Figure:
+        if name not in drawn:
+            drawn[name] = getattr(F, name)(*PICTURES[name])
+        return drawn[name]
+
+    return draw
+
+
+def words(figure: Figure) -> str:
+    """All that is written in a figure outside its ticks."""
+    texts = [figure._supxlabel, figure._suptitle, *figure.texts] + [text for ax in figure.axes for text in ax.texts]
+    titles = [ax.get_title(loc) for ax in figure.axes for loc in ("left", "center", "right")]
+    return " ".join([text.get_text() for text in texts if text is not None] + titles)
+
+
+def test_every_picture_is_in_this_list():
+    public = {n for n, f in inspect.getmembers(F, inspect.isfunction) if f.__module__ == F.__name__ and n[0] != "_"}
+    returns_figure = {n for n in public if "Figure" in str(inspect.signature(getattr(F, n)).return_annotation)}
+    assert returns_figure == set(PICTURES)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_labelled_and_opaque(picture, name):
+    figure = picture(name)
+    assert isinstance(figure, Figure)
+    assert figure.get_facecolor() == to_rgba("white")
+    assert figure.get_supxlabel().endswith("."), "a sentence below says what to see"
+    assert any(ax.get_xlabel() for ax in figure.axes)
+    assert any(ax.get_ylabel() or ax.get_yticklabels() for ax in figure.axes)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", F.PRESETS)
+def test_positions_are_where_torch_reads(name):
+    shape, strides, offset = F.PRESETS[name]
+    x = torch.arange(F.STORAGE)  # holds its own positions
+    assert np.array_equal(F.positions(shape, strides, offset), x.as_strided(shape, strides, offset))
+
+
+def test_presets_are_views_of_one_matrix_by_the_names_they_bear():
+    x = torch.arange(F.STORAGE).reshape(4, 6)
+    for name, (shape, strides, offset) in F.PRESETS.items():
+        y = eval(name, {"x": x})
+        assert (tuple(y.shape), y.stride(), y.storage_offset()) == (shape, strides, offset)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "verdict"),
+    [
+        (((4, 6), (6, 1), 0), "contiguous"),
+        (((2, 6), (6, 1), 6), "contiguous"),  # an offset does not matter
+        (((1, 6), (9, 1), 0), "contiguous"),  # nor does the stride of one row
+        (((6, 4), (1, 6), 0), "not contiguous"),
+        (((4, 6), (0, 1), 0), "not contiguous"),
+        (((4, 6), (6, 1), 1), "torch refuses"),
+    ],
+)
+def test_the_explorer_marks_contiguity(arguments, verdict):
+    assert F.stride_explorer(*arguments).get_suptitle().endswith(f":  {verdict}")
+
+
+def test_the_explorer_draws_each_element_and_says_what_is_read_twice():
+    figure = F.stride_explorer((7, 6), (3, 1), 0)
+    view, store, _ = figure.axes
+    assert len(view.patches) == 42 and len(store.patches) == 24
+    assert [t.get_text() for t in view.texts][6:12] == ["3", "4", "5", "6", "7", "8"]
+    assert sum(t.get_text() == "×2" for t in store.texts) == 18
+    assert "18 numbers are read more than once" in figure.get_supxlabel()
+
+
+def test_the_explorer_shows_what_lies_outside():
+    figure = F.stride_explorer((4, 6), (6, 1), 5)
+    assert "position 28 lies outside" in figure.get_supxlabel()
+    assert "outside" in words(figure)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"), [(((0, 3), (1, 1)), "shape"), (((3, 40), (1, 1)), "shape"), (((2, 2), (-1, 1)), "negative")]
+)
+def test_the_explorer_names_a_wrong_argument(arguments, word):
+    with pytest.raises(ValueError, match=word):
+        F.stride_explorer(*arguments)
+
+
+def test_the_widget_redraws_when_a_value_changes():
+    pytest.importorskip("ipywidgets")
+    widget = F.StrideExplorer()
+    pictures = {widget.png}
+    widget.preset.value = "x.T"
+    assert [s.value for s in widget.sliders] == [6, 4, 1, 6, 0]
+    pictures.add(widget.png)
+    for slider, value in zip(widget.sliders, (5, 3, 2, 4, 1), strict=True):
+        slider.value = value
+        pictures.add(widget.png)
+    assert len(pictures) == 7
+    assert widget.png == F.stride_explorer((5, 3), (2, 4), 1)._repr_png_()
+
+
+def test_reset_brings_the_chosen_view_back():
+    pytest.importorskip("ipywidgets")
+    widget = F.StrideExplorer()
+    widget.preset.value = "x.T"
+    chosen = widget.png
+    widget.offset.value = 3
+    assert widget.png != chosen
+    widget.reset.click()
+    assert [s.value for s in widget.sliders] == [6, 4, 1, 6, 0] and widget.png == chosen
+
+
+def test_every_position_of_the_sliders_draws():
+    pytest.importorskip("ipywidgets")
+    widget = F.StrideExplorer()
+    for end in ("min", "max"):
+        for slider in widget.sliders:
+            slider.value = getattr(slider, end)
+    assert "torch refuses" in words(widget.figure)
+
+
+def test_the_widget_leaves_a_picture_for_readers_without_a_kernel():
+    """The picture is a plain image among the cell's outputs, and a slider updates that same output."""
+    InteractiveShell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    InteractiveShell.instance()
+    try:
+        with capture_output() as shown:
+            widget = F.stride_explorer_widget()
+            widget._ipython_display_()
+            widget.offset.value = 4
+        assert isinstance(widget, F.StrideExplorer)
+        images = [output for output in shown.outputs if "image/png" in output.data]
+        assert len(images) == 2 and images[0].data["image/png"] != images[1].data["image/png"]
+        assert images[1].update and images[0].transient["display_id"] == images[1].transient["display_id"]
+    finally:
+        InteractiveShell.clear_instance()
+
+
+def test_walks_say_what_torch_says_of_view(picture):
+    titles = [ax.get_title() for ax in picture("flat_walks").axes]
+    assert ["refused" in title for title in titles] == [False, False, True, True]
+    assert "stride 2" in titles[1]
+
+
+def test_views_of_one_storage_colours_what_each_view_reads(picture):
+    read = {"x.T": 24, "x[1:3]": 12, "x[:, 2:5]": 12, "x[::2, ::3]": 4, "x[1].expand(4, 6)": 6}
+    for ax in picture("views_of_one_storage").axes:
+        coloured = sum(p.get_facecolor() != to_rgba("white") for p in ax.patches)
+        assert coloured == read.get(ax.get_title().splitlines()[0], 24)
+
+
+def test_one_matrix_is_two_and_a_quarter_gib(picture):
+    told = words(picture("one_matrix_in_bytes"))
+    assert "604 million" in told and "2.25 GiB" in told and "1.12 GiB" in told

@@ -1,0 +1,82 @@
+"""progress(): the best of every check, kept whatever happens to notebooks; a check never fails for it."""
+
+import pytest
+
+from course_lib import check, logbook, progress
+from course_lib.criteria import refused
+from course_lib.exercise import Verdict, find
+from course_lib.exercises import UNITS
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "deep" / "progress.json"))
+    return tmp_path
+
+
+def entered(exercise, points):
+    logbook.enter(Verdict(exercise, points, 10, []))
+
+
+def test_the_best_points_stay():
+    for points in (2.0, 5.5, 1.0):
+        entered("coalescing.transpose", points)
+    entered("coalescing.row_copy", 1.0)
+    assert logbook.best() == {"coalescing.transpose": 5.5, "coalescing.row_copy": 1.0}
+
+
+def test_a_check_is_kept_and_shown(capsys):
+    points = check("start.num_programs", lambda n, block: -(-n // block))
+    capsys.readouterr()
+    exercise = find("start.num_programs")
+    assert points == exercise.points == logbook.best()[exercise.id]
+    (unit, done, count, got, out_of), *others = progress().rows()
+    assert (unit, done, got) == (next(iter(UNITS)), 1, exercise.points) and count > 1 and out_of > got
+    assert all(row[1] == row[3] == 0 for row in others)
+
+
+def test_nothing_yet_and_everything():
+    first = next(iter(progress().units.values()))[0]
+    assert progress().next == f"Next: {first.id} in {next(iter(UNITS))}, about {first.minutes} minutes."
+    for exercises in progress().units.values():
+        for exercise in exercises:
+            entered(exercise.id, exercise.points + 3)  # the exercise was worth more once
+    assert progress().next == "All done."
+    assert all((done, points) == (count, out_of) for _, done, count, points, out_of in progress().rows())
+
+
+def test_points_on_the_way_are_told():
+    first = next(iter(progress().units.values()))[0]
+    entered(first.id, 0.5)
+    assert f"0.5 of {first.points:g} points so far" in repr(progress())
+
+
+def test_the_page_has_a_row_for_each_unit_and_says_what_is_next():
+    page = progress()._repr_html_()
+    assert all(unit in page for unit in UNITS) and "Next: " in page and page.count("<meter") == len(UNITS)
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"a": "b"}', "\x00", '{"a": {}}'])
+def test_a_damaged_file_is_no_progress(home, content):
+    logbook.path().parent.mkdir()
+    logbook.path().write_text(content)
+    assert logbook.best() == {}
+    entered("coalescing.transpose", 2.0)
+    assert logbook.best() == {"coalescing.transpose": 2.0}
+
+
+def test_where_nothing_can_be_written_a_check_works(home):
+    (home / "deep").write_text("a file where the folder should be")
+    entered("coalescing.transpose", 2.0)
+    assert logbook.best() == {}
+
+
+def test_a_refused_check_is_no_progress():
+    logbook.enter(refused(find("coalescing.transpose"), "why"))
+    assert logbook.best() == {} and not logbook.path().exists()
+
+
+def test_where_it_is_kept(monkeypatch, home):
+    monkeypatch.delenv("COURSE_PROGRESS")
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
+    assert logbook.path() == home / "strides-to-flashattention" / "progress.json"

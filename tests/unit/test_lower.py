@@ -1,0 +1,106 @@
+"""Asked only whether the compiler accepts a kernel, it says what it says when it compiles to the end."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from test_compiled import COMPLAINTS, FLOAT, HALF, O, X, copy, matmul
+
+from course_lib.compiled import compile_all, compile_for, lower
+from course_lib.exercise import Compiled
+from course_lib.observe.replay import compile_launched
+
+
+@pytest.fixture(autouse=True)
+def compile_every_time(monkeypatch):
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+
+
+@triton.jit
+def transpose(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    i, j = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    tl.store(o_ptr + j * BLOCK + i, tl.load(x_ptr + i * BLOCK + j))
+
+
+@triton.jit
+def count(o_ptr):
+    tl.atomic_add(o_ptr, 1.0)
+
+
+def accepted(kernel, gpu, **arguments):
+    """The facts, without those of the machine code."""
+    (found,) = compile_all([(kernel, (), arguments, gpu, False)], 60)
+    return found
+
+
+def test_this_triton_is_asked_so():
+    assert lower.available()
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel, *_ in COMPLAINTS], ids=lambda kernel: kernel.__name__)
+def test_what_is_refused_is_refused_in_the_same_words(kernel):
+    names = dict(zip(kernel.arg_names, (X, 7), strict=False))
+    (found,) = compile_all([(kernel, (), names | {"BLOCK": 64}, "sm_90", False)], 60)
+    assert not found.accepted
+    assert found.complaint == compile_for(kernel, X, 7, BLOCK=64).complaint
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("BLOCK", [16, 64, 128])
+def test_shared_memory_is_the_same(gpu, BLOCK):
+    whole = compile_for(transpose, FLOAT, FLOAT, BLOCK=BLOCK, num_warps=8, gpu=gpu)
+    found = accepted(transpose, gpu, x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=BLOCK, num_warps=8)
+    assert found.accepted and found.shared_bytes == whole.shared_bytes and found.shared_limit == whole.shared_limit
+    assert found.registers is None and not found.loads  # not compiled to the end
+    assert BLOCK == 16 or found.shared_bytes > 0
+
+
+@pytest.mark.parametrize("BLOCK", [16, 64, 128])
+def test_what_an_old_gpu_accepts_a_new_one_does(BLOCK):
+    found = [
+        accepted(transpose, gpu, x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=BLOCK, num_warps=8)
+        for gpu in ("sm_80", "sm_90", "sm_100")
+    ]
+    assert len({facts.shared_bytes for facts in found}) == 1 and not any(facts.to_the_end for facts in found)
+    limits = [facts.shared_limit for facts in found]
+    assert limits == sorted(limits)
+
+
+def test_too_much_shared_memory_is_refused(monkeypatch):
+    monkeypatch.setitem(compile_for.__globals__["SHARED_BYTES"], "sm_86", (0, 1024))
+    found = accepted(transpose, "sm_86", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=64)
+    assert not found.accepted and "bytes of shared memory, sm_86 offers 1,024" in found.complaint
+    assert compile_for(transpose, FLOAT, FLOAT, BLOCK=64, gpu="sm_86").complaint == found.complaint
+
+
+def test_where_the_assembler_decides_it_is_asked():
+    assert accepted(count, "sm_90", o_ptr=torch.zeros(1, dtype=torch.bfloat16)).registers
+    assert accepted(count, "sm_90", o_ptr=torch.zeros(1)).registers is None
+    arguments = dict(zip(matmul.arg_names, (HALF, HALF, FLOAT, 256, 256, 64, 32), strict=False))
+    assert accepted(matmul, "sm_90", **arguments).tensor_cores  # compiled to the end
+
+
+def test_large_blocks_are_compiled_to_the_end_for_registers_may_run_out():
+    assert accepted(transpose, "sm_90", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=128).registers  # 128 elements a thread
+    few = accepted(transpose, "sm_90", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=128, num_warps=8)  # 64
+    assert few.accepted and not few.to_the_end
+    assert compile_for(transpose, FLOAT, FLOAT, BLOCK=128, num_warps=8).spill_bytes == 0
+
+
+def test_newer_gpus_are_asked_about_what_the_assembler_was_asked_about(monkeypatch):
+    asked = []
+
+    def compile_nothing(jobs, seconds):
+        asked.extend((job[2]["BLOCK"], job[3]) for job in jobs)
+        return [Compiled("copy", job[3], True, to_the_end=job[2]["BLOCK"] == 128) for job in jobs]
+
+    monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_nothing)
+    launched = [("k", copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}, {}) for BLOCK in (64, 128)]
+    found = compile_launched(launched, ["sm_80", "sm_90"], 60, every=True)
+    assert asked == [(64, "sm_80"), (128, "sm_80"), (128, "sm_90")]
+    assert [(facts.gpu, facts.to_the_end) for facts in found if facts.accepted] == [
+        ("sm_80", False),
+        ("sm_80", True),
+        ("sm_90", False),
+        ("sm_90", True),
+    ]
