@@ -122,8 +122,8 @@ class Cost:
 
     @property
     def throughput(self) -> float:
-        """Submissions per second of one core, feedback pages not written."""
-        return self.students / (self.cpu - self.feedback)
+        """Submissions per second of one core, the start counted, feedback pages not."""
+        return self.students / (self.cpu + self.start - self.feedback)
 
     def row(self) -> str:
         parts = [self.work.get(phase) for phase in ("running", "tracing", "compiling")]
@@ -311,7 +311,7 @@ def table(costs: list[Cost], memory: dict[int, float], unit: str) -> str:
             *[cost.row() for cost in costs],
             "",
             f"Per core ours grades {own.throughput / serial.throughput:.1f} times as many submissions as stock, on more "
-            f"cases; its overhead is {serial.each(serial.overhead) / own.each(own.overhead):.0f} times smaller. Of that "
+            f"cases, its start counted; its overhead is {serial.each(serial.overhead) / own.each(own.overhead):.0f} times smaller. Of that "
             f"overhead the gradebook is {own.each(own.gradebook):.2f} s. Of stock, running, tracing and compiling are one "
             "number, its check cells.",
             "",
