@@ -20,8 +20,8 @@ def rows():
     """script and name of a cheat -> its row of the kill matrix."""
     with pytest.MonkeyPatch.context() as patch:
         toy_kernels.install(patch)
-        patch.setattr(judging, "RECORD_SECONDS", 6.0)  # what never ends is given up sooner than in a class
-        patch.setattr(judging, "REPLAY_SECONDS", 20.0)
+        patch.setattr(judging, "RECORD_SECONDS", 8.0)  # what never ends is given up sooner than in a class
+        patch.setattr(judging, "REPLAY_SECONDS", 45.0)
         found = kill_matrix.run(CHEATS)
     return {(row.variant.script, row.variant.name): row for row in found}
 
