@@ -9,5 +9,9 @@ UNITS = {
     "02_dtypes": "dtypes",
     "03_counting_flops": "flops",
     "04_memory_coalescing": "coalescing",
+    "05_tiling": "tiling",
+    "06_fusion": "fusion",
+    "07_recomputation": "recomputation",
+    "08_attention_by_tiles": "attention",
 }
 """The unit's folder in notebooks/ and solutions/ -> its module here, in figures/, and in grader/hidden and grader/variants."""

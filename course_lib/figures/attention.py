@@ -1,0 +1,504 @@
+"""The pictures of 08_attention_by_tiles; 09 and 10 show some of them again.
+
+Each function returns a matplotlib Figure. What a picture says was computed when it was drawn. Colours are Okabe and Ito's, and
+none means anything alone: there is a hatch, a marker or a word too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_lib.gpu import datasheet
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, on_white
+
+PALE = "#F5F5F5"
+
+
+def _bare(ax) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+class _Controls:
+    """Controls above a picture. The picture is an output of its own, so that a notebook read without a live kernel still shows
+    the last one."""
+
+    def __init__(self, draw, **controls):
+        self.draw, self.controls = draw, controls
+        self._shown = None  # the handle of the picture once displayed
+        for control in controls.values():
+            control.observe(self._redraw, names="value")
+        self._redraw()
+
+    def _redraw(self, _change=None) -> None:
+        self.figure = self.draw(**{name: control.value for name, control in self.controls.items()})
+        self.png = self.figure._repr_png_()
+        if self._shown:
+            from IPython.display import Image
+
+            self._shown.update(Image(self.png))
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import Image, display
+        from ipywidgets import HBox, Layout
+
+        display(HBox(list(self.controls.values()), layout=Layout(flex_flow="row wrap")))
+        self._shown = display(Image(self.png), display_id=True)
+
+
+def _in_a_notebook() -> bool:
+    try:
+        import ipywidgets  # noqa: F401
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return bool(get_ipython())
+
+
+# ------------------------------------------------------------------------------------------- why the scores are the problem
+
+
+class _Carried(TorchDispatchMode):
+    """Elements read and written by torch's operations, and the most that one operation takes in and gives out."""
+
+    def __init__(self):
+        super().__init__()
+        self.moved = self.held = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        if not function.is_view:
+            elements = sum(t.numel() for t in (*args, out) if isinstance(t, torch.Tensor))
+            self.moved, self.held = self.moved + elements, max(self.held, elements)
+        return out
+
+
+def carried(n: int, d: int) -> tuple[int, int]:
+    """(elements moved, elements held at once) by attention as four operations of torch, for n queries and keys; counted without
+    data, on tensors that have shapes alone."""
+    q, k, v = (torch.empty(n, d, device="meta") for _ in range(3))
+    with _Carried() as counted:
+        scores = (q @ k.T) * d**-0.5
+        torch.softmax(scores, -1) @ v
+    return counted.moved, counted.held
+
+
+@on_white
+def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: int = 128) -> Figure:
+    """Bytes moved and bytes held by one layer, against the number of tokens: score matrix and tiles."""
+    lengths = [1 << p for p in range(9, 18)]
+    naive = [carried(n, d) for n in lengths]
+    asked = [
+        2 * n * d + 2 * n * d * -(-n // bm) for n in lengths
+    ]  # q and o once, k and v once for each tile of queries
+    least = [4 * n * d for n in lengths]
+    lines = {
+        "scores in memory": (ORANGE, "s", "--", [f[0] for f in naive], [f[1] for f in naive]),
+        "by tiles, as the programs ask": (BLUE, "o", "-", asked, least),
+        "by tiles, if caches keep k and v": (GREEN, "^", "-.", least, None),
+    }
+    figure = Picture(9, 4.2)
+    for part, (ax, label) in enumerate(zip(figure.subplots(1, 2), ("GB moved", "GB held at once"), strict=True)):
+        for name, (colour, marker, line, *found) in lines.items():
+            if found[part]:
+                sizes = [heads * itemsize * f / 1e9 for f in found[part]]
+                ax.plot(lengths, sizes, line, marker=marker, color=colour, label=name)
+        if part:
+            memory = datasheet("H200").hbm_bytes / 1e9
+            ax.axhline(memory, color=INK, linewidth=1, linestyle=":")
+            ax.text(lengths[0], memory * 1.25, f"all memory of an H200, {memory:.0f} GB", fontsize=8.5, color=INK)
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        ax.set_xticks(lengths[::2], [f"{n // 1024}k" if n >= 1024 else n for n in lengths[::2]])
+        ax.minorticks_off()
+        ax.set(xlabel="tokens", ylabel=label)
+        ax.grid(alpha=0.3)
+        _bare(ax)
+    figure.axes[0].legend(fontsize=8)
+    at = lengths.index(1 << 15)
+    ratios = naive[at][0] / asked[at], naive[at][0] / least[at], naive[at][1] / least[at]
+    figure.caption(
+        f"{heads} heads of {d}, {itemsize} bytes an element, forward. At 32k tokens, programs with tiles of {bm} queries ask for "
+        f"{ratios[0]:.1f} times fewer bytes; from {ratios[0]:.1f} to {ratios[1]:.0f} times fewer come from DRAM, and {ratios[2]:.0f} "
+        "times fewer are held."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------------------ positions
+
+
+@on_white
+def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
+    """Left: two pairs of one vector at positions 0 to 7. Right: q . k against their distance, from three places."""
+    figure = Picture(9, 4.0)
+    left, right = figure.subplots(1, 2, width_ratios=[1, 1.4])
+    for pair, colour, radius in ((0, BLUE, 1.0), (1, ORANGE, 0.62)):
+        angles = np.arange(8) * base ** (-2 * pair / d)
+        x, y = radius * np.cos(angles), radius * np.sin(angles)
+        for place in range(8):
+            left.plot([0, x[place]], [0, y[place]], color=colour, linewidth=1, alpha=0.35)
+            left.text(1.13 * x[place], 1.13 * y[place], place, ha="center", va="center", fontsize=8, color=INK)
+        left.plot(
+            x, y, "o" if pair == 0 else "s", color=colour, label=f"pair {pair}: {base ** (-2 * pair / d):.2f} a place"
+        )
+    left.set(
+        xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal", xlabel="first of the pair", ylabel="second of the pair"
+    )
+    left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    _bare(left)
+
+    g = torch.Generator().manual_seed(3)
+    q = torch.randn(d, generator=g, dtype=torch.float64)
+    k = q + 0.5 * torch.randn(d, generator=g, dtype=torch.float64)
+
+    def turned(x: torch.Tensor, place: int) -> torch.Tensor:
+        angles = place * base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+        pairs = torch.view_as_complex(x.reshape(-1, 2)) * torch.polar(torch.ones_like(angles), angles)
+        return torch.view_as_real(pairs).flatten()
+
+    distances = range(0, 65)
+    for place, colour, line, width in ((0, SKY, "-", 6), (100, ORANGE, "--", 3), (5000, INK, ":", 1.5)):
+        scores = [float(turned(q, place + n) @ turned(k, place)) for n in distances]
+        right.plot(
+            distances, scores, line, color=colour, linewidth=width, label=f"key at {place}, query at {place} + distance"
+        )
+    right.set(xlabel="distance, places", ylabel="q . k")
+    right.legend(fontsize=8)
+    right.grid(alpha=0.3)
+    _bare(right)
+    figure.caption(
+        "Each pair of a vector turns at its own speed as its token moves on (numbers: the place). A dot product feels only by how "
+        "much the two differ: the three curves are one."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------------- online softmax
+
+PATTERNS = ("mixed", "rising", "falling", "one at the end")
+ORDERS = ("first to last", "last to first", "shuffled")
+
+
+def scores_of(pattern: str, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """(scores, values) of one query and n keys; the values are one channel of v."""
+    g = np.random.default_rng(8)
+    noise, values = g.normal(size=n), g.uniform(0, 10, size=n)
+    ramp = np.linspace(-2, 2, n)
+    if pattern not in PATTERNS:
+        raise ValueError(f"pattern is {pattern!r}; this figure draws {', '.join(PATTERNS)}")
+    scores = {
+        "mixed": 1.2 * noise,
+        "rising": ramp + 0.5 * noise,
+        "falling": 0.5 * noise - ramp,
+        "one at the end": 0.6 * noise,
+    }[pattern]
+    if pattern == "one at the end":
+        scores[-1] = 5.0
+    return scores, values
+
+
+def online_states(
+    scores: Sequence[float], values: Sequence[float], tiles: Sequence[range]
+) -> list[tuple[float, float, float, float]]:
+    """After each tile (m, l, acc, factor): maximum, sum, weighted sum, and what the old sums were multiplied by."""
+    m, l, acc, found = -math.inf, 0.0, 0.0, []
+    for tile in tiles:
+        new = max(m, max(scores[j] for j in tile))
+        factor = math.exp(m - new) if l else 0.0
+        p = {j: math.exp(scores[j] - new) for j in tile}
+        l, acc, m = l * factor + sum(p.values()), acc * factor + sum(p[j] * values[j] for j in tile), new
+        found.append((m, l, acc, factor))
+    return found
+
+
+@on_white
+def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", pattern: str = "mixed") -> Figure:
+    """One query over 24 keys, tile by tile: its scores and running maximum, the corrected sum, the output so far."""
+    scores, values = scores_of(pattern)
+    n = len(scores)
+    if order not in ORDERS:
+        raise ValueError(f"order is {order!r}; this figure draws {', '.join(ORDERS)}")
+    if tile < 1 or seen < 0:
+        raise ValueError(f"a tile has at least one key, and a count is not negative: got tile {tile}, seen {seen}")
+    tiles = [range(start, min(start + tile, n)) for start in range(0, n, tile)]
+    if order == "last to first":
+        tiles = tiles[::-1]
+    elif order == "shuffled":
+        tiles = tiles[1::2][::-1] + tiles[::2]
+    seen = min(seen, len(tiles))
+    states = online_states(scores, values, tiles)
+    exact = online_states(scores, values, [range(n)])[0]
+
+    figure = Picture(9, 6.4)
+    top, middle, bottom = figure.subplots(3, 1, height_ratios=[1.3, 1, 1])
+    floor = scores.min() - 0.6
+    for number, part in enumerate(tiles):
+        state = "now" if number == seen - 1 else "seen" if number < seen else "not yet"
+        colour, hatch = {"now": (ORANGE, "//"), "seen": (BLUE, ""), "not yet": (GREY, "")}[state]
+        at = [j + 0.5 for j in part]
+        top.bar(at, [scores[j] - floor for j in part], 0.8, bottom=floor, color=colour, hatch=hatch, edgecolor="white")
+        top.text(
+            np.mean(at),
+            floor + 0.1,
+            f"tile {number + 1}",
+            ha="center",
+            va="bottom",
+            fontsize=8,
+            color=INK,
+            bbox=dict(facecolor="white", edgecolor="none", pad=1, alpha=0.85),
+        )
+    if seen:
+        top.axhline(states[seen - 1][0], color=RED, linewidth=2, label="m, the running maximum")
+    handles = [
+        Patch(color=BLUE, label="seen"),
+        Patch(facecolor=ORANGE, hatch="//", edgecolor="white", label="this tile"),
+        Patch(color=GREY, label="not yet"),
+    ]
+    top.legend(
+        handles=[*handles, *top.lines], fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False
+    )
+    top.set(xlim=(0, n), ylim=(floor, scores.max() + 0.4), xlabel="key", ylabel="score")
+    top.set_xticks(range(0, n + 1, tile))
+
+    steps = range(1, len(tiles) + 1)
+    before, highest = 0.0, max(s[1] for s in states)
+    for step, (_, l, _, factor) in zip(steps, states, strict=True):
+        if step > seen:
+            break
+        kept = before * factor
+        middle.bar(step, kept, 0.6, color=SKY, edgecolor="white")
+        middle.bar(step, l - kept, 0.6, bottom=kept, color=GREEN, hatch="..", edgecolor="white")
+        words = f"{l:.2f}" + (f"\nold × {factor:.2f}" if step > 1 else "")
+        middle.text(step, l + 0.03 * highest, words, ha="center", va="bottom", fontsize=8, color=INK)
+        before = l
+    middle.legend(
+        handles=[
+            Patch(color=SKY, label="l, sum of exp(s - m): the old sum, corrected"),
+            Patch(facecolor=GREEN, hatch="..", edgecolor="white", label="what this tile adds"),
+        ],
+        fontsize=8,
+        ncols=2,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        frameon=False,
+    )
+    middle.set(ylabel="sum l", ylim=(0, 1.45 * highest), xlabel="tiles merged")
+    outputs = [acc / l for _, l, acc, _ in states]
+    bottom.axhline(exact[2] / exact[1], color=INK, linestyle=":", label="softmax over all keys at once")
+    bottom.plot(steps[:seen], outputs[:seen], "o-", color=BLUE, label="acc / l, the output so far")
+    bottom.legend(fontsize=8, ncols=2, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    bottom.set(ylabel="output", ylim=(0, 10), xlabel="tiles merged")
+    for ax in (middle, bottom):
+        ax.set(xlim=(0.4, len(tiles) + 0.6))
+        ax.set_xticks(steps)
+    for ax in (top, middle, bottom):
+        _bare(ax)
+    if seen == 0:
+        said = "Nothing seen yet: m is -inf, l and acc are 0."
+    elif seen < len(tiles):
+        m, l, acc, factor = states[seen - 1]
+        said = f"After {seen} of {len(tiles)} tiles m = {m:.2f}, l = {l:.2f}, acc = {acc:.2f}."
+        if seen > 1:
+            said += f" The last tile multiplied the old sums by {factor:.3f}."
+    else:
+        m, l, acc, _ = states[-1]
+        said = f"All tiles: acc / l = {acc / l:.4f}. A softmax over all keys at once gives {exact[2] / exact[1]:.4f}."
+    figure.caption(said)
+    return figure
+
+
+def online_softmax_widget() -> _Controls | Figure:
+    """The picture with controls in a notebook; the picture alone where there is no notebook or no ipywidgets."""
+    if not _in_a_notebook():
+        return online_softmax()
+    from ipywidgets import Dropdown, IntSlider
+
+    return _Controls(
+        online_softmax,
+        seen=IntSlider(3, 0, 24, description="tiles seen"),
+        tile=IntSlider(6, 1, 24, description="keys a tile"),
+        order=Dropdown(options=ORDERS, description="order"),
+        pattern=Dropdown(options=PATTERNS, description="scores"),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- merging orders
+
+
+def _merge(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    m = max(a[0], b[0])
+    return m, a[1] * math.exp(a[0] - m) + b[1] * math.exp(b[0] - m)
+
+
+@on_white
+def merge_orders() -> Figure:
+    """Eight tiles merged one after the other, and in a tree: (m, l) at every merge."""
+    scores, _ = scores_of("mixed")
+    leaves = [
+        (max(part), sum(math.exp(s - max(part)) for s in part))
+        for part in (list(scores[j : j + 3]) for j in range(0, 24, 3))
+    ]
+
+    figure = Picture(9, 5.6)
+    chain, tree = figure.subplots(1, 2)
+
+    def node(ax, x: float, y: float, state: tuple[float, float], colour: str) -> None:
+        words = f"{state[0]:.2f}\n{state[1]:.2f}"
+        ax.text(
+            x,
+            y,
+            words,
+            ha="center",
+            va="center",
+            fontsize=7.5,
+            color=INK,
+            bbox=dict(boxstyle="round", facecolor=colour, edgecolor=INK),
+        )
+
+    def edge(ax, start: tuple[float, float], end: tuple[float, float]) -> None:
+        ax.plot(*zip(start, end, strict=True), color=INK, linewidth=0.8, zorder=0)
+
+    at, state = (0.0, 0.0), leaves[0]
+    for ax in (chain, tree):
+        for j, leaf in enumerate(leaves):
+            node(ax, j, 0, leaf, PALE)
+    for j in range(1, 8):
+        state, here = _merge(state, leaves[j]), (float(j), float(j))
+        edge(chain, at, here)
+        edge(chain, (j, 0), here)
+        node(chain, *here, state, SKY)
+        at = here
+    level = [((float(j), 0.0), leaf) for j, leaf in enumerate(leaves)]
+    while len(level) > 1:
+        merged = []
+        for (p, a), (r, b) in zip(level[::2], level[1::2], strict=True):
+            here = ((p[0] + r[0]) / 2, p[1] + 7 / 3)
+            edge(tree, p, here)
+            edge(tree, r, here)
+            merged.append((here, _merge(a, b)))
+        for here, both in merged:
+            node(tree, *here, both, "#FBE3B1")
+        level = merged
+    for ax, name, depth in ((chain, "one after the other: 7 steps", 7), (tree, "in pairs: 3 steps", 3)):
+        ax.set(xlim=(-0.6, 7.6), ylim=(-0.6, 7.6), xlabel="tile of keys")
+        ax.set_xticks(range(8), range(1, 9))
+        ax.set_yticks(np.linspace(0, 7, depth + 1), range(depth + 1))
+        ax.set_title(name, loc="left", fontsize=11)
+        _bare(ax)
+    chain.set_ylabel("steps that wait for each other")
+    (m, l), (tm, tl) = state, level[0][1]
+    figure.caption(
+        f"In each box m, and l below it. The chain ends with ({m:.2f}, {l:.4f}), the tree with ({tm:.2f}, {tl:.4f}): any order, any "
+        "grouping. One program that walks along the keys is the chain; several that share them are the tree."
+    )
+    return figure
+
+
+# --------------------------------------------------------------------------------------------------------- causal tiles
+
+
+def tile_kinds(nq: int, nk: int, bm: int, bn: int) -> np.ndarray:
+    """(query tiles, key tiles) of 0 skipped, 1 masked, 2 full; causal, aligned at the bottom right."""
+    mask = np.tril(np.ones((nq, nk), dtype=bool), nk - nq)
+    kinds = np.zeros((-(-nq // bm), -(-nk // bn)), dtype=int)
+    for i, j in np.ndindex(kinds.shape):
+        part = mask[i * bm : (i + 1) * bm, j * bn : (j + 1) * bn]
+        kinds[i, j] = 2 if part.all() and part.shape[1] == bn else int(part.any())
+    return kinds
+
+
+def pass_cost(nq: int, nk: int, bm: int, bn: int, d: int, itemsize: int, visited: np.ndarray) -> tuple[int, int]:
+    """(bytes moved, FLOPs of the products) of a forward pass that takes the tiles where `visited`. A tile at the edge costs the
+    FLOPs of a whole one, and moves what there is."""
+    width = np.minimum(bn, nk - bn * np.arange(visited.shape[1]))
+    rows = int((visited * width).sum())
+    return 2 * nq * d * itemsize + 4 * nq + 2 * rows * d * itemsize, int(visited.sum()) * 4 * bm * bn * d
+
+
+@on_white
+def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int = 128, itemsize: int = 2) -> Figure:
+    """The tiles of a causal pass: full, masked, skipped; bytes and FLOPs against a pass over all of them."""
+    if min(nq, nk, bm, bn, d, itemsize) < 1:
+        raise ValueError("every size of a causal map is at least 1")
+    kinds = tile_kinds(nq, nk, bm, bn)
+    counts = [int((kinds == kind).sum()) for kind in (2, 1, 0)]
+    causal, everything = (pass_cost(nq, nk, bm, bn, d, itemsize, visited) for visited in (kinds > 0, kinds >= 0))
+
+    figure = Picture(9, 5.0)
+    ax, bars = figure.subplots(1, 2, width_ratios=[1.5, 1])
+    ax.imshow(
+        kinds,
+        cmap=ListedColormap(["white", ORANGE, BLUE]),
+        vmin=0,
+        vmax=2,
+        extent=(0, kinds.shape[1] * bn, kinds.shape[0] * bm, 0),
+        aspect="auto",
+    )
+    small = kinds.size > 400
+    for (i, j), kind in np.ndenumerate(kinds):
+        edge = dict(edgecolor=INK if kind else GREY, linewidth=0.3 if small else 0.8)
+        ax.add_patch(
+            Rectangle((j * bn, i * bm), bn, bm, fill=False, hatch="//" if kind == 1 and not small else "", **edge)
+        )
+    seen_from = np.array([0, nq])
+    ax.plot(seen_from + nk - nq, seen_from, color=RED, linewidth=1.5)
+    ax.set(xlim=(0, kinds.shape[1] * bn), ylim=(kinds.shape[0] * bm, 0), xlabel="key", ylabel="query")
+    ax.legend(
+        handles=[
+            Patch(color=BLUE, label=f"full: {counts[0]}"),
+            Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label=f"masked: {counts[1]}"),
+            Patch(facecolor="white", edgecolor=GREY, label=f"skipped: {counts[2]}"),
+        ],
+        fontsize=9,
+        ncols=3,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        frameon=False,
+    )
+    shares = [c / e for c, e in zip(causal, everything, strict=True)]
+    drawn = bars.bar(["bytes", "FLOPs"], shares, 0.6, color=[SKY, GREEN], hatch=["", ".."], edgecolor="white")
+    words = [
+        f"{causal[0] / 1e6:.3g} of\n{everything[0] / 1e6:.3g} MB",
+        f"{causal[1] / 1e9:.3g} of\n{everything[1] / 1e9:.3g} GFLOP",
+    ]
+    bars.bar_label(
+        drawn,
+        [f"{s:.1%}\n{w}" for s, w in zip(shares, words, strict=True)],
+        fontsize=9,
+        padding=3,
+        backgroundcolor="white",
+    )
+    bars.axhline(0.5, color=INK, linestyle=":", linewidth=1, zorder=0)
+    bars.set(ylim=(0, 1.35), ylabel="causal pass / pass over all tiles")
+    _bare(bars)
+    rows, columns = kinds.shape
+    figure.caption(
+        f"{nq} queries, {nk} keys, tiles of {bm} × {bn}: {counts[0] + counts[1]} of {rows * columns} tiles are taken, and only "
+        f"{counts[1]} of them need a mask. Below the line a query sees the key."
+    )
+    return figure
+
+
+def causal_map_widget() -> _Controls | Figure:
+    """The map with controls in a notebook; the map alone where there is no notebook or no ipywidgets."""
+    if not _in_a_notebook():
+        return causal_map()
+    from ipywidgets import IntSlider, SelectionSlider
+
+    powers = [16, 32, 64, 128, 256]
+    return _Controls(
+        causal_map,
+        nq=IntSlider(512, 32, 1024, 32, description="queries"),
+        nk=IntSlider(512, 32, 1024, 32, description="keys"),
+        bm=SelectionSlider(options=powers, value=64, description="query tile"),
+        bn=SelectionSlider(options=powers, value=64, description="key tile"),
+    )

@@ -1,0 +1,431 @@
+"""The pictures of 06_fusion.
+
+Each function returns a matplotlib Figure. What a picture counts is traced when it is drawn; what it cites was recorded on a
+GPU that the picture names. Colours are Okabe and Ito's, and none means anything alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import torch
+import triton
+import triton.language as tl
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_lib import inductor
+from course_lib.chains import CHAINS, traced_stages
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, on_white
+from course_lib.tracing import trace
+
+
+def _bare(ax) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+# ------------------------------------------------------------------------------------------------------------ chains
+
+
+def kernels_of(ops: Sequence[Sequence[str]], cuts: Sequence[int]) -> list[int]:
+    """Cuts after so many operations -> operations of each kernel: 5 operations cut after 2 are [2, 3]."""
+    inner = sorted(set(cuts))
+    if inner and not 1 <= inner[0] <= inner[-1] < len(ops):
+        raise ValueError(f"{len(ops)} operations can be cut after 1 to {len(ops) - 1} of them, not after {list(cuts)}")
+    edges = [0, *inner, len(ops)]
+    return [stop - start for start, stop in zip(edges, edges[1:], strict=False)]
+
+
+def _written(op: Sequence[str]) -> str:
+    return f"{op[0]} ← {', '.join(op[1:])}"
+
+
+@on_white
+def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Figure:
+    """A chain of operations as a factory: kernels above, memory below, an arrow for each tensor that is carried.
+
+    name: of course_lib.chains.CHAINS; cuts: a kernel ends after so many operations; None cuts after each.
+    """
+    if name not in CHAINS:
+        raise ValueError(f"there is no chain {name!r}; there are {', '.join(CHAINS)}")
+    ops = CHAINS[name]
+    fused = kernels_of(ops, range(1, len(ops)) if cuts is None else cuts)
+    n, itemsize = 1024, 4
+    stages, moved = traced_stages(n, ops, itemsize, fused)
+
+    figure = Picture(9, 4.0)
+    ax = figure.subplots()
+    ax.add_patch(Rectangle((0, 0), len(ops), 0.5, facecolor=GREY, edgecolor=INK))
+    ax.text(len(ops) / 2, 0.12, "memory (DRAM)", ha="center", va="center", color=INK, fontsize=10)
+    left = 0
+    for number, stage in enumerate(stages, 1):
+        width = len(stage.ops)
+        box = FancyBboxPatch(
+            (left + 0.08, 1.6),
+            width - 0.16,
+            1.3,
+            boxstyle="round,pad=0,rounding_size=0.06",
+            facecolor=SKY,
+            edgecolor=INK,
+        )
+        ax.add_patch(box)
+        ax.text(left + width / 2, 2.72, f"kernel {number}", ha="center", va="center", color=INK, fontsize=10)
+        for k, op in enumerate(stage.ops):
+            ax.text(left + k + 0.5, 2.2, _written(op), ha="center", va="center", color=INK, fontsize=8.5)
+        carried = [(tensor, True) for tensor in stage.loads] + [(tensor, False) for tensor in stage.stores]
+        for k, (tensor, up) in enumerate(carried):
+            x = left + width * (k + 0.5) / len(carried)
+            foot, head = (0.5, 1.58) if up else (1.6, 0.52)
+            style = dict(mutation_scale=14, linewidth=2, color=BLUE if up else RED, linestyle="-" if up else "--")
+            ax.add_patch(FancyArrowPatch((x, foot), (x, head), arrowstyle="-|>", shrinkA=0, shrinkB=0, **style))
+            ax.text(x, 0.34, tensor, ha="center", va="center", color=INK, fontsize=8.5, fontweight="bold")
+        left += width
+    ax.set(xlim=(-0.05, len(ops) + 0.05), ylim=(-0.05, 3.0), yticks=[0.25, 2.25])
+    ax.set_yticklabels(["tensors", "registers"])
+    ax.set_xticks([k + 0.5 for k in range(len(ops))], range(1, len(ops) + 1))
+    ax.set_xlabel("operation of the chain")
+    ax.tick_params(length=0)
+    for side in ax.spines.values():
+        side.set_visible(False)
+    ax.legend(
+        handles=[
+            Patch(facecolor=BLUE, label="loaded, upwards (solid)"),
+            Patch(facecolor=RED, label="stored, downwards (dashed)"),
+        ],
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=2,
+        fontsize=9,
+        frameon=False,
+    )
+    launches = "1 launch" if len(stages) == 1 else f"{len(stages)} launches"
+    figure.caption(
+        f"{name}: {launches}, {moved // (n * itemsize)} tensors carried, {moved / n:.0f} bytes for each float32 element "
+        "(traced). A result stays in registers until the end of its kernel."
+    )
+    return figure
+
+
+class Chain:
+    """A chain to choose and a switch for each place where it can be cut, over chain(). The picture is an output of its own,
+    so that a notebook read without a live kernel still shows the last one."""
+
+    def __init__(self):
+        from ipywidgets import Dropdown, HBox
+
+        self.name = Dropdown(options=list(CHAINS), description="chain")
+        self.switches = HBox([])
+        self._shown = None  # the handle of the picture once displayed
+        self.name.observe(self._choose, names="value")
+        self._choose()
+
+    def _choose(self, _change=None) -> None:
+        from ipywidgets import ToggleButton
+
+        places = range(1, len(CHAINS[self.name.value]))
+        self.switches.children = [ToggleButton(True, description=f"cut after {k}", icon="scissors") for k in places]
+        for switch in self.switches.children:
+            switch.observe(self._draw, names="value")
+        self._draw()
+
+    @property
+    def cuts(self) -> list[int]:
+        return [k for k, switch in enumerate(self.switches.children, 1) if switch.value]
+
+    def _draw(self, _change=None) -> None:
+        self.figure = chain(self.name.value, self.cuts)
+        self.png = self.figure._repr_png_()
+        if self._shown:
+            from IPython.display import Image
+
+            self._shown.update(Image(self.png))
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import Image, display
+        from ipywidgets import VBox
+
+        display(VBox([self.name, self.switches]))
+        self._shown = display(Image(self.png), display_id=True)
+
+
+def chain_widget() -> Chain | Figure:
+    """The picture with switches in a notebook; the picture alone where there is no notebook or no ipywidgets."""
+    try:
+        import ipywidgets  # noqa: F401
+        from IPython import get_ipython
+    except ImportError:
+        return chain()
+    return Chain() if get_ipython() else chain()
+
+
+# ---------------------------------------------------------------------------------------------------- five against one
+
+
+class _Moved(TorchDispatchMode):
+    """(operation, elements that it takes in and gives out) of torch's own operations."""
+
+    def __init__(self):
+        super().__init__()
+        self.found: list[tuple[str, int]] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        tensors = [t for t in [*args, *(out if isinstance(out, tuple) else [out])] if isinstance(t, torch.Tensor)]
+        self.found.append((function._schema.name.removeprefix("aten::"), sum(t.numel() for t in tensors)))
+        return out
+
+
+def moved_by_torch(function: Callable, *arguments: torch.Tensor) -> list[tuple[str, int]]:
+    """(operation, elements read and written) of each operation that torch runs for the call."""
+    with _Moved() as moved:
+        function(*arguments)
+    return moved.found
+
+
+@on_white
+def five_against_one(guess: float = ...) -> Figure:
+    """sin(x)**2 + cos(y)**2: tensors carried by torch's operations and by one kernel, and on a GPU the milliseconds.
+
+    guess: how many times longer torch takes; anything that is not a number is no guess.
+    """
+    n = 1 << 12
+    eager = sum(elements for _, elements in moved_by_torch(inductor.sin2_plus_cos2, torch.ones(n), torch.ones(n))) // n
+    rows = [("elements carried for each result (counted)", [eager, 3], "{:.0f}")]
+    free = inductor.recorded()["chain_ms"]
+    machine = inductor.recorded()["machine"]
+    rows.append(
+        (f"milliseconds for {free['n']:,} float32 ({machine}, recorded)", [free["eager"], free["fused"]], "{:.2f} ms")
+    )
+    figure = Picture(9, 4.2)
+    for ax, (label, values, form) in zip(figure.subplots(2, 1), rows, strict=True):
+        drawn = ax.barh(
+            ["torch, 5 kernels", "one kernel"], values, color=[ORANGE, BLUE], hatch=["//", ""], edgecolor="white"
+        )
+        ax.bar_label(drawn, [form.format(v) for v in values], padding=4)
+        ax.invert_yaxis()
+        ax.set(xlabel=label, xlim=(0, 1.2 * max(values)))
+        ax.set_title(f"torch / one kernel = {values[0] / values[1]:.2f}", loc="left", fontsize=11)
+        _bare(ax)
+    said = f"you guessed {guess:g} times" if isinstance(guess, (int, float)) else "no guess yet"
+    figure.caption(f"The time follows the elements that are carried, and hardly the arithmetic ({said}).")
+    return figure
+
+
+# --------------------------------------------------------------------------------------------------- free operations
+
+
+@on_white
+def free_operations() -> Figure:
+    """Time of one kernel that reads a vector, does k multiply-adds to each element, and writes it: recorded on a GPU."""
+    found = inductor.recorded()
+    free = found["free"]
+    steps, ms, floor = free["operations"], free["ms"], free["copy_ms"]
+    figure = Picture(9, 3.8)
+    ax = figure.subplots()
+    ax.plot(steps, ms, "o-", color=BLUE, label="one fused kernel")
+    ax.axhline(floor, color=INK, linestyle=":", label="a copy of the same bytes")
+    one_by_one = [k * floor for k in steps if k * floor <= 4 * max(ms)]
+    ax.plot(
+        steps[: len(one_by_one)], one_by_one, "s--", color=ORANGE, label="k kernels of one operation each (k copies)"
+    )
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xticks(steps, steps)
+    ticks = [t for t in (0.1, 0.2, 0.5, 1, 2, 5, 10) if min(ms) / 2 <= t <= 5 * max(ms)]
+    ax.set_yticks(ticks, ticks)
+    ax.minorticks_off()
+    ax.set_ylim(min(ms) / 6, 5 * max(ms))
+    ax.set(xlabel="operations on each element (multiply-adds)", ylabel=f"milliseconds, {free['n']:,} float32")
+    ax.grid(alpha=0.3)
+    ax.legend(fontsize=9, loc="lower right")
+    ax.set_title(f"{found['machine']}, recorded {found['date']}", loc="left", fontsize=11)
+    _bare(ax)
+    last = max(k for k, t in zip(steps, ms, strict=True) if t <= 1.1 * floor)
+    figure.caption(
+        f"Up to {last} operations an element cost what none costs: the memory is busy, the arithmetic units wait. After that "
+        "the kernel is bound by compute, and fusing more into it saves nothing."
+    )
+    return figure
+
+
+# ----------------------------------------------------------------------------------------------------------- softmax
+
+
+@triton.jit
+def three_passes(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
+    """A softmax that reads its row for the maximum, for the sum, and for the result."""
+    row, m, s = tl.program_id(0), -float("inf"), 0.0
+    for start in range(0, N, BLOCK):
+        x = tl.load(x_ptr + row * N + start + tl.arange(0, BLOCK))
+        m = tl.maximum(m, tl.max(x, axis=0))
+    for start in range(0, N, BLOCK):
+        x = tl.load(x_ptr + row * N + start + tl.arange(0, BLOCK))
+        s += tl.sum(tl.exp(x - m), axis=0)
+    for start in range(0, N, BLOCK):
+        x = tl.load(x_ptr + row * N + start + tl.arange(0, BLOCK))
+        tl.store(out_ptr + row * N + start + tl.arange(0, BLOCK), tl.exp(x - m) / s)
+
+
+def by_hand(x: torch.Tensor) -> torch.Tensor:
+    """A softmax as five operations of torch."""
+    shifted = x - x.amax(1, keepdim=True)
+    p = shifted.exp()
+    return p / p.sum(1, keepdim=True)
+
+
+@lru_cache
+def softmax_elements(M: int = 16, N: int = 2048) -> dict[str, list[tuple[str, float]]]:
+    """Way -> (pass, elements read and written, in units of M x N), counted."""
+    x = torch.randn(M, N)
+    torch_ops = [(name, elements / x.numel()) for name, elements in moved_by_torch(by_hand, x)]
+    with trace() as t:
+        three_passes[(M,)](x, torch.empty_like(x), N, BLOCK=512)
+    three = t.bytes / x.nbytes
+    return {
+        "five operations": torch_ops,
+        "one kernel, three passes": [("max", 1.0), ("sum", 1.0), ("result", three - 2)],
+    }
+
+
+@on_white
+def softmax_passes() -> Figure:
+    """What a softmax carries: five operations of torch, one kernel that reads its row three times, and the least possible."""
+    counted = softmax_elements()
+    counted = counted | {"the least possible": [("once in, once out", 2.0)]}
+    colours, hatches = [BLUE, ORANGE, GREEN, SKY, GREY], ["", "//", "..", "\\\\", "xx"]
+    figure = Picture(9, 3.4)
+    ax = figure.subplots()
+    for y, passes in enumerate(counted.values()):
+        left = 0.0
+        for k, (name, amount) in enumerate(passes):
+            ax.barh(y, amount, left=left, color=colours[k], hatch=hatches[k], edgecolor="white")
+            if amount > 0.5:
+                ax.text(
+                    left + amount / 2,
+                    y,
+                    f"{name}\n{amount:.3g}",
+                    ha="center",
+                    va="center",
+                    fontsize=8.5,
+                    color=INK,
+                    bbox=dict(facecolor="white", edgecolor="none", pad=1.5),
+                )
+            left += amount
+        ax.text(left + 0.08, y, f"{left:.2f}", va="center", color=INK, fontweight="bold")
+    ax.set_yticks(range(len(counted)), list(counted))
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 9.2), xlabel="elements read and written / elements of x (counted)")
+    _bare(ax)
+    figure.caption(
+        "One kernel saves the stored intermediates. Whoever keeps the row in registers also saves reading it again: 2 is what "
+        "the exercise asks for."
+    )
+    return figure
+
+
+def online_states(row: Sequence[float], block: int) -> list[tuple[float, float, float]]:
+    """(running maximum, running sum, factor that corrected the sum before) after each block of a row."""
+    m, s, found = -math.inf, 0.0, []
+    for start in range(0, len(row), block):
+        part = row[start : start + block]
+        m_new = max(m, *part) if len(part) > 1 else max(m, part[0])
+        factor = math.exp(m - m_new) if m > -math.inf else 1.0
+        s = s * factor + sum(math.exp(v - m_new) for v in part)
+        m = m_new
+        found.append((m, s, factor))
+    return found
+
+
+@on_white
+def online_steps(block: int = 8) -> Figure:
+    """The online softmax on one row of 48 values: the running maximum, and the sum with its corrections."""
+    g = torch.Generator().manual_seed(6)
+    row = (torch.randn(48, generator=g) + torch.linspace(0, 4, 48)).tolist()
+    states = online_states(row, block)
+    ends = [min(len(row), (k + 1) * block) for k in range(len(states))]
+    starts = [0, *ends[:-1]]
+
+    figure = Picture(9, 5.8)
+    top, bottom = figure.subplots(2, 1, sharex=True)
+    top.vlines([i + 0.5 for i in range(len(row))], min(row) - 0.3, row, color=SKY, linewidth=4)
+    top.plot([i + 0.5 for i in range(len(row))], row, "o", color=BLUE, markersize=4, label="x")
+    for k, (start, end, (m, _, _)) in enumerate(zip(starts, ends, states, strict=True)):
+        top.hlines(m, start, end, color=RED, linewidth=2.5, label="m, the largest so far" if k == 0 else None)
+    top.set(ylabel="value", ylim=(min(row) - 0.3, max(row) + 0.6))
+    top.legend(fontsize=9, loc="upper left", ncols=2)
+
+    before = 0.0
+    for start, end, (_, s, factor) in zip(starts, ends, states, strict=True):
+        kept = before * factor
+        bottom.bar((start + end) / 2, kept, 0.7 * block, color=ORANGE, hatch="//", edgecolor="white")
+        bottom.bar((start + end) / 2, s - kept, 0.7 * block, bottom=kept, color=GREEN, edgecolor="white")
+        bottom.text((start + end) / 2, s + 0.25, f"s = {s:.2f}", ha="center", color=INK, fontsize=9)
+        if start:
+            bottom.text((start + end) / 2, s + 1.25, f"old s × {factor:.2f}", ha="center", color=INK, fontsize=9)
+        before = s
+    bottom.set(
+        ylim=(0, 1.45 * max(s for _, s, _ in states)),
+        ylabel="s: sum of exp(x - m)",
+        xlabel="position in the row",
+        xlim=(0, len(row)),
+    )
+    bottom.set_xticks([0, *ends])
+    bottom.legend(
+        handles=[
+            Patch(facecolor=ORANGE, hatch="//", edgecolor="white", label="kept of the old sum"),
+            Patch(facecolor=GREEN, label="added by this block"),
+        ],
+        fontsize=9,
+        loc="upper left",
+        ncols=2,
+    )
+    for ax in (top, bottom):
+        _bare(ax)
+    exact = sum(math.exp(v - max(row)) for v in row)
+    figure.caption(
+        f"Where the maximum grows, the old sum shrinks by exp(m - m_new). The last s is {states[-1][1]:.4f}; two passes over the "
+        f"row give {exact:.4f}."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------------------ speeds
+
+
+@on_white
+def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cross_entropy")) -> Figure:
+    """Speed against a copy of the needed bytes, by row length: torch, torch.compile and this unit's solutions; recorded."""
+    found = inductor.recorded()
+    ways = {
+        "eager": ("torch", ORANGE, "s", "--"),
+        "compile": ("torch.compile", GREEN, "^", "-."),
+        "solution": ("this unit's solution", BLUE, "o", "-"),
+    }
+    figure = Picture(9, 5.6)
+    axes = figure.subplots(2, 2, sharex=True, sharey=True).flat
+    for ax, operation in zip(axes, operations, strict=True):
+        table = found["speeds"][operation]
+        for way, (label, colour, marker, line) in ways.items():
+            ax.plot(table["N"], table[way], marker=marker, linestyle=line, color=colour, label=label)
+        ax.axhline(1, color=INK, linewidth=0.8, linestyle=":")
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(table["N"], [f"{n // 1024}k" for n in table["N"]])
+        ax.minorticks_off()
+        ax.set_title(operation, loc="left", fontsize=11)
+        ax.grid(alpha=0.3)
+        ax.set_ylim(0, 1.1)
+        _bare(ax)
+    for ax in figure.axes[2:]:
+        ax.set_xlabel("length of a row, elements")
+    for ax in figure.axes[::2]:
+        ax.set_ylabel("speed / copy")
+    figure.axes[0].legend(fontsize=8, loc="lower left")
+    figure.caption(
+        f"float32, {found['machine']}, torch {found['torch']}, {found['date']}. 1 is a device-to-device copy of the bytes that the "
+        "task needs. What lies below carries more than those, or waits."
+    )
+    return figure

@@ -1,0 +1,399 @@
+"""The pictures of 07_recomputation.
+
+Each function returns a matplotlib Figure. What a picture counts is counted when it is drawn; what it cites says so in the
+picture. Colours are Okabe and Ito's, and none means anything alone: there is a number, a hatch or a word too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_lib import activations
+from course_lib.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
+from course_lib.exercises.recomputation import kept_bytes, sigmoid_bytes
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture
+
+LAYERS = 24
+MADE = dict(tokens=16384, width=1024, dtype=torch.bfloat16)  # the deep model on a GPU; on a CPU a small one is counted
+
+
+def _bare(ax) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+ASKED = (
+    "add",
+    "multiply",
+    "gelu",
+    "relu",
+    "three sigmoids",
+    "gated gelu",
+    "gelu by parts",
+    "mlp",
+    "attention",
+)
+
+
+def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
+    """Bytes kept for backward beside the arguments, in multiples of the input's: counted here, x is 256 x 64 float32."""
+    sizes = {"mlp": [256, 64, 256]}
+    kept = [kept_bytes(name, sizes.get(name, [256, 64])) / (256 * 64 * 4) for name in names]
+    figure = Picture(9, 1.2 + 0.36 * len(names))
+    ax = figure.subplots()
+    drawn = ax.barh(names, kept, color=BLUE, edgecolor="white")
+    ax.bar_label(drawn, [f"{v:g}" for v in kept], padding=4)
+    ax.invert_yaxis()
+    ax.set(
+        xlabel="kept for backward / bytes of x (x is 256 × 64; the MLP is 4 times as wide inside)", ylabel="f(x, ...)"
+    )
+    ax.set_xlim(0, 1.1 * max(1, *kept))
+    _bare(ax)
+    figure.caption(
+        "Kept is what a derivative needs and the inputs do not hold. Attention keeps a table of all pairs of tokens: it grows "
+        "with the square of their number."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ three ways
+
+
+class _Moved(TorchDispatchMode):
+    """Tensors of x's size that torch's operations read and write, one after the other."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size, self.reads, self.writes = size, 0, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        if "sigmoid" in str(function):
+            self.reads += sum(isinstance(a, torch.Tensor) and a.numel() == self.size for a in args)
+            self.writes += 1
+        return out
+
+
+@lru_cache
+def eager_operations() -> tuple[tuple[int, int], tuple[int, int]]:
+    """((reads, writes) forward, (reads, writes) backward) of three sigmoids in torch, counted."""
+    with torch.enable_grad():
+        x = torch.randn(100, requires_grad=True)
+        with _Moved(100) as forward:
+            y = x.sigmoid().sigmoid().sigmoid()
+        with _Moved(100) as backward:
+            y.backward(torch.ones(100))
+    return (forward.reads, forward.writes), (backward.reads, backward.writes)
+
+
+def three_ways() -> Figure:
+    """Reads and writes of three sigmoids, forward and backward: in torch, fused and stored, fused and recomputed."""
+    n, item = 4096, 4
+    stored, recomputed = (tuple(b // (n * item) for b in sigmoid_bytes(n, item, way)) for way in (False, True))
+    eager = [(["r"] * (reads // 3) + ["w"] * (writes // 3)) * 3 for reads, writes in eager_operations()]
+    rows = [
+        ("torch, one operation\nafter the other", *eager),
+        ("two fused kernels,\ns1 and s2 stored", ["x", "s1", "s2", "out"], ["s1", "s2", "dy", "dx"]),
+        ("two fused kernels,\ns1 and s2 recomputed", ["x", "out"], ["x", "dy", "dx"]),
+    ]
+    if [(len(forward), len(backward)) for _, forward, backward in rows[1:]] != [stored, recomputed]:
+        raise AssertionError("the picture and the trace count differently")
+    figure = Picture(9, 3.5)
+    ax = figure.subplots()
+    box = dict(facecolor="white", edgecolor="none", pad=1.2, alpha=0.9)
+    for y, (_, forward, backward) in enumerate(rows):
+        for k, name in enumerate(forward + backward):
+            is_backward = k >= len(forward)
+            is_read = name in ("r", "x", "dy") or is_backward and name in ("s1", "s2")
+            colour, hatch = (SKY, "") if is_read else (ORANGE, "//")
+            at = k + 0.2 * is_backward
+            ax.add_patch(Rectangle((at, y), 0.9, 0.62, facecolor=colour, edgecolor="white", hatch=hatch))
+            ax.text(at + 0.45, y + 0.31, name, ha="center", va="center", fontsize=9, bbox=box)
+        ax.vlines(len(forward) + 0.05, y - 0.06, y + 0.68, color=INK, linewidth=1.4)
+        total = len(forward) + len(backward)
+        ax.text(total + 0.4, y + 0.31, f"{len(forward)} + {len(backward)} = {total}", va="center")
+    ax.set(xlim=(-0.1, 18.6), ylim=(2.8, -0.2), xlabel="tensors read and written: forward | backward")
+    ax.set_xticks([])
+    ax.set_yticks([y + 0.31 for y in range(3)], [name for name, *_ in rows], fontsize=9)
+    ax.tick_params(axis="y", length=0)
+    handles = [
+        Patch(facecolor=SKY, label="read (r)"),
+        Patch(facecolor=ORANGE, hatch="//", edgecolor="white", label="write (w)"),
+    ]
+    ax.legend(handles=handles, loc="lower right", ncols=2, frameon=False, fontsize=9)
+    _bare(ax)
+    ax.spines["bottom"].set_visible(False)
+    figure.caption(
+        "The same derivative each time. What differs is how often tensors pass through memory: counted, not estimated."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ the schedule
+
+INSIDE = 9  # a layer keeps 9 times the bytes of its input: x, and two tensors of four times the width
+
+
+def schedule(layers: int, segments: int) -> tuple[np.ndarray, list[tuple[str, float, float]]]:
+    """(steps of (time, boundaries, inside), bars of (word, start, length)) of a training step. segments 0: no checkpoints.
+
+    time counts one layer's forward as 1, its backward as 2; memory counts the bytes that pass between two layers as 1.
+    ValueError if there are more segments than layers.
+    """
+    if not 0 <= segments <= layers:
+        raise ValueError(f"{layers} layers make 0 to {layers} segments, not {segments}.")
+    now, edge, inside = 0.0, 0, 0
+    points, bars = [(0.0, 0, 0)], []
+
+    def step(word: str, takes: float) -> None:
+        nonlocal now
+        bars.append((word, now, takes))
+        now += takes
+        points.append((now, edge, inside))
+
+    lengths = split_evenly(layers, segments) if segments else [layers]
+    for length in lengths:
+        edge += bool(segments)
+        for _ in range(length):
+            inside += 0 if segments else INSIDE
+            step("forward", 1)
+    for length in reversed(lengths):
+        for _ in range(length if segments else 0):
+            inside += INSIDE
+            step("again", 1)
+        for _ in range(length):
+            step("backward", 2)
+            inside -= INSIDE
+            points.append((now, edge, inside))
+        edge -= bool(segments)
+        points.append((now, edge, inside))
+    return np.array(points), bars
+
+
+def peak(layers: int, segments: int) -> int:
+    """The most that is alive at once, in units of a boundary."""
+    points, _ = schedule(layers, segments)
+    return int((points[:, 1] + points[:, 2]).max())
+
+
+def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
+    """Memory over the time of one training step, and the peak for every number of segments."""
+    points, bars = schedule(layers, segments)
+    none, most = peak(layers, 0), peak(layers, segments)
+    figure = Picture(9.4, 4.4)
+    places = figure.subplot_mosaic(
+        [["line", "valley"], ["words", "valley"]], width_ratios=[2.1, 1], height_ratios=[5, 0.8]
+    )
+    line, words, valley = places["line"], places["words"], places["valley"]
+    line.sharex(words)
+    line.tick_params(labelbottom=False)
+
+    time, edge, inside = points.T
+    line.fill_between(time, edge, step="pre", color=ORANGE, label="boundaries", hatch="//", edgecolor="white")
+    line.fill_between(time, edge, edge + inside, step="pre", color=SKY, label="inside of layers")
+    plain, _ = schedule(layers, 0)
+    line.step(plain[:, 0], plain[:, 2], where="pre", color=INK, linestyle=":", label="no checkpoints")
+    line.set(ylabel="alive, in boundaries", ylim=(0, 1.16 * none))
+    line.legend(loc="upper left", fontsize=8, frameon=False, ncols=3)
+    line.set_title(f"{layers} layers, {segments} segments", loc="left", fontsize=11)
+
+    shown = {"forward": (BLUE, ""), "again": (ORANGE, "//"), "backward": (GREEN, "")}
+    for word, (colour, hatch) in shown.items():
+        spans = [(start, length) for w, start, length in bars if w == word]
+        words.broken_barh(
+            spans,
+            (0, 1),
+            facecolor=colour,
+            hatch=hatch,
+            edgecolor="white",
+            linewidth=0.5,
+            label=word.replace("again", "forward, once more"),
+        )
+    words.set(yticks=[], xlabel="time, in forward passes of a layer", ylim=(0, 1))
+    words.legend(loc="upper center", bbox_to_anchor=(0.5, -1.1), ncols=3, fontsize=8, frameon=False)
+
+    counts = np.arange(1, layers + 1)
+    peaks = [peak(layers, int(s)) for s in counts]
+    valley.plot(counts, peaks, color=BLUE, marker=".", markersize=5)
+    valley.plot([segments], [most], "D", color=ORANGE, markeredgecolor=INK, markersize=8)
+    valley.annotate(f"{most}", (segments, most), xytext=(6, 8), textcoords="offset points")
+    valley.set(xlabel="segments", ylabel="peak, in boundaries", ylim=(0, 1.16 * none))
+    valley.grid(alpha=0.3)
+    best = int(counts[int(np.argmin(peaks))])
+    valley.set_title(f"least: {min(peaks)} at {best}", loc="left", fontsize=11)
+    for ax in (line, words, valley):
+        _bare(ax)
+    again = sum(length for word, _, length in bars if word == "again")
+    figure.caption(
+        f"Peak {most} of {none} ({most / none:.0%}), for {again:g} forward passes more: "
+        f"{again / (3 * layers):.0%} extra compute, whatever the number of segments."
+    )
+    return figure
+
+
+class CheckpointExplorer:
+    """Sliders over checkpoints_on_a_timeline. The picture is an output of its own beside them, so that a notebook read
+    without a live kernel still shows the last one."""
+
+    def __init__(self):
+        from ipywidgets import HBox, IntSlider
+
+        self.layers = IntSlider(24, 2, 48, description="layers", continuous_update=False)
+        self.segments = IntSlider(5, 1, 24, description="segments", continuous_update=False)
+        self.controls = HBox([self.layers, self.segments])
+        self._shown = None  # the handle of the picture once displayed
+        self.layers.observe(self._fit, names="value")
+        self.segments.observe(self._draw, names="value")
+        self._draw()
+
+    def _fit(self, _change) -> None:
+        """No more segments than layers. The slider draws by itself if its value has to change."""
+        before = self.segments.value
+        self.segments.max = self.layers.value
+        if self.segments.value == before:
+            self._draw()
+
+    def _draw(self, _change=None) -> None:
+        self.figure = checkpoints_on_a_timeline(self.layers.value, self.segments.value)
+        self.png = self.figure._repr_png_()
+        if self._shown:
+            from IPython.display import Image
+
+            self._shown.update(Image(self.png))
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import Image, display
+
+        display(self.controls)
+        self._shown = display(Image(self.png), display_id=True)
+
+
+def checkpoint_explorer() -> CheckpointExplorer | Figure:
+    """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
+    try:
+        import ipywidgets  # noqa: F401
+        from IPython import get_ipython
+    except ImportError:
+        return checkpoints_on_a_timeline()
+    return CheckpointExplorer() if get_ipython() else checkpoints_on_a_timeline()
+
+
+# ------------------------------------------------------------------------------------------------ random numbers
+
+
+def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> Figure:
+    """What torch's dropout keeps in the forward run, and in recomputations with and without the random state put back."""
+
+    def drawn() -> np.ndarray:
+        return (torch.nn.functional.dropout(torch.ones(rows, columns), p) > 0).numpy()
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        state = torch.get_rng_state()
+        forward, careless = drawn(), drawn()
+        torch.set_rng_state(state)
+        careful = drawn()
+    figure = Picture(9.4, 2.9)
+    titles = ["forward", "recomputed, the state put back", "recomputed, the state left alone"]
+    for ax, again, title in zip(figure.subplots(1, 3), (forward, careful, careless), titles, strict=True):
+        wrong = again != forward
+        ax.imshow(np.where(wrong, 2, again), cmap=ListedColormap([GREY, BLUE, ORANGE]), vmin=0, vmax=2, aspect="auto")
+        for y, x in zip(*wrong.nonzero(), strict=True):
+            ax.text(x, y, "×", ha="center", va="center", fontsize=7, color=INK)
+        ax.set(xticks=[], yticks=[], xlabel=f"{int(wrong.sum())} of {wrong.size} elements differ")
+        ax.set_title(title, fontsize=10, loc="left")
+    figure.axes[0].set_ylabel("elements of x")
+    handles = [
+        Patch(color=BLUE, label="kept"),
+        Patch(color=GREY, label="dropped"),
+        Patch(color=ORANGE, label="× another"),
+    ]
+    figure.legend(handles=handles, loc="outside upper right", ncols=3, fontsize=9, frameon=False)
+    figure.caption(
+        "A derivative belongs to the mask of the forward run. With another mask it belongs to a function that was never computed."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ measured
+
+
+def timelines(segments: Sequence[int], checkpoint: Callable = checkpoint_of_torch) -> dict[int, Timeline]:
+    """Training steps of the small model, counted here: number of segments -> Timeline."""
+    return {s: train_step(LAYERS, s, checkpoint=checkpoint) for s in segments}
+
+
+def on_a_gpu(segments: Sequence[int]) -> tuple[dict[int, Timeline], str]:
+    """The same of a large model: measured on this machine's GPU, else the nearest that were recorded; and where that was."""
+    if torch.cuda.is_available():
+        train_step(LAYERS, 1, device="cuda", **MADE)  # libraries take their workspaces
+        return {s: train_step(LAYERS, s, device="cuda", **MADE) for s in segments}, torch.cuda.get_device_name()
+    kept = activations.recorded()
+    found = {int(s): Timeline(**timeline) for s, timeline in kept["timelines"].items()}
+    nearest = {min(found, key=lambda r, s=s: (abs(r - s), bool(r) != bool(s))) for s in segments}
+    return {s: found[s] for s in sorted(nearest)}, f"{kept['machine']}, recorded {kept['date']}"
+
+
+def working(of: Callable[[int, int], Timeline] = train_step) -> float:
+    """What the backward pass of one layer works with beside what the layer keeps, in boundaries: counted."""
+    one = of(1, 0)
+    return (one.peak - one.inside) / one.boundary
+
+
+def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Callable | None = None) -> Figure:
+    """24 layers with and without checkpoints: live bytes over the operations of one step, counted here and on a GPU.
+
+    prediction   (segments, peak) as segments_for(24, 1, 9) gives them, or anything else: then five segments, no prediction
+    checkpoint   yours, else torch's, where it gives no result
+    """
+    told = (
+        isinstance(prediction, (tuple, list)) and len(prediction) == 2 and all(isinstance(v, int) for v in prediction)
+    )
+    segments = prediction[0] if told and 1 <= prediction[0] <= LAYERS else 5
+    try:
+        counted, whose = timelines((0, segments), checkpoint or checkpoint_of_torch), "your checkpoint"
+    except Exception:  # not written yet
+        counted, whose = timelines((0, segments)), "torch's checkpoint"
+    whose = whose if checkpoint else "torch's checkpoint"
+    measured, where = on_a_gpu((0, segments))
+    figure = Picture(9.4, 4.0)
+    extra = working()
+    panels = zip(
+        figure.subplots(1, 2, sharey=True), ((counted, f"counted here, {whose}"), (measured, where)), strict=True
+    )
+    for ax, (found, title) in panels:
+        for s, timeline in found.items():
+            alive = np.array(timeline.bytes) / timeline.boundary
+            colour, style = (INK, ":") if s == 0 else (BLUE, "-")
+            label = "no checkpoints" if s == 0 else f"{s} segments"
+            ax.plot(
+                np.linspace(0, 1, len(alive)),
+                alive,
+                color=colour,
+                linestyle=style,
+                label=f"{label}: peak {alive.max():.1f}",
+            )
+        if told:
+            ax.axhline(
+                prediction[1] + extra, color=ORANGE, linestyle="--", label=f"predicted: {prediction[1]} + {extra:.1f}"
+            )
+        ax.set(xlabel="operations of one training step, first to last", xticks=[], ylim=(0, 300))
+        ax.set_title(title, fontsize=10, loc="left")
+        ax.legend(fontsize=9, loc="upper left", frameon=False)
+        _bare(ax)
+    figure.axes[0].set_ylabel("alive, in boundaries")
+    figure.caption(
+        f"A boundary is what passes from one layer to the next. To a prediction come the {extra:.1f} boundaries that the "
+        "backward pass of one layer works with."
+    )
+    return figure

@@ -1,0 +1,73 @@
+"""Hidden cases of unit 06: sizes, chains and logits that differ from student to student, in the groups of the public cases."""
+
+from __future__ import annotations
+
+import random
+
+from course_lib.exercise import Case
+from course_lib.exercises.fusion import BRAIN, HALF, added, also, labelled, normed, rows, vectors
+
+
+def drawn_chain(rng: random.Random) -> list[list[str]]:
+    """Six operations on tensors drawn from what there is already."""
+    names, ops = ["x", "y"], []
+    for k in range(6):
+        inputs = rng.sample(names, rng.choice((1, 2)))
+        ops.append([f"t{k}", *([names[-1]] if k and names[-1] not in inputs else []), *inputs])
+        names.append(f"t{k}")
+    return ops
+
+
+def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    M, N = rng.randrange(33, 80, 2), rng.randrange(65, 400, 2)
+    long, masked = rng.randrange(9001, 15000, 2), rng.randrange(5000, 8500)
+    top = rng.randrange(150, 900)
+    match exercise_id.split(".")[1]:
+        case "chain_bytes":
+            ops, cut = drawn_chain(rng), rng.randrange(1, 6)
+            given = {"n": N, "ops": ops, "itemsize": rng.choice((1, 2, 8))}
+            return [
+                Case("a hidden chain", "one by one", lambda g: given | {"fused": [1] * 6}),
+                Case("a hidden chain", "all in one", lambda g: given | {"fused": [6]}),
+                Case("a hidden chain, cut", "cuts", lambda g: given | {"fused": [cut, 6 - cut]}),
+            ]
+        case "sin2_plus_cos2":
+            return [Case(f"{M * N}", "ragged", vectors(M * N)), Case(f"{N}, float16", "half", vectors(N, HALF))]
+        case "bias_gelu":
+            return [
+                Case(f"{M} x {N}", "ragged", also(rows(M, N, scale=2.0), "bias")),
+                Case(f"{M} x {N}, a window", "strided", also(rows(M, N, window=True), "bias")),
+                Case(f"{M} x {N}, bfloat16", "half", also(rows(M, N, BRAIN, scale=3.0), "bias")),
+            ]
+        case "softmax":
+            return [
+                Case(f"{M} x {N}", "ragged", rows(M, N)),
+                Case(f"{M} x {N}, a window, float16", "strided", rows(M, N, HALF, window=True)),
+                Case(f"{M} x {N} around {top}", "hard", rows(M, N, scale=15.0, shift=float(top))),
+                Case(f"{M} x {N} around {-top}", "hard", rows(M, N, shift=float(-top))),
+            ]
+        case "online_softmax":
+            return [
+                Case(f"9 x {long}", "ragged", rows(9, long)),
+                Case(f"3 x {long}, rising by {top}", "hard", rows(3, long, rising=float(top))),
+                Case(f"3 x {long}, {masked} of them -inf", "hard", rows(3, long, scale=5.0, masked=masked)),
+            ]
+        case "rmsnorm":
+            return [
+                Case(f"{M} x {N}", "ragged", normed(rows(M, N), 1e-5)),
+                Case(f"{M} x {N}, a window", "strided", normed(rows(M, N, window=True))),
+                Case(f"{M} x {N} around {top}, float16", "hard", normed(rows(M, N, HALF, shift=float(top)))),
+                Case(f"{M} x {N} near 0.001", "hard", normed(rows(M, N, scale=1e-3), 1e-6)),
+            ]
+        case "add_rmsnorm":
+            return [
+                Case(f"{M} x {N}", "ragged", added(rows(M, N), 1e-5)),
+                Case(f"{M} x {N} around {top}, float16", "hard", added(rows(M, N, HALF, shift=float(top)))),
+            ]
+        case "cross_entropy":
+            return [
+                Case(f"7 x {long}", "ragged", labelled(7, long)),
+                Case(f"5 x {long}, rising by {top}", "hard", labelled(5, long, rising=float(top))),
+                Case(f"3 x {long}, {masked} of them -inf", "hard", labelled(3, long, scale=5.0, masked=masked)),
+            ]
+    return []  # predicted_launches: they were measured once

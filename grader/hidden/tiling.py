@@ -1,0 +1,50 @@
+"""Hidden cases of unit 05: sizes that differ from student to student, in the groups of the public cases."""
+
+from __future__ import annotations
+
+import random
+
+from course_lib.exercise import Case
+from course_lib.exercises.tiling import A100, BRAIN, H200, HALF, SLOW, factors, fixed, order_case, tiled
+
+
+def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    M, N, K = rng.randrange(65, 160, 2), rng.randrange(33, 150, 2), rng.randrange(17, 100, 2)
+    side, rows, columns, group = rng.choice((2, 3, 5)), rng.randrange(5, 12), rng.randrange(3, 12), rng.randrange(2, 5)
+    match exercise_id.split(".")[1]:
+        case "outer_product_matmul":
+            return [Case("hidden sizes", "ragged", factors(M, N, side))]
+        case "tiled_matmul":
+            return [Case("hidden sizes", "ragged", tiled(M, N, K, 16 * side, 32, 64))]
+        case "matmul_bytes":
+            return [fixed("hidden sizes", "ragged", m=M, n=N, k=K, bm=32, bn=rng.choice((32, 128)), itemsize=2)]
+        case "best_tile":
+            room = rng.choice((48, 72, 100, 120)) << 10
+            return [
+                fixed("hidden memory", "large", m=2048, n=2048, k=2048, shared_bytes=room),
+                fixed("a hidden shape", "other shapes", m=M, n=4000, k=K, shared_bytes=room),
+            ]
+        case "matmul":
+            return [
+                Case(f"{M} x {N} x {K}, float16", "ragged", factors(M, N, K, HALF)),
+                Case(f"{N} x {M} x {K}, transposed, bfloat16", "strided", factors(N, M, K, BRAIN, layout="columns")),
+                Case(
+                    f"{side} of {N} x {K} x {M}, float16", "batched", factors(N, K, M, HALF, batch=side, layout="heads")
+                ),
+                Case(f"{K} x {N} x {M}, float32", "float32", factors(K, N, M, layout="windows")),
+            ]
+        case "tiles_and_waves":
+            return [fixed("hidden sizes", "cliffs", m=10 * M, n=20 * N, bm=64, bn=256, sms=rng.randrange(20, 150))]
+        case "pad_to_multiple":
+            return [fixed("a hidden size", "plain", n=100 * M + N, multiple=rng.choice((8, 64, 96, 128)))]
+        case "predicted_throughput":
+            tall = {"bm": 64, "bn": 256}
+            return [
+                fixed("a hidden size", "roofline", sizes=[8 * rows, 8 * M], **tall, **SLOW),
+                fixed("hidden sizes", "waves", sizes=[8 * M, 24 * N, 32 * M], **tall, **rng.choice((A100, H200))),
+            ]
+        case "grouped_order":
+            return [order_case("a hidden grid", "ragged", group * rows + 1, columns, group)]
+        case "hilbert_order":
+            return [fixed("side 16", "plain", programs=256, side=16)]
+    return []  # predictions: their questions stand in the notebook

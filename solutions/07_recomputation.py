@@ -1,0 +1,846 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 07 · Recomputation
+#
+# **After this unit you can** say what autograd keeps between forward and backward and what that costs, write backward
+# kernels that compute again what is dear to keep, drop elements at random without storing which, and train a deep
+# model in a fraction of its memory. Two to three hours, two of them for ten exercises. You need 04 (memory traffic) and
+# 06 (fusion, softmax, RMSNorm); what matters of them is repeated below. No GPU is needed: traffic and live bytes are
+# counted on the CPU.
+
+# %%
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import check, figures, gpu, hint, trace  # noqa: F401 (hint is yours to call)
+
+# %% [markdown]
+# ## The question
+#
+# You have computed a number and will need it again, a little later. There are two ways:
+# * **store it**: write it to memory, and read it back;
+# * **forget it**, and compute it again from what it was made of.
+#
+# The second way sounds wasteful. How much arithmetic can a GPU do in the time that it takes to write one float32 and
+# read it back?
+
+# %% predict="recomputation.guess_flops"
+# How many float32 operations, for one number stored and loaded? Write a number before you go on; no points hang on it.
+guess_flops = ...
+
+# %%
+card = gpu.assumed()
+per_byte = card.fp32_flops / card.hbm_bandwidth
+print(f"{card.name}: {card.fp32_flops / 1e12:.0f} TFLOP/s in float32, {card.hbm_bandwidth / 1e12:.1f} TB/s of memory")
+print(f"one float32 written and read back, 8 bytes, takes as long as {8 * per_byte:.0f} operations")
+print("you guessed", "nothing" if guess_flops is ... else guess_flops)
+
+# %% [markdown]
+# A sigmoid is an exponential, an addition and a division. Computing one again is cheaper than remembering it.
+#
+# A training step remembers a great deal. This unit has two halves, and the same idea in both:
+# * **for speed**: a kernel that computes again instead of reading moves fewer bytes;
+# * **for memory**: a model that computes again instead of keeping fits on a smaller GPU.
+#
+# ## What autograd keeps
+#
+# When you compute `y = x.sigmoid()` on a tensor that asks for gradients, torch notes how to go back, and **saves**
+# the tensors that the derivative will need. They stay alive until backward has used them. Which ones are they? Whatever
+# stands in the derivative:
+#
+# | f | derivative | needs |
+# | --- | --- | --- |
+# | x + y | 1 and 1 | nothing |
+# | x · y | y and x | both inputs |
+# | s = sigmoid(x) | s (1 - s) | the *output* |
+# | r = relu(x) | 1 where x > 0 | x or r; torch takes r |
+# | x @ w | dy @ wᵀ and xᵀ @ dy | both inputs |
+# | gelu(x) | a function of x | the *input* |
+#
+# An input that is kept costs nothing extra as long as somebody else keeps it anyway: a weight, or a tensor that an
+# operation before has saved already. An output in between costs its full size.
+#
+# ## Exercise: predict what is kept
+#
+# `recomputation.kept_tensors` · 3 points · about 5 minutes · about 6 lines · difficulty ●●○○○
+#
+# x and y are float32 tensors of shape (64, 32), `w1` is (32, 128) and `w2` is (128, 32); all of them ask for
+# gradients. How many tensors **of the size of x** does autograd keep for each expression, the arguments not counted?
+# A tensor of four times the size counts four. "three sigmoids" is `x.sigmoid().sigmoid().sigmoid()`.
+
+# %% exercise="recomputation.kept_tensors"
+kept_tensors = {
+    "x + y": ...,
+    "x * y": ...,
+    "relu(x)": ...,
+    "three sigmoids": ...,
+    "gelu(x)": ...,
+    "gelu(x @ w1) @ w2": ...,
+}
+### BEGIN SOLUTION
+kept_tensors = {
+    "x + y": 0,  # both derivatives are 1
+    "x * y": 0,  # y and x, which are inputs
+    "relu(x)": 1,  # the output: is it above 0?
+    "three sigmoids": 3,  # each output s, for s (1 - s)
+    "gelu(x)": 0,  # x, an input
+    "gelu(x @ w1) @ w2": 8,  # the product for gelu, gelu's result for w2: 4 each
+}
+### END SOLUTION
+
+
+# %% check="recomputation.kept_tensors"
+check("recomputation.kept_tensors", kept_tensors)
+
+# %% [markdown]
+# Here they are with some others. Which one would worry you most if x became a hundred times as long?
+
+# %%
+figures.recomputation.what_autograd_keeps()
+
+# %% [markdown]
+# *GELU by parts* computes the same curve as *gelu* does (nearly: it is a well-known approximation), from eight small
+# operations, and keeps three tensors instead of none. What is one operation to torch is one derivative, and its author
+# chose what to keep. **You can be that author**: `torch.autograd.Function` lets you write a forward, a backward, and
+# choose what lies between them.
+#
+# ## Exercise: count what is kept
+#
+# `recomputation.saved_bytes` · 6 points · about 10 minutes · about 9 lines · difficulty ●●●○○
+#
+# torch tells whoever asks what it saves:
+#
+# ```python
+# with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+#     out = fn(*inputs)
+# ```
+#
+# calls `pack(t)` for every tensor that it keeps for backward, and keeps what `pack` returns. (Backward gives that to
+# `unpack` and goes on with what it returns.) Write `saved_bytes(fn, *inputs)`: run the function once, and return how many
+# bytes are kept, in storages (unit 01: a tensor is a view of a storage).
+#
+# Full marks need
+# * the bytes of what is kept (2 points), without the storages of the inputs (1 point),
+# * each storage counted once and whole, however many views of it are kept (2 points),
+# * other dtypes, and 0 where nothing is kept (1 point).
+#
+# Storages are told apart by `t.untyped_storage().data_ptr()`. One trap: an address is given to another tensor as soon
+# as its first owner is gone.
+
+
+# %% exercise="recomputation.saved_bytes"
+def saved_bytes(fn, *inputs: torch.Tensor) -> int:
+    """Bytes that autograd keeps between forward and backward of fn(*inputs), each storage once, those of inputs left out."""
+    ### BEGIN SOLUTION
+    kept = {}  # address of a storage -> its bytes
+
+    def pack(t):
+        storage = t.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        out = fn(*inputs)  # noqa: F841  as long as it lives, no address is used twice
+    own = {t.untyped_storage().data_ptr() for t in inputs}
+    return sum(nbytes for address, nbytes in kept.items() if address not in own)
+    ### END SOLUTION
+
+
+# %% check="recomputation.saved_bytes"
+check("recomputation.saved_bytes", saved_bytes)
+
+# %% [markdown]
+# ## Recomputing for speed
+#
+# Take the three sigmoids. In torch each is a kernel of its own. Forward: three kernels read and write one tensor each.
+# Backward: three kernels read two (the gradient that arrives, and the saved output) and write one. How many times does
+# a tensor pass through memory? And if all three were fused, as in unit 06?
+
+# %%
+figures.recomputation.three_ways()
+
+# %% [markdown]
+# Fusing helps, from 15 to 8. But the fused forward kernel still writes s1 and s2, for backward alone. (Not the third
+# sigmoid: backward makes it from s2. There, without noticing, you have begun to recompute.) Go on, keep nothing but x, and 5
+# are left. Backward now computes all three sigmoids again, in registers, where it is free: the kernel waits for memory
+# anyway.
+#
+# ## Exercise: the bytes of three sigmoids
+#
+# `recomputation.sigmoid3_traffic` · 4 points · about 5 minutes · about 2 lines · difficulty ●●○○○
+#
+# For n elements of `itemsize` bytes: how many bytes does the fused forward kernel move, and how many the fused backward
+# kernel? With `recompute=False` s1 and s2 are stored, as in the second row of the picture; with `recompute=True` they
+# are not, as in the third. Your numbers must equal those of traced kernels, 2 points each way.
+
+
+# %% exercise="recomputation.sigmoid3_traffic"
+def sigmoid3_traffic(n: int, itemsize: int, recompute: bool) -> tuple[int, int]:
+    """Elements, bytes of each, whether backward recomputes -> bytes moved by the forward kernel, by the backward kernel."""
+    ### BEGIN SOLUTION
+    forward, backward = (2, 3) if recompute else (4, 4)
+    return forward * n * itemsize, backward * n * itemsize
+    ### END SOLUTION
+
+
+# %% check="recomputation.sigmoid3_traffic"
+check("recomputation.sigmoid3_traffic", sigmoid3_traffic)
+
+# %% [markdown]
+# ## A function with a backward of its own
+#
+# This is how torch is told. Here for a square, with kernels:
+
+
+# %%
+@triton.jit
+def square_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0)
+    tl.store(out_ptr + i, x * x, mask=i < n)
+
+
+@triton.jit
+def square_backward_kernel(x_ptr, dy_ptr, dx_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0)
+    dy = tl.load(dy_ptr + i, mask=i < n, other=0)
+    tl.store(dx_ptr + i, 2 * x * dy, mask=i < n)
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):  # runs in no_grad mode: what torch would keep of it is not kept
+        ctx.save_for_backward(x)  # what you keep: inputs and outputs in this way, numbers as ctx.anything
+        out = torch.empty_like(x)
+        square_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        return out
+
+    @staticmethod
+    def backward(ctx, dy):  # the gradient of the result comes in; one for each argument of forward goes out
+        (x,) = ctx.saved_tensors
+        dx = torch.empty_like(x)
+        square_backward_kernel[(triton.cdiv(x.numel(), 1024),)](x, dy, dx, x.numel(), BLOCK=1024)
+        return dx
+
+
+x = torch.randn(5000, requires_grad=True)
+with trace() as t:
+    y = Square.apply(x)
+    (dx,) = torch.autograd.grad(y, x, torch.ones(5000))
+print("right:", torch.allclose(dx, 2 * x))
+print(t.table())
+
+# %% [markdown]
+# Five rows, five memory operations. One thing to know before you use such a function elsewhere: the `dy` that arrives
+# may be a view with any strides. After `y.sum().backward()` it is a single 1, expanded with strides of 0. Library code says
+# `dy = dy.contiguous()`. In these exercises dy, like x, is contiguous, and torch may allocate and make views only.
+#
+# ## Exercise: three sigmoids, five memory operations
+#
+# `recomputation.sigmoid3` · 10 points · about 20 minutes · about 30 lines · difficulty ●●●○○
+#
+# Write `Sigmoid3`. `Sigmoid3.apply(x)` is `x.sigmoid().sigmoid().sigmoid()` for a contiguous x of any shape, in float32,
+# float16 or bfloat16. A kernel may see it as one-dimensional: `x.numel()` elements. Compute in float32. Gradients are
+# compared with autograd's in float64. Full marks need
+# * the right result and gradient at odd sizes (2 points) and for large numbers (1 point),
+# * nothing kept for backward but x (3 points), as seen by what backward reads of all that forward wrote,
+# * one launch each way (1 point each),
+# * five memory operations (2 points).
+
+
+# %% exercise="recomputation.sigmoid3"
+@triton.jit
+def sigmoid3_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = sigmoid(sigmoid(sigmoid(x[i])))"""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
+    tl.store(out_ptr + i, tl.sigmoid(tl.sigmoid(tl.sigmoid(x))), mask=i < n)
+    ### END SOLUTION
+
+
+@triton.jit
+def sigmoid3_backward_kernel(x_ptr, dy_ptr, dx_ptr, n, BLOCK: tl.constexpr):
+    """dx[i] = dy[i] times the derivative at x[i]"""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
+    dy = tl.load(dy_ptr + i, mask=i < n, other=0).to(tl.float32)
+    s1 = tl.sigmoid(x)  # computed again, not read
+    s2 = tl.sigmoid(s1)
+    s3 = tl.sigmoid(s2)
+    dx = dy * s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1)
+    tl.store(dx_ptr + i, dx, mask=i < n)
+    ### END SOLUTION
+
+
+class Sigmoid3(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        """x, contiguous, any shape -> sigmoid(sigmoid(sigmoid(x)))"""
+        ### BEGIN SOLUTION
+        ctx.save_for_backward(x)
+        out, n = torch.empty_like(x), x.numel()
+        sigmoid3_kernel[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)  # reads n, writes n
+        return out
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, dy: torch.Tensor) -> torch.Tensor:
+        """The gradient of the result, contiguous -> the gradient of x"""
+        ### BEGIN SOLUTION
+        (x,) = ctx.saved_tensors
+        dx, n = torch.empty_like(x), x.numel()
+        sigmoid3_backward_kernel[(triton.cdiv(n, 1024),)](x, dy, dx, n, BLOCK=1024)  # reads 2 n, writes n
+        return dx
+        ### END SOLUTION
+
+
+# %% check="recomputation.sigmoid3"
+check("recomputation.sigmoid3", Sigmoid3)
+
+# %% [markdown]
+# ## Exercise: a gated GELU that keeps nothing
+#
+# `recomputation.recomputed_gelu` · 10 points · about 10 minutes · about 35 lines · difficulty ●●●○○
+#
+# The feed-forward layers of many language models multiply two projections, one of them through a GELU:
+# `gelu(x) * gate`. Torch keeps x and the gate, and gelu(x) besides, for the gradient of the gate. But gelu(x) is a function
+# of x.
+#
+# With F(x) = (1 + erf(x / √2)) / 2, the normal distribution function: gelu(x) = x F(x), and F'(x) = exp(-x² / 2) / √(2π).
+# Write `RecomputedGelu`, the exact one (`torch.nn.functional.gelu`, not its tanh approximation); x and gate are contiguous
+# and have one shape. Triton has `tl.erf`. Full marks need
+# * the right result and both gradients at odd sizes (2 points) and for large numbers (2 points),
+# * nothing kept but x and the gate (3 points),
+# * one launch backward (1 point), and eight memory operations in all (2 points). Which eight?
+
+
+# %% exercise="recomputation.recomputed_gelu"
+@triton.jit
+def gelu_kernel(x_ptr, gate_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = gelu(x[i]) * gate[i]"""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
+    gate = tl.load(gate_ptr + i, mask=i < n, other=0).to(tl.float32)
+    F = 0.5 * (1 + tl.erf(x * 0.7071067811865476))
+    tl.store(out_ptr + i, x * F * gate, mask=i < n)
+    ### END SOLUTION
+
+
+@triton.jit
+def gelu_backward_kernel(x_ptr, gate_ptr, dy_ptr, dx_ptr, dgate_ptr, n, BLOCK: tl.constexpr):
+    """Both gradients for BLOCK elements"""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
+    gate = tl.load(gate_ptr + i, mask=i < n, other=0).to(tl.float32)
+    dy = tl.load(dy_ptr + i, mask=i < n, other=0).to(tl.float32)
+    F = 0.5 * (1 + tl.erf(x * 0.7071067811865476))
+    density = 0.3989422804014327 * tl.exp(-0.5 * x * x)
+    tl.store(dx_ptr + i, dy * gate * (F + x * density), mask=i < n)
+    tl.store(dgate_ptr + i, dy * x * F, mask=i < n)
+    ### END SOLUTION
+
+
+class RecomputedGelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+        """x and gate, contiguous, of one shape -> gelu(x) * gate"""
+        ### BEGIN SOLUTION
+        ctx.save_for_backward(x, gate)
+        out, n = torch.empty_like(x), x.numel()
+        gelu_kernel[(triton.cdiv(n, 1024),)](x, gate, out, n, BLOCK=1024)  # reads 2 n, writes n
+        return out
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, dy: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The gradient of the result, contiguous -> the gradients of x and of gate"""
+        ### BEGIN SOLUTION
+        x, gate = ctx.saved_tensors
+        dx, dgate, n = torch.empty_like(x), torch.empty_like(x), x.numel()
+        # reads 3 n, writes 2 n
+        gelu_backward_kernel[(triton.cdiv(n, 1024),)](x, gate, dy, dx, dgate, n, BLOCK=1024)
+        return dx, dgate
+        ### END SOLUTION
+
+
+# %% check="recomputation.recomputed_gelu"
+check("recomputation.recomputed_gelu", RecomputedGelu)
+
+# %% [markdown]
+# ## Keep one number a row
+#
+# Recomputing is cheap where every element stands alone. A softmax is different: its derivative needs probabilities, and
+# a probability needs the sum over its row. Read the row once for the sum, once more for the result?
+#
+# There is a middle way: **keep the sum, forget the rest**. It is one number a row. For the cross-entropy of a row of
+# logits x with the right answer t,
+#
+# > loss = lse - x[t], with lse = log Σ exp(x[j])
+#
+# and the gradient follows from the chain rule. d lse / d x[j] = exp(x[j]) / Σ exp(x) = exp(x[j] - lse), so
+#
+# > d loss / d x[j] = exp(x[j] - lse) - (1 if j = t, else 0)
+#
+# With lse in hand there is *no sum left to do*. Any block of any row can be worked on alone. How much is saved?
+
+# %%
+tokens, vocabulary = 8192, 128_256  # a batch for a model with a large vocabulary
+print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  lse: {tokens * 4 / 2**10:.0f} KiB")
+
+# %% [markdown]
+# Why lse, and not the maximum and the sum of exponentials? Together they are two numbers, and one does as well:
+# exp(x - lse) cannot overflow, since x ≤ lse. FlashAttention keeps the same single number for each row of a score matrix
+# that it never stores: units 09 and 10.
+#
+# ## Exercise: cross-entropy, backward
+#
+# `recomputation.cross_entropy_backward` · 8 points · about 10 minutes · about 16 lines · difficulty ●●○○○
+#
+# `x` (M, V) are contiguous logits, float32, float16 or bfloat16; `target` (M,) are int64; `lse` (M,) and `dloss` (M,), the
+# gradient that arrives at each row's loss, are float32. Return the gradient of x, in x's dtype. Full marks need
+# * the right result at odd sizes (2 points), and for logits around 100, around -200, and of -inf (2 points),
+# * x read once, the gradient written once (2 points), densely (1 point),
+# * no table of probabilities beside the result (1 point).
+
+
+# %% exercise="recomputation.cross_entropy_backward"
+@triton.jit
+def cross_entropy_backward_kernel(x_ptr, target_ptr, lse_ptr, dloss_ptr, dx_ptr, V, BLOCK: tl.constexpr):
+    """dx[row, j] = (softmax(x[row])[j] - [j is the target]) * dloss[row] for one row and BLOCK columns"""
+    ### BEGIN SOLUTION
+    row = tl.program_id(0)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    first = row.to(tl.int64) * V  # large vocabularies: more than 2^31 logits
+    target, lse, dloss = tl.load(target_ptr + row), tl.load(lse_ptr + row), tl.load(dloss_ptr + row)
+    x = tl.load(x_ptr + first + cols, mask=cols < V, other=0).to(tl.float32)
+    p = tl.exp(x - lse)  # softmax without a sum: the log-sum-exp holds it
+    dx = (p - tl.where(cols == target, 1.0, 0.0)) * dloss
+    tl.store(dx_ptr + first + cols, dx, mask=cols < V)
+    ### END SOLUTION
+
+
+def cross_entropy_backward(
+    x: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor
+) -> torch.Tensor:
+    """x: (M, V) logits, contiguous, target: (M,) int64, lse: (M,) float32, dloss: (M,) float32 -> dx: (M, V)"""
+    ### BEGIN SOLUTION
+    M, V = x.shape
+    dx = torch.empty_like(x)
+    BLOCK = min(4096, triton.next_power_of_2(V))
+    cross_entropy_backward_kernel[(M, triton.cdiv(V, BLOCK))](x, target, lse, dloss, dx, V, BLOCK=BLOCK)
+    return dx
+    ### END SOLUTION
+
+
+# %% check="recomputation.cross_entropy_backward"
+check("recomputation.cross_entropy_backward", cross_entropy_backward)
+
+# %% [markdown]
+# ## A gradient that every row adds to
+#
+# RMSNorm divides each row by its root mean square and multiplies by a weight: `y = x * rstd * weight`, with one
+# `rstd = 1 / sqrt(mean(x²) + eps)` a row. Forward has kept rstd. What does backward need?
+#
+# Write n = x · rstd for the normed row, and g = dy · weight for the gradient that arrives at n. Then
+#
+# > dx = rstd · (g - n · mean(g · n))
+#
+# The second term comes from rstd, which depends on every element of the row. n is not kept: it is x times one number.
+#
+# The weight is shared by all rows, so each row adds to its gradient: dweight[j] = Σ dy · n over all rows. A million
+# rows, handled by hundreds of programs. Two ways to add up, as in unit 04's `column_sum`:
+# * **atomics**: simple, and the programs arrive in any order. Float addition depends on the order, so two runs of one
+#   training differ in the last bits, and soon in everything. A bug that shows in one run of two is no fun to look for.
+# * **partial sums**: each program adds up its own rows in registers and stores one row of partial sums. A second, small
+#   kernel adds those, always in the same order.
+#
+# ## Exercise: RMSNorm, backward, without atomics
+#
+# `recomputation.rmsnorm_backward` · 10 points · about 25 minutes · about 40 lines · difficulty ●●●●○
+#
+# x and dy are (M, N), contiguous; weight (N,); all three of one dtype; rstd (M,) is float32, of eps = 1e-6. Return dx in
+# their dtype and dweight in float32. A row fits into one block: N is at most some thousands. Full marks need
+# * both gradients right at odd sizes (2 points), for many rows and for large ones in float16 (2 points),
+# * x and dy read once, dx written once, and at most a fifth more for all else (2 points),
+# * no atomics (2 points),
+# * at least 8 programs for 128 rows (1 point), and dense loads (1 point).
+#
+# So a program should do several rows, but not too many: 16 is a fair choice.
+
+
+# %% exercise="recomputation.rmsnorm_backward"
+@triton.jit
+def rmsnorm_backward_kernel(
+    x_ptr,
+    weight_ptr,
+    rstd_ptr,
+    dy_ptr,
+    dx_ptr,
+    partial_ptr,
+    M,
+    N,
+    rows_each,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """dx for rows_each rows, BLOCK_M at a time; partial[program] = their part of dweight"""
+    ### BEGIN SOLUTION
+    program = tl.program_id(0)
+    cols = tl.arange(0, BLOCK_N)[None, :]
+    weight = tl.load(weight_ptr + cols, mask=cols < N, other=0).to(tl.float32)
+    total = tl.zeros((BLOCK_N,), dtype=tl.float32)
+    first, end = program * rows_each, min(M, (program + 1) * rows_each)
+    for start in range(first, end, BLOCK_M):
+        rows = start + tl.arange(0, BLOCK_M)[:, None]
+        inside = (rows < end) & (cols < N)
+        rstd = tl.load(rstd_ptr + rows, mask=rows < end, other=0)
+        x = tl.load(x_ptr + rows * N + cols, mask=inside, other=0).to(tl.float32)
+        dy = tl.load(dy_ptr + rows * N + cols, mask=inside, other=0).to(tl.float32)
+        normed = x * rstd  # computed again: one number a row was kept, not a row
+        total += tl.sum(dy * normed, axis=0)
+        g = dy * weight
+        dx = rstd * (g - normed * (tl.sum(g * normed, axis=1)[:, None] / N))
+        tl.store(dx_ptr + rows * N + cols, dx, mask=inside)
+    tl.store(partial_ptr + program * N + cols, total[None, :], mask=cols < N)
+    ### END SOLUTION
+
+
+@triton.jit
+def add_rows_kernel(partial_ptr, out_ptr, P, N, BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr):
+    """out[n] = sum of column n of partial (P, N), in one order for ever"""
+    ### BEGIN SOLUTION
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    total = tl.zeros((BLOCK_P, BLOCK_N), dtype=tl.float32)
+    for start in range(0, P, BLOCK_P):
+        rows = start + tl.arange(0, BLOCK_P)[:, None]
+        total += tl.load(partial_ptr + rows * N + cols, mask=(rows < P) & (cols < N), other=0)
+    tl.store(out_ptr + cols, tl.sum(total, axis=0)[None, :], mask=cols < N)
+    ### END SOLUTION
+
+
+def rmsnorm_backward(
+    x: torch.Tensor, weight: torch.Tensor, rstd: torch.Tensor, dy: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """x, dy: (M, N), contiguous, weight: (N,), rstd: (M,) float32 -> dx: (M, N), dweight: (N,) float32"""
+    ### BEGIN SOLUTION
+    M, N = x.shape
+    rows_each = max(16, triton.cdiv(M, 256))  # 256 programs keep all SMs busy; more would write more partial sums
+    P = triton.cdiv(M, rows_each)
+    BLOCK_N = triton.next_power_of_2(N)
+    BLOCK_M = max(1, min(16, 4096 // BLOCK_N))
+    dx = torch.empty_like(x)
+    partial = torch.empty((P, N), dtype=torch.float32, device=x.device)
+    dweight = torch.empty(N, dtype=torch.float32, device=x.device)
+    rmsnorm_backward_kernel[(P,)](
+        x, weight, rstd, dy, dx, partial, M, N, rows_each, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8
+    )
+    add_rows_kernel[(triton.cdiv(N, 64),)](partial, dweight, P, N, BLOCK_P=64, BLOCK_N=64)
+    return dx, dweight
+    ### END SOLUTION
+
+
+# %% check="recomputation.rmsnorm_backward"
+check("recomputation.rmsnorm_backward", rmsnorm_backward)
+
+# %% [markdown]
+# ## Random numbers, twice
+#
+# Dropout sets a random share p of the elements to 0 and divides the others by 1 - p. The gradient passes where the
+# element passed, so backward needs the mask. Stored, it is another tensor. Computed again, it is... a roll of the dice,
+# and the dice will fall differently?
+#
+# Random numbers in a computer are not random. They follow from a seed. A *counter-based* generator (Philox, in torch on
+# GPUs and in Triton) goes one step further: the i-th number is a function of the seed and of i, with no state in between.
+# Whoever knows (seed, i) knows the number.
+
+
+# %%
+@triton.jit
+def draw_kernel(out_ptr, seed, first, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.rand(seed, first + i))
+
+
+for seed, first in ((7, 0), (7, 4), (8, 0)):
+    out = torch.empty(8)
+    with trace():
+        draw_kernel[(1,)](out, seed, first, BLOCK=8)
+    print(f"seed {seed}, numbers {first} to {first + 7}:", " ".join(f"{v:.3f}" for v in out.tolist()))
+
+# %% [markdown]
+# The fifth number of the first row is the first of the second. No program has to wait for another, and a mask of any size
+# is two numbers: a seed, and a p.
+#
+# ## Exercise: dropout without a mask
+#
+# `recomputation.seeded_dropout` · 8 points · about 10 minutes · about 25 lines · difficulty ●●●○○
+#
+# `SeededDropout.apply(x, p, seed)`, for a contiguous x of any shape and 0 ≤ p < 1: element i in memory order is kept if
+# `tl.rand(seed, i) >= p`, and is then divided by 1 - p; otherwise it is 0. Full marks need
+# * the right result and gradient at odd sizes (2 points), for any p and any seed (1 point): the same elements as ours, every one,
+# * **nothing** kept between forward and backward, not even x (3 points),
+# * four memory operations (2 points).
+#
+# Philox is long code. Blocks of 512 to 2048 elements compile fast; with 8192 you wait.
+
+
+# %% exercise="recomputation.seeded_dropout"
+@triton.jit
+def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
+    """out[i] = x[i] / (1 - p) where element i is kept, else 0"""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    kept = tl.rand(seed, i) >= p
+    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
+    tl.store(out_ptr + i, tl.where(kept, x / (1 - p), 0.0), mask=i < n)
+    ### END SOLUTION
+
+
+class SeededDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
+        """x, contiguous, any shape -> x / (1 - p) where tl.rand(seed, i) >= p, else 0"""
+        ### BEGIN SOLUTION
+        ctx.p, ctx.seed = p, seed
+        out, n = torch.empty_like(x), x.numel()
+        dropout_kernel[(triton.cdiv(n, 2048),)](x, out, n, p, seed, BLOCK=2048)
+        return out
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, dy: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        """The gradient of the result, contiguous -> the gradient of x; p and seed have none"""
+        ### BEGIN SOLUTION
+        dx, n = torch.empty_like(dy), dy.numel()
+        dropout_kernel[(triton.cdiv(n, 2048),)](dy, dx, n, ctx.p, ctx.seed, BLOCK=2048)
+        return dx, None, None
+        ### END SOLUTION
+
+
+# %% check="recomputation.seeded_dropout"
+check("recomputation.seeded_dropout", SeededDropout)
+
+# %% [markdown]
+# ## What was it worth?
+#
+# The solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. 1.0 in the first column is the speed of a plain
+# copy of as many bytes as the recomputing version must move. (Measured on 2026-11-21; all sizes and spreads are in
+# `benchmarks/results/recomputation.md` of the course's repository.)
+#
+# | | speed of a copy | faster than torch eager | faster than torch.compile |
+# | --- | --- | --- | --- |
+# | Sigmoid3, forward and backward | 1.01 | 2.98 times | 1.18 times |
+# | RecomputedGelu, forward and backward | 1.01 | 1.75 times | 1.00 times |
+# | cross_entropy_backward, 8192 rows of 8192 | 0.94 | 1.86 times | 0.95 times |
+# | rmsnorm_backward, 8192 rows of 4096 | 0.86 | 2.04 times | 1.18 times |
+# | SeededDropout, forward and backward | 0.62 | 0.80 times | 0.89 times |
+#
+# Look at the first row: 15 memory operations against 5 promise a factor of 3, and 2.98 it is. torch.compile also fuses and also
+# chooses what to keep.
+#
+# And the last row? It is the only one that is not as fast as memory, and it is slower than torch. Ten rounds of Philox are some
+# hundred integer operations, and one call makes *four* random numbers, of which `tl.rand` uses one. Here arithmetic sets the
+# pace, and recomputing is no longer free. (torch takes all four. So does `tl.rand4x`, if element 4 j + k is given the k-th number of
+# call j.) It still keeps nothing.
+#
+# ## Recomputing for memory
+#
+# Now a whole model. Ours has 24 layers, each `x + gelu(x @ w1) @ w2` with an inside that is four times as wide. Say what
+# passes from one layer to the next is one **boundary**. A layer keeps x, x @ w1 and gelu(x @ w1): 1 + 4 + 4 = 9 boundaries.
+# All layers keep 24 × 9 = 216. At 16 384 tokens, a width of 1024 and two bytes an element that is
+
+# %%
+boundary = 16384 * 1024 * 2
+print(f"{24 * 9} boundaries of {boundary / 2**20:.0f} MiB: {24 * 9 * boundary / 2**30:.2f} GiB of activations")
+
+# %% [markdown]
+# for 0.4 GiB of weights. What if we keep the boundaries alone, and compute each layer's inside again when backward gets
+# there? This is a **checkpoint**: run a piece of the model forward without keeping anything but its input; in backward,
+# run it once more, now keeping everything, and go back through it.
+#
+# The price is one more forward pass. A forward pass is a third of a training step (03: forward 2, backward 4), so a
+# third of extra compute. What does it buy? And how long should the pieces be: one layer, or six?
+
+# %% predict="recomputation.guess_segments"
+# 24 layers: into how many segments would you cut them? Write a number; no points hang on it.
+guess_segments = ...
+
+# %%
+figures.recomputation.checkpoint_explorer()
+
+# %% [markdown]
+# Try your guess, and 1 segment, 5, 12 and 24, with 24 layers.
+# * One segment saves nothing. When it is recomputed, everything inside is alive at once.
+# * More segments: more boundaries pile up (orange), and less is inside of one segment (blue).
+# * The extra compute is the same for all of them. Only memory depends on the number.
+#
+# If a layer kept only its input, √24 ≈ 5 segments would be best, since s + 24 / s is least at s = √24. This is the √n rule
+# (Chen et al., 2016): n layers in the memory of 2 √n. Here a layer keeps 9 boundaries, so it pays to have shorter segments.
+#
+# ## Exercise: checkpoint
+#
+# `recomputation.checkpoint` · 10 points · about 20 minutes · about 28 lines · difficulty ●●●●○
+#
+# Write `checkpoint(fn, *args)`. It returns `fn(*args)`, one tensor, and keeps nothing but the arguments until backward, which
+# runs `fn` again. The arguments are tensors, some of which ask for gradients, and other things, such as numbers. It is
+# called in a training step of ours in float64, with autograd as the reference. `torch.utils.checkpoint` does this already, and
+# is not there while the check runs.
+#
+# There may be dropout inside. torch's own dropout on the CPU draws from a generator with a *state* that every draw
+# moves on. What happens if you do not put it back?
+
+# %%
+figures.recomputation.masks()
+
+# %% [markdown]
+# `torch.get_rng_state()` and `torch.set_rng_state(state)` read and set it. `torch.random.fork_rng(devices=[])` is a context that
+# puts it back when it ends: what is drawn *after* backward should not depend on whether something was recomputed. (A GPU
+# has a generator of its own: `torch.cuda.get_rng_state()`. Yours may leave it out.)
+#
+# Full marks need
+# * the result and all gradients of fn (3 points),
+# * nothing alive before backward but arguments, result and a random state; fn run once forward, once backward (2 points),
+# * nothing held any longer than backward needs it (1 point),
+# * dropout that keeps the same elements both times, bit for bit (2 points),
+# * the random state as it would be without the checkpoint (2 points).
+#
+# Four things that surprise people. Inside `forward` of a Function, gradients are off: that is what you want.
+# Inside `backward` they are off, too: that is not. And recomputing on the arguments themselves would run their own history;
+# `detach()` cuts it. And a tensor on `ctx.anything` stays until the whole graph is gone; `ctx.save_for_backward` lets go of it as
+# soon as backward has passed. It takes None in place of what is no tensor.
+
+
+# %% exercise="recomputation.checkpoint"
+class Checkpoint(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, fn, *args):
+        """Runs fn(*args), keeping its arguments and the random state alone"""
+        ### BEGIN SOLUTION
+        ctx.fn, ctx.rng = fn, torch.get_rng_state()
+        ctx.others = [None if isinstance(a, torch.Tensor) else a for a in args]
+        ctx.save_for_backward(*(a if isinstance(a, torch.Tensor) else None for a in args))
+        return fn(*args)  # in no_grad mode: nothing inside is kept
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, dy):
+        """Runs fn once more, now with gradients"""
+        ### BEGIN SOLUTION
+        saved = zip(ctx.saved_tensors, ctx.others, strict=True)
+        args = [other if t is None else t.detach().requires_grad_(t.requires_grad) for t, other in saved]
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.set_rng_state(ctx.rng)  # dropout draws what it drew before; fork_rng puts everything back afterwards
+            out = ctx.fn(*args)
+        leaves = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+        found = dict(zip(map(id, leaves), torch.autograd.grad(out, leaves, dy), strict=True))
+        return None, *(found.get(id(a)) for a in args)  # None for fn, and for what has no gradient
+        ### END SOLUTION
+
+
+def checkpoint(fn, *args):
+    """fn(*args), with gradients; between forward and backward only args are kept"""
+    ### BEGIN SOLUTION
+    return Checkpoint.apply(fn, *args)
+    ### END SOLUTION
+
+
+# %% check="recomputation.checkpoint"
+check("recomputation.checkpoint", checkpoint)
+
+# %% [markdown]
+# ## Exercise: how many segments?
+#
+# `recomputation.segments_for` · 5 points · about 10 minutes · about 5 lines · difficulty ●●●○○
+#
+# `layers` layers; `boundary` bytes pass from one to the next; a layer keeps `inside` bytes, its input among them. Cut them
+# into s segments whose lengths differ by at most one: the longest has ⌈layers / s⌉ layers. The peak comes when the last
+# segment has just been recomputed: s boundaries, and the insides of one segment.
+#
+# Return the number of segments with the least peak (any of them, if several are equal), and that peak. Full marks need
+# * a number of segments that no other one beats (2 points),
+# * the right peak for it (1 point),
+# * a real model of 24 layers, its live bytes counted operation by operation, that stays within your prediction, the temporary
+#   tensors of one layer's backward pass allowed for (2 points).
+
+
+# %% exercise="recomputation.segments_for"
+def segments_for(layers: int, boundary: int, inside: int) -> tuple[int, int]:
+    """Layers, bytes between two layers, bytes that a layer keeps (its input included) -> best number of segments, its peak"""
+    ### BEGIN SOLUTION
+    peaks = {s: s * boundary + -(-layers // s) * inside for s in range(1, layers + 1)}
+    best = min(peaks, key=peaks.get)
+    return best, peaks[best]
+    ### END SOLUTION
+
+
+# %% check="recomputation.segments_for"
+check("recomputation.segments_for", segments_for)
+
+# %% [markdown]
+# ## Prediction against measurement
+#
+# Here is the model, run with your checkpoint and your number of segments: the bytes of all storages that are alive, after every
+# operation. Beside it, the same on a GPU, as its allocator tells it, with torch's checkpoint. The dashed line is your
+# prediction. Does the curve stay below?
+
+# %%
+figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
+
+# %% [markdown]
+# 216 boundaries have become 30, for a third more compute: on the H200 the step took 1.30 times as long, and 1.01 GiB instead of
+# 6.85. And the two panels agree: what is counted on a CPU is what the GPU's allocator hands out.
+#
+# When is which kind of recomputation worth it?
+#
+# | | recompute inside a kernel | checkpoint a piece of the model |
+# | --- | --- | --- |
+# | what for | speed: fewer bytes moved | memory: fewer bytes alive |
+# | what is computed again | cheap things: elementwise, one number a row | everything, matrix products too |
+# | costs | nothing, while memory sets the pace | about a third more compute |
+# | who does it for you | torch.compile (it chooses what to keep by a minimum cut), FlashAttention | torch.utils.checkpoint |
+#
+# *Selective* checkpoints lie between: keep the results of matrix products, which are dear to compute, and recompute what
+# is cheap. FlashAttention is the finest example of all: it keeps the output and one number a row of a matrix that it never
+# stores, and recomputes the rest, tile by tile. It moves fewer bytes *and* keeps fewer. Three units to go.
+#
+# ## What you now know
+#
+# * Autograd keeps what derivatives need: outputs of sigmoids and relus, inputs of products. Between forward and backward that
+#   is most of a training step's memory.
+# * A GPU does many operations in the time of one store and one load. What is cheap to compute is not worth keeping: three
+#   sigmoids need 15 memory operations in torch, 8 fused, 5 recomputed.
+# * If recomputing needs a sum over a row, keep the sum: lse for a softmax, rstd for a norm.
+# * Random numbers follow from a seed and a counter. A mask need not be kept.
+# * What many programs add to goes into partial sums, and the same bits come out every time.
+# * A checkpoint keeps boundaries and recomputes insides: s · boundary + ⌈n / s⌉ · inside, for one more forward pass.
+#
+# The unit has 74 points in ten exercises. Hand in this notebook; the grader runs the same checks on inputs that you have not
+# seen.
+#
+# ## Where to read on
+#
+# * Chen, Xu, Zhang, Guestrin, *Training Deep Nets with Sublinear Memory Cost* (2016): √n segments, and recursion below that.
+# * Horace He, *Min-cut optimal(*) recomputation*, PyTorch developers' forum (2022): recomputation that makes training
+#   faster, found by a minimum cut; what torch.compile does.
+# * Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models* (2022): what each part of a transformer
+#   keeps, and which part to recompute.
+# * Salmon et al., *Parallel Random Numbers: As Easy as 1, 2, 3* (2011): Philox, and why a counter is enough.
+# * The Triton tutorial on low-memory dropout; the PyTorch notes on extending autograd and on saved-tensor hooks.
+# * Dao et al., *FlashAttention* (2022), section 3.1: the backward pass by recomputation.

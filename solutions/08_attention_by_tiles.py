@@ -1,0 +1,677 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 08 · Attention by tiles
+#
+# **After this unit you can** say what attention computes and which of its parts know where a token stands, compute it
+# and its gradients tile by tile without ever holding the matrix of scores, and say beforehand how many bytes that
+# moves. About three hours, 150 minutes of them for eight exercises. You need 02 (stable sums, half precision), 05
+# (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is torch and runs on a CPU; in
+# 09 the same loops become a kernel.
+
+# %%
+import time
+from math import inf
+
+import torch
+
+from course_lib import check, figures, gpu, hint, progress  # noqa: F401 (hint is yours to call)
+
+# %% [markdown]
+# ## The question
+#
+# A layer of a language model compares every token with every other. With n tokens that is a matrix of n × n
+# **scores** for each of its heads. Take 32 heads, 2 bytes a score, and a text of 32 768 tokens.
+
+# %% predict="attention.guess_scores"
+# How many GB do the scores of one layer take? Write a number before you run the next cell; no points hang on it.
+guess_gb = ...
+
+# %%
+print(f"the scores: {32 * 32768**2 * 2 / 1e9:.1f} GB ({'no guess yet' if guess_gb is ... else f'you said {guess_gb}'})")
+print(f"q, k, v and the result, heads of 128: {4 * 32 * 32768 * 128 * 2 / 1e9:.1f} GB")
+print(f"all memory of an H200: {gpu.datasheet('H200').hbm_bytes / 1e9:.0f} GB")
+
+# %% [markdown]
+# Half of an H200, for one layer, for numbers that nobody keeps: a softmax turns them into weights, the weights make a
+# mean, and both are thrown away. Can one get from q, k, v to the result without writing the scores down?
+
+# %%
+figures.attention.memory_against_length()
+
+# %% [markdown]
+# Left, what is moved; right, what must be held at once. The lower curves are this unit's: the scores are made in
+# tiles, used, and forgotten. (The left panel has two of them. Programs that walk over tiles ask for k and v again and
+# again, as unit 05 taught you to count; most of that is answered by the L2 cache, which can keep k and v of a head,
+# and never n × n scores.)
+#
+# The plan has six steps, and you know most of them: attention as it is defined; its softmax in parts that can be
+# merged; the same by tiles; which tiles a causal mask leaves out; the bytes; and the way back, for gradients.
+#
+# ## Attention
+#
+# Each token has three vectors of D numbers, made from its state by three learned matrices. Its **query** q says what
+# it looks for, its **key** k what can be found at it, its **value** v what is handed over. For one query:
+#
+# 1. **scores**: its dot product with every key, times a **scale** of 1 / √D;
+# 2. **weights**: the softmax of the scores, positive, of sum 1;
+# 3. **output**: the mean of the values with these weights.
+#
+# Why the scale? A dot product of D random numbers of size 1 has the size √D. The softmax of numbers that large is all
+# but 0 and 1, and has hardly a gradient. Dividing by √D brings them back to size 1.
+
+# %%
+for D in (16, 64, 256):
+    products = (torch.randn(10000, D) * torch.randn(10000, D)).sum(1)
+    print(f"D = {D:3}: q . k has the standard deviation {products.std():5.2f}, scaled {products.std() * D**-0.5:.2f}")
+
+# %% [markdown]
+# A few words and letters that stay with us to the end of the course:
+#
+# | | shape | |
+# | --- | --- | --- |
+# | q | (..., Nq, D) | Nq queries |
+# | k, v | (..., Nk, D) | Nk keys, each with a value |
+# | S | (..., Nq, Nk) | scores, scale × q @ k.mT |
+# | P | (..., Nq, Nk) | weights ("probabilities"), the softmax of each row of S |
+# | o | (..., Nq, D) | output, P @ v |
+# | lse | (..., Nq) | log-sum-exp of each row of S, a natural logarithm |
+#
+# The dots are **leading dimensions**: batches and **heads**. A head is one such comparison with its own q, k, v; a
+# layer has many, and no head knows of another. `x.mT` swaps the last two dimensions, and `a @ b` multiplies the last
+# two of any tensors, so leading dimensions cost no code. Nq and Nk differ when a model writes: one new query, all the
+# keys so far.
+#
+# **Causal** attention lets a token see itself and what came before. With Nq = Nk, query i sees the keys j ≤ i. And
+# with Nq < Nk? Then the queries are the *last* tokens, so that the last query must see all keys:
+#
+# > query i sees key j where j ≤ i + Nk − Nq
+#
+# This is "aligned at the bottom right", as FlashAttention (since 2.1) and every decoder with a cache have it.
+# `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)` aligns at the top left, j ≤ i, whatever Nk
+# is; for ours, torch has `torch.nn.attention.bias.causal_lower_right`. The two agree only where Nq = Nk.
+
+# %%
+Nq, Nk = 3, 5
+print("bottom right, as here:\n", torch.ones(Nq, Nk, dtype=torch.int).tril(Nk - Nq))
+print("top left, as torch's is_causal:\n", torch.ones(Nq, Nk, dtype=torch.int).tril())
+
+# %% [markdown]
+# With more queries than keys the first Nq − Nk queries see **nothing**. There is no mean of nothing. By convention
+# their output is zeros and their lse is -inf, the logarithm of an empty sum.
+#
+# ## Exercise: attention as it is defined
+#
+# `attention.attention` · 6 points · about 20 minutes · about 12 lines · difficulty ●●○○○
+#
+# Write it in torch, with the whole matrix of scores: everything after this will be compared with it. Return o in q's
+# dtype, and lse in float32. Compute in float32, whatever comes in. torch.softmax and torch.logsumexp are allowed, and
+# torch's own attention is not. Full marks need
+# * leading dimensions, any Nq and Nk, a scale other than 1 / √D (1 point),
+# * causal, with Nq ≠ Nk as well (2 points), and queries that see nothing (1 point),
+# * scores far from 0 (1 point), and half precision in and out (1 point).
+#
+# `hint("attention.attention")` gives a hint, and a stronger one each time. This holds for every exercise here.
+
+
+# %% exercise="attention.attention"
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, scale: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """q (..., Nq, D), k and v (..., Nk, D) -> o (..., Nq, D) of q's dtype, lse (..., Nq) float32; scale is 1 / sqrt(D) unless given."""
+    ### BEGIN SOLUTION
+    Nq, D, Nk = *q.shape[-2:], k.shape[-2]
+    s = q.float() @ k.float().mT * (D**-0.5 if scale is None else scale)  # (..., Nq, Nk)
+    if causal:
+        sees = torch.ones(Nq, Nk, dtype=torch.bool, device=q.device).tril(Nk - Nq)
+        s = torch.where(sees, s, -inf)
+    lse = torch.logsumexp(s, -1)
+    base = torch.where(lse == -inf, 0, lse)  # -inf - -inf would be NaN
+    p = torch.exp(s - base[..., None])  # rows of sum 1, or of zeros
+    return (p @ v.float()).to(q.dtype), lse
+    ### END SOLUTION
+
+
+# %% check="attention.attention"
+check("attention.attention", attention)
+
+# %% [markdown]
+# Where do q, k and v come from, and what are heads in memory? Here is what a layer does around your function. Before
+# you run it: which of these lines copies data?
+
+# %%
+B, N, H, D = 2, 10, 4, 16  # batch, tokens, heads, numbers a head
+x = torch.randn(B, N, H * D)  # what the layer is given: one vector a token
+w_q, w_k, w_v = torch.randn(3, H * D, H * D) * (H * D) ** -0.5  # learned, in a model
+
+q, k, v = (x @ w for w in (w_q, w_k, w_v))  # (B, N, H * D) each
+q, k, v = (t.unflatten(-1, (H, D)).transpose(1, 2) for t in (q, k, v))  # (B, H, N, D): heads lead
+print("q:", tuple(q.shape), "strides", q.stride(), "contiguous:", q.is_contiguous())
+found = attention(q, k, v, causal=True)
+if found is None:
+    print("solve attention to see o")
+else:
+    o = found[0].transpose(1, 2).flatten(2)  # (B, N, H * D) again, for the layer's last matrix
+    print("o:", tuple(found[0].shape), "->", tuple(o.shape))
+
+# %% [markdown]
+# Splitting into heads is a view (unit 01): q is (B, H, N, D) with strides in which a token's heads lie side by side. A
+# kernel that takes any strides reads it where it is, and that will be asked of yours in 09. (The last line copies, if o
+# is contiguous as (B, H, N, D).)
+#
+# ## Where does a token stand?
+#
+# Shuffle the keys, and the values with them. What happens to o? Nothing: a mean does not care for the order. So
+# attention by itself does not know which token came first. Positions have to be put in, and the question is where.
+#
+# **Rotary embedding** (Su and others, *RoFormer*, 2021) takes the D numbers of a vector as D / 2 pairs, sees each
+# pair as a point in the plane, and turns it by an angle that grows with the token's position m: pair i by m ×
+# base^(−2 i / D). The first pair turns fast, the last one hardly at all. Look at the right half first: what does a
+# dot product of two turned vectors depend on?
+
+# %%
+figures.attention.rotary_positions()
+
+# %% [markdown]
+# Only on the *difference* of their positions: turning both by the same angle changes no dot product. That is what one
+# wants of "three words back", and it is why **q and k are turned, and v is not**. The scores are dot products, in
+# which the absolute position cancels. A value is handed over as it is; were it turned, o would carry the absolute
+# positions of the tokens it came from, and nothing would cancel.
+#
+# ## Exercise: rotary
+#
+# `attention.rotary` · 5 points · about 15 minutes · about 6 lines · difficulty ●●○○○
+#
+# Pair i is (x[2 i], x[2 i + 1]). (Other models pair column i with column i + D / 2: the same thing with columns in
+# another order, which a checkpoint must agree with.) Turning (x, y) by the angle t gives (x cos t − y sin t, x sin t
+# + y cos t). Do it with real numbers. Full marks need
+# * leading dimensions, any even D (1 point),
+# * positions in any order, up to 30 000 (2 points),
+# * half precision in and out, with angles in float32 (2 points). What would 20 001 be in bfloat16?
+
+
+# %% exercise="attention.rotary"
+def rotary(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
+    """x (..., N, D), positions (N,) whole numbers -> (..., N, D) of x's dtype: pair i turned by position * base ** (-2 i / D)."""
+    ### BEGIN SOLUTION
+    D = x.shape[-1]
+    freq = base ** (-torch.arange(0, D, 2, dtype=torch.float32, device=x.device) / D)  # (D / 2,)
+    angle = positions[:, None].float() * freq  # (N, D / 2)
+    even, odd = x[..., 0::2].float(), x[..., 1::2].float()
+    turned = even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()
+    return torch.stack(turned, -1).flatten(-2).to(x.dtype)
+    ### END SOLUTION
+
+
+# %% check="attention.rotary"
+check("attention.rotary", rotary)
+
+# %% [markdown]
+# ## Exercise: ten claims
+#
+# `attention.claims` · 5 points · about 5 minutes · about 10 lines · difficulty ●●○○○
+#
+# Which of these hold, for random q, k, v? The first eight are True or False; the last two are numbers. Half a point
+# each. Then try them: the cell after the check has all you need.
+
+
+# %% exercise="attention.claims"
+claims = {
+    "keys_and_values_shuffled_alike_leave_o": ...,
+    "queries_shuffled_shuffle_o": ...,  # in the same way
+    "ten_more_on_every_score_leaves_o": ...,
+    "keys_doubled_double_o": ...,
+    "values_doubled_double_o": ...,
+    "causal_first_query_returns_first_value": ...,  # Nq = Nk
+    "rotary_on_q_k_all_moved_by_7_leaves_o": ...,  # all positions, of queries and keys, are 7 more
+    "rotary_on_v_too_all_moved_by_7_leaves_o": ...,
+    "pairs_seen_causal_4_queries_6_keys": ...,  # how many pairs of a query and a key
+    "queries_that_see_nothing_causal_6_queries_4_keys": ...,
+}
+### BEGIN SOLUTION
+claims = {
+    "keys_and_values_shuffled_alike_leave_o": True,  # a mean has no order
+    "queries_shuffled_shuffle_o": True,  # each row of o has its own query
+    "ten_more_on_every_score_leaves_o": True,  # exp(10) in numerator and denominator
+    "keys_doubled_double_o": False,  # scores twice as far apart: other weights
+    "values_doubled_double_o": True,
+    "causal_first_query_returns_first_value": True,  # it sees one key, with weight 1
+    "rotary_on_q_k_all_moved_by_7_leaves_o": True,
+    "rotary_on_v_too_all_moved_by_7_leaves_o": False,
+    "pairs_seen_causal_4_queries_6_keys": 18,  # 3 + 4 + 5 + 6
+    "queries_that_see_nothing_causal_6_queries_4_keys": 2,
+}
+### END SOLUTION
+
+# %% check="attention.claims"
+check("attention.claims", claims)
+
+# %%
+q, k, v = torch.randn(3, 6, 8)
+order = torch.randperm(6)
+if attention(q, k, v) is None:
+    print("solve attention to try the claims")
+else:
+    o, lse = attention(q, k, v)
+    print("keys and values shuffled:", torch.allclose(attention(q, k[order], v[order])[0], o, atol=1e-6))
+    print("keys doubled:", torch.allclose(attention(q, 2 * k, v)[0], 2 * o, atol=1e-6))
+
+# %% [markdown]
+# ## A softmax in parts
+#
+# Now the scores of one query come in parts: first some keys, then others. In unit 06 you kept two numbers while you
+# walked along a row: the maximum m so far, and the sum l of exp(s − m). Attention wants a third thing, the sum of the
+# *values* with the same weights. Call it acc. This is the **state** of a query after some keys:
+#
+# > m = max s,  l = Σ exp(s − m),  acc = Σ exp(s − m) v
+#
+# At the end o = acc / l, and lse = m + log l. And a larger maximum on the way spoils nothing: all terms of l and acc
+# are wrong by one common factor, exp(m − m_new). Move the first slider through the tiles. Then choose *one at the
+# end*: what does the last tile do to everything before it?
+
+# %%
+figures.attention.online_softmax_widget()
+
+# %% [markdown]
+# One large score at the end, and the sum of all that came before is multiplied by nearly 0. Nothing is lost: those
+# keys *have* hardly any weight.
+#
+# Here is the same idea, turned around. Forget the walk. Take any two sets of keys, each with its state. What is the
+# state of both together? Both sums are relative to their own maximum; bring them to the larger of the two, and add.
+# No keys, no scores, no values are needed for that, only the two states.
+#
+# ## Exercise: merge two states
+#
+# `attention.merge` · 6 points · about 15 minutes · about 7 lines · difficulty ●●●○○
+#
+# `a` and `b` are states of the same queries after different keys: tuples (m, l, acc) with m and l of any shape (...)
+# and acc (..., D), all float32. The state after *no* keys is m = −inf, l = 0, acc = 0. Full marks need
+# * the empty state as a or as b: it must change nothing (2 points); both empty (1 point),
+# * scores near 1000, and states that are far apart (2 points),
+# * the same result in any order and any grouping (1 point).
+
+
+# %% exercise="attention.merge"
+def merge(a: tuple, b: tuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Two states (m (...), l (...), acc (..., D)) of the same queries after different keys -> their state after all of them."""
+    ### BEGIN SOLUTION
+    (m_a, l_a, acc_a), (m_b, l_b, acc_b) = a, b
+    m = torch.maximum(m_a, m_b)
+    base = torch.where(m == -inf, 0, m)  # -inf - -inf would be NaN
+    from_a, from_b = torch.exp(m_a - base), torch.exp(m_b - base)  # 0 for an empty state
+    return m, l_a * from_a + l_b * from_b, acc_a * from_a[..., None] + acc_b * from_b[..., None]
+    ### END SOLUTION
+
+
+# %% check="attention.merge"
+check("attention.merge", merge)
+
+# %% [markdown]
+# An operation that takes two things to one of the same kind, in any grouping, with an element that changes nothing,
+# is called a **monoid**. Sums are one; now softmax is one, too. Why care? Because whoever may regroup may also *share
+# out*. Cut 64 keys into 8 tiles, and merge their states in four ways:
+
+
+# %%
+def state_of(s: torch.Tensor, v: torch.Tensor) -> tuple:
+    """Scores s (..., Nq, n) and values v (..., n, D) -> the state after these n keys. Some score of each query must be finite."""
+    m = s.amax(-1)
+    p = torch.exp(s - m[..., None])
+    return m, p.sum(-1), p @ v
+
+
+def in_pairs(parts: list) -> tuple:
+    """Merge neighbours, then their neighbours, until one is left."""
+    while len(parts) > 1:
+        parts = [merge(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
+def one_by_one(parts: list) -> tuple:
+    state = parts[0]
+    for part in parts[1:]:
+        state = merge(state, part)
+    return state
+
+
+s, v = 5 * torch.randn(3, 64), torch.randn(64, 4)
+tiles = [state_of(s[:, j : j + 8], v[j : j + 8]) for j in range(0, 64, 8)]
+if merge(tiles[0], tiles[1]) is None:
+    print("solve merge to see four ways")
+else:
+    right = torch.softmax(s, -1) @ v
+    shuffled = [tiles[i] for i in torch.randperm(8)]
+    ways = {
+        "one by one": one_by_one(tiles),
+        "backwards": one_by_one(tiles[::-1]),
+        "shuffled": one_by_one(shuffled),
+        "in pairs": in_pairs(tiles),
+    }
+    for name, (_, l, acc) in ways.items():
+        print(f"{name:>10}: off by at most {(acc / l[:, None] - right).abs().max():.1e}")
+
+# %%
+figures.attention.merge_orders()
+
+# %% [markdown]
+# The chain is what one program does, tile after tile, in 09's forward pass. The tree is for the case of one query and
+# very many keys, where one program would walk for ever: many programs take a share each, and a second launch merges.
+# That will be `flash_decode`.
+#
+# ## By tiles
+#
+# Cut the queries into tiles of bm, and the keys into tiles of bn. Each tile of queries holds its own state, walks
+# over the tiles of keys, merges, and writes its rows of o and lse once. The largest thing that ever exists is one
+# tile of scores, bm × bn. The tiles of queries know nothing of each other, which will make them programs.
+#
+# How about a causal mask? For many tiles it is settled beforehand.
+
+# %%
+figures.attention.causal_map_widget()
+
+# %% [markdown]
+# Three kinds of tiles. **Full**: every query sees every key, no mask needed. **Skipped**: no query sees any key, and
+# nothing is read or computed. Only those on the line need the **mask**. Make the tiles smaller and watch the FLOPs:
+# what do they approach, and why do they stay above it? Then make *keys* fewer than *queries*.
+#
+# (One half; the masked tiles on the line are computed whole. And a last tile that is short counts as masked here: in
+# a kernel it *has* keys that are not there.)
+#
+# ## Exercise: which tiles?
+#
+# `attention.causal_tiles` · 5 points · about 15 minutes · about 5 lines · difficulty ●●●○○
+#
+# Program `pid` has the queries from pid × bm on, up to bm of them. Tile j has the keys from j × bn on. For causal
+# attention return `(full, end)`: tiles 0 to full − 1 are full, tiles full to end − 1 need the mask, tiles from end on
+# are skipped. A tile with fewer than bn keys is never full. Full marks need every program right,
+# * for as many queries as keys in whole tiles (2 points), and for ragged sizes (1 point),
+# * for more keys than queries (1 point), and for more queries than keys (1 point).
+
+
+# %% exercise="attention.causal_tiles"
+def causal_tiles(pid: int, bm: int, bn: int, nq: int, nk: int) -> tuple[int, int]:
+    """(full, end): program pid takes tiles 0 to full - 1 without a mask and tiles full to end - 1 with one."""
+    ### BEGIN SOLUTION
+    first, last = pid * bm, min((pid + 1) * bm, nq) - 1  # queries
+    seen_by = lambda i: min(max(i + nk - nq + 1, 0), nk)  # keys
+    return seen_by(first) // bn, -(-seen_by(last) // bn)  # -(-a // b) rounds up
+    ### END SOLUTION
+
+
+# %% check="attention.causal_tiles"
+check("attention.causal_tiles", causal_tiles)
+
+# %% [markdown]
+# ## Exercise: attention by tiles
+#
+# `attention.tiled_attention` · 14 points · about 35 minutes · about 30 lines · difficulty ●●●●○
+#
+# The same results as `attention`, by tiles of bm queries and bn keys. Your `merge` and `causal_tiles` may help. Cast
+# each tile to float32 when you take it, keep the state in float32, and round once, when you write to o. No tile of
+# scores may be larger than bm × bn. Full marks need
+# * ragged sizes and leading dimensions (2 points), causal with Nq ≠ Nk (2 points), queries that see nothing (1
+#   point),
+# * scores that are large, that rise from tile to tile, that are all near −200, and one of 80 in the last tile (3
+#   points),
+# * half precision in and out (2 points),
+# * no tensor of bm × Nk scores or more (2 points): the check looks at the largest thing that you allocate,
+# * no products for tiles that nobody sees, and two for each other tile (2 points).
+#
+# A check counts at most 2000 operations of torch in one call; a loop over tiles needs far fewer.
+
+
+# %% exercise="attention.tiled_attention"
+def tiled_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, bm: int, bn: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """q (..., Nq, D), k and v (..., Nk, D) -> o (..., Nq, D) of q's dtype, lse (..., Nq) float32, by tiles of bm x bn scores."""
+    ### BEGIN SOLUTION
+    Nq, D, Nk = *q.shape[-2:], k.shape[-2]
+    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
+    for pid in range(-(-Nq // bm)):
+        mine = slice(pid * bm, min((pid + 1) * bm, Nq))
+        qi = q[..., mine, :].float() * D**-0.5  # (..., bm, D)
+        rows = torch.arange(mine.start, mine.stop, device=q.device)[:, None]
+        acc = torch.zeros_like(qi)
+        state = torch.full_like(acc[..., 0], -inf), torch.zeros_like(acc[..., 0]), acc
+        end = causal_tiles(pid, bm, bn, Nq, Nk)[1] if causal else -(-Nk // bn)
+        for j in range(0, end * bn, bn):
+            s = qi @ k[..., j : j + bn, :].float().mT  # (..., bm, bn)
+            if causal:
+                cols = torch.arange(j, j + s.shape[-1], device=q.device)
+                s = torch.where(cols <= rows + Nk - Nq, s, -inf)
+            m = s.amax(-1)
+            p = torch.exp(s - torch.where(m == -inf, 0, m)[..., None])
+            state = merge(state, (m, p.sum(-1), p @ v[..., j : j + bn, :].float()))
+        m, l, acc = state
+        o[..., mine, :] = acc / torch.where(l == 0, 1, l)[..., None]
+        lse[..., mine] = m + l.log()
+    return o, lse
+    ### END SOLUTION
+
+
+# %% check="attention.tiled_attention"
+check("attention.tiled_attention", tiled_attention)
+
+# %% [markdown]
+# Now a text that `attention` would rather not see. The scores of 4 heads and 4096 tokens in float32 are 256 MiB;
+# yours never has more than a tile of them. Is it slower? Guess, then look.
+
+# %%
+q, k, v = torch.randn(3, 4, 4096, 64)
+threads = torch.get_num_threads()
+torch.set_num_threads(1)  # one core each, and its seconds of work alone: what else runs here does not count
+if tiled_attention(q[:, :8], k[:, :8], v[:, :8], True, 8, 8) is None or attention(q[:, :8], k[:, :8], v[:, :8]) is None:
+    print("solve attention and tiled_attention to compare them")
+else:
+    started = time.process_time()
+    o, lse = tiled_attention(q, k, v, True, 512, 512)
+    by_tiles = time.process_time() - started
+    started = time.process_time()
+    right, right_lse = attention(q, k, v, True)
+    whole = time.process_time() - started
+    print(f"largest difference {(o - right).abs().max():.1e}; of lse {(lse - right_lse).abs().max():.1e}")
+    print(f"seconds of one CPU core: by tiles {by_tiles:.2f}, whole {whole:.2f}")
+torch.set_num_threads(threads)
+
+# %% [markdown]
+# A CPU feels the same as a GPU: a tile stays in a cache, the matrix of scores does not, and nearly half of the tiles are
+# skipped.
+#
+# ## How many bytes?
+#
+# A kernel that works like this keeps a tile of q in registers and shared memory, and its state too. It loads tile
+# after tile of k and v. So what crosses the bus, for one head of n queries and n keys? Each number is loaded by how
+# many programs?
+#
+# ## Exercise: the bytes of a forward pass
+#
+# `attention.flash_bytes` · 5 points · about 15 minutes · about 6 lines · difficulty ●●●○○
+#
+# One program for each bm queries. It loads its rows of q once, walks over the tiles of k and v that some of its
+# queries see, and stores its rows of o (as many bytes an element as q) and of lse (float32) once. Masked lanes move
+# nothing: a last tile that is short costs what it has. Your number must equal that of a traced FlashAttention kernel,
+# to the byte,
+# * in whole tiles (1 point) and with ragged ones (1 point),
+# * causal (2 points), and causal with ragged tiles and with key tiles wider than query tiles (1 point).
+
+
+# %% exercise="attention.flash_bytes"
+def flash_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> int:
+    """Bytes loaded and stored for one head: q, k, v, o are (n, d) of itemsize bytes an element, lse (n,) float32."""
+    ### BEGIN SOLUTION
+    rows = 0  # of k, and as many of v, that all programs load together
+    for pid in range(-(-n // bm)):
+        end = causal_tiles(pid, bm, bn, n, n)[1] if causal else -(-n // bn)
+        rows += min(n, end * bn)
+    return 2 * n * d * itemsize + 4 * n + 2 * rows * d * itemsize
+    ### END SOLUTION
+
+
+# %% check="attention.flash_bytes"
+check("attention.flash_bytes", flash_bytes)
+
+# %% [markdown]
+# What follows from it? FLOPs over bytes is the arithmetic intensity of unit 03. The products cost 4 n² d FLOPs,
+# whatever the tiles are.
+
+# %%
+n, d = 8192, 128
+if flash_bytes(n, d, 64, 64, 2, False) is None:
+    print("solve flash_bytes to see the intensity")
+else:
+    for bm, bn in ((16, 64), (64, 64), (128, 64), (256, 64), (128, 16), (128, 256)):
+        moved = flash_bytes(n, d, bm, bn, 2, False)
+        print(f"tiles of {bm:3} x {bn:3}: {moved / 1e6:6.1f} MB, {4 * n * n * d / moved:4.0f} FLOPs a byte")
+
+# %% [markdown]
+# Which of the two sides matters, and which does not? The *query* tile decides: k and v are read n / bm times. The key
+# tile only says in what portions. But a query tile must be held, with its accumulator in registers, and so bm ends at
+# 128 or 256. In 09 you will see this trade.
+#
+# ## The way back
+#
+# Training wants the gradients dq, dk and dv for a given do. Autograd would keep P, n × n numbers, from the forward
+# pass. You know a way out from unit 07: **compute it again**. P of any tile comes from q, k and one number a row,
+# without a softmax and without another tile:
+#
+# > P = exp(S − lse)
+#
+# This is why a forward pass returns lse. Here is the chain rule, for one tile. (Write dX for the gradient of the loss
+# with respect to X, as everybody does.)
+#
+# | forward | backward |
+# | --- | --- |
+# | o = P v | dv = Pᵀ do,  dP = do vᵀ |
+# | P = softmax(S), row by row | dS = P × (dP − delta), elementwise, delta one number a row |
+# | S = scale · q kᵀ | dq = scale · dS k,  dk = scale · dSᵀ q |
+#
+# Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j (δ_ij − P_i), so that dS_i = P_i (dP_i − Σ_j
+# P_j dP_j). The sum goes over *all* keys of a row. Does a tile need all others after all? Put in dP_j = do · v_j:
+#
+# > delta = Σ_j P_j (do · v_j) = do · Σ_j P_j v_j = do · o
+#
+# The sum over all keys is already in o. So delta = rowsum(do × o), n numbers, computed once. (The papers call it D,
+# which is taken here.) And now every tile stands alone. How many products does a tile take on the way back, and how
+# many did it take forward?
+#
+# ## Exercise: backward by tiles
+#
+# `attention.attention_backward` · 12 points · about 35 minutes · about 30 lines · difficulty ●●●●●
+#
+# Return dq, dk, dv in the dtype of q, k, v. The scale is 1 / √D. Choose tiles yourself, 64 by 64 for example.
+# Gradients are sums over tiles: keep them in float32, and round once. A query that sees nothing has a gradient of
+# zeros, and gives nothing to dk and dv. Full marks need
+# * ragged sizes and leading dimensions (2 points), causal with Nq ≠ Nk (2 points), queries that see nothing (1
+#   point),
+# * large, rising and low scores (3 points), half precision in and out (2 points),
+# * no tensor of Nq × Nk bytes or more, so no matrix of scores, nor of masks (2 points).
+#
+# You can compare with autograd on your own `attention`: the cell after the check does.
+
+
+# %% exercise="attention.attention_backward"
+def attention_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    do: torch.Tensor,
+    lse: torch.Tensor,
+    causal: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """q, o, do (..., Nq, D), k and v (..., Nk, D), lse (..., Nq) -> dq, dk, dv; P is computed again, tile by tile."""
+    ### BEGIN SOLUTION
+    Nq, D, Nk = *q.shape[-2:], k.shape[-2]
+    scale, B = D**-0.5, 64
+    delta = (do.float() * o.float()).sum(-1)  # (..., Nq)
+    base = torch.where(lse == -inf, 0, lse)  # exp(-inf - 0) is 0 where a query sees nothing
+    dq, dk, dv = (torch.zeros(t.shape, dtype=torch.float32, device=t.device) for t in (q, k, v))
+    for i in range(0, Nq, B):
+        qi, doi = q[..., i : i + B, :].float(), do[..., i : i + B, :].float()
+        rows = torch.arange(i, i + qi.shape[-2], device=q.device)[:, None]
+        for j in range(0, Nk, B):
+            if causal and j > i + B - 1 + Nk - Nq:
+                break  # nobody sees this tile, nor those behind it
+            kj, vj = k[..., j : j + B, :].float(), v[..., j : j + B, :].float()
+            s = qi @ kj.mT * scale
+            if causal:
+                cols = torch.arange(j, j + kj.shape[-2], device=q.device)
+                s = torch.where(cols <= rows + Nk - Nq, s, -inf)
+            p = torch.exp(s - base[..., i : i + B, None])
+            dp = doi @ vj.mT
+            ds = p * (dp - delta[..., i : i + B, None])
+            dq[..., i : i + B, :] += ds @ kj * scale
+            dk[..., j : j + B, :] += ds.mT @ qi * scale
+            dv[..., j : j + B, :] += p.mT @ doi
+    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+    ### END SOLUTION
+
+
+# %% check="attention.attention_backward"
+check("attention.attention_backward", attention_backward)
+
+# %%
+q, k, v, do = torch.randn(4, 2, 100, 16)
+found = attention(q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), True)
+if found is None or attention_backward(q, k, v, do, do, do[..., 0], True) is None:
+    print("solve attention and attention_backward to compare them with autograd")
+else:
+    o, lse = found
+    by_autograd = torch.autograd.grad(o, (q, k, v), do)
+    with torch.no_grad():
+        by_tiles = attention_backward(q, k, v, o, do, lse, True)
+    for name, mine, torchs in zip(("dq", "dk", "dv"), by_tiles, by_autograd, strict=True):
+        print(f"{name}: largest difference {(mine - torchs).abs().max():.1e}")
+
+# %% [markdown]
+# Five products a tile on the way back, two on the way there: S again, dP, dv, dq, dk. So backward costs 2.5 times
+# forward, and one of the five is the price of not keeping P. What is kept? q, k, v and o, which exist anyway, and
+# lse. Here is the difference for the text we began with.
+
+# %%
+n, d, heads = 32768, 128, 32
+print(f"P of {heads} heads, {n} tokens, 2 bytes an element: {heads * n * n * 2 / 1e9:7.1f} GB")
+print(f"lse, 4 bytes an element:                       {heads * n * 4 / 1e6:7.1f} MB")
+
+# %% [markdown]
+# ## What you now know
+#
+# * Attention is a mean of values. q and k are compared, and get positions; v is handed over, and gets none.
+# * The state (m, l, acc) of a query after some keys can be merged with its state after others, in any order and any
+#   grouping. −inf, 0, 0 is the empty state, and the only trap is −inf − −inf.
+# * By tiles, the largest thing in memory is one tile of scores. k and v are read once for each tile of queries.
+# * A causal mask leaves full tiles, tiles to skip, and a diagonal of masked ones. Aligned at the bottom right, the
+#   last query sees all keys.
+# * With lse and delta = rowsum(do × o), every tile of the backward pass stands alone: five products, no softmax, nothing
+#   of size n × n kept.
+#
+# In 09 the loop over key tiles becomes the body of a kernel, and the loop over query tiles its grid.
+
+# %%
+progress()
+
+# %% [markdown]
+# The unit has 58 points in eight exercises. Hand in this notebook; the grader runs the same checks on inputs that you
+# have not seen.
+#
+# ## Where to read on
+#
+# * Vaswani and others, *Attention Is All You Need*, 2017: section 3.2.1, with the footnote on the scale.
+# * Su and others, *RoFormer: Enhanced Transformer with Rotary Position Embedding*, 2021: section 3.
+# * Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018: the merge of (m, l), and that it is
+#   associative.
+# * Rabe and Staats, *Self-attention Does Not Need O(n²) Memory*, 2021: attention by chunks.
+# * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your `tiled_attention`,
+#   algorithm 2 your `attention_backward`.

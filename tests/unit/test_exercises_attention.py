@@ -1,0 +1,257 @@
+"""The oracles of unit 08 agree with torch, with brute force and with a traced kernel, and its inputs are as hard as they say."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from course_lib import criteria
+from course_lib.exercise import Evidence, Trial
+from course_lib.exercises import attention as A
+from course_lib.observe import observe
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def drawn(draw, seed: int = 1):
+    return draw(torch.Generator().manual_seed(seed))
+
+
+# ------------------------------------------------------------------------------------------------ footprints
+
+
+@pytest.fixture(scope="module")
+def script():
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import flash_footprints
+
+        yield flash_footprints
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+def test_the_table_holds_every_configuration(script):
+    assert list(A.footprints()) == list(script.configurations())
+    assert {tuple(case[1:]) for case in A.ASKED} <= set(A.footprints())
+
+
+@pytest.mark.parametrize("offset", range(3))
+def test_the_kernel_still_moves_what_the_table_says(script, offset):
+    for configuration in list(script.configurations())[offset::31]:
+        assert script.traced_bytes(*configuration) == A.footprints()[configuration], configuration
+
+
+@pytest.mark.slow
+def test_the_kernel_still_moves_what_the_whole_table_says(script):
+    assert {c: script.traced_bytes(*c) for c in script.configurations()} == A.footprints()
+
+
+def test_tiles_looked_up_in_the_mask_move_as_much_as_the_kernel(monkeypatch):
+    table = A.footprints()
+    monkeypatch.setattr(A, "footprints", dict)
+    assert {c: A.moved_bytes(*c) for c in table} == table
+
+
+# ------------------------------------------------------------------------------------------------ attention
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_reference_is_torchs_where_torch_masks_alike(causal):
+    given = drawn(A.qkv(33, 33, 16, torch.float64, lead=(2, 3)))
+    o, lse = A.reference(**given, causal=causal)
+    right = scaled_dot_product_attention(*given.values(), is_causal=causal)
+    torch.testing.assert_close(o, right)
+    assert lse.shape == (2, 3, 33)
+
+
+def test_the_reference_is_aligned_at_the_bottom_right():
+    given = drawn(A.qkv(3, 5, 8, torch.float64))
+    o, _ = A.reference(**given, causal=True)
+    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)
+    torch.testing.assert_close(o, scaled_dot_product_attention(*given.values(), attn_mask=mask))
+    torch.testing.assert_close(o[-1], A.reference(**given)[0][-1])
+
+
+def test_a_query_that_sees_nothing_gives_zeros_and_minus_infinity():
+    given = drawn(A.qkv(6, 4, 8))
+    o, lse = A.reference(**given, causal=True)
+    assert (o[:2] == 0).all() and (lse[:2] == -math.inf).all() and lse[2:].isfinite().all()
+    dq, dk, dv = A.gradients(**given, do=torch.ones(6, 8), causal=True)
+    assert (dq[:2] == 0).all() and all(t.isfinite().all() for t in (dq, dk, dv))
+
+
+def test_gradients_are_torchs():
+    given = drawn(A.with_backward(A.qkv(9, 9, 8, torch.float64, lead=(2,)), True))
+    leaves = [given[name].requires_grad_() for name in "qkv"]
+    right = torch.autograd.grad(scaled_dot_product_attention(*leaves, is_causal=True), leaves, given["do"])
+    for found, expected in zip(A.gradients(**given), right, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_rotary_keeps_lengths_and_leaves_scores_to_differences():
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    places = torch.tensor([3, 0, 9, 9, 4])
+    turned = A.rotated(x, places)
+    torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
+    torch.testing.assert_close(turned[:, 1], x[:, 1])
+    moved = A.rotated(x, places + 1000)
+    torch.testing.assert_close(turned @ turned.mT, moved @ moved.mT)
+    by_hand = x[0, 0, 2] * math.cos(3 * 10000 ** (-2 / 8)) - x[0, 0, 3] * math.sin(3 * 10000 ** (-2 / 8))
+    assert math.isclose(turned[0, 0, 2], by_hand, rel_tol=1e-12)
+
+
+def test_claims_that_random_numbers_decide():
+    found = A.claims_checked()
+    assert found["pairs_seen_causal_4_queries_6_keys"] == 3 + 4 + 5 + 6
+    assert found["queries_that_see_nothing_causal_6_queries_4_keys"] == 2
+    assert not found["keys_doubled_double_o"] and found["ten_more_on_every_score_leaves_o"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "holds"),
+    [
+        ("mild", lambda s: s.abs().max() < 10),
+        ("large", lambda s: s.max() > 89 and s.min() < -89),
+        ("rising", lambda s: (s[:, :24].amax(1) + 10 < s[:, 24:48].amax(1)).all()),
+        ("last", lambda s: (s[:, -1] - s[:, :-1].amax(1) > 50).all()),
+        ("low", lambda s: s.max() < -110),
+    ],
+)
+def test_scores_are_as_they_are_called(scores, holds):
+    """exp overflows float32 above 88.7, and is 0 below -104."""
+    given = drawn(A.qkv(24, 70, 16, scores=scores))
+    assert holds(given["q"].double() @ given["k"].double().mT / 4)
+
+
+@pytest.mark.parametrize("layout", ["heads", "windows"])
+def test_layouts_hold_the_same_values(layout):
+    plain, other = (drawn(A.qkv(5, 7, 8, lead=(2, 3), layout=name)) for name in ("rows", layout))
+    for name in "qkv":
+        assert torch.equal(plain[name], other[name]) and not other[name].is_contiguous()
+
+
+# ------------------------------------------------------------------------------------------------ states
+
+
+def whole(scores, v):
+    return tuple(t.float() for t in A.state_of(scores, v))
+
+
+def test_merging_states_is_the_state_of_all_keys():
+    scores, v = torch.randn(5, 20) * 4, torch.randn(20, 3)
+    scores[2, :8] = -math.inf
+    scores[3] = -math.inf
+    parts = A.merged(whole(scores[:, :8], v[:8]), whole(scores[:, 8:], v[8:]))
+    for found, right in zip(parts, whole(scores, v), strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-6)
+
+
+def test_rearranged_states_are_those_of_the_two_laws():
+    given = drawn(A.rearranged(n=6))
+    (m_a, _, acc_a), (m_b, _, acc_b) = given["a"], given["b"]
+    assert torch.equal(m_a[:6], m_b[6:12]) and torch.equal(acc_b[:6], acc_a[6:12])
+    assert A.any_order(list(A.merged(**given)), **given) == ""
+    m, l, acc = A.merged(**given)
+    assert "a + b is not b + a" in A.any_order([m, torch.cat((2 * l[:6], l[6:])), acc], **given)
+    assert "(a + b) + c" in A.any_order([m, l, torch.cat((acc[:18], 2 * acc[18:]))], **given)
+    assert "three tensors" in A.any_order([m, l], **given)
+
+
+# ------------------------------------------------------------------------------------------------ tiles
+
+
+def test_tiles_by_hand():
+    assert A.tiles_of(2, 2, 2, 4, 4) == [[0, 1], [1, 2]]
+    assert A.tiles_of(2, 2, 3, 4, 4) == [[0, 1], [1, 2]]  # a last tile of one key is never full
+    assert A.tiles_of(1, 2, 2, 2, 6) == [[2, 3]]
+    assert A.tiles_of(3, 2, 2, 6, 2) == [[0, 0], [0, 0], [0, 1]]
+
+
+def test_right_tiles_says_which_program():
+    said = A.right_tiles([[0, 1], [2, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
+    assert "program 1" in said and "(1, 2); got (2, 2)" in said
+    assert "pair of whole numbers" in A.right_tiles([None, [1, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
+
+
+def test_products_are_counted_for_visited_tiles():
+    q = k = torch.empty(6, 1)
+    assert A.two_a_tile(q, k, False, 2, 2) == 18 and A.two_a_tile(q, k, True, 2, 2) == 12
+
+
+# ------------------------------------------------------------------------------------------------ judging
+
+
+def judged(exercise, function, seed: int = 3):
+    return criteria.judge(exercise, observe(exercise, function, seed, seconds=120))
+
+
+def whole_matrix(q, k, v, causal, bm, bn):
+    D, Nq, Nk = q.shape[-1], q.shape[-2], k.shape[-2]
+    s = q.float() @ k.float().mT * D**-0.5
+    if causal:
+        s = torch.where(torch.ones(Nq, Nk, dtype=torch.bool).tril(Nk - Nq), s, -math.inf)
+    lse = torch.logsumexp(s, -1)
+    p = torch.exp(s - torch.where(lse == -math.inf, 0, lse)[..., None])
+    return (p @ v.float()).to(q.dtype), lse
+
+
+def test_the_whole_matrix_is_right_and_too_large():
+    found = judged(A.tiled_attention, whole_matrix)
+    lost = {f.title for f in found.findings if not f.passed}
+    assert lost == {"no scores beyond one tile"} and found.points == 12
+    assert "147,456 bytes" in next(f.seen for f in found.findings if not f.passed)  # 192 x 192 x 4
+
+
+def test_a_mask_at_the_top_left_is_named():
+    def top_left(q, k, v, causal=False, scale=None):
+        o, lse = A.reference(q, k, v, causal, scale)
+        return A.top_left(q, k, v, causal).to(q.dtype) if causal and q.shape != k.shape else o.to(q.dtype), lse.float()
+
+    trials = []
+    for case in A.attention.cases:
+        arguments = case.arguments(1)
+        trials.append(Trial(case, [arguments], Evidence(case.name, outputs=[list(top_left(**arguments))])))
+    found = criteria.judge(A.attention, trials)
+    assert "aligned at the top left" in found.remark
+    assert {f.title for f in found.findings if not f.passed} >= {"causal, Nq != Nk too"}
+
+
+@pytest.mark.parametrize("exercise", [A.attention, A.tiled_attention, A.rotary, A.backward], ids=lambda e: e.entry)
+@pytest.mark.parametrize("lazy", ["zeros", "a mean", "a copy"])
+def test_lazy_outputs_lose_every_group(exercise, lazy):
+    """Zeros, the mean over the tokens, the input itself: none is within the budget anywhere."""
+    for case in exercise.cases:
+        arguments = case.arguments(2)
+        expected = exercise.oracle(**arguments)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        names = ("x",) if "x" in arguments else ("q", "k", "v")
+        right = expected[0]
+        given = arguments[names[0]]
+        guess = {
+            "zeros": torch.zeros_like(given),
+            "a mean": given.mean(-2, keepdim=True).expand_as(given),
+            "a copy": given,
+        }[lazy]
+        if case.name == "1 x 2" and lazy != "zeros":
+            continue  # one token at position 0 stays as it is
+        budget = exercise.budget(right, given.dtype, arguments)
+        assert ((guess.double() - right).abs() > budget).any(), case.name
+
+
+def test_the_other_convention_of_pairs_is_named():
+    def rotate_half(x, positions, base=10000.0):
+        D = x.shape[-1]
+        angle = (positions[:, None] * base ** (-torch.arange(0, D, 2) / D)).repeat(1, 2)
+        first, second = x.float().chunk(2, -1)
+        return (x * angle.cos() + torch.cat((-second, first), -1) * angle.sin()).to(x.dtype)
+
+    case = A.rotary.cases[0]
+    arguments = case.arguments(1)
+    trial = Trial(case, [arguments], Evidence(case.name, outputs=[rotate_half(**arguments)]))
+    assert "column i with column i + D / 2" in criteria.judge(A.rotary, [trial]).remark

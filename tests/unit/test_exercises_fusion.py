@@ -1,0 +1,177 @@
+"""Unit 06: chains are counted, budgets tell honest from lazy results, and verdicts name the line."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import inductor
+from course_lib.chains import CHAINS, traced_bytes, traced_stages
+from course_lib.criteria import judge
+from course_lib.exercises.fusion import EXERCISES
+from course_lib.observe import observe
+from course_lib.observe.record import load
+from grader.variants import Variant, of_unit, program, solution_cell
+
+KERNELS = [e for e in EXERCISES.values() if e.kind == "kernel"]
+each_kernel = pytest.mark.parametrize("exercise", KERNELS, ids=[e.entry for e in KERNELS])
+
+
+# ------------------------------------------------------------------------------------------------ chains
+
+
+@pytest.mark.parametrize(
+    ("name", "fused", "tensors"),
+    [
+        ("sin² + cos²", [1, 1, 1, 1, 1], 11),
+        ("sin² + cos²", [5], 3),
+        ("sin² + cos²", [2, 3], 5),  # x -> sin²; sin², y -> out
+        ("SwiGLU", [1, 1, 1, 1], 10),
+        ("SwiGLU", [4], 3),
+        ("SwiGLU", [3, 1], 5),  # a -> silu; silu, b -> out
+        ("bias, GELU, dropout, residual", [1, 3], 7),  # x, bias -> z; z, mask, x -> out
+    ],
+)
+def test_a_chain_carries_what_a_hand_counts(name, fused, tensors):
+    assert traced_bytes(10, CHAINS[name], 4, fused) == tensors * 40
+    assert traced_bytes(2500, CHAINS[name], 2, fused) == tensors * 5000  # three programs, the last of them ragged
+
+
+@st.composite
+def chains(draw):
+    """Operations on what there is already, and a way to cut them."""
+    names, ops = ["x", "y", "z"], []
+    for k in range(draw(st.integers(1, 6))):
+        ops.append([f"t{k}", *draw(st.lists(st.sampled_from(names), min_size=1, max_size=3))])
+        names.append(f"t{k}")
+    fused = []
+    while sum(fused) < len(ops):
+        fused.append(draw(st.integers(1, len(ops) - sum(fused))))
+    return ops, fused
+
+
+@settings(max_examples=25, deadline=None)
+@given(chains())
+def test_the_published_formula_equals_the_trace(chain):
+    formula = load(program("fusion.chain_bytes", solution_cell("fusion.chain_bytes")), "chain_bytes")
+    ops, fused = chain
+    assert formula(10, ops, 4, fused) == traced_bytes(10, ops, 4, fused)
+
+
+@pytest.mark.parametrize("fused", [[4], [6], [5, 0], [3, 3]])
+def test_a_chain_is_cut_into_its_operations(fused):
+    with pytest.raises(ValueError, match="5 operations cannot be cut"):
+        traced_stages(10, CHAINS["sin² + cos²"], 4, fused)
+
+
+def test_predictions_ask_for_what_was_recorded():
+    exercise = EXERCISES["fusion.predicted_launches"]
+    assert exercise.oracle() == inductor.recorded_launches()
+    assert set(inductor.recorded_launches()) == set(inductor.LAUNCHED)
+    assert exercise.points == len(inductor.LAUNCHED)
+    assert set(inductor.LAUNCHED) <= set(inductor.FUNCTIONS)
+
+
+def test_generated_code_is_a_recording_here_and_says_so():
+    if torch.cuda.is_available():
+        pytest.skip("written anew where there is a GPU")
+    for name in inductor.SHOWN:
+        text = inductor.generated(name)
+        assert "recorded on an NVIDIA" in text.splitlines()[0]
+        assert text.count("@triton.jit") == 1 and "tl.store" in text
+    with pytest.raises(ValueError, match="softmax, rows of 1024"):
+        inductor.generated("softmax")
+
+
+# ------------------------------------------------------------------------------------------------ budgets
+
+
+def parts(value):
+    return value if isinstance(value, tuple) else (value,)
+
+
+def within(exercise, arguments, results) -> bool:
+    """Whether results pass the exercise's budget."""
+    first = next(v for v in arguments.values() if isinstance(v, torch.Tensor))
+    passed = True
+    for got, expected in zip(parts(results), parts(exercise.oracle(**arguments)), strict=True):
+        dtype = first.dtype if expected.dtype == torch.float64 else expected.dtype
+        expected = expected.double()
+        error = (got.to(dtype).double() - expected).abs()
+        passed &= bool(((error <= exercise.budget(expected, dtype, arguments)) | (got.double() == expected)).all())
+    return passed
+
+
+@each_kernel
+def test_an_honest_float32_result_is_within_the_budget_and_uses_a_third_of_it_at_most(exercise):
+    """Torch in float32, rounded to the dtype asked for, three times as far from the truth, still passes."""
+    for case in exercise.cases:
+        arguments = case.arguments(5)
+        exact = parts(exercise.oracle(**arguments))
+        single = {
+            k: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in arguments.items()
+        }
+        name = {"online_softmax": "softmax"}.get(exercise.entry, exercise.entry)
+        by_torch = parts(inductor.FUNCTIONS[name](*single.values()))
+        far = tuple(
+            e.double() + 3 * (t.double() - e.double()).nan_to_num(0) for e, t in zip(exact, by_torch, strict=True)
+        )
+        assert within(exercise, arguments, far), case.name
+
+
+@each_kernel
+def test_lazy_results_pass_no_case(exercise):
+    for case in exercise.cases:
+        arguments = case.arguments(5)
+        exact = parts(exercise.oracle(**arguments))
+        if exact[0].numel() == 1:
+            continue  # the softmax of one element is 1, whatever it is
+        zeros = tuple(torch.zeros_like(e) for e in exact)
+        means = tuple(torch.full_like(e, e[e.isfinite()].mean()) for e in exact)
+        first = next(iter(arguments.values()))
+        copies = tuple(first.double() if e.shape == first.shape else first[:, 0].double() for e in exact)
+        for lazy in (zeros, means, copies):
+            assert not within(exercise, arguments, lazy), case.name
+
+
+# ------------------------------------------------------------------------------------------------ what verdicts say
+
+
+def verdict_of(variant: Variant):
+    exercise = EXERCISES[variant.exercise]
+    function = load(variant.cells(), exercise.entry)
+    return judge(exercise, observe(exercise, function, 3, seconds=60))
+
+
+def variant(exercise: str, name: str) -> Variant:
+    return next(v for v in of_unit("fusion") if (v.exercise, v.name) == (f"fusion.{exercise}", name))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "name", "title", "words"),
+    [
+        ("softmax", "reads its row twice", "reads once, writes once", ["`x` is read 2 times", "line "]),
+        ("online_softmax", "three passes", "reads at most twice, writes once", ["`x` is read 3 times", "line "]),
+        ("sin2_plus_cos2", "two kernels", "one launch", ["`sin2_kernel`, `add_cos2_kernel`"]),
+        ("cross_entropy", "two passes", "reads the logits once", ["`logits` is read 2 times", "line "]),
+    ],
+)
+def test_what_is_wasted_costs_its_criterion_and_the_line_is_named(exercise, name, title, words):
+    findings = {f.title: f for f in verdict_of(variant(exercise, name)).findings}
+    assert not findings[title].passed
+    for word in words:
+        assert word in findings[title].detail
+
+
+@pytest.mark.parametrize(
+    ("exercise", "name", "words"),
+    [
+        ("softmax", "no maximum", "subtract the row's maximum"),
+        ("online_softmax", "starts at -inf", "finite"),
+        ("add_rmsnorm", "two kernels", "that trip through memory"),
+    ],
+)
+def test_typical_mistakes_get_a_sentence(exercise, name, words):
+    assert words in verdict_of(variant(exercise, name)).remark

@@ -1,0 +1,215 @@
+"""Unit 07's oracles against hand counts, autograd and each other; live bytes against what was made; criteria of its own."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib import activations, criteria
+from course_lib.activations import CHAINS, Live, chain, run_checkpoint, split_evenly, train_step
+from course_lib.exercise import Evidence, Saved, Trial
+from course_lib.exercises import recomputation as R
+
+
+def saved_by_the_graph(out: torch.Tensor) -> dict[int, int]:
+    """Storages that the nodes of a graph hold, found by their `_saved_` attributes."""
+    found, todo, seen = {}, [out.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for name in dir(node):
+            value = getattr(node, name) if name.startswith("_saved_") else None
+            for tensor in value if isinstance(value, (tuple, list)) else [value]:
+                if isinstance(tensor, torch.Tensor) and tensor.dim():  # a number is no tensor that anybody made
+                    found[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
+        todo += [following for following, _ in node.next_functions]
+    return found
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_what_hooks_see_is_what_the_graph_holds(name):
+    sizes = [7, 5, 11][: CHAINS[name][1].__code__.co_argcount]
+    fn, args = chain(name, sizes)
+    out = fn(*args)
+    own = {a.untyped_storage()._cdata for a in args}
+    held = sum(n for key, n in saved_by_the_graph(out).items() if key not in own)
+    assert R.kept_bytes(name, sizes) == held
+
+
+def test_kept_bytes_equal_hand_counts():
+    n = 4 * 6 * 5
+    assert R.kept_bytes("three sigmoids", [6, 5]) == 3 * n
+    assert R.kept_bytes("mlp", [6, 5, 20]) == 2 * 4 * 6 * 20
+    assert R.kept_bytes("sigmoid in half precision", [6, 5]) == n // 2
+    assert R.kept_tensors.oracle() == dict(zip(R.QUESTIONS, (0, 0, 1, 3, 0, 8), strict=True))
+
+
+def test_a_wrong_name_is_told_the_right_ones():
+    with pytest.raises(ValueError, match="there are add, multiply"):
+        chain("reluu", [1, 2])
+
+
+@pytest.mark.parametrize("n", [1, 1000, 4097])
+def test_three_sigmoids_are_eight_memory_operations_or_five(n):
+    assert R.sigmoid_bytes(n, 4, False) == (4 * n * 4, 4 * n * 4)
+    assert R.sigmoid_bytes(n, 4, True) == (2 * n * 4, 3 * n * 4)
+
+
+def test_the_oracle_kernels_compute_three_sigmoids():
+    x, dy = torch.randn(300), torch.randn(300)
+    out, dx = R.sigmoid3.oracle(x, dy)
+    s1, s2, y, got = (torch.empty(300) for _ in range(4))
+    with R.trace():
+        R.sigmoids[(3,)](x, s1, s2, y, 300, STORE=True, BLOCK=128)
+        R.sigmoids_backward[(3,)](x, s1, s2, dy, got, 300, STORED=True, BLOCK=128)
+    assert torch.allclose(y, out.float()) and torch.allclose(got, dx.float(), atol=1e-7)
+
+
+def test_dropout_keeps_the_right_share_and_its_seed():
+    x = torch.ones(100, 100)
+    kept = R.kept_elements(x, 0.3, 5)
+    assert abs(kept.float().mean() - 0.7) < 0.02
+    assert torch.equal(kept, R.kept_elements(x, 0.3, 5)) and not torch.equal(kept, R.kept_elements(x, 0.3, 6))
+    out, dx = R.dropout_and_gradient(x, 0.3, 5, 2 * x)
+    assert torch.equal(out > 0, kept) and torch.allclose(dx, 2 * out)
+
+
+def test_rmsnorm_gradients_follow_the_formula():
+    a = R.normed(5, 7)(torch.Generator().manual_seed(1))
+    dx, dweight = R.rmsnorm_gradients(**a)
+    n, g = a["x"] * a["rstd"][:, None], a["dy"] * a["weight"]
+    assert torch.allclose(dx.float(), a["rstd"][:, None] * (g - n * (g * n).mean(1, keepdim=True)), atol=1e-4)
+    assert torch.allclose(dweight, (a["dy"] * n).sum(0), atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_large_rows_stay_finite_in_float16(seed):
+    a = R.normed(80, 300, torch.float16, scale=1000.0)(torch.Generator().manual_seed(seed))
+    assert all(bool(t.isfinite().all()) for t in (*a.values(), *R.rmsnorm_gradients(**a)))
+
+
+def test_a_target_is_never_banned():
+    a = R.logits(50, 20, ban=0.9)(torch.Generator().manual_seed(3))
+    assert bool(a["x"].gather(1, a["target"][:, None]).isfinite().all()) and bool(a["x"].isinf().any())
+    assert bool(R.cross_entropy_backward.oracle(**a).isfinite().all())
+
+
+# ------------------------------------------------------------------------------------------------ live bytes
+
+
+def test_live_bytes_come_and_go():
+    with Live() as live:
+        a = torch.ones(1000)
+        b = a + 1
+        del a
+        c = b.view(10, 100)
+        del b
+        d = c * 2
+        del c, d
+    assert live.bytes[:2] == [4000, 8000] and max(live.bytes) == 8000
+    assert live.now() == 0
+
+
+def test_a_deep_model_keeps_nine_boundaries_a_layer():
+    found = train_step(4, tokens=64, width=8)
+    assert found.bytes[found.forward - 1] == 4 * 9 * found.boundary + 4  # and the loss
+    one = train_step(1, tokens=64, width=8)
+    assert found.peak - 4 * found.inside == one.peak - one.inside, "the backward pass of one layer works with as much"
+
+
+@pytest.mark.parametrize("segments", [1, 3, 5, 8])
+def test_a_checkpointed_model_stays_within_the_schedule(segments):
+    boundary, inside = 1, 9
+    one, found = train_step(1), train_step(8, segments)
+    predicted = R.peak_of(8, boundary, inside, segments) * found.boundary + one.peak - one.inside
+    assert 0.85 * predicted < found.peak <= predicted
+
+
+def test_more_segments_than_layers_are_refused():
+    with pytest.raises(ValueError, match="0 to 3 segments, not 4"):
+        train_step(3, 4)
+
+
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_segments_are_even(layers, segments):
+    if segments <= layers:
+        lengths = split_evenly(layers, segments)
+        assert sum(lengths) == layers and len(lengths) == segments
+        assert max(lengths) == math.ceil(layers / segments) and max(lengths) - min(lengths) <= 1
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.integers(1, 50))
+def test_the_schedule_peaks_where_the_formula_says(layers, boundary, inside):
+    segments, peak = R.least_peak(layers, boundary, inside)
+    assert peak == min(s * boundary + -(-layers // s) * inside for s in range(1, layers + 1))
+    assert R.has_the_least_peak([segments, 0], layers, boundary, inside) == ""
+    assert R.says_its_peak([segments, peak], layers, boundary, inside) == ""
+    assert R.says_its_peak([segments, peak + 1], layers, boundary, inside)
+
+
+def test_predictions_are_held_against_a_counted_model():
+    right = list(R.least_peak(**R.MODEL))
+    assert right[0] == 12 and R.holds_when_counted(right, **R.MODEL) == ""
+    assert "were counted" in R.holds_when_counted([12, right[1] // 2], **R.MODEL)
+    assert "need no more" in R.holds_when_counted([12, 2 * right[1]], **R.MODEL)
+    for nonsense in (None, [0, 5], [25, 5], 12, [12, "many"], [True, 5]):
+        assert R.has_the_least_peak(nonsense, **R.MODEL).startswith("expected (segments, peak)")
+
+
+# ------------------------------------------------------------------------------------------------ checkpoints
+
+STEP = dict(rows=9, width=4, p=0.3, calls=2, frozen=False, seed=8)
+
+
+def test_torchs_checkpoint_passes_where_a_plain_call_keeps_everything():
+    plain, found = R.plain_step(**STEP), run_checkpoint(activations.checkpoint_of_torch, **STEP)
+    assert R.like_the_plain_step("out", "gradients", "after")(found, **STEP) == ""
+    assert R.recomputes(found, **STEP) == "" and R.same_dropout(found, **STEP) == ""
+    big = STEP | {"rows": 64, "width": 32}
+    assert "are alive before backward" in R.recomputes(R.plain_step(**big), **big)
+    assert "fn ran 2 times" in R.same_dropout(plain, **STEP)
+
+
+def test_another_random_state_shows():
+    moved = R.plain_step(**STEP) | {"after": 0.5}
+    assert "a random number drawn after backward" in R.like_the_plain_step("after")(moved, **STEP)
+    other = run_checkpoint(activations.checkpoint_of_torch, **STEP) | {"draws": [1, 2, 2, 3]}
+    assert "dropout kept other elements" in R.same_dropout(other, **STEP)
+
+
+def test_a_checkpoint_without_a_result_gives_none():
+    assert run_checkpoint(lambda fn, *args: None, **STEP) is None
+    assert R.like_the_plain_step("out")(None, **STEP) == "returned no tensor"
+
+
+# ------------------------------------------------------------------------------------------------ the criterion
+
+
+def judged(saved, ready=(0, 1)) -> criteria.Finding:
+    case = next(c for c in R.seeded_dropout.cases if c.group == "performance")
+    arguments = case.arguments(1)
+    outputs = [[t.float() for t in R.seeded_dropout.oracle(**arguments)]]
+    evidence = Evidence(case.name, outputs=outputs, saved=saved, ready=list(ready))
+    return R.KeepsNothing(3).judge(R.seeded_dropout, [Trial(case, [arguments], evidence)])
+
+
+def test_keeping_even_an_input_is_seen():
+    assert judged([]).points == 3
+    found = judged([Saved("x", 4000)])
+    assert found.points == 0 and "backward uses `x`: 4,000 bytes" in found.seen
+    assert judged(None).points == 0 and judged([], ready=()).points == 0
+
+
+def test_mistakes_name_what_was_stored():
+    look = R.saved_something("store less")
+    trial = SimpleNamespace(evidence=SimpleNamespace(saved=[Saved("buffer 1", 8)]))
+    assert look([trial]) == "store less"
+    trial.evidence.saved = [Saved("x", 8)]
+    assert look([trial]) == ""

@@ -1,0 +1,225 @@
+"""Unit 05's oracles against hand counts, its inputs against what they promise, its properties against right and wrong answers."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+import torch
+
+from course_lib import throughput
+from course_lib.exercise import Evidence, Trial
+from course_lib.exercises import tiling as T
+from course_lib.observe.calls import CALLS
+from course_lib.tracing.cache import grouped, hilbert, row_major
+from grader.hidden import tiling as hidden
+
+
+def test_the_probe_loads_each_tile_once():
+    t = T.traced(128, 192, 64, 64, 64)
+    assert (t.reread("a_ptr"), t.reread("b_ptr")) == (3, 2)
+    assert t.bytes == 4 * (3 * 128 * 64 + 2 * 64 * 192 + 128 * 192)
+    ragged = T.traced(70, 65, 33, 64, 64, itemsize=2)  # masked lanes move nothing
+    assert ragged.bytes == 2 * (2 * 70 * 33 + 2 * 33 * 65 + 70 * 65)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "bm", "bn"), [(128, 192, 64, 64, 64), (70, 65, 33, 64, 64), (30, 500, 77, 64, 128)]
+)
+def test_tile_by_tile_equals_the_trace(m, n, k, bm, bn):
+    assert 4 * (T.moved(m, n, k, bm, bn) + m * n) == T.traced(m, n, k, bm, bn).bytes
+
+
+def test_predictions_are_what_a_hand_counts():
+    assert list(T.times_read().values()) == [4, 4, 2, 8, 4]
+
+
+def test_tiles_are_dealt_out_in_waves():
+    assert T.dealt(1792, 1792, 256, 128, 108) == (98, 1)
+    assert T.dealt(1793, 1793, 256, 128, 108) == (120, 2)
+    assert T.dealt(1, 1, 64, 64, 132) == (1, 1)
+    assert list(T.pieces(257, 256)) == [256, 1]
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "windows", "steps"])
+def test_factors_have_the_layout_that_they_are_named_for(layout):
+    drawn = T.factors(6, 7, 5, layout=layout)(torch.Generator().manual_seed(1))
+    a, b = drawn["a"], drawn["b"]
+    assert a.shape == (6, 5) and b.shape == (5, 7) and bool(a.isfinite().all() and b.isfinite().all())
+    assert a.is_contiguous() == (layout == "rows")
+    assert a.stride(1) == {"rows": 1, "columns": 6, "windows": 1, "steps": 2}[layout]
+    if layout in ("windows", "steps"):
+        around = torch.as_strided(a, (a.untyped_storage().nbytes() // 4,), (1,), 0)
+        assert bool(around.isnan().any()), "what is read from outside shows"
+
+
+def test_batches_lie_as_they_are_named():
+    heads = T.factors(6, 7, 5, batch=3, layout="heads")(torch.Generator().manual_seed(1))
+    assert heads["a"].shape == (3, 6, 5) and heads["a"].stride() == (5, 15, 1)
+    shared = T.factors(6, 7, 5, batch=3, layout="shared")(torch.Generator().manual_seed(1))
+    assert shared["b"].shape == (3, 5, 7) and shared["b"].stride(0) == 0 and shared["a"].is_contiguous()
+
+
+def test_whole_numbers_make_exact_products():
+    a, b = T.factors(20, 30, 70, torch.float16, whole=True)(torch.Generator().manual_seed(1)).values()
+    assert bool((a == a.round()).all()) and float(a.abs().max()) == 3
+    assert torch.equal((a.float() @ b.float()).double(), T.product(a, b))
+
+
+def _sequential(a, b, dtype):
+    c = torch.zeros(a.shape[0], b.shape[1], dtype=dtype)
+    for k in range(a.shape[1]):
+        c = c + torch.outer(a[:, k].to(dtype), b[k].to(dtype))
+    return c
+
+
+@pytest.mark.parametrize("case", [c for c in T.matmul.cases if c.group in ("long", "float32")], ids=lambda c: c.name)
+def test_honest_sums_are_within_the_budget_and_low_precision_is_not(case):
+    for seed in range(3):
+        arguments = case.arguments(seed)
+        a, b = arguments.values()
+        expected, dtype = T.product(a, b), a.dtype
+        budget = T.in_float32(expected, dtype, arguments)
+        halves = _sequential(a[:, ::2], b[::2], torch.float32) + _sequential(a[:, 1::2], b[1::2], torch.float32)
+        for honest in (_sequential(a, b, torch.float32), halves, a.float() @ b.float()):
+            assert bool(((honest.to(dtype).double() - expected).abs() <= 0.8 * budget).all())
+        low = torch.float16 if dtype != torch.bfloat16 else torch.bfloat16
+        assert bool(((_sequential(a, b, low).to(dtype).double() - expected).abs() > budget).any())
+
+
+def test_tf32_is_outside_of_the_budget_and_is_named():
+    case = next(c for c in T.matmul.cases if c.group == "float32")
+    arguments = case.arguments(1)
+    short = [(x.view(torch.int32) & ~0x1FFF).view(torch.float32) for x in arguments.values()]
+    rounded = short[0] @ short[1]
+    expected = T.product(**arguments)
+    assert bool(((rounded.double() - expected).abs() > T.in_float32(expected, torch.float32, arguments)).any())
+    assert "TF32" in T.looks_like_tf32([Trial(case, [arguments], Evidence(case.name, outputs=[rounded]))])
+    right = (arguments["a"] @ arguments["b"]).float()
+    assert T.looks_like_tf32([Trial(case, [arguments], Evidence(case.name, outputs=[right]))]) == ""
+
+
+MACHINE = {"bm": 128, "bn": 128} | T.H200
+
+
+def model(sizes, **machine):
+    return [2 * n**3 / T.model_seconds(n, **machine) * (1 if n % 8 == 0 else 0.25) for n in sizes]
+
+
+def test_the_model_is_what_a_hand_computes():
+    machine = {
+        "bm": 128,
+        "bn": 128,
+        "sms": 10,
+        "flops_per_second": 1e10,
+        "bytes_per_second": 1e9,
+        "launch_seconds": 1.0,
+    }
+    assert T.model_seconds(512, **machine) == pytest.approx(1 + 2 * 2 * 128 * 128 * 512 / 1e9)  # 16 tiles, 2 waves
+    assert T.model_seconds(512, **machine | {"bytes_per_second": 1e3}) == pytest.approx(1 + 6 * 512**2 / 1e3)
+
+
+def test_the_model_sorts_the_measured_sizes():
+    sizes = T.measured_sizes()
+    assert len(sizes) >= 150
+    assert T.ranks_the_measured(model(sizes, **MACHINE), sizes) == ""
+    assert "0.6" in T.ranks_the_measured([float(n) for n in sizes], sizes), "size alone does not"
+    aligned = [2 * n**3 / T.model_seconds(n, **MACHINE) for n in sizes]
+    assert T.ranks_the_measured(aligned, sizes), "nor do waves without alignment"
+
+
+def test_properties_of_a_curve():
+    sizes = [1024, 1025, 1408, 1416]
+    right = model(sizes, **MACHINE)
+    assert T.follows_the_model(right[:1], [1024], **MACHINE) == T.slows_down(right, sizes, **MACHINE) == ""
+    assert "1 waves" in T.follows_the_model([1.0], [1024], **MACHINE)
+    assert "1025" in T.slows_down([2 * n**3 / T.model_seconds(n, **MACHINE) for n in sizes], sizes, **MACHINE)
+    for odd in (None, right[:2], [*right[:3], None], [*right[:3], -1.0], [*right[:3], math.inf]):
+        assert T.is_a_curve(odd, sizes)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "rho"), [([1, 2, 3], [10, 20, 21], 1), ([1, 2, 3], [3, 2, 1], -1), ([1, 1, 2], [5, 6, 7], 0.866)]
+)
+def test_rank_correlation(x, y, rho):
+    assert T.rank_correlation(x, y) == pytest.approx(rho, abs=1e-3)
+
+
+def test_best_tiles():
+    assert T.fits_and_moves_least([128, 256], 4096, 4096, 4096, 227 << 10) == ""
+    assert T.fits_and_moves_least([256, 128], 4096, 4096, 4096, 227 << 10) == ""
+    assert "does not fit" in T.fits_and_moves_least([256, 256], 4096, 4096, 4096, 1 << 30)
+    assert "1.33 times" in T.fits_and_moves_least([128, 128], 4096, 4096, 4096, 227 << 10)
+    for odd in (None, [128], [128.0, 256], [100, 100]):
+        assert T.fits_and_moves_least(odd, 4096, 4096, 4096, 227 << 10)
+
+
+@pytest.mark.parametrize(
+    ("output", "good"), [(50304, True), (50257, False), (50368, False), (50304.0, False), (None, False)]
+)
+def test_padding(output, good):
+    assert (T.pads_least(output, 50257, 64) == "") is good
+
+
+def test_orders_are_judged_as_the_cache_model_draws_them():
+    for M, N, group in ((8, 6, 4), (9, 5, 4), (3, 7, 8)):
+        assert T.finishes_groups(grouped(M, N, group).tolist(), M, N, group) == ""
+        assert T.finishes_groups(row_major(M, N).tolist(), M, N, group)
+    curve = hilbert(16, 16).tolist()
+    assert T.touches(curve, 16) == T.stays_near(curve, 16) == ""
+    assert T.touches(row_major(16, 16).tolist(), 16) and T.stays_near(row_major(16, 16).tolist(), 16)
+    assert (
+        T.dram_share(grouped(48, 48, 8).tolist(), 48, 48) < 0.6 and T.dram_share(hilbert(64, 64).tolist(), 64, 64) < 0.6
+    )
+    assert "0.65" in T.saves_traffic(row_major(48, 48).tolist(), grid_m=48, grid_n=48)
+
+
+@pytest.mark.parametrize(
+    ("output", "word"),
+    [
+        ([[0, 0], [0, 1], [1, 0], [1, 0]], "programs 2 and 3 both"),
+        ([[0, 0], [0, 1], [1, 0], [2, 0]], "outside"),
+        ([[0, 0], [0, 1], [1, 0], None], "not a pair"),
+        ([[0, 0], [0, 1], [1, 0], [1.0, 1]], "not a pair"),
+    ],
+)
+def test_an_order_gives_each_tile_one_program(output, word):
+    assert word in T.is_an_order(output, 2, 2)
+
+
+def test_hidden_sizes_differ_from_student_to_student():
+    for exercise_id in T.EXERCISES:
+        drawn = [[c.name for c in hidden.cases(exercise_id, random.Random(seed))] for seed in (1, 2)]
+        assert all(drawn) or exercise_id == "tiling.predictions"
+    one, two = (hidden.cases("tiling.matmul", random.Random(seed))[0].name for seed in (1, 2))
+    assert one != two
+
+
+def test_the_ceilings_of_the_exercise_are_those_that_were_measured():
+    ceilings = throughput.recorded()["ceilings"]
+    assert T.H200["flops_per_second"] == pytest.approx(ceilings["random"]["bf16"], rel=0.05)
+    assert T.H200["bytes_per_second"] == pytest.approx(ceilings["copy_bytes_per_second"], rel=0.05)
+
+
+def test_an_order_is_asked_for_every_program():
+    asked = CALLS["for every program"](lambda pid, side: pid * side, {"programs": 3, "side": 2}, lambda: None)
+    assert asked == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "word"),
+    [
+        (T.tiles_and_waves, lambda m, n, bm, bn, sms: [math.ceil(m * n / (bm * bn)), 1], "by area"),
+        (T.pad_to_multiple, lambda n, multiple: (n // multiple + 1) * multiple, "already"),
+        (T.grouped_order, lambda grid_m, grid_n, **_: row_major(grid_m, grid_n).tolist(), "row order"),
+        (T.matmul_bytes, lambda **size: T.traced(**size).loads.bytes, "bytes loaded"),
+    ],
+    ids=lambda value: getattr(value, "id", ""),
+)
+def test_typical_mistakes_are_recognised(exercise, answer, word):
+    trials = []
+    for case in exercise.cases:
+        arguments = case.arguments(1)
+        trials.append(Trial(case, [arguments], Evidence(case.name, outputs=[answer(**arguments)])))
+    assert word in next(filter(None, (look(trials) for look in exercise.mistakes)))

@@ -1,0 +1,165 @@
+"""The pictures of unit 07: they exist, say what they show, and draw numbers that a count or the recording confirms."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from course_lib import activations, figures
+
+F = figures.recomputation
+
+PICTURES = {
+    "what_autograd_keeps": (("relu", "three sigmoids", "mlp"),),
+    "three_ways": (),
+    "checkpoints_on_a_timeline": (12, 4),
+    "checkpoint_explorer": (),
+    "masks": (),
+    "memory_timeline": ((12, 30),),
+}
+
+
+@pytest.fixture(scope="module")
+def picture():
+    drawn = {}
+
+    def draw(name: str) -> Figure:
+        if name not in drawn:
+            drawn[name] = getattr(F, name)(*PICTURES[name])
+        return drawn[name]
+
+    return draw
+
+
+def words(figure: Figure) -> str:
+    """All that is written in a figure outside its ticks."""
+    texts = [figure._supxlabel, *figure.texts] + [text for ax in figure.axes for text in ax.texts]
+    texts += [text for ax in figure.axes if ax.get_legend() for text in ax.get_legend().get_texts()]
+    titles = [ax.get_title(loc) for ax in figure.axes for loc in ("left", "center")]
+    return " ".join([text.get_text() for text in texts] + titles)
+
+
+def test_every_picture_is_in_this_list():
+    public = {n for n, f in inspect.getmembers(F, inspect.isfunction) if f.__module__ == F.__name__ and n[0] != "_"}
+    returns_figure = {n for n in public if "Figure" in str(inspect.signature(getattr(F, n)).return_annotation)}
+    assert returns_figure == set(PICTURES)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_labelled_and_opaque(picture, name):
+    figure = picture(name)
+    assert isinstance(figure, Figure)
+    assert figure.get_facecolor() == to_rgba("white")
+    assert figure.get_supxlabel().endswith((".", "%")), "a sentence below says what to see"
+    assert any(ax.get_xlabel() for ax in figure.axes)
+    assert any(ax.get_ylabel() or ax.get_yticklabels() for ax in figure.axes)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_bars_show_tensors_kept(picture):
+    assert [text.get_text() for text in picture("what_autograd_keeps").axes[0].texts] == ["1", "3", "8"]
+
+
+def test_three_ways_draw_a_box_for_each_memory_operation(picture):
+    assert F.eager_operations() == ((3, 3), (6, 3))
+    ax = picture("three_ways").axes[0]
+    assert len(ax.patches) == 15 + 8 + 5
+    for sum_ in ("6 + 9 = 15", "4 + 4 = 8", "2 + 3 = 5"):
+        assert sum_ in words(picture("three_ways"))
+
+
+@pytest.mark.parametrize(
+    ("layers", "segments", "most"), [(24, 0, 216), (24, 1, 217), (24, 12, 30), (24, 24, 33), (7, 3, 30)]
+)
+def test_the_schedule_peaks_where_a_hand_count_does(layers, segments, most):
+    assert F.peak(layers, segments) == most
+    points, bars = F.schedule(layers, segments)
+    assert points[-1, 0] == (4 if segments else 3) * layers, "a third of extra compute, or none"
+    assert points[-1, 1] == points[-1, 2] == 0, "everything is freed"
+    assert sum(word == "again" for word, _, _ in bars) == (layers if segments else 0)
+
+
+def test_the_schedule_refuses_more_segments_than_layers():
+    with pytest.raises(ValueError, match="0 to 4 segments, not 5"):
+        F.schedule(4, 5)
+
+
+def test_a_timeline_tells_its_peak_and_its_price(picture):
+    told = words(picture("checkpoints_on_a_timeline"))
+    assert "Peak 31 of 108 (29%)" in told and "33% extra compute" in told
+    assert "12 layers, 4 segments" in told
+
+
+def test_the_widget_redraws_and_never_has_more_segments_than_layers():
+    pytest.importorskip("ipywidgets")
+    widget = F.CheckpointExplorer()
+    pictures = {widget.png}
+    widget.segments.value = 12
+    pictures.add(widget.png)
+    widget.layers.value = 8
+    pictures.add(widget.png)
+    assert len(pictures) == 3 and widget.segments.value == 8
+    assert widget.png == F.checkpoints_on_a_timeline(8, 8)._repr_png_()
+    widget.layers.value = 30
+    assert widget.png == F.checkpoints_on_a_timeline(30, 8)._repr_png_()
+
+
+def test_the_widget_leaves_a_picture_for_readers_without_a_kernel():
+    InteractiveShell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    InteractiveShell.instance()
+    try:
+        with capture_output() as shown:
+            widget = F.checkpoint_explorer()
+            widget._ipython_display_()
+            widget.segments.value = 4
+        assert isinstance(widget, F.CheckpointExplorer)
+        images = [output for output in shown.outputs if "image/png" in output.data]
+        assert len(images) == 2 and images[0].data["image/png"] != images[1].data["image/png"]
+        assert images[1].update and images[0].transient["display_id"] == images[1].transient["display_id"]
+    finally:
+        InteractiveShell.clear_instance()
+
+
+def test_masks_differ_only_where_the_state_was_left_alone(picture):
+    labels = [ax.get_xlabel() for ax in picture("masks").axes]
+    assert labels[:2] == ["0 of 336 elements differ"] * 2 and not labels[2].startswith("0 ")
+
+
+def test_masks_leave_the_random_state_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    F.masks()
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_the_measured_timeline_stays_below_the_prediction(picture):
+    counted, measured = picture("memory_timeline").axes
+    dashed = 30 + F.working()
+    for ax in (counted, measured):
+        none, twelve = (line.get_ydata() for line in ax.lines[:2])
+        assert none.max() == pytest.approx(216 + F.working(), abs=0.2)
+        assert 0.9 * dashed < twelve.max() <= dashed + 0.01
+
+
+@pytest.mark.parametrize("prediction", [None, (None, None), (0, 5), 12, ("many", 3)])
+def test_the_timeline_is_drawn_without_a_prediction_too(prediction):
+    figure = F.memory_timeline(prediction, lambda fn, *args: None)
+    assert "5 segments" in words(figure) and "torch's checkpoint" in words(figure)
+    assert "predicted" not in words(figure) or prediction == (0, 5)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here it is measured, not recorded")
+def test_the_recording_equals_the_count():
+    """A GPU's allocator hands out what is counted on a CPU, to the byte but for rounding up to 512."""
+    recorded = activations.recorded()["timelines"]
+    for segments in (0, 5, 12, 24):
+        timeline = activations.Timeline(**recorded[str(segments)])
+        counted = activations.train_step(24, segments)
+        assert timeline.peak / timeline.boundary == pytest.approx(counted.peak / counted.boundary, abs=0.01)

@@ -1,0 +1,212 @@
+"""The pictures of unit 05: they exist, say what they show, and draw numbers that a hand count or the recording confirms."""
+
+from __future__ import annotations
+
+import inspect
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from course_lib import bench, figures, gpu
+from course_lib.exercises.tiling import dealt, model_seconds
+
+F = figures.tiling
+
+
+def predict(sizes, **machine):
+    """The published model."""
+    share = {1: 0.2, 2: 0.28, 4: 0.3, 8: 1.0}
+    return [2 * n**3 / model_seconds(n, **machine) * share[min(8, n & -n)] for n in sizes]
+
+
+def nothing(sizes, **machine):
+    return None
+
+
+PICTURES = {
+    "outer_products": (),
+    "tile_anatomy": (),
+    "tile_sizes": (128, 64, 32, 2, "float32", "T4"),
+    "tile_sizes_widget": (),
+    "pipelining": (),
+    "autotuned": (),
+    "tile_quantization": (),
+    "waves": (1000, 3000, 128, 256, 40),
+    "waves_widget": (),
+    "predicted_against_measured": (predict,),
+    "one_tile_for_all": (predict,),
+    "orders": (),
+    "order_traffic": (16, 8, 20),
+}
+
+recorded = pytest.mark.skipif(bench.available(), reason="here these pictures are measured, not recorded")
+
+
+@pytest.fixture(scope="module")
+def picture():
+    drawn = {}
+
+    def draw(name: str) -> Figure:
+        if name not in drawn:
+            drawn[name] = getattr(F, name)(*PICTURES[name])
+        return drawn[name]
+
+    return draw
+
+
+def words(figure: Figure) -> str:
+    """All that is written in a figure outside its ticks."""
+    texts = [text.get_text() for ax in figure.axes for text in ax.texts]
+    titles = [ax.get_title(loc) for ax in figure.axes for loc in ("left", "center")]
+    return " ".join([figure.get_supxlabel().replace("\n", " "), *texts, *titles])
+
+
+def test_every_picture_is_in_this_list():
+    public = {n for n, f in inspect.getmembers(F, inspect.isfunction) if f.__module__ == F.__name__ and n[0] != "_"}
+    returns_figure = {n for n in public if "Figure" in str(inspect.signature(getattr(F, n)).return_annotation)}
+    assert returns_figure == set(PICTURES)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_labelled_and_opaque(picture, name):
+    figure = picture(name)
+    assert isinstance(figure, Figure)
+    assert figure.get_facecolor() == to_rgba("white")
+    assert figure.get_supxlabel().endswith("."), "a sentence below says what to see"
+    assert any(ax.get_xlabel() for ax in figure.axes)
+    assert any(ax.get_ylabel() or ax.get_yticklabels() for ax in figure.axes)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_stay_dark_on_white_in_a_dark_notebook(name):
+    with matplotlib.rc_context({"text.color": "white", "axes.labelcolor": "white", "axes.facecolor": "black"}):
+        figure = getattr(F, name)(*PICTURES[name])
+    for ax in figure.axes:
+        assert to_rgba(ax.xaxis.label.get_color())[:3] < (0.5, 0.5, 0.5)
+        assert ax.get_facecolor() == to_rgba("white") or not ax.axison
+
+
+def test_outer_products_add_up(picture):
+    *parts, whole = [ax.images[0].get_array() for ax in picture("outer_products").axes]
+    assert np.array_equal(sum(parts), whole)
+    for part in parts:
+        assert np.linalg.matrix_rank(part) <= 1
+
+
+def test_a_tile_costs_what_a_hand_counts():
+    cost = F.tile_costs(128, 256, 64, 3, "bfloat16")
+    assert cost["shared"] == 3 * 64 * 384 * 2 and cost["registers"] == 128 << 10
+    assert cost["loaded"] == 2 * (4096**3 // 256 + 4096**3 // 128)
+    assert cost["intensity"] == pytest.approx(2 * 128 * 256 / (2 * 384))
+
+
+def test_what_does_not_fit_says_so():
+    assert "does not fit" in words(F.tile_sizes(256, 256, 64, 3))
+    assert "does not fit" not in words(F.tile_sizes(128, 256, 64, 3, card="A100 80GB"))
+    assert "does not fit" in words(F.tile_sizes(128, 256, 64, 4, card="A100 80GB"))
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "word"),
+    [(F.tile_sizes, (64, 64, 64, 3, "int8"), "int8"), (F.tile_sizes, (0, 64), "got 0"), (F.waves, (0, 64), "m = 0")],
+)
+def test_a_wrong_argument_is_named(function, arguments, word):
+    with pytest.raises(ValueError, match=word):
+        function(*arguments)
+
+
+def test_stages_hide_loads(picture):
+    titles = [ax.get_title("left") for ax in picture("pipelining").axes]
+    times = [float(title.split("take ")[1]) for title in titles]
+    assert times[0] == 6 * 3 and times[2] == 2 + 6 and times[0] > times[1] > times[2]
+
+
+def test_waves_are_those_that_are_dealt(picture):
+    tiles, count = dealt(1000, 3000, 128, 256, 40)
+    told = words(picture("waves"))
+    assert f"{tiles} tiles in {count} waves" in told and f"{tiles - (count - 1) * 40} of 40 SMs" in told
+    assert "98 tiles in 1 wave." in words(F.waves(1792, 1792)) and "120 tiles in 2 waves" in words(F.waves(1793, 1793))
+
+
+def test_quantization_counts_the_tiles(picture):
+    assert "4 tiles of 128 × 128, 100% used" in words(picture("tile_quantization"))
+    assert "9 tiles of 128 × 128, 45% used" in words(picture("tile_quantization"))
+
+
+@recorded
+def test_the_model_is_laid_over_the_measurement(picture):
+    assert "Rank correlation over 230 sizes: 0.98" in words(picture("predicted_against_measured"))
+    assert "There is no model yet" in words(F.predicted_against_measured(nothing))
+    assert "Solve predicted_throughput" in words(F.one_tile_for_all(nothing))
+    assert F.how_well(nothing).startswith("solve predicted_throughput")
+
+
+@recorded
+def test_the_prose_about_the_model_holds():
+    rows = {line[:30].strip(): line.split()[-3:] for line in F.how_well(predict).splitlines()[2:8]}
+    every, large = ([float(x) for x in rows[name]] for name in ("all sizes", "multiples of 8, from 2500 on"))
+    assert every[0] > 0.97 and every[1] < 0.75, "without part 4 the correlation falls"
+    assert large[0] > large[2] + 0.05, "among large sizes the waves tell more than the size"
+    sizes, measured, model, _ = F.measured_and_predicted(predict)
+    worst = [i for i in F.worst_misses(sizes, measured, model, 5) if sizes[i] % 8 == 0]
+    for i in worst:
+        tiles, _ = dealt(int(sizes[i]), int(sizes[i]), 128, 128, 132)
+        assert model[i] < measured[i] and (tiles - 1) % 132 + 1 < 40, (
+            "the model sees a poor last wave that cuBLAS avoids"
+        )
+
+
+def test_worst_misses_lie_apart():
+    sizes, ones = np.arange(1024, 2048, 8), np.ones(128)
+    model = ones.copy()
+    model[10:14] = 3
+    assert F.worst_misses(sizes, ones, model, 2, apart=100) != F.worst_misses(sizes, ones, model, 2)
+
+
+def test_the_recording_is_whole_and_nothing_is_faster_than_the_card():
+    found, card = F.recorded(), gpu.datasheet("H200")
+    assert found["machine"] == "NVIDIA H200" and {row["n"] for row in found["orders"]} == {4096, 8192, 16384}
+    speeds = (
+        [row["flops"] for row in found["tiles"]]
+        + [f for _, f in found["curve"]["points"]]
+        + list(found["cublas"].values())
+    )
+    assert min(speeds) > 0 and max(speeds) < card.bf16_flops
+    assert all(row["ms"] > 0 for row in found["orders"])
+
+
+def test_the_prose_about_the_recording_holds():
+    found = F.recorded()
+    by_tile = sorted(found["tiles"], key=lambda row: row["flops"])
+    assert by_tile[-1]["flops"] > 0.8 * found["cublas"]["4096"], "the best configuration"
+    assert by_tile[-1]["flops"] > 3 * by_tile[0]["flops"]
+    grouped_8 = [row["ratio"] for row in found["orders"] if row["order"] == "grouped, 8"]
+    assert all(1 <= ratio < 1.15 for ratio in grouped_8), "a few percent"
+    odd, padded = (row["seconds"] for row in found["vocabulary"])
+    assert odd > 2 * padded
+    points = dict(found["curve"]["points"])
+    assert points[2112] < 0.7 * points[2048], "a cliff: from one wave to two"
+
+
+def test_orders_count_bands(picture):
+    titles = [ax.get_title("left") for ax in picture("orders").axes[:3]]
+    bands = [int(title.split("= ")[1].split()[0]) for title in titles]
+    assert bands[0] == 51 and max(bands[1:]) < 30
+
+
+def test_the_widgets_redraw_when_a_value_changes(monkeypatch):
+    pytest.importorskip("ipywidgets")
+    monkeypatch.setattr(F, "_live", lambda: True)
+    tiles, waves = F.tile_sizes_widget(), F.waves_widget()
+    seen = {tiles.png}
+    for name, value in (("block_m", 256), ("stages", 4), ("dtype", "float32"), ("card", "T4")):
+        tiles.named[name].value = value
+        seen.add(tiles.png)
+    assert len(seen) == 5 and tiles.png == F.tile_sizes(256, 64, 64, 4, "float32", "T4")._repr_png_()
+    before = waves.png
+    waves.named["size"].value = 1792
+    assert waves.png != before and "98 tiles" in words(waves.figure)
