@@ -152,7 +152,12 @@ class _Connection:
     def held(self) -> Iterator[None]:
         """Within this nbgrader's gradebooks share the connection, and all that they commit is written at the end at once;
         nothing is, if that is not reached."""
-        with patch.object(nbgrader.api, "create_engine", self._create_engine), self.engine.connect() as connection:
+        there = patch.object(nbgrader.api.Base.metadata, "create_all", lambda bind: None)  # the tables, since register
+        with (
+            patch.object(nbgrader.api, "create_engine", self._create_engine),
+            there,
+            self.engine.connect() as connection,
+        ):
             database = connection.connection.driver_connection
             database.hold()
             try:

@@ -30,6 +30,7 @@ from course_lib import criteria, observe
 from course_lib.exercise import Case, Exercise, Trial, Verdict
 from course_lib.observe import timed, wire
 from course_lib.observe.child import SENTENCE
+from course_lib.tracing import in_a_row
 from grader import sandbox, submission, timing
 from grader.verdicts import Verdicts, device, key_of
 from grader.zygote import Zygote
@@ -117,15 +118,16 @@ class Judge:
         for together in [company, *([work] for work in works if work not in company)]:
             self._record(together)
             self._replay(together)
-        found = [self._verdict(work) for work in works]
-        for index, work in enumerate(works):
-            if len(company) > 1 and work in company and found[index].points < found[index].out_of:
-                alone = copy.copy(work)
-                self._record([alone])
-                ended = any(trial.evidence.error for trial in work.trials)
-                if ended or (alone.logs, alone.problem) != (work.logs, work.problem):
-                    self._replay([alone])
-                    found[index] = self._verdict(alone)
+        with _oracles, in_a_row():
+            found = [self._verdict(work) for work in works]
+            for index, work in enumerate(works):
+                if len(company) > 1 and work in company and found[index].points < found[index].out_of:
+                    alone = copy.copy(work)
+                    self._record([alone])
+                    ended = any(trial.evidence.error for trial in work.trials)
+                    if ended or (alone.logs, alone.problem) != (work.logs, work.problem):
+                        self._replay([alone])
+                        found[index] = self._verdict(alone)
         return found
 
     def _record(self, works: Sequence[Work]) -> None:
@@ -190,7 +192,7 @@ class Judge:
                 raise ValueError(timed_one.problem)
             return timed_one.logs
 
-        with _oracles, observe.spending("running"):
+        with observe.spending("running"):
             return timed.judge(work.exercise, work.trials, work.seed, recorded, timing.run)
 
     def close(self) -> None:

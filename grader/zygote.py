@@ -6,7 +6,8 @@
 A recorder runs the student's host code and may start no process; a replayer runs kernels alone and may start Triton's
 assembler. Neither sees the network, another submission, the secret or the GPU.
 
-Requests and replies are messages of course_lib.observe.wire, each with its length before it. `python -m grader.zygote`
+A request and a reply are two messages each of course_lib.observe.wire, with their lengths before them: what the zygote
+reads, and what it hands on unread. `python -m grader.zygote`
 speaks over standard input and output; `Zygote` is the judge's end.
 """
 
@@ -48,14 +49,14 @@ class Zygote:
         """
         from course_lib.observe import wire
 
-        message = wire.pack(request)
+        order = wire.pack({"role": request["role"], "seconds": request["seconds"]})
+        parts = wire.pack(request["parts"])
         for attempt in (1, 2):
-            process = self._started()
+            process, deadline = self._started(), time.monotonic() + request["seconds"] + GRACE
             try:
-                process.stdin.write(struct.pack("<Q", len(message)))
-                process.stdin.write(message)
-                process.stdin.flush()
-                return wire.unpack(_receive(process.stdout, time.monotonic() + request["seconds"] + GRACE))
+                _send(process.stdin, order, parts)
+                told = wire.unpack(_receive(process.stdout, deadline))
+                return _opened(told, _receive(process.stdout, deadline))
             except (BrokenPipeError, EOFError, TimeoutError, wire.WireError):
                 self.close()
                 if attempt == 2:
@@ -89,6 +90,13 @@ class Zygote:
             self.folder = ""
 
 
+def _send(stream: Any, *messages: bytes) -> None:
+    for message in messages:
+        stream.write(struct.pack("<Q", len(message)))
+        stream.write(message)
+    stream.flush()
+
+
 def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
     """One message, read past the stream's own buffer. EOFError if it ends, TimeoutError if it does not come by the deadline."""
 
@@ -108,16 +116,36 @@ def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
     return read(length)
 
 
+def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
+    """What a zygote told of a child and the message that this sent, as a reply."""
+    from course_lib.observe import child
+
+    spent, error = told["spent"], told["error"]
+    if not error:
+        try:
+            answered, _ = child.opened(sent)
+            spent = {phase: float(answered["spent"].get(phase, 0)) for phase in ("running", "tracing", "compiling")}
+            return {"result": answered["value"], "error": "", "spent": spent}
+        except (ValueError, child.ChildLost) as lost:
+            error = str(lost)
+        except (KeyError, TypeError, AttributeError, ArithmeticError):  # the child wrote this itself
+            error = "gave an answer that cannot be read"
+    return {"result": None, "error": error, "spent": spent}
+
+
 # ---------------------------------------------------------------------------------------------- the zygote itself
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Do one request, for one program or several of one student, in a child of its own."""
+def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
+    """Have one request done, for one program or several of one student, in a child of its own. (error and spent, its message).
+
+    The parts and the message are not read here: the child and the judge open them.
+    """
     from course_lib import observe
-    from course_lib.observe import child
+    from course_lib.observe import child, wire
 
     folder = tempfile.mkdtemp(prefix="exercise-")
-    seconds, recording = request["seconds"], request["role"] == "record"
+    seconds, recording = order["seconds"], order["role"] == "record"
 
     def prepare() -> None:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
@@ -128,24 +156,20 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
 
     def work() -> Any:
-        value = [_recorded(part) if recording else observe.replay_all(**part) for part in request["parts"]]
+        given = wire.unpack(parts)
+        value = [_recorded(part) if recording else observe.replay_all(**part) for part in given]
         return {"value": value, "spent": dict(observe.SPENT)}
 
     started = observe.cpu_seconds()
     try:
-        answered, _ = child.run(work, seconds=seconds, memory=MEMORY, prepare=prepare)
-        result = answered["value"]
-        spent = {phase: float(answered["spent"].get(phase, 0)) for phase in ("running", "tracing", "compiling")}
-        return {"result": result, "error": "", "spent": spent}
-    except (ValueError, child.ChildLost) as lost:
-        error = str(lost)
-    except (KeyError, TypeError, AttributeError):  # the child wrote this itself
-        error = "gave an answer that cannot be read"
+        sent, error = child.message(work, seconds=seconds, memory=MEMORY, prepare=prepare), ""
+    except child.ChildLost as lost:
+        sent, error = b"", str(lost)
     finally:
         _end_orphans()
         remove(folder)
     phase = "running" if recording else "tracing"
-    return {"result": None, "error": error, "spent": {phase: observe.cpu_seconds() - started}}
+    return {"error": error, "spent": {phase: observe.cpu_seconds() - started}}, sent
 
 
 def _recorded(part: dict[str, Any]) -> dict[str, Any]:
@@ -201,10 +225,8 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # nothing but replies goes to the judge
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
-            reply = wire.pack(answer(wire.unpack(_receive(requests))))
-            replies.write(struct.pack("<Q", len(reply)))
-            replies.write(reply)
-            replies.flush()
+            told, sent = answer(wire.unpack(_receive(requests)), _receive(requests))
+            _send(replies, wire.pack(told), sent)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,13 @@ def run(
     prepare    called in the child before work: the place for a sandbox
     ChildLost, with a sentence, if no answer comes.
     """
+    return opened(message(work, seconds=seconds, memory=memory, prepare=prepare))
+
+
+def message(
+    work: Callable[[], Any], *, seconds: float, memory: int | None = None, prepare: Callable[[], None] | None = None
+) -> bytes:
+    """What the child of `run` sends, unread: for another process to open."""
     sys.stdout.flush()
     reader, writer = os.pipe()
     pid = os.fork()
@@ -67,7 +74,7 @@ def run(
             os._exit(70)
     os.close(writer)
     try:
-        message = _read(reader, pid, time.monotonic() + seconds, seconds)
+        sent = _read(reader, pid, time.monotonic() + seconds, seconds)
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -75,10 +82,15 @@ def run(
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-    if not message:
+    if not sent:
         raise ChildLost(_cause_of_death(status))
+    return sent
+
+
+def opened(sent: bytes | bytearray) -> tuple[Any, str]:
+    """What `run` returns, or raises, for a message of a child."""
     try:
-        answer = wire.unpack(message)
+        answer = wire.unpack(sent)
         # the child may have written this itself: lengths are cut here, not there
         result, error, printed = answer["result"], str(answer["error"])[:SENTENCE], str(answer["printed"])[:PRINTED]
     except (wire.WireError, KeyError, TypeError):
@@ -118,10 +130,10 @@ def _become_child(writer: int, work: Callable[[], Any], memory: int | None, prep
     except BaseException as error:
         answer["error"] = f"failed ({type(error).__name__}: {str(error)[:300]})"
     try:
-        message = wire.pack(answer | {"printed": kept.text})
+        packed = wire.pack(answer | {"printed": kept.text})
     except (TypeError, ValueError, RecursionError) as error:
-        message = wire.pack({"result": None, "error": f"gave an answer that is not plain data: {error}", "printed": ""})
-    view = memoryview(message)
+        packed = wire.pack({"result": None, "error": f"gave an answer that is not plain data: {error}", "printed": ""})
+    view = memoryview(packed)
     while view:
         view = view[os.write(writer, view) :]
     os._exit(0)

@@ -120,8 +120,8 @@ def pack(tree: Any) -> bytes:
         raise TypeError(f"{type(value).__name__} cannot travel")
 
     body = encode(tree)
-    blobs = [storage_bytes(storage).numpy().tobytes() for _, storage in storages.values()]
-    header = json.dumps({"storages": [len(blob) for blob in blobs], "body": body}).encode()
+    blobs = [storage_bytes(storage).numpy() for _, storage in storages.values()]
+    header = json.dumps({"storages": [blob.nbytes for blob in blobs], "body": body}).encode()
     return b"".join([MAGIC, struct.pack("<Q", len(header)), header, *blobs])
 
 
