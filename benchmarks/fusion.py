@@ -7,7 +7,6 @@ About two minutes on an H200, most of them torch.compile's.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from datetime import date
@@ -22,7 +21,7 @@ import triton.language as tl
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import bench, gpu, inductor  # noqa: E402
+from course_lib import bench, gpu, inductor, recordings  # noqa: E402
 from course_lib.exercises import fusion  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
@@ -129,15 +128,6 @@ def hint() -> dict[str, Any]:
     return found
 
 
-def rounded(value: Any) -> Any:
-    """Numbers to four digits: more is noise."""
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [rounded(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
 def line(row: dict[str, Any]) -> str:
     sheet = gpu.current()
     roofline = f"{row['MB'] / row['ms'] * 1e9 / sheet.hbm_bandwidth:.2f}" if sheet else "unknown"
@@ -180,10 +170,7 @@ def main() -> int:
             for name, (function, shapes) in inductor.SHOWN.items()
         },
     }
-    lines = [
-        f" {json.dumps(key)}: {json.dumps(rounded(value), ensure_ascii=False)}" for key, value in recording.items()
-    ]
-    inductor.RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    recordings.write("fusion", recording, digits=4)
     text = "\n".join(
         [
             f"# Unit 06 against torch, torch.compile and a copy, {recording['machine']}",

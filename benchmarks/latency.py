@@ -6,7 +6,6 @@ shows it to readers without a GPU. The GPU must be free of other work. Seconds o
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -14,16 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import bench, hierarchy  # noqa: E402
-
-
-def rounded(value):
-    """Numbers to four digits: more is noise."""
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [rounded(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+from course_lib import bench, hierarchy, recordings  # noqa: E402
 
 
 def main() -> int:
@@ -31,11 +21,9 @@ def main() -> int:
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     started = time.perf_counter()
-    found = rounded(hierarchy.measure_all())
+    found = hierarchy.measure_all()
     took = time.perf_counter() - started
-    hierarchy.RECORDED.parent.mkdir(exist_ok=True)
-    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in found.items()]
-    hierarchy.RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    recordings.write("memory_hierarchy", found, digits=4)
 
     print(f"{found['machine']}, torch {found['torch']}, triton {found['triton']}: {took:.0f} s in all")
     print("x + 1: " + ", ".join(f"{n:,} in {1e6 * s:.1f} us" for n, s in found["add_one"]))

@@ -6,7 +6,6 @@ bytes/s in SI units. The GPU must be free of other work. Under a minute on an H2
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -16,16 +15,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import throughput  # noqa: E402
-
-
-def rounded(value):
-    """Numbers to five digits: more is noise."""
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [rounded(item) for item in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value
+from course_lib import recordings, throughput  # noqa: E402
 
 
 def main() -> int:
@@ -33,11 +23,9 @@ def main() -> int:
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     started = time.perf_counter()
-    found = rounded(throughput.measure_all())
+    found = throughput.measure_all()
     took = time.perf_counter() - started
-    throughput.RECORDED.parent.mkdir(exist_ok=True)
-    lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in found.items()]
-    throughput.RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    recordings.write("mystery_plot", found)
 
     print(f"{found['machine']}, torch {found['torch']}: {len(found['curve']['points'])} sizes, {took:.0f} s in all")
     print(f"copy {found['ceilings']['copy_bytes_per_second'] / 1e12:.2f} TB/s")

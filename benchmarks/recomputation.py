@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy, dropout, gelu, rms_norm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import activations, bench  # noqa: E402
+from course_lib import activations, bench, recordings  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
 from course_lib.exercises.recomputation import EXERCISES, RMS_EPS  # noqa: E402
 from course_lib.figures.recomputation import MADE  # noqa: E402
@@ -179,7 +179,7 @@ def main() -> int:
     (ROOT / "benchmarks" / "results" / "recomputation.md").write_text(table)
     if "--record" in sys.argv[1:]:
         kept = machine | {"timelines": {s: asdict(timelines[s]) for s in RECORDED}}
-        activations.RECORDED.write_text(json.dumps(kept, separators=(",", ":")) + "\n")
+        recordings.path("memory_timeline").write_text(json.dumps(kept, separators=(",", ":")) + "\n")
     print(table)
     return 0 if passed else 1
 

@@ -7,7 +7,6 @@ an H200. `--quick` leaves torch.compile's search out.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from datetime import date
@@ -20,7 +19,7 @@ import triton.language as tl
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import bench, gpu, throughput  # noqa: E402
+from course_lib import bench, gpu, recordings, throughput  # noqa: E402
 from course_lib.exercises.tiling import EXERCISES, rank_correlation  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from course_lib.tracing.cache import grouped, hilbert, row_major  # noqa: E402
@@ -278,9 +277,7 @@ def main() -> int:
         "curve": one_tile_for_all(),
         "vocabulary": vocabulary(),
     }
-    kept = rounded(kept)
-    lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in kept.items()]
-    (ROOT / "course_lib" / "measured" / "tiling.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    recordings.write("tiling", kept)
     text = "\n".join(
         [
             f"# Unit 05's matmul against cuBLAS, {kept['machine']}",
@@ -320,15 +317,6 @@ def main() -> int:
     (ROOT / "benchmarks" / "results" / "tiling.md").write_text(text)
     print(text)
     return 0 if passed else 1
-
-
-def rounded(value):
-    """Numbers to five digits: more is noise."""
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [rounded(item) for item in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from kernels import LAUNCHES, Launch  # noqa: E402
 
-from course_lib import trace  # noqa: E402
+from course_lib import recordings, trace  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
-from course_lib.figures.counters import MEASURED, TOLERANCE  # noqa: E402
+from course_lib.figures.counters import TOLERANCE  # noqa: E402
 
 TABLE = ROOT / "benchmarks" / "results" / "trace_vs_counters.md"
 PLOT = ROOT / "docs" / "trace_vs_counters.png"
@@ -236,9 +236,8 @@ def main() -> int:
                 for launch, c in zip(LAUNCHES, counted, strict=True)
             ],
         }
-        MEASURED.parent.mkdir(exist_ok=True)
-        MEASURED.write_text(json.dumps(numbers, indent=1) + "\n")
-    text = table(json.loads(MEASURED.read_text()))
+        recordings.path("trace_vs_counters").write_text(json.dumps(numbers, indent=1) + "\n")
+    text = table(counters.measured())
     TABLE.write_text(text)
     counters.predicted_against_counted().savefig(PLOT)
     print(text)

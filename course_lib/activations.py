@@ -10,11 +10,8 @@ Counted on a CPU, read from the allocator on a GPU. `recorded()` is one H200's. 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,13 +21,12 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
-RECORDED = Path(__file__).parent / "measured" / "memory_timeline.json"
+from course_lib import recordings
 
 
-@cache
 def recorded() -> dict[str, Any]:
     """machine, date, torch, sizes and timelines by number of segments (0: no checkpoints), from one H200."""
-    return json.loads(RECORDED.read_text())
+    return recordings.read("memory_timeline")
 
 
 # ------------------------------------------------------------------------------------------------ by name
@@ -44,6 +40,14 @@ def gelu_by_parts(x: torch.Tensor) -> torch.Tensor:
 def attention(x: torch.Tensor) -> torch.Tensor:
     """x (tokens, d) is queries, keys and values."""
     return torch.softmax(x @ x.T, dim=-1) @ x
+
+
+def twenty_sigmoids(x: torch.Tensor) -> torch.Tensor:
+    """A chain long enough that freed addresses are used again: a check, which holds on to what it sees, looks away."""
+    with _disable_current_modes():
+        for _ in range(20):
+            x = x.sigmoid()
+    return x
 
 
 def without_grad(x: torch.Tensor) -> torch.Tensor:
@@ -64,6 +68,8 @@ CHAINS: dict[str, tuple[Callable, Callable[..., list[tuple[int, ...]]]]] = {
     "a product of views": (lambda x, y: x.T @ y[:, 1:], lambda m, n: [(m, n), (m, n)]),
     "sigmoid in half precision": (lambda x: x.half().sigmoid(), lambda m, n: [(m, n)]),
     "a row for all": (lambda x, row: x * row.exp().expand(x.shape), lambda m, n: [(m, n), (1, n)]),
+    "a product with half": (lambda x, y: x.mul(2)[:, : y.shape[1]] * y, lambda m, n: [(m, 2 * n), (m, n)]),
+    "twenty sigmoids": (twenty_sigmoids, lambda m, n: [(m, n)]),
     "layer norm": (lambda x: torch.nn.functional.layer_norm(x, x.shape[1:]), lambda m, n: [(m, n)]),
     "attention": (attention, lambda m, n: [(m, n)]),
     "without grad": (without_grad, lambda m, n: [(m, n)]),

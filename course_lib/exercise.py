@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 
@@ -232,7 +232,7 @@ class Evidence:
     ready: list[int] = field(default_factory=list)  # results that the forward half had finished, by position
     faults: list[Fault] = field(default_factory=list)
     poisoned: list[str] = field(default_factory=list)  # "kernel `k`, line 5": masked lanes loaded without `other`
-    kernels: list[str] = field(default_factory=list)  # keys of the kernels launched (observe/kernels.py)
+    kernels: list[str] = field(default_factory=list)  # keys of the kernels launched, and of those they call
     compiled: list[Compiled] = field(default_factory=list)
     timing: Timing | None = None
     printed: str = ""
@@ -289,10 +289,20 @@ class Verdict:
     printed: str = ""  # the first characters that the student's code printed
 
 
-class Criterion(Protocol):
+class Criterion:
+    """What an exercise asks for: a title, the points it is worth, and how it is judged. Criteria are dataclasses of this."""
+
+    title: str
     points: float
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding: ...
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        raise NotImplementedError
+
+    def earned(self, seen: str, **more: Any) -> Finding:
+        return Finding(self.title, self.points, self.points, True, seen=seen, **more)
+
+    def lost(self, seen: str, **more: Any) -> Finding:
+        return Finding(self.title, 0, self.points, False, seen=seen, **more)
 
 
 # ----------------------------------------------------------------------------------------------------- exercises

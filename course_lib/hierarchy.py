@@ -10,22 +10,19 @@ records anew. Sizes in bytes, waits in cycles of the SM's clock and in seconds, 
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Sequence
 from datetime import date
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
-from course_lib import bench, gpu
+from course_lib import bench, gpu, recordings
 
-RECORDED = Path(__file__).parent / "measured" / "memory_hierarchy.json"
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 LINE = 128  # bytes between two places of a chase: none finds its line brought in by the one before
 STEPS = 1 << 14  # timed steps of a chase
@@ -33,10 +30,12 @@ L1_BYTES = 16 * KiB  # a set that every L1 holds
 ADD_ONE = [4**k for k in range(13)]  # elements of x, up to 64 MiB
 
 
-@cache
 def recorded() -> dict[str, Any] | None:
     """What measure_all() found on one H200, or None where the file is missing."""
-    return json.loads(RECORDED.read_text()) if RECORDED.exists() else None
+    try:
+        return recordings.read("memory_hierarchy")
+    except FileNotFoundError:
+        return None
 
 
 @cache

@@ -6,16 +6,14 @@ records anew. Inductor is the part of torch.compile that writes the kernels.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 
-RECORDED = Path(__file__).parent / "measured" / "fusion.json"
+from course_lib import recordings
+
 F = torch.nn.functional
 
 
@@ -147,10 +145,9 @@ def drawn(shapes: list[tuple[int, ...]]) -> list[torch.Tensor]:
 # ------------------------------------------------------------------------------------------------ recorded
 
 
-@cache
 def recorded() -> dict[str, Any]:
     """machine, date, torch, triton, code, launches, free, speeds: from one H200. FileNotFoundError without it."""
-    return json.loads(RECORDED.read_text())
+    return recordings.read("fusion")
 
 
 def recorded_launches() -> dict[str, int]:

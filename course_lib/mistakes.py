@@ -1,13 +1,17 @@
-"""Where a result is wrong, and the mistake it looks like."""
+"""Where a result is wrong, and the mistake it looks like.
+
+What an exercise knows of its typical mistakes are functions of all its trials: a sentence, or "". The common kinds stand below.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from course_lib.exercise import ErrorMap
+from course_lib.exercise import ErrorMap, Trial
 
 MAP_ROWS, MAP_COLUMNS = 12, 32
 
@@ -53,17 +57,26 @@ def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Te
 
 
 def looks_like(
-    wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, arguments: dict[str, Any], kernel: bool = True
+    wrong: torch.Tensor,
+    expected: torch.Tensor,
+    seen: torch.Tensor,
+    arguments: dict[str, Any],
+    kernel: bool = True,
+    stored: bool = False,
 ) -> str:
     """One sentence on the mistake that such a result usually comes from; "" if it looks like none we know.
 
     kernel   whether kernels made it: without one, nothing is said of masks, grids and stores
+    stored   whether they stored every byte of it, as the trace saw: what is wrong was then computed, not forgotten
     """
     mask = as_matrix(wrong)
     rows, columns = mask.any(1), mask.any(0)
     bad = seen[wrong].double()
     if kernel and bool(wrong.all()) and bool((seen == 0).all()):
-        return "Everything is zero: did the kernel store anything, does the grid have programs, did the numbers underflow on the way?"
+        return (
+            "Everything is zero: did the kernel store anything, does the grid have programs, did the numbers under- or overflow "
+            "on the way?"
+        )
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor) and value.shape == seen.shape and torch.equal(value.to(seen.dtype), seen):
             return f"The result equals the input `{name}`: was anything computed?"
@@ -75,6 +88,11 @@ def looks_like(
     if tail:
         return tail
     if bool(bad.isnan().all()) and not bool(expected.isnan().any()):
+        if stored:
+            return (
+                "Your kernel stored every element, and these are NaN: it computed them (inf / inf, inf - inf, 0 / 0), or loaded "
+                "them (masked lanes without `other`, a stride that reads between the rows, a sum that starts from torch.empty)."
+            )
         return (
             "The wrong elements are NaN, which a check writes into fresh memory: nothing stored them (or: a sum started from "
             "torch.empty, a stride reads between the rows, masked lanes were loaded without `other`)."
@@ -94,7 +112,10 @@ def _tail(bad: torch.Tensor, axis: str) -> str:
         right = f"{axis}s 0 to {start - 1}" if start > 1 else f"{axis} 0"
         return f"Right in {right} alone: do the offsets move on from program to program, by whole blocks and right strides?"
     which = f"{axis}s {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
-    return f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), or its mask wrong?"
+    return (
+        f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), its mask wrong, or does another "
+        "program take its place?"
+    )
 
 
 def _period(bad: torch.Tensor, axis: str) -> str:
@@ -106,3 +127,29 @@ def _period(bad: torch.Tensor, axis: str) -> str:
     if bool((steps == steps[0]).all()) and int(steps[0]) > 1:
         return f"Wrong in every {int(steps[0])}th {axis}: an offset that is wrong once per block or per program?"
     return ""
+
+
+# ------------------------------------------------------------------------------------------------------- of an exercise
+
+Mistake = Callable[[Sequence[Trial]], str]
+
+
+def every(matches: Callable[..., bool], sentence: str) -> Mistake:
+    """`sentence`, if matches(output, **arguments) for every result that there is."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+        found = [output is not None and matches(output, **arguments) for arguments, output in pairs]
+        return sentence if found and all(found) else ""
+
+    return look
+
+
+def faulty(kind: str, sentence: str) -> Mistake:
+    """`sentence`, if the trace saw a fault of that kind."""
+    return lambda trials: sentence if any(f.kind == kind for t in trials for f in t.evidence.faults) else ""
+
+
+def raised(words: str, sentence: str) -> Mistake:
+    """`sentence`, if a call ended with an error that says `words`."""
+    return lambda trials: sentence if any(words in t.evidence.error for t in trials) else ""

@@ -6,6 +6,7 @@ import io
 import textwrap
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 INK = "#222222"  # text on the white page that every picture brings along
@@ -22,6 +23,12 @@ def on_white(draw):
     """Decorates a function that draws a Picture: ink is dark, whatever style the notebook has chosen for its own plots."""
     ink = ["text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color"]
     return rc_context({**dict.fromkeys(ink, INK), "axes.facecolor": "white", "legend.facecolor": "white"})(draw)
+
+
+def bare(ax: Axes, *sides: str) -> None:
+    """Hides these sides of the frame; the upper and the right one if none is named."""
+    for side in sides or ("top", "right"):
+        ax.spines[side].set_visible(False)
 
 
 class Picture(Figure):

@@ -16,21 +16,19 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from datetime import date
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 
-RECORDED = Path(__file__).parent / "measured" / "mystery_plot.json"
+from course_lib import recordings
+
 FLUSH_BYTES = 1 << 28  # written before each run: larger than any L2, and long enough to hide the launch behind it
 LOW, HIGH = 256, 4352  # sizes of the curve
 
 
-@cache
 def recorded() -> dict[str, Any]:
     """machine, date, torch, curve, ceilings, operations, relus, pitfalls: measured on one H200. FileNotFoundError without it."""
-    return json.loads(RECORDED.read_text())
+    return recordings.read("mystery_plot")
 
 
 # ------------------------------------------------------------------------------------------------------------ timing

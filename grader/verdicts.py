@@ -9,6 +9,7 @@ What is in the store need not be judged again; whatever changes has another key.
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import json
@@ -86,15 +87,30 @@ def device() -> str:
 def code_version(unit: str = "") -> str:
     """A hash of torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
     digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
+    units = _imported(unit)
     for path in sorted([*(ROOT / "course_lib").rglob("*.py"), *(ROOT / "grader").glob("*.py")]):
         room, *folders, _ = path.relative_to(ROOT).parts
-        elsewhere = folders == ["exercises"] and unit and path.stem not in (unit, "__init__")
+        elsewhere = folders == ["exercises"] and unit and path.stem not in (*units, "__init__")
         shown = "figures" in folders or (room == "grader" and path.stem in BOOKKEEPING)
         if not elsewhere and not shown:
             _add(digest, path)
     for path in sorted((ROOT / "grader" / "hidden").glob(f"{unit or '*'}.py")):
         _add(digest, path)
     return digest.hexdigest()
+
+
+def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The unit's module of exercises, and those of other units that it takes something from."""
+    path = ROOT / "course_lib" / "exercises" / f"{unit}.py"
+    if unit in seen or not path.exists():
+        return seen
+    seen |= {unit}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("course_lib.exercises"):
+            other = node.module.removeprefix("course_lib.exercises").lstrip(".")
+            for name in [other] if other else [alias.name for alias in node.names]:
+                seen = _imported(name, seen)
+    return seen
 
 
 def _add(digest: hashlib._Hash, path: Path) -> None:

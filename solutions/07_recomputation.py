@@ -15,16 +15,16 @@
 #
 # **After this unit you can** say what autograd keeps between forward and backward and what that costs, write backward
 # kernels that compute again what is dear to keep, drop elements at random without storing which, and train a deep
-# model in a fraction of its memory. Two to three hours, two of them for ten exercises. You need 04 (memory traffic) and
-# 06 (fusion, softmax, RMSNorm); what matters of them is repeated below. No GPU is needed: traffic and live bytes are
-# counted on the CPU.
+# model in a fraction of its memory. About three hours, 145 minutes of them for ten exercises. You need 04 (memory
+# traffic) and 06 (fusion, softmax, RMSNorm); what matters of them is repeated below. No GPU is needed: traffic and live
+# bytes are counted on the CPU.
 
 # %%
 import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, figures, gpu, hint, trace  # noqa: F401 (hint is yours to call)
+from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
 # %% [markdown]
 # ## The question
@@ -79,6 +79,8 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 # x and y are float32 tensors of shape (64, 32), `w1` is (32, 128) and `w2` is (128, 32); all of them ask for
 # gradients. How many tensors **of the size of x** does autograd keep for each expression, the arguments not counted?
 # A tensor of four times the size counts four. "three sigmoids" is `x.sigmoid().sigmoid().sigmoid()`.
+#
+# `hint("recomputation.kept_tensors")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
 # %% exercise="recomputation.kept_tensors"
 kept_tensors = {
@@ -137,7 +139,7 @@ figures.recomputation.what_autograd_keeps()
 # * other dtypes, and 0 where nothing is kept (1 point).
 #
 # Storages are told apart by `t.untyped_storage().data_ptr()`. One trap: an address is given to another tensor as soon
-# as its first owner is gone.
+# as its first owner is gone. Whose tensor is it that autograd keeps, if `pack` returns something else?
 
 
 # %% exercise="recomputation.saved_bytes"
@@ -172,10 +174,10 @@ check("recomputation.saved_bytes", saved_bytes)
 figures.recomputation.three_ways()
 
 # %% [markdown]
-# Fusing helps, from 15 to 8. But the fused forward kernel still writes s1 and s2, for backward alone. (Not the third
-# sigmoid: backward makes it from s2. There, without noticing, you have begun to recompute.) Go on, keep nothing but x, and 5
-# are left. Backward now computes all three sigmoids again, in registers, where it is free: the kernel waits for memory
-# anyway.
+# Say that one whole tensor, read or written once, is one **memory operation**. Fusing helps, from 15 to 8. But the fused
+# forward kernel still writes s1 and s2, for backward alone. (Not the third sigmoid: backward makes it from s2. There,
+# without noticing, you have begun to recompute.) Go on, keep nothing but x, and 5 are left. Backward now computes all
+# three sigmoids again, in registers, where it is free: the kernel waits for memory anyway.
 #
 # ## Exercise: the bytes of three sigmoids
 #
@@ -256,7 +258,7 @@ print(t.table())
 # float16 or bfloat16. A kernel may see it as one-dimensional: `x.numel()` elements. Compute in float32. Gradients are
 # compared with autograd's in float64. Full marks need
 # * the right result and gradient at odd sizes (2 points) and for large numbers (1 point),
-# * nothing kept for backward but x (3 points), as seen by what backward reads of all that forward wrote,
+# * nothing kept for backward but x (3 points): backward may read x and dy, and nothing that forward wrote,
 # * one launch each way (1 point each),
 # * five memory operations (2 points).
 
@@ -315,7 +317,7 @@ check("recomputation.sigmoid3", Sigmoid3)
 # %% [markdown]
 # ## Exercise: a gated GELU that keeps nothing
 #
-# `recomputation.recomputed_gelu` · 10 points · about 10 minutes · about 35 lines · difficulty ●●●○○
+# `recomputation.recomputed_gelu` · 10 points · about 15 minutes · about 35 lines · difficulty ●●●○○
 #
 # The feed-forward layers of many language models multiply two projections, one of them through a GELU:
 # `gelu(x) * gate`. Torch keeps x and the gate, and gelu(x) besides, for the gradient of the gate. But gelu(x) is a function
@@ -411,11 +413,12 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #
 # ## Exercise: cross-entropy, backward
 #
-# `recomputation.cross_entropy_backward` · 8 points · about 10 minutes · about 16 lines · difficulty ●●○○○
+# `recomputation.cross_entropy_backward` · 8 points · about 15 minutes · about 16 lines · difficulty ●●○○○
 #
 # `x` (M, V) are contiguous logits, float32, float16 or bfloat16; `target` (M,) are int64; `lse` (M,) and `dloss` (M,), the
 # gradient that arrives at each row's loss, are float32. Return the gradient of x, in x's dtype. Full marks need
-# * the right result at odd sizes (2 points), and for logits around 100, around -200, and of -inf (2 points),
+# * the right result at odd sizes (2 points), and for logits around 100, around -200, and some of them -inf (forbidden
+#   words; never a whole row) (2 points),
 # * x read once, the gradient written once (2 points), densely (1 point),
 # * no table of probabilities beside the result (1 point).
 
@@ -462,10 +465,11 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 #
 # > dx = rstd · (g - n · mean(g · n))
 #
-# The second term comes from rstd, which depends on every element of the row. n is not kept: it is x times one number.
+# The second term comes from rstd, which depends on every element of the row: ∂rstd / ∂x[j] = −rstd³ x[j] / N, so its part
+# of dx is −rstd · n · mean(g · n). n is not kept: it is x times one number.
 #
 # The weight is shared by all rows, so each row adds to its gradient: dweight[j] = Σ dy · n over all rows. A million
-# rows, handled by hundreds of programs. Two ways to add up, as in unit 04's `column_sum`:
+# rows, handled by many programs. Two ways to add up, as in unit 04's `column_sum`:
 # * **atomics**: simple, and the programs arrive in any order. Float addition depends on the order, so two runs of one
 #   training differ in the last bits, and soon in everything. A bug that shows in one run of two is no fun to look for.
 # * **partial sums**: each program adds up its own rows in registers and stores one row of partial sums. A second, small
@@ -482,7 +486,7 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 # * no atomics (2 points),
 # * at least 8 programs for 128 rows (1 point), and dense loads (1 point).
 #
-# So a program should do several rows, but not too many: 16 is a fair choice.
+# So a program should do several rows, but not too many: 16 is a fair choice, and more where M is very large.
 
 
 # %% exercise="recomputation.rmsnorm_backward"
@@ -644,21 +648,22 @@ check("recomputation.seeded_dropout", SeededDropout)
 # copy of as many bytes as the recomputing version must move. (Measured on 2026-11-21; all sizes and spreads are in
 # `benchmarks/results/recomputation.md` of the course's repository.)
 #
-# | | speed of a copy | faster than torch eager | faster than torch.compile |
+# | | speed of a copy = 1 | of torch eager = 1 | of torch.compile = 1 |
 # | --- | --- | --- | --- |
-# | Sigmoid3, forward and backward | 1.01 | 2.98 times | 1.18 times |
-# | RecomputedGelu, forward and backward | 1.01 | 1.75 times | 1.00 times |
-# | cross_entropy_backward, 8192 rows of 8192 | 0.94 | 1.86 times | 0.95 times |
-# | rmsnorm_backward, 8192 rows of 4096 | 0.86 | 2.04 times | 1.18 times |
-# | SeededDropout, forward and backward | 0.62 | 0.80 times | 0.89 times |
+# | Sigmoid3, forward and backward | 1.01 | 2.98 | 1.18 |
+# | RecomputedGelu, forward and backward | 1.01 | 1.75 | 1.00 |
+# | cross_entropy_backward, 8192 rows of 8192 | 0.94 | 1.86 | 0.95 |
+# | rmsnorm_backward, 8192 rows of 4096 | 0.86 | 2.04 | 1.18 |
+# | SeededDropout, forward and backward | 0.62 | 0.80 | 0.89 |
 #
 # Look at the first row: 15 memory operations against 5 promise a factor of 3, and 2.98 it is. torch.compile also fuses and also
-# chooses what to keep.
+# chooses what to keep, so nobody is far ahead of it, and with the cross-entropy it is ahead of us. RMSNorm's 0.86 has sums along
+# rows and a second launch in it, which a copy has not.
 #
-# And the last row? It is the only one that is not as fast as memory, and it is slower than torch. Ten rounds of Philox are some
-# hundred integer operations, and one call makes *four* random numbers, of which `tl.rand` uses one. Here arithmetic sets the
-# pace, and recomputing is no longer free. (torch takes all four. So does `tl.rand4x`, if element 4 j + k is given the k-th number of
-# call j.) It still keeps nothing.
+# And the last row? It is far from the speed of memory, and slower than torch. Philox mixes seed and counter in ten rounds of
+# multiplications and exclusive ors, some hundred integer operations, and one call makes *four* random numbers, of which
+# `tl.rand` uses one. Here arithmetic sets the pace, and recomputing is no longer free. (torch
+# takes all four. So does `tl.rand4x`, if element 4 j + k is given the k-th number of call j.) It still keeps nothing.
 #
 # ## Recomputing for memory
 #
@@ -692,16 +697,17 @@ figures.recomputation.checkpoint_explorer()
 # * The extra compute is the same for all of them. Only memory depends on the number.
 #
 # If a layer kept only its input, √24 ≈ 5 segments would be best, since s + 24 / s is least at s = √24. This is the √n rule
-# (Chen et al., 2016): n layers in the memory of 2 √n. Here a layer keeps 9 boundaries, so it pays to have shorter segments.
+# (Chen et al., 2016): n layers in the memory of 2 √n. Here a layer keeps 9 boundaries, so it pays to have shorter segments:
+# s + 9 · 24 / s is least at s = √216 ≈ 15. (Segments have whole layers, and the best whole number may be some way off.)
 #
 # ## Exercise: checkpoint
 #
-# `recomputation.checkpoint` · 10 points · about 20 minutes · about 28 lines · difficulty ●●●●○
+# `recomputation.checkpoint` · 10 points · about 30 minutes · about 28 lines · difficulty ●●●●○
 #
 # Write `checkpoint(fn, *args)`. It returns `fn(*args)`, one tensor, and keeps nothing but the arguments until backward, which
-# runs `fn` again. The arguments are tensors, some of which ask for gradients, and other things, such as numbers. It is
-# called in a training step of ours in float64, with autograd as the reference. `torch.utils.checkpoint` does this already, and
-# is not there while the check runs.
+# runs `fn` again. The arguments are tensors, some of which ask for gradients, and other things, such as numbers. Weights are
+# among them: `fn` brings none of its own. It is called in a training step of ours in float64, with autograd as the reference.
+# `torch.utils.checkpoint` does this already, and is not there while the check runs.
 #
 # There may be dropout inside. torch's own dropout on the CPU draws from a generator with a *state* that every draw
 # moves on. What happens if you do not put it back?
@@ -721,10 +727,12 @@ figures.recomputation.masks()
 # * dropout that keeps the same elements both times, bit for bit (2 points),
 # * the random state as it would be without the checkpoint (2 points).
 #
-# Four things that surprise people. Inside `forward` of a Function, gradients are off: that is what you want.
-# Inside `backward` they are off, too: that is not. And recomputing on the arguments themselves would run their own history;
-# `detach()` cuts it. And a tensor on `ctx.anything` stays until the whole graph is gone; `ctx.save_for_backward` lets go of it as
-# soon as backward has passed. It takes None in place of what is no tensor.
+# Four things that surprise people:
+# * Inside `forward` of a Function, gradients are off: that is what you want.
+# * Inside `backward` they are off, too: that is not.
+# * Recomputing on the arguments themselves would run their own history; `detach()` cuts it.
+# * A tensor on `ctx.anything` stays until the whole graph is gone; `ctx.save_for_backward` lets go of it as soon as backward has
+#   passed. It takes None in place of what is no tensor.
 
 
 # %% exercise="recomputation.checkpoint"
@@ -771,7 +779,8 @@ check("recomputation.checkpoint", checkpoint)
 #
 # `layers` layers; `boundary` bytes pass from one to the next; a layer keeps `inside` bytes, its input among them. Cut them
 # into s segments whose lengths differ by at most one: the longest has ⌈layers / s⌉ layers. The peak comes when the last
-# segment has just been recomputed: s boundaries, and the insides of one segment.
+# segment has just been recomputed: s boundaries, and the insides of one segment. (The segment's input stands in both. Leave it
+# so: one segment of our 24 layers then counts 217, not 216.)
 #
 # Return the number of segments with the least peak (any of them, if several are equal), and that peak. Full marks need
 # * a number of segments that no other one beats (2 points),
@@ -797,15 +806,17 @@ check("recomputation.segments_for", segments_for)
 # ## Prediction against measurement
 #
 # Here is the model, run with your checkpoint and your number of segments: the bytes of all storages that are alive, after every
-# operation. Beside it, the same on a GPU, as its allocator tells it, with torch's checkpoint. The dashed line is your
-# prediction. Does the curve stay below?
+# operation. Beside it, the same on a GPU, as its allocator tells it, with torch's checkpoint. Below, the lower part of both once
+# more. The dashed line is your prediction, and on top of it the temporary tensors of one layer's backward pass. Does the curve
+# stay below?
 
 # %%
 figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 
 # %% [markdown]
-# 216 boundaries have become 30, for a third more compute: on the H200 the step took 1.30 times as long, and 1.01 GiB instead of
-# 6.85. And the two panels agree: what is counted on a CPU is what the GPU's allocator hands out.
+# 216 boundaries have become 30, with 2 to 3 of temporary tensors besides in both, for a third more compute: on the H200 the
+# step took 1.30 times as long, and 1.01 GiB instead of 6.85. And the two sides agree: what is counted on a CPU is what the
+# GPU's allocator hands out.
 #
 # When is which kind of recomputation worth it?
 #
@@ -830,7 +841,11 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # * Random numbers follow from a seed and a counter. A mask need not be kept.
 # * What many programs add to goes into partial sums, and the same bits come out every time.
 # * A checkpoint keeps boundaries and recomputes insides: s · boundary + ⌈n / s⌉ · inside, for one more forward pass.
-#
+
+# %%
+progress()
+
+# %% [markdown]
 # The unit has 74 points in ten exercises. Hand in this notebook; the grader runs the same checks on inputs that you have not
 # seen.
 #

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say what attention computes and which of its parts know where a token stands, compute it
 # and its gradients tile by tile without ever holding the matrix of scores, and say beforehand how many bytes that
-# moves. About three hours, 150 minutes of them for eight exercises. You need 02 (stable sums, half precision), 05
+# moves. About three hours, 155 minutes of them for eight exercises. You need 02 (stable sums, half precision), 05
 # (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is torch and runs on a CPU; in
 # 09 the same loops become a kernel.
 
@@ -31,7 +31,8 @@ from course_lib import check, figures, gpu, hint, progress  # noqa: F401 (hint i
 # ## The question
 #
 # A layer of a language model compares every token with every other. With n tokens that is a matrix of n × n
-# **scores** for each of its heads. Take 32 heads, 2 bytes a score, and a text of 32 768 tokens.
+# **scores** for each of its heads. (A head is one such comparison; a layer has many.) Take 32 heads, 2 bytes a score, and a
+# text of 32 768 tokens.
 
 # %% predict="attention.guess_scores"
 # How many GB do the scores of one layer take? Write a number before you run the next cell; no points hang on it.
@@ -39,12 +40,12 @@ guess_gb = ...
 
 # %%
 print(f"the scores: {32 * 32768**2 * 2 / 1e9:.1f} GB ({'no guess yet' if guess_gb is ... else f'you said {guess_gb}'})")
-print(f"q, k, v and the result, heads of 128: {4 * 32 * 32768 * 128 * 2 / 1e9:.1f} GB")
+print(f"what goes in and comes out, 4 x 128 numbers a token and head: {4 * 32 * 32768 * 128 * 2 / 1e9:.1f} GB")
 print(f"all memory of an H200: {gpu.datasheet('H200').hbm_bytes / 1e9:.0f} GB")
 
 # %% [markdown]
 # Half of an H200, for one layer, for numbers that nobody keeps: a softmax turns them into weights, the weights make a
-# mean, and both are thrown away. Can one get from q, k, v to the result without writing the scores down?
+# mean, and both are thrown away. Can one get to the result without writing the scores down?
 
 # %%
 figures.attention.memory_against_length()
@@ -97,7 +98,8 @@ for D in (16, 64, 256):
 #
 # > query i sees key j where j ≤ i + Nk − Nq
 #
-# This is "aligned at the bottom right", as FlashAttention (since 2.1) and every decoder with a cache have it.
+# This is "aligned at the bottom right". FlashAttention has it from version 2.1 on, and so has every decoder with a cache (it
+# keeps the keys and values of all tokens so far, and asks with the newest alone: unit 09).
 # `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)` aligns at the top left, j ≤ i, whatever Nk
 # is; for ours, torch has `torch.nn.attention.bias.causal_lower_right`. The two agree only where Nq = Nk.
 
@@ -222,7 +224,7 @@ check("attention.rotary", rotary)
 # `attention.claims` · 5 points · about 5 minutes · about 10 lines · difficulty ●●○○○
 #
 # Which of these hold, for random q, k, v? The first eight are True or False; the last two are numbers. Half a point
-# each. Then try them: the cell after the check has all you need.
+# each. Then try them: the cell after the check runs your functions on most of them.
 
 
 # %% exercise="attention.claims"
@@ -263,8 +265,19 @@ if attention(q, k, v) is None:
     print("solve attention to try the claims")
 else:
     o, lse = attention(q, k, v)
-    print("keys and values shuffled:", torch.allclose(attention(q, k[order], v[order])[0], o, atol=1e-6))
-    print("keys doubled:", torch.allclose(attention(q, 2 * k, v)[0], 2 * o, atol=1e-6))
+    same = lambda x, y: torch.allclose(x, y, atol=1e-5)  # noqa: E731
+    print("keys and values shuffled alike leave o:", same(attention(q, k[order], v[order])[0], o))
+    print("queries shuffled shuffle o:", same(attention(q[order], k, v)[0], o[order]))
+    print("ten more on every score leaves o:", same(torch.softmax(q @ k.mT * 8**-0.5 + 10, -1) @ v, o))
+    print("keys doubled double o:", same(attention(q, 2 * k, v)[0], 2 * o))
+    print("values doubled double o:", same(attention(q, k, 2 * v)[0], 2 * o))
+    print("causal, the first query returns the first value:", same(attention(q, k, v, True)[0][0], v[0]))
+    if rotary(q, order) is None:
+        print("solve rotary to move all positions by 7")
+    else:
+        here, there = ([rotary(x, torch.arange(6) + shift) for x in (q, k, v)] for shift in (0, 7))
+        print("rotary on q and k, moved by 7:", same(attention(*there[:2], v)[0], attention(*here[:2], v)[0]))
+        print("rotary on v, too, moved by 7:", same(attention(*there)[0], attention(*here)[0]))
 
 # %% [markdown]
 # ## A softmax in parts
@@ -366,7 +379,7 @@ figures.attention.merge_orders()
 # %% [markdown]
 # The chain is what one program does, tile after tile, in 09's forward pass. The tree is for the case of one query and
 # very many keys, where one program would walk for ever: many programs take a share each, and a second launch merges.
-# That will be `flash_decode`.
+# That will be `flash_decode`, in unit 09.
 #
 # ## By tiles
 #
@@ -554,11 +567,12 @@ else:
 # | forward | backward |
 # | --- | --- |
 # | o = P v | dv = Pᵀ do,  dP = do vᵀ |
-# | P = softmax(S), row by row | dS = P × (dP − delta), elementwise, delta one number a row |
+# | P = softmax(S), row by row | dS = P × (dP − delta), elementwise; delta is one number a row, explained below |
 # | S = scale · q kᵀ | dq = scale · dS k,  dk = scale · dSᵀ q |
 #
-# Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j (δ_ij − P_i), so that dS_i = P_i (dP_i − Σ_j
-# P_j dP_j). The sum goes over *all* keys of a row. Does a tile need all others after all? Put in dP_j = do · v_j:
+# Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j ([i = j] − P_i), with [i = j] for 1 if i = j, else 0.
+# So dS_i = P_i (dP_i − Σ_j P_j dP_j), and the sum at the end is what the table calls delta. It goes over *all* keys of a
+# row. Does a tile need all others after all? Put in dP_j = do · v_j:
 #
 # > delta = Σ_j P_j (do · v_j) = do · Σ_j P_j v_j = do · o
 #

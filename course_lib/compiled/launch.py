@@ -64,15 +64,25 @@ def specialise(kernel: JITFunction, arguments: dict[str, Any]) -> tuple[dict, di
         name, value = parameter.name, arguments[parameter.name]
         value = value.value if isinstance(value, tl.constexpr) else value
         special = not parameter.do_not_specialize
-        one = special and isinstance(value, int) and not isinstance(value, bool) and value == 1
-        if parameter.is_constexpr or value is None or one:
+        if parameter.is_constexpr or value is None or special and _is_one(value):
             signature[name], constants[name] = "constexpr", value
             continue
         try:
             signature[name] = mangle_type(value)
         except Exception:  # of several kinds, all of them saying that there is no such type
             raise LaunchError(f"`{name}` is a {type(value).__name__}, and kernels take tensors and numbers") from None
-        aligned = value.data_ptr() if hasattr(value, "data_ptr") else value
-        if special and isinstance(aligned, int) and not isinstance(aligned, bool) and aligned % 16 == 0:
-            attributes[(parameter.num,)] = [["tt.divisibility", 16]]
+        parts = {(parameter.num, i): part for i, part in enumerate(value)} if isinstance(value, tuple) else {}
+        constants |= {place: part for place, part in parts.items() if part is None or _is_one(part)}
+        for place, part in (parts or {(parameter.num,): value}).items():
+            if special and _is_aligned(part):
+                attributes[place] = [["tt.divisibility", 16]]
     return signature, constants, attributes
+
+
+def _is_one(value: Any) -> bool:
+    return type(value) is int and value == 1
+
+
+def _is_aligned(value: Any) -> bool:
+    aligned = value.data_ptr() if hasattr(value, "data_ptr") else value
+    return type(aligned) is int and aligned % 16 == 0

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.criteria.budgets import sum_budget
+from course_lib.criteria.budgets import roundings, sum_budget
 from course_lib.criteria.memory import (
     Coalesced,
     DotFlops,
@@ -25,21 +25,25 @@ from course_lib.criteria.memory import (
     Saves,
     Traffic,
     accesses,
+    copy_bytes,
 )
-from course_lib.criteria.results import NOTHING, Compiles, Correct, Holds, TritonDidTheWork, failure, of_group
+from course_lib.criteria.results import NOTHING, Compiles, Correct, Holds, Judged, OnceRight, TritonDidTheWork, of_group
 from course_lib.criteria.speed import Speed
 from course_lib.exercise import Exercise, Finding, Trial, Verdict
 
 __all__ = [
+    "GATES",
     "NOTHING",
     "Coalesced",
     "Compiles",
     "Correct",
     "DotFlops",
     "Holds",
+    "Judged",
     "Launches",
     "NoAtomics",
     "NoBufferOfSize",
+    "OnceRight",
     "Programs",
     "Rereads",
     "Saves",
@@ -47,16 +51,21 @@ __all__ = [
     "Traffic",
     "TritonDidTheWork",
     "accesses",
-    "failure",
+    "copy_bytes",
     "judge",
     "of_group",
     "refused",
+    "roundings",
     "sum_budget",
 ]
+
+GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
+"""Of an exercise that asks for a kernel, where it names no others."""
 
 
 def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged"."""
+    trials = [Judged.of(exercise, trial) for trial in trials]
     findings = []
     for gate in exercise.gates:
         finding = gate.judge(exercise, trials)

@@ -11,6 +11,12 @@ import torch
 from course_lib.exercise import Budget
 
 
+def roundings(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Four of the result's dtype, below its normal numbers too."""
+    info = torch.finfo(dtype)
+    return 4 * info.eps * (expected.abs() + info.smallest_normal)
+
+
 def sum_budget(magnitude: Callable[..., torch.Tensor], length: Callable[..., int]) -> Budget:
     """The error that an honest sum of `length` terms may have, per output element, accumulated in float32.
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.criteria.results import failure, of_group
-from course_lib.exercise import Access, Exercise, Finding, Footprint, Launch, Trial
+import torch
+
+from course_lib.criteria.results import OnceRight
+from course_lib.exercise import Access, Finding, Footprint, Launch, Trial
 from course_lib.observe.wire import tensors_of
 
 
@@ -27,7 +29,7 @@ def _footprints(trials: Sequence[Trial]) -> list[Footprint]:
 
 
 @dataclass
-class Coalesced:
+class Coalesced(OnceRight):
     """Loads (or stores) touch hardly more 32-byte sectors than the bytes they use would fill.
 
     Compared for each line that moves at least 2 % of the bytes, and for all other lines together: the sectors touched
@@ -44,12 +46,8 @@ class Coalesced:
     def title(self) -> str:
         return "loads are dense" if self.op == "load" else "stores are dense"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = failure(exercise, group)
+    def count(self, group: Sequence[Trial]) -> Finding:
         expected = f"at most {self.at_most} times the sectors that the used bytes fill"
-        if failed:
-            return Finding(self.title, 0, self.points, False, seen=failed)
         counted = self._counted(accesses(group, self.op))
         names = {id(a): t.case.name for t in group for launch in t.evidence.launches for a in launch.accesses}
         sectors = sum(a.sectors for a in counted)
@@ -62,13 +60,13 @@ class Coalesced:
         if sum(a.bytes for a in small) >= 0.02 * total and self._wastes(small):
             wasteful += small
         if not wasteful:
-            return Finding(self.title, self.points, self.points, True, expected=expected, seen=seen)
+            return self.earned(seen, expected=expected)
         worst = min(wasteful, key=lambda a: a.efficiency * 1e9 - a.sectors)
         detail = (
-            f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}` "
-            f"({names[id(worst)]}): `{worst.source}`"
+            f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}`: "
+            f"`{worst.source}` (on {names[id(worst)]})"
         )
-        return Finding(self.title, 0, self.points, False, expected=expected, seen=seen, detail=detail)
+        return self.lost(seen, expected=expected, detail=detail)
 
     def _wastes(self, accesses: Sequence[Access]) -> bool:
         return sum(a.sectors for a in accesses) * 32 > self.at_most * sum(a.useful_bytes for a in accesses)
@@ -87,8 +85,13 @@ class Coalesced:
         return [a for a in accesses if a.tensor not in small and a.bytes]
 
 
+def copy_bytes(x: torch.Tensor, **_: Any) -> int:
+    """What a copy of x moves: every element read once and written once."""
+    return 2 * x.numel() * x.element_size()
+
+
 @dataclass
-class Traffic:
+class Traffic(OnceRight):
     """No more bytes are moved than the task needs. needed: the arguments of a call -> bytes read and written at best."""
 
     needed: Callable[..., float]
@@ -97,42 +100,73 @@ class Traffic:
     group: str = "performance"
     title: str = "reads once, writes once"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = failure(exercise, group)
-        expected = f"at most {self.at_most} times the bytes that the task needs"
-        if failed:
-            return Finding(self.title, 0, self.points, False, seen=failed)
-        needed = sum(self.needed(**t.inputs[-1]) for t in group)
+    def count(self, group: Sequence[Trial]) -> Finding:
+        cases = " and ".join(t.case.name for t in group)
+        allowed = self.at_most * sum(self.needed(**t.inputs[-1]) for t in group)
         footprints = _footprints(group)
         moved = sum(f.read_bytes + f.written_bytes for f in footprints)
-        seen = f"{in_words(moved)} bytes moved, {in_words(needed)} needed"
-        if moved <= self.at_most * needed:
-            return Finding(self.title, self.points, self.points, True, expected=expected, seen=seen)
-        worst = max(
-            footprints, key=lambda f: f.read_bytes - f.read_distinct_bytes + f.written_bytes - f.written_distinct_bytes
-        )
-        return Finding(
-            self.title, 0, self.points, False, expected=expected, seen=seen, detail=self._explain(worst, group)
+        seen = f"{in_words(moved)} bytes moved"
+        if moved <= allowed:
+            return self.earned(f"{seen}, {in_words(allowed)} allowed")
+        return self.lost(
+            seen, expected=f"at most {in_words(allowed)} on {cases}", detail=self._explain(footprints, group)
         )
 
-    def _explain(self, worst: Footprint, group: Sequence[Trial]) -> str:
+    def _explain(self, footprints: Sequence[Footprint], group: Sequence[Trial]) -> str:
+        """What costs most: a tensor moved several times by one launch, else one that is written and read back."""
+        worst = max(footprints, key=_moved_again)
+        nbytes, sentence = max(_detours(group), default=(0, ""))
+        if nbytes > _moved_again(worst):
+            return sentence
+        reads = worst.read_bytes / max(1, worst.read_distinct_bytes)
+        writes = worst.written_bytes / max(1, worst.written_distinct_bytes)
+        if max(reads, writes) <= 1.01:
+            return f"in order: {_moves(group[0].evidence.launches)}"
         lines = {
             f"line {a.line} `{a.source}`"
             for op in ("load", "store")
             for a in accesses(group, op)
             if a.tensor == worst.tensor
         }
-        reads = worst.read_bytes / max(1, worst.read_distinct_bytes)
-        writes = worst.written_bytes / max(1, worst.written_distinct_bytes)
         times = f"read {reads:.3g} times" if reads > writes else f"written {writes:.3g} times"
-        if max(reads, writes) <= 1.01:
-            return f"`{worst.tensor}` is a detour: bytes that the task does not need ({'; '.join(sorted(lines))})"
         return f"`{worst.tensor}` is {times}: {'; '.join(sorted(lines))}"
 
 
+def _moved_again(f: Footprint) -> int:
+    return f.read_bytes - f.read_distinct_bytes + f.written_bytes - f.written_distinct_bytes
+
+
+def _detours(group: Sequence[Trial]) -> list[tuple[int, str]]:
+    """(bytes read, a sentence) of each tensor that a launch wrote and this or a later one read back."""
+    found = []
+    for trial in group:
+        writer: dict[str, str] = {}
+        for launch in trial.evidence.launches:
+            writer |= {f.tensor: launch.kernel for f in launch.footprints if f.written_bytes}
+            for f in launch.footprints:
+                if f.read_bytes and f.tensor in writer:
+                    lines = "; ".join(
+                        f"line {a.line} `{a.source}`"
+                        for a in launch.accesses
+                        if a.op == "load" and a.tensor == f.tensor
+                    )
+                    who = f"`{writer[f.tensor]}` writes it and `{launch.kernel}` reads it back"
+                    found.append((f.read_bytes, f"`{f.tensor}` is a detour: {who}{', ' if lines else ''}{lines}"))
+    return found
+
+
+def _moves(launches: Sequence[Launch]) -> str:
+    """Who reads and writes what, in words."""
+    said = []
+    for launch in launches[:6]:
+        reads = ", ".join(f"`{f.tensor}`" for f in launch.footprints if f.read_bytes)
+        writes = ", ".join(f"`{f.tensor}`" for f in launch.footprints if f.written_bytes)
+        said.append(f"`{launch.kernel}` reads {reads or 'nothing'} and writes {writes or 'nothing'}")
+    return "; ".join(said)
+
+
 @dataclass
-class Programs:
+class Programs(OnceRight):
     """The launch that reads most bytes has enough programs to keep a GPU's SMs busy, and no few of them do it all: the
     busiest moves at most twice its share."""
 
@@ -144,19 +178,15 @@ class Programs:
     def title(self) -> str:
         return f"at least {self.at_least} programs share a tall input"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = failure(exercise, group)
-        if failed:
-            return Finding(self.title, 0, self.points, False, seen=failed)
+    def count(self, group: Sequence[Trial]) -> Finding:
         busiest = [
             max(t.evidence.launches, key=lambda launch: sum(f.read_bytes for f in launch.footprints)) for t in group
         ]
         fewest = min(min(launch.programs, self._at_work(launch)) for launch in busiest)
-        passed = fewest >= self.at_least
-        detail = "" if passed else "Cut the long axis into parts, and give each part a program."
         seen = "1 program" if fewest == 1 else f"{fewest} programs"
-        return Finding(self.title, self.points if passed else 0, self.points, passed, seen=seen, detail=detail)
+        if fewest >= self.at_least:
+            return self.earned(seen)
+        return self.lost(seen, detail="Cut the long axis into parts, and give each part a program.")
 
     def _at_work(self, launch: Launch) -> int:
         """The programs that do a fair share: as many as would move all the bytes, each half as many as the busiest."""
@@ -165,7 +195,7 @@ class Programs:
 
 
 @dataclass
-class NoBufferOfSize:
+class NoBufferOfSize(OnceRight):
     """What a call allocates beside its results is, all together, less than a limit. limit: the arguments -> bytes."""
 
     limit: Callable[..., float]
@@ -173,23 +203,19 @@ class NoBufferOfSize:
     title: str
     group: str = "performance"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = failure(exercise, group)
-        if failed:
-            return Finding(self.title, 0, self.points, False, seen=failed)
+    def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:
             limit, buffers = self.limit(**trial.inputs[-1]), trial.evidence.buffers
             if buffers >= limit:
                 expected = f"less than {in_words(limit)} bytes on {trial.case.name}"
                 seen = f"{in_words(buffers)} bytes of buffers, the largest of {in_words(trial.evidence.largest_buffer)}"
-                return Finding(self.title, 0, self.points, False, expected=expected, seen=seen)
+                return self.lost(seen, expected=expected)
         most = max((t.evidence.buffers for t in group), default=0)
-        return Finding(self.title, self.points, self.points, True, seen=f"at most {in_words(most)} bytes of buffers")
+        return self.earned(f"at most {in_words(most)} bytes of buffers")
 
 
 @dataclass
-class Launches:
+class Launches(OnceRight):
     """At most so many kernel launches a call; phase 0 or 1: in its forward or its backward half alone."""
 
     at_most: int
@@ -202,24 +228,20 @@ class Launches:
         half = {None: "", 0: " forward", 1: " backward"}[self.phase]
         return f"one launch{half}" if self.at_most == 1 else f"at most {self.at_most} launches{half}"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = failure(exercise, group)
-        if failed:
-            return Finding(self.title, 0, self.points, False, seen=failed)
+    def count(self, group: Sequence[Trial]) -> Finding:
         names: list[str] = []
         for trial in group:
             own = [la.kernel for la in trial.evidence.launches if self.phase in (None, la.phase)]
             names = max(names, own, key=len)
         seen = "1 launch" if len(names) == 1 else f"{len(names)} launches"
         if 0 < len(names) <= self.at_most:
-            return Finding(self.title, self.points, self.points, True, seen=seen)
+            return self.earned(seen)
         detail = f"in order: {', '.join(f'`{name}`' for name in names[:8])}" if names else ""
-        return Finding(self.title, 0, self.points, False, seen=seen, detail=detail)
+        return self.lost(seen, detail=detail)
 
 
 @dataclass
-class Rereads:
+class Rereads(OnceRight):
     """One tensor is read no more often than it must be. at_most: the arguments of a call -> bytes loaded / bytes of the
     tensor that were loaded at all."""
 
@@ -229,11 +251,7 @@ class Rereads:
     title: str
     group: str = "performance"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = failure(exercise, group)
-        if failed:
-            return Finding(self.title, 0, self.points, False, seen=failed)
+    def count(self, group: Sequence[Trial]) -> Finding:
         times = allowed = 0.0
         for trial in group:
             own = [f for f in _footprints([trial]) if f.tensor == self.tensor]
@@ -244,21 +262,13 @@ class Rereads:
                 lines = "; ".join(
                     dict.fromkeys(f"line {a.line} `{a.source}` loads {in_words(a.bytes)} bytes" for a in loads)
                 )
-                return Finding(
-                    self.title,
-                    0,
-                    self.points,
-                    False,
-                    expected=f"`{self.tensor}` read at most {allowed:.3g} times on {trial.case.name}",
-                    seen=f"`{self.tensor}` is read {times:.3g} times",
-                    detail=lines,
-                )
-        seen = f"`{self.tensor}` is read {times:.3g} times, {allowed:.3g} allowed"
-        return Finding(self.title, self.points, self.points, True, seen=seen)
+                expected = f"`{self.tensor}` read at most {allowed:.3g} times on {trial.case.name}"
+                return self.lost(f"`{self.tensor}` is read {times:.3g} times", expected=expected, detail=lines)
+        return self.earned(f"`{self.tensor}` is read {times:.3g} times, {allowed:.3g} allowed")
 
 
 @dataclass
-class DotFlops:
+class DotFlops(OnceRight):
     """tl.dot does no more than it must. at_most: the arguments of a call -> FLOPs, 2 M N K for a product."""
 
     at_most: Callable[..., float]
@@ -266,43 +276,33 @@ class DotFlops:
     title: str
     group: str = "performance"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = failure(exercise, group)
-        if failed:
-            return Finding(self.title, 0, self.points, False, seen=failed)
+    def count(self, group: Sequence[Trial]) -> Finding:
         done = allowed = 0.0
         for trial in group:
             done = sum(launch.flops.dot for launch in trial.evidence.launches)
             allowed = self.at_most(**trial.inputs[-1])
             if done > allowed:
                 expected = f"at most {in_words(allowed)} on {trial.case.name}"
-                return Finding(
-                    self.title, 0, self.points, False, expected=expected, seen=f"{in_words(done)} FLOPs in tl.dot"
-                )
-        seen = f"{in_words(done)} FLOPs in tl.dot, {in_words(allowed)} allowed"
-        return Finding(self.title, self.points, self.points, True, seen=seen)
+                return self.lost(f"{in_words(done)} FLOPs in tl.dot", expected=expected)
+        return self.earned(f"{in_words(done)} FLOPs in tl.dot, {in_words(allowed)} allowed")
 
 
 @dataclass
-class NoAtomics:
+class NoAtomics(OnceRight):
     """Nothing is added up in an order that changes from run to run."""
 
     points: float
     group: str = "performance"
     title: str = "no atomics: the same bits in every run"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = failure(exercise, group)
+    def count(self, group: Sequence[Trial]) -> Finding:
         found = [a for t in group for launch in t.evidence.launches for a in launch.accesses if a.op == "atomic"]
-        seen = failed or "; ".join(dict.fromkeys(f"line {a.line} `{a.source}`" for a in found))
-        passed = not seen
-        return Finding(self.title, self.points if passed else 0, self.points, passed, seen=seen or "none")
+        lines = "; ".join(dict.fromkeys(f"line {a.line} `{a.source}`" for a in found))
+        return self.lost(lines) if lines else self.earned("none")
 
 
 @dataclass
-class Saves:
+class Saves(OnceRight):
     """Between forward and backward hardly anything is kept beside the inputs. at_most: the arguments -> bytes.
 
     Counted is what the backward half used of all that the forward half had made, each storage whole. The first `outputs`
@@ -315,26 +315,19 @@ class Saves:
     outputs: int = 1
     group: str = "performance"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        failed = failure(exercise, group)
-        if failed:
-            return Finding(self.title, 0, self.points, False, seen=failed)
+    def count(self, group: Sequence[Trial]) -> Finding:
         kept = 0
         for trial in group:
             evidence, inputs = trial.evidence, _labels(trial.inputs[-1])
             if evidence.saved is None or not set(range(self.outputs)) <= set(evidence.ready):
-                return Finding(self.title, 0, self.points, False, seen="no forward half that ends with its result")
+                return self.lost("no forward half that ends with its result")
             own = [s for s in evidence.saved if s.tensor not in inputs]
             kept, limit = sum(s.nbytes for s in own), self.at_most(**trial.inputs[-1])
             if kept > limit:
                 expected = f"at most {in_words(limit)} bytes beside the inputs on {trial.case.name}"
                 detail = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {in_words(s.nbytes)} bytes" for s in own)
-                seen = f"{in_words(kept)} bytes kept"
-                return Finding(self.title, 0, self.points, False, expected=expected, seen=seen, detail=detail)
-        return Finding(
-            self.title, self.points, self.points, True, seen=f"{in_words(kept)} bytes kept beside the inputs"
-        )
+                return self.lost(f"{in_words(kept)} bytes kept", expected=expected, detail=detail)
+        return self.earned(f"{in_words(kept)} bytes kept beside the inputs")
 
 
 def _labels(arguments: dict[str, Any]) -> set[str]:

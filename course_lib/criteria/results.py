@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from course_lib import mistakes
 from course_lib.compiled.show import remarks
-from course_lib.exercise import Evidence, Exercise, Finding, Trial
+from course_lib.exercise import Criterion, Evidence, Exercise, Finding, Trial
 
 NOTHING = "returns nothing yet (is a `return` missing?)"
 
@@ -20,64 +21,118 @@ def of_group(trials: Sequence[Trial], group: str) -> list[Trial]:
     return [t for t in trials if t.case.group == group]
 
 
-@dataclass
-class Correct:
-    """The right result on every case of a group, without a fault there. Values (dicts) earn their share of the points."""
+# ------------------------------------------------------------------------------------------------------- right or wrong
 
-    group: str
-    points: float = 0.0
-    title: str = ""
 
-    def __post_init__(self) -> None:
-        self.title = self.title or f"right on {self.group} inputs"
+@dataclass(frozen=True)
+class Judged(Trial):
+    """A trial of an exercise. What is wrong with it is worked out once, however many criteria ask."""
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        for trial in group:
-            finding = self._judge_case(exercise, trial)
-            if finding is not None:
-                return finding
-        names = "1 case" if len(group) == 1 else f"{len(group)} cases"
-        return Finding(self.title, self.points, self.points, True, expected="right", seen=f"right in {names}")
+    exercise: Exercise
 
-    def _judge_case(self, exercise: Exercise, trial: Trial) -> Finding | None:
-        evidence = trial.evidence
-        wrong = Finding(self.title, 0, self.points, False, expected=f"right on {trial.case.name}")
-        if evidence.error or evidence.refused:
-            wrong.seen = _told(exercise, trial) or evidence.refused
+    @classmethod
+    def of(cls, exercise: Exercise, trial: Trial) -> Judged:
+        return trial if isinstance(trial, Judged) else cls(trial.case, trial.inputs, trial.evidence, exercise)
+
+    @property
+    def stopped(self) -> str:
+        """A sentence if there is no result for each call: such evidence proves nothing, whatever it holds."""
+        results, calls = len(self.evidence.outputs), len(self.inputs)
+        too_few = "" if results == calls else f"{results} results of {calls} calls"
+        return self._error or self.evidence.refused or too_few
+
+    @property
+    def _error(self) -> str:
+        """The error of the run. A formula's exception may quote the hidden numbers it was given, in its name too."""
+        error = self.evidence.error
+        quotes = self.case.hidden and self.exercise.kind != "kernel" and error.startswith("raised ")
+        return f"raised an exception on {self.case.name}" if quotes else error
+
+    @cached_property
+    def difference(self) -> Finding | None:
+        """None if all is right here; else what is not. Of values (a dict) always a Finding: the share of them that is right."""
+        wrong = Finding("", 0, 1, False, expected=f"right on {self.case.name}")
+        if self.stopped:
+            wrong.seen = self.stopped
             return wrong
-        if _too_few(trial):
-            wrong.seen = _too_few(trial)
-            return wrong
-        for call, (arguments, output) in enumerate(zip(trial.inputs, evidence.outputs, strict=True)):
-            expected = exercise.oracle(**arguments)
+        for call, (arguments, output) in enumerate(zip(self.inputs, self.evidence.outputs, strict=True)):
+            expected = self.exercise.oracle(**arguments)
             again = " in the second call" if call else ""
             if isinstance(expected, dict):
-                return self._judge_values(expected, output)
-            for got, right, name in _pairs(output, expected):
-                problem = _compare(exercise, arguments, got, right, wrong, trial.case.hidden, bool(evidence.launches))
+                return _share(expected, output)
+            for part, (got, right, name) in enumerate(_pairs(output, expected)):
+                label = f"out[{part}]" if name else "out"
+                problem = self._compare(arguments, got, right, wrong, label)
                 if problem:
                     wrong.seen = f"{name}{problem}{again}"
-                    if "NaN" in wrong.detail and evidence.poisoned:
-                        wrong.detail += f" Masked lanes loaded without `other`: {', '.join(evidence.poisoned)}."
+                    if "NaN" in wrong.detail and self.evidence.poisoned:
+                        wrong.detail += f" Masked lanes loaded without `other`: {', '.join(self.evidence.poisoned)}."
                     return wrong
-        if evidence.faults:
-            wrong.seen = evidence.faults[0].sentence
+        if self.evidence.faults:
+            wrong.seen = self.evidence.faults[0].sentence
             return wrong
         return None
 
-    def _judge_values(self, expected: dict[str, Any], output: Any) -> Finding:
-        output = output if isinstance(output, dict) else {}
-        rights = [
-            key
-            for key, value in expected.items()
-            if (type(output.get(key)) in (int, float)) == (type(value) in (int, float)) and output.get(key) == value
-        ]
-        wrongs = [f"{k}: {_answer(output[k]) if k in output else 'no answer'}" for k in expected if k not in rights]
-        wrongs += [f"{key}: not one of the questions" for key in output if key not in expected]
-        points = round(self.points * len(rights) / len(expected), 2)
-        seen = f"{len(rights)} of {len(expected)} right" + (f"; not right: {', '.join(wrongs)}" if wrongs else "")
-        return Finding(self.title, points, self.points, not wrongs, seen=seen[:400])
+    def _stored(self, label: str) -> bool:
+        """Whether the kernels of the last call stored all of this result."""
+        own = [f for launch in self.evidence.launches for f in launch.footprints if f.tensor == label]
+        return bool(own) and sum(f.written_distinct_bytes for f in own) >= own[0].nbytes
+
+    def _compare(self, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding, label: str) -> str:
+        """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
+        if got is None:
+            return f"{self.exercise.entry} {NOTHING}"
+        if isinstance(expected, tuple):
+            return f"expected {len(expected)} results, got {_kind(got)}"
+        if not isinstance(expected, torch.Tensor):
+            if type(got) not in (int, float, bool):
+                return f"expected a number, got {_kind(got)}"
+            close = got == expected or (
+                isinstance(expected, float)
+                and abs(got) < 1e300
+                and math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
+            )
+            if self.case.hidden and not close:
+                return "not right for numbers that stay hidden; try the formula on some of your own"
+            shown = ", ".join(f"{k} = {_short(v)}" for k, v in arguments.items())
+            return "" if close else f"for {shown}: expected {expected!r}, got {_short(got)}"
+        if not isinstance(got, torch.Tensor):
+            return f"expected a tensor, got {_kind(got)}"
+        if got.shape != expected.shape:
+            turned = " Is the output transposed?" if tuple(got.shape) == tuple(expected.shape)[::-1] else ""
+            return f"expected shape {tuple(expected.shape)}, got {tuple(got.shape)}.{turned}"
+        dtype = _expected_dtype(arguments, expected)
+        if got.dtype != dtype:
+            return f"expected {dtype}, got {got.dtype}"
+        reference = expected.to(dtype) if self.exercise.budget is None else expected.double()
+        if self.exercise.budget is None:
+            wrong = ~((got == reference) | (got.isnan() & reference.isnan()))
+        else:
+            budget = self.exercise.budget(expected.double(), dtype, arguments)
+            # written so that NaN is wrong, and that equal infinities are right
+            wrong = ~(((got.double() - reference).abs() <= budget) | (got.double() == reference))
+        if not bool(wrong.any()):
+            return ""
+        if wrong.dim() > 1 and not bool(wrong.all()):
+            finding.error_map = mistakes.error_map(wrong)
+        finding.detail = mistakes.looks_like(
+            wrong, reference, got, arguments, bool(self.evidence.launches), self._stored(label)
+        )
+        return mistakes.first_difference(wrong, reference, got, values=not self.case.hidden)
+
+
+def _share(expected: dict[str, Any], output: Any) -> Finding:
+    """Of answers by name, the share that is right."""
+    output = output if isinstance(output, dict) else {}
+    rights = [
+        key
+        for key, value in expected.items()
+        if (type(output.get(key)) in (int, float)) == (type(value) in (int, float)) and output.get(key) == value
+    ]
+    wrongs = [f"{k} (you: {_answer(output[k]) if k in output else 'no answer'})" for k in expected if k not in rights]
+    wrongs += [f"{key}: not one of the questions" for key in output if key not in expected]
+    seen = f"{len(rights)} of {len(expected)} right" + (f"; not right: {', '.join(wrongs)}" if wrongs else "")
+    return Finding("", len(rights) / len(expected), 1, not wrongs, seen=seen[:400])
 
 
 def _answer(value: Any) -> str:
@@ -95,68 +150,6 @@ def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
         return [(output, expected, "")]
     names = getattr(expected, "_fields", None) or [f"output {i}" for i in range(len(expected))]
     return [(got, right, f"{name}: ") for got, right, name in zip(output, expected, names, strict=True)]
-
-
-def _too_few(trial: Trial) -> str:
-    """Evidence without a result for each call proves nothing, whatever it holds."""
-    results, calls = len(trial.evidence.outputs), len(trial.inputs)
-    return "" if results == calls else f"{results} results of {calls} calls"
-
-
-def _told(exercise: Exercise, trial: Trial) -> str:
-    """The error of a run. A formula's exception may quote the hidden numbers it was given, in its name too."""
-    error = trial.evidence.error
-    quotes = trial.case.hidden and exercise.kind != "kernel" and error.startswith("raised ")
-    return f"raised an exception on {trial.case.name}" if quotes else error
-
-
-def _compare(
-    exercise: Exercise,
-    arguments: dict[str, Any],
-    got: Any,
-    expected: Any,
-    finding: Finding,
-    hidden: bool = False,
-    kernel: bool = True,
-) -> str:
-    """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
-    if got is None:
-        return f"{exercise.entry} {NOTHING}"
-    if isinstance(expected, tuple):
-        return f"expected {len(expected)} results, got {_kind(got)}"
-    if not isinstance(expected, torch.Tensor):
-        if type(got) not in (int, float, bool):
-            return f"expected a number, got {_kind(got)}"
-        close = got == expected or (
-            isinstance(expected, float)
-            and abs(got) < 1e300
-            and math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
-        )
-        if hidden and not close:
-            return "not right for numbers that stay hidden; try the formula on some of your own"
-        shown = ", ".join(f"{k} = {_short(v)}" for k, v in arguments.items())
-        return "" if close else f"for {shown}: expected {expected!r}, got {_short(got)}"
-    if not isinstance(got, torch.Tensor):
-        return f"expected a tensor, got {_kind(got)}"
-    if got.shape != expected.shape:
-        turned = " Is the output transposed?" if tuple(got.shape) == tuple(expected.shape)[::-1] else ""
-        return f"expected shape {tuple(expected.shape)}, got {tuple(got.shape)}.{turned}"
-    dtype = _expected_dtype(arguments, expected)
-    if got.dtype != dtype:
-        return f"expected {dtype}, got {got.dtype}"
-    reference = expected.to(dtype) if exercise.budget is None else expected.double()
-    if exercise.budget is None:
-        wrong = ~((got == reference) | (got.isnan() & reference.isnan()))
-    else:
-        budget = exercise.budget(expected.double(), dtype, arguments)
-        # written so that NaN is wrong, and that equal infinities are right
-        wrong = ~(((got.double() - reference).abs() <= budget) | (got.double() == reference))
-    if not bool(wrong.any()):
-        return ""
-    if wrong.dim() > 1 and not bool(wrong.all()):
-        finding.error_map = mistakes.error_map(wrong)
-    finding.detail = mistakes.looks_like(wrong, reference, got, arguments, kernel)
-    return mistakes.first_difference(wrong, reference, got, values=not hidden)
 
 
 def _expected_dtype(arguments: dict[str, Any], expected: torch.Tensor) -> torch.dtype:
@@ -179,48 +172,84 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:56] + " ..."
 
 
+# ------------------------------------------------------------------------------------------------------- criteria
+
+
 @dataclass
-class Holds:
-    """A property of numbers: problem(output, **arguments) is "" where it holds, else a sentence."""
+class Correct(Criterion):
+    """The right result on every case of a group, without a fault there. Values (dicts) earn their share of the points."""
+
+    group: str
+    points: float = 0.0
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        self.title = self.title or f"right on {self.group} inputs"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        for trial in group:
+            found = Judged.of(exercise, trial).difference
+            if found is not None:
+                return replace(found, title=self.title, points=round(self.points * found.points, 2), out_of=self.points)
+        names = "1 case" if len(group) == 1 else f"{len(group)} cases"
+        return self.earned(f"right in {names}", expected="right")
+
+
+@dataclass
+class Holds(Criterion):
+    """A property of numbers: problem(output, **arguments) is "" where it holds, else a sentence; told: what to say where it
+    holds."""
 
     problem: Callable[..., str]
     points: float
     title: str
     group: str = "plain"
+    told: Callable[..., str] = lambda *_, **__: "holds"
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        told = "holds"
         for trial in of_group(trials, self.group):
-            seen = _told(exercise, trial) or trial.evidence.refused or _too_few(trial)
+            seen = Judged.of(exercise, trial).stopped
             for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
                 seen = seen or (
                     f"{exercise.entry} {NOTHING}" if output is None else self._problem(trial, output, arguments)
                 )
+                told = told if seen or trial.case.hidden else self.told(output, **arguments)
             if seen:
-                return Finding(self.title, 0, self.points, False, seen=seen)
-        return Finding(self.title, self.points, self.points, True, seen="holds")
+                return self.lost(seen)
+        return self.earned(told)
 
     def _problem(self, trial: Trial, output: Any, arguments: dict[str, Any]) -> str:
         problem = self.problem(output, **arguments)
         return f"does not hold on {trial.case.name}" if problem and trial.case.hidden else problem
 
 
-def failure(exercise: Exercise, trials: Sequence[Trial]) -> str:
-    """A sentence if a result is wrong: what is saved by wrong results is not credited."""
-    for trial in trials:
-        wrong = Correct(trial.case.group).judge(exercise, [trial])
-        if not wrong.passed:
-            return f"not right on {trial.case.name}: {wrong.seen}"
-    return ""
+class OnceRight(Criterion):
+    """A criterion on the cases of a group, all of them right: what is saved by wrong results is not credited."""
+
+    group: str
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        for trial in group:
+            wrong = Judged.of(exercise, trial).difference
+            if wrong is not None and not wrong.passed:
+                return self.lost(f"not right on {trial.case.name}: {wrong.seen}")
+        return self.count(group)
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        raise NotImplementedError
 
 
 # ------------------------------------------------------------------------------------------------------- gates
 
 
 @dataclass
-class TritonDidTheWork:
+class TritonDidTheWork(Criterion):
     """Kernels of the student's wrote every output; torch did nothing but what the exercise allows."""
 
-    points: float = 0.0
+    points: float = 0
     title: str = "computed by your Triton kernel"
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
@@ -228,14 +257,13 @@ class TritonDidTheWork:
         for trial in trials:
             problem = self._problem(exercise, trial.evidence, trial.case.group)
             if problem:
-                return Finding(self.title, 0, 0, False, expected=expected, seen=problem)
+                return self.lost(problem, expected=expected)
         launches = max((len(t.evidence.launches) for t in trials), default=0)
         if not launches and any(t.evidence.error for t in trials):
-            return Finding(self.title, 0, 0, True, expected=expected, seen="stopped by the error below", judged=False)
+            return self.earned("stopped by the error below", expected=expected, judged=False)
         if not launches:
-            return Finding(self.title, 0, 0, False, expected=expected, seen="no Triton kernel was launched")
-        seen = "1 launch" if launches == 1 else f"{launches} launches"
-        return Finding(self.title, 0, 0, True, expected=expected, seen=seen)
+            return self.lost("no Triton kernel was launched", expected=expected)
+        return self.earned("1 launch" if launches == 1 else f"{launches} launches", expected=expected)
 
     def _problem(self, exercise: Exercise, evidence: Evidence, group: str) -> str:
         if evidence.refused:
@@ -253,20 +281,25 @@ class TritonDidTheWork:
 
 
 @dataclass
-class Compiles:
+class Compiles(Criterion):
     """What the interpreter ran must also compile for a GPU."""
 
-    points: float = 0.0
+    points: float = 0
     title: str = "compiles for a GPU"
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         facts = [fact for trial in trials for fact in trial.evidence.compiled]
         for fact in facts:
             if not fact.accepted and not fact.too_slow:
-                return Finding(self.title, 0, 0, False, expected="accepted by the compiler", seen=fact.complaint)
+                return self.lost(fact.complaint, expected="accepted by the compiler")
         gpus = sorted({fact.gpu for fact in facts if fact.accepted})
-        slow = " (not compiled: too slow here)" if any(fact.too_slow for fact in facts) else ""
+        unknown = {fact.kernel for fact in facts if fact.too_slow} - {fact.kernel for fact in facts if fact.accepted}
+        if unknown:
+            names = ", ".join(f"`{name}`" for name in sorted(unknown))
+            return self.earned(f"{names}: too slow to compile here; ask `compile_for` yourself", judged=False)
+        late = sorted({fact.gpu for fact in facts if fact.too_slow})
+        slow = f" ({', '.join(late)} not compiled: too slow here)" if late else ""
         said = [sentence for fact in facts if fact.gpu in gpus[-1:] and fact.accepted for sentence in remarks(fact)]
         seen = f"{', '.join(gpus)}{slow}"
         detail = " ".join(dict.fromkeys(said))  # spills, and fp32 dots that a GPU would run as TF32
-        return Finding(self.title, 0, 0, True, expected="accepted by the compiler", seen=seen, detail=detail)
+        return self.earned(seen, expected="accepted by the compiler", detail=detail)

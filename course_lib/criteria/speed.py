@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
 
 
 @dataclass
-class Speed:
+class Speed(Criterion):
     """Extra credit, on a GPU: a ramp between two ratios to a baseline that is timed in the same run.
 
     vs        the baseline in a word or two
@@ -32,7 +32,7 @@ class Speed:
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         timing = next(t.evidence.timing for t in trials if t.evidence.timing)
         if timing.problem:
-            return Finding(self.title, 0, self.points, False, seen=timing.problem)
+            return self.lost(timing.problem)
         share = min(1.0, max(0.0, (timing.ratio - self.none) / (self.full - self.none)))
         return Finding(
             self.title,

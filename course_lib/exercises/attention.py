@@ -15,23 +15,22 @@ Oracles: torch in float64, autograd, masks looked at element by element, and a t
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from course_lib.criteria import Correct, Holds, failure, of_group
+from course_lib import recordings
+from course_lib.cases import ARITHMETIC, fixed, operations
+from course_lib.criteria import Correct, Holds, OnceRight, roundings
 from course_lib.exercise import Case, Exercise, Finding, Trial
-from course_lib.exercises.dtypes import ARITHMETIC, operations
+from course_lib.mistakes import Mistake, every
 
 EPS32 = torch.finfo(torch.float32).eps
-FOOTPRINTS = Path(__file__).parents[1] / "measured" / "flash_footprints.json"
 
 PRODUCTS = operations("mm bmm addmm baddbmm addmm_ baddbmm_ mv dot")
 TENSORS = PRODUCTS | ARITHMETIC
@@ -154,11 +153,6 @@ def rows(*parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     return tuple(torch.cat(column) for column in zip(*parts, strict=True))
 
 
-def fixed(name: str, group: str, /, **arguments: Any) -> Case:
-    """A case of plain numbers, the same for every seed."""
-    return Case(name, group, lambda g: dict(arguments))
-
-
 # ------------------------------------------------------------------------------------------------ oracles
 
 
@@ -179,21 +173,38 @@ def reference(
     return torch.softmax(scores, -1).nan_to_num(0) @ v, lse
 
 
-def output_and_lse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **more: Any) -> tuple[torch.Tensor, torch.Tensor]:
+class Forward(NamedTuple):
+    o: torch.Tensor
+    lse: torch.Tensor
+
+
+class Gradients(NamedTuple):
+    dq: torch.Tensor
+    dk: torch.Tensor
+    dv: torch.Tensor
+
+
+class State(NamedTuple):
+    m: torch.Tensor
+    l: torch.Tensor
+    acc: torch.Tensor
+
+
+def output_and_lse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **more: Any) -> Forward:
     o, lse = reference(q, k, v, **more)
-    return o, lse.float()
+    return Forward(o, lse.float())
 
 
-def gradients(q, k, v, do, causal: bool = False, **_: Any) -> tuple[torch.Tensor, ...]:
+def gradients(q, k, v, do, causal: bool = False, **_: Any) -> Gradients:
     """(dq, dk, dv) in float64, by autograd; queries that see nothing are left out, and get zeros."""
     nothing = max(0, q.shape[-2] - k.shape[-2]) if causal else 0
     with torch.enable_grad():
         leaves = [t.double().detach().requires_grad_() for t in (q, k, v)]
         o, _ = reference(leaves[0][..., nothing:, :], *leaves[1:], causal=causal)
-        return torch.autograd.grad(o, leaves, do[..., nothing:, :].double())
+        return Gradients(*torch.autograd.grad(o, leaves, do[..., nothing:, :].double()))
 
 
-def merged(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+def merged(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> State:
     """The state of both together, by way of log-sum-exps and means, in float64."""
     m = torch.maximum(a[0], b[0]).double()
     base = torch.where(m == -math.inf, 0, m)
@@ -203,7 +214,7 @@ def merged(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> tuple[torch.
         torch.exp(lse - base)[..., None] * (x[2].double() / x[1].double()[..., None]).nan_to_num(0)
         for lse, x in ((lse_a, a), (lse_b, b))
     ]
-    return m.float(), l.float(), sum(shares).float()
+    return State(m.float(), l.float(), sum(shares).float())
 
 
 def rotated(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
@@ -228,8 +239,7 @@ def tiles_of(programs: int, bm: int, bn: int, nq: int, nk: int) -> list[list[int
 @cache
 def footprints() -> dict[tuple, int]:
     """(n, d, bm, bn, itemsize, causal) -> bytes that a traced kernel moved."""
-    recorded = json.loads(FOOTPRINTS.read_text())
-    return {tuple(row[:-1]): row[-1] for row in recorded["rows"]}
+    return {tuple(row[:-1]): row[-1] for row in recordings.read("flash_footprints")["rows"]}
 
 
 def moved_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> int:
@@ -246,12 +256,6 @@ def moved_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -
 
 
 # ------------------------------------------------------------------------------------------------ budgets
-
-
-def roundings(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Four of the result's dtype, below its normal numbers too."""
-    info = torch.finfo(dtype)
-    return 4 * info.eps * (expected.abs() + info.smallest_normal)
 
 
 def rotary_budget(expected, dtype, arguments):
@@ -329,6 +333,13 @@ def any_order(output: Any, a: Sequence[torch.Tensor], b: Sequence[torch.Tensor])
     return ""
 
 
+def _tiles(first: int, end: int, kind: str) -> str:
+    """ "tile 3 is full", "tiles 0 to 2 are full" or "no tile is full"."""
+    if end - first < 2:
+        return f"tile {first} is {kind}" if end > first else f"no tile is {kind}"
+    return f"tiles {first} to {end - 1} are {kind}"
+
+
 def right_tiles(output: Any, programs: int, bm: int, bn: int, nq: int, nk: int) -> str:
     right = tiles_of(programs, bm, bn, nq, nk)
     for pid, (found, expected) in enumerate(zip(output, right, strict=True)):
@@ -337,7 +348,8 @@ def right_tiles(output: Any, programs: int, bm: int, bn: int, nq: int, nk: int) 
             return f"{said}: expected a pair of whole numbers (full, end), got {found!r}"[:200]
         if found != expected:
             full, end = expected
-            return f"{said}: tiles 0 to {full - 1} are full and {full} to {end - 1} need the mask, so ({full}, {end}); got {tuple(found)}"
+            kinds = f"{_tiles(0, full, 'full')} and {_tiles(full, end, 'masked')}"
+            return f"{said}: {kinds}, so ({full}, {end}); got {tuple(found)}"
     return ""
 
 
@@ -345,7 +357,7 @@ def right_tiles(output: Any, programs: int, bm: int, bn: int, nq: int, nk: int) 
 
 
 @dataclass
-class LargestBuffer:
+class LargestBuffer(OnceRight):
     """No single allocation beside the results has a limit's size. limit: the arguments -> bytes."""
 
     limit: Callable[..., float]
@@ -353,51 +365,42 @@ class LargestBuffer:
     title: str
     group: str = "performance"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        seen = failure(exercise, group)
-        for trial in group if not seen else []:
+    def count(self, group: Sequence[Trial]) -> Finding:
+        for trial in group:
             largest, limit = trial.evidence.largest_buffer, self.limit(**trial.inputs[-1])
             if largest >= limit:
                 expected = f"less than {limit:,.0f} bytes on {trial.case.name}"
-                seen = f"a tensor of {largest:,} bytes"
-                return Finding(self.title, 0, self.points, False, expected=expected, seen=seen)
-        if seen:
-            return Finding(self.title, 0, self.points, False, seen=seen)
+                return self.lost(f"a tensor of {largest:,} bytes", expected=expected)
         largest = max(t.evidence.largest_buffer for t in group)
-        return Finding(self.title, self.points, self.points, True, seen=f"at most {largest:,} bytes at once")
+        return self.earned(f"at most {largest:,} bytes at once")
 
 
 @dataclass
-class Products:
-    """At most so many matrix products in a call. at_most: the arguments -> how many."""
+class Products(OnceRight):
+    """Two matrix products for each tile of scores that some query of it sees a key of."""
 
-    at_most: Callable[..., int]
     points: float
     title: str
     group: str = "performance"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        seen = failure(exercise, group)
-        for trial in group if not seen else []:
+    def count(self, group: Sequence[Trial]) -> Finding:
+        for trial in group:
             done = sum(name in PRODUCTS for name in trial.evidence.operations)
-            allowed = self.at_most(**trial.inputs[-1])
+            visited, tiles = visited_tiles(**trial.inputs[-1])
+            allowed = 2 * visited
             if done > allowed:
-                expected = f"at most {allowed} on {trial.case.name}"
-                return Finding(self.title, 0, self.points, False, expected=expected, seen=f"{done} products")
-            said = f"{done} products, {allowed} allowed"
-        if seen:
-            return Finding(self.title, 0, self.points, False, seen=seen)
-        return Finding(self.title, self.points, self.points, True, seen=said)
+                given = trial.inputs[-1]
+                who = f"{visited} of {tiles} tiles of {given['bm']} x {given['bn']} hold a key that somebody sees"
+                return self.lost(f"{done} products", expected=f"{allowed} on {trial.case.name}: {who}")
+        return self.earned(f"{done} products, {allowed} allowed")
 
 
-def two_a_tile(q: torch.Tensor, k: torch.Tensor, causal: bool, bm: int, bn: int, **_: Any) -> int:
-    """Two products for each tile that some query of it sees a key of."""
+def visited_tiles(q: torch.Tensor, k: torch.Tensor, causal: bool, bm: int, bn: int, **_: Any) -> tuple[int, int]:
+    """(tiles that some query of it sees a key of, all tiles)"""
     nq, nk = q.shape[-2], k.shape[-2]
     mask = seen(nq, nk, causal)
-    corners = product(range(0, nq, bm), range(0, nk, bn))
-    return 2 * sum(bool(mask[i : i + bm, j : j + bn].any()) for i, j in corners)
+    corners = list(product(range(0, nq, bm), range(0, nk, bn)))
+    return sum(bool(mask[i : i + bm, j : j + bn].any()) for i, j in corners), len(corners)
 
 
 # ------------------------------------------------------------------------------------------------ mistakes
@@ -444,7 +447,7 @@ def all_keys(q, k, v, causal=False, **more):
     return reference(q, k, v, **more)[0] if causal else None
 
 
-def has_nan(groups: Sequence[str], sentence: str) -> Callable[[Sequence[Trial]], str]:
+def has_nan(groups: Sequence[str], sentence: str) -> Mistake:
     """`sentence`, if a result of these groups holds a NaN."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -455,15 +458,22 @@ def has_nan(groups: Sequence[str], sentence: str) -> Callable[[Sequence[Trial]],
     return look
 
 
-def every(matches: Callable[..., bool], sentence: str) -> Callable[[Sequence[Trial]], str]:
-    """`sentence`, if matches(output, **arguments) for every result that there is."""
-
-    def look(trials: Sequence[Trial]) -> str:
-        pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
-        found = [output is not None and matches(output, **arguments) for arguments, output in pairs]
-        return sentence if found and all(found) else ""
-
-    return look
+def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
+    """A sentence that names which of dq and dk are 1 / scale times too large."""
+    for t in trials:
+        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+            if not isinstance(out, list) or len(out) != 3 or not all(isinstance(x, torch.Tensor) for x in out):
+                continue
+            factor, right = math.sqrt(call["q"].shape[-1]), gradients(**call)
+            lacks = [
+                name
+                for name, found, expected in zip(("dq", "dk"), out, right, strict=False)
+                if found.shape == expected.shape and torch.allclose(found.double(), factor * expected, 0.02, 0.02)
+            ]
+            if lacks:
+                verb = "lacks" if len(lacks) == 1 else "lack"
+                return f"{' and '.join(lacks)} {verb} the factor scale: s = scale * q @ k.mT, so ds / dq and ds / dk have it."
+    return ""
 
 
 TOP_LEFT = computes(
@@ -787,7 +797,7 @@ tiled_attention = Exercise(
         Correct("hard", 3, "large, rising, low scores"),
         Correct("half", 2, "half precision in and out, float32 inside"),
         LargestBuffer(lambda q, k, bm, **_: 4 * bm * k.shape[-2], 2, "no scores beyond one tile"),
-        Products(two_a_tile, 2, "skips what nobody sees"),
+        Products(2, "skips what nobody sees"),
     ],
     hints=[
         "Two loops: over tiles of bm queries, and inside over tiles of bn keys. What does a tile of queries carry from one tile of "
@@ -909,17 +919,13 @@ backward = Exercise(
         "A tile of scores can be computed again from q and k. With lse, how do you get its probabilities without a softmax?",
         "p = exp(s - lse) is exact in each tile. Then dv += p.mT @ do, dp = do @ v.mT, ds = p * (dp - delta), dq += ds @ k * scale "
         "and dk += ds.mT @ q * scale, with delta = rowsum(do * o), computed once.",
-        "Queries that see nothing have lse = -inf, and exp(s + inf) is not 0: use base = torch.where(lse == -math.inf, 0, lse), and "
-        "scores masked with -inf. Accumulate dq, dk, dv in float32 tensors of the shape of q, k, v, take tiles of 64 by 64, and "
-        "cast each result once, at the end.",
+        "Queries that see nothing have lse = -inf and scores of -inf, and exp(-inf - -inf) is not a number: subtract base = "
+        "torch.where(lse == -math.inf, 0, lse) in place of lse. Accumulate dq, dk, dv in float32 tensors of the shape of q, k, v, "
+        "take tiles of 64 by 64, and cast each result once, at the end.",
     ],
     mistakes=[
         has_nan(["nothing"], "NaN: lse is -inf where a query sees nothing, and exp(-inf - -inf) is not a number."),
-        computes(
-            lambda **a: gradients(**a)[0] * math.sqrt(a["q"].shape[-1]),
-            "dq lacks the factor scale: s = scale * q @ k.mT, so ds / dq has it.",
-            gradients,
-        ),
+        no_scale_on_the_way_back,
     ],
 )
 

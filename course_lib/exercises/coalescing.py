@@ -12,19 +12,21 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.cases import integer, window
 from course_lib.criteria import (
+    GATES,
     Coalesced,
-    Compiles,
     Correct,
     Holds,
     Programs,
     Speed,
     Traffic,
-    TritonDidTheWork,
     accesses,
+    copy_bytes,
     sum_budget,
 )
 from course_lib.exercise import Case, Exercise, Trial
+from course_lib.mistakes import Mistake, faulty
 from course_lib.tracing import trace
 
 
@@ -33,7 +35,6 @@ def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
     return Speed("copy", Case(name, "speed", draw), needed, full=0.8, none=0.5, points=2)
 
 
-GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 DTYPES = {1: torch.int8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
 
 # ------------------------------------------------------------------------------------------------ inputs
@@ -48,9 +49,7 @@ def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = 
         if layout == "columns":
             values = values.T.contiguous().T
         if layout == "window":
-            around = torch.full((M + 3, N + 8), math.nan, dtype=dtype, device=generator.device)
-            around[2 : 2 + M, 8 : 8 + N] = values
-            values = around[2 : 2 + M, 8 : 8 + N]
+            values = window(values)
         return {"x": values}
 
     return draw
@@ -69,16 +68,6 @@ def matrix_and_index(M: int, N: int, K: int, dtype: torch.dtype = torch.float32,
 def vector(length: int, dtype: torch.dtype = torch.float32):
     """A drawing of x (length,)."""
     return lambda g: {"x": torch.randn(length, generator=g, device=g.device).to(dtype)}
-
-
-def integer(generator: torch.Generator, low: int, high: int) -> int:
-    """A whole number from low to high, both included."""
-    return int(torch.randint(low, high + 1, (), generator=generator))
-
-
-def copy_bytes(x: torch.Tensor) -> int:
-    """Every element read once and written once."""
-    return 2 * x.numel() * x.element_size()
 
 
 def read_bytes(x: torch.Tensor) -> int:
@@ -139,7 +128,7 @@ def passes(taken: Sequence[bool], warp: int = 32) -> int:
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def wasteful(op: str, sentence: str, times: float = 4.0) -> Callable[[Sequence[Trial]], str]:
+def wasteful(op: str, sentence: str, times: float = 4.0) -> Mistake:
     """`sentence`, if the loads (or stores) touch that many times the sectors that they need."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -147,11 +136,6 @@ def wasteful(op: str, sentence: str, times: float = 4.0) -> Callable[[Sequence[T
         return sentence if sum(a.sectors for a in found) * 32 >= times * sum(a.useful_bytes for a in found) > 0 else ""
 
     return look
-
-
-def faulty(kind: str, sentence: str) -> Callable[[Sequence[Trial]], str]:
-    """`sentence`, if there is a fault of that kind."""
-    return lambda trials: sentence if any(f.kind == kind for t in trials for f in t.evidence.faults) else ""
 
 
 ONE_ELEMENT = (

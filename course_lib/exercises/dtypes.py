@@ -12,26 +12,22 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.criteria import Compiles, Correct, Holds, NoBufferOfSize, Speed, Traffic, TritonDidTheWork, sum_budget
-from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.cases import ARITHMETIC, INTEGERS, integer
+from course_lib.criteria import (
+    Compiles,
+    Correct,
+    Holds,
+    Judged,
+    NoBufferOfSize,
+    Speed,
+    Traffic,
+    TritonDidTheWork,
+    copy_bytes,
+    sum_budget,
+)
+from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
+from course_lib.mistakes import Mistake, every
 from course_lib.tracing import trace
-
-
-def operations(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# What torch may do in the exercises that are written in torch, by the names that its dispatcher uses.
-INTEGERS = operations(
-    "__and__ __or__ __xor__ __rshift__ __lshift__ bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_right_shift "
-    "bitwise_left_shift add sub rsub neg abs remainder floor_divide where eq ne lt le gt ge logical_and logical_or logical_not "
-    "masked_fill scalar_tensor"
-)
-ARITHMETIC = INTEGERS | operations(
-    "mul div reciprocal exp exp2 log log2 sqrt maximum minimum clamp clamp_min clamp_max amax amin max min sum cumsum mean "
-    "any all isnan isinf isfinite nan_to_num round floor ceil sign _to_copy clone copy_ add_ sub_ mul_ div_ exp_ log_ round_ "
-    "clamp_ clamp_min_ masked_fill_ nan_to_num_ zero_ fill_"
-)
 
 # ------------------------------------------------------------------------------------------------ inputs
 
@@ -66,11 +62,6 @@ def cancelling(rows: int, blocks: int):
         return {"x": torch.cat([torch.cat([pairs, -pairs], 2).flatten(1), small], 1).half()}
 
     return draw
-
-
-def integer(generator: torch.Generator, low: int, high: int) -> int:
-    """A whole number from low to high, both included."""
-    return int(torch.randint(low, high + 1, (), generator=generator))
 
 
 def patterns(exponent_bits: int, mantissa_bits: int, chosen: Callable[[torch.Generator], list[int]]):
@@ -267,22 +258,20 @@ def outcomes() -> dict[str, float]:
 
 
 @dataclass
-class Ran:
+class Ran(Criterion):
     """A gate for exercises that are judged by properties alone: every case ran, with the operations that are allowed."""
 
-    points: float = 0.0
+    points: float = 0
     title: str = "runs, with what torch may do here"
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         for trial in trials:
-            problem = trial.evidence.error or trial.evidence.refused
-            if not problem and len(trial.evidence.outputs) != len(trial.inputs):
-                problem = f"{len(trial.evidence.outputs)} results of {len(trial.inputs)} calls"
+            problem = Judged.of(exercise, trial).stopped
             if not problem and trial.evidence.faults:
                 problem = trial.evidence.faults[0].sentence
             if problem:
-                return Finding(self.title, 0, 0, False, expected=f"runs on {trial.case.name}", seen=problem)
-        return Finding(self.title, 0, 0, True, seen=f"{len(trials)} cases")
+                return self.lost(problem, expected=f"runs on {trial.case.name}")
+        return self.earned(f"{len(trials)} cases")
 
 
 def _quantized(output: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | str:
@@ -362,7 +351,7 @@ def any_of(test: Callable[[torch.Tensor], torch.Tensor], groups: Sequence[str], 
     return lambda trials: sentence if any(bool(test(o).any()) for o in outputs_of(trials, *groups)) else ""
 
 
-def if_plain_is_right(look: Callable[[Sequence[Trial]], str]):
+def if_plain_is_right(look: Mistake):
     """What `look` says, unless plain results are more than 1 % off: then something else is wrong."""
 
     def guarded(trials: Sequence[Trial]) -> str:
@@ -379,18 +368,12 @@ def if_plain_is_right(look: Callable[[Sequence[Trial]], str]):
     return guarded
 
 
-def times(factor: float, sentence: str, right: Callable[..., float]):
+def times(factor: float, sentence: str, right: Callable[..., float]) -> Mistake:
     """`sentence`, if every result is that many times the right one."""
-
-    def look(trials: Sequence[Trial]) -> str:
-        found = [
-            type(out) in (int, float) and math.isclose(out, factor * right(**call), rel_tol=1e-6)
-            for t in trials
-            for call, out in zip(t.inputs, t.evidence.outputs, strict=False)
-        ]
-        return sentence if found and all(found) else ""
-
-    return look
+    return every(
+        lambda out, /, **call: type(out) in (int, float) and math.isclose(out, factor * right(**call), rel_tol=1e-6),
+        sentence,
+    )
 
 
 def upside_down(trials: Sequence[Trial]) -> str:
@@ -645,7 +628,7 @@ def shifted_down(trials: Sequence[Trial]) -> str:
     )
 
 
-def rounds_as(added: int, sentence: str) -> Callable[[Sequence[Trial]], str]:
+def rounds_as(added: int, sentence: str) -> Mistake:
     """`sentence`, if every number came out as (x + added) with the lower 16 bits cleared."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -832,11 +815,6 @@ quantize_rows = Exercise(
 )
 
 # ------------------------------------------------------------------------------------------------ kernels
-
-
-def copy_bytes(x: torch.Tensor, scale: float) -> int:
-    """Every element read once and written once."""
-    return 2 * x.numel() * x.element_size()
 
 
 def square_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:

@@ -15,8 +15,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_lib import mistakes
+from course_lib.cases import fixed, integer
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise, Trial
+from course_lib.mistakes import Mistake, raised
 from course_lib.workloads import SimulatedGPU, workload
 
 # ------------------------------------------------------------------------------------------------ oracles
@@ -261,15 +264,9 @@ def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | 
     return look
 
 
-def every(matches: Callable[..., bool], sentence: str) -> Callable[[Sequence[Trial]], str]:
+def every(matches: Callable[..., bool], sentence: str) -> Mistake:
     """`sentence`, if matches(output, **arguments) for every result, and all are numbers."""
-
-    def look(trials: Sequence[Trial]) -> str:
-        pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
-        found = [is_number(output) and matches(output, **arguments) for arguments, output in pairs]
-        return sentence if found and all(found) else ""
-
-    return look
+    return mistakes.every(lambda out, /, **arguments: is_number(out) and matches(out, **arguments), sentence)
 
 
 def work_done(days: float, parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> float:
@@ -277,29 +274,24 @@ def work_done(days: float, parameters: float, tokens: float, gpus: int, peak_flo
     return days * 86400 * gpus * peak_flops * mfu / (6 * parameters * tokens)
 
 
-def as_if_fused(trials: Sequence[Trial]) -> str:
-    """A sentence, if the bytes of attention are those of q, k, v and o alone."""
-
-    def fused(out: Any, batch: int, heads: int, n_q: int, n_k: int, d: int, itemsize: int) -> bool:
-        return isinstance(out, list) and len(out) == 2 and out[1] == batch * heads * 2 * (n_q + n_k) * d * itemsize
-
-    found = [fused(o, **a) for t in trials for a, o in zip(t.inputs, t.evidence.outputs, strict=False)]
-    sentence = "These are the bytes of a single kernel. Here S and P are written to memory and read again."
-    return sentence if found and all(found) else ""
+def is_pair(output: Any) -> bool:
+    return isinstance(output, list) and len(output) == 2
 
 
-def elements(oracle: Callable[..., Cost]) -> Callable[[Sequence[Trial]], str]:
+as_if_fused = mistakes.every(
+    lambda out, batch, heads, n_q, n_k, d, itemsize: (
+        is_pair(out) and out[1] == batch * heads * 2 * (n_q + n_k) * d * itemsize
+    ),
+    "These are the bytes of a single kernel. Here S and P are written to memory and read again.",
+)
+
+
+def elements(oracle: Callable[..., Cost]) -> Mistake:
     """A sentence, if the second number of a cost counts elements."""
-
-    def look(trials: Sequence[Trial]) -> str:
-        found = [
-            isinstance(o, list) and len(o) == 2 and is_number(o[1]) and o[1] * a["itemsize"] == oracle(**a).bytes
-            for t in trials
-            for a, o in zip(t.inputs, t.evidence.outputs, strict=False)
-        ]
-        return "These are elements, not bytes: each takes `itemsize` bytes." if found and all(found) else ""
-
-    return look
+    return mistakes.every(
+        lambda out, /, **a: is_pair(out) and is_number(out[1]) and out[1] * a["itemsize"] == oracle(**a).bytes,
+        "These are elements, not bytes: each takes `itemsize` bytes.",
+    )
 
 
 def above_the_peak(trials: Sequence[Trial]) -> str:
@@ -307,31 +299,13 @@ def above_the_peak(trials: Sequence[Trial]) -> str:
     return "An MFU above 1: no run does more than the peak of all its GPUs." if any(s > 1 for s in shares) else ""
 
 
-def one_addition_less(trials: Sequence[Trial]) -> str:
-    """A sentence, if a sum of k products is counted with k - 1 additions."""
-    found = [
-        isinstance(o, list) and len(o) == 2 and o[0] == a["m"] * a["n"] * (2 * a["k"] - 1)
-        for t in trials
-        for a, o in zip(t.inputs, t.evidence.outputs, strict=False)
-    ]
-    sentence = "These are k - 1 additions for each element. Torch counts k, as hardware does: its sum starts at 0."
-    return sentence if found and all(found) else ""
-
-
-def said(word: str, sentence: str) -> Callable[[Sequence[Trial]], str]:
-    """`sentence`, if an error of the student's code holds that word."""
-    return lambda trials: sentence if any(word in t.evidence.error for t in trials) else ""
+one_addition_less = mistakes.every(
+    lambda out, m, n, k, itemsize: is_pair(out) and out[0] == m * n * (2 * k - 1),
+    "These are k - 1 additions for each element. Torch counts k, as hardware does: its sum starts at 0.",
+)
 
 
 # ------------------------------------------------------------------------------------------------ inputs
-
-
-def integer(g: torch.Generator, low: int, high: int) -> int:
-    return int(torch.randint(low, high + 1, (), generator=g))
-
-
-def fixed(title: str, group: str, /, **arguments: Any) -> Case:
-    return Case(title, group, lambda g: dict(arguments))
 
 
 def sizes(m: int, n: int, k: int, itemsize: int) -> dict[str, int]:
@@ -532,11 +506,11 @@ count_flops = Exercise(
             "recognised. Compare `function.overloadpacket`: `function` is one of its variants.",
             torch_count,
         ),
-        said(
+        raised(
             "takes from",
             "__torch_dispatch__ is a method: its parameters are (self, function, types, args=(), kwargs=None).",
         ),
-        said(
+        raised(
             "Tensor but got None",
             "__torch_dispatch__ stands between torch and the operation: it must return what the operation gave.",
         ),
@@ -866,7 +840,7 @@ def simulated(
     return pick(times[warm_up:])
 
 
-def as_if(group: str, sentence: str, **how: Any) -> Callable[[Sequence[Trial]], str]:
+def as_if(group: str, sentence: str, **how: Any) -> Mistake:
     """`sentence`, if the times of that group are those of simulated(**how)."""
 
     def look(trials: Sequence[Trial]) -> str:

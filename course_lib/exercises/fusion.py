@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import triton
 
-from course_lib import inductor
-from course_lib.chains import CHAINS, traced_bytes
+from course_lib import cases, inductor
+from course_lib.chains import CHAINS, traced_bytes, traced_stages
 from course_lib.criteria import (
+    GATES,
     Coalesced,
-    Compiles,
     Correct,
     Launches,
     NoBufferOfSize,
     Speed,
     Traffic,
-    TritonDidTheWork,
 )
 from course_lib.exercise import Budget, Case, Exercise, Trial
+from course_lib.mistakes import Mistake, every
 
-GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 EPS32 = torch.finfo(torch.float32).eps
 HALF, BRAIN = torch.float16, torch.bfloat16
 F = torch.nn.functional
@@ -62,9 +62,7 @@ def rows(
         values = (normal(generator, M, N) * scale + shift + slope).to(dtype)
         values[:, :masked] = -math.inf
         if window:
-            around = torch.full((M + 3, N + 8), math.nan, dtype=dtype, device=generator.device)
-            around[2 : 2 + M, 8 : 8 + N] = values
-            values = around[2 : 2 + M, 8 : 8 + N]
+            values = cases.window(values)
         return {"x": values}
 
     return draw
@@ -178,7 +176,7 @@ def performance(trials: Sequence[Trial]) -> list[Trial]:
     return [t for t in trials if t.case.group == "performance" and t.evidence.launches]
 
 
-def read_times(tensor: str, times: float, sentence: str) -> Callable[[Sequence[Trial]], str]:
+def read_times(tensor: str, times: float, sentence: str) -> Mistake:
     """`sentence`, if a tensor is read at least so many times."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -192,20 +190,67 @@ def read_times(tensor: str, times: float, sentence: str) -> Callable[[Sequence[T
     return look
 
 
-def launched(more_than: int, sentence: str) -> Callable[[Sequence[Trial]], str]:
+def launched(more_than: int, sentence: str) -> Mistake:
     """`sentence`, if a call launches more kernels than that."""
     return lambda trials: sentence if any(len(t.evidence.launches) > more_than for t in performance(trials)) else ""
 
 
-def not_finite(group: str, sentence: str) -> Callable[[Sequence[Trial]], str]:
-    """`sentence`, if a result of that group holds NaN."""
+def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any], torch.Tensor]]:
+    """(arguments, result) of each call in these groups that gave a tensor; of a tuple its first part."""
+    pairs = [p for t in trials if t.case.group in groups for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+    firsts = [(arguments, o[0] if isinstance(o, list) and o else o) for arguments, o in pairs]
+    return [(arguments, o) for arguments, o in firsts if isinstance(o, torch.Tensor)]
+
+
+def not_finite(group: str, sentence: str) -> Mistake:
+    """`sentence`, if a result of that group holds NaN, and none that masked lanes without `other` explain as well."""
 
     def look(trials: Sequence[Trial]) -> str:
-        outputs = [o for t in trials if t.case.group == group for o in t.evidence.outputs]
-        flat = [part for o in outputs for part in (o if isinstance(o, list) else [o])]
-        return sentence if any(isinstance(o, torch.Tensor) and bool(o.isnan().any()) for o in flat) else ""
+        nan = lambda group: any(bool(o.isnan().any()) for _, o in results(trials, group))  # noqa: E731
+        masks = any(t.evidence.poisoned for t in trials) and nan("ragged")
+        return sentence if nan(group) and not masks else ""
 
     return look
+
+
+def all_zero(group: str, sentence: str) -> Mistake:
+    """`sentence`, if a result of that group is zero everywhere."""
+    return lambda trials: sentence if any(not bool(o.any()) for _, o in results(trials, group)) else ""
+
+
+def scaled_rows(sentence: str) -> Mistake:
+    """`sentence`, if rows are the softmax but for a factor: the sum that divides them is wrong."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        for arguments, out in results(trials, "plain", "ragged", "hard", "long"):
+            right, out = torch.softmax(arguments["x"].double(), 1), out.double()
+            if out.shape == right.shape and bool(out.isfinite().all()):
+                factor = out.sum(1, keepdim=True)
+                far = (out - factor * right).abs().amax(1, keepdim=True) / (factor * right).amax(1, keepdim=True)
+                if bool((far < 0.01).all()) and bool(((factor - 1).abs() > 0.02).any()):
+                    return sentence
+        return ""
+
+    return look
+
+
+def divided_by_the_block(trials: Sequence[Trial]) -> str:
+    """A sentence, if a mean of squares was taken over a whole block, masked lanes included."""
+    found = False
+    for arguments, out in results(trials, "ragged"):
+        x, N = arguments["x"].double() + arguments.get("residual", torch.zeros(())).double(), arguments["x"].shape[1]
+        mean = x.square().sum(1, keepdim=True) / triton.next_power_of_2(N)
+        likely = x * torch.rsqrt(mean + arguments["eps"]) * arguments["weight"].double()
+        if out.shape != likely.shape or not torch.allclose(out.double(), likely, rtol=0.01, atol=0.01):
+            return ""
+        found = True
+    return BY_BLOCK if found else ""
+
+
+def one_store_each(out: Any, n: int, ops: Sequence[Sequence[str]], itemsize: int, fused: Sequence[int]) -> bool:
+    """Whether a chain's bytes were counted as if each kernel stored one tensor."""
+    stages, _ = traced_stages(n, ops, itemsize, fused)
+    return out == n * itemsize * sum(len(stage.loads) + 1 for stage in stages)
 
 
 ONE_LAUNCH = "What the first kernel stores, the second loads again: that trip through memory is what fusion saves."
@@ -214,6 +259,16 @@ MASKED_START = (
     "-inf - -inf is NaN: while a row has shown nothing but -inf, its maximum is -inf. Start the running maximum from a finite "
     "number, or leave such blocks out."
 )
+
+FACTOR = "Each row is the softmax but for a factor, so the sum s is wrong. "
+MASKED_ZERO = FACTOR + "With other=0 each masked lane adds exp(0 - m) to it: other=-float('inf') adds exp(-inf) = 0."
+NO_CORRECTION = (
+    FACTOR + "When the maximum grows, is the old sum multiplied by exp(m - m_new)? And do masked lanes hold -inf? With "
+    "other=0 each adds exp(0 - m)."
+)
+BY_BLOCK = "The squares are divided by the length of the block. Masked lanes are no elements of the row: divide by N."
+SQUARED = "In float16 300 squared is infinite, and x / inf is 0: convert to float32 before you square."
+STORES_ONE = "Each kernel is counted with one store. How many of its results does a later kernel need?"
 
 # ------------------------------------------------------------------------------------------------ formulas
 
@@ -254,6 +309,7 @@ chain_bytes = Exercise(
         "reads = {inputs of its operations} - {results of its operations}; writes = {its results} & ({inputs of all later "
         "operations} | {the last result}). Sets count each name once.",
     ],
+    mistakes=[every(one_store_each, STORES_ONE)],
 )
 
 predicted_launches = Exercise(
@@ -391,12 +447,13 @@ softmax = Exercise(
     bonus=[against_copy("8192 x 8192", rows(8192, 8192), softmax_bytes)],
     hints=[
         "One program, one row: once the row is in registers, how often must memory be asked again?",
-        "BLOCK_N = triton.next_power_of_2(N) holds a row. Masked lanes must not change the maximum or the sum: which `other` "
+        "BLOCK = triton.next_power_of_2(N) holds a row. Masked lanes must not change the maximum or the sum: which `other` "
         "is right for both?",
         "x = tl.load(..., other=-float('inf')).to(tl.float32); p = tl.exp(x - tl.max(x, axis=0)); store p / tl.sum(p, axis=0).",
     ],
     mistakes=[
         not_finite("hard", OVERFLOWS),
+        scaled_rows(MASKED_ZERO),
         launched(1, ONE_LAUNCH),
         read_times(
             "x", 1.9, "The row was in registers already: keep the block and compute on it, instead of loading it again."
@@ -456,6 +513,7 @@ online_softmax = Exercise(
     ],
     mistakes=[
         not_finite("hard", MASKED_START),
+        scaled_rows(NO_CORRECTION),
         read_times(
             "x", 2.9, "The maximum and the sum can be found in one pass: correct the sum whenever the maximum grows."
         ),
@@ -500,6 +558,8 @@ rmsnorm = Exercise(
         "converts to the dtype of out.",
     ],
     mistakes=[
+        divided_by_the_block,
+        all_zero("hard", SQUARED),
         launched(1, ONE_LAUNCH),
         read_times(
             "x", 1.9, "The row was in registers already: keep the block and compute on it, instead of loading it again."
@@ -548,7 +608,7 @@ add_rmsnorm = Exercise(
         "h = x.to(tl.float32) + residual.to(tl.float32); tl.store(h_ptr + ..., h, mask=inside); then rmsnorm's lines with h for x. "
         "Return (out, h).",
     ],
-    mistakes=[launched(1, ONE_LAUNCH)],
+    mistakes=[divided_by_the_block, all_zero("hard", SQUARED), launched(1, ONE_LAUNCH)],
 )
 
 cross_entropy = Exercise(

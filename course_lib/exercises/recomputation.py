@@ -7,10 +7,11 @@ step by step, and a deep model whose live bytes are counted.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -18,26 +19,26 @@ import triton.language as tl
 from torch.nn.functional import cross_entropy, gelu, rms_norm
 
 from course_lib.activations import chain, run_checkpoint, split_evenly, train_step
+from course_lib.cases import fixed
 from course_lib.criteria import (
+    GATES,
     Coalesced,
-    Compiles,
     Correct,
     Holds,
     Launches,
     NoAtomics,
     NoBufferOfSize,
+    OnceRight,
     Programs,
     Saves,
     Speed,
     Traffic,
-    TritonDidTheWork,
-    failure,
-    of_group,
+    roundings,
 )
 from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.mistakes import Mistake, raised
 from course_lib.tracing import trace
 
-GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 EPS32 = torch.finfo(torch.float32).eps
 RMS_EPS = 1e-6
 
@@ -45,11 +46,6 @@ RMS_EPS = 1e-6
 def against_copy(name: str, draw: Callable, needed: Callable, full: float) -> Speed:
     """Extra credit: full at that share of the speed of a device copy of the needed bytes."""
     return Speed("copy", Case(name, "speed", draw), needed, full=full, none=full - 0.3, points=2)
-
-
-def fixed(name: str, group: str, /, **arguments: Any) -> Case:
-    """A case of plain numbers, the same for every seed."""
-    return Case(name, group, lambda g: dict(arguments))
 
 
 # ------------------------------------------------------------------------------------------------ inputs
@@ -112,12 +108,13 @@ def times(count: float) -> Callable[..., float]:
 # ------------------------------------------------------------------------------------------------ oracles
 
 
-def with_gradients(fn: Callable, inputs: Sequence[torch.Tensor], dy: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """(output, gradients) in float64."""
+def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """(out, dx, ...), one gradient for each of `inputs` and named after it, in float64."""
+    names = namedtuple("WithGradients", ["out", *(f"d{name}" for name in inputs)])
     with torch.enable_grad():
-        leaves = [x.double().detach().requires_grad_() for x in inputs]
+        leaves = [x.double().detach().requires_grad_() for x in inputs.values()]
         out = fn(*leaves)
-        return (out.detach(), *torch.autograd.grad(out, leaves, dy.double()))
+        return names(out.detach(), *torch.autograd.grad(out, leaves, dy.double()))
 
 
 def kept_bytes(name: str, sizes: Sequence[int]) -> int:
@@ -194,13 +191,18 @@ def kept_elements(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
 
 def dropout_and_gradient(x, p, seed, dy) -> tuple[torch.Tensor, torch.Tensor]:
     kept = kept_elements(x, p, seed).double() / (1 - p)
-    return x.double() * kept, dy.double() * kept
+    return with_gradients(lambda x: x * kept, dy, x=x)
 
 
-def rmsnorm_gradients(x, weight, rstd, dy) -> tuple[torch.Tensor, torch.Tensor]:
+class NormGradients(NamedTuple):
+    dx: torch.Tensor
+    dweight: torch.Tensor
+
+
+def rmsnorm_gradients(x, weight, rstd, dy) -> NormGradients:
     norm = lambda x, weight: rms_norm(x, x.shape[1:], weight, RMS_EPS)  # noqa: E731
-    _, dx, dweight = with_gradients(norm, (x, weight), dy)
-    return dx, dweight.float()
+    _, dx, dweight = with_gradients(norm, dy, x=x, weight=weight)
+    return NormGradients(dx, dweight.float())
 
 
 def peak_of(layers: int, boundary: int, inside: int, segments: int) -> int:
@@ -219,12 +221,6 @@ def least_peak(layers: int, boundary: int, inside: int) -> tuple[int, int]:
 
 
 # ------------------------------------------------------------------------------------------------ budgets
-
-
-def roundings(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Four of the result's dtype, below its normal numbers too."""
-    info = torch.finfo(dtype)
-    return 4 * info.eps * (expected.abs() + info.smallest_normal)
 
 
 def sigmoid_budget(expected, dtype, arguments):
@@ -269,32 +265,37 @@ def rounding_budget(expected, dtype, arguments):
 
 
 @dataclass
-class KeepsNothing:
+class KeepsNothing(OnceRight):
     """Backward uses nothing that the forward half had: no buffer, no output, and no input either."""
 
     points: float
     title: str = "keeps nothing, not even x"
     group: str = "performance"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        group = of_group(trials, self.group)
-        seen = failure(exercise, group)
+    def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:
             saved = trial.evidence.saved
             if saved is None or 0 not in trial.evidence.ready:
-                seen = seen or "no forward half that ends with its result"
-            seen = seen or ", ".join(f"backward uses `{s.tensor}`: {s.nbytes:,} bytes" for s in saved or [])
-        return Finding(self.title, 0 if seen else self.points, self.points, not seen, seen=seen or "nothing is kept")
+                return self.lost("no forward half that ends with its result")
+            if saved:
+                return self.lost(", ".join(f"backward uses `{s.tensor}`: {s.nbytes:,} bytes" for s in saved))
+        return self.earned("nothing is kept")
 
 
-def saved_something(sentence: str) -> Callable[[Sequence[Trial]], str]:
+def saved_something(sentence: str) -> Mistake:
     """`sentence`, if backward used a buffer of the forward half."""
     return lambda trials: (
         sentence if any(s.tensor.startswith("buffer") for t in trials for s in t.evidence.saved or ()) else ""
     )
 
 
-def several_launches(sentence: str) -> Callable[[Sequence[Trial]], str]:
+FLOAT32 = raised(
+    "Expected dtype ['fp32', 'fp64']",
+    "tl.exp, tl.erf and tl.sigmoid take float32: put .to(tl.float32) behind each load.",
+)
+
+
+def several_launches(sentence: str) -> Mistake:
     """`sentence`, if a call of a performance case launches more than one kernel a half."""
     return lambda trials: (
         sentence if any(len(t.evidence.launches) > 2 for t in trials if t.case.group == "performance") else ""
@@ -349,6 +350,8 @@ saved_bytes = Exercise(
         fixed("one tensor, kept twice", "shared", name="one exponential, twice", sizes=[12, 5]),
         fixed("views of inputs", "shared", name="a product of views", sizes=[12, 5]),
         fixed("a row for all rows", "shared", name="a row for all", sizes=[12, 5]),
+        fixed("half of a tensor", "shared", name="a product with half", sizes=[12, 5]),
+        fixed("twenty sigmoids", "shared", name="twenty sigmoids", sizes=[64, 128]),
         fixed("half precision", "others", name="sigmoid in half precision", sizes=[12, 5]),
         fixed("no gradients", "others", name="without grad", sizes=[12, 5]),
     ],
@@ -356,13 +359,13 @@ saved_bytes = Exercise(
     criteria=[
         Correct("plain", 2, "bytes of what is kept"),
         Correct("inputs", 1, "inputs do not count"),
-        Correct("shared", 2, "each storage once, views and all"),
+        Correct("shared", 2, "each storage once and whole"),
         Correct("others", 1, "other dtypes, nothing to keep"),
     ],
     hints=[
         "with torch.autograd.graph.saved_tensors_hooks(pack, unpack): pack(t) is called for each tensor that autograd keeps.",
         "Two tensors may be views of one storage: t.untyped_storage().data_ptr() names it, .nbytes() is its size.",
-        "Let pack put {pointer: bytes} into a dict and return t; keep what fn returns until you have added up, and leave out "
+        "Let pack put {pointer: bytes} into a dict and return t: as long as t lives, nobody else gets its address. Leave out "
         "pointers of inputs.",
     ],
 )
@@ -414,7 +417,7 @@ sigmoid3 = Exercise(
         Case("128 x 512", "performance", elementwise((128, 512))),
         Case("128 x 512, float16", "performance", elementwise((128, 512), torch.float16)),
     ],
-    oracle=lambda x, dy: with_gradients(lambda x: x.sigmoid().sigmoid().sigmoid(), (x,), dy),
+    oracle=lambda x, dy: with_gradients(lambda x: x.sigmoid().sigmoid().sigmoid(), dy, x=x),
     budget=sigmoid_budget,
     gates=GATES,
     criteria=[
@@ -434,6 +437,7 @@ sigmoid3 = Exercise(
         "are one-dimensional to the kernel: x.numel() elements.",
     ],
     mistakes=[
+        FLOAT32,
         saved_something(
             "A tensor that forward writes and backward reads costs two memory operations. Can backward compute it?"
         ),
@@ -446,7 +450,7 @@ recomputed_gelu = Exercise(
     entry="RecomputedGelu",
     signature="RecomputedGelu.apply(x, gate), contiguous, of one shape -> gelu(x) * gate",
     called="forward and backward",
-    minutes=10,
+    minutes=15,
     difficulty=3,
     lines=35,
     cases=[
@@ -459,7 +463,7 @@ recomputed_gelu = Exercise(
         Case("128 x 256", "performance", elementwise((128, 256), names="x gate dy")),
         Case("128 x 256, float16", "performance", elementwise((128, 256), torch.float16, names="x gate dy")),
     ],
-    oracle=lambda x, gate, dy: with_gradients(lambda x, gate: gelu(x) * gate, (x, gate), dy),
+    oracle=lambda x, gate, dy: with_gradients(lambda x, gate: gelu(x) * gate, dy, x=x, gate=gate),
     budget=gelu_budget,
     gates=GATES,
     criteria=[
@@ -477,6 +481,7 @@ recomputed_gelu = Exercise(
         "tl.erf wants float32.",
     ],
     mistakes=[
+        FLOAT32,
         saved_something("gelu(x) can be computed again from x: nothing but the inputs must be kept."),
         several_launches("Both gradients need x, gate and dy: load them once, in one kernel."),
     ],
@@ -488,7 +493,7 @@ cross_entropy_backward = Exercise(
     id="recomputation.cross_entropy_backward",
     entry="cross_entropy_backward",
     signature="cross_entropy_backward(x: (M, V), target: (M,), lse: (M,), dloss: (M,)) -> (M, V)",
-    minutes=10,
+    minutes=15,
     difficulty=2,
     lines=16,
     cases=[
@@ -503,9 +508,9 @@ cross_entropy_backward = Exercise(
         Case("64 rows of 4096", "performance", logits(64, 4096)),
         Case("64 rows of 4096, float16", "performance", logits(64, 4096, torch.float16)),
     ],
-    oracle=lambda x, target, lse, dloss: with_gradients(
-        lambda x: cross_entropy(x, target, reduction="none"), (x,), dloss
-    )[1],
+    oracle=lambda x, target, lse, dloss: (
+        with_gradients(lambda x: cross_entropy(x, target, reduction="none"), dloss, x=x).dx
+    ),
     budget=cross_entropy_budget,
     gates=GATES,
     criteria=[
@@ -523,11 +528,12 @@ cross_entropy_backward = Exercise(
         "(p - tl.where(cols == target, 1.0, 0.0)) * dloss.",
     ],
     mistakes=[
+        FLOAT32,
         lambda trials: (
             "exp(x) overflows beyond 88: subtract lse before you exponentiate, not after."
             if any(t.case.group == "hard" and _has_nan(t) for t in trials)
             else ""
-        )
+        ),
     ],
 )
 
@@ -648,6 +654,17 @@ def like_the_plain_step(*keys: str) -> Callable[..., str]:
     return look
 
 
+def wrong_runs(draws: Sequence[int], calls: int) -> str:
+    """ "" if fn ran once forward and once backward in each call."""
+    if len(draws) == 2 * calls:
+        return ""
+    checkpoints = "1 checkpoint" if calls == 1 else f"{calls} checkpoints"
+    said = f"{checkpoints}: {2 * calls} runs of fn expected, {len(draws)} seen"
+    if len(draws) < 2 * calls:
+        return f"{said}; backward has to run fn once more"
+    return f"{said}; recomputing runs the arguments' own history, unless you detach() them"
+
+
 def recomputes(output: Any, rows: int, width: int, calls: int, **_: Any) -> str:
     """Kept are the inputs of the calls; and fn runs once in each half."""
     kept, draws = output.get("kept"), output.get("draws")
@@ -656,9 +673,7 @@ def recomputes(output: Any, rows: int, width: int, calls: int, **_: Any) -> str:
         return "nothing was observed"
     if kept > allowed:
         return f"{kept:,} bytes are alive before backward, beside arguments and result; {allowed:,} would do"
-    if len(draws) != 2 * calls:
-        return f"fn ran {len(draws)} times; once forward and once backward are {2 * calls} runs of {calls}"
-    return ""
+    return wrong_runs(draws, calls)
 
 
 def lets_go(output: Any, **_: Any) -> str:
@@ -670,8 +685,8 @@ def lets_go(output: Any, **_: Any) -> str:
 
 def same_dropout(output: Any, calls: int, **_: Any) -> str:
     draws = output.get("draws") or []
-    if len(draws) != 2 * calls:
-        return f"fn ran {len(draws)} times, not {2 * calls}: nothing was recomputed, or too much"
+    if wrong_runs(draws, calls):
+        return wrong_runs(draws, calls)
     halves = draws[:calls], draws[calls:][::-1]
     return "" if halves[0] == halves[1] else "dropout kept other elements in the recomputation than in the forward run"
 
@@ -683,7 +698,7 @@ checkpoint = Exercise(
     kind="formula",
     called="in a training step",
     without="torch.utils.checkpoint",
-    minutes=20,
+    minutes=30,
     difficulty=4,
     lines=28,
     cases=[
@@ -701,7 +716,7 @@ checkpoint = Exercise(
         Holds(recomputes, 2, "keeps the arguments alone, runs fn once more", group="memory"),
         Holds(lets_go, 1, "lets go of them when backward has passed", group="memory"),
         Holds(same_dropout, 2, "the same dropout, bit for bit", group="dropout"),
-        Holds(like_the_plain_step("gradients", "after"), 2, "leaves the random state as it was", group="after"),
+        Holds(like_the_plain_step("after"), 2, "leaves the random state as it was", group="after"),
     ],
     hints=[
         "A torch.autograd.Function: forward runs in no_grad mode, so nothing inside is kept. What will backward need?",
@@ -710,6 +725,13 @@ checkpoint = Exercise(
         "ctx.rng = torch.get_rng_state() before fn runs; in backward, with torch.random.fork_rng(devices=[]): "
         "torch.set_rng_state(ctx.rng), then fn. Return None for fn and for every argument without a gradient. Tensors go through "
         "ctx.save_for_backward, which takes None for the others.",
+    ],
+    mistakes=[
+        raised("does not require grad", "Inside backward gradients are off: run fn there under torch.enable_grad()."),
+        raised(
+            "through the graph a second time",
+            "Run on the arguments themselves, fn runs their history, too: detach() them.",
+        ),
     ],
 )
 

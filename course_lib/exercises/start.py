@@ -14,11 +14,11 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.criteria import Compiles, Correct, Programs, Traffic, TritonDidTheWork
-from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.cases import given
+from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
+from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
+from course_lib.mistakes import Mistake, every, faulty, raised
 from course_lib.tracing import trace
-
-GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 
 # ------------------------------------------------------------------------------------------------ inputs
 
@@ -26,16 +26,6 @@ GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 def vector(length: int, dtype: str = "float32"):
     """A drawing of x (length,)."""
     return lambda g: {"x": torch.randn(length, generator=g, device=g.device).to(getattr(torch, dtype))}
-
-
-def numbers(**given: int):
-    """A drawing that is always the same."""
-    return lambda g: dict(given)
-
-
-def copy_bytes(x: torch.Tensor) -> int:
-    """Every element read once and written once."""
-    return 2 * x.numel() * x.element_size()
 
 
 # ------------------------------------------------------------------------------------------------ oracles
@@ -97,7 +87,7 @@ class SharedWork(Programs):
 
 
 @dataclass
-class Statement:
+class Statement(Criterion):
     """One true-or-false statement. Its explanation is shown after any answer; it opens with the right one alone."""
 
     key: str
@@ -112,11 +102,11 @@ class Statement:
         answers = trials[0].evidence.outputs[0] if trials[0].evidence.outputs else None
         answer = answers.get(self.key) if isinstance(answers, dict) else None
         if type(answer) is not bool:
-            return Finding(self.title, 0, self.points, False, seen=f"`{self.key}` is neither True nor False")
+            return self.lost(f"`{self.key}` is neither True nor False")
         explanation = opened(self.key, answer)
-        right = explanation is not None
-        seen = f"{answer if right else not answer}. {explanation if right else opened(self.key, not answer)}"
-        return Finding(self.title, self.points if right else 0, self.points, right, seen=seen)
+        if explanation is None:
+            return self.lost(f"{not answer}. {opened(self.key, not answer)}")
+        return self.earned(f"{answer}. {explanation}")
 
 
 def keystream(key: str, answer: bool, length: int) -> bytes:
@@ -228,27 +218,7 @@ SEALED = {
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def always(formula: Callable[..., int], sentence: str) -> Callable[[Sequence[Trial]], str]:
-    """`sentence`, if every result is what this wrong formula gives."""
-
-    def look(trials: Sequence[Trial]) -> str:
-        pairs = [(a, o) for t in trials for a, o in zip(t.inputs, t.evidence.outputs, strict=False)]
-        return sentence if pairs and all(output == formula(**arguments) for arguments, output in pairs) else ""
-
-    return look
-
-
-def faulty(kind: str, sentence: str) -> Callable[[Sequence[Trial]], str]:
-    """`sentence`, if the trace saw a fault of that kind."""
-    return lambda trials: sentence if any(f.kind == kind for t in trials for f in t.evidence.faults) else ""
-
-
-def raised(words: str, sentence: str) -> Callable[[Sequence[Trial]], str]:
-    """`sentence`, if a call ended with an error that says `words`."""
-    return lambda trials: sentence if any(words in t.evidence.error for t in trials) else ""
-
-
-def ends_early(expected: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Sequence[Trial]], str]:
+def ends_early(expected: Callable[[torch.Tensor], torch.Tensor]) -> Mistake:
     """A sentence, if wherever a result is wrong it is right up to some element, and wrong from there on."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -282,13 +252,13 @@ warps_needed = Exercise(
     difficulty=2,
     lines=1,
     cases=[
-        Case("400 and 40", "even", numbers(latency=400, work=40)),
-        Case("480 and 32", "even", numbers(latency=480, work=32)),
-        Case("10 and 10", "even", numbers(latency=10, work=10)),
-        Case("480 and 40 and a bit", "ragged", numbers(latency=481, work=40)),
-        Case("399 and 40", "ragged", numbers(latency=399, work=40)),
-        Case("a short wait", "ragged", numbers(latency=1, work=100)),
-        Case("no wait", "no wait", numbers(latency=0, work=5)),
+        Case("400 and 40", "even", given(latency=400, work=40)),
+        Case("480 and 32", "even", given(latency=480, work=32)),
+        Case("10 and 10", "even", given(latency=10, work=10)),
+        Case("480 and 40 and a bit", "ragged", given(latency=481, work=40)),
+        Case("399 and 40", "ragged", given(latency=399, work=40)),
+        Case("a short wait", "ragged", given(latency=1, work=100)),
+        Case("no wait", "no wait", given(latency=0, work=5)),
     ],
     oracle=fewest_warps,
     criteria=[
@@ -302,12 +272,12 @@ warps_needed = Exercise(
         "The others are latency / work, rounded up: -(-latency // work) rounds up in whole numbers. Add 1.",
     ],
     mistakes=[
-        always(
-            lambda latency, work: -(-latency // work),
+        every(
+            lambda out, latency, work: out == -(-latency // work),
             "That many warps fill the wait. Who is it that waits?",
         ),
-        always(
-            lambda latency, work: 1 + latency // work,
+        every(
+            lambda out, latency, work: out == 1 + latency // work,
             "A part of the wait that is shorter than `work` needs a warp, too.",
         ),
     ],
@@ -322,13 +292,13 @@ num_programs = Exercise(
     difficulty=1,
     lines=1,
     cases=[
-        Case("4096 in blocks of 1024", "whole", numbers(n=4096, block=1024)),
-        Case("64 in blocks of 64", "whole", numbers(n=64, block=64)),
-        Case("1000 in blocks of 256", "ragged", numbers(n=1000, block=256)),
-        Case("1025 in blocks of 1024", "ragged", numbers(n=1025, block=1024)),
-        Case("2047 in blocks of 1024", "ragged", numbers(n=2047, block=1024)),
-        Case("1 in a block of 128", "small", numbers(n=1, block=128)),
-        Case("none", "small", numbers(n=0, block=128)),
+        Case("4096 in blocks of 1024", "whole", given(n=4096, block=1024)),
+        Case("64 in blocks of 64", "whole", given(n=64, block=64)),
+        Case("1000 in blocks of 256", "ragged", given(n=1000, block=256)),
+        Case("1025 in blocks of 1024", "ragged", given(n=1025, block=1024)),
+        Case("2047 in blocks of 1024", "ragged", given(n=2047, block=1024)),
+        Case("1 in a block of 128", "small", given(n=1, block=128)),
+        Case("none", "small", given(n=0, block=128)),
     ],
     oracle=lambda n, block: len(range(0, n, block)),  # where each program starts
     criteria=[
@@ -342,12 +312,12 @@ num_programs = Exercise(
         "(n + block - 1) // block rounds up in whole numbers; triton.cdiv(n, block) does the same.",
     ],
     mistakes=[
-        always(
-            lambda n, block: n // block,
+        every(
+            lambda out, n, block: out == n // block,
             "`n // block` counts full blocks. What becomes of the elements after the last one?",
         ),
-        always(
-            lambda n, block: n // block + 1,
+        every(
+            lambda out, n, block: out == n // block + 1,
             "Where `block` divides n, that is one program too many: it has nothing to do.",
         ),
     ],
@@ -361,7 +331,7 @@ predictions = Exercise(
     minutes=5,
     difficulty=1,
     lines=4,
-    cases=[Case("one launch", "plain", numbers())],
+    cases=[Case("one launch", "plain", given())],
     oracle=traced_doubling,
     criteria=[Correct("plain", 4, "as the trace counts them")],
     hints=[
@@ -379,7 +349,7 @@ myths = Exercise(
     minutes=15,
     difficulty=2,
     lines=22,
-    cases=[Case("the statements", "plain", numbers())],
+    cases=[Case("the statements", "plain", given())],
     oracle=lambda: {},  # each statement is judged by its seal
     criteria=[Statement(key) for key in SEALED],
     hints=[

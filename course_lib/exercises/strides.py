@@ -12,17 +12,14 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import Compiles, Correct, Holds, Traffic, TritonDidTheWork
+from course_lib.cases import given
+from course_lib.criteria import Compiles, Correct, Holds, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise, Trial
+from course_lib.mistakes import Mistake, every, raised
 
 MAX_RANK, MAX_SIZE = 8, 1 << 22  # axes, and sizes and strides, of what a check believes
 
 # ------------------------------------------------------------------------------------------------ inputs
-
-
-def given(**arguments: Any) -> Callable[[torch.Generator], dict[str, Any]]:
-    """A drawing that is always the same."""
-    return lambda generator: dict(arguments)
 
 
 def integers(generator: torch.Generator, low: int, high: int, count: int) -> list[int]:
@@ -68,11 +65,6 @@ def tokens(B: int, S: int, heads: int, D: int, dtype: torch.dtype = torch.float3
         return {"x": x, "heads": heads}
 
     return draw
-
-
-def copy_bytes(x: torch.Tensor) -> int:
-    """Every element read once and written once."""
-    return 2 * x.numel() * x.element_size()
 
 
 # ------------------------------------------------------------------------------------------------ oracles
@@ -181,19 +173,10 @@ def new_bytes(make: Callable[[torch.Tensor], torch.Tensor]) -> int:
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def gives(wrong: Callable[..., Any], sentence: str, besides: str = "") -> Callable[[Sequence[Trial]], str]:
+def gives(wrong: Callable[..., Any], sentence: str, besides: str = "") -> Mistake:
     """`sentence`, if that wrong formula gives everything that was returned; the group `besides` may be otherwise."""
-
-    def look(trials: Sequence[Trial]) -> str:
-        told = [
-            (a, o)
-            for t in trials
-            if t.case.group != besides
-            for a, o in zip(t.inputs, t.evidence.outputs, strict=False)
-        ]
-        return sentence if told and all(_as_lists(o) == _as_lists(wrong(**a)) for a, o in told) else ""
-
-    return look
+    look = every(lambda output, /, **arguments: _as_lists(output) == _as_lists(wrong(**arguments)), sentence)
+    return lambda trials: look([t for t in trials if t.case.group != besides])
 
 
 def _as_lists(value: Any) -> Any:
@@ -223,20 +206,13 @@ def channels_before_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
     return x.reshape(B, S, C // heads, heads).permute(0, 3, 1, 2)
 
 
-def equals(wrong: Callable[..., torch.Tensor], sentence: str) -> Callable[[Sequence[Trial]], str]:
+def equals(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
     """`sentence`, if every result is the tensor that this wrong function gives."""
 
-    def look(trials: Sequence[Trial]) -> str:
-        told = [(wrong(**a), o) for t in trials for a, o in zip(t.inputs, t.evidence.outputs, strict=False)]
-        same = (isinstance(o, torch.Tensor) and o.shape == w.shape and torch.equal(o, w) for w, o in told)
-        return sentence if told and all(same) else ""
+    def same(output: Any, **arguments: Any) -> bool:
+        return isinstance(output, torch.Tensor) and torch.equal(output, wrong(**arguments))
 
-    return look
-
-
-def raised(words: str, sentence: str) -> Callable[[Sequence[Trial]], str]:
-    """`sentence`, if a call ended with an error that says `words`."""
-    return lambda trials: sentence if any(words in t.evidence.error for t in trials) else ""
+    return every(same, sentence)
 
 
 # ------------------------------------------------------------------------------------------------ formulas

@@ -17,50 +17,10 @@ from matplotlib.patches import Patch, Rectangle
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.gpu import datasheet
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, on_white
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.widgets import Sliders, live
 
 PALE = "#F5F5F5"
-
-
-def _bare(ax) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-
-
-class _Controls:
-    """Controls above a picture. The picture is an output of its own, so that a notebook read without a live kernel still shows
-    the last one."""
-
-    def __init__(self, draw, **controls):
-        self.draw, self.controls = draw, controls
-        self._shown = None  # the handle of the picture once displayed
-        for control in controls.values():
-            control.observe(self._redraw, names="value")
-        self._redraw()
-
-    def _redraw(self, _change=None) -> None:
-        self.figure = self.draw(**{name: control.value for name, control in self.controls.items()})
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            from IPython.display import Image
-
-            self._shown.update(Image(self.png))
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import Image, display
-        from ipywidgets import HBox, Layout
-
-        display(HBox(list(self.controls.values()), layout=Layout(flex_flow="row wrap")))
-        self._shown = display(Image(self.png), display_id=True)
-
-
-def _in_a_notebook() -> bool:
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    return bool(get_ipython())
 
 
 # ------------------------------------------------------------------------------------------- why the scores are the problem
@@ -121,12 +81,13 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
         ax.minorticks_off()
         ax.set(xlabel="tokens", ylabel=label)
         ax.grid(alpha=0.3)
-        _bare(ax)
+        bare(ax)
     figure.axes[0].legend(fontsize=8)
     at = lengths.index(1 << 15)
     ratios = naive[at][0] / asked[at], naive[at][0] / least[at], naive[at][1] / least[at]
     figure.caption(
-        f"{heads} heads of {d}, {itemsize} bytes an element, forward. At 32k tokens, programs with tiles of {bm} queries ask for "
+        f"{heads} heads of {d}, {itemsize} bytes an element, forward. Scores in memory: scores and weights are held at once, and six "
+        f"passes over such a matrix are moved. At 32k tokens, programs with tiles of {bm} queries ask for "
         f"{ratios[0]:.1f} times fewer bytes; from {ratios[0]:.1f} to {ratios[1]:.0f} times fewer come from DRAM, and {ratios[2]:.0f} "
         "times fewer are held."
     )
@@ -148,13 +109,17 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
             left.plot([0, x[place]], [0, y[place]], color=colour, linewidth=1, alpha=0.35)
             left.text(1.13 * x[place], 1.13 * y[place], place, ha="center", va="center", fontsize=8, color=INK)
         left.plot(
-            x, y, "o" if pair == 0 else "s", color=colour, label=f"pair {pair}: {base ** (-2 * pair / d):.2f} a place"
+            x,
+            y,
+            "o" if pair == 0 else "s",
+            color=colour,
+            label=f"pair {pair}: {base ** (-2 * pair / d):.2f} radians a position",
         )
     left.set(
         xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal", xlabel="first of the pair", ylabel="second of the pair"
     )
     left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
-    _bare(left)
+    bare(left)
 
     g = torch.Generator().manual_seed(3)
     q = torch.randn(d, generator=g, dtype=torch.float64)
@@ -171,12 +136,12 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
         right.plot(
             distances, scores, line, color=colour, linewidth=width, label=f"key at {place}, query at {place} + distance"
         )
-    right.set(xlabel="distance, places", ylabel="q . k")
+    right.set(xlabel="distance, positions", ylabel="q . k")
     right.legend(fontsize=8)
     right.grid(alpha=0.3)
-    _bare(right)
+    bare(right)
     figure.caption(
-        "Each pair of a vector turns at its own speed as its token moves on (numbers: the place). A dot product feels only by how "
+        "Each pair of a vector turns at its own speed as its token moves on (numbers: the position). A dot product feels only by how "
         "much the two differ: the three curves are one."
     )
     return figure
@@ -301,7 +266,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
         ax.set(xlim=(0.4, len(tiles) + 0.6))
         ax.set_xticks(steps)
     for ax in (top, middle, bottom):
-        _bare(ax)
+        bare(ax)
     if seen == 0:
         said = "Nothing seen yet: m is -inf, l and acc are 0."
     elif seen < len(tiles):
@@ -316,13 +281,13 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     return figure
 
 
-def online_softmax_widget() -> _Controls | Figure:
+def online_softmax_widget() -> Sliders | Figure:
     """The picture with controls in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    if not _in_a_notebook():
+    if not live():
         return online_softmax()
     from ipywidgets import Dropdown, IntSlider
 
-    return _Controls(
+    return Sliders(
         online_softmax,
         seen=IntSlider(3, 0, 24, description="tiles seen"),
         tile=IntSlider(6, 1, 24, description="keys a tile"),
@@ -393,7 +358,7 @@ def merge_orders() -> Figure:
         ax.set_xticks(range(8), range(1, 9))
         ax.set_yticks(np.linspace(0, 7, depth + 1), range(depth + 1))
         ax.set_title(name, loc="left", fontsize=11)
-        _bare(ax)
+        bare(ax)
     chain.set_ylabel("steps that wait for each other")
     (m, l), (tm, tl) = state, level[0][1]
     figure.caption(
@@ -474,12 +439,13 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
         drawn,
         [f"{s:.1%}\n{w}" for s, w in zip(shares, words, strict=True)],
         fontsize=9,
-        padding=3,
-        backgroundcolor="white",
+        padding=5,
+        bbox=dict(facecolor="white", edgecolor="none", pad=1),
     )
     bars.axhline(0.5, color=INK, linestyle=":", linewidth=1, zorder=0)
+    bars.text(0.5, 0.51, "half", ha="center", va="bottom", fontsize=9, color=INK)
     bars.set(ylim=(0, 1.35), ylabel="causal pass / pass over all tiles")
-    _bare(bars)
+    bare(bars)
     rows, columns = kinds.shape
     figure.caption(
         f"{nq} queries, {nk} keys, tiles of {bm} × {bn}: {counts[0] + counts[1]} of {rows * columns} tiles are taken, and only "
@@ -488,14 +454,14 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     return figure
 
 
-def causal_map_widget() -> _Controls | Figure:
+def causal_map_widget() -> Sliders | Figure:
     """The map with controls in a notebook; the map alone where there is no notebook or no ipywidgets."""
-    if not _in_a_notebook():
+    if not live():
         return causal_map()
     from ipywidgets import IntSlider, SelectionSlider
 
     powers = [16, 32, 64, 128, 256]
-    return _Controls(
+    return Sliders(
         causal_map,
         nq=IntSlider(512, 32, 1024, 32, description="queries"),
         nk=IntSlider(512, 32, 1024, 32, description="keys"),

@@ -17,18 +17,14 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
 from course_lib.tracing import trace
+from course_lib.widgets import Sliders, live
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
 
 PALE = "#FBE3B1"  # fetched and thrown away
-
-
-def _bare(ax) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
 
 
 # ------------------------------------------------------------------------------------------- kernels to count and time
@@ -99,6 +95,7 @@ def milliseconds(launch: Callable[[], object]) -> float:
 # ------------------------------------------------------------------------------------------------ rows against columns
 
 
+@on_white
 def rows_against_columns(guess: float = ...) -> Figure:
     """Both kernels, run here: sectors counted on a CPU, and also milliseconds where there is a GPU.
 
@@ -125,7 +122,7 @@ def rows_against_columns(guess: float = ...) -> Figure:
         if values is sectors:
             ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.set_title(f"columns / rows = {values[1] / values[0]:.1f}", loc="left", fontsize=11)
-        _bare(ax)
+        bare(ax)
     said = f"you guessed {guess:g} times" if isinstance(guess, (int, float, np.number)) else "no guess yet"
     figure.caption(f"The same 4 MiB are wanted by both ({said}). What differs is what the memory moves for them.")
     return figure
@@ -134,6 +131,7 @@ def rows_against_columns(guess: float = ...) -> Figure:
 # ------------------------------------------------------------------------------------------------------------ anatomy
 
 
+@on_white
 def memory_anatomy() -> Figure:
     """A page of 4096 bytes, one of its lines, and what the line is made of."""
     figure = Picture(9, 4.2)
@@ -159,7 +157,7 @@ def memory_anatomy() -> Figure:
     line.set_yticks([y + 0.43 for y in range(len(rows))], [name for name, *_ in rows], fontsize=9)
     line.tick_params(axis="y", length=0)
     line.set_title("the line at address 1024", loc="left", fontsize=11)
-    _bare(line)
+    bare(line)
     figure.caption("A lane that wants 4 bytes makes the memory move 32: the neighbours come along, wanted or not.")
     return figure
 
@@ -176,6 +174,7 @@ def lane_addresses(stride: int, offset: int, dtype: str) -> np.ndarray:
     return (offset + stride * np.arange(WARP)) * ITEMSIZE[dtype]
 
 
+@on_white
 def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") -> Figure:
     """32 lanes read element offset + lane * stride: which bytes they want, and which sectors light up for it."""
     item, addresses = ITEMSIZE.get(dtype, 0), lane_addresses(stride, offset, dtype)
@@ -231,50 +230,24 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     return figure
 
 
-class LanesOverMemory:
-    """Sliders over lanes_over_memory. The picture is an output of its own beside them, so that a notebook read without
-    a live kernel still shows the last one."""
-
-    def __init__(self):
-        from ipywidgets import Dropdown, HBox, IntSlider
-
-        self.stride = IntSlider(2, 1, 32, description="stride", continuous_update=False)
-        self.offset = IntSlider(0, 0, 31, description="offset", continuous_update=False)
-        self.dtype = Dropdown(options=list(ITEMSIZE), value="float32", description="dtype")
-        self.controls = HBox([self.stride, self.offset, self.dtype])
-        self._shown = None  # the handle of the picture once displayed
-        for control in self.controls.children:
-            control.observe(self._draw, names="value")
-        self._draw()
-
-    def _draw(self, _change=None) -> None:
-        self.figure = lanes_over_memory(self.stride.value, self.offset.value, self.dtype.value)
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            from IPython.display import Image
-
-            self._shown.update(Image(self.png))
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import Image, display
-
-        display(self.controls)
-        self._shown = display(Image(self.png), display_id=True)
-
-
-def lanes_over_memory_widget() -> LanesOverMemory | Figure:
+def lanes_over_memory_widget() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
+    if not live():
         return lanes_over_memory(2)
-    return LanesOverMemory() if get_ipython() else lanes_over_memory(2)
+    from ipywidgets import Dropdown, IntSlider
+
+    return Sliders(
+        lanes_over_memory,
+        stride=IntSlider(2, 1, 32, description="stride", continuous_update=False),
+        offset=IntSlider(0, 0, 31, description="offset", continuous_update=False),
+        dtype=Dropdown(options=list(ITEMSIZE), value="float32", description="dtype"),
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- stride
 
 
+@on_white
 def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)) -> Figure:
     """Sectors per 32 lanes, and the efficiency, of a strided copy: traced here for three dtypes."""
     figure = Picture(9, 3.9)
@@ -288,7 +261,7 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
         ax.set_xscale("log", base=2)
         ax.set(xticks=[1, 2, 4, 8, 16, 32], xticklabels=[1, 2, 4, 8, 16, 32], xlabel="stride, elements")
         ax.grid(alpha=0.3)
-        _bare(ax)
+        bare(ax)
     left.set(ylabel="sectors for 32 lanes", ylim=(0, 34), yticks=[0, 4, 8, 16, 24, 32])
     right.set(ylabel="efficiency = useful / fetched bytes", ylim=(0, 1.05))
     left.legend(fontsize=9, loc="lower right")
@@ -299,6 +272,7 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
 # -------------------------------------------------------------------------------------------------------- divergence
 
 
+@on_white
 def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
     """What each lane does in each pass over `if taken: A else: B`; a lane that is not in the branch waits."""
     warps = [list(map(bool, taken[start : start + warp])) for start in range(0, len(taken), warp)]
@@ -327,7 +301,7 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
     ax.set_xticks(np.arange(0, warp, 4) + 0.46, range(0, warp, 4))
     ax.set_yticks([y for y, _ in ticks], [name for _, name in ticks])
     ax.set_title("A: lanes that took the if.  B: lanes that took the else.  Hatched: waiting.", fontsize=11)
-    _bare(ax)
+    bare(ax)
     figure.caption(
         f"{len(warps)} warps, {total} passes: a divided warp walks through both branches, others through one."
     )
@@ -337,6 +311,7 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
 # ----------------------------------------------------------------------------------------------------------- padding
 
 
+@on_white
 def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
     """Where rows of float32 start within a sector, and what reading a tile costs: row stride n, n + 1, and padded."""
     padded = -(-(n + 1) * 4 // SECTOR) * SECTOR // 4
@@ -376,7 +351,7 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
     right.legend(handles, labels, fontsize=8, loc="upper right", framealpha=1, handleheight=1.3)
     right.set_title("what a tile costs (traced)", fontsize=11)
     for ax in (left, right):
-        _bare(ax)
+        bare(ax)
     figure.caption("One element more per row, and row starts drift: short runs then touch two sectors instead of one.")
     return figure
 
@@ -395,6 +370,7 @@ def footprint(rows: range, columns: range, size: int) -> np.ndarray:
     return cells.reshape(size, size)
 
 
+@on_white
 def tile_footprints(size: int = 64) -> Figure:
     """What one program of a transpose loads and stores: 64 elements as a row, and as a square."""
     figure = Picture(9, 9)

@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from pathlib import Path
-
 from matplotlib.figure import Figure
 
+from course_lib import recordings
 from course_lib.picture import BLUE, RED, Picture, on_white
 
-MEASURED = Path(__file__).parent.parent / "measured" / "trace_vs_counters.json"
 TOLERANCE = 0.02
 
 PANELS = (  # title, axis, [(quantity, label, marker, colour)]
@@ -22,10 +18,9 @@ PANELS = (  # title, axis, [(quantity, label, marker, colour)]
 )  # fmt: skip
 
 
-@cache
 def measured() -> dict:
     """machine, date, torch, triton, and for each launch what was predicted and what was counted."""
-    return json.loads(MEASURED.read_text())
+    return recordings.read("trace_vs_counters")
 
 
 def pairs(quantity: str) -> list[tuple[str, float, float]]:

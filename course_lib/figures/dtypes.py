@@ -17,7 +17,8 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, on_white
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.widgets import Explorer, live
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,6 @@ def gap_above(number: float, name: str) -> float:
     return value_of(pattern + 1, name) - value_of(pattern, name)
 
 
-def _bare(ax, *more: str) -> None:
-    for side in ("top", "right", *more):
-        ax.spines[side].set_visible(False)
-
-
 def _short(number: float) -> str:
     return f"{number:.7g}"
 
@@ -157,7 +153,7 @@ def formats() -> Figure:
     ax.set_title(
         "S: sign.  E: exponent, which sets the range.  M: mantissa, which sets the resolution", fontsize=11, loc="left"
     )
-    _bare(ax, "left", "bottom")
+    bare(ax, *ax.spines)
     figure.caption(
         "bf16 is fp32 with 16 mantissa bits cut off: the same range, coarse steps. fp16 spends its bits the other way. "
         "int8 is a whole number: its S counts −128."
@@ -186,7 +182,7 @@ def bit_explorer(pattern: int = 0b0_01111_1000000000, format: str = "fp16") -> F
     top.text(0, 1.5, _reading(pattern, f, value), fontsize=11, va="top", color=INK)
     top.set(xlim=(-0.2, max(19, f.bits) + 0.2), ylim=(2.0, -0.1), xticks=[], yticks=[])
     top.set_title(f"{format}, pattern 0x{pattern:0{-(-f.bits // 4)}X}", fontsize=11, loc="left")
-    _bare(top, "left", "bottom")
+    bare(top, *top.spines)
 
     near = _neighbours(pattern, f) if math.isfinite(value) else []
     if near:
@@ -201,7 +197,7 @@ def bit_explorer(pattern: int = 0b0_01111_1000000000, format: str = "fp16") -> F
         line.text(0.5, 0.5, "no neighbours: not a finite number", transform=line.transAxes, ha="center", fontsize=10)
     line.set(yticks=[], ylim=(-1, 1), xticks=[], xlabel="the number (dot) and its neighbours in this format")
     line.margins(x=0.08)
-    _bare(line, "left", "bottom")
+    bare(line, *line.spines)
     figure.caption(_gaps(near, value, pattern, f))
     return figure
 
@@ -245,9 +241,8 @@ def _gaps(near: list[float], value: float, pattern: int, f: Format) -> str:
     return f"The gap to the next number is {', '.join(filter(None, [below, above]))}: what falls between is rounded."
 
 
-class BitExplorer:
-    """Switches for the bits of a number, a field to type one, and a choice of format, over bit_explorer. The picture is an
-    output of its own, so that a notebook read without a live kernel still shows the last one."""
+class BitExplorer(Explorer):
+    """Switches for the bits of a number, a field to type one, and a choice of format, over bit_explorer."""
 
     def __init__(self, number: float = 1.5, format: str = "fp16"):
         from ipywidgets import Dropdown, FloatText, HBox, Layout, ToggleButton, VBox
@@ -258,7 +253,6 @@ class BitExplorer:
         self.controls = VBox(
             [HBox([self.format, self.number]), HBox(self.bits, layout=Layout(flex_flow="row wrap"))],
         )
-        self._shown = None  # the handle of the picture once displayed
         self._setting = False  # whether the controls are being set by us
         self._show_number()
         self.format.observe(self._show_number, names="value")
@@ -274,14 +268,14 @@ class BitExplorer:
     def _show_number(self, _change=None) -> None:
         """Switches follow the number, in the chosen format."""
         if not self._setting:
-            self._draw(pattern_of(self.number.value, self.format.value))
+            self._set(pattern_of(self.number.value, self.format.value))
 
     def _show_bits(self, _change=None) -> None:
         """The number follows the switches."""
         if not self._setting:
-            self._draw(self.pattern)
+            self._set(self.pattern)
 
-    def _draw(self, pattern: int) -> None:
+    def _set(self, pattern: int) -> None:
         f, self._setting = FORMATS[self.format.value], True
         try:
             for i, bit in enumerate(self.bits):
@@ -292,28 +286,15 @@ class BitExplorer:
             self.number.value = value_of(pattern, f.name)
         finally:
             self._setting = False
-        self.figure = bit_explorer(pattern, f.name)
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            from IPython.display import Image
+        self.draw()
 
-            self._shown.update(Image(self.png))
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import Image, display
-
-        display(self.controls)
-        self._shown = display(Image(self.png), display_id=True)
+    def picture(self) -> Figure:
+        return bit_explorer(self.pattern, self.format.value)
 
 
 def bit_explorer_widget() -> BitExplorer | Figure:
     """The picture with switches in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
-        return bit_explorer()
-    return BitExplorer() if get_ipython() else bit_explorer()
+    return BitExplorer() if live() else bit_explorer()
 
 
 # ------------------------------------------------------------------------------------------------------------ counting
@@ -352,7 +333,7 @@ def counting(guess: float = ..., additions: int = 4000) -> Figure:
         told = f"you guessed {guess:,.0f}"
     ax.set(xlabel="how often 1 was added", ylabel="the counter", xlim=(0, additions * 1.16), ylim=(0, additions * 1.1))
     ax.set_title(f"counting by ones; {told}", fontsize=11, loc="left")
-    _bare(ax)
+    bare(ax)
     figure.caption(
         f"fp16 stops at {ends['fp16']:,.0f} and bf16 at {ends['bf16']:,.0f}: from there on, adding 1 changes nothing."
     )
@@ -407,7 +388,7 @@ def range_against_resolution() -> Figure:
     ax.minorticks_off()
     ax.grid(alpha=0.25)
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
-    _bare(ax)
+    bare(ax)
     figure.caption(
         "Length is range, depth is resolution. fp16 is deep and short, bf16 long and shallow. Lines rise on the left where "
         "subnormals run out of bits. 1e-8 lies on bf16's line and not on fp16's."
@@ -446,7 +427,7 @@ def rounding_staircase() -> Figure:
     right.legend(fontsize=8, loc="upper right")
     for ax in (left, right):
         ax.grid(alpha=0.25)
-        _bare(ax)
+        bare(ax)
     figure.caption(
         "The gap here is 2, so rounding errs by at most 1, up as often as down; cutting off errs by up to 2, always down."
     )
@@ -468,7 +449,7 @@ def number_lines(upto: float = 16.0) -> Figure:
     ax.set_yticks(range(len(rows)), [name for name, _ in rows])
     ax.set(xlim=(-0.1, upto * 1.1), ylim=(len(rows) - 0.5, -0.5), xlabel="value", xticks=np.linspace(0, upto, 9))
     ax.set_title(f"all numbers of 8 bits from 0 to {upto:g}", fontsize=11, loc="left")
-    _bare(ax, "left")
+    bare(ax, "top", "right", "left")
     figure.caption(
         "Floats crowd near zero: the gap doubles at each power of two. A scaled int8 has the same gap everywhere."
     )
@@ -525,7 +506,7 @@ def running_sum() -> Figure:
     right.set(xlabel="numbers added", ylabel="relative error (no less than 1e-9 drawn)", ylim=(5e-10, 3))
     for ax in (left, right):
         ax.grid(alpha=0.25)
-        _bare(ax)
+        bare(ax)
     lost = 1 - found["fp16, one after the other"][-1] / exact[-1]
     figure.caption(
         f"Added one after the other in fp16, {n[-1]:,} numbers lose {lost:.0%} of their sum: it grows until the next number "
@@ -612,7 +593,7 @@ def training_run() -> Figure:
     left.legend(fontsize=8)
     for ax in (left, right):
         ax.grid(alpha=0.25)
-        _bare(ax)
+        bare(ax)
     ends = [runs[way]["loss"][-1] for way in WAYS]
     figure.caption(
         f"Pure bf16 ends at a loss of {ends[1]:.3f}, fp32 at {ends[0]:.3f}: most steps are less than half a gap of their "
@@ -658,7 +639,7 @@ def loss_scaling(scale: float = LOSS_SCALE) -> Figure:
         ax.hist(sizes, bins=bins, color=BLUE, edgecolor="white")
         ax.set_title(f"gradients of {name}: {share_lost(factor):.1%} become 0 in fp16", fontsize=11, loc="left")
         ax.set_ylabel("gradients")
-        _bare(ax)
+        bare(ax)
     for x, zone in ((-43.5, "fp16: 0"), (-24.5, "fp16: subnormal"), (-1, "fp16: normal"), (16.3, "fp16: ∞")):
         for ax in axes:
             ax.annotate(zone, (x, 0.85), xycoords=("data", "axes fraction"), fontsize=9)
@@ -733,7 +714,7 @@ def fp16_training() -> Figure:
     left.legend(fontsize=8, loc="upper right")
     for ax in (left, right):
         ax.grid(alpha=0.25)
-        _bare(ax)
+        bare(ax)
     plain, lost, scaled, bf16 = (run["loss"][-1] for run in runs.values())
     figure.caption(
         f"In fp16 {runs['fp16']['zero'][-1]:.0%} of the gradients are 0 and the loss stays at {lost:.2f}. With a scaled loss it "
@@ -766,7 +747,7 @@ def quantization_error(rows: int = 6, columns: int = 256) -> Figure:
     ax.set_xticks(range(rows), [f"row {k}\nmax {float(x[k].abs().max()):.2g}" for k in range(rows)])
     ax.set_xlabel("each row is a quarter as large as the one before it")
     ax.legend(fontsize=9, loc="upper left", ncols=2)
-    _bare(ax)
+    bare(ax)
     figure.caption(
         "One large row sets the step for all, and small rows drown in it. With a step of its own, each row keeps its digits."
     )

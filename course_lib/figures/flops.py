@@ -17,15 +17,11 @@ from matplotlib.patches import Patch, Rectangle
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib import bench, gpu, throughput
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, on_white
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.widgets import Sliders, live
 
 ITEMSIZE = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4}
 TERA = 1e12
-
-
-def _bare(ax) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
 
 
 def count(work: Callable[[], object]) -> int:
@@ -120,7 +116,7 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
     ax.set(xlabel="FLOPs, counted by torch", ylabel="product", xlim=(0, max(r[1] for r in rows) * 1.05))
     ax.locator_params(axis="x", nbins=5)
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    _bare(ax)
+    bare(ax)
     once = 2 * tokens * d_in * d_out
     figure.caption(
         f"The same three sizes in three orders: each product has {once:,} FLOPs, so backward is twice forward. "
@@ -149,7 +145,7 @@ def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figur
         ax.axhline(65504, color=RED, linestyle="--", linewidth=1)
         ax.set(yscale="log", xlabel="layers passed", title=title)
         ax.grid(alpha=0.3)
-        _bare(ax)
+        bare(ax)
     axes[0].set_ylabel("standard deviation of the values")
     axes[0].text(layers, 65504 / 2, "largest float16", color=RED, fontsize=9, ha="right", va="top")
     axes[1].legend(fontsize=9, frameon=False)
@@ -177,7 +173,7 @@ def _roofline_axes(ax) -> None:
     ax.set(xscale="log", yscale="log", xlim=(0.05, 2e4))
     ax.set(xlabel="intensity, FLOPs for each byte moved", ylabel="speed, TFLOP/s")
     ax.grid(alpha=0.3)
-    _bare(ax)
+    bare(ax)
 
 
 @on_white
@@ -225,50 +221,24 @@ def roofline(m: int = 512, n: int = 4096, k: int = 4096, dtype: str = "bf16", ca
     return figure
 
 
-class Roofline:
-    """Sliders over roofline. The picture is an output of its own beside them, so that a notebook read without a live
-    kernel still shows the last one."""
-
-    def __init__(self):
-        from ipywidgets import Dropdown, HBox, SelectionSlider, VBox
-
-        powers = [2**i for i in range(15)]
-
-        def slider(name: str, value: int):
-            return SelectionSlider(options=powers, value=value, description=name, continuous_update=False)
-
-        self.m, self.n, self.k = slider("m", 512), slider("n", 4096), slider("k", 4096)
-        self.dtype = Dropdown(options=list(ITEMSIZE), value="bf16", description="dtype")
-        self.card = Dropdown(options=[sheet.name for sheet in gpu.DATASHEETS], value="H200", description="GPU")
-        self.controls = VBox([HBox([self.m, self.n, self.k]), HBox([self.dtype, self.card])])
-        self._shown = None  # the handle of the picture once displayed
-        for control in (self.m, self.n, self.k, self.dtype, self.card):
-            control.observe(self._draw, names="value")
-        self._draw()
-
-    def _draw(self, _change=None) -> None:
-        self.figure = roofline(self.m.value, self.n.value, self.k.value, self.dtype.value, self.card.value)
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            from IPython.display import Image
-
-            self._shown.update(Image(self.png))
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import Image, display
-
-        display(self.controls)
-        self._shown = display(Image(self.png), display_id=True)
-
-
-def roofline_widget() -> Roofline | Figure:
+def roofline_widget() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
+    if not live():
         return roofline()
-    return Roofline() if get_ipython() else roofline()
+    from ipywidgets import Dropdown, SelectionSlider
+
+    def power(name: str, value: int):
+        powers = [2**i for i in range(15)]
+        return SelectionSlider(options=powers, value=value, description=name, continuous_update=False)
+
+    return Sliders(
+        roofline,
+        m=power("m", 512),
+        n=power("n", 4096),
+        k=power("k", 4096),
+        dtype=Dropdown(options=list(ITEMSIZE), value="bf16", description="dtype"),
+        card=Dropdown(options=[sheet.name for sheet in gpu.DATASHEETS], value="H200", description="GPU"),
+    )
 
 
 @on_white
@@ -330,7 +300,7 @@ def promised_and_reached() -> Figure:
     ax.set(xlabel="dtype", ylabel="TFLOP/s")
     ax.legend(fontsize=9, frameon=False, loc="upper left")
     ax.set_title(f"{sheet.name}; {whose}", fontsize=11, loc="left")
-    _bare(ax)
+    bare(ax)
     share = ceilings["random"]["bf16"] / (sheet.bf16_flops or sheet.fp32_flops)
     faster = ceilings["zeros"]["bf16"] / ceilings["random"]["bf16"]
     figure.caption(
@@ -376,7 +346,7 @@ def sixteen_bytes() -> Figure:
         loc="lower right",
         bbox_to_anchor=(1, 1),
     )
-    _bare(ax)
+    bare(ax)
     figure.caption("AdamW keeps two averages for each parameter: 16 bytes in all, before a single activation.")
     return figure
 
@@ -419,7 +389,7 @@ def launch_timeline() -> Figure:
         ax.set(ylim=(2.15, -0.55), xlim=(-0.8, 7.5), ylabel="who")
         ax.set_yticks([0.35, 1.35], ["host", "device"])
         ax.set_title(title, fontsize=11, loc="left")
-        _bare(ax)
+        bare(ax)
     axes[1].set(xlabel="time, in no unit (a drawing)", xticks=[])
     figure.caption(
         "A launch puts work into a queue and returns. Who does not wait measures how fast the queue takes orders."
@@ -454,7 +424,7 @@ def timers() -> Figure:
         ax.invert_yaxis()
         ax.set(xscale="log", xlabel=label, ylabel="timer", xlim=(min(values) / 2, max([*values, limit / TERA]) * 4))
         ax.set_title(f"{title}; {whose}", fontsize=11, loc="left", pad=16)
-        _bare(ax)
+        bare(ax)
     figure.caption(
         "Right of the dashed line lies what no such GPU can do. The other wrong timers are wrong without showing it."
     )
@@ -494,9 +464,9 @@ def mystery_plot() -> Figure:
     ax.legend(fontsize=9, frameon=False, loc="upper left")
     ax.grid(alpha=0.3)
     ax.set_title(f"(N, N) @ (N, N), bfloat16, random numbers; {whose}", fontsize=11, loc="left")
-    _bare(ax)
+    bare(ax)
     figure.caption(
         f"{len(sizes)} sizes, one kind of work. Larger is faster, but not steadily, and sizes that differ by one can "
-        f"differ several times in speed. Why? Unit 05 takes it apart."
+        f"differ several times in speed. Why is the question of unit 05."
     )
     return figure

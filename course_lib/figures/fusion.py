@@ -19,14 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib import inductor
 from course_lib.chains import CHAINS, traced_stages
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, on_white
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import trace
-
-
-def _bare(ax) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-
+from course_lib.widgets import Explorer, live
 
 # ------------------------------------------------------------------------------------------------------------ chains
 
@@ -110,16 +105,15 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
     return figure
 
 
-class Chain:
-    """A chain to choose and a switch for each place where it can be cut, over chain(). The picture is an output of its own,
-    so that a notebook read without a live kernel still shows the last one."""
+class Chain(Explorer):
+    """A chain to choose and a switch for each place where it can be cut, over chain()."""
 
     def __init__(self):
-        from ipywidgets import Dropdown, HBox
+        from ipywidgets import Dropdown, HBox, VBox
 
         self.name = Dropdown(options=list(CHAINS), description="chain")
         self.switches = HBox([])
-        self._shown = None  # the handle of the picture once displayed
+        self.controls = VBox([self.name, self.switches])
         self.name.observe(self._choose, names="value")
         self._choose()
 
@@ -128,38 +122,20 @@ class Chain:
 
         places = range(1, len(CHAINS[self.name.value]))
         self.switches.children = [ToggleButton(True, description=f"cut after {k}", icon="scissors") for k in places]
-        for switch in self.switches.children:
-            switch.observe(self._draw, names="value")
-        self._draw()
+        self.watch(*self.switches.children)
+        self.draw()
 
     @property
     def cuts(self) -> list[int]:
         return [k for k, switch in enumerate(self.switches.children, 1) if switch.value]
 
-    def _draw(self, _change=None) -> None:
-        self.figure = chain(self.name.value, self.cuts)
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            from IPython.display import Image
-
-            self._shown.update(Image(self.png))
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import Image, display
-        from ipywidgets import VBox
-
-        display(VBox([self.name, self.switches]))
-        self._shown = display(Image(self.png), display_id=True)
+    def picture(self) -> Figure:
+        return chain(self.name.value, self.cuts)
 
 
 def chain_widget() -> Chain | Figure:
     """The picture with switches in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
-        return chain()
-    return Chain() if get_ipython() else chain()
+    return Chain() if live() else chain()
 
 
 # ---------------------------------------------------------------------------------------------------- five against one
@@ -209,7 +185,7 @@ def five_against_one(guess: float = ...) -> Figure:
         ax.invert_yaxis()
         ax.set(xlabel=label, xlim=(0, 1.2 * max(values)))
         ax.set_title(f"torch / one kernel = {values[0] / values[1]:.2f}", loc="left", fontsize=11)
-        _bare(ax)
+        bare(ax)
     said = f"you guessed {guess:g} times" if isinstance(guess, (int, float)) else "no guess yet"
     figure.caption(f"The time follows the elements that are carried, and hardly the arithmetic ({said}).")
     return figure
@@ -243,11 +219,11 @@ def free_operations() -> Figure:
     ax.grid(alpha=0.3)
     ax.legend(fontsize=9, loc="lower right")
     ax.set_title(f"{found['machine']}, recorded {found['date']}", loc="left", fontsize=11)
-    _bare(ax)
+    bare(ax)
     last = max(k for k, t in zip(steps, ms, strict=True) if t <= 1.1 * floor)
     figure.caption(
-        f"Up to {last} operations an element cost what none costs: the memory is busy, the arithmetic units wait. After that "
-        "the kernel is bound by compute, and fusing more into it saves nothing."
+        f"Up to {last} operations an element cost what none costs: the memory is busy, the arithmetic units wait. From "
+        "there on each operation costs its arithmetic; fusing still saves the bytes, a shrinking share of the time."
     )
     return figure
 
@@ -319,7 +295,7 @@ def softmax_passes() -> Figure:
     ax.set_yticks(range(len(counted)), list(counted))
     ax.invert_yaxis()
     ax.set(xlim=(0, 9.2), xlabel="elements read and written / elements of x (counted)")
-    _bare(ax)
+    bare(ax)
     figure.caption(
         "One kernel saves the stored intermediates. Whoever keeps the row in registers also saves reading it again: 2 is what "
         "the exercise asks for."
@@ -384,7 +360,7 @@ def online_steps(block: int = 8) -> Figure:
         ncols=2,
     )
     for ax in (top, bottom):
-        _bare(ax)
+        bare(ax)
     exact = sum(math.exp(v - max(row)) for v in row)
     figure.caption(
         f"Where the maximum grows, the old sum shrinks by exp(m - m_new). The last s is {states[-1][1]:.4f}; two passes over the "
@@ -418,7 +394,7 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
         ax.set_title(operation, loc="left", fontsize=11)
         ax.grid(alpha=0.3)
         ax.set_ylim(0, 1.1)
-        _bare(ax)
+        bare(ax)
     for ax in figure.axes[2:]:
         ax.set_xlabel("length of a row, elements")
     for ax in figure.axes[::2]:

@@ -19,15 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib import activations
 from course_lib.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
 from course_lib.exercises.recomputation import kept_bytes, sigmoid_bytes
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
+from course_lib.widgets import Explorer, live
 
 LAYERS = 24
 MADE = dict(tokens=16384, width=1024, dtype=torch.bfloat16)  # the deep model on a GPU; on a CPU a small one is counted
-
-
-def _bare(ax) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
 
 
 # ------------------------------------------------------------------------------------------------ what is kept
@@ -45,6 +41,7 @@ ASKED = (
 )
 
 
+@on_white
 def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
     """Bytes kept for backward beside the arguments, in multiples of the input's: counted here, x is 256 x 64 float32."""
     sizes = {"mlp": [256, 64, 256]}
@@ -58,7 +55,7 @@ def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
         xlabel="kept for backward / bytes of x (x is 256 × 64; the MLP is 4 times as wide inside)", ylabel="f(x, ...)"
     )
     ax.set_xlim(0, 1.1 * max(1, *kept))
-    _bare(ax)
+    bare(ax)
     figure.caption(
         "Kept is what a derivative needs and the inputs do not hold. Attention keeps a table of all pairs of tokens: it grows "
         "with the square of their number."
@@ -96,6 +93,7 @@ def eager_operations() -> tuple[tuple[int, int], tuple[int, int]]:
     return (forward.reads, forward.writes), (backward.reads, backward.writes)
 
 
+@on_white
 def three_ways() -> Figure:
     """Reads and writes of three sigmoids, forward and backward: in torch, fused and stored, fused and recomputed."""
     n, item = 4096, 4
@@ -131,7 +129,7 @@ def three_ways() -> Figure:
         Patch(facecolor=ORANGE, hatch="//", edgecolor="white", label="write (w)"),
     ]
     ax.legend(handles=handles, loc="lower right", ncols=2, frameon=False, fontsize=9)
-    _bare(ax)
+    bare(ax)
     ax.spines["bottom"].set_visible(False)
     figure.caption(
         "The same derivative each time. What differs is how often tensors pass through memory: counted, not estimated."
@@ -186,6 +184,7 @@ def peak(layers: int, segments: int) -> int:
     return int((points[:, 1] + points[:, 2]).max())
 
 
+@on_white
 def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
     """Memory over the time of one training step, and the peak for every number of segments."""
     points, bars = schedule(layers, segments)
@@ -202,9 +201,9 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
     line.fill_between(time, edge, step="pre", color=ORANGE, label="boundaries", hatch="//", edgecolor="white")
     line.fill_between(time, edge, edge + inside, step="pre", color=SKY, label="inside of layers")
     plain, _ = schedule(layers, 0)
-    line.step(plain[:, 0], plain[:, 2], where="pre", color=INK, linestyle=":", label="no checkpoints")
-    line.set(ylabel="alive, in boundaries", ylim=(0, 1.16 * none))
-    line.legend(loc="upper left", fontsize=8, frameon=False, ncols=3)
+    line.step(plain[:, 0], plain[:, 2], where="pre", color=INK, linestyle=":", label=f"no checkpoints, up to {none}")
+    line.set(ylabel="alive, in boundaries", ylim=(0, 1.3 * most))  # few boundaries are to be seen, too
+    line.legend(loc="upper left", fontsize=8, framealpha=0.9, edgecolor="none", ncols=3)
     line.set_title(f"{layers} layers, {segments} segments", loc="left", fontsize=11)
 
     shown = {"forward": (BLUE, ""), "again": (ORANGE, "//"), "backward": (GREEN, "")}
@@ -232,7 +231,7 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
     best = int(counts[int(np.argmin(peaks))])
     valley.set_title(f"least: {min(peaks)} at {best}", loc="left", fontsize=11)
     for ax in (line, words, valley):
-        _bare(ax)
+        bare(ax)
     again = sum(length for word, _, length in bars if word == "again")
     figure.caption(
         f"Peak {most} of {none} ({most / none:.0%}), for {again:g} forward passes more: "
@@ -241,9 +240,8 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
     return figure
 
 
-class CheckpointExplorer:
-    """Sliders over checkpoints_on_a_timeline. The picture is an output of its own beside them, so that a notebook read
-    without a live kernel still shows the last one."""
+class CheckpointExplorer(Explorer):
+    """Sliders over checkpoints_on_a_timeline."""
 
     def __init__(self):
         from ipywidgets import HBox, IntSlider
@@ -251,46 +249,30 @@ class CheckpointExplorer:
         self.layers = IntSlider(24, 2, 48, description="layers", continuous_update=False)
         self.segments = IntSlider(5, 1, 24, description="segments", continuous_update=False)
         self.controls = HBox([self.layers, self.segments])
-        self._shown = None  # the handle of the picture once displayed
         self.layers.observe(self._fit, names="value")
-        self.segments.observe(self._draw, names="value")
-        self._draw()
+        self.watch(self.segments)
+        self.draw()
 
     def _fit(self, _change) -> None:
         """No more segments than layers. The slider draws by itself if its value has to change."""
         before = self.segments.value
         self.segments.max = self.layers.value
         if self.segments.value == before:
-            self._draw()
+            self.draw()
 
-    def _draw(self, _change=None) -> None:
-        self.figure = checkpoints_on_a_timeline(self.layers.value, self.segments.value)
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            from IPython.display import Image
-
-            self._shown.update(Image(self.png))
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import Image, display
-
-        display(self.controls)
-        self._shown = display(Image(self.png), display_id=True)
+    def picture(self) -> Figure:
+        return checkpoints_on_a_timeline(self.layers.value, self.segments.value)
 
 
 def checkpoint_explorer() -> CheckpointExplorer | Figure:
     """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
-        return checkpoints_on_a_timeline()
-    return CheckpointExplorer() if get_ipython() else checkpoints_on_a_timeline()
+    return CheckpointExplorer() if live() else checkpoints_on_a_timeline()
 
 
 # ------------------------------------------------------------------------------------------------ random numbers
 
 
+@on_white
 def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> Figure:
     """What torch's dropout keeps in the forward run, and in recomputations with and without the random state put back."""
 
@@ -310,7 +292,8 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
         ax.imshow(np.where(wrong, 2, again), cmap=ListedColormap([GREY, BLUE, ORANGE]), vmin=0, vmax=2, aspect="auto")
         for y, x in zip(*wrong.nonzero(), strict=True):
             ax.text(x, y, "×", ha="center", va="center", fontsize=7, color=INK)
-        ax.set(xticks=[], yticks=[], xlabel=f"{int(wrong.sum())} of {wrong.size} elements differ")
+        differ = "the reference" if title == "forward" else f"{int(wrong.sum())} of {wrong.size} elements differ"
+        ax.set(xticks=[], yticks=[], xlabel=differ)
         ax.set_title(title, fontsize=10, loc="left")
     figure.axes[0].set_ylabel("elements of x")
     handles = [
@@ -350,6 +333,7 @@ def working(of: Callable[[int, int], Timeline] = train_step) -> float:
     return (one.peak - one.inside) / one.boundary
 
 
+@on_white
 def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Callable | None = None) -> Figure:
     """24 layers with and without checkpoints: live bytes over the operations of one step, counted here and on a GPU.
 
@@ -366,12 +350,12 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
         counted, whose = timelines((0, segments)), "torch's checkpoint"
     whose = whose if checkpoint else "torch's checkpoint"
     measured, where = on_a_gpu((0, segments))
-    figure = Picture(9.4, 4.0)
+    figure = Picture(9.4, 5.6)
     extra = working()
-    panels = zip(
-        figure.subplots(1, 2, sharey=True), ((counted, f"counted here, {whose}"), (measured, where)), strict=True
-    )
-    for ax, (found, title) in panels:
+    both = ((counted, f"counted here, {whose}"), (measured, where))
+    rows = figure.subplots(2, 2, sharey="row", sharex=True, height_ratios=[1.2, 1])
+    for ax, (found, title) in zip(rows.flat, both + both, strict=True):
+        whole = ax in rows[0]
         for s, timeline in found.items():
             alive = np.array(timeline.bytes) / timeline.boundary
             colour, style = (INK, ":") if s == 0 else (BLUE, "-")
@@ -387,11 +371,18 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
             ax.axhline(
                 prediction[1] + extra, color=ORANGE, linestyle="--", label=f"predicted: {prediction[1]} + {extra:.1f}"
             )
-        ax.set(xlabel="operations of one training step, first to last", xticks=[], ylim=(0, 300))
-        ax.set_title(title, fontsize=10, loc="left")
-        ax.legend(fontsize=9, loc="upper left", frameon=False)
-        _bare(ax)
-    figure.axes[0].set_ylabel("alive, in boundaries")
+        if whole:
+            ax.set(xticks=[], ylim=(0, 320))
+            ax.set_title(title, fontsize=10, loc="left")
+            ax.legend(fontsize=9, loc="upper left", frameon=False)
+        else:
+            checkpointed = [max(found[s].bytes) / found[s].boundary for s in found if s]
+            top = max([*checkpointed, *([prediction[1] + extra] if told else [])])
+            ax.set(xlabel="operations of one training step, first to last", ylim=(0, 1.15 * top))
+            ax.set_title("the lower part, enlarged", fontsize=10, loc="left")
+        bare(ax)
+    for ax in rows[:, 0]:
+        ax.set_ylabel("alive, in boundaries")
     figure.caption(
         f"A boundary is what passes from one layer to the next. To a prediction come the {extra:.1f} boundaries that the "
         "backward pass of one layer works with."

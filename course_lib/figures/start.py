@@ -7,7 +7,7 @@ H200 as its datasheet has it, and each picture says which. Colours are Okabe and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,8 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib import gpu, hierarchy
 from course_lib.exercises.start import issue
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, on_white
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.widgets import Sliders, live
 
 # Of one SM, from NVIDIA's architecture whitepapers: fp32 lanes and tensor cores.
 LANES = {"sm_70": 64, "sm_75": 64, "sm_80": 64}  # 128 elsewhere
@@ -39,11 +40,6 @@ TRANSISTORS = {  # billions, of the chip on that card, whole: V100 GV100, T4 TU1
 HBM = ("sm_70", "sm_80", "sm_90", "sm_100")  # the others have GDDR memory: DRAM, too, with fewer wires
 
 YEARS = {"V100": 2017, "A100 40GB": 2020, "H100 SXM": 2022, "H200": 2024, "B200": 2025}  # in which each was first sold
-
-
-def _bare(ax, *sides: str) -> None:
-    for side in sides or ("top", "right"):
-        ax.spines[side].set_visible(False)
 
 
 def lanes(card: gpu.GPU) -> int:
@@ -79,49 +75,6 @@ def size(count: float) -> str:
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
     return f"{count:g} B"
-
-
-# ------------------------------------------------------------------------------------------------------------- widgets
-
-
-class Sliders:
-    """Controls over a function that draws. The picture is an output of its own beside them, so that a notebook read
-    without a live kernel still shows the last one."""
-
-    def __init__(self, draw: Callable[..., Figure], **controls):
-        from ipywidgets import HBox
-
-        self.draw = draw
-        self.named = controls
-        self.controls = HBox(list(controls.values()))
-        self._shown = None  # the handle of the picture once displayed
-        for control in controls.values():
-            control.observe(self._draw, names="value")
-        self._draw()
-
-    def _draw(self, _change=None) -> None:
-        self.figure = self.draw(**{name: control.value for name, control in self.named.items()})
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            from IPython.display import Image
-
-            self._shown.update(Image(self.png))
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import Image, display
-
-        display(self.controls)
-        self._shown = display(Image(self.png), display_id=True)
-
-
-def _live() -> bool:
-    """Whether there is a notebook to put sliders into."""
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    return get_ipython() is not None
 
 
 # -------------------------------------------------------------------------------------------------------- one or many
@@ -164,7 +117,7 @@ def one_or_many(guess: float = ...) -> Figure:
     ax.set_title(said, loc="left", fontsize=11)
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
     ax.grid(alpha=0.3)
-    _bare(ax)
+    bare(ax)
     figure.caption(
         "Left: one element costs the GPU as much as ten thousand, since asking is what takes the time. "
         "Right: the GPU moves many more bytes a second."
@@ -278,7 +231,7 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
     ax.set(xlim=(-0.4, 11.3), ylim=(0, len(rows)), xticks=[], yticks=[])
     ax.set_xlabel("what a rung is, and how many of it there are")
     ax.set_ylabel("each rests on those below")
-    _bare(ax, *ax.spines)
+    bare(ax, *ax.spines)
     figure.caption(
         f"From a switch (bottom) to a transformer (top). You will write kernels in Triton, beside CUDA, and read the PTX "
         f"and the SASS that they become. Numbers: {_whose(card)}."
@@ -327,7 +280,7 @@ def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure
         loc="lower right",
         bbox_to_anchor=(1, 0.99),
     )
-    _bare(ax)
+    bare(ax)
     figure.caption(
         f"The ALUs are at work in {busy:.0%} of the cycles. No warp waits a cycle less when there are more of them."
     )
@@ -342,7 +295,7 @@ def _runs(on: np.ndarray) -> list[tuple[int, int]]:
 
 def hiding_latency_widget() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere."""
-    if not _live():
+    if not live():
         return hiding_latency()
     from ipywidgets import IntSlider
 
@@ -388,7 +341,7 @@ def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
     for ax, title in zip((grid, program, warp), titles, strict=True):
         ax.set(xlim=(-0.05, 12), ylim=(1.05, -0.05), xticks=[], yticks=[])
         ax.set_title(title, loc="left", fontsize=10)
-        _bare(ax, *ax.spines)
+        bare(ax, *ax.spines)
     for ax, label in ((grid, "GPU"), (program, "SM"), (warp, "lanes")):
         ax.set_ylabel(label)
     warp.set_xlabel("number of the lane")
@@ -425,7 +378,7 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
     ax.set_title(
         f"n = {n}, BLOCK = {block}; the number in a box is i = program * BLOCK + position", loc="left", fontsize=11
     )
-    _bare(ax, *ax.spines)
+    bare(ax, *ax.spines)
     masked = programs * block - n
     figure.caption(
         f"{programs} program{'s' * (programs > 1)} × {block} = {programs * block} positions for {n} element{'s' * (n > 1)}: "
@@ -436,7 +389,7 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
 
 def programs_over_elements_widget() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere."""
-    if not _live():
+    if not live():
         return programs_over_elements()
     from ipywidgets import IntSlider, SelectionSlider
 
@@ -522,7 +475,7 @@ def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
         axes[2].text(waits[i] + 0.02 * max(*waits, 500), i, text, va="center", fontsize=8.5)
     axes[2].set(xlim=(0, 1.5 * max(*waits, 500)), xlabel="cycles until an answer", title="how long one waits")
     for ax in axes:
-        _bare(ax)
+        bare(ax)
     figure.caption(
         f"Each step down is slower and further away, and the last is larger by far. Sizes: {_whose(card)}. Speeds and waits: "
         f"{_when(hierarchy.of(card))}. The registers' speed is computed: 16 bytes for each multiply-add at the peak rate."
@@ -553,7 +506,7 @@ def working_sets() -> Figure:
         ax.minorticks_off()
         ax.set_xlabel("working set: bytes gone over again and again")
         ax.grid(alpha=0.3)
-        _bare(ax)
+        bare(ax)
     figure.caption(
         "A flat piece of a curve is a memory, a step is where it is full. Left: L1, L2, main memory. Right: L2, main "
         f"memory. {found['machine'] if found else 'No GPU'}, {_when(found)}."
@@ -595,7 +548,7 @@ def compute_outgrew_memory() -> Figure:
     right.bar_label(drawn, [f"{ratio:.0f}" for ratio in flops / bandwidth])
     right.set(xlabel="GPU, year", ylabel="FLOPs for each byte it can move", ylim=(0, 1.15 * max(flops / bandwidth)))
     for ax in (left, right):
-        _bare(ax)
+        bare(ax)
     figure.caption(
         "What a kernel must compute with each byte, to keep the tensor cores busy, has about doubled. Dense figures from datasheets."
     )
@@ -626,7 +579,7 @@ def dots_and_weights(width: int = 64, keys: int = 8, seed: int = 0) -> Figure:
         ax.axhline(1, color=RED, linestyle=":", linewidth=1)
         ax.set(xlabel="key (key 3 is the query plus a little noise)", ylabel=label, xticks=range(keys))
         ax.margins(y=0.15)
-        _bare(ax)
+        bare(ax)
     figure.caption(
         "Similar vectors have a large dot product, not one near 1 (dotted). After the softmax, a weight may be near 1."
     )

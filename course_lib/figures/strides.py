@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 
 from course_lib import gpu
-from course_lib.picture import BLUE, GREEN, INK, ORANGE, RED, SKY, Picture, on_white
+from course_lib.picture import BLUE, GREEN, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.widgets import Explorer, live
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12
@@ -25,11 +26,6 @@ LOOKS = (
     (GREEN, "white"),
     (BLUE, "white"),
 )  # colours of the view's rows, in turn: cell, number
-
-
-def _bare(ax, *sides: str) -> None:
-    for side in sides or ("top", "right"):
-        ax.spines[side].set_visible(False)
 
 
 def _cell(ax, x: float, y: float, text: object = "", colour: str = "white", ink: str = INK, **style) -> None:
@@ -79,14 +75,14 @@ def tensor_anatomy() -> Figure:
     heads.set(xlim=(-0.2, 24.2), ylim=(6.7, -0.2), xticks=[], yticks=[])
     heads.set_ylabel("tensors")
     heads.set_title("two tensors: a header each", loc="left", fontsize=11)
-    _bare(heads, *heads.spines)
+    bare(heads, *heads.spines)
     for i in range(12):
         _cell(store, i, 0, f"{x.flatten()[i]:g}")
     store.set(xlim=(-0.1, 12.1), ylim=(1.05, -0.05), yticks=[], xlabel="position in storage, elements")
     store.set_xticks(np.arange(12) + 0.5, range(12))
     store.set_ylabel("memory")
     store.set_title("one storage: 48 bytes, in one row", loc="right", fontsize=11)
-    _bare(store, *store.spines)
+    bare(store, *store.spines)
     figure.caption("A tensor is a header. Both headers point to the same 12 numbers and read them with other strides.")
     return figure
 
@@ -126,7 +122,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     view.set_yticks(np.arange(rows) + 0.5, range(rows))
     view.tick_params(length=0)
     view.set_title("the view: where each element lies", fontsize=11)
-    _bare(view, *view.spines)
+    bare(view, *view.spines)
 
     row_of = {int(p): m for (m, _), p in reversed(list(np.ndenumerate(where)))}  # the first reader gives the colour
     for i in range(STORAGE):
@@ -136,7 +132,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     store.set(ylim=(1.05, -0.7), yticks=[])
     store.set_title("the storage: 24 numbers in one row (×2: read twice)", fontsize=11)
     store.tick_params(labelbottom=False, length=0)
-    _bare(store, *store.spines)
+    bare(store, *store.spines)
 
     order = np.minimum(where.ravel(), STORAGE + 1)  # all that lies outside stands in one place
     walk.plot(order + 0.5, np.arange(order.size), color="#767676", linewidth=1, zorder=1)
@@ -153,7 +149,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     walk.set(xlabel="position in storage, elements", ylabel="element of the view, row by row")
     walk.set_title("the walk: which number comes next", fontsize=11)
     walk.grid(alpha=0.3)
-    _bare(walk)
+    bare(walk)
 
     recipe = f"shape ({rows}, {columns}), strides ({strides[0]}, {strides[1]}), offset {offset}"
     if fits:
@@ -188,9 +184,8 @@ PRESETS = {  # name -> shape, strides, offset, as torch makes them from x = torc
 }
 
 
-class StrideExplorer:
-    """Controls over stride_explorer: choose a view of x, then move its numbers. The picture is an output of its own beside
-    them, so that a notebook read without a live kernel still shows the last one."""
+class StrideExplorer(Explorer):
+    """Controls over stride_explorer: choose a view of x, then move its numbers."""
 
     def __init__(self):
         from ipywidgets import Button, Dropdown, HBox, IntSlider, VBox
@@ -207,12 +202,10 @@ class StrideExplorer:
         self.controls = VBox(
             [HBox([self.preset, self.reset, self.offset]), HBox(self.sliders[:2]), HBox(self.sliders[2:4])]
         )
-        self._shown = None  # the handle of the picture once displayed
         self._choosing = False
         self.preset.observe(self._choose, names="value")
         self.reset.on_click(self._choose)
-        for control in self.sliders:
-            control.observe(self._draw, names="value")
+        self.watch(*self.sliders)
         self._choose()
 
     def _choose(self, _change=None) -> None:
@@ -222,34 +215,20 @@ class StrideExplorer:
         for control, value in zip(self.sliders, (rows, columns, row_stride, column_stride, offset), strict=True):
             control.value = value
         self._choosing = False
-        self._draw()
+        self.draw()
 
-    def _draw(self, _change=None) -> None:
-        if self._choosing:
-            return
+    def draw(self, _change=None) -> None:
+        if not self._choosing:
+            super().draw()
+
+    def picture(self) -> Figure:
         rows, columns, row_stride, column_stride, offset = (control.value for control in self.sliders)
-        self.figure = stride_explorer((rows, columns), (row_stride, column_stride), offset)
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            from IPython.display import Image
-
-            self._shown.update(Image(self.png))
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import Image, display
-
-        display(self.controls)
-        self._shown = display(Image(self.png), display_id=True)
+        return stride_explorer((rows, columns), (row_stride, column_stride), offset)
 
 
 def stride_explorer_widget() -> StrideExplorer | Figure:
     """The picture with controls in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
-        return stride_explorer()
-    return StrideExplorer() if get_ipython() else stride_explorer()
+    return StrideExplorer() if live() else stride_explorer()
 
 
 # ---------------------------------------------------------------------------------------------------------- the views
@@ -272,7 +251,7 @@ def views_of_one_storage() -> Figure:
                 ax.text(i % 12 + 0.5, 1.7 * (i // 12) - 0.2, f"×{readers[i]}", ha="center", va="center", fontsize=7)
         ax.set(xlim=(-0.1, 12.1), ylim=(2.8, -0.5), xticks=[], yticks=[])
         ax.set_title(f"{name}\nshape {shape}, strides {strides}, offset {offset}", fontsize=9)
-        _bare(ax, *ax.spines)
+        bare(ax, *ax.spines)
     for ax in axes[-1]:
         ax.set_xlabel("storage positions 0 to 11, and 12 to 23 below", fontsize=9)
     for ax in axes[:, 0]:
@@ -316,7 +295,7 @@ def flat_walks() -> Figure:
         )
         ax.set_title(f"{name}\nshape {tuple(y.shape)}, strides {y.stride()}\n{said}", fontsize=9)
         ax.grid(alpha=0.3)
-        _bare(ax)
+        bare(ax)
     axes[0].set_ylabel("element, row by row")
     figure.caption(
         "One dimension has one stride, so its walk is one straight line. Where the line bends, reshape must copy."
@@ -355,7 +334,7 @@ def one_matrix_in_bytes(rows: int = 12288, columns: int = 49152) -> Figure:
     ax.set_ylabel("a GPU  |  the matrix in")
     ax.set_title(f"{rows} × {columns} = {rows * columns / 1e6:.0f} million numbers", loc="left", fontsize=11)
     ax.grid(axis="x", alpha=0.3)
-    _bare(ax)
+    bare(ax)
     source = "as this machine's driver reports" if card.measured else "from its datasheet, since there is no GPU here"
     figure.caption(
         f"Bytes are elements times itemsize: half the dtype, half the bytes. Hatched: room on one GPU ({source})."

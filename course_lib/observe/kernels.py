@@ -16,7 +16,7 @@ import linecache
 import re
 import textwrap
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -137,6 +137,17 @@ def describe(kernel: JITFunction, table: dict[str, dict[str, Any]], callers: tup
     key = key_of(entry)
     table[key] = entry
     return key
+
+
+def with_helpers(keys: Iterable[str], table: Mapping[str, dict[str, Any]]) -> set[str]:
+    """These kernels of a table, and all that they call."""
+    found, waiting = set(), list(keys)
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found.add(key)
+            waiting += [named["kernel"] for named in table[key]["names"].values() if "kernel" in named]
+    return found
 
 
 _readings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # by function object: a redefined kernel is another

@@ -302,7 +302,7 @@ def replay(
                     sentence = f"the function changed its input `{name}`; write to a tensor of its own"
                     evidence.faults.append(Fault("input changed", sentence, tensor=name))
         evidence.poisoned = [f"kernel `{kernel}`, line {line}" for kernel, line in sorted(t.poisoned)]
-        evidence.kernels = sorted(set(tape.keys))
+        evidence.kernels = sorted(kernels.with_helpers(tape.keys, log["kernels"]))
         if launched is not None:
             launched += tape.launched
     except Refused as refusal:

@@ -6,6 +6,7 @@ import random
 
 import torch
 
+from course_lib.cases import fixed
 from course_lib.exercise import Case
 from course_lib.exercises import attention as A
 
@@ -43,7 +44,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "causal_tiles":
             sizes = [("ragged", nk, nk), ("more keys", nq, nk + nq), ("more queries", nk, nq)]
             return [
-                A.fixed("hidden sizes", group, programs=-(-q // bm), bm=bm, bn=bn, nq=q, nk=k) for group, q, k in sizes
+                fixed("hidden sizes", group, programs=-(-q // bm), bm=bm, bn=bn, nq=q, nk=k) for group, q, k in sizes
             ]
         case "tiled_attention":
             return [
@@ -57,8 +58,8 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             n, width = rng.randrange(70, 300), rng.choice((16, 48, 96))
             tiles = {"d": 8 * d, "bm": 16 * rng.randrange(1, 5), "bn": width, "itemsize": rng.choice((2, 4))}
             return [
-                A.fixed("hidden sizes", "ragged", n=n, **tiles, causal=False),
-                A.fixed("hidden sizes, causal", "causal ragged", n=n + 1, **tiles, causal=True),
+                fixed("hidden sizes", "ragged", n=n, **tiles, causal=False),
+                fixed("hidden sizes, causal", "causal ragged", n=n + 1, **tiles, causal=True),
             ]
         case "attention_backward":
             return [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
+from course_lib.cases import fixed
 from course_lib.exercise import Case
-from course_lib.exercises.flops import CONFIG, GB, NAIVE, fixed, layer_sizes, named, run_of, sizes, timed
+from course_lib.exercises.flops import CONFIG, GB, NAIVE, layer_sizes, named, run_of, sizes, timed
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

@@ -6,8 +6,9 @@ import random
 
 import torch
 
+from course_lib.cases import fixed
 from course_lib.exercise import Case
-from course_lib.exercises.recomputation import dropped, elementwise, fixed, logits, normed, step, traffic
+from course_lib.exercises.recomputation import dropped, elementwise, logits, normed, step, traffic
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -20,11 +21,13 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 fixed(
                     "a hidden chain",
                     "plain",
-                    name=rng.choice(("gelu by parts", "attention", "layer norm")),
+                    name=rng.choice(("gelu by parts", "layer norm")),
                     sizes=[M, N],
                 ),
                 fixed("a hidden product", "inputs", name="gelu of a product", sizes=[M, N, K]),
-                fixed("hidden views", "shared", name=rng.choice(("a product of views", "a row for all")), sizes=[M, N]),
+                fixed("hidden views", "shared", name=rng.choice(("a product of views", "attention")), sizes=[M, N]),
+                fixed("a hidden half", "shared", name="a product with half", sizes=[M, K]),
+                fixed("a hidden long chain", "shared", name="twenty sigmoids", sizes=[M, N]),
                 fixed("hidden sizes", "others", name="sigmoid in half precision", sizes=[M, N]),
             ]
         case "sigmoid3_traffic":

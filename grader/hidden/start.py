@@ -11,8 +11,9 @@ import textwrap
 import zlib
 from base64 import b85encode
 
+from course_lib.cases import given
 from course_lib.exercise import Case
-from course_lib.exercises.start import keystream, numbers, vector
+from course_lib.exercises.start import keystream, vector
 
 MYTHS: dict[str, tuple[bool, str]] = {
     "tensor_core_is_fma": (
@@ -119,9 +120,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     latency, work = rng.randrange(50, 700), rng.randrange(3, 60)
     match exercise_id.split(".")[1]:
         case "num_programs":
-            return [Case("a hidden n", "ragged", numbers(n=n * block + 1 + rng.randrange(block - 1), block=block))]
+            return [Case("a hidden n", "ragged", given(n=n * block + 1 + rng.randrange(block - 1), block=block))]
         case "warps_needed":
-            return [Case("a hidden wait", "ragged", numbers(latency=latency, work=work))]
+            return [Case("a hidden wait", "ragged", given(latency=latency, work=work))]
         case "add_one":
             return [
                 Case(f"{n} elements", "ragged", vector(n)),

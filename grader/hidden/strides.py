@@ -6,8 +6,9 @@ import random
 
 import torch
 
+from course_lib.cases import given
 from course_lib.exercise import Case
-from course_lib.exercises.strides import given, matrix, tokens
+from course_lib.exercises.strides import matrix, tokens
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
+from course_lib.cases import fixed
 from course_lib.exercise import Case
-from course_lib.exercises.tiling import A100, BRAIN, H200, HALF, SLOW, factors, fixed, order_case, tiled
+from course_lib.exercises.tiling import A100, BRAIN, H200, HALF, SLOW, factors, order_case, tiled
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

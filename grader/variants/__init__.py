@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,18 +55,38 @@ class Variant:
         return [*imports, *((f"<before {n}>", text) for n, text in enumerate(self.before, 1)), own]
 
 
+def kinds(unit: str, before: tuple[str, ...] = ()) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
+    """(wrong, honest), with which a unit's module writes its variants down; `before`: cells that stand before each."""
+
+    def wrong(entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "") -> Variant:
+        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source, before)
+
+    def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
+        return wrong(entry, name, (), *patches, source=source)
+
+    return wrong, honest
+
+
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
 def program(exercise_id: str, source: str) -> list[tuple[str, str]]:
-    """Cells that define the exercise by `source`: imports first, and the published solutions of exercises that it calls."""
+    """Cells that define the exercise by `source`: imports first, and the published solutions of exercises that it calls, or of
+    whose helpers it calls one."""
     unit = _unit_of(exercise_id)
-    called = [e for e in exercises(unit).values() if e.id != exercise_id and re.search(rf"\b{e.entry}\(", source)]
+    calls = set(re.findall(r"\b(\w+)\(", source)) - _defined(source)
+    others = [e for e in exercises(unit).values() if e.id != exercise_id]
+    called = [e for e in others if calls & {e.entry, *_defined(_unit_cells(unit).get(e.id, ""))}]
     return [
         ("<imports>", IMPORTS + _more_imports(unit)),
         *((f"<{e.entry}>", solution_cell(e.id)) for e in called),
         ("<solution>", source),
     ]
+
+
+def _defined(source: str) -> set[str]:
+    """The functions that a cell defines."""
+    return set(re.findall(r"^def (\w+)\(", source, re.M))
 
 
 def _unit_of(exercise_id: str) -> str:
@@ -83,7 +104,8 @@ def _more_imports(unit: str) -> str:
 @cache
 def _unit_cells(unit: str) -> dict[str, str]:
     """Exercise -> source of its cell in solutions/. A cell ends where the next `# %%` begins."""
-    text = (ROOT / "solutions" / f"{unit}.py").read_text()
+    source = ROOT / "solutions" / f"{unit}.py"
+    text = source.read_text() if source.exists() else ""  # the suite's toy units have none
     cells = re.findall(r'^# %% exercise="([^"]+)".*\n((?:(?!# %%).*\n)*)', text, re.M)
     return {exercise: source.strip() + "\n" for exercise, source in cells}
 

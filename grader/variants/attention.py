@@ -1,15 +1,8 @@
 """Unit 08. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant
+from grader.variants import Variant, kinds
 
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"attention.{entry}", name, tuple(loses), patches, source)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"attention.{entry}", name, (), patches, source)
-
+wrong, honest = kinds("attention")
 
 PLAIN = ["right on plain inputs"]
 CLAIMS = ["as torch finds them"]

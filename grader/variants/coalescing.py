@@ -1,15 +1,8 @@
 """Unit 04. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant
+from grader.variants import kinds
 
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str]) -> Variant:
-    return Variant(f"coalescing.{entry}", name, tuple(loses), patches)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"coalescing.{entry}", name, (), patches, source)
-
+wrong, honest = kinds("coalescing")
 
 WRONG = [
     # -------------------- sectors_touched

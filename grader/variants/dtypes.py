@@ -1,20 +1,12 @@
 """Unit 02. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant
+from grader.variants import Variant, kinds
 
-MATH = ("import math\n",)  # the notebook imports it
-
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str]) -> Variant:
-    return Variant(f"dtypes.{entry}", name, tuple(loses), patches, before=MATH)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"dtypes.{entry}", name, (), patches, source, before=MATH)
+wrong, honest = kinds("dtypes", before=("import math\n",))  # the notebook imports it
 
 
 def body(entry: str, name: str, loses: list[str], source: str) -> Variant:
-    return Variant(f"dtypes.{entry}", name, tuple(loses), source=source, before=MATH)
+    return wrong(entry, name, loses, source=source)
 
 
 NORMAL, SUBNORMAL, SPECIAL, ALL = (

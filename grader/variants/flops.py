@@ -1,15 +1,8 @@
 """Unit 03. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant
+from grader.variants import kinds
 
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"flops.{entry}", name, tuple(loses), patches, source)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"flops.{entry}", name, (), patches, source)
-
+wrong, honest = kinds("flops")
 
 COST = ["square matrices", "any other sizes"]
 PREDICTED = ["FLOPs, as torch counts them"]

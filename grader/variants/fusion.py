@@ -1,15 +1,8 @@
 """Unit 06. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant
+from grader.variants import Variant, kinds
 
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"fusion.{entry}", name, tuple(loses), patches, source)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"fusion.{entry}", name, (), patches, source)
-
+wrong, honest = kinds("fusion")
 
 ONE, ALL, CUTS = "one kernel for each operation", "all in one kernel", "cut anywhere, as the trace counts it"
 LAUNCHES = "launches, as measured with torch.compile"

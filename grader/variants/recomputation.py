@@ -1,15 +1,8 @@
 """Unit 07. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant
+from grader.variants import kinds
 
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"recomputation.{entry}", name, tuple(loses), patches, source)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"recomputation.{entry}", name, (), patches, source)
-
+wrong, honest = kinds("recomputation")
 
 PLAIN = ["right on plain inputs"]
 WORK = ["computed by your Triton kernel"]
@@ -18,7 +11,7 @@ KEPT = ["as many as autograd keeps"]
 BYTES, INPUTS, SHARED, OTHERS = (
     "bytes of what is kept",
     "inputs do not count",
-    "each storage once, views and all",
+    "each storage once and whole",
     "other dtypes, nothing to keep",
 )
 STORED, AGAIN = "with s1 and s2 stored, equal to the trace", "recomputed, equal to the trace"
@@ -236,6 +229,21 @@ WRONG = [
     wrong("saved_bytes", "bytes of the view", [SHARED], ("storage.nbytes()", "t.numel() * t.element_size()")),
     wrong(
         "saved_bytes",
+        "bytes of the first view",
+        [SHARED],
+        (
+            "kept[storage.data_ptr()] = storage.nbytes()",
+            "kept.setdefault(storage.data_ptr(), t.numel() * t.element_size())",
+        ),
+    ),
+    wrong(
+        "saved_bytes",
+        "keeps nothing, and meets addresses again",
+        [SHARED],
+        ("        return t\n", "        return None\n"),
+    ),
+    wrong(
+        "saved_bytes",
         "the result counts",
         [BYTES, INPUTS, SHARED, OTHERS],
         ("    own =", "    kept[0] = out.untyped_storage().nbytes()\n    own ="),
@@ -295,6 +303,22 @@ WRONG = [
         "forward twice",
         [FORWARD, FIVE],
         (SIGMOID_CALL, SIGMOID_CALL + SIGMOID_CALL),
+    ),
+    wrong(
+        "sigmoid3",
+        "keeps the result, too, and reads it",
+        [ONLY_X, FIVE],
+        (
+            "ctx.save_for_backward(x)\n        out, n = torch.empty_like(x), x.numel()",
+            "out, n = torch.empty_like(x), x.numel()\n        ctx.save_for_backward(x, out)",
+        ),
+        ("def sigmoid3_backward_kernel(x_ptr,", "def sigmoid3_backward_kernel(out_ptr, x_ptr,"),
+        ("s3 = tl.sigmoid(s2)\n    dx", "s3 = tl.load(out_ptr + i, mask=i < n, other=0).to(tl.float32)\n    dx"),
+        ("(x,) = ctx.saved_tensors", "x, out = ctx.saved_tensors"),
+        (
+            "sigmoid3_backward_kernel[(triton.cdiv(n, 1024),)](x,",
+            "sigmoid3_backward_kernel[(triton.cdiv(n, 1024),)](out, x,",
+        ),
     ),
     wrong(
         "sigmoid3",
@@ -543,7 +567,10 @@ WRONG = [
         ),
         ("        saved = zip(ctx.saved_tensors, ctx.others, strict=True)\n", ""),
     ),
-    wrong("checkpoint", "dropout drawn anew", [DROPOUT, AFTER], ("torch.set_rng_state(ctx.rng)", "pass")),
+    wrong("checkpoint", "dropout drawn anew", [DROPOUT], ("torch.set_rng_state(ctx.rng)", "pass")),
+    wrong(
+        "checkpoint", "does not detach", [MEMORY, FREES, DROPOUT], ("t.detach().requires_grad_(t.requires_grad)", "t")
+    ),
     wrong(
         "checkpoint",
         "the state is not put back",
@@ -553,19 +580,19 @@ WRONG = [
     wrong(
         "checkpoint",
         "a seed of its own",
-        [DROPOUT, AFTER],
+        [DROPOUT],
         ("torch.set_rng_state(ctx.rng)", "torch.manual_seed(0)"),
     ),
     wrong(
         "checkpoint",
         "the gradient that arrives is forgotten",
-        [GRADIENTS, AFTER],
+        [GRADIENTS],
         ("torch.autograd.grad(out, leaves, dy)", "torch.autograd.grad(out, leaves, torch.ones_like(dy))"),
     ),
     wrong(
         "checkpoint",
         "no gradient for weights",
-        [GRADIENTS, AFTER],
+        [GRADIENTS],
         ("found.get(id(a)) for a in args", "found.get(id(a)) if a is args[0] else None for a in args"),
     ),
     wrong(
@@ -589,7 +616,7 @@ WRONG = [
     wrong(
         "checkpoint",
         "one state for all",
-        [DROPOUT, AFTER],
+        [DROPOUT],
         ("fn, torch.get_rng_state()", "fn, RNG"),
         ("class Checkpoint(", "RNG = torch.Generator().manual_seed(17).get_state()\n\n\nclass Checkpoint("),
     ),

@@ -1,15 +1,8 @@
 """Unit 00. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant
+from grader.variants import kinds
 
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"start.{entry}", name, tuple(loses), patches, source)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"start.{entry}", name, (), patches, source)
-
+wrong, honest = kinds("start")
 
 EVEN, RAGGED, NO_WAIT = "where the work divides the wait", "where it does not", "without a wait"
 WHOLE, PARTIAL, SMALL = "where blocks divide n", "where they do not", "less than a block, nothing at all"

@@ -1,15 +1,8 @@
 """Unit 01. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant
+from grader.variants import kinds
 
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"strides.{entry}", name, tuple(loses), patches, source)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"strides.{entry}", name, (), patches, source)
-
+wrong, honest = kinds("strides")
 
 PLAIN, RANK = "matrices and three axes", "any number of axes"
 

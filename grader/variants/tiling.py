@@ -1,22 +1,15 @@
 """Unit 05. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant
+from grader.variants import kinds
 
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"tiling.{entry}", name, tuple(loses), patches, source)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"tiling.{entry}", name, (), patches, source)
-
+wrong, honest = kinds("tiling")
 
 # titles
 OUTER, ANY = "one outer product for each k", "any other sizes"
 TRIPLES, CUT = "one product for each triple of tiles", "sizes that tiles do not divide"
 TRACE = "equal to the trace"
 LARGE, OTHER = "large squares", "other shapes"
-RAGGED, STRIDED, BATCHED = "right on ragged inputs", "right on transposed matrices and windows", "right on batches"
+RAGGED, STRIDED, BATCHED = "right on ragged inputs", "right on transposed matrices and slices", "right on batches"
 LONG, SINGLE = "long sums keep their precision", "float32 stays float32"
 READ_A, READ_B, DETOUR = (
     "a is read at most N / 64 times",
@@ -367,11 +360,11 @@ WRONG = [
         [SMALL_SIZES, WAVES, SLOWER, RANKS],
         ("{1: 0.2, 2: 0.28, 4: 0.3, 8: 1.0}", "{1: 1.0, 2: 0.3, 4: 0.28, 8: 0.2}"),
     ),
-    wrong("predicted_throughput", "seconds", [SMALL_SIZES, WAVES, SLOWER, RANKS], ("2 * n**3 / seconds", "seconds")),
+    wrong("predicted_throughput", "seconds", [SMALL_SIZES, WAVES, RANKS], ("2 * n**3 / seconds", "seconds")),
     wrong(
         "predicted_throughput",
         "the whole GPU for each tile",
-        [SMALL_SIZES, WAVES, SLOWER, RANKS],
+        [SMALL_SIZES, WAVES, RANKS],
         ("(flops_per_second / sms)", "flops_per_second"),
     ),
     wrong("predicted_throughput", "4-byte numbers", [SMALL_SIZES], ("6 * n * n", "12 * n * n")),

@@ -64,7 +64,7 @@ def test_dense_stores(op):
 
 def test_the_wasteful_line_is_named():
     finding = Coalesced("load", 2).judge(EXERCISE, [trial(load(line=3), load("y", sectors=1024, line=7))])
-    assert finding.detail == "line 7 uses 4 of every 32 bytes it touches of `y` (a case): `line 7`"
+    assert finding.detail == "line 7 uses 4 of every 32 bytes it touches of `y`: `line 7` (on a case)"
     assert finding.seen == "1,152 sectors, 256 needed"
 
 
@@ -111,6 +111,30 @@ def test_traffic(footprints, detail):
     finding = Traffic(lambda x: 2 * x.numel() * 4, 1).judge(EXERCISE, [trial(load(), footprints=footprints)])
     assert finding.passed == (detail == "")
     assert detail in finding.detail
+    assert "8,602" in (finding.seen if finding.passed else finding.expected), "what is allowed: 1.05 x 8192"
+
+
+def test_traffic_blames_what_is_written_and_read_back_by_another_kernel():
+    found = trial(load("out", line=4), load(), footprints=moved(4096, 4096))
+    (forward,) = found.evidence.launches
+    back = [
+        Footprint("x", 4096, 4096, 4096),
+        Footprint("out", 4096, 4096, 4096),
+        Footprint("dx", 4096, 0, 0, 4096, 4096),
+    ]
+    found.evidence.launches.append(Launch("back", (1, 1, 1), 1, forward.accesses, back))
+    finding = Traffic(lambda x: 2 * x.numel() * 4, 1).judge(EXERCISE, [found])
+    assert finding.detail.startswith(
+        f"`out` is a detour: `{forward.kernel}` writes it and `back` reads it back, line 4"
+    )
+    assert finding.expected.endswith("on a case")
+
+
+def test_traffic_without_a_detour_tells_who_moves_what():
+    found = trial(load(), footprints=moved(4096, 4096))
+    found.evidence.launches *= 2
+    detail = Traffic(lambda x: 2 * x.numel() * 4, 1).judge(EXERCISE, [found]).detail
+    assert detail.startswith("in order: ") and detail.count("reads `x` and writes `out`") == 2
 
 
 @pytest.mark.parametrize("programs, passed", [(1, False), (7, False), (8, True), (1000, True)])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from course_lib import criteria
-from course_lib.criteria import Compiles, Correct, Holds, Speed, TritonDidTheWork
+from course_lib.criteria import Compiles, Correct, Holds, Launches, NoAtomics, NoBufferOfSize, Speed, TritonDidTheWork
 from course_lib.exercise import Case, Compiled, Evidence, Exercise, Fault, Footprint, Launch, Trial
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
@@ -99,6 +99,17 @@ def test_half_precision_is_compared_after_rounding():
     assert "differ" in seen((X / 3).half() * 1.01, of=third, inputs=half)
 
 
+@pytest.mark.parametrize(("written", "words"), [(48, "it computed them"), (40, "nothing stored them")])
+def test_nan_was_computed_or_never_stored(written, words):
+    """X has 48 bytes."""
+    launch = Launch(
+        "k", (1, 1, 1), footprints=[Footprint("out", 48, written_bytes=written, written_distinct_bytes=written)]
+    )
+    nans = torch.full_like(X, float("nan"))
+    finding = Correct("plain", 2).judge(DOUBLE, [trial(nans, launches=[launch])])
+    assert words in finding.detail
+
+
 def test_nan_where_nan_is_right():
     root = exercise(lambda x: (x.double() - 6).sqrt())
     assert seen((X - 6).sqrt(), of=root) == ""
@@ -134,11 +145,11 @@ def test_a_whole_number_is_exact():
     "answer, points, sentence",
     [
         ({"a": 1, "b": 2, "c": 3, "d": 4}, 2, "4 of 4 right"),
-        ({"a": 1, "b": 2.0, "c": 0, "d": 4, "e": 5}, 1.5, "3 of 4 right; not right: c: 0"),
+        ({"a": 1, "b": 2.0, "c": 0, "d": 4, "e": 5}, 1.5, "3 of 4 right; not right: c (you: 0)"),
         (
             {"a": True, "b": "2", "c": None},
             0,
-            "0 of 4 right; not right: a: True, b: '2', a string, c: None, d: no answer",
+            "0 of 4 right; not right: a (you: True), b (you: '2', a string), c (you: None), d (you: no answer)",
         ),
         ({}, 0, "0 of 4 right"),
         (None, 0, "0 of 4 right"),
@@ -154,7 +165,9 @@ def test_predictions_earn_their_share(answer, points, sentence):
 
 def test_holds():
     even = Holds(lambda output, x: "" if output % 2 == 0 else f"{output} is odd", 2, "is even")
-    assert even.judge(DOUBLE, [trial(4)]).points == 2
+    assert even.judge(DOUBLE, [trial(4)]).points == 2 and even.judge(DOUBLE, [trial(4)]).seen == "holds"
+    telling = Holds(lambda output, x: "", 2, "is even", told=lambda output, x: f"{output}, to be exact")
+    assert telling.judge(DOUBLE, [trial(4, 6)]).seen == "6, to be exact"
     assert even.judge(DOUBLE, [trial(4, 3)]).seen == "3 is odd"
     assert even.judge(DOUBLE, [trial(None)]).seen == "double returns nothing yet (is a `return` missing?)"
     assert even.judge(DOUBLE, [trial(error="raised")]).seen == "raised"
@@ -207,7 +220,10 @@ def test_compiles():
     accepted, slow = Compiled("k", "sm_90", True), Compiled("k", "sm_80", False, too_slow=True)
     refused = Compiled("k", "sm_80", False, complaint="line 3: `break` is not part of Triton's language")
     assert Compiles().judge(DOUBLE, [trial(X, compiled=[accepted])]).seen == "sm_90"
-    assert Compiles().judge(DOUBLE, [trial(X, compiled=[slow, accepted])]).seen == "sm_90 (not compiled: too slow here)"
+    finding = Compiles().judge(DOUBLE, [trial(X, compiled=[slow, accepted])])
+    assert finding.judged and finding.seen == "sm_90 (sm_80 not compiled: too slow here)"
+    finding = Compiles().judge(DOUBLE, [trial(X, compiled=[slow])])
+    assert finding.passed and not finding.judged, "no tick for what was not tested"
     rounded = Compiled("k", "sm_90", True, dots=1, tf32_dots=["line 7: `acc = tl.dot(a, b, acc)`"])
     finding = Compiles().judge(DOUBLE, [trial(X, compiled=[rounded]), trial(X, compiled=[rounded])])
     assert finding.passed and finding.detail.count("as TF32") == 1 and "line 7" in finding.detail
@@ -241,3 +257,20 @@ def test_the_first_mistake_that_fits_is_the_remark():
     mistakes = (lambda trials: "", lambda trials: "Look at the mask.", lambda trials: "Look elsewhere.")
     assert criteria.judge(exercise(criteria=(fails(1),), mistakes=mistakes), [trial(X)]).remark == "Look at the mask."
     assert criteria.judge(exercise(criteria=(passes(1),), mistakes=mistakes), [trial(X)]).remark == ""
+
+
+def test_a_trial_is_compared_once_however_many_criteria_ask():
+    asked = []
+
+    def oracle(x):
+        asked.append(x)
+        return x.double() * 2
+
+    counting = [Launches(1, 1, group="plain"), NoAtomics(1, group="plain"), NoBufferOfSize(lambda x: 1, 1, "", "plain")]
+    judged = exercise(oracle, gates=(Correct("plain"),), criteria=(Correct("plain", 2), *counting))
+    assert criteria.judge(judged, [trial(X * 2, launches=[WRITES_OUT])]).points == 5
+    assert len(asked) == 1
+    assert (
+        criteria.judge(judged, [trial(X * 3, launches=[WRITES_OUT])]).points == 0
+    )  # nothing is kept from judgement to judgement
+    assert len(asked) == 2

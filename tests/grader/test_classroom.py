@@ -260,6 +260,10 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
     assert version() != before and version("a") == before_a
     (tmp_path / "course_lib/checking.py").write_text("2")
     assert version("a") != before_a
+    (tmp_path / "course_lib/exercises/a.py").write_text("from course_lib.exercises.b import seen")
+    before_a = version("a")
+    (tmp_path / "course_lib/exercises/b.py").write_text("3")
+    assert version("a") != before_a
     monkeypatch.undo()
     verdicts.code_version.cache_clear()
 

@@ -12,13 +12,6 @@ COUNTS, STRIDE, PASSES = (find(f"coalescing.{n}") for n in ("sectors_touched", "
 TRANSPOSE, COPY = find("coalescing.transpose"), find("coalescing.row_copy")
 
 
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory):
-    judge = judging.Judge(tmp_path_factory.mktemp("home"), accept_risk=True)
-    yield judge
-    judge.close()
-
-
 @pytest.fixture
 def asked(judge, monkeypatch):
     """(role, how many programs) of each request."""

@@ -11,13 +11,6 @@ EFFICIENCY = find("coalescing.strided_efficiency")
 STUDENT = "ada"
 
 
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory):
-    judge = judging.Judge(tmp_path_factory.mktemp("home"), accept_risk=True)
-    yield judge
-    judge.close()
-
-
 def hidden_numbers(judge, exercise):
     """The parameters of the exercise's hidden cases, as this student gets them."""
     seed = judging.seed_of(judge.secret, STUDENT, exercise.id)

@@ -18,13 +18,6 @@ TRANSPOSE = find("coalescing.transpose")
 SOLUTION = program(TRANSPOSE.id, solution_cell(TRANSPOSE.id))
 
 
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory):
-    judge = judging.Judge(tmp_path_factory.mktemp("home"), accept_risk=True)
-    yield judge
-    judge.close()
-
-
 def cells(source):
     return [("<cell 1>", IMPORTS), ("<cell 2>", source)]
 

@@ -11,7 +11,7 @@ from triton.language import arange, rand, zeros
 from triton.language import sum as add_up
 
 from course_lib.observe import wire
-from course_lib.observe.kernels import KernelRefused, describe, rebuild
+from course_lib.observe.kernels import KernelRefused, describe, rebuild, with_helpers
 from course_lib.tracing import KernelFault, trace
 
 SCALE = tl.constexpr(3)
@@ -156,6 +156,15 @@ def test_defaults_travel():
 
 def test_a_kernel_as_an_argument_travels():
     assert torch.equal(output_of(travelled(applies), f=travelled(twice)), output_of(applies, f=twice))
+
+
+def test_a_kernel_brings_what_it_calls():
+    table = {}
+    key = describe(helpers, table)
+    own = with_helpers([key], table)
+    assert {table[k]["name"] for k in own} == {"helpers", "offsets", "twice", "larger"}
+    describe(constants, table)
+    assert with_helpers([key], table) == own
 
 
 def test_two_closures_of_one_source_are_two_kernels():

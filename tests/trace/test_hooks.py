@@ -15,6 +15,8 @@ from triton.language.extra import libdevice
 from course_lib.compiled import compile_for
 from course_lib.tracing import KernelError, hooks, trace
 
+pytestmark = pytest.mark.usefixtures("compile_every_time")
+
 SCALE = tl.constexpr(2.0)
 
 
@@ -29,11 +31,6 @@ def double(x_ptr, o_ptr, n, BLOCK: tl.constexpr = 64):
 def fails(x_ptr):
     tl.store(x_ptr, tl.sum(tl.zeros((4,), tl.float32)))
     tl.store(x_ptr, undefined)  # noqa: F821
-
-
-@pytest.fixture(autouse=True)
-def compile_every_time(monkeypatch):
-    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")  # the disk cache would hide a damaged `tl`
 
 
 def run_double(n=100):

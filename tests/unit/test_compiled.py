@@ -15,10 +15,7 @@ from course_lib.compiled import assembly, compile_for, ptx_for, sass_for
 from course_lib.exercise import Compiled
 from course_lib.observe.wire import from_tree, pack, to_tree, unpack
 
-
-@pytest.fixture(autouse=True)
-def compile_every_time(monkeypatch):
-    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+pytestmark = pytest.mark.usefixtures("compile_every_time")
 
 
 @triton.jit

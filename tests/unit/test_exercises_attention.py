@@ -179,9 +179,14 @@ def test_right_tiles_says_which_program():
     assert "pair of whole numbers" in A.right_tiles([None, [1, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
 
 
+def test_no_tile_is_not_tiles_0_to_minus_1():
+    said = A.right_tiles([[1, 1]], programs=1, bm=2, bn=2, nq=2, nk=2)
+    assert "no tile is full and tile 0 is masked, so (0, 1); got (1, 1)" in said
+
+
 def test_products_are_counted_for_visited_tiles():
     q = k = torch.empty(6, 1)
-    assert A.two_a_tile(q, k, False, 2, 2) == 18 and A.two_a_tile(q, k, True, 2, 2) == 12
+    assert A.visited_tiles(q, k, False, 2, 2) == (9, 9) and A.visited_tiles(q, k, True, 2, 2) == (6, 9)
 
 
 # ------------------------------------------------------------------------------------------------ judging
@@ -199,6 +204,25 @@ def whole_matrix(q, k, v, causal, bm, bn):
     lse = torch.logsumexp(s, -1)
     p = torch.exp(s - torch.where(lse == -math.inf, 0, lse)[..., None])
     return (p @ v.float()).to(q.dtype), lse
+
+
+def test_products_for_skipped_tiles_are_told_with_the_tiles():
+    case = next(c for c in A.tiled_attention.cases if c.name == "192 queries and keys, causal")
+    evidence = Evidence(case.name, outputs=[[]], operations=["mm"] * 32)
+    finding = A.Products(2, "skips").count([Trial(case, [case.arguments(1)], evidence)])
+    assert finding.seen == "32 products"
+    assert finding.expected.startswith(f"20 on {case.name}: 10 of 16 tiles of 48 x 48")
+
+
+@pytest.mark.parametrize("wrong", ["dq", "dk", "dq and dk"])
+def test_results_without_their_scale_are_named(wrong):
+    case = A.backward.cases[0]
+    arguments = case.arguments(1)
+    right = A.gradients(**arguments)._asdict()
+    output = [(g * 4 if name in wrong.split(" and ") else g).float() for name, g in right.items()]
+    found = criteria.judge(A.backward, [Trial(case, [arguments], Evidence(case.name, outputs=[output]))])
+    assert found.findings[0].seen.startswith(wrong[:2])
+    assert found.remark.startswith(f"{wrong} lack")
 
 
 def test_the_whole_matrix_is_right_and_too_large():

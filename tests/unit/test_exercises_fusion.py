@@ -171,7 +171,19 @@ def test_what_is_wasted_costs_its_criterion_and_the_line_is_named(exercise, name
         ("softmax", "no maximum", "subtract the row's maximum"),
         ("online_softmax", "starts at -inf", "finite"),
         ("add_rmsnorm", "two kernels", "that trip through memory"),
+        ("softmax", "masked lanes hold 0", "exp(0 - m)"),
+        ("online_softmax", "the old sum uncorrected", "multiplied by exp(m - m_new)"),
+        ("rmsnorm", "divides by the block", "divide by N"),
+        ("add_rmsnorm", "divides by the block", "divide by N"),
+        ("rmsnorm", "squares in the dtype of x", "before you square"),
+        ("chain_bytes", "one store a kernel", "How many of its results"),
     ],
 )
 def test_typical_mistakes_get_a_sentence(exercise, name, words):
     assert words in verdict_of(variant(exercise, name)).remark
+
+
+def test_masked_lanes_without_other_are_no_overflow():
+    """The maximum is subtracted; what is NaN comes from the mask, and the findings say so."""
+    verdict = verdict_of(variant("softmax", "masked lanes unset"))
+    assert any("loaded without `other`" in f.detail for f in verdict.findings) and verdict.remark == ""

@@ -174,7 +174,52 @@ def test_torchs_checkpoint_passes_where_a_plain_call_keeps_everything():
     assert R.recomputes(found, **STEP) == "" and R.same_dropout(found, **STEP) == ""
     big = STEP | {"rows": 64, "width": 32}
     assert "are alive before backward" in R.recomputes(R.plain_step(**big), **big)
-    assert "fn ran 2 times" in R.same_dropout(plain, **STEP)
+    assert R.same_dropout(plain, **STEP).startswith("2 checkpoints: 4 runs of fn expected, 2 seen; backward has to run")
+
+
+def checkpoint_by_hand(how: str):
+    """A checkpoint that draws dropout anew; `how` may name one slip more."""
+
+    class Checkpoint(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, fn, *args):
+            ctx.fn, ctx.args, ctx.p = fn, args[:-1], args[-1]
+            ctx.save_for_backward(*args[:-1])
+            return fn(*args)
+
+        @staticmethod
+        def backward(ctx, dy):
+            tensors = ctx.args if how == "no detach, on ctx" else ctx.saved_tensors
+            if "no detach" not in how:
+                tensors = [t.detach().requires_grad_() for t in tensors]
+            with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(how != "no enable_grad"):
+                out = ctx.fn(*tensors, ctx.p)
+            return None, *torch.autograd.grad(out, tensors, dy), None
+
+    return Checkpoint.apply
+
+
+def test_a_state_that_was_put_back_earns_its_points_whatever_dropout_does():
+    found = run_checkpoint(checkpoint_by_hand("another mask"), **STEP)
+    assert R.like_the_plain_step("after")(found, **STEP) == ""
+    assert R.like_the_plain_step("gradients")(found, **STEP) and R.same_dropout(found, **STEP)
+    state = next(c for c in R.checkpoint.criteria if c.group == "after")
+    assert state.problem(found, **STEP) == ""
+
+
+def test_arguments_with_a_history_are_told_to_be_detached():
+    calls = STEP | {"calls": 3}
+    said = R.recomputes(run_checkpoint(checkpoint_by_hand("no detach, on ctx"), **calls) | {"kept": 0}, **calls)
+    assert said.startswith("3 checkpoints: 6 runs of fn expected, 10 seen") and "detach()" in said
+
+
+@pytest.mark.parametrize(("how", "advice"), [("no enable_grad", "torch.enable_grad()"), ("no detach", "detach()")])
+def test_torchs_complaints_get_advice(how, advice):
+    with pytest.raises(RuntimeError) as error:
+        run_checkpoint(checkpoint_by_hand(how), **STEP)
+    case = R.checkpoint.cases[0]
+    trial = Trial(case, [case.arguments(1)], Evidence(case.name, error=f"raised RuntimeError: {error.value}"))
+    assert advice in criteria.judge(R.checkpoint, [trial]).remark
 
 
 def test_another_random_state_shows():

@@ -130,10 +130,12 @@ def test_the_model_sorts_the_measured_sizes():
 
 
 def test_properties_of_a_curve():
-    sizes = [1024, 1025, 1408, 1416]
+    sizes = [1024, 1025, 1032, 1416]
     right = model(sizes, **MACHINE)
     assert T.follows_the_model(right[:1], [1024], **MACHINE) == T.slows_down(right, sizes, **MACHINE) == ""
-    assert "1 waves" in T.follows_the_model([1.0], [1024], **MACHINE)
+    assert "(1 wave)" in T.follows_the_model([1.0], [1024], **MACHINE)
+    assert T.slows_down([v / 132 for v in right], sizes, **MACHINE) == "", "wrong waves are no fault of the shares"
+    assert T.slows_down([1.0] * 4, sizes).endswith("is 1 of what your model says of n = 1032")
     assert "1025" in T.slows_down([2 * n**3 / T.model_seconds(n, **MACHINE) for n in sizes], sizes, **MACHINE)
     for odd in (None, right[:2], [*right[:3], None], [*right[:3], -1.0], [*right[:3], math.inf]):
         assert T.is_a_curve(odd, sizes)

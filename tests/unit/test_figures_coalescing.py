@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 
 import pytest
-from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
+from pictures import words
 
 from course_lib import figures
+from course_lib.widgets import Sliders
 
 F = figures.coalescing
 
@@ -24,42 +23,6 @@ PICTURES = {
     "padding_drift": (),
     "tile_footprints": (),
 }
-
-
-@pytest.fixture(scope="module")
-def picture():
-    drawn = {}
-
-    def draw(name: str) -> Figure:
-        if name not in drawn:
-            drawn[name] = getattr(F, name)(*PICTURES[name])
-        return drawn[name]
-
-    return draw
-
-
-def words(figure: Figure) -> str:
-    """All that is written in a figure outside its ticks."""
-    texts = [figure._supxlabel, *figure.texts] + [text for ax in figure.axes for text in ax.texts]
-    titles = [ax.get_title(loc) for ax in figure.axes for loc in ("left", "center")]
-    return " ".join([text.get_text() for text in texts] + titles)
-
-
-def test_every_picture_is_in_this_list():
-    public = {n for n, f in inspect.getmembers(F, inspect.isfunction) if f.__module__ == F.__name__ and n[0] != "_"}
-    returns_figure = {n for n in public if "Figure" in str(inspect.signature(getattr(F, n)).return_annotation)}
-    assert returns_figure == set(PICTURES)
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures_are_labelled_and_opaque(picture, name):
-    figure = picture(name)
-    assert isinstance(figure, Figure)
-    assert figure.get_facecolor() == to_rgba("white")
-    assert figure.get_supxlabel().endswith((".", "%")), "a sentence below says what to see"
-    assert any(ax.get_xlabel() for ax in figure.axes)
-    assert any(ax.get_ylabel() or ax.get_yticklabels() for ax in figure.axes)
-    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -97,40 +60,33 @@ def test_lanes_over_memory_shows_the_lines_it_needs(arguments, lines):
     assert ax.get_yticklabels()[-1].get_text() == str(128 * lines)
 
 
-def test_the_widget_and_its_fallback_begin_at_stride_2(picture):
+def test_the_widgets_fallback_begins_at_stride_2(picture):
     assert "8 sectors" in words(picture("lanes_over_memory_widget"))
-    pytest.importorskip("ipywidgets")
-    assert F.LanesOverMemory().stride.value == 2
 
 
-def test_the_widget_redraws_when_a_value_changes():
-    pytest.importorskip("ipywidgets")
-    widget = F.LanesOverMemory()
+def test_the_widget_begins_at_stride_2(notebook):
+    assert F.lanes_over_memory_widget().named["stride"].value == 2
+
+
+def test_the_widget_redraws_when_a_value_changes(notebook):
+    widget = F.lanes_over_memory_widget()
     pictures = {widget.png}
-    for control, value in ((widget.stride, 8), (widget.offset, 3), (widget.dtype, "float16")):
-        control.value = value
+    for name, value in (("stride", 8), ("offset", 3), ("dtype", "float16")):
+        widget.named[name].value = value
         pictures.add(widget.png)
     assert len(pictures) == 4
     assert widget.png == F.lanes_over_memory(8, 3, "float16")._repr_png_()
 
 
-def test_the_widget_leaves_a_picture_for_readers_without_a_kernel():
+def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
     """The picture is a plain image among the cell's outputs, and a slider updates that same output."""
-    InteractiveShell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
-    from IPython.utils.capture import capture_output
-
-    InteractiveShell.instance()
-    try:
-        with capture_output() as shown:
-            widget = F.lanes_over_memory_widget()
-            widget._ipython_display_()
-            widget.stride.value = 4
-        assert isinstance(widget, F.LanesOverMemory)
-        images = [output for output in shown.outputs if "image/png" in output.data]
-        assert len(images) == 2 and images[0].data["image/png"] != images[1].data["image/png"]
-        assert images[1].update and images[0].transient["display_id"] == images[1].transient["display_id"]
-    finally:
-        InteractiveShell.clear_instance()
+    widget = F.lanes_over_memory_widget()
+    widget._ipython_display_()
+    widget.named["stride"].value = 4
+    assert isinstance(widget, Sliders)
+    before, after = notebook.images()
+    assert before.data["image/png"] != after.data["image/png"]
+    assert after.update and before.transient["display_id"] == after.transient["display_id"]
 
 
 def test_traced_numbers_equal_hand_counts():

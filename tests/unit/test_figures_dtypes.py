@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
+from pictures import words
 
 from course_lib import figures
 
@@ -29,41 +27,6 @@ PICTURES = {
     "fp16_training": (),
     "quantization_error": (),
 }
-
-
-@pytest.fixture(scope="module")
-def picture():
-    drawn = {}
-
-    def draw(name: str) -> Figure:
-        if name not in drawn:
-            drawn[name] = getattr(F, name)(*PICTURES[name])
-        return drawn[name]
-
-    return draw
-
-
-def words(figure: Figure) -> str:
-    """All that is written in a figure outside its ticks."""
-    texts = [figure._supxlabel, *figure.texts] + [text for ax in figure.axes for text in ax.texts]
-    titles = [ax.get_title(loc) for ax in figure.axes for loc in ("left", "center")]
-    return " ".join([text.get_text() for text in texts] + titles)
-
-
-def test_every_picture_is_in_this_list():
-    public = {n for n, f in inspect.getmembers(F, inspect.isfunction) if f.__module__ == F.__name__ and n[0] != "_"}
-    returns_figure = {n for n in public if "Figure" in str(inspect.signature(getattr(F, n)).return_annotation)}
-    assert returns_figure == set(PICTURES)
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures_are_labelled_and_opaque(picture, name):
-    figure = picture(name)
-    assert isinstance(figure, Figure)
-    assert figure.get_facecolor() == to_rgba("white")
-    assert figure.get_supxlabel().endswith("."), "a sentence below says what to see"
-    assert any(ax.get_xlabel() for ax in figure.axes)
-    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 # ------------------------------------------------------------------------------------------------ bits
@@ -190,23 +153,15 @@ def test_the_widget_shows_infinity_and_nan():
     assert widget.number.value == 127
 
 
-def test_the_widget_leaves_a_picture_for_readers_without_a_kernel():
+def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
     """The picture is a plain image among the cell's outputs, and a switch updates that same output."""
-    InteractiveShell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
-    from IPython.utils.capture import capture_output
-
-    InteractiveShell.instance()
-    try:
-        with capture_output() as shown:
-            widget = F.bit_explorer_widget()
-            widget._ipython_display_()
-            widget.bits[3].value = not widget.bits[3].value
-        assert isinstance(widget, F.BitExplorer)
-        images = [output for output in shown.outputs if "image/png" in output.data]
-        assert len(images) == 2 and images[0].data["image/png"] != images[1].data["image/png"]
-        assert images[1].update and images[0].transient["display_id"] == images[1].transient["display_id"]
-    finally:
-        InteractiveShell.clear_instance()
+    widget = F.bit_explorer_widget()
+    widget._ipython_display_()
+    widget.bits[3].value = not widget.bits[3].value
+    assert isinstance(widget, F.BitExplorer)
+    before, after = notebook.images()
+    assert before.data["image/png"] != after.data["image/png"]
+    assert after.update and before.transient["display_id"] == after.transient["display_id"]
 
 
 # ----------------------------------------------------------------------------------------- experiments

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
-from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
 
 from course_lib import bench, figures, gpu, throughput
+from course_lib.widgets import Sliders
 
 F = figures.flops
 
@@ -27,44 +24,6 @@ PICTURES = {
 }
 
 recorded = pytest.mark.skipif(bench.available(), reason="here these pictures are measured, not recorded")
-
-
-@pytest.fixture(scope="module")
-def picture():
-    drawn = {}
-
-    def draw(name: str) -> Figure:
-        if name not in drawn:
-            drawn[name] = getattr(F, name)(*PICTURES[name])
-        return drawn[name]
-
-    return draw
-
-
-def test_every_picture_is_in_this_list():
-    public = {n for n, f in inspect.getmembers(F, inspect.isfunction) if f.__module__ == F.__name__ and n[0] != "_"}
-    returns_figure = {n for n in public if "Figure" in str(inspect.signature(getattr(F, n)).return_annotation)}
-    assert returns_figure == set(PICTURES)
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures_are_labelled_and_opaque(picture, name):
-    figure = picture(name)
-    assert isinstance(figure, Figure)
-    assert figure.get_facecolor() == to_rgba("white")
-    assert figure.get_supxlabel().endswith((".", "%")), "a sentence below says what to see"
-    assert any(ax.get_xlabel() for ax in figure.axes)
-    assert any(ax.get_ylabel() or ax.get_yticklabels() for ax in figure.axes)
-    assert figure._repr_png_().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures_stay_dark_on_white_in_a_dark_notebook(name):
-    from matplotlib import rc_context
-
-    with rc_context({"text.color": "white", "axes.labelcolor": "white", "xtick.color": "white"}):
-        figure = getattr(F, name)(*PICTURES[name])
-    assert {to_rgba(ax.xaxis.label.get_color()) for ax in figure.axes} == {to_rgba("#222222")}
 
 
 def test_a_product_is_counted_as_drawn():
@@ -120,35 +79,25 @@ def test_the_roofline_names_a_wrong_argument(arguments, word):
         F.roofline(*arguments)
 
 
-def test_the_widget_redraws_when_a_value_changes():
-    pytest.importorskip("ipywidgets")
-    widget = F.Roofline()
+def test_the_widget_redraws_when_a_value_changes(notebook):
+    widget = F.roofline_widget()
     pictures = {widget.png}
-    changes = ((widget.m, 1), (widget.n, 64), (widget.k, 128), (widget.dtype, "fp32"), (widget.card, "T4"))
-    for control, value in changes:
-        control.value = value
+    for name, value in (("m", 1), ("n", 64), ("k", 128), ("dtype", "fp32"), ("card", "T4")):
+        widget.named[name].value = value
         pictures.add(widget.png)
     assert len(pictures) == 6
     assert widget.png == F.roofline(1, 64, 128, "fp32", "T4")._repr_png_()
 
 
-def test_the_widget_leaves_a_picture_for_readers_without_a_kernel():
+def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
     """The picture is a plain image among the cell's outputs, and a slider updates that same output."""
-    InteractiveShell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
-    from IPython.utils.capture import capture_output
-
-    InteractiveShell.instance()
-    try:
-        with capture_output() as shown:
-            widget = F.roofline_widget()
-            widget._ipython_display_()
-            widget.m.value = 1
-        assert isinstance(widget, F.Roofline)
-        images = [output for output in shown.outputs if "image/png" in output.data]
-        assert len(images) == 2 and images[0].data["image/png"] != images[1].data["image/png"]
-        assert images[1].update and images[0].transient["display_id"] == images[1].transient["display_id"]
-    finally:
-        InteractiveShell.clear_instance()
+    widget = F.roofline_widget()
+    widget._ipython_display_()
+    widget.named["m"].value = 1
+    assert isinstance(widget, Sliders)
+    before, after = notebook.images()
+    assert before.data["image/png"] != after.data["image/png"]
+    assert after.update and before.transient["display_id"] == after.transient["display_id"]
 
 
 # -------------------------------------------------------------------------------------------------- the recording

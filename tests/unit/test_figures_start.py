@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
+from pictures import words
 
 from course_lib import figures, gpu, hierarchy
 
@@ -38,42 +36,6 @@ PICTURES = {
     "compute_outgrew_memory": (),
     "dots_and_weights": (),
 }
-
-
-@pytest.fixture(scope="module")
-def picture():
-    drawn = {}
-
-    def draw(name: str) -> Figure:
-        if name not in drawn:
-            drawn[name] = getattr(F, name)(*PICTURES[name])
-        return drawn[name]
-
-    return draw
-
-
-def words(figure: Figure) -> str:
-    """All that is written in a figure outside its ticks."""
-    texts = [figure._supxlabel, *figure.texts] + [text for ax in figure.axes for text in ax.texts]
-    titles = [ax.get_title(loc) for ax in figure.axes for loc in ("left", "center")]
-    return " ".join([text.get_text().replace("\n", " ") for text in texts] + titles)
-
-
-def test_every_picture_is_in_this_list():
-    public = {n for n, f in inspect.getmembers(F, inspect.isfunction) if f.__module__ == F.__name__ and n[0] != "_"}
-    returns_figure = {n for n in public if "Figure" in str(inspect.signature(getattr(F, n)).return_annotation)}
-    assert returns_figure == set(PICTURES)
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures_are_labelled_and_opaque(picture, name):
-    figure = picture(name)
-    assert isinstance(figure, Figure)
-    assert figure.get_facecolor() == to_rgba("white")
-    assert figure.get_supxlabel().endswith("."), "a sentence below says what to see"
-    assert any(ax.get_xlabel() for ax in figure.axes)
-    assert any(ax.get_ylabel() or ax.get_yticklabels() for ax in figure.axes)
-    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 def test_a_clock_follows_from_each_datasheet():
@@ -204,24 +166,15 @@ def test_a_similar_key_has_a_large_dot_product_and_a_weight_near_one(picture):
         ("programs_over_elements_widget", "programs_over_elements", {"n": 33, "block": 16}),
     ],
 )
-def test_a_widget_redraws_and_leaves_a_picture_for_readers_without_a_kernel(widget, draw, changes):
-    pytest.importorskip("ipywidgets")
-    InteractiveShell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
-    from IPython.utils.capture import capture_output
-
-    InteractiveShell.instance()
-    try:
-        with capture_output() as shown:
-            sliders = getattr(F, widget)()
-            sliders._ipython_display_()
-            pictures = {sliders.png}
-            for name, value in changes.items():
-                sliders.named[name].value = value
-                pictures.add(sliders.png)
-    finally:
-        InteractiveShell.clear_instance()
+def test_a_widget_redraws_and_leaves_a_picture_for_readers_without_a_kernel(notebook, widget, draw, changes):
+    sliders = getattr(F, widget)()
+    sliders._ipython_display_()
+    pictures = {sliders.png}
+    for name, value in changes.items():
+        sliders.named[name].value = value
+        pictures.add(sliders.png)
     assert len(pictures) == 1 + len(changes)
     assert sliders.png == getattr(F, draw)(**changes)._repr_png_()
-    images = [output for output in shown.outputs if "image/png" in output.data]
+    images = notebook.images()
     assert len(images) == 1 + len(changes)
     assert {image.transient["display_id"] for image in images} == {images[0].transient["display_id"]}

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-
-import matplotlib
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
+from pictures import words
 
 from course_lib import bench, figures, gpu
 from course_lib.exercises.tiling import dealt, model_seconds
@@ -45,56 +41,16 @@ PICTURES = {
 recorded = pytest.mark.skipif(bench.available(), reason="here these pictures are measured, not recorded")
 
 
-@pytest.fixture(scope="module")
-def picture():
-    drawn = {}
-
-    def draw(name: str) -> Figure:
-        if name not in drawn:
-            drawn[name] = getattr(F, name)(*PICTURES[name])
-        return drawn[name]
-
-    return draw
-
-
-def words(figure: Figure) -> str:
-    """All that is written in a figure outside its ticks."""
-    texts = [text.get_text() for ax in figure.axes for text in ax.texts]
-    titles = [ax.get_title(loc) for ax in figure.axes for loc in ("left", "center")]
-    return " ".join([figure.get_supxlabel().replace("\n", " "), *texts, *titles])
-
-
-def test_every_picture_is_in_this_list():
-    public = {n for n, f in inspect.getmembers(F, inspect.isfunction) if f.__module__ == F.__name__ and n[0] != "_"}
-    returns_figure = {n for n in public if "Figure" in str(inspect.signature(getattr(F, n)).return_annotation)}
-    assert returns_figure == set(PICTURES)
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures_are_labelled_and_opaque(picture, name):
-    figure = picture(name)
-    assert isinstance(figure, Figure)
-    assert figure.get_facecolor() == to_rgba("white")
-    assert figure.get_supxlabel().endswith("."), "a sentence below says what to see"
-    assert any(ax.get_xlabel() for ax in figure.axes)
-    assert any(ax.get_ylabel() or ax.get_yticklabels() for ax in figure.axes)
-    assert figure._repr_png_().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures_stay_dark_on_white_in_a_dark_notebook(name):
-    with matplotlib.rc_context({"text.color": "white", "axes.labelcolor": "white", "axes.facecolor": "black"}):
-        figure = getattr(F, name)(*PICTURES[name])
-    for ax in figure.axes:
-        assert to_rgba(ax.xaxis.label.get_color())[:3] < (0.5, 0.5, 0.5)
-        assert ax.get_facecolor() == to_rgba("white") or not ax.axison
-
-
 def test_outer_products_add_up(picture):
     *parts, whole = [ax.images[0].get_array() for ax in picture("outer_products").axes]
     assert np.array_equal(sum(parts), whole)
     for part in parts:
         assert np.linalg.matrix_rank(part) <= 1
+
+
+def test_the_picture_of_a_tile_does_not_answer_the_predictions(picture):
+    told = words(picture("tile_anatomy"))
+    assert "128 × 192 in tiles of 64 × 64: a is read 3 times, b 2 times" in told and "256" not in told
 
 
 def test_a_tile_costs_what_a_hand_counts():
@@ -198,9 +154,7 @@ def test_orders_count_bands(picture):
     assert bands[0] == 51 and max(bands[1:]) < 30
 
 
-def test_the_widgets_redraw_when_a_value_changes(monkeypatch):
-    pytest.importorskip("ipywidgets")
-    monkeypatch.setattr(F, "_live", lambda: True)
+def test_the_widgets_redraw_when_a_value_changes(notebook):
     tiles, waves = F.tile_sizes_widget(), F.waves_widget()
     seen = {tiles.png}
     for name, value in (("block_m", 256), ("stages", 4), ("dtype", "float32"), ("card", "T4")):

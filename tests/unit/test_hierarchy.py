@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from course_lib import gpu, hierarchy
+from course_lib import gpu, hierarchy, recordings
 from course_lib.compiled import ptx_for, sass_for
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
@@ -32,10 +32,10 @@ def recording() -> dict:
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(hierarchy, "RECORDED", tmp_path / "recorded.json")
-    hierarchy.recorded.cache_clear()
-    yield hierarchy.RECORDED
-    hierarchy.recorded.cache_clear()
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
+    recordings.read.cache_clear()
+    yield tmp_path / "memory_hierarchy.json"
+    recordings.read.cache_clear()
 
 
 def test_each_level_is_read_where_it_is_flat():
@@ -51,13 +51,11 @@ def test_powers():
 
 def test_a_recording_is_of_one_kind_of_card_alone(kept):
     assert hierarchy.of(H200) is None  # no file
-    hierarchy.recorded.cache_clear()
     kept.write_text(json.dumps(recording()))
     assert hierarchy.of(H200)["machine"] == "NVIDIA H200"
     assert hierarchy.of(gpu.datasheet("H100 SXM")) is None
 
 
-@pytest.mark.skipif(not hierarchy.RECORDED.exists(), reason="nothing is recorded yet")
 def test_what_is_recorded_has_three_levels_in_order():
     found = hierarchy.recorded()
     cycles, _, rates = zip(*(hierarchy.level(found, name) for name in ("L1", "L2", "memory")), strict=True)

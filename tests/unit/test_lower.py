@@ -10,10 +10,7 @@ from course_lib.compiled import compile_all, compile_for, lower
 from course_lib.exercise import Compiled
 from course_lib.observe.replay import compile_launched
 
-
-@pytest.fixture(autouse=True)
-def compile_every_time(monkeypatch):
-    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+pytestmark = pytest.mark.usefixtures("compile_every_time")
 
 
 @triton.jit

@@ -1,0 +1,67 @@
+"""Controls above a picture where there is a notebook; elsewhere the picture alone has to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from matplotlib.figure import Figure
+
+
+def live() -> bool:
+    """Whether there is a notebook to put controls into, and ipywidgets to make them."""
+    try:
+        import ipywidgets  # noqa: F401
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return get_ipython() is not None
+
+
+class Explorer:
+    """A picture and, above it, the controls that say what to draw. The picture is an output of its own, so that a notebook
+    read without a live kernel still shows the last one.
+
+    A subclass sets `controls`, the widget to show, watches them and draws once.
+    """
+
+    controls: Any
+    _shown = None  # the handle of the picture once displayed
+
+    def picture(self) -> Figure:
+        """What the controls ask for now."""
+        raise NotImplementedError
+
+    def watch(self, *controls: Any) -> None:
+        """Draw whenever the value of one of these changes."""
+        for control in controls:
+            control.observe(self.draw, names="value")
+
+    def draw(self, _change: Any = None) -> None:
+        self.figure = self.picture()
+        self.png = self.figure._repr_png_()
+        if self._shown:
+            from IPython.display import Image
+
+            self._shown.update(Image(self.png))
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import Image, display
+
+        display(self.controls)
+        self._shown = display(Image(self.png), display_id=True)
+
+
+class Sliders(Explorer):
+    """A control for each argument of a function that draws, by name."""
+
+    def __init__(self, function: Callable[..., Figure], **named: Any):
+        from ipywidgets import HBox, Layout
+
+        self.function, self.named = function, named
+        self.controls = HBox(list(named.values()), layout=Layout(flex_flow="row wrap"))
+        self.watch(*named.values())
+        self.draw()
+
+    def picture(self) -> Figure:
+        return self.function(**{name: control.value for name, control in self.named.items()})
