@@ -66,7 +66,10 @@ class Judged(Trial):
                 if problem:
                     wrong.seen = f"{name}{problem}{again}"
                     if "NaN" in wrong.detail and self.evidence.poisoned:
-                        wrong.detail += f" Masked lanes loaded without `other`: {', '.join(self.evidence.poisoned)}."
+                        lines = ", ".join(self.evidence.poisoned)
+                        wrong.detail += (
+                            f" Masked lanes loaded without `other`, harmless where no other lane uses them: {lines}."
+                        )
                     return wrong
         if self.evidence.faults:
             wrong.seen = self.evidence.faults[0].sentence

@@ -219,7 +219,7 @@ def all_zero(group: str, sentence: str) -> Mistake:
 
 
 def scaled_rows(sentence: str) -> Mistake:
-    """`sentence`, if rows are the softmax but for a factor: the sum that divides them is wrong."""
+    """`sentence`, if rows are the softmax but for a factor below 1: the sum that divides them is too large."""
 
     def look(trials: Sequence[Trial]) -> str:
         for arguments, out in results(trials, "plain", "ragged", "hard", "long"):
@@ -227,7 +227,7 @@ def scaled_rows(sentence: str) -> Mistake:
             if out.shape == right.shape and bool(out.isfinite().all()):
                 factor = out.sum(1, keepdim=True)
                 far = (out - factor * right).abs().amax(1, keepdim=True) / (factor * right).amax(1, keepdim=True)
-                if bool((far < 0.01).all()) and bool(((factor - 1).abs() > 0.02).any()):
+                if bool((far < 0.01).all() and (factor < 1.02).all() and (factor < 0.98).any()):
                     return sentence
         return ""
 
@@ -260,7 +260,7 @@ MASKED_START = (
     "number, or leave such blocks out."
 )
 
-FACTOR = "Each row is the softmax but for a factor, so the sum s is wrong. "
+FACTOR = "Each row is the softmax but for a factor below 1, so the sum s is too large. "
 MASKED_ZERO = FACTOR + "With other=0 each masked lane adds exp(0 - m) to it: other=-float('inf') adds exp(-inf) = 0."
 NO_CORRECTION = (
     FACTOR + "When the maximum grows, is the old sum multiplied by exp(m - m_new)? And do masked lanes hold -inf? With "

@@ -254,7 +254,7 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
             hatch=["//" if peer else "" for peer in peers],
             edgecolor="white",
         )
-        ax.bar_label(bars, [f"{speed:.0f}" for speed in speeds], fontsize=9, padding=3, backgroundcolor="white")
+        ax.bar_label(bars, [f"{speed:.0f}" for speed in speeds], fontsize=9, padding=3)
         ax.axvline(recorded()["ceiling"], color=RED, linestyle=":", linewidth=1.5)
         ax.set_yticks(range(len(names)), names)
         ax.set_title("causal" if row["causal"] else "full", loc="left", fontsize=11)

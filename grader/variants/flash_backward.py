@@ -198,7 +198,7 @@ WRONG = [
     wrong("flash_attention", "contiguous do", [ALONE], ("        given = q, k", "        do = do.contiguous()\n        given = q, k")),
     wrong("flash_attention", "contiguous q, k, v", [ALONE], ("        o, lse = flash", "        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()\n        o, lse = flash")),
     wrong("flash_attention", "delta in torch", [GRADIENTS], ("delta(o, do)", "(o.float() * do.float()).sum(-1)")),
-    wrong("flash_attention", "delta in half precision", [HALF, ALONE], ("delta(o, do)", "delta(o, do).to(q.dtype).float()")),
+    wrong("flash_attention", "delta in half precision", [ALONE], ("delta(o, do)", "delta(o, do).to(q.dtype).float()")),
     wrong("flash_attention", "forward again", [KEEPS, BACKWARD, EIGHTEEN, NINE], ("save_for_backward(q, k, v, o, lse)", "save_for_backward(q, k, v)"), ("q, k, v, o, lse = ctx.saved_tensors", "q, k, v = ctx.saved_tensors\n        o, lse = flash_attention_forward(q, k, v, ctx.is_causal, ctx.scale)")),
     wrong("flash_attention", "keeps two numbers a query", [KEEPS, FORWARD, EIGHTEEN, NINE], ("        ctx.save_for_backward(q, k, v, o, lse)", "        again = flash_attention_forward(q, k, v, is_causal, scale)[1]\n        ctx.save_for_backward(q, k, v, o, lse, again)"), ("q, k, v, o, lse = ctx.saved_tensors", "q, k, v, o, lse, again = ctx.saved_tensors"), ("return dq(*given)", "return dq(*given[:4], again, *given[5:])")),
     wrong("flash_attention", "keeps a copy of v", [KEEPS, ALONE], ("save_for_backward(q, k, v, o, lse)", "save_for_backward(q, k, v.clone(), o, lse)")),

@@ -1,0 +1,53 @@
+"""docs/adding_an_exercise.md: its exercise, solution and variants do what the page says."""
+
+import ast
+import re
+import textwrap
+
+import pytest
+
+import grader
+from course_lib.checking import verdict
+from course_lib.exercises import fusion
+from course_lib.observe.record import load
+from grader.variants import fusion as variants
+
+PAGE = (grader.ROOT / "docs" / "adding_an_exercise.md").read_text()
+DEFINED, SOLVED, HIDDEN, SPOILT = map(textwrap.dedent, re.findall(r"```python\n(.*?)   ```", PAGE, re.S))
+IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
+
+
+@pytest.fixture(scope="module")
+def swish():
+    scope = dict(vars(fusion))
+    exec(DEFINED, scope)
+    return scope["swish"]
+
+
+def judged(swish, *patches):
+    source = SOLVED
+    for before, after in patches:
+        assert before in source
+        source = source.replace(before, after)
+    return verdict(swish, load([("<cell 1>", IMPORTS + source)], "swish"), seed=1)
+
+
+def test_its_solution_earns_everything(swish):
+    found = judged(swish)
+    assert found.points == swish.points, found.findings
+
+
+def test_its_variants_lose_what_they_say(swish):
+    kinds = []
+    for call in [node.value for node in ast.parse("[" + SPOILT + "]").body][0].elts:
+        titles = [getattr(variants, name.id) for name in call.args[2].elts] if call.func.id == "wrong" else []
+        patches = [ast.literal_eval(argument) for argument in call.args if isinstance(argument, ast.Tuple)]
+        found = judged(swish, *patches)
+        lost = [finding.title for finding in found.findings if finding.judged and not finding.passed]
+        assert lost == titles, (call.args[1].value, lost)
+        kinds.append(call.func.id)
+    assert set(kinds) == {"wrong", "honest"}
+
+
+def test_its_hidden_cases_are_cases():
+    assert ast.parse("match 'swish':\n" + textwrap.indent(HIDDEN, "    "))
