@@ -456,10 +456,12 @@ def flash_attention_forward(
     heads = [four(x) for x in (q, k, v, o)]
     strides = [stride for x in heads for stride in x.stride()]
     B, H = heads[0].shape[:2]
+    largest = 32 if q.dtype == torch.float32 else 128
+    wide = largest < D  # smaller tiles, so that registers do not spill
     if q.dtype == torch.float32:
-        shape = dict(BLOCK_M=64, BLOCK_N=32, num_warps=4, num_stages=2)
+        shape = dict(BLOCK_M=32 if wide else 64, BLOCK_N=16 if wide else 32, num_warps=4, num_stages=2)
     else:
-        shape = dict(BLOCK_M=64, BLOCK_N=64, num_warps=4, num_stages=3 if D <= 128 else 2)
+        shape = dict(BLOCK_M=64, BLOCK_N=64, num_warps=8 if wide else 4, num_stages=2 if wide else 3)
     grid = (triton.cdiv(Nq, shape["BLOCK_M"]) * B * H,)
     constants = dict(CAUSAL=causal, D=D, BLOCK_D=triton.next_power_of_2(D))
     forward_kernel[grid](*heads, lse, D**-0.5 if scale is None else scale, H, Nq, Nk, *strides, **constants, **shape)

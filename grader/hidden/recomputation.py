@@ -51,6 +51,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "rmsnorm_backward":
             return [
                 Case(f"{M} rows of {N}", "ragged", normed(M, N, low)),
+                Case(f"{1100 + M} rows of 5", "ragged", normed(1100 + M, 5, low)),  # more sums than a block adds up
                 Case(f"{2 * M} rows of {K}, float16", "hard", normed(2 * M, K, torch.float16, scale=100.0)),
             ]
         case "seeded_dropout":

@@ -99,7 +99,7 @@ WRONG = [
     wrong("delta", "sums down", [PLAIN], ("BLOCK = 32", "BLOCK = triton.next_power_of_2(D)"), ("axis=1", "axis=0")),
     wrong("delta", "products in half precision", [SIZES, VIEWS, HALF_IN, ONCE, DENSE], (").to(tl.float32)\n    tl.store", ")\n    tl.store"), (".to(tl.float32)\n    do", "\n    do")),
     wrong("delta", "a sum in half precision", [SIZES, VIEWS, HALF_IN, ONCE, DENSE], ("tl.sum(o * do, axis=1)", "tl.sum((o * do).to(o_ptr.dtype.element_ty), axis=1)")),
-    wrong("delta", "only whole tiles", [SIZES, VIEWS, HALF_IN], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)"), ("BLOCK = 32", "BLOCK = 64")),
+    wrong("delta", "only whole tiles", [SIZES, HALF_IN], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)"), ("BLOCK = 32", "BLOCK = 64")),
     wrong("delta", "the same strides for both", [VIEWS], ("o.stride(), do.stride()", "o.stride(), o.stride()")),
     wrong("delta", "contiguous alone", [VIEWS], ("o.stride(), do.stride()", "*[(H * N * D, N * D, D, 1)] * 2")),
     wrong("delta", "heads of a power of two", [SIZES, VIEWS], ("BLOCK_D=triton.next_power_of_2(D)", "BLOCK_D=D")),
@@ -145,7 +145,7 @@ WRONG = [
     wrong("dkdv", "begins as if Nq were Nk", [CAUSAL], ("tl.maximum(first - (Nk - Nq), 0)", "tl.maximum(first, 0)")),
     wrong("dkdv", "the mask ends too early", [CAUSAL, NOTHING, DIAGONAL], ("first + BLOCK_N - 1 - (Nk - Nq)", "first - (Nk - Nq)")),
     wrong("dkdv", "skips nothing", [DIAGONAL], ("start = tl.maximum(first - (Nk - Nq), 0) // BLOCK_M * BLOCK_M", "start = 0")),
-    wrong("dkdv", "whole tiles of queries alone", [PLAIN], ("        whole, Nq, Nq, Nk, scale, False", "        whole, Nq // BLOCK_M * BLOCK_M, Nq, Nk, scale, False"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=128, BLOCK_N=128")),
+    wrong("dkdv", "whole tiles of queries alone", [RAGGED, VIEWS, CAUSAL, HARD, HALF, SCALE], ("        whole, Nq, Nq, Nk, scale, False", "        whole, Nq // BLOCK_M * BLOCK_M, Nq, Nk, scale, False"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=128, BLOCK_N=128")),
     wrong("dkdv", "whole tiles of keys alone", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF, SCALE], ('triton.cdiv(Nk, shape["BLOCK_N"])', 'Nk // shape["BLOCK_N"]')),
     # -------------------- dkdv: waste
     wrong("dkdv", "scores twice", [FOUR, DIAGONAL], S_TWICE_KQ),
@@ -185,7 +185,7 @@ WRONG = [
     wrong("dq", "a matrix of scores, unused", [TABLE], ("    (B, H, Nq, D), Nk =", "    p = torch.empty((*q.shape[:-1], k.shape[-2]), dtype=q.dtype, device=q.device)\n    (B, H, Nq, D), Nk =")),
     wrong("dq", "copies", [KERNEL], COPIES),
     wrong("dq", "ignores the scale it is given", [SCALE], IGNORED),
-    wrong("dq", "whole tiles of queries alone", [PLAIN], ('triton.cdiv(Nq, shape["BLOCK_M"])', 'Nq // shape["BLOCK_M"]')),
+    wrong("dq", "whole tiles of queries alone", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF, SCALE], ('triton.cdiv(Nq, shape["BLOCK_M"])', 'Nq // shape["BLOCK_M"]')),
     wrong("dq", "torch does it", [KERNEL], source="def dq(q, k, v, do, lse, delta, causal=False, scale=None):\n    p = torch.exp((q @ k.mT).float() * q.shape[-1] ** -0.5 - lse[..., None])\n    ds = p * ((do @ v.mT).float() - delta[..., None])\n    return (ds @ k.float()).to(q.dtype)\n"),
     # -------------------- FlashAttention
     wrong("flash_attention", "the slow forward", [ALONE, FORWARD, TABLE], source=slow_forward(solution_cell("flash_backward.flash_attention"))),
@@ -209,7 +209,7 @@ WRONG = [
     wrong("flash_attention", "no rescaling", [PLAIN], ("acc * shrink[:, None]", "acc")),
     wrong("flash_attention", "an accumulator in half precision", [HALF], ("        m = m_new\n", "        acc = acc.to(v.dtype).to(tl.float32)\n        m = m_new\n")),
     wrong("flash_attention", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
-    wrong("flash_attention", "TF32 forward", [PLAIN], TF32),
+    wrong("flash_attention", "TF32 forward", [RAGGED, BOTH_CAUSAL, HARD], TF32),
     # -------------------- longest_context
     wrong("longest_context", "o is not kept", [FLASH_TOKENS, TOKENS], ("(4 * head_dim * itemsize + 4)", "(3 * head_dim * itemsize + 4)")),
     wrong("longest_context", "no lse", [FLASH_TOKENS, TOKENS], ("(4 * head_dim * itemsize + 4)", "4 * head_dim * itemsize")),
