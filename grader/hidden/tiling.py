@@ -28,6 +28,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "matmul":
             return [
                 Case(f"{M} x {N} x {K}, float16", "ragged", factors(M, N, K, HALF)),
+                # more rows of tiles than a group has
+                Case(f"{1100 + M} x {300 + N} x 16, float16", "ragged", factors(1100 + M, 300 + N, 16, HALF)),
+                Case(f"{M} x {N} x 200, transposed, float16", "strided", factors(M, N, 200, HALF, layout="columns")),
                 Case(f"{N} x {M} x {K}, transposed, bfloat16", "strided", factors(N, M, K, BRAIN, layout="columns")),
                 Case(
                     f"{side} of {N} x {K} x {M}, float16", "batched", factors(N, K, M, HALF, batch=side, layout="heads")
