@@ -27,9 +27,17 @@ from course_lib import gpu  # noqa: E402
 from course_lib.exercises import UNITS  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "gpu_run.md"
-BENCHMARKS = (
-    "latency mystery_plot coalescing tiling fusion recomputation attention timing trace_vs_counters"  # in the course's order
-).split()
+BENCHMARKS = [
+    "latency",
+    "mystery_plot",
+    "coalescing",
+    "tiling",
+    "fusion",
+    "recomputation",
+    "attention",
+    "timing",
+    "trace_vs_counters",
+]
 HEAD = "| step | outcome | seconds | machine | date |\n| --- | --- | --- | --- | --- |\n"
 
 
@@ -64,7 +72,12 @@ def points(path: Path) -> str:
     import nbformat
 
     graded = [cell for cell in nbformat.read(path, 4).cells if cell.metadata.get("nbgrader", {}).get("grade")]
-    given = sum(float(out.data["text/plain"]) for cell in graded for out in cell.outputs if "data" in out and "execution_count" in out)
+    given = sum(
+        float(out.data["text/plain"])
+        for cell in graded
+        for out in cell.outputs
+        if "data" in out and "execution_count" in out
+    )
     return f"{given:g} of {sum(cell.metadata.nbgrader.points for cell in graded):g} points"
 
 

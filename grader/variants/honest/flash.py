@@ -92,7 +92,9 @@ def one_head(q, k, v):
 
 # %% name="the grid is two-dimensional, the update is written out" exercise="flash.grouped_attention"
 @triton.jit
-def kernel(q_ptr, k_ptr, v_ptr, o_ptr, Nq, Nk, GROUP: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, BM: tl.constexpr):
+def kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, Nq, Nk, GROUP: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, BM: tl.constexpr
+):
     head, dims = tl.program_id(0), tl.arange(0, D)
     rows = tl.program_id(1) * BM + tl.arange(0, BM)
     inside = (rows < GROUP * Nq)[:, None]
