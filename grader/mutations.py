@@ -109,9 +109,11 @@ def alternatives(node: ast.AST) -> Iterator[ast.AST]:
 def mutants(exercise: str) -> list[Mutant]:
     """Every mutant of the exercise's published kernels, each text once."""
     tree = ast.parse(variants.solution_cell(exercise))
-    found: dict[str, Mutant] = {}
+    used, found = _used(tree, find(exercise).entry), {}
     for kernel in tree.body:
         if not isinstance(kernel, ast.FunctionDef) or "triton.jit" not in map(ast.unparse, kernel.decorator_list):
+            continue
+        if kernel.name not in used:  # a later exercise's
             continue
         names = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name)} | {a.arg for a in kernel.args.args}
         statements = [n for part in kernel.body for n in ast.walk(part) if isinstance(n, ast.stmt)]
@@ -127,6 +129,19 @@ def mutants(exercise: str) -> list[Mutant]:
                         change = f"line {line}: `{before}` -> `{after}`"
                         found.setdefault(source, Mutant(exercise, kernel.name, change, source + "\n"))
     return list(found.values())
+
+
+def _used(tree: ast.Module, entry: str) -> set[str]:
+    """The names that `entry` uses, and that what they stand for in this cell uses, and so on."""
+    defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    used, todo = set(), [entry]
+    while todo:
+        name = todo.pop()
+        if name not in used:
+            used.add(name)
+            body = ast.walk(defined[name]) if name in defined else ()
+            todo += [node.id for node in body if isinstance(node, ast.Name)]
+    return used
 
 
 def _own_nodes(statement: ast.AST) -> Iterator[ast.AST]:
@@ -205,8 +220,13 @@ class Report:
         return [change for change in self.reasons if change.partition(",")[0] in judged and change not in alive]
 
 
-def report(unit: str, progress: Callable[[int, int], None] = lambda done, total: None) -> Report:
-    return Report(run(of_unit(unit), progress), explained())
+def report(
+    unit: str, progress: Callable[[int, int], None] = lambda done, total: None, at_most: int | None = None
+) -> Report:
+    """at_most: only so many of the unit's mutants, spread evenly."""
+    chosen = of_unit(unit)
+    step = -(-len(chosen) // at_most) if at_most and chosen else 1
+    return Report(run(chosen[::step], progress), explained())
 
 
 def explained(path: Path = SURVIVORS) -> dict[str, str]:

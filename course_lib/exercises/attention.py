@@ -62,7 +62,7 @@ def qkv(
             the last; "last", one of about 80 at the last key; "low", all near -200
     offset  is added to v
     layout  "rows" is contiguous; "heads" has the last leading dimension between the others, as (B, N, H, D) seen as (B, H, N, D);
-            "windows" are views into larger tensors full of NaN
+            "windows" are views into larger tensors full of NaN; "columns" has the last two dimensions swapped in memory
     """
 
     def draw(g: torch.Generator) -> dict[str, Any]:
@@ -89,6 +89,8 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
     """x (..., N, D) with the same values in another layout: see qkv."""
     if layout == "heads":
         return x.transpose(-3, -2).contiguous().transpose(-3, -2)
+    if layout == "columns":
+        return x.mT.contiguous().mT
     if layout == "windows":
         *lead, n, d = x.shape
         around = torch.full((*lead, n + 5, d + 3), math.nan, dtype=x.dtype, device=x.device)

@@ -20,6 +20,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{lead} x {nk} x {d}", "ragged", B.outputs(*lead, nk, d, dtype=low)),
                 Case(f"{nq} x {d}, windows", "strided", B.outputs(2, nq, d, layout="windows", do="windows", dtype=low)),
+                Case(f"{nq} x {d}, by columns", "strided", B.outputs(2, nq, d, layout="columns", do="mild", dtype=low)),
                 Case(
                     "far from 0", "half", B.outputs(nk, 5 * d, around=rng.randrange(10, 90), do="around 3", dtype=low)
                 ),
@@ -31,6 +32,8 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                     f"{nq} queries, heads between", "strided", B.backward(nq, nq, d, low, lead=(2, 2), layout="heads")
                 ),
                 Case(f"{nq} queries, {nk} keys, causal", "causal", B.backward(nq, nk, d, low, causal=True)),
+                # one key short of a whole tile that the first query sees
+                Case(f"{nq} queries, {nq + 126} keys, causal", "causal", B.backward(nq, nq + 126, d, low, causal=True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", B.backward(nk, nq, d, low, causal=True)),
                 Case("hidden scores", "hard", B.backward(nq, nk, d, B.SINGLE, lead=(), scores=scores, offset=5.0)),
                 Case("sums over queries", "half", B.backward(4 * nk, nk, d, low, lead=(), do="turning", q=2.0)),

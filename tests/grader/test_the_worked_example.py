@@ -39,7 +39,7 @@ def test_its_solution_earns_everything(swish):
 
 def test_its_variants_lose_what_they_say(swish):
     kinds = []
-    for call in [node.value for node in ast.parse("[" + SPOILT + "]").body][0].elts:
+    for call in [node.value for node in ast.parse(SPOILT).body]:
         titles = [getattr(variants, name.id) for name in call.args[2].elts] if call.func.id == "wrong" else []
         patches = [ast.literal_eval(argument) for argument in call.args if isinstance(argument, ast.Tuple)]
         found = judged(swish, *patches)
