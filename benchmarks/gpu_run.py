@@ -34,7 +34,6 @@ BENCHMARKS = [
     "tiling",
     "fusion",
     "recomputation",
-    "attention",
     "timing",
     "trace_vs_counters",
 ]
