@@ -49,7 +49,7 @@ def test_verdicts_in_company_are_those_alone(judge, asked):
 DISTURBING = {
     "ends the process": "import os\nos._exit(0)",
     "crashes": "import ctypes\nctypes.string_at(0)",
-    "takes the memory": "hold = torch.empty(1 << 29)\nglobals()['kept'] = hold\nraise MemoryError",
+    "takes the memory": "hold = torch.empty(3 << 28)\nglobals()['kept'] = hold\nraise MemoryError",
     "changes what the others call": "torch.empty = torch.empty_like = torch.full = None\nreturn 1",
     "raises what nobody expects": "raise KeyboardInterrupt",
 }
