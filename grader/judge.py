@@ -20,7 +20,7 @@ import random
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,17 +118,23 @@ class Judge:
         for together in [company, *([work] for work in works if work not in company)]:
             self._record(together)
             self._replay(together)
-        with _oracles, in_a_row():
-            found = [self._verdict(work) for work in works]
-            for index, work in enumerate(works):
-                if len(company) > 1 and work in company and found[index].points < found[index].out_of:
-                    alone = copy.copy(work)
-                    self._record([alone])
-                    ended = any(trial.evidence.error for trial in work.trials)
-                    if ended or (alone.logs, alone.problem) != (work.logs, work.problem):
-                        self._replay([alone])
-                        found[index] = self._verdict(alone)
+        found, again = self._verdicts(works), {}
+        for index, work in enumerate(works):
+            if len(company) > 1 and work in company and found[index].points < found[index].out_of:
+                alone = copy.copy(work)
+                self._record([alone])
+                ended = any(trial.evidence.error for trial in work.trials)
+                if ended or (alone.logs, alone.problem) != (work.logs, work.problem):
+                    self._replay([alone])
+                    again[index] = alone
+        for index, verdict in zip(again, self._verdicts(again.values()), strict=True):
+            found[index] = verdict
         return found
+
+    def _verdicts(self, works: Collection[Work]) -> list[Verdict]:
+        """Their verdicts, one traced oracle after another; other threads wait meanwhile."""
+        with _oracles, in_a_row() if works else contextlib.nullcontext():
+            return [self._verdict(work) for work in works]
 
     def _record(self, works: Sequence[Work]) -> None:
         """Have each program's host code run on all cases: a log for each, or a problem."""
