@@ -34,6 +34,7 @@ BENCHMARKS = [
     "tiling",
     "fusion",
     "recomputation",
+    "attention",
     "timing",
     "trace_vs_counters",
 ]

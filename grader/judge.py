@@ -36,7 +36,7 @@ from grader.verdicts import Verdicts, device, key_of
 from grader.zygote import Zygote
 
 Program = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
-RECORD_SECONDS, REPLAY_SECONDS, COMPILE_SECONDS = 10.0, 60.0, 30.0
+RECORD_SECONDS, REPLAY_SECONDS, COMPILE_SECONDS = 10.0, 120.0, 60.0
 
 
 # --------------------------------------------------------------------------------------------------- secrets

@@ -6,7 +6,8 @@
 Right of the bar, too, an operation can turn out to be missing, or to exist for some dtypes on some GPUs; and it is there
 that registers run out. So only kernels are spared the end that consist of operations every GPU has had for long (blocks and
 their shapes, loads and stores, sums, and Python's arithmetic, in no dtype younger than they), on blocks that leave each thread
-few elements. What an older GPU accepts of these, a newer one accepts.
+few elements. From Ampere to Hopper that includes bfloat16, but for its atomics, and products of 16- or 32-bit floats.
+What an older GPU accepts of these, a newer one accepts, if it has the shared memory.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ OPERATIONS = """
 """
 ATTRIBUTES = "ptr divisibility contiguity constancy pointer_range noinline num_stages loop_unroll_factor"
 OLD = {*OPERATIONS.split(), *ATTRIBUTES.split()}
-YOUNG_TYPES = re.compile(r"\bx?(bf16|f8\w+)\b")
+YOUNG_TYPES = re.compile(r"\bx?f8\w+\b")
+BRAIN, ATOMIC = re.compile(r"\bx?bf16\b"), re.compile(r"\btt\.atomic_")
+DOT = re.compile(r"\btt\.dot\b[^\n]*: tensor<\w+?x(f16|bf16|f32)> \* tensor<\w+?x\1> -> tensor<\w+?x(?:f16|f32)>")
 FEW = 64  # elements of a block for each thread, which has 255 registers
 RESULT = re.compile(r"tt\.func public [^\n]*\) -> ")  # a kernel returns nothing
 
@@ -57,7 +60,7 @@ def _shared_bytes(source: ASTSource, target: GPUTarget, options: dict[str, Any])
     implementation = backend.get_codegen_implementation(options)
     module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
     module = stages["ttir"](module, {})
-    if not _old(str(module), threads=32 * options.num_warps):
+    if not _old(str(module), threads=32 * options.num_warps, capability=target.arch):
         raise ToTheEnd
     module = stages["ttgir"](module, {})
     manager = ir.pass_manager(context)  # how make_llir begins
@@ -71,12 +74,20 @@ def _shared_bytes(source: ASTSource, target: GPUTarget, options: dict[str, Any])
     return module.get_int_attr("ttg.shared")
 
 
-def _old(ttir: str, threads: int) -> bool:
+def _old(ttir: str, threads: int, capability: int) -> bool:
     operations = set(re.findall(r"\btt\.([a-z_]\w*(?:\.return)?)", ttir))
+    if 80 <= capability < 100:
+        brain_is_young = ATOMIC.search(ttir)
+        if ttir.count("tt.dot ") == len(DOT.findall(ttir)):
+            operations.discard("dot")
+    else:
+        brain_is_young = True
+    if YOUNG_TYPES.search(ttir) or (brain_is_young and BRAIN.search(ttir)):
+        return False
     largest = max(
         (prod(map(int, shape.split("x")[:-1])) for shape in set(re.findall(r"tensor<((?:\d+x)+)", ttir))), default=1
     )
-    return operations <= OLD and largest <= FEW * threads and not YOUNG_TYPES.search(ttir) and not RESULT.search(ttir)
+    return operations <= OLD and largest <= FEW * threads and not RESULT.search(ttir)
 
 
 @triton.jit

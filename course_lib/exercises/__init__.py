@@ -13,5 +13,7 @@ UNITS = {
     "06_fusion": "fusion",
     "07_recomputation": "recomputation",
     "08_attention_by_tiles": "attention",
+    "09_flash_attention_forward": "flash",
+    "10_flash_attention_backward": "flash_backward",
 }
 """The unit's folder in notebooks/ and solutions/ -> its module here, in figures/, and in grader/hidden and grader/variants."""

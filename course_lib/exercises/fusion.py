@@ -19,6 +19,7 @@ from course_lib.criteria import (
     NoBufferOfSize,
     Speed,
     Traffic,
+    roundings,
 )
 from course_lib.exercise import Budget, Case, Exercise, Trial
 from course_lib.mistakes import Mistake, every
@@ -124,20 +125,20 @@ def nbytes(*tensors: torch.Tensor) -> int:
 
 
 def near(magnitude: Callable[..., torch.Tensor], steps: float = 8) -> Budget:
-    """4 eps(out) |expected| + steps eps32 magnitude: a few roundings in float32, and one on the way out."""
+    """roundings(expected) + steps eps32 magnitude: a few roundings in float32, and one on the way out."""
 
     def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-        return 4 * torch.finfo(dtype).eps * expected.abs() + steps * EPS32 * magnitude(**arguments)
+        return roundings(expected, dtype) + steps * EPS32 * magnitude(**arguments)
 
     return budget
 
 
 def softmax_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """(4 eps(out) + (2 sqrt(N) + max |x|) eps32) x the row's largest probability."""
+    """Of the row's largest probability: roundings, and (2 sqrt(N) + max |x|) eps32."""
     x = arguments["x"].double()
     largest = torch.where(x.isinf(), 0, x).abs().amax(1, keepdim=True)
-    share = 4 * torch.finfo(dtype).eps + (2 * math.sqrt(x.shape[1]) + largest) * EPS32
-    return share * expected.amax(1, keepdim=True)
+    top = expected.amax(1, keepdim=True)
+    return roundings(top, dtype) + (2 * math.sqrt(x.shape[1]) + largest) * EPS32 * top
 
 
 def loss_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
@@ -158,10 +159,10 @@ def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, 
 
 
 def norm_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """x times a root of a sum of N squares: relative errors alone, where x itself is exact; of a sum x + residual the
+    """x times a root of a sum of N squares: relative errors alone, as x itself is exact; of a sum x + residual the
     rounded summands."""
     N = arguments["x"].shape[1]
-    budget = (4 * torch.finfo(dtype).eps + 2 * math.sqrt(N) * EPS32) * expected.abs()
+    budget = roundings(expected, dtype) + 2 * math.sqrt(N) * EPS32 * expected.abs()
     if "residual" in arguments:
         scale = arguments["x"].double().abs() + arguments["residual"].double().abs()
         size = expected.abs() / (arguments["x"].double() + arguments["residual"].double()).abs().clamp_min(1e-30)

@@ -363,13 +363,18 @@ def compile_launched(
         return compile_all([(*job, gpu) for job in jobs for gpu in gpus], seconds)
     oldest, *newer = gpus
     found = compile_all([(*job, oldest, False) for job in jobs], seconds)
-    asked = [job for job, known in zip(jobs, found, strict=True) if known.to_the_end]
-    found += [replace(known, gpu=gpu, shared_limit=0) for known in found if not known.to_the_end for gpu in newer]
-    found += compile_all([(*job, gpu) for job in asked for gpu in newer], seconds)
+    asked = [job for job, known in zip(jobs, found, strict=True) if not _safe_to_assume(known)]
+    found += [replace(known, gpu=gpu, shared_limit=0) for known in found if _safe_to_assume(known) for gpu in newer]
+    found += compile_all([(*job, gpu, False) for job in asked for gpu in newer], seconds)
     for compiled in found:
         # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all
         compiled.too_slow = False
     return found
+
+
+def _safe_to_assume(known: Compiled) -> bool:
+    """Will a newer GPU accept this too? Of shared memory it may need more: the operands of its products lie there."""
+    return not known.to_the_end and 4 * known.shared_bytes <= known.shared_limit
 
 
 def _type_of(value: Any) -> str:

@@ -24,6 +24,13 @@ def count(o_ptr):
     tl.atomic_add(o_ptr, 1.0)
 
 
+@triton.jit
+def multiply_integers(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    x = tl.load(x_ptr + offsets)
+    tl.store(o_ptr + offsets, tl.dot(x, x))
+
+
 def accepted(kernel, gpu, **arguments):
     """The facts, without those of the machine code."""
     (found,) = compile_all([(kernel, (), arguments, gpu, False)], 60)
@@ -74,7 +81,25 @@ def test_where_the_assembler_decides_it_is_asked():
     assert accepted(count, "sm_90", o_ptr=torch.zeros(1, dtype=torch.bfloat16)).registers
     assert accepted(count, "sm_90", o_ptr=torch.zeros(1)).registers is None
     arguments = dict(zip(matmul.arg_names, (HALF, HALF, FLOAT, 256, 256, 64, 32), strict=False))
-    assert accepted(matmul, "sm_90", **arguments).tensor_cores  # compiled to the end
+    assert accepted(matmul, "sm_100", **arguments).tensor_cores  # compiled to the end
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_products_need_the_same_shared_memory(gpu, dtype):
+    x, out = torch.zeros(256, 256, dtype=dtype), torch.zeros(256, 256)
+    arguments = dict(zip(matmul.arg_names, (x, x, out, 256, 256, 64, 32), strict=False))
+    found, whole = accepted(matmul, gpu, **arguments), compile_for(matmul, x, x, out, 256, 256, 64, 32, gpu=gpu)
+    assert found.accepted and not found.to_the_end and whole.accepted
+    assert found.shared_bytes == whole.shared_bytes > 0
+
+
+def test_products_of_other_types_and_bfloat16_atomics_are_left_to_the_assembler():
+    eight = torch.zeros(256, 256, dtype=torch.int8)
+    sums = torch.zeros(256, 256, dtype=torch.int32)
+    arguments = dict(zip(multiply_integers.arg_names, (eight, sums, 64), strict=True))
+    assert accepted(multiply_integers, "sm_90", **arguments).to_the_end
+    assert accepted(count, "sm_90", o_ptr=torch.zeros(1, dtype=torch.bfloat16)).to_the_end
 
 
 def test_large_blocks_are_compiled_to_the_end_for_registers_may_run_out():
@@ -84,20 +109,26 @@ def test_large_blocks_are_compiled_to_the_end_for_registers_may_run_out():
     assert compile_for(transpose, FLOAT, FLOAT, BLOCK=128, num_warps=8).spill_bytes == 0
 
 
-def test_newer_gpus_are_asked_about_what_the_assembler_was_asked_about(monkeypatch):
+def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(monkeypatch):
     asked = []
 
     def compile_nothing(jobs, seconds):
         asked.extend((job[2]["BLOCK"], job[3]) for job in jobs)
-        return [Compiled("copy", job[3], True, to_the_end=job[2]["BLOCK"] == 128) for job in jobs]
+        return [
+            Compiled("copy", job[3], True, "", shared_bytes=job[2]["BLOCK"], shared_limit=1024, to_the_end=BLOCK == 128)
+            for job in jobs
+            for BLOCK in [job[2]["BLOCK"]]
+        ]
 
     monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_nothing)
-    launched = [("k", copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}, {}) for BLOCK in (64, 128)]
+    launched = [("k", copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}, {}) for BLOCK in (64, 128, 512)]
     found = compile_launched(launched, ["sm_80", "sm_90"], 60, every=True)
-    assert asked == [(64, "sm_80"), (128, "sm_80"), (128, "sm_90")]
+    assert asked == [(64, "sm_80"), (128, "sm_80"), (512, "sm_80"), (128, "sm_90"), (512, "sm_90")]
     assert [(facts.gpu, facts.to_the_end) for facts in found if facts.accepted] == [
         ("sm_80", False),
         ("sm_80", True),
+        ("sm_80", False),
         ("sm_90", False),
         ("sm_90", True),
+        ("sm_90", False),
     ]

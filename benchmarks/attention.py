@@ -1,0 +1,417 @@
+"""Attention on a GPU, against its peers: `python benchmarks/attention.py [PART ...]`, all parts if none is named.
+
+    forward     TFLOP/s of every contender at every shape, forward pass
+    backward    likewise, backward pass alone
+    ladder      the unit's kernel and what makes it faster, step by step (attention_ladder.py)
+    lengths     speed and peak memory against sequence length, up to 128 K tokens
+    decode      one token against a long cache, by the number of splits
+
+All contenders of a shape are timed in turns in one run, round after round, on random data; a number is the median. Each part updates
+its share of course_lib/measured/attention.json, and the tables and the figure are written anew from all of it:
+benchmarks/results/attention.md and attention.png. `--dims 128 --lengths 1024 4096` does these shapes alone.
+
+To add a contender, add a function to FORWARD, (q, k, v, causal) -> a function to time, or to BACKWARD, (q, k, v, do, causal) ->
+likewise. Unit 10's backward pass is found in its solution by the name in OWN["backward"].
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from course_lib import bench, figures, recordings  # noqa: E402
+from course_lib.exercise import find  # noqa: E402
+from course_lib.observe.record import load  # noqa: E402
+from grader.variants import program, solution_cell  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results"
+TOKENS, WIDTH = 16384, 2048  # batch * length, heads * D
+SHAPES = [(d, length, causal) for d in (64, 128) for length in (1024, 4096, 16384) for causal in (False, True)]
+LENGTHS = [1 << p for p in range(10, 18)]
+OWN = {"forward": "flash.flash_attention_forward", "backward": "flash_backward.flash_attention"}
+FA2, CUDNN = "FlashAttention-2", "cuDNN"
+COUNTED = (
+    "By Nsight Compute, `ncu --clock-control none`: sm__inst_executed_pipe_xu and smsp__issue_active in percent of their peak, and "
+    "lts__t_bytes per second. Neither is saturated, nor are the tensor cores: in our kernels products and softmax of a program "
+    "take turns, while cuDNN's warps do them at the same time; its tiles of 128 queries halve the traffic with L2."
+)
+Work = Callable[[], Any]
+BACKENDS = {FA2: SDPBackend.FLASH_ATTENTION, CUDNN: SDPBackend.CUDNN_ATTENTION, "naive": SDPBackend.MATH}
+
+# ------------------------------------------------------------------------------------------------ contenders
+
+
+def torchs(name: str) -> Callable[..., Work]:
+    """torch's attention through one of its backends."""
+
+    def make(q, k, v, causal: bool) -> Work:
+        def run() -> torch.Tensor:
+            with sdpa_kernel(BACKENDS[name]):
+                return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        return run
+
+    return make
+
+
+def flex(q, k, v, causal: bool) -> Work:
+    """flex_attention, compiled for this shape."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    torch._dynamo.reset()
+    compiled, mask = torch.compile(flex_attention, dynamic=False), None
+    if causal:
+        n = q.shape[-2]
+        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, n, n, device=q.device)
+    return lambda: compiled(q, k, v, block_mask=mask)
+
+
+@cache
+def solution(exercise_id: str) -> Callable:
+    """The published solution of an exercise."""
+    return load(program(exercise_id, solution_cell(exercise_id)), find(exercise_id).entry, on_the_cpu=False)
+
+
+def own_forward(q, k, v, causal: bool) -> Work:
+    forward = solution(OWN["forward"])
+    return lambda: forward(q, k, v, causal)[0]
+
+
+def own_ladder(q, k, v, causal: bool) -> Work:
+    import attention_ladder
+
+    return attention_ladder.best(q, k, v, causal)
+
+
+def own_both(q, k, v, causal: bool) -> Work:
+    attention = solution(OWN["backward"])
+    return lambda: attention.apply(q, k, v, causal)
+
+
+def backward_of(make: Callable[..., Work]) -> Callable[..., Work]:
+    """The backward pass alone of what autograd can differentiate."""
+
+    def made(q, k, v, do, causal: bool) -> Work:
+        leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+        out = make(*leaves, causal)()
+        return lambda: torch.autograd.grad(out, leaves, do, retain_graph=True)
+
+    return made
+
+
+PEERS: dict[str, Callable[..., Work]] = {
+    FA2: torchs(FA2),
+    CUDNN: torchs(CUDNN),
+    "flex_attention": flex,
+    "naive": torchs("naive"),
+}
+FORWARD = PEERS | {"unit 09": own_forward, "the ladder's best": own_ladder}
+BACKWARD = {name: backward_of(make) for name, make in (PEERS | {"unit 10": own_both}).items()}
+
+# ------------------------------------------------------------------------------------------------ measuring
+
+
+def inputs(d: int, length: int, batch: int | None = None, heads: int | None = None) -> list[torch.Tensor]:
+    """q, k, v and do of (batch, heads, length, d), bfloat16, random: zeros would be timed too fast."""
+    g = torch.Generator("cuda").manual_seed(9)
+    shape = (batch or max(1, TOKENS // length), heads or WIDTH // d, length, d)
+    return [torch.randn(shape, generator=g, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
+
+
+def flops(q: torch.Tensor, causal: bool) -> float:
+    """Of the two products of a forward pass; half of them if causal. A backward pass has 2.5 times as many."""
+    *lead, n, d = q.shape
+    return 4 * math.prod(lead) * n * n * d / (2 if causal else 1)
+
+
+def in_turns(works: Mapping[str, Work], rounds: int = 9, budget_ms: float = 1200.0) -> dict[str, float]:
+    """Milliseconds of each, the median of as many rounds as fit the budget; in each round every one has its turn.
+
+    As in course_lib.bench, memory is written before each turn: L2 is cold, and the host queues its launches meanwhile.
+    """
+    flush = torch.empty(bench.FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    times: dict[str, list[float]] = {name: [] for name in works}
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for work in works.values():
+        work()
+    spent, done = 0.0, 0
+    while done < 3 or (done < rounds and spent < budget_ms):
+        for name, work in works.items():
+            torch.cuda.synchronize()
+            for _ in range(bench.FLUSHES):
+                flush.zero_()
+            start.record()
+            work()
+            end.record()
+            torch.cuda.synchronize()
+            times[name].append(start.elapsed_time(end))
+            spent += times[name][-1]
+        done += 1
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def peak_bytes(work: Work) -> int:
+    """What a call holds at most, beyond what was there before."""
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    work()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def contend(contenders: Mapping[str, Callable[..., Work]], given: list, causal: bool, factor: float) -> dict[str, dict]:
+    """name -> TFLOP/s and peak bytes; a contender that fails has its reason instead."""
+    works, found = {}, {}
+    for name, make in contenders.items():
+        try:
+            work = make(*given, causal)
+            work()
+            found[name] = {"peak_bytes": peak_bytes(work)}
+            works[name] = work
+        except (RuntimeError, torch.OutOfMemoryError) as error:
+            found[name] = {
+                "failed": "out of memory" if "out of memory" in str(error) else str(error).splitlines()[0][:80]
+            }
+            torch.cuda.empty_cache()
+    for name, ms in in_turns(works).items():
+        found[name]["tflops"] = factor * flops(given[0], causal) / ms / 1e9
+    return found
+
+
+def wrong(d: int, length: int, causal: bool) -> str:
+    """ "" if the unit's forward passes agree with torch's FlashAttention-2 here."""
+    q, k, v, _ = inputs(d, length)
+    expected = torchs(FA2)(q, k, v, causal)().float()
+    for name in ("unit 09", "the ladder's best"):
+        off = float((FORWARD[name](q, k, v, causal)().float() - expected).abs().max())
+        if not off < 0.03:
+            return f"{name} differs from {FA2} by {off:.3g} at D {d}, length {length}, causal {causal}"
+    return ""
+
+
+def wrong_backward(d: int, length: int, causal: bool) -> str:
+    """ "" if the unit's gradients agree with torch's FlashAttention-2 here, and have the same bits in two runs."""
+    given = inputs(d, length)
+    expected, own, again = (BACKWARD[name](*given, causal)() for name in (FA2, "unit 10", "unit 10"))
+    where = f"at D {d}, length {length}, causal {causal}"
+    off = max(float((x.float() - y.float()).abs().max()) for x, y in zip(own, expected, strict=True))
+    if not off < 0.05:
+        return f"unit 10's gradients differ from {FA2} by {off:.3g} {where}"
+    return "" if all(map(torch.equal, own, again)) else f"unit 10's gradients differ from run to run {where}"
+
+
+def ceiling() -> float:
+    """TFLOP/s of torch's bfloat16 product of 8192: the most that an honest kernel can hope for."""
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    return 2 * 8192**3 / in_turns({"matmul": lambda: a @ b}, rounds=20)["matmul"] / 1e9
+
+
+# ------------------------------------------------------------------------------------------------ parts
+
+
+def passes(which: str, record: dict[str, Any], shapes: list[tuple]) -> Iterator[None]:
+    """Every contender at every shape, forward or backward."""
+    rows = {(r["d"], r["length"], r["causal"]): r for r in record.get(which, [])}
+    for d, length, causal in shapes:
+        given = inputs(d, length)
+        given = given[:3] if which == "forward" else given
+        contenders = FORWARD if which == "forward" else BACKWARD
+        if length > 4096:  # the matrix of scores does not fit
+            contenders = {name: make for name, make in contenders.items() if name != "naive"}
+        factor = 1.0 if which == "forward" else 2.5
+        row = {"d": d, "length": length, "causal": causal, "contenders": contend(contenders, given, causal, factor)}
+        rows[d, length, causal] = row
+        record[which] = [rows[shape] for shape in SHAPES if shape in rows]
+        print(which, d, length, causal, spoken(row), flush=True)
+        yield
+
+
+def spoken(row: dict[str, Any]) -> dict[str, int]:
+    return {name: round(found.get("tflops", 0)) for name, found in row["contenders"].items()}
+
+
+def lengths(record: dict[str, Any]) -> Iterator[None]:
+    """One causal sequence of 16 heads of 128, forward: speed and memory against its length."""
+    record["lengths"] = []
+    for length in LENGTHS:
+        given = inputs(128, length, batch=1, heads=16)[:3]
+        contenders = {name: FORWARD[name] for name in (FA2, CUDNN, "naive", "unit 09", "the ladder's best")}
+        if 3 * 16 * length**2 * 2 > torch.cuda.get_device_properties(0).total_memory:  # scores, weights, a mask
+            contenders.pop("naive")
+        row = {"length": length, "contenders": contend(contenders, given, True, 1.0)}
+        record["lengths"].append(row)
+        print("lengths", length, spoken(row), flush=True)
+        yield
+
+
+def ladder(record: dict[str, Any], shapes: list[tuple]) -> Iterator[None]:
+    """The steps of attention_ladder.py, beside torch's two."""
+    import attention_ladder
+
+    rows = {(r["d"], r["length"], r["causal"]): r for r in record.get("ladder", [])}
+    for d, length, causal in [shape for shape in shapes if shape[1] > 1024]:
+        steps = attention_ladder.STEPS | {FA2: torchs(FA2), CUDNN: torchs(CUDNN)}
+        row = {"d": d, "length": length, "causal": causal}
+        row["contenders"] = contend(steps, inputs(d, length)[:3], causal, 1.0)
+        row["tuned"] = describe(attention_ladder.TUNED[d, causal])
+        rows[d, length, causal] = row
+        record["ladder"] = [rows[shape] for shape in SHAPES if shape in rows]
+        print("ladder", d, length, causal, spoken(row), row["tuned"], flush=True)
+        yield
+
+
+def describe(choice: tuple[Any, tuple[int, ...]]) -> str:
+    kernel, (bm, bn, warps, stages) = choice
+    return f"{kernel.fn.__name__}, tiles of {bm} x {bn}, {warps} warps, {stages} stages"
+
+
+def decode(record: dict[str, Any]) -> Iterator[None]:
+    """Milliseconds of one token of 32 heads on 8 heads of k and v, by splits; and its speed as a share of a copy of as many bytes."""
+    record["decode"] = []
+    for keys in (8192, 65536):
+        g = torch.Generator("cuda").manual_seed(1)
+        q = torch.randn(32, 128, generator=g, device="cuda", dtype=torch.bfloat16)
+        k, v = (torch.randn(8, keys, 128, generator=g, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        nbytes = k.nbytes + v.nbytes
+        copy = bench.copy_of(nbytes)
+        for splits in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+            found = bench.ratio(partial(solution("flash.flash_decode"), q, k, v, splits), copy, pairs=12)
+            row = {"keys": keys, "splits": splits, "ms": found.own_ms, "of_copy": found.value, "bytes": nbytes}
+            record["decode"].append(row)
+            print("decode", row, flush=True)
+        yield
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+
+def table(record: dict[str, Any], which: str) -> list[str]:
+    rows = record.get(which, [])
+    names = list(dict.fromkeys(n for row in rows for n in row["contenders"]))
+    lines = [
+        "| D | length | mask | " + " | ".join(names) + " | of the ceiling | of FA-2 | of cuDNN | peak MB |",
+        "| --- | --- | --- |" + " --- |" * (len(names) + 4),
+    ]
+    for row in rows:
+        found = row["contenders"]
+        speed = {n: found.get(n, {}).get("tflops", 0.0) for n in names}
+        shown = [f"{speed[n]:.0f}" if speed[n] else found.get(n, {}).get("failed", "") for n in names]
+        own = [n for n in names if n not in BACKENDS and n != "flex_attention"]
+        ratios = [
+            " / ".join(f"{speed[n] / of:.2f}" if of else "" for n in own)
+            for of in (record["ceiling"], speed.get(FA2), speed.get(CUDNN))
+        ]
+        memory = " / ".join(f"{found.get(n, {}).get('peak_bytes', 0) / 1e6:.0f}" for n in own)
+        mask = "causal" if row["causal"] else "full"
+        lines.append(f"| {row['d']} | {row['length']} | {mask} | {' | '.join([*shown, *ratios])} | {memory} |")
+    return [*lines, ""]
+
+
+def report(record: dict[str, Any]) -> str:
+    parts = [
+        f"# Attention, {record['machine']}",
+        "",
+        f"{record['date']}, torch {record['torch']}, triton {record['triton']}. TFLOP/s, bfloat16, batch x length = {TOKENS}, heads x D = "
+        f"{WIDTH}; the median of runs in turns. FLOPs are 4 B H N^2 D forward and 2.5 times that backward, half of it if causal. The "
+        f"ceiling is torch's product of 8192 in the same run: {record['ceiling']:.0f} TFLOP/s. Where several kernels are ours, "
+        "ratios and memory are given for each, in the order of the columns.",
+        "",
+    ]
+    for which in ("forward", "backward", "ladder"):
+        if record.get(which):
+            parts += [f"## {which.capitalize()}", "", *table(record, which)]
+    if record.get("lengths"):
+        names = list(record["lengths"][0]["contenders"])
+        parts += ["## One causal sequence, 16 heads of 128: TFLOP/s, and MB held at most beyond q, k, v", ""]
+        parts += ["| tokens | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
+        for row in record["lengths"]:
+            found = row["contenders"]
+            shown = [
+                f"{found[n]['tflops']:.0f}, {found[n]['peak_bytes'] / 1e6:.0f}" if "tflops" in found.get(n, {}) else ""
+                for n in names
+            ]
+            parts.append(f"| {row['length']} | {' | '.join(shown)} |")
+        parts.append("")
+    if record.get("counters"):
+        parts += ["## What the hardware counted: D 128, 16 384 tokens, full", "", COUNTED, ""]
+        parts += [
+            "| kernel | exponentials and the like | instructions issued | SM and L2, TB/s |",
+            "| --- | --- | --- | --- |",
+        ]
+        parts += [
+            f"| {r['name']} | {r['special']:.0%} | {r['issued']:.0%} | {r['l2'] / 1e12:.1f} |"
+            for r in record["counters"]
+        ]
+        parts.append("")
+    if record.get("decode"):
+        parts += [
+            "## One token, 32 heads on 8 of k and v, D 128",
+            "",
+            "| keys | splits | us | of a copy's speed |",
+            "| --- | --- | --- | --- |",
+        ]
+        parts += [
+            f"| {r['keys']} | {r['splits']} | {1000 * r['ms']:.0f} | {r['of_copy']:.2f} |" for r in record["decode"]
+        ]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def save(record: dict[str, Any]) -> None:
+    """The record, its tables, and the figure where there is something to draw."""
+    recordings.write("attention", record)
+    (RESULTS / "attention.md").write_text(report(record))
+    if record.get("lengths"):
+        recordings.read.cache_clear()
+        (RESULTS / "attention.png").write_bytes(figures.flash.against_length()._repr_png_())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = ["forward", "backward", "ladder", "lengths", "decode"]
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    parser.add_argument("--dims", type=int, nargs="*", default=[64, 128])
+    parser.add_argument("--lengths", type=int, nargs="*", default=[1024, 4096, 16384])
+    asked = parser.parse_args()
+    if unknown := set(asked.parts) - set(parts):
+        parser.error(f"no part {', '.join(unknown)}: there are {', '.join(parts)}")
+    if not bench.available():
+        print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
+        return 0
+    shapes = [shape for shape in SHAPES if shape[0] in asked.dims and shape[1] in asked.lengths]
+    record = recordings.read("attention") if recordings.path("attention").exists() else {}
+    problems = [problem for d in asked.dims for causal in (False, True) if (problem := wrong(d, 1024, causal))]
+    record |= {"machine": torch.cuda.get_device_name(), "date": date.today().isoformat()}
+    record |= {"torch": torch.__version__, "triton": triton.__version__, "ceiling": ceiling()}
+    work = {
+        "forward": lambda: passes("forward", record, shapes),
+        "backward": lambda: passes("backward", record, shapes),
+        "ladder": lambda: ladder(record, shapes),
+        "lengths": lambda: lengths(record),
+        "decode": lambda: decode(record),
+    }
+    for part in asked.parts or parts:
+        for _ in work[part]():  # what is measured is kept, should the rest be cut short
+            save(record)
+    print(report(record), *problems, sep="\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

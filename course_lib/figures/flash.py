@@ -1,0 +1,346 @@
+"""The pictures of 09_flash_attention_forward.
+
+Each function returns a matplotlib Figure. Tiles are counted, and walks traced, when a picture is drawn; speeds were measured on
+one H200 (benchmarks/attention.py), and the picture says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from course_lib import recordings
+from course_lib.exercises.flash import visible
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.tracing import Trace, trace
+from course_lib.widgets import Sliders, live
+
+
+def recorded() -> dict[str, Any]:
+    """What benchmarks/attention.py measured on one H200: machine, date, ceiling in TFLOP/s, and its parts."""
+    return recordings.read("attention")
+
+
+def _whose() -> str:
+    return f"Measured on one {recorded()['machine']}, {recorded()['date']}"
+
+
+# ------------------------------------------------------------------------------------------------ one program's walk
+
+
+@triton.jit
+def footsteps(
+    q_ptr, k_ptr, v_ptr, o_ptr, N, CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    """Moves what a program of a forward pass moves, in that order, and computes nothing worth keeping."""
+    tile, dims = tl.program_id(0), tl.arange(0, D)
+    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    o = tl.load(q_ptr + rows[:, None] * D + dims[None, :], mask=(rows < N)[:, None], other=0)
+    stop = tl.minimum((tile + 1) * BLOCK_M, N) if CAUSAL else N
+    for j in range(0, stop, BLOCK_N):
+        keys = j + tl.arange(0, BLOCK_N)
+        there = (keys < N)[:, None]
+        o += tl.sum(tl.load(k_ptr + keys[:, None] * D + dims[None, :], mask=there, other=0))
+        o += tl.sum(tl.load(v_ptr + keys[:, None] * D + dims[None, :], mask=there, other=0))
+    tl.store(o_ptr + rows[:, None] * D + dims[None, :], o, mask=(rows < N)[:, None])
+
+
+def a_walk(
+    n: int = 256, d: int = 16, causal: bool = True, bm: int = 64, bn: int = 32
+) -> tuple[Trace, dict[str, torch.Tensor]]:
+    """A trace of `footsteps` on one head, and its tensors q, k, v, o (n, d)."""
+    tensors = {name: torch.ones(n, d) for name in "qkvo"}
+    with trace() as traced:
+        footsteps[(triton.cdiv(n, bm),)](*tensors.values(), n, CAUSAL=causal, D=d, BLOCK_M=bm, BLOCK_N=bn)
+    return traced, tensors
+
+
+def walk_of(traced: Trace, tensors: Mapping[str, torch.Tensor], program: int) -> list[tuple[str, int, int]]:
+    """What one program of the last launch loads of q, k, v and stores to o, in order: (name, first row, end). All are of one head,
+    (N, D). ValueError if the launch has no such program."""
+    if not 0 <= program < traced.launches[-1].programs:
+        raise ValueError(f"program is {program}; the launch has {traced.launches[-1].programs}")
+    regions = {name: traced._region(tensor) for name, tensor in tensors.items()}  # tensors may share one
+    found = []
+    for step in traced.steps[-1]:
+        if step.program != program:
+            continue
+        touched = np.zeros(step.region.size, bool)
+        touched[step.elements] = True
+        for name, tensor in tensors.items():
+            if regions[name] is step.region:
+                rows = np.flatnonzero(step.region.in_shape_of(tensor, touched).any(-1))
+                found += [(name, int(rows[0]), int(rows[-1]) + 1)] if rows.size else []
+    return found
+
+
+@on_white
+def program_walk(
+    program: int = 2, step: int = 7, traced: Trace | None = None, tensors: Mapping[str, torch.Tensor] | None = None
+) -> Figure:
+    """One program of a traced forward pass after `step` loads and stores: its rows of q and o, its tiles of k and v, and the tiles of
+    scores that these make. Without a trace, that of `a_walk`."""
+    if traced is None or tensors is None:
+        traced, tensors = a_walk()
+    steps = walk_of(traced, tensors, program)
+    step = max(0, min(step, len(steps)))
+    done, (nq, nk) = steps[:step], (tensors["q"].shape[-2], tensors["k"].shape[-2])
+    figure = Picture(9, 5.4)
+    axes = figure.subplot_mosaic(
+        [[".", "k", "."], ["q", "s", "o"], [".", "v", "."]], width_ratios=[1, 5, 1], height_ratios=[1, 5, 1]
+    )
+    for name, ax in axes.items():
+        across = name in "kv"
+        width, height = (nk, 1) if across else (nk, nq) if name == "s" else (1, nq)
+        ax.set(xlim=(0, width), ylim=(height, 0))
+        ax.set_xticks([0, nk] if across or name == "s" else [])
+        ax.set_yticks([0, nq] if name in "qos" else [])
+        ax.tick_params(labelsize=8)
+        ax.set_title(dict(q="q", k="k", v="v", o="o", s="scores: never in memory").get(name), fontsize=10)
+    axes["q"].set_ylabel("query")
+    axes["v"].set_xlabel("key")
+
+    def light(ax, x: float, y: float, w: float, h: float, now: bool, colour: str = SKY) -> None:
+        style = dict(facecolor=ORANGE, hatch="//") if now else dict(facecolor=colour)
+        ax.add_patch(Rectangle((x, y), w, h, edgecolor=INK, linewidth=0.6, **style))
+
+    mine = next(((a, b) for name, a, b in done if name == "q"), None)
+    for number, (name, a, b) in enumerate(done, 1):
+        now = number == step
+        if name in "kv":
+            light(axes[name], a, 0, b - a, 1, now)
+            if mine:
+                light(axes["s"], a, mine[0], b - a, mine[1] - mine[0], now, SKY if name == "k" else BLUE)
+        else:
+            light(axes[name], 0, a, 1, b - a, now, GREEN if name == "o" else SKY)
+    figure.legend(
+        handles=[
+            Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label="this step"),
+            Patch(facecolor=SKY, edgecolor=INK, label="loaded; scores made"),
+            Patch(facecolor=BLUE, edgecolor=INK, label="scores used with v, gone"),
+            Patch(facecolor=GREEN, edgecolor=INK, label="stored"),
+        ],
+        fontsize=8.5,
+        ncols=4,
+        loc="outside upper left",
+        frameon=False,
+    )
+    moved = {name: sum(b - a for what, a, b in done if what == name) for name in "qkvo"}
+    if not done:
+        said = f"Program {program} of {traced.launches[-1].programs} has moved nothing yet."
+    else:
+        verb = "stores" if done[-1][0] == "o" else "loads"
+        said = (
+            f"Program {program} of {traced.launches[-1].programs}, step {step} of {len(steps)}: {verb} rows {done[-1][1]} to "
+            f"{done[-1][2] - 1} of {done[-1][0]}. So far it loaded {moved['q']} rows of q, {moved['k']} of k and {moved['v']} of v, "
+            f"and stored {moved['o']} of o. As traced."
+        )
+    figure.caption(said)
+    return figure
+
+
+def program_walk_widget(traced: Trace | None = None, **tensors: torch.Tensor) -> Sliders | Figure:
+    """The walk with sliders for program and step in a notebook, the picture alone elsewhere. Pass a trace of your own kernel on one
+    head, and q, k, v, o of it, each (N, D)."""
+    if traced is None or set(tensors) != set("qkvo"):
+        traced, tensors = a_walk()
+    if not live():
+        return program_walk(min(2, traced.launches[-1].programs - 1), 7, traced, tensors)
+    from ipywidgets import IntSlider
+
+    last = traced.launches[-1].programs - 1
+    longest = max(len(walk_of(traced, tensors, program)) for program in range(last + 1))
+    return Sliders(
+        lambda program, step: program_walk(program, step, traced, tensors),
+        program=IntSlider(min(2, last), 0, last, description="program"),
+        step=IntSlider(min(7, longest), 0, longest, description="step"),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ masks
+
+
+def kinds(mask: np.ndarray, bm: int, bn: int) -> np.ndarray:
+    """(row tiles, key tiles) of a mask: 0 skipped, 1 masked, 2 full."""
+    found = np.zeros((-(-mask.shape[0] // bm), -(-mask.shape[1] // bn)), int)
+    for i, j in np.ndindex(found.shape):
+        part = mask[i * bm : (i + 1) * bm, j * bn : (j + 1) * bn]
+        found[i, j] = 2 if part.all() else int(part.any())
+    return found
+
+
+@on_white
+def windows_and_groups(n: int = 256, window: int = 80, group: int = 4, bm: int = 32, bn: int = 32) -> Figure:
+    """Tiles of a causal window, and of four heads' queries that share one head of k and v."""
+    window_mask = visible(n, n, True, window, None).numpy()
+    queries = n // group
+    rows_mask = np.tile(visible(queries, n, True, None, None).numpy(), (group, 1))
+    figure = Picture(9, 4.6)
+    for ax, mask, title in zip(
+        figure.subplots(1, 2),
+        (window_mask, rows_mask),
+        (f"a window of {window} keys", f"{group} heads of {queries} queries, one k and v"),
+        strict=True,
+    ):
+        found = kinds(mask, bm, bn)
+        ax.imshow(
+            found,
+            cmap=ListedColormap(["white", ORANGE, BLUE]),
+            vmin=0,
+            vmax=2,
+            extent=(0, found.shape[1] * bn, found.shape[0] * bm, 0),
+            aspect="auto",
+        )
+        for (i, j), kind in np.ndenumerate(found):
+            hatch = "//" if kind == 1 else ""
+            ax.add_patch(
+                Rectangle(
+                    (j * bn, i * bm), bn, bm, fill=False, hatch=hatch, edgecolor=INK if kind else GREY, linewidth=0.7
+                )
+            )
+        ax.set_title(title, loc="left", fontsize=11)
+        ax.set(xlabel="key", ylabel="row")
+    figure.axes[0].set_ylabel("query")
+    figure.axes[1].set_ylabel("row r: query r % Nq of head r // Nq")
+    for head in range(1, group):
+        figure.axes[1].axhline(head * queries, color=RED, linewidth=2)
+    figure.legend(
+        handles=[
+            Patch(color=BLUE, label="full"),
+            Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label="needs the mask"),
+            Patch(facecolor="white", edgecolor=GREY, label="skipped"),
+        ],
+        fontsize=9,
+        ncols=3,
+        loc="outside upper left",
+        frameon=False,
+    )
+    taken = int((kinds(window_mask, bm, bn) > 0).sum())
+    causal = int((kinds(visible(n, n, True, None, None).numpy(), bm, bn) > 0).sum())
+    figure.caption(
+        f"Tiles of {bm} × {bn}. Left: a window takes {taken} tiles, causal alone {causal}. Right: the rows of {group} heads, one head "
+        "below the other (red lines); a program's tile of rows may hold several of them, and reads k and v once for all."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ speed
+
+PEERS = {"FlashAttention-2": (GREY, "s", "--"), "cuDNN": (INK, "^", ":"), "naive": (ORANGE, "x", "--")}
+OWN = {"unit 09": (BLUE, "o", "-"), "the ladder's best": (GREEN, "D", "-.")}
+
+
+@on_white
+def ladder(d: int = 128, length: int = 16384) -> Figure:
+    """Speed of this unit's kernel and of what makes it faster, step by step, beside torch's two; full and causal."""
+    rows = [r for r in recorded()["ladder"] if (r["d"], r["length"]) == (d, length)]
+    names = list(rows[0]["contenders"])
+    figure = Picture(9, 4.4)
+    for ax, row in zip(figure.subplots(1, 2, sharey=True), sorted(rows, key=lambda r: r["causal"]), strict=True):
+        speeds = [row["contenders"][name]["tflops"] for name in names]
+        peers = [name in PEERS for name in names]
+        bars = ax.barh(
+            range(len(names)),
+            speeds,
+            color=[GREY if peer else SKY for peer in peers],
+            hatch=["//" if peer else "" for peer in peers],
+            edgecolor="white",
+        )
+        ax.bar_label(bars, [f"{speed:.0f}" for speed in speeds], fontsize=9, padding=3)
+        ax.axvline(recorded()["ceiling"], color=RED, linestyle=":", linewidth=1.5)
+        ax.set_yticks(range(len(names)), names)
+        ax.set_title("causal" if row["causal"] else "full", loc="left", fontsize=11)
+        ax.set(xlabel="TFLOP/s", xlim=(0, 1.15 * recorded()["ceiling"]))
+        bare(ax)
+    first, best = names[0], [name for name in names if name not in PEERS][-1]
+    full = next(r for r in rows if not r["causal"])["contenders"]
+    gain = full[best]["tflops"] / full[first]["tflops"]
+    figure.caption(
+        f"{_whose()}: bfloat16, heads of {d}, {length:,} tokens. From the lowest bar to the last of ours the same algorithm becomes "
+        f"{gain:.2f} times faster. Red: torch's matrix product, {recorded()['ceiling']:.0f} TFLOP/s."
+    )
+    return figure
+
+
+@on_white
+def against_length() -> Figure:
+    """TFLOP/s, and bytes held beyond q, k and v, against the number of tokens."""
+    rows = recorded()["lengths"]
+    figure = Picture(9, 4.4)
+    for ax, key, unit in zip(figure.subplots(1, 2), ("tflops", "peak_bytes"), (1, 1e9), strict=True):
+        for name, (colour, marker, line) in (PEERS | OWN).items():
+            found = [(r["length"], r["contenders"].get(name, {}).get(key)) for r in rows]
+            found = [(n, value / unit) for n, value in found if value]
+            if key == "peak_bytes" and name in ("cuDNN", "the ladder's best"):
+                continue  # the same as the others
+            ax.plot(
+                *zip(*found, strict=True),
+                line,
+                marker=marker,
+                color=colour if colour != GREY else "#777777",
+                label=name,
+            )
+        ax.set_xscale("log", base=2)
+        ax.set_xticks([r["length"] for r in rows], [f"{r['length'] // 1024}k" for r in rows])
+        ax.minorticks_off()
+        ax.set_xlabel("tokens")
+        ax.grid(alpha=0.3)
+        bare(ax)
+    left, right = figure.axes
+    left.set(ylabel="TFLOP/s, forward", ylim=(0, None))
+    right.set(ylabel="GB held beyond q, k, v", yscale="log")
+    left.legend(fontsize=8)
+    right.legend(fontsize=8)
+    last = rows[-1]["contenders"]
+    longest = max((r for r in rows if "peak_bytes" in r["contenders"].get("naive", {})), key=lambda r: r["length"])
+    naive, own = (longest["contenders"][name]["peak_bytes"] for name in ("naive", "unit 09"))
+    figure.caption(
+        f"{_whose()}: one causal sequence, bfloat16, 16 heads of 128. At {longest['length'] // 1024}k tokens the naive way holds "
+        f"{naive / own:.0f} times as much, and beyond it does not fit. At {rows[-1]['length'] // 1024}k the unit's kernel holds "
+        f"{last['unit 09']['peak_bytes'] / 1e9:.2f} GB, o and lse, at {last['unit 09']['tflops']:.0f} TFLOP/s."
+    )
+    return figure
+
+
+@on_white
+def decode_splits() -> Figure:
+    """One token against a cache: speed by the number of splits, as a share of a copy of as many bytes."""
+    rows = recorded()["decode"]
+    figure = Picture(8, 4.0)
+    ax = figure.subplots()
+    sizes = sorted({r["keys"] for r in rows})
+    for keys, colour, marker in zip(sizes, (ORANGE, BLUE), "so", strict=False):
+        mine = [r for r in rows if r["keys"] == keys]
+        ax.plot(
+            [r["splits"] for r in mine],
+            [r["of_copy"] for r in mine],
+            marker=marker,
+            color=colour,
+            label=f"{keys:,} keys",
+        )
+    ax.axvline(132 / 8, color=INK, linestyle=":", linewidth=1)
+    ax.text(132 / 8 * 1.06, 0.03, "one program for each SM", fontsize=8.5, color=INK)
+    ax.set_xscale("log", base=2)
+    splits = sorted({r["splits"] for r in rows})
+    ax.set_xticks(splits, splits)
+    ax.minorticks_off()
+    ax.set(xlabel="splits; 8 times as many programs", ylabel="share of a copy's speed", ylim=(0, 1.1))
+    ax.legend(fontsize=9)
+    ax.grid(alpha=0.3)
+    bare(ax)
+    long = [r for r in rows if r["keys"] == sizes[-1]]
+    one, best = long[0], min(long, key=lambda r: r["ms"])
+    figure.caption(
+        f"{_whose()}: 32 heads of q on 8 of k and v, D = 128, bfloat16. With {sizes[-1]:,} keys one walk a group takes "
+        f"{1000 * one['ms']:,.0f} us, {best['splits']} splits {1000 * best['ms']:,.0f} us, "
+        f"{one['ms'] / best['ms']:.0f} times less; {best['bytes'] / best['ms'] / 1e9:.1f} TB/s."
+    )
+    return figure

@@ -1,0 +1,275 @@
+"""The pictures of 10_flash_attention_backward.
+
+Each function returns a matplotlib Figure. Walks are traced, sums added up and kept bytes counted when a picture is drawn;
+speeds were measured on one H200 (benchmarks/attention.py), and the picture says so.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from course_lib.exercises.flash_backward import kept_bytes, longest
+from course_lib.figures.flash import recorded, walk_of
+from course_lib.gpu import datasheet
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
+from course_lib.tracing import Trace, trace
+from course_lib.widgets import Sliders, live
+
+# ------------------------------------------------------------------------------------------------ one program's walk
+
+
+@triton.jit
+def over_queries(
+    q_ptr, k_ptr, v_ptr, do_ptr, dk_ptr, dv_ptr, N,
+    CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Moves what a program of dkdv moves, in that order, and computes nothing worth keeping."""
+    dims, first = tl.arange(0, D)[None, :], tl.program_id(0) * BLOCK_N
+    mine = (first + tl.arange(0, BLOCK_N))[:, None] * D + dims
+    dk, dv = tl.load(k_ptr + mine), tl.load(v_ptr + mine)
+    for i in range(first // BLOCK_M * BLOCK_M if CAUSAL else 0, N, BLOCK_M):
+        theirs = (i + tl.arange(0, BLOCK_M))[:, None] * D + dims
+        dk += tl.sum(tl.load(q_ptr + theirs))
+        dv += tl.sum(tl.load(do_ptr + theirs))
+    tl.store(dk_ptr + mine, dk)
+    tl.store(dv_ptr + mine, dv)
+
+
+@triton.jit
+def over_keys(
+    q_ptr, k_ptr, v_ptr, do_ptr, dq_ptr, N,
+    CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """What a program of dq moves."""
+    dims, first = tl.arange(0, D)[None, :], tl.program_id(0) * BLOCK_M
+    mine = (first + tl.arange(0, BLOCK_M))[:, None] * D + dims
+    dq = tl.load(q_ptr + mine) + tl.load(do_ptr + mine)
+    for j in range(0, tl.minimum(first + BLOCK_M, N) if CAUSAL else N, BLOCK_N):
+        theirs = (j + tl.arange(0, BLOCK_N))[:, None] * D + dims
+        dq += tl.sum(tl.load(k_ptr + theirs)) + tl.sum(tl.load(v_ptr + theirs))
+    tl.store(dq_ptr + mine, dq)
+
+
+KERNELS = ("dkdv", "dq")
+
+
+@cache
+def a_walk(
+    kernel: str, causal: bool, n: int = 256, d: int = 16, bm: int = 32, bn: int = 64
+) -> tuple[Trace, dict[str, torch.Tensor]]:
+    """A trace of one of the two kernels on a head of n queries and keys, and its tensors (n, d). ValueError for another name."""
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel is {kernel!r}; this figure draws {' and '.join(KERNELS)}")
+    walk, own = {"dkdv": (over_queries, bn), "dq": (over_keys, bm)}[kernel]
+    names = ["q", "k", "v", "do", *(["dk", "dv"] if kernel == "dkdv" else ["dq"])]
+    tensors = {name: torch.ones(n, d) for name in names}
+    with trace() as traced:
+        walk[(n // own,)](*tensors.values(), n, CAUSAL=causal, D=d, BLOCK_M=bm, BLOCK_N=bn)
+    return traced, tensors
+
+
+@on_white
+def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal: bool = True) -> Figure:
+    """One program of a traced backward kernel after `step` loads and stores, on the matrix of scores that it never stores."""
+    traced, tensors = a_walk(kernel, causal)
+    program = max(0, min(program, traced.launches[-1].programs - 1))
+    steps = walk_of(traced, tensors, program)
+    step = max(0, min(step, len(steps)))
+    done, n = steps[:step], tensors["q"].shape[0]
+    figure = Picture(9, 6.2)
+    axes = figure.subplot_mosaic(
+        [
+            [".", ".", "k", "."],
+            [".", ".", "v", "."],
+            ["q", "do", "s", "dq"],
+            [".", ".", "dk", "."],
+            [".", ".", "dv", "."],
+        ],
+        width_ratios=[1, 1, 7, 1],
+        height_ratios=[1, 1, 7, 1, 1],
+    )
+    for name, ax in axes.items():
+        across = name in ("k", "v", "dk", "dv")
+        ax.set(xlim=(0, n if across or name == "s" else 1), ylim=(1 if across else n, 0))
+        ax.set_xticks([0, n] if name in ("s", "dv") else [])
+        ax.set_yticks([0, n] if name in ("q", "s") else [])
+        ax.tick_params(labelsize=8)
+        if across:
+            ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
+        else:
+            ax.set_title("scores: never in memory" if name == "s" else name, fontsize=10)
+    axes["q"].set_ylabel("query")
+    axes["dv"].set_xlabel("key")
+
+    def light(name: str, x: float, y: float, w: float, h: float, now: bool, colour: str = SKY) -> None:
+        style = dict(facecolor=ORANGE, hatch="//") if now else dict(facecolor=colour)
+        axes[name].add_patch(Rectangle((x, y), w, h, edgecolor=INK, linewidth=0.6, **style))
+
+    own_names = ("k", "v") if kernel == "dkdv" else ("q", "do")
+    mine = next(((a, b) for name, a, b in done if name in own_names), None)
+    for number, (name, a, b) in enumerate(done, 1):
+        now, colour = number == step, GREEN if name.startswith("d") and name != "do" else SKY
+        across = name in ("k", "v", "dk", "dv")
+        light(name, *((a, 0, b - a, 1) if across else (0, a, 1, b - a)), now, colour)
+        if mine and name in {"dkdv": ("q", "do"), "dq": ("k", "v")}[kernel]:
+            tile = (
+                (mine[0], a, mine[1] - mine[0], b - a) if kernel == "dkdv" else (a, mine[0], b - a, mine[1] - mine[0])
+            )
+            light("s", *tile, now, BLUE if name in ("do", "v") else SKY)
+    figure.legend(
+        handles=[
+            Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label="this step"),
+            Patch(facecolor=SKY, edgecolor=INK, label="loaded; scores made again"),
+            Patch(facecolor=BLUE, edgecolor=INK, label="scores used, and gone"),
+            Patch(facecolor=GREEN, edgecolor=INK, label="stored, once"),
+        ],
+        fontsize=8.5,
+        ncols=4,
+        loc="outside upper left",
+        frameon=False,
+    )
+    said = f"{kernel}, program {program} of {traced.launches[-1].programs}, step {step} of {len(steps)}"
+    if done:
+        name, a, b = done[-1]
+        said += f": {'stores' if name in ('dq', 'dk', 'dv') else 'loads'} rows {a} to {b - 1} of {name}"
+        counts = {name: sum(b - a for what, a, b in done if what == name) for name in tensors}
+        said += ". So far " + ", ".join(f"{count} of {name}" for name, count in counts.items() if count)
+    figure.caption(said + f". {n} queries and keys{', causal' * causal}; as traced.")
+    return figure
+
+
+def backward_walk_widget() -> Sliders | Figure:
+    """The walk with controls in a notebook; the picture alone where there is no notebook or no ipywidgets."""
+    if not live():
+        return backward_walk()
+    from ipywidgets import Checkbox, Dropdown, IntSlider
+
+    return Sliders(
+        backward_walk,
+        kernel=Dropdown(options=KERNELS, description="kernel"),
+        program=IntSlider(1, 0, 7, description="program"),
+        step=IntSlider(8, 0, 22, description="step"),
+        causal=Checkbox(True, description="causal"),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ the order of a sum
+
+
+def sums_in_orders(parts: int = 64, orders: int = 2000) -> tuple[np.ndarray, float, float]:
+    """(float32 sums of the same numbers in random orders, the sum in their own order, the exact sum)."""
+    g = np.random.default_rng(10)
+    numbers = g.normal(size=parts).astype(np.float32)
+    one_by_one = lambda x: float(np.add.accumulate(x)[-1])  # noqa: E731  np.sum would add in pairs
+    found = np.array([one_by_one(g.permutation(numbers)) for _ in range(orders)])
+    return found, one_by_one(numbers), float(numbers.astype(np.float64).sum())
+
+
+@on_white
+def sums_in_any_order(parts: int = 64, orders: int = 2000) -> Figure:
+    """What one element of dq may become, if `parts` programs add their share to it in whatever order they arrive."""
+    found, own, exact = sums_in_orders(parts, orders)
+    values, counts = np.unique(found, return_counts=True)
+    unit = 2.0**-23 * abs(exact)
+    figure = Picture(8.5, 3.8)
+    ax = figure.subplots()
+    ax.bar((values - exact) / unit, 100 * counts / orders, 0.2, color=SKY, edgecolor=INK, linewidth=0.5)
+    ax.axvline((own - exact) / unit, color=ORANGE, linewidth=2, linestyle="--", label="in one fixed order: always this")
+    ax.axvline(0, color=INK, linewidth=1, linestyle=":", label="exact")
+    ax.set(xlabel="error, in units of 2^-23 of the sum", ylabel="% of the orders")
+    ax.legend(fontsize=9)
+    bare(ax)
+    figure.caption(
+        f"{parts} float32 numbers added in {orders:,} random orders give {len(values)} different sums. All are good; which one you get "
+        "is chance. One program that adds them one after the other gives the same bits every time."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ how long a text
+
+MODEL = dict(layers=24, heads=16, head_dim=64, itemsize=2)
+
+
+@on_white
+def context_against_memory(card: str = "H200") -> Figure:
+    """Bytes that the attention layers of a model keep for backward, against the number of tokens: with scores, and without."""
+    memory = datasheet(card).hbm_bytes
+    lengths = [1 << p for p in range(8, 22)]
+    figure = Picture(8.5, 4.4)
+    ax = figure.subplots()
+    limits = {}
+    for scores, label, colour, marker, line in (
+        (True, "the scores are kept", ORANGE, "s", "--"),
+        (False, "FlashAttention", BLUE, "o", "-"),
+    ):
+        ax.plot(
+            lengths,
+            [kept_bytes(n, **MODEL, scores=scores) / 1e9 for n in lengths],
+            line,
+            marker=marker,
+            color=colour,
+            label=label,
+        )
+        limits[scores] = longest(int(memory), MODEL | {"scores": scores})
+        ax.plot([limits[scores]] * 2, [1e-2, memory / 1e9], color=colour, linewidth=1, linestyle=":")
+        ax.text(limits[scores], 1.3e-2, f" {limits[scores]:,}", fontsize=8.5, color=INK)
+    ax.axhline(memory / 1e9, color=INK, linewidth=1)
+    ax.text(lengths[0], memory / 1e9 * 1.3, f"all memory of an {card}", fontsize=8.5, color=INK)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xticks(lengths[::2], [f"{n // 1024}k" if n >= 1024 else n for n in lengths[::2]])
+    ax.minorticks_off()
+    ax.set(xlabel="tokens", ylabel="GB kept between forward and backward", ylim=(1e-2, 1e5))
+    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
+    ax.grid(alpha=0.3)
+    bare(ax)
+    figure.caption(
+        f"{MODEL['layers']} layers of {MODEL['heads']} heads of {MODEL['head_dim']}, {MODEL['itemsize']} bytes a number, as autograd keeps "
+        f"them: the slope of 2 ends at {limits[True]:,} tokens, the slope of 1 at {limits[False]:,}. Nothing else is counted."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ speed
+
+CONTENDERS = {
+    "naive": (GREY, ".."),
+    "FlashAttention-2": (ORANGE, "//"),
+    "flex_attention": (SKY, ""),
+    "unit 10": (BLUE, ""),
+    "cuDNN": (INK, "xx"),
+}
+
+
+@on_white
+def backward_speed(d: int = 128) -> Figure:
+    """TFLOP/s of backward passes on one H200, by length; full and causal."""
+    rows = [row for row in recorded()["backward"] if row["d"] == d]
+    figure = Picture(9, 4.4)
+    for ax, causal in zip(figure.subplots(1, 2, sharey=True), (False, True), strict=True):
+        mine = [row for row in rows if row["causal"] == causal]
+        for place, (name, (colour, hatch)) in enumerate(CONTENDERS.items()):
+            speeds = [row["contenders"].get(name, {}).get("tflops", 0) for row in mine]
+            at = [i + 0.16 * (place - 2) for i in range(len(mine))]
+            bars = ax.bar(at, speeds, 0.15, color=colour, hatch=hatch, edgecolor="white", label=name)
+            ax.bar_label(bars, [f"{x:.0f}" if x else "" for x in speeds], fontsize=7, padding=2, rotation=90)
+        ax.set_xticks(range(len(mine)), [f"{row['length'] // 1024}k" for row in mine])
+        ax.set_title("causal" if causal else "full", loc="left", fontsize=11)
+        ax.set(xlabel="tokens", ylim=(0, 680))
+        bare(ax)
+    figure.axes[0].set_ylabel("TFLOP/s, backward")
+    figure.axes[0].legend(fontsize=8, loc="upper left")
+    ratios = [row["contenders"]["unit 10"]["tflops"] / row["contenders"]["FlashAttention-2"]["tflops"] for row in rows]
+    figure.caption(
+        f"Measured on one {recorded()['machine']}, {recorded()['date']}: bfloat16, heads of {d}, 16,384 tokens in all, 10 B N N D FLOPs "
+        f"counted for everyone, half if causal. The unit's kernels reach {min(ratios):.2f} to {max(ratios):.2f} of FlashAttention-2."
+    )
+    return figure

@@ -1,0 +1,60 @@
+"""Hidden cases of unit 09: sizes that differ from student to student, in the groups of the public cases."""
+
+from __future__ import annotations
+
+import random
+
+from course_lib.exercise import Case
+from course_lib.exercises import flash as F
+from course_lib.exercises.attention import qkv
+
+BRAIN, SINGLE = F.BRAIN, F.SINGLE
+
+
+def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    nq, nk = rng.randrange(5, 90), rng.randrange(91, 180)
+    lead, d = rng.choice(((2,), (3,), (2, 1, 2))), 32  # each size of head is compiled anew
+    drawn = rng.choice(("large", "rising", "last", "low"))
+    group = rng.choice((2, 3, 5))
+    match exercise_id.split(".")[1]:
+        case "online_update":
+            return [
+                Case(f"{nq} rows of {nk}", "ragged", F.scored(nq, nk, d)),
+                Case("hidden scores", "hard", F.scored(nq, nk, d, scores=rng.choice(("large", "rising", "low")))),
+                Case(f"{nq} rows of {nk}, float32", "float32", F.scored(nq, nk, d, offset=9.0)),
+            ]
+        case "one_head":
+            return [
+                Case(f"{nq} queries, {nk} keys, float16", "ragged", qkv(nq, nk, d, F.HALF)),
+                Case("hidden scores", "hard", qkv(nq, nk, d, SINGLE, scores=drawn, offset=9.0)),
+            ]
+        case "flash_attention_forward":
+            return [
+                Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", F.heads(nq, nk, d, lead=lead)),
+                Case(f"{nq} queries, {nk} keys, views", "strided", F.heads(nq, nk, d, lead=(2, 3), layout="heads")),
+                Case(f"heads of 48, {nq} queries", "dims", F.heads(nq, nk, 48, lead=())),
+                Case(f"{nq} queries, {nk} keys, causal", "causal", F.heads(nq, nk, d, causal=True)),
+                Case(f"{nk} queries, {nq} keys, causal", "nothing", F.heads(nk, nq, d, causal=True)),
+                Case("hidden scores", "hard", F.heads(nq, nk, d, BRAIN, scores=drawn, offset=9.0)),
+                Case("hidden scores, causal", "hard", F.heads(nk, nk, d, scores=drawn, causal=True)),
+            ]
+        case "sliding_window":
+            window = rng.randrange(2, nk)
+            return [
+                Case(f"{nk} tokens, window {window}", "ragged", qkv(nk, nk, d, F.HALF, lead=(2,), window=window)),
+                Case("hidden scores", "hard", qkv(nk, nk, d, SINGLE, lead=(2,), scores=drawn, window=window)),
+            ]
+        case "grouped_attention":
+            return [
+                Case(f"{2 * group} heads for 2", "ragged", F.grouped(2, group, nq, nk, d, causal=False)),
+                Case(f"{2 * group} heads for 2, causal", "causal", F.grouped(2, group, nq, nk, d, BRAIN, causal=True)),
+                Case(f"{nk} queries, {nq} keys", "nothing", F.grouped(2, group, nk, nq, d, causal=True)),
+            ]
+        case "flash_decode":
+            splits = rng.randrange(2, 12)
+            return [
+                Case(f"{2 * group} heads for 2, {nk} keys", "ragged", F.one_token(2, group, nk, d, splits)),
+                Case(f"{nq} keys, {nq + 3} splits", "empty", F.one_token(1, group, nq, d, nq + 3)),
+                Case("hidden scores", "hard", F.one_token(2, group, nk, d, splits, BRAIN, scores=drawn)),
+            ]
+    return []  # predictions

@@ -1,0 +1,58 @@
+"""Hidden cases of unit 10: sizes that differ from student to student, in the groups of the public cases."""
+
+from __future__ import annotations
+
+import random
+
+from course_lib.cases import fixed
+from course_lib.exercise import Case
+from course_lib.exercises import flash_backward as B
+
+
+def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    nq, nk, d = rng.randrange(17, 60), rng.randrange(61, 140), rng.choice((16, 24, 32, 40))
+    lead = rng.choice(((2,), (3,), (2, 1, 2), ()))
+    low, scores = rng.choice((B.HALF, B.BRAIN)), rng.choice(("large", "rising", "last", "low"))
+    sizes = {"layers": rng.randrange(1, 90), "heads": rng.randrange(1, 70), "head_dim": 8 * d}
+    budget = rng.randrange(10**6, 10**11)
+    match exercise_id.split(".")[1]:
+        case "delta":
+            return [
+                Case(f"{lead} x {nk} x {d}", "ragged", B.outputs(*lead, nk, d, dtype=low)),
+                Case(f"{nq} x {d}, windows", "strided", B.outputs(2, nq, d, layout="windows", do="windows", dtype=low)),
+                Case(f"{nq} x {d}, by columns", "strided", B.outputs(2, nq, d, layout="columns", do="mild", dtype=low)),
+                Case(
+                    "far from 0", "half", B.outputs(nk, 5 * d, around=rng.randrange(10, 90), do="around 3", dtype=low)
+                ),
+            ]
+        case "dkdv" | "dq":
+            return [
+                Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", B.backward(nq, nk, d, low, lead=lead)),
+                Case(
+                    f"{nq} queries, heads between", "strided", B.backward(nq, nq, d, low, lead=(2, 2), layout="heads")
+                ),
+                Case(f"{nq} queries, {nk} keys, causal", "causal", B.backward(nq, nk, d, low, causal=True)),
+                # one key short of a whole tile that the first query sees
+                Case(f"{nq} queries, {nq + 126} keys, causal", "causal", B.backward(nq, nq + 126, d, low, causal=True)),
+                Case(f"{nk} queries, {nq} keys, causal", "nothing", B.backward(nk, nq, d, low, causal=True)),
+                Case("hidden scores", "hard", B.backward(nq, nk, d, B.SINGLE, lead=(), scores=scores, offset=5.0)),
+                Case("sums over queries", "half", B.backward(4 * nk, nk, d, low, lead=(), do="turning", q=2.0)),
+                Case(
+                    "sums over keys", "half", B.backward(nk, 4 * nq, d, low, lead=(), do="around 3", k=2.0, v="turning")
+                ),
+                Case("a hidden scale", "scale", B.backward(nq, nk, d, low, scale=rng.randrange(1, 50) / 100)),
+            ]
+        case "flash_attention":
+            return [
+                Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", B.both(nq, nk, d, low, lead=lead)),
+                Case(f"{nq} queries, heads between", "strided", B.both(nq, nk, d, low, lead=(2, 2), layout="heads")),
+                Case(f"{nk} queries, {nq} keys, causal", "causal", B.both(nk, nq, d, low, causal=True)),
+                Case("hidden scores", "hard", B.both(nq, nk, d, B.SINGLE, lead=(), scores=scores, offset=5.0)),
+            ]
+        case "longest_context":
+            return [
+                fixed("a hidden model", "flash", **B.model(budget, **sizes, itemsize=2, scores=False)),
+                fixed("a hidden model, scores kept", "scores", **B.model(budget, **sizes, itemsize=2, scores=True)),
+                fixed("another", "edges", **B.model(budget, **sizes, itemsize=4, scores=True)),
+            ]
+    return []  # costs

@@ -1,0 +1,824 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 09 · FlashAttention, forward
+#
+# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype,
+# say beforehand what it moves and multiplies, and change it for what models really use: causal masks, windows,
+# grouped heads, a cache. About three and a half hours, 160 minutes of them for seven exercises. You need 05 (tiles,
+# `tl.dot`), 06 (the online softmax in Triton) and 08 (attention by tiles). No GPU is needed: the kernels are traced
+# and compiled, and timed as well where there is a GPU.
+
+# %%
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import bench, check, compile_for, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+# %% [markdown]
+# ## The question
+#
+# In 08 you wrote attention in tiles, in torch. Nothing of n × n was held, and hardly any bytes are needed. So it
+# should be as fast as the products in it. One layer with 16 heads of 128 and 16 384 tokens does 4 · 16 · 16384² · 128
+# FLOPs. How long does that take at the speed of a matrix product? And your `tiled_attention`, on the same GPU?
+
+# %%
+ceiling = figures.flash.recorded()["ceiling"]  # TFLOP/s of torch's matrix product, measured on an H200
+tera = 4 * 16 * 16384**2 * 128 / 1e12
+tiles = (16384 // 128) ** 2  # of all heads at once
+print(f"{tera:.1f} TFLOP at {ceiling:.0f} TFLOP/s: {1000 * tera / ceiling:.1f} ms")
+print(
+    f"{tiles:,} tiles of 128 x 128, about ten operations of torch each: {10 * tiles * 5e-3:.0f} ms of launches, at 5 us each"
+)
+
+# %% [markdown]
+# Each operation of torch is a launch, and each hands its tiles to the next *through memory*. A tile of scores is
+# small enough to stay in registers, if only one kernel did everything to it: the product, the mask, the exponentials,
+# the second product. That is all that is left to do. The outer loop of `tiled_attention` becomes the grid, the inner
+# loop the body of a kernel.
+#
+# Here is one program of such a kernel at work: a tile of 64 queries, causal, keys in tiles of 32. The steps are those
+# of a traced launch. Move *step*, then *program*: what does each program load once, and what again and again? Which
+# program has the least to do?
+
+# %%
+figures.flash.program_walk_widget()
+
+# %% [markdown]
+# Its rows of q once, at the beginning. Its rows of o once, at the end. In between it walks along k and v, and the
+# tile of scores in the middle exists for a moment. Program 0 has the shortest way, the last one the longest. No
+# program needs anything of another.
+#
+# ## Exercise: six numbers
+#
+# `flash.predictions` · 3 points · about 5 minutes · about 6 lines · difficulty ●●○○○
+#
+# One head of 1024 queries and keys, D = 128, bfloat16; full attention unless it says causal. Half a point each.
+
+
+# %% exercise="flash.predictions"
+predictions = {
+    "times k is read, tiles of 64 queries": ...,
+    "times k is read, tiles of 128 queries": ...,
+    "tiles of a causal pass": ...,  # 128 queries by 128 keys
+    "of these, tiles that need the mask": ...,
+    "bytes of the accumulator of a program": ...,  # 128 queries
+    "bytes of scores written to memory": ...,
+}
+### BEGIN SOLUTION
+predictions = {
+    "times k is read, tiles of 64 queries": 16,  # 1024 / 64 programs, each reads all of k
+    "times k is read, tiles of 128 queries": 8,
+    "tiles of a causal pass": 36,  # 1 + 2 + ... + 8
+    "of these, tiles that need the mask": 8,  # the diagonal
+    "bytes of the accumulator of a program": 128 * 128 * 4,  # float32
+    "bytes of scores written to memory": 0,
+}
+### END SOLUTION
+
+
+# %% check="flash.predictions"
+check("flash.predictions", predictions)
+
+# %% [markdown]
+# The fifth number decides how large a tile may be. An SM has 65 536 registers of 4 bytes, 256 KiB. The accumulator of
+# 128 queries takes a quarter of them; the tile of scores takes more, and q, k, v wait in shared memory. That is why
+# everybody's tiles are 64 or 128 queries.
+#
+# ## One tile
+#
+# What happens to a program's state when a tile comes? You know it as `merge`: two states, brought to the larger
+# maximum, added. In the loop one of the two is fresh, and there is a shortcut: make the weights of the tile relative
+# to the *new* maximum at once. Then only the old state has to be corrected.
+#
+# > m_new = max(m, max of each row of s)
+# >
+# > p = exp(s − m_new),  shrink = exp(m − m_new)
+# >
+# > l = l · shrink + Σ p,  acc = acc · shrink + p @ v
+#
+# Below, one tile of 3 rows and 4 keys comes to a state. Before you run it: which of the three rows keeps its old sums
+# as they are, and which forgets nearly all?
+
+# %%
+m = torch.tensor([2.0, 2.0, -torch.inf])  # the third row has seen nothing yet
+s = torch.tensor([[1.0, 0.5, 2.0, -1.0], [9.0, 3.0, 0.0, 1.0], [0.0, 1.0, 2.0, 3.0]])
+m_new = torch.maximum(m, s.amax(1))
+print("m_new ", m_new.tolist())
+print("shrink", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
+
+# %% [markdown]
+# Three things are new on a GPU.
+#
+# * **Tensor cores** multiply half precision. p is float32; round it to v's dtype, `p.to(v.dtype)`, for the product.
+#   Its weights are between 0 and 1, and each is off by half a unit in its last place: that is no worse than v itself.
+#   The *sums* m, l and acc stay float32.
+# * `tl.dot(a, b, acc)` adds the product to `acc`, which tensor cores do for nothing.
+# * A float32 product would be rounded to TF32. `input_precision="ieee"` keeps it float32. For half precision it
+#   changes nothing.
+#
+# And one thing is old: −inf − −inf is NaN. A row may have seen nothing before this tile, and nothing in it.
+#
+# ## Exercise: update the state
+#
+# `flash.online_update` · 8 points · about 15 minutes · about 7 lines · difficulty ●●●○○
+#
+# Write `online_update`, a `@triton.jit` function that other kernels call. It gets no pointers, only blocks. The two
+# functions below it are given: they walk over scores in tiles, and the check calls `weighted_mean`. Full marks need
+# * any size (1 point), float32 results that are float32 throughout (1 point),
+# * scores far from 0, rising and falling (2 points), half precision v with 4096 keys (2 points),
+# * tiles of −inf before the first score, and rows of −inf alone (2 points).
+#
+# `hint("flash.online_update")` gives a hint, and a stronger one each time. This holds for every exercise here.
+
+
+# %% exercise="flash.online_update"
+@triton.jit
+def online_update(m, l, acc, s, v):
+    """State m (M,), l (M,), acc (M, D), float32; a tile's scores s (M, N) and values v (N, D) -> the state after the tile."""
+    ### BEGIN SOLUTION
+    m_new = tl.maximum(m, tl.max(s, 1))
+    base = tl.where(m_new == -float("inf"), 0.0, m_new)  # -inf - -inf would be NaN
+    p = tl.exp(s - base[:, None])  # (M, N)
+    shrink = tl.exp(m - base)  # (M,): 0 if nothing was seen before
+    l = l * shrink + tl.sum(p, 1)
+    acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
+    m = m_new
+    ### END SOLUTION
+    return m, l, acc
+
+
+@triton.jit
+def weighted_mean_kernel(
+    s_ptr, v_ptr, o_ptr, lse_ptr, M, N,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Given. BLOCK_M rows of scores (M, N), tile by tile, with values (N, D)."""
+    rows, dims = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)  # the state of rows that have seen nothing
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    for j in range(0, N, BLOCK_N):
+        keys = j + tl.arange(0, BLOCK_N)
+        inside = (rows < M)[:, None] & (keys < N)[None, :]
+        s = tl.load(s_ptr + rows[:, None] * N + keys[None, :], mask=inside, other=-float("inf"))
+        v = tl.load(v_ptr + keys[:, None] * D + dims[None, :], mask=(keys < N)[:, None], other=0)
+        m, l, acc = online_update(m, l, acc, s, v)
+    o = acc / tl.where(l == 0, 1, l)[:, None]  # zeros for a row that saw nothing
+    tl.store(o_ptr + rows[:, None] * D + dims[None, :], o, mask=(rows < M)[:, None])
+    tl.store(lse_ptr + rows, m + tl.log(l), mask=rows < M)
+
+
+def weighted_mean(s: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Given. s (M, N) float32, v (N, D) -> softmax(s) @ v: (M, D) float32, and the log-sum-exp of each row: (M,)."""
+    (M, N), D = s.shape, v.shape[1]
+    o, lse = torch.empty(M, D, device=s.device), torch.empty(M, device=s.device)
+    weighted_mean_kernel[(triton.cdiv(M, 32),)](s, v, o, lse, M, N, D=D, BLOCK_M=32, BLOCK_N=64)
+    return o, lse
+
+
+# %% check="flash.online_update"
+check("flash.online_update", weighted_mean)
+
+# %% [markdown]
+# ## One head
+#
+# Now the scores are no longer given. For BLOCK_M queries a program
+#
+# 1. loads its tile of q,
+# 2. for each tile of keys loads k and v, makes s = scale · q @ k.T, updates the state,
+# 3. divides, and stores o and lse.
+#
+# `k.T` of a block costs nothing: tensor cores read a tile from shared memory either way. The scale multiplies s, in
+# float32; q times the scale would be rounded to half precision once more. What must the scores of keys be that are
+# not there, where the last tile reaches past the end? A masked load gives 0. And 0 is a score like any other:
+
+# %%
+s = torch.tensor([-3.0, -2.5, 0.0, 0.0])  # two keys, and two that are not there
+print("with 0:   ", [round(x, 3) for x in torch.softmax(s, 0).tolist()])
+print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) < 2, -torch.inf), 0).tolist()])
+
+# %% [markdown]
+# ## Exercise: one head
+#
+# `flash.one_head` · 8 points · about 25 minutes · about 30 lines · difficulty ●●●○○
+#
+# q, k, v are contiguous matrices of one head, D is 16, 32, 64 or 128. Full marks need
+# * any Nq and Nk, float16, bfloat16 and float32 (2 points), scores far from 0 (2 points),
+# * k read at most Nq / 64 times (2 points), one launch (1 point), dense loads (1 point).
+
+
+# %% exercise="flash.one_head"
+@triton.jit
+def one_head_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, Nq, Nk,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_M queries of one head walk over all keys."""
+    ### BEGIN SOLUTION
+    rows, dims = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    mine = rows[:, None] * D + dims[None, :]  # (BLOCK_M, D)
+    q = tl.load(q_ptr + mine, mask=(rows < Nq)[:, None], other=0)
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    for j in range(0, Nk, BLOCK_N):
+        keys = j + tl.arange(0, BLOCK_N)
+        theirs, there = keys[:, None] * D + dims[None, :], (keys < Nk)[:, None]  # (BLOCK_N, D)
+        k = tl.load(k_ptr + theirs, mask=there, other=0)
+        v = tl.load(v_ptr + theirs, mask=there, other=0)
+        s = tl.dot(q, k.T, input_precision="ieee") * scale  # (BLOCK_M, BLOCK_N)
+        s = tl.where(keys[None, :] < Nk, s, -float("inf"))
+        m, l, acc = online_update(m, l, acc, s, v)
+    tl.store(o_ptr + mine, (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None])
+    tl.store(lse_ptr + rows, m + tl.log(l), mask=rows < Nq)
+    ### END SOLUTION
+
+
+def one_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """q (Nq, D), k and v (Nk, D), contiguous, D = 16, 32, 64 or 128 -> o (Nq, D) of q's dtype, lse (Nq,) float32."""
+    ### BEGIN SOLUTION
+    (Nq, D), Nk = q.shape, k.shape[0]
+    o, lse = torch.empty_like(q), torch.empty(Nq, dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(Nq, 64),)
+    one_head_kernel[grid](q, k, v, o, lse, D**-0.5, Nq, Nk, D=D, BLOCK_M=64, BLOCK_N=32)
+    return o, lse
+    ### END SOLUTION
+
+
+# %% check="flash.one_head"
+check("flash.one_head", one_head)
+
+# %% [markdown]
+# What did it move? Unit 08's `flash_bytes` said: q, o and lse once, k and v once for each program. Here is what was
+# counted, line by line. Compare the last line with the first.
+
+# %%
+n, d = 256, 64
+q, k, v = (torch.randn(n, d).half() for _ in range(3))
+with trace() as t:
+    done = one_head(q, k, v)
+if done is None:
+    print("solve one_head to see its trace")
+else:
+    programs = t.programs
+    predicted = 2 * n * d * 2 + 4 * n + programs * 2 * n * d * 2
+    print(f"{programs} programs, predicted {predicted:,} bytes, traced {t.bytes:,}")
+    print(f"{t.flops.dot:,} FLOPs in tl.dot: {t.flops.dot / t.bytes:.0f} a byte")
+
+# %% [markdown]
+# And this is your own kernel on its way (if it is solved; else the footsteps from the beginning).
+
+# %%
+mine = {} if done is None else dict(traced=t, q=q, k=k, v=v, o=done[0])
+figures.flash.program_walk_widget(**mine)
+
+# %% [markdown]
+# What does the compiler make of it? For an H100 or H200 (sm_90), without one:
+
+# %%
+if done is None:
+    print("solve one_head to see what becomes of it")
+else:
+    shape = dict(D=64, BLOCK_M=128, BLOCK_N=64, num_warps=8)
+    print(compile_for(one_head_kernel, q, k, v, *done, 0.125, n, n, gpu="sm_90", **shape))
+
+# %% [markdown]
+# `wgmma` is Hopper's tensor core instruction, and both products use it. "None" beside *spills* is what you want to
+# see: an accumulator that does not fit into the registers goes to memory and back in every step.
+#
+# ## Causal: two loops
+#
+# Only tiles on the diagonal need a mask. How many keys does row i see? Causal: i + 1 + Nk − Nq, at least 0, at most
+# Nk. Not causal: Nk. Call this number `sees`; then a score stays where **key < sees**, and the one comparison serves
+# the causal mask *and* the keys that are not there. With it a program knows its walk:
+#
+# * up to the smallest `sees` of its rows, in whole tiles, all rows see everything: no mask, not even on the loads;
+# * from there to the largest `sees`, with a mask;
+# * beyond, nothing.
+#
+# So there are two loops, one after the other, with the same body. A helper function with a `tl.constexpr` that says
+# which, called twice, is compiled twice. Play with unequal tiles: how many masked tiles has a row of tiles, if keys
+# come in half as wide tiles as queries?
+
+# %%
+figures.attention.causal_map_widget()
+
+# %% [markdown]
+# Two, and it stays two when a row has 256 tiles: the mask costs a comparison and a selection for each score of a
+# masked tile.
+#
+# ## Heads and strides
+#
+# q comes as (B, H, N, D), as (N, D), or as something else with heads in front. Often it is a *view*: (B, N, H, D)
+# with two dimensions swapped, as in 08. Nobody wants to copy it. What does a kernel need to know to read any of these
+# where they are?
+#
+# A pointer and four strides. `x[None]` adds a dimension in front until there are four; `x.flatten(0, -4)` folds what
+# is in front of the last three into one. Both are views. (A fold of dimensions that do not lie one after the other
+# would be a copy. Batches in front do.) A program's number gives its head, its head gives two offsets, and rows and
+# columns of a tile take the other two strides.
+
+# %%
+x = torch.randn(2, 5, 3, 4)  # (B, N, H, D)
+view = x.transpose(1, 2)  # (B, H, N, D)
+for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
+    four = y
+    while four.dim() < 4:
+        four = four[None]
+    four = four.flatten(0, -4)
+    print(tuple(y.shape), "->", tuple(four.shape), "strides", four.stride(), "a view:", four.data_ptr() == y.data_ptr())
+
+# %% [markdown]
+# Heads of 80 or 96 exist, and blocks have powers of two as sizes. Take the next one as BLOCK_D and mask the rest:
+# columns of 0 change no product. Products with keys of 0 cost time, though; there is no free lunch for odd heads.
+#
+# ## Exercise: FlashAttention, forward
+#
+# `flash.flash_attention_forward` · 25 points · about 50 minutes · about 75 lines · difficulty ●●●●●
+#
+# The real thing. Begin from `one_head`. (You may write further `@triton.jit` helpers in the cell.) Return o with q's
+# shape and dtype, and lse, contiguous float32. Full marks need
+# * any Nq and Nk (2 points), any leading dimensions (1 point), views without copies (3 points), D from 16 to 256 (1
+#   point),
+# * float32 that is float32 (1 point), half precision with 4096 keys (2 points), any scale (1 point),
+# * causal, aligned at the bottom right (2 points); zeros and −inf for queries that see nothing (1 point),
+# * scores that are large, that rise, that fall, that are low (3 points),
+# * by count: the bytes of `flash_bytes` (2 points), half of the products if causal (2 points), one launch (1 point),
+#   nothing of Nq × Nk in memory (1 point), dense loads and stores (1 point each).
+#
+# On a GPU there are 4 points extra, all of them at the speed of torch's FlashAttention-2.
+
+
+# %% exercise="flash.flash_attention_forward"
+### BEGIN SOLUTION
+@triton.jit
+def load_rows(ptr, rows, stride_n, stride_d, N, D: tl.constexpr, BLOCK_D: tl.constexpr, WHOLE: tl.constexpr):
+    """Rows of a head, (len(rows), BLOCK_D). WHOLE: all rows are there."""
+    dims = tl.arange(0, BLOCK_D)
+    inside = (dims < D)[None, :]
+    if not WHOLE:
+        inside = inside & (rows < N)[:, None]
+    return tl.load(ptr + rows[:, None] * stride_n + dims[None, :] * stride_d, mask=inside, other=0)
+
+
+@triton.jit
+def over_keys(
+    m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees, start, stop,
+    stride_kn, stride_kd, stride_vn, stride_vd,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    """The state after the keys from start to stop. WHOLE: every row sees them all."""
+    for j in range(start, stop, BLOCK_N):
+        keys = j + tl.arange(0, BLOCK_N)
+        k = load_rows(k_ptr, keys, stride_kn, stride_kd, Nk, D, BLOCK_D, WHOLE)
+        s = tl.dot(q, k.T, input_precision="ieee") * scale  # (BLOCK_M, BLOCK_N)
+        if not WHOLE:
+            s = tl.where(keys[None, :] < sees[:, None], s, -float("inf"))
+        v = load_rows(v_ptr, keys, stride_vn, stride_vd, Nk, D, BLOCK_D, WHOLE)
+        m, l, acc = online_update(m, l, acc, s, v)
+    return m, l, acc
+
+
+### END SOLUTION
+@triton.jit
+def forward_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, H, Nq, Nk,
+    stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
+    stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
+    CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_M queries of one head walk over the keys that they see. q, k, v, o are (B, H, N, D), lse is contiguous."""
+    ### BEGIN SOLUTION
+    tiles = tl.cdiv(Nq, BLOCK_M)
+    tile, head = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    if CAUSAL:
+        tile = tiles - 1 - tile  # the longest walks begin first
+    b, h = head // H, head % H
+    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    q = load_rows(q_ptr + b * stride_qb + h * stride_qh, rows, stride_qn, stride_qd, Nq, D, BLOCK_D, False)
+    k_ptr += b * stride_kb + h * stride_kh
+    v_ptr += b * stride_vb + h * stride_vh
+
+    sees = tl.zeros((BLOCK_M,), tl.int32) + Nk  # how many keys each row sees
+    if CAUSAL:
+        sees = tl.minimum(tl.maximum(rows + 1 + Nk - Nq, 0), Nk)
+    whole, stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, tl.max(sees, 0)
+
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    m, l, acc = over_keys(
+        m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees, 0, whole,
+        stride_kn, stride_kd, stride_vn, stride_vd, D, BLOCK_D, BLOCK_N, True,
+    )  # fmt: skip
+    m, l, acc = over_keys(
+        m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees, whole, stop,
+        stride_kn, stride_kd, stride_vn, stride_vd, D, BLOCK_D, BLOCK_N, False,
+    )  # fmt: skip
+
+    dims = tl.arange(0, BLOCK_D)
+    o = acc / tl.where(l == 0, 1, l)[:, None]  # zeros for a row that saw nothing
+    o_ptrs = o_ptr + b * stride_ob + h * stride_oh + rows[:, None] * stride_on + dims[None, :] * stride_od
+    tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None] & (dims < D)[None, :])
+    tl.store(lse_ptr + head * Nq + rows, m + tl.log(l), mask=rows < Nq)
+    ### END SOLUTION
+
+
+def flash_attention_forward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, scale: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """q (..., Nq, D), k and v (..., Nk, D), any strides -> o (..., Nq, D) of q's dtype, lse (..., Nq) float32."""
+    ### BEGIN SOLUTION
+    Nq, D, Nk = *q.shape[-2:], k.shape[-2]
+    o = torch.empty_like(q)
+    lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
+
+    def four(x: torch.Tensor) -> torch.Tensor:
+        """(..., N, D) as (B, H, N, D), a view."""
+        while x.dim() < 4:
+            x = x[None]
+        return x.flatten(0, -4)
+
+    heads = [four(x) for x in (q, k, v, o)]
+    strides = [stride for x in heads for stride in x.stride()]
+    B, H = heads[0].shape[:2]
+    largest = 32 if q.dtype == torch.float32 else 128
+    wide = largest < D  # smaller tiles, so that registers do not spill
+    if q.dtype == torch.float32:
+        shape = dict(BLOCK_M=32 if wide else 64, BLOCK_N=16 if wide else 32, num_warps=4, num_stages=2)
+    else:
+        shape = dict(BLOCK_M=64, BLOCK_N=64, num_warps=8 if wide else 4, num_stages=2 if wide else 3)
+    grid = (triton.cdiv(Nq, shape["BLOCK_M"]) * B * H,)
+    constants = dict(CAUSAL=causal, D=D, BLOCK_D=triton.next_power_of_2(D))
+    forward_kernel[grid](*heads, lse, D**-0.5 if scale is None else scale, H, Nq, Nk, *strides, **constants, **shape)
+    return o, lse
+    ### END SOLUTION
+
+
+# %% check="flash.flash_attention_forward"
+check("flash.flash_attention_forward", flash_attention_forward)
+
+# %% [markdown]
+# Does it agree with torch, on a layer's own views? (B, N, H, D) goes in as (B, H, N, D), and comes out so that the
+# layer's last matrix can take it without a copy, if you made o like q.
+
+# %%
+B, N, H, D = 1, 200, 4, 64
+qkv = [torch.randn(B, N, H, D).to(torch.bfloat16) for _ in range(3)]
+q, k, v = (x.transpose(1, 2) for x in qkv)  # (B, H, N, D), not contiguous
+with trace() as t:
+    done = flash_attention_forward(q, k, v, causal=True)
+if done is None:
+    print("solve flash_attention_forward to compare it with torch")
+else:
+    o, lse = done
+    right = torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=True)
+    print(
+        f"largest difference from torch in float32: {(o - right).abs().max():.4f}; bfloat16 has steps of {2**-8:.4f} near 1"
+    )
+    print("o is (B, N, H, D) in memory:", o.transpose(1, 2).is_contiguous())
+    print(t)
+
+# %% [markdown]
+# ## How fast?
+#
+# Guess before you look: what share of torch's FlashAttention-2, written in CUDA by specialists, does your kernel
+# reach?
+
+# %%
+if bench.available() and done is not None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    q, k, v = (torch.randn(1, 16, 8192, 128, device=device, dtype=torch.bfloat16) for _ in range(3))
+
+    def torchs():
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    found = bench.ratio(lambda: flash_attention_forward(q, k, v, causal=True), torchs)
+    print(f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.value:.2f} of FlashAttention-2's speed")
+else:
+    print("No GPU here, or nothing to time: the next picture shows what was measured on one.")
+
+# %%
+figures.flash.ladder()
+
+# %% [markdown]
+# The lowest step is the solution of this unit: pointers, `tl.exp`, two loops. The others change nothing of what you
+# know, only how it is said to the hardware:
+#
+# * **exp2.** The hardware has 2ˣ and no eˣ: `tl.exp` multiplies by log₂ e first, once for each score. Put log₂ e into
+#   the scale, and use `tl.exp2`; the scale and the subtraction of the maximum become one fused operation.
+# * **Descriptors.** `tl.make_tensor_descriptor`, or one made on the host, tells Hopper's TMA unit where a tensor
+#   lies. It then fetches whole tiles by itself, and no registers are spent on a tile's addresses.
+# * **Tuning.** Tile sizes, warps, stages: tried out, and the fastest kept, by hand or by `triton.autotune`.
+#
+# They are in benchmarks/attention_ladder.py, and cost generality: a descriptor wants rows of unit stride, and lengths
+# that tiles divide.
+#
+# cuDNN, written for this GPU alone, is faster still with heads of 128. What has it that ours has not? Nsight Compute
+# counts how busy the parts of an SM are. Look for the busiest part of ours before you read on.
+
+# %%
+record = figures.flash.recorded()
+full = next(r["contenders"] for r in record["ladder"] if (r["d"], r["length"], r["causal"]) == (128, 16384, False))
+print("                tensor cores  special functions  issuing instructions  between L2 and the SMs")
+for row in record["counters"]:  # of the tensor cores: speed, as a share of a matrix product's
+    tensor = full[row["name"]]["tflops"] / record["ceiling"]
+    print(
+        f"{row['name']:>12}: {tensor:13.0%} {row['special']:18.0%} {row['issued']:21.0%} {row['l2'] / 1e12:18.1f} TB/s"
+    )
+
+# %% [markdown]
+# None of ours is busy all of the time: in a program the products and the softmax *take turns*. The tensor cores wait
+# while exponentials are computed, and the other way round, unless the SM's second program happens to be in the other
+# phase. cuDNN, and FlashAttention-3, give the two jobs to different warps of one program and swap them over, so that
+# the softmax of one tile runs beside the products of the next. Its programs also hold 128 queries, which halves the
+# traffic with L2.
+#
+# And against the length of a text? Left the speed, right what must be held beyond q, k and v.
+
+# %%
+figures.flash.against_length()
+
+# %% [markdown]
+# ## What models add: windows
+#
+# A **sliding window** (Mistral, Gemma and others) lets a query see the last `window` keys, its own among them, and no
+# older ones. The cost of a text then grows with n, not with n². Left below: which tiles are taken? How many tiles has
+# each row of tiles at most?
+
+# %%
+figures.flash.windows_and_groups()
+
+# %% [markdown]
+# As many as cover the window and the tile of queries, wherever it stands. The walk gets a beginning as well as an
+# end, and the mask a second comparison.
+#
+# There is a trap, though. In a tile at the *beginning* of the walk the lower rows of a tile of queries see nothing,
+# and their first keys come later. `online_update` must live with rows that have seen nothing yet, which causal masks
+# alone hardly ever ask of it.
+#
+# ## Exercise: a sliding window
+#
+# `flash.sliding_window` · 7 points · about 15 minutes · about 35 lines · difficulty ●●●○○
+#
+# Causal, with a window; q, k, v are (H, N, D), contiguous, D is 16, 32, 64 or 128. Start from `one_head`; all tiles
+# may be masked. Full marks need
+# * any N and any window (2 points), scores far from 0 (2 points),
+# * no key read (2 points) and no product made (1 point) outside of the windows of a tile.
+
+
+# %% exercise="flash.sliding_window"
+@triton.jit
+def window_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, scale, N, window,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_M queries of one head walk over the keys in their windows."""
+    ### BEGIN SOLUTION
+    tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    rows, dims = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    mine = head * N * D + rows[:, None] * D + dims[None, :]
+    q = tl.load(q_ptr + mine, mask=(rows < N)[:, None], other=0)
+    first = tl.maximum(rows + 1 - window, 0)  # the first key that each row sees
+    start = tl.min(first, 0) // BLOCK_N * BLOCK_N
+    stop = tl.minimum(tile * BLOCK_M + BLOCK_M, N)
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    for j in range(start, stop, BLOCK_N):
+        keys = j + tl.arange(0, BLOCK_N)
+        theirs, there = head * N * D + keys[:, None] * D + dims[None, :], (keys < N)[:, None]
+        k = tl.load(k_ptr + theirs, mask=there, other=0)
+        v = tl.load(v_ptr + theirs, mask=there, other=0)
+        s = tl.dot(q, k.T, input_precision="ieee") * scale
+        seen = (keys[None, :] >= first[:, None]) & (keys[None, :] <= rows[:, None])
+        m, l, acc = online_update(m, l, acc, tl.where(seen, s, -float("inf")), v)
+    tl.store(o_ptr + mine, (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=(rows < N)[:, None])
+    ### END SOLUTION
+
+
+def sliding_window(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, window: int) -> torch.Tensor:
+    """q, k, v (H, N, D), contiguous; query i sees the keys i - window + 1 to i -> o (H, N, D)."""
+    ### BEGIN SOLUTION
+    H, N, D = q.shape
+    o = torch.empty_like(q)
+    grid = (triton.cdiv(N, 64), H)
+    window_kernel[grid](q, k, v, o, D**-0.5, N, window, D=D, BLOCK_M=64, BLOCK_N=32)
+    return o
+    ### END SOLUTION
+
+
+# %% check="flash.sliding_window"
+check("flash.sliding_window", sliding_window)
+
+# %% [markdown]
+# ## What models add: grouped heads
+#
+# While a model writes, k and v of all tokens so far are kept: the **cache**. In a layer with 32 heads of 128, how
+# large is it for 100 000 tokens?
+
+# %%
+for kv_heads in (32, 8, 1):
+    size = 2 * kv_heads * 128 * 100_000 * 2
+    print(f"32 heads of q, {kv_heads:2} of k and v: {size / 1e9:.2f} GB a layer, for each text")
+
+# %% [markdown]
+# So models have fewer heads of k and v than of q (**grouped-query attention**; Ainslie and others, 2023). With Hq
+# heads of q and Hkv of k and v, heads 0 to Hq / Hkv − 1 of q read head 0, the next ones head 1, and so on.
+#
+# The cache is smaller. Are fewer bytes read, too? If each head of q has programs of its own, each reads k and v of
+# its group by itself, as before. But rows of q are rows of q. Put the queries of a *group* of heads one below the
+# other, and cut *that* into tiles, as in the right picture above: 8 heads of 16 queries are 128 rows, and k and v are
+# read for 64 or 128 rows at a time.
+#
+# ## Exercise: grouped heads
+#
+# `flash.grouped_attention` · 9 points · about 20 minutes · about 35 lines · difficulty ●●●●○
+#
+# q is (Hq, Nq, D), k and v are (Hkv, Nk, D), all contiguous, D is 16, 32, 64 or 128. Full marks need
+# * any sizes and groups (2 points), causal (2 points), queries that see nothing (1 point), scores far from 0 (1
+#   point),
+# * k read once for each 64 rows of a group (2 points), in one launch (1 point).
+
+
+# %% exercise="flash.grouped_attention"
+@triton.jit
+def grouped_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, scale, group, Nq, Nk,
+    CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_M of the group * Nq rows that share one head of k and v."""
+    ### BEGIN SOLUTION
+    tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    rows, dims = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    mine = head * group * Nq * D + rows[:, None] * D + dims[None, :]
+    there = (rows < group * Nq)[:, None]
+    q = tl.load(q_ptr + mine, mask=there, other=0)
+    sees = tl.zeros((BLOCK_M,), tl.int32) + Nk
+    if CAUSAL:
+        sees = tl.minimum(tl.maximum(rows % Nq + 1 + Nk - Nq, 0), Nk)  # row r is query r % Nq of its head
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    for j in range(0, tl.max(sees, 0), BLOCK_N):
+        keys = j + tl.arange(0, BLOCK_N)
+        theirs = head * Nk * D + keys[:, None] * D + dims[None, :]
+        k = tl.load(k_ptr + theirs, mask=(keys < Nk)[:, None], other=0)
+        v = tl.load(v_ptr + theirs, mask=(keys < Nk)[:, None], other=0)
+        s = tl.dot(q, k.T, input_precision="ieee") * scale
+        s = tl.where(keys[None, :] < sees[:, None], s, -float("inf"))
+        m, l, acc = online_update(m, l, acc, s, v)
+    o = acc / tl.where(l == 0, 1, l)[:, None]
+    tl.store(o_ptr + mine, o.to(o_ptr.dtype.element_ty), mask=there)
+    ### END SOLUTION
+
+
+def grouped_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """q (Hq, Nq, D), k and v (Hkv, Nk, D), contiguous, Hq a multiple of Hkv -> o (Hq, Nq, D)."""
+    ### BEGIN SOLUTION
+    (Hq, Nq, D), (Hkv, Nk, _) = q.shape, k.shape
+    group, o = Hq // Hkv, torch.empty_like(q)
+    grid = (triton.cdiv(group * Nq, 64), Hkv)
+    grouped_kernel[grid](q, k, v, o, D**-0.5, group, Nq, Nk, CAUSAL=causal, D=D, BLOCK_M=64, BLOCK_N=32)
+    return o
+    ### END SOLUTION
+
+
+# %% check="flash.grouped_attention"
+check("flash.grouped_attention", grouped_attention)
+
+# %% [markdown]
+# ## What models add: one token
+#
+# While it writes, a model has *one* query a head, and a cache of perhaps 65 536 keys. How many programs would your
+# kernels launch for 32 heads on 8 heads of k and v, and how many SMs has an H200? 8, and 132. Each of the 8 walks
+# along 65 536 keys alone, and the memory waits.
+#
+# In 08 you saw the way out: states merge in any order. Cut the keys into `splits` shares. A program takes one share
+# for one group, and stores its state. A second kernel merges the states of each head. (This is *flash decoding*; Dao
+# and others, 2023.)
+
+# %%
+figures.flash.decode_splits()
+
+# %% [markdown]
+# ## Exercise: flash decode
+#
+# `flash.flash_decode` · 11 points · about 30 minutes · about 60 lines · difficulty ●●●●○
+#
+# q is (Hq, D), one query a head; k and v are (Hkv, Nk, D); all contiguous, D is 16, 32, 64 or 128. `tl.dot` wants at
+# least 16 rows: pad a group with rows that are not there. Full marks need
+# * any sizes and groups (2 points), scores far from 0 (2 points), shares without a key (2 points): 5 keys in 8
+#   shares,
+# * at least 16 programs for 2 heads of k and v in 8 shares (2 points), two launches (1 point), k and v read once (2
+#   points).
+#
+# On a GPU there are 2 points extra, for the speed of a copy of as many bytes.
+
+
+# %% exercise="flash.flash_decode"
+@triton.jit
+def share_kernel(
+    q_ptr, k_ptr, v_ptr, m_ptr, l_ptr, acc_ptr, scale, group, Nk, share,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The state of a group's rows after one share of the keys: m and l (Hq, splits), acc (Hq, splits, D)."""
+    ### BEGIN SOLUTION
+    split, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    rows, dims = tl.arange(0, BLOCK_M), tl.arange(0, D)
+    heads = head * group + rows  # of q
+    q = tl.load(q_ptr + heads[:, None] * D + dims[None, :], mask=(rows < group)[:, None], other=0)
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    stop = tl.minimum((split + 1) * share, Nk)
+    for j in range(split * share, stop, BLOCK_N):
+        keys = j + tl.arange(0, BLOCK_N)
+        theirs, there = head * Nk * D + keys[:, None] * D + dims[None, :], (keys < stop)[:, None]
+        k = tl.load(k_ptr + theirs, mask=there, other=0)
+        v = tl.load(v_ptr + theirs, mask=there, other=0)
+        s = tl.dot(q, k.T, input_precision="ieee") * scale
+        m, l, acc = online_update(m, l, acc, tl.where(keys[None, :] < stop, s, -float("inf")), v)
+    at = heads * tl.num_programs(0) + split
+    tl.store(m_ptr + at, m, mask=rows < group)
+    tl.store(l_ptr + at, l, mask=rows < group)
+    tl.store(acc_ptr + at[:, None] * D + dims[None, :], acc, mask=(rows < group)[:, None])
+    ### END SOLUTION
+
+
+@triton.jit
+def merge_kernel(m_ptr, l_ptr, acc_ptr, o_ptr, splits, D: tl.constexpr, BLOCK: tl.constexpr):
+    """The states of one head, merged all at once."""
+    ### BEGIN SOLUTION
+    head, parts, dims = tl.program_id(0), tl.arange(0, BLOCK), tl.arange(0, D)
+    at = head * splits + parts
+    m = tl.load(m_ptr + at, mask=parts < splits, other=-float("inf"))
+    l = tl.load(l_ptr + at, mask=parts < splits, other=0)
+    acc = tl.load(acc_ptr + at[:, None] * D + dims[None, :], mask=(parts < splits)[:, None], other=0)
+    factor = tl.exp(m - tl.max(m, 0))  # 0 for a share without keys
+    o = tl.sum(factor[:, None] * acc, 0) / tl.sum(factor * l, 0)
+    tl.store(o_ptr + head * D + dims, o.to(o_ptr.dtype.element_ty))
+    ### END SOLUTION
+
+
+def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, splits: int) -> torch.Tensor:
+    """q (Hq, D), one query a head; k and v (Hkv, Nk, D); all contiguous, Hq a multiple of Hkv -> o (Hq, D)."""
+    ### BEGIN SOLUTION
+    (Hq, D), (Hkv, Nk, _) = q.shape, k.shape
+    group, o = Hq // Hkv, torch.empty_like(q)
+    m, l = torch.empty(2, Hq, splits, dtype=torch.float32, device=q.device)
+    acc = torch.empty(Hq, splits, D, dtype=torch.float32, device=q.device)
+    rows = dict(BLOCK_M=max(16, triton.next_power_of_2(group)), BLOCK_N=64)
+    share = triton.cdiv(Nk, splits)
+    share_kernel[(splits, Hkv)](q, k, v, m, l, acc, D**-0.5, group, Nk, share, D=D, **rows)
+    merge_kernel[(Hq,)](m, l, acc, o, splits, D=D, BLOCK=triton.next_power_of_2(splits))
+    return o
+    ### END SOLUTION
+
+
+# %% check="flash.flash_decode"
+check("flash.flash_decode", flash_decode)
+
+# %% [markdown]
+# ## What you now know
+#
+# * One kernel does it all, because the tile of scores never leaves the chip. The outer loop is the grid, and the
+#   inner loop a walk along k and v with a state of three blocks: m, l and acc.
+# * p is rounded for the tensor cores, the sums are not. The scale multiplies the scores, not q.
+# * `sees`, one number a row, gives the causal mask, the ragged end, and the ends of two loops.
+# * A pointer and four strides read any view. Rows of several heads can share a tile, if they share k and v.
+# * One query is too little work for a GPU, until the keys are shared out and the states merged.
+#
+# In 10 the way back becomes two kernels, and `FlashAttention` something that trains.
+
+# %%
+progress()
+
+# %% [markdown]
+# The unit has 71 points in seven exercises. Hand in this notebook; the grader runs the same checks on inputs that you
+# have not seen.
+#
+# ## Where to read on
+#
+# * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your kernel; section 3.3
+#   of the second is about who does what within a program.
+# * Shah and others, *FlashAttention-3*, 2024: how softmax and products run at the same time on Hopper.
+# * The Triton tutorial *Fused Attention*: the same kernel with descriptors and autotuning.
+# * Ainslie and others, *GQA*, 2023; Jiang and others, *Mistral 7B*, 2023 (section 2, the window).
+# * Dao, Haziza, Massa and Sizov, *Flash-Decoding for long-context inference*, 2023.

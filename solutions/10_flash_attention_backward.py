@@ -1,0 +1,749 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 10 · FlashAttention, backward
+#
+# **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores, give
+# every sum a program of its own so that two runs agree bit for bit, hand all of it to autograd as one function that
+# keeps one number a query, and say beforehand how long a text fits into a memory. About three hours, 135 minutes of
+# them for six exercises. You need 07 (a function with a backward of its own), 08 (the gradients, tile by tile, in
+# torch) and 09 (the forward kernel; its ideas, not your solution). It all runs on a CPU.
+
+# %%
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import check, figures, hint, progress, slow_attention, trace  # noqa: F401 (hint is yours to call)
+
+# %% [markdown]
+# ## The question
+#
+# A forward pass does two products of n × n × D for each head. A backward pass must find dq, dk and dv, and may not read
+# the matrix of probabilities, because nobody stored it. How many times as long as forward does it take?
+
+# %% predict="flash_backward.guess_times"
+# Write a number before you go on; no points hang on it. The answer, measured, is in "How fast is it?" below.
+guess_times = ...
+
+# %% [markdown]
+# Here is the chain rule of 08, for one tile. S is scale · Q Kᵀ; everything else is made from what is in memory.
+#
+# | | what | shape of the tile |
+# | --- | --- | --- |
+# | again | P = exp(S − lse) | queries × keys |
+# | | dP = dO Vᵀ | queries × keys |
+# | | dS = P × (dP − delta), delta = rowsum(dO × O) | queries × keys |
+# | sums over **queries** | dV = Pᵀ dO,  dK = scale · dSᵀ Q | keys × D |
+# | a sum over **keys** | dQ = scale · dS K | queries × D |
+#
+# Look at the last two lines. They sum in different directions. A program that walks over keys, as in 09, can keep dQ of
+# its queries in registers, and meets every key's dK and dV for a moment only, together with all other programs that
+# work on that key just then. A program that walks over queries has it the other way round. Whatever the order, one of
+# the two sums is scattered over many programs. What can be done about it?
+#
+# * **Atomics.** All programs add their share of dQ to the same memory. That works, and FlashAttention-2 does it. But
+#   programs arrive in an order that changes from run to run.
+# * **Two kernels.** One walks over queries and owns dK and dV. The other walks over keys and owns dQ. Nobody adds to
+#   what is not theirs. The price: both need S and dP.
+#
+# Does the order matter? A sum is a sum.
+
+# %%
+figures.flash_backward.sums_in_any_order()
+
+# %% [markdown]
+# It matters in the last bits. Nobody needs these bits; everybody needs *the same* ones, who wants to know why a
+# training run of yesterday went astray, or whether a change of the code changed anything at all. We take two kernels.
+#
+# Here are both. Choose the kernel, the program and the step. Before you do: which rows does program 1 of `dkdv` skip
+# when attention is causal, those at the beginning or those at the end? And `dq`?
+
+# %%
+figures.flash_backward.backward_walk_widget()
+
+# %% [markdown]
+# `dkdv` owns a *column* of the matrix of scores, and a causal column begins at the diagonal. `dq` owns a row, as the
+# forward pass does, and a row ends there. In both the tile of scores lives for as long as it takes to use it.
+#
+# ## Exercise: what it costs
+#
+# `flash_backward.costs` · 3 points · about 5 minutes · about 6 lines · difficulty ●●○○○
+#
+# Count the products of matrices in a tile, from the table above. A product of two N × D matrices to N × N takes 2 N² D
+# FLOPs, and so do the others here. B is the number of heads, of all batches together.
+
+# %% exercise="flash_backward.costs"
+costs = {
+    "products of a tile, forward": ...,
+    "products of a tile, dkdv": ...,
+    "products of a tile, dq": ...,
+    "products of a tile, if one kernel made all three gradients": ...,
+    "FLOPs of forward and backward, over B N N D": ...,
+    "bytes of lse, 2 x 8 heads of 512 queries": ...,
+}
+### BEGIN SOLUTION
+costs = {
+    "products of a tile, forward": 2,  # S = Q Kᵀ, O += P V
+    "products of a tile, dkdv": 4,  # S, dP, dV, dK
+    "products of a tile, dq": 3,  # S, dP, dQ
+    "products of a tile, if one kernel made all three gradients": 5,  # S and dP once
+    "FLOPs of forward and backward, over B N N D": 18,  # 2 * (2 + 4 + 3)
+    "bytes of lse, 2 x 8 heads of 512 queries": 32768,  # 4 * 2 * 8 * 512
+}
+### END SOLUTION
+
+
+# %% check="flash_backward.costs"
+check("flash_backward.costs", costs)
+
+# %% [markdown]
+# Seven products instead of five: the price of the same bits in every run is 40 % more arithmetic in backward. A GPU may
+# still win, because atomics are not free either.
+#
+# ## First: delta
+#
+# delta = rowsum(dO × O) is needed by every tile of its row. So it is computed once, by a small kernel of its own, n
+# numbers a head. It is also a good place to settle three things that all kernels of this unit need.
+#
+# **Any number of leading dimensions.** A kernel that knows (B, H, N, D) is enough for all: `x[None, None].flatten(0,
+# -4)` is a *view* of that shape, whether x has two dimensions or six. Try to say why before you run this.
+
+# %%
+for shape in ((5, 8), (3, 5, 8), (2, 3, 5, 8), (2, 2, 3, 5, 8)):
+    x = torch.empty(shape)
+    print(shape, "->", tuple(x[None, None].flatten(0, -4).shape))
+x = torch.empty(2, 5, 3, 8).transpose(1, 2)  # (B, N, H, D) seen as (B, H, N, D)
+print(
+    "the same memory:", x[None, None].flatten(0, -4).data_ptr() == x.data_ptr(), x[None, None].flatten(0, -4).stride()
+)
+
+# %% [markdown]
+# **Any strides.** Six tensors with four strides each make 24 arguments. A kernel also takes a tuple: `kernel[grid](x,
+# x.stride(), ...)`, and inside it `strides[2]` is the stride of N. Triton looks at each number in it, as it does at
+# other arguments: 1 becomes a constant.
+#
+# **A gradient that arrives as it likes.** dO is made by whatever came after your function. After `o.sum().backward()`
+# it is a single 1, expanded: all its strides are 0. After a transpose it is a view. Kernels that take any strides need
+# no copy.
+#
+# `load_rows` and `store_rows` below are given. Read them: they do the masks, for rows that are not there and for a D
+# that is no power of two.
+#
+# ## Exercise: delta
+#
+# `flash_backward.delta` · 7 points · about 15 minutes · about 20 lines · difficulty ●●○○○
+#
+# Write `delta(o, do)`. Sum in float32, whatever comes in. Full marks need
+# * any N, any D from 16 to 256 (1 point),
+# * views of any strides, without copies (2 points): torch may allocate and make views only,
+# * half precision in, float32 inside, for o and dO far from 0 (2 points),
+# * o and dO read once (1 point), with dense loads (1 point).
+
+
+# %% exercise="flash_backward.delta"
+@triton.jit
+def load_rows(ptr, strides, batch, head, rows, N, D: tl.constexpr, BLOCK_D: tl.constexpr):
+    """(len(rows), BLOCK_D) of one head of a tensor (B, H, N, D) that has these strides; 0 where nothing is."""
+    dims = tl.arange(0, BLOCK_D)
+    inside = (rows < N)[:, None]
+    if D != BLOCK_D:
+        inside = inside & (dims < D)[None, :]
+    ptr += batch * strides[0] + head * strides[1]
+    return tl.load(ptr + rows[:, None] * strides[2] + dims[None, :] * strides[3], mask=inside, other=0.0)
+
+
+@triton.jit
+def store_rows(ptr, strides, batch, head, rows, N, D: tl.constexpr, BLOCK_D: tl.constexpr, values):
+    """The other way: values (len(rows), BLOCK_D), cast to the dtype of the tensor."""
+    dims = tl.arange(0, BLOCK_D)
+    inside = (rows < N)[:, None] & (dims < D)[None, :]
+    ptr += batch * strides[0] + head * strides[1]
+    values = values.to(ptr.dtype.element_ty)
+    tl.store(ptr + rows[:, None] * strides[2] + dims[None, :] * strides[3], values, mask=inside)
+
+
+@triton.jit
+def delta_kernel(
+    o_ptr, do_ptr, delta_ptr, o_strides, do_strides, H, N, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr
+):
+    """delta = rowsum(do * o) of BLOCK rows of one head."""
+    ### BEGIN SOLUTION
+    j = tl.program_id(1)  # heads of all batches, counted through
+    batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    o = load_rows(o_ptr, o_strides, batch, head, rows, N, D, BLOCK_D).to(tl.float32)
+    do = load_rows(do_ptr, do_strides, batch, head, rows, N, D, BLOCK_D).to(tl.float32)
+    tl.store(delta_ptr + j * N + rows, tl.sum(o * do, axis=1), mask=rows < N)
+    ### END SOLUTION
+
+
+def delta(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor:
+    """o and do (..., N, D), any strides -> (..., N) float32, contiguous."""
+    ### BEGIN SOLUTION
+    out = torch.empty(o.shape[:-1], dtype=torch.float32, device=o.device)
+    o, do = (x[None, None].flatten(0, -4) for x in (o, do))  # (B, H, N, D), views
+    B, H, N, D = o.shape
+    BLOCK = 32
+    delta_kernel[(triton.cdiv(N, BLOCK), B * H)](
+        o, do, out, o.stride(), do.stride(), H, N, D=D, BLOCK_D=triton.next_power_of_2(D), BLOCK=BLOCK
+    )
+    return out
+    ### END SOLUTION
+
+
+# %% check="flash_backward.delta"
+check("flash_backward.delta", delta)
+
+# %% [markdown]
+# ## Second: dK and dV
+#
+# A program owns BLOCK_N keys. It loads their k and v once, and keeps dK and dV in float32. Then it walks over tiles of
+# queries: four products each. Three remarks before you write it.
+#
+# **Which way round?** You may compute tiles of queries × keys, as in the table, or of keys × queries. Take the second:
+#
+# > Sᵀ = K Qᵀ,  Pᵀ = exp(Sᵀ − lse),  dV += Pᵀ dO,  dPᵀ = V dOᵀ,  dSᵀ = Pᵀ × (dPᵀ − delta),  dK += dSᵀ Q
+#
+# Now P and dS leave one product and enter the next as they are. The only thing that is ever turned is `q.T` and `do.T`,
+# of tiles that were just loaded, and that costs nothing. lse and delta belong to queries, so here they run along the
+# columns: `lse[None, :]`.
+#
+# **Mask after exp, not before.** A query that sees nothing has lse = −inf, and −inf − −inf is NaN. So compute p as if
+# all were seen, and then write 0 where the mask says so: `p = tl.where(seen, p, 0.0)`. What p was before does not
+# matter, not even inf.
+#
+# **Rows that are not there** come from `load_rows` as zeros. Load their lse and delta as 0, too. What do they add to
+# dV, and to dK? (Pᵀ dO with dO = 0: nothing. And dS = 1 × (0 − 0).) Keys that are not there make rows of dK and dV that
+# are not stored. So the ends of both axes need no mask in this kernel. Only causal tiles on the diagonal do.
+#
+# P and dS are rounded to the dtype of the inputs for their products, `p.to(do.dtype)`, as in 09; the sums stay in
+# float32. Write `input_precision="ieee"` in every dot, so that float32 is not rounded to TF32.
+#
+# Which tiles? With causal, query i sees key j where j ≤ i + Nk − Nq. The first query that sees the program's first key
+# is the key's number minus (Nk − Nq), if that is not negative. From the query on that sees its *last* key, no mask is
+# needed: a second loop, without it, is worth a tenth of the time.
+#
+# ## Exercise: dkdv
+#
+# `flash_backward.dkdv` · 17 points · about 45 minutes · about 70 lines · difficulty ●●●●●
+#
+# Write `dkdv(q, k, v, do, lse, delta, causal, scale)`. lse and delta are (..., Nq), float32 and contiguous. For half
+# precision tiles of 64 × 64 and 4 warps are a good start; take 32 × 32 for float32 and for D = 256. Full marks need
+# * any sizes, any number of leading dimensions (2 points), views without copies (1 point), a scale of one's own (1
+#   point),
+# * causal with Nq ≠ Nk (2 points), queries that see no key (1 point),
+# * large, rising and low scores (2 points), half precision in and out with float32 inside (2 points),
+# * four products of a tile (1 point), and of half the tiles and the diagonal if causal (1 point),
+# * no atomics (1 point), q read at most Nk / 64 times (1 point), nothing of Nq × Nk in memory (1 point), dense loads (1
+#   point).
+#
+# Begin without causal and with one loop: that alone earns most of it.
+
+
+# %% exercise="flash_backward.dkdv"
+### BEGIN SOLUTION
+@triton.jit
+def over_queries(
+    dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, keys, start, stop, Nq, Nk, scale,
+    MASKED: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    """dk and dv (BLOCK_N, BLOCK_D) after the queries from start to stop. MASKED: some of them do not see all of the keys."""
+    for i in range(start, stop, BLOCK_M):
+        rows = i + tl.arange(0, BLOCK_M)
+        q = load_rows(q_ptr, q_strides, batch, head, rows, Nq, D, BLOCK_D)
+        lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0)
+        s = tl.dot(k, q.T, input_precision="ieee")  # (BLOCK_N, BLOCK_M): keys x queries
+        p = tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])  # exp(s - lse)
+        if MASKED:
+            p = tl.where(keys[:, None] <= rows[None, :] + Nk - Nq, p, 0.0)
+        do = load_rows(do_ptr, do_strides, batch, head, rows, Nq, D, BLOCK_D)
+        dv = tl.dot(p.to(do.dtype), do, dv, input_precision="ieee")
+        delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0)
+        dp = tl.dot(v, do.T, input_precision="ieee")
+        ds = p * (dp - delta[None, :])
+        dk = tl.dot(ds.to(q.dtype), q, dk, input_precision="ieee")
+    return dk, dv
+
+
+### END SOLUTION
+@triton.jit
+def dkdv_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr,
+    q_strides, k_strides, v_strides, do_strides, dk_strides, dv_strides, H, Nq, Nk, scale,
+    CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """dk and dv of BLOCK_N keys of one head."""
+    ### BEGIN SOLUTION
+    j = tl.program_id(1)
+    batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
+    first = tl.program_id(0) * BLOCK_N
+    keys = first + tl.arange(0, BLOCK_N)
+    k = load_rows(k_ptr, k_strides, batch, head, keys, Nk, D, BLOCK_D)
+    v = load_rows(v_ptr, v_strides, batch, head, keys, Nk, D, BLOCK_D)
+    lse_ptr += j * Nq
+    delta_ptr += j * Nq
+    dk = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
+    dv = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
+    whole = 0  # queries from here on see all of the keys
+    if CAUSAL:
+        start = tl.maximum(first - (Nk - Nq), 0) // BLOCK_M * BLOCK_M  # those before see none
+        whole = tl.cdiv(tl.maximum(first + BLOCK_N - 1 - (Nk - Nq), 0), BLOCK_M) * BLOCK_M
+        dk, dv = over_queries(
+            dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, keys,
+            start, tl.minimum(whole, Nq), Nq, Nk, scale, True, D, BLOCK_D, BLOCK_M,
+        )  # fmt: skip
+    dk, dv = over_queries(
+        dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, keys,
+        whole, Nq, Nq, Nk, scale, False, D, BLOCK_D, BLOCK_M,
+    )  # fmt: skip
+    store_rows(dk_ptr, dk_strides, batch, head, keys, Nk, D, BLOCK_D, dk * scale)
+    store_rows(dv_ptr, dv_strides, batch, head, keys, Nk, D, BLOCK_D, dv)
+    ### END SOLUTION
+
+
+def dkdv(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, lse: torch.Tensor, delta: torch.Tensor,
+    causal: bool = False, scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """q, do (..., Nq, D), k, v (..., Nk, D), any strides; lse, delta (..., Nq) float32, contiguous -> dk, dv (..., Nk, D)."""
+    ### BEGIN SOLUTION
+    dk, dv = torch.empty_like(k), torch.empty_like(v)
+    tensors = [x[None, None].flatten(0, -4) for x in (q, k, v, do, dk, dv)]  # (B, H, N, D), views
+    (B, H, Nq, D), Nk = tensors[0].shape, k.shape[-2]
+    shape = dict(BLOCK_M=64, BLOCK_N=64, num_warps=4, num_stages=3 if D <= 64 else 2)
+    if q.dtype == torch.float32 or D > 128:
+        shape = dict(BLOCK_M=32, BLOCK_N=32, num_warps=4, num_stages=2)
+    dkdv_kernel[(triton.cdiv(Nk, shape["BLOCK_N"]), B * H)](
+        *tensors[:4], lse, delta, *tensors[4:], *(x.stride() for x in tensors), H, Nq, Nk, D**-0.5 if scale is None else scale,
+        CAUSAL=causal, D=D, BLOCK_D=triton.next_power_of_2(D), **shape,
+    )  # fmt: skip
+    return dk, dv
+    ### END SOLUTION
+
+
+# %% check="flash_backward.dkdv"
+check("flash_backward.dkdv", dkdv)
+
+# %% [markdown]
+# What went into the last two points of "half precision"? In one of the hidden inputs dO is around 3 for the first half
+# of the queries and around −3 for the second. Sums over queries grow, and then cancel. Here is what becomes of dV with
+# an accumulator in bfloat16, and with one in float32. Guess the number of right digits of each.
+
+# %%
+g = torch.Generator().manual_seed(0)
+p = torch.softmax(torch.randn(512, 512, generator=g), -1)  # (queries, keys)
+do = torch.randn(512, 64, generator=g) + torch.where(torch.arange(512) < 256, 3.0, -3.0)[:, None]
+exact = p.double().T @ do.double()
+for dtype in (torch.bfloat16, torch.float32):
+    dv = torch.zeros(512, 64, dtype=dtype)
+    for i in range(0, 512, 64):  # tiles of 64 queries, products in float32
+        dv = (dv.float() + p[i : i + 64].T @ do[i : i + 64]).to(dtype)
+    error = (dv.double() - exact).abs().mean() / exact.abs().mean()
+    print(f"accumulator in {dtype}: mean error {error:.1e} of the mean value, {-math.log10(error):.1f} digits")
+
+# %% [markdown]
+# ## Third: dQ
+#
+# This is the loop of 09 again: a program owns BLOCK_M queries and walks over keys. It loads q, dO, lse and delta once.
+# Three products a tile: S, dP, and dQ += dS K, where dS is rounded to the dtype of k.
+#
+# One thing is *not* as in `dkdv`. What does a key that is not there add? Its k is zeros, so s = 0 and p = exp(0 − lse).
+# With lse = −200 that is inf. And inf × 0 is NaN, in a sum that is stored. So here the last tile needs a mask as well.
+#
+# ## Exercise: dq
+#
+# `flash_backward.dq` · 17 points · about 25 minutes · about 60 lines · difficulty ●●●●○
+#
+# The same list as for `dkdv`, with three products, and k read at most Nq / 64 times. Tiles of 128 queries × 64 keys and
+# 8 warps are a good start.
+
+
+# %% exercise="flash_backward.dq"
+### BEGIN SOLUTION
+@triton.jit
+def over_keys(
+    dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, rows, start, stop, Nq, Nk, scale,
+    MASKED: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """dq (BLOCK_M, BLOCK_D) after the keys from start to stop. MASKED: some are not seen by all rows, or not there."""
+    for j in range(start, stop, BLOCK_N):
+        keys = j + tl.arange(0, BLOCK_N)
+        k = load_rows(k_ptr, k_strides, batch, head, keys, Nk, D, BLOCK_D)
+        s = tl.dot(q, k.T, input_precision="ieee")  # (BLOCK_M, BLOCK_N): queries x keys
+        p = tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[:, None])
+        if MASKED:
+            seen = (keys < Nk)[None, :]
+            if CAUSAL:
+                seen = seen & (keys[None, :] <= rows[:, None] + Nk - Nq)
+            p = tl.where(seen, p, 0.0)
+        v = load_rows(v_ptr, v_strides, batch, head, keys, Nk, D, BLOCK_D)
+        dp = tl.dot(do, v.T, input_precision="ieee")
+        ds = p * (dp - delta[:, None])
+        dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
+    return dq
+
+
+### END SOLUTION
+@triton.jit
+def dq_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dq_ptr,
+    q_strides, k_strides, v_strides, do_strides, dq_strides, H, Nq, Nk, scale,
+    CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """dq of BLOCK_M queries of one head."""
+    ### BEGIN SOLUTION
+    j, tile = tl.program_id(1), tl.program_id(0)
+    if CAUSAL:
+        tile = tl.num_programs(0) - 1 - tile  # the longest walks begin first
+    batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
+    first = tile * BLOCK_M
+    rows = first + tl.arange(0, BLOCK_M)
+    q = load_rows(q_ptr, q_strides, batch, head, rows, Nq, D, BLOCK_D)
+    do = load_rows(do_ptr, do_strides, batch, head, rows, Nq, D, BLOCK_D)
+    lse = tl.load(lse_ptr + j * Nq + rows, mask=rows < Nq, other=0.0)
+    delta = tl.load(delta_ptr + j * Nq + rows, mask=rows < Nq, other=0.0)
+    dq = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    whole, stop = Nk // BLOCK_N * BLOCK_N, Nk  # all rows see the keys before whole, none those from stop on
+    if CAUSAL:
+        whole = tl.minimum(tl.maximum(first + 1 + Nk - Nq, 0), Nk) // BLOCK_N * BLOCK_N
+        stop = tl.minimum(tl.maximum(first + BLOCK_M + Nk - Nq, 0), Nk)
+    dq = over_keys(
+        dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, rows,
+        0, whole, Nq, Nk, scale, False, CAUSAL, D, BLOCK_D, BLOCK_N,
+    )  # fmt: skip
+    dq = over_keys(
+        dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, rows,
+        whole, stop, Nq, Nk, scale, True, CAUSAL, D, BLOCK_D, BLOCK_N,
+    )  # fmt: skip
+    store_rows(dq_ptr, dq_strides, batch, head, rows, Nq, D, BLOCK_D, dq * scale)
+    ### END SOLUTION
+
+
+def dq(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, lse: torch.Tensor, delta: torch.Tensor,
+    causal: bool = False, scale: float | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """q, do (..., Nq, D), k, v (..., Nk, D), any strides; lse, delta (..., Nq) float32, contiguous -> dq (..., Nq, D)."""
+    ### BEGIN SOLUTION
+    out = torch.empty_like(q)
+    tensors = [x[None, None].flatten(0, -4) for x in (q, k, v, do, out)]  # (B, H, N, D), views
+    (B, H, Nq, D), Nk = tensors[0].shape, k.shape[-2]
+    shape = dict(BLOCK_M=128, BLOCK_N=64, num_warps=8, num_stages=3)
+    if q.dtype == torch.float32 or D > 128:
+        shape = dict(BLOCK_M=32, BLOCK_N=32, num_warps=4, num_stages=2)
+    dq_kernel[(triton.cdiv(Nq, shape["BLOCK_M"]), B * H)](
+        *tensors[:4], lse, delta, tensors[4], *(x.stride() for x in tensors), H, Nq, Nk, D**-0.5 if scale is None else scale,
+        CAUSAL=causal, D=D, BLOCK_D=triton.next_power_of_2(D), **shape,
+    )  # fmt: skip
+    return out
+    ### END SOLUTION
+
+
+# %% check="flash_backward.dq"
+check("flash_backward.dq", dq)
+
+# %% [markdown]
+# ## All of it, for autograd
+#
+# Now `FlashAttention`, a `torch.autograd.Function` as in 07. It needs a forward pass that returns o and lse. Have you
+# solved 09? Paste your kernels and your `flash_attention_forward` into the cell, below the import; yours then takes the
+# place of the slow one of `course_lib.slow_attention`, which is plain torch and holds all scores. With the slow one you
+# lose 4 of 20 points, and nothing else: gradients come from your kernels.
+#
+# What may be kept? q, k, v and o are there anyway: three inputs, and an output that somebody else keeps for the next
+# layer. Beside them one number a query: lse. (delta cannot be kept. Why not?)
+#
+# ## Exercise: FlashAttention
+#
+# `flash_backward.flash_attention` · 20 points · about 30 minutes · about 25 lines · difficulty ●●●●○
+#
+# `FlashAttention.apply(q, k, v, is_causal=False, scale=None)` returns o. Its backward returns gradients of q, k and v,
+# and None for each other argument. Full marks need
+# * any sizes and leading dimensions, a scale of one's own (2 points), views (2 points), and these without copies or
+#   other work of torch (2 points),
+# * causal, Nq ≠ Nk, queries that see nothing (2 points), large, rising and low scores (2 points), half precision (1
+#   point),
+# * q, k, v, o and *one* float32 a query kept between the halves, and nothing else (3 points),
+# * one launch forward (1 point), three backward (1 point), no atomics (1 point), nothing of Nq × Nk in memory (1
+#   point),
+# * 18 B N² D FLOPs in both halves together (1 point), and about half of it if causal (1 point).
+#
+# On a GPU there are up to 4 points more, for the speed of torch's FlashAttention-2 in both directions.
+
+# %% exercise="flash_backward.flash_attention"
+# Slow, and right. Have you solved 09? Then paste your forward pass below this line: it takes the place of the slow one.
+from course_lib.slow_attention import flash_attention_forward
+
+
+### BEGIN SOLUTION
+@triton.jit
+def forward_tiles(
+    m, l, acc, q, k_ptr, v_ptr, k_strides, v_strides, batch, head, sees, start, stop, Nk, scale,
+    MASKED: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The state after the keys from start to stop. MASKED: some are not seen by all rows, or not there."""
+    for j in range(start, stop, BLOCK_N):
+        keys = j + tl.arange(0, BLOCK_N)
+        k = load_rows(k_ptr, k_strides, batch, head, keys, Nk, D, BLOCK_D)
+        s = tl.dot(q, k.T, input_precision="ieee") * scale
+        if MASKED:
+            s = tl.where(keys[None, :] < sees[:, None], s, -float("inf"))
+        m_new = tl.maximum(m, tl.max(s, 1))
+        base = tl.where(m_new == -float("inf"), 0.0, m_new)  # -inf - -inf would be NaN
+        p, shrink = tl.exp(s - base[:, None]), tl.exp(m - base)
+        l = l * shrink + tl.sum(p, 1)
+        v = load_rows(v_ptr, v_strides, batch, head, keys, Nk, D, BLOCK_D)
+        acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
+        m = m_new
+    return m, l, acc
+
+
+@triton.jit
+def forward_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, q_strides, k_strides, v_strides, o_strides, H, Nq, Nk, scale,
+    CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """o and lse of BLOCK_M queries of one head."""
+    j, tile = tl.program_id(1), tl.program_id(0)
+    if CAUSAL:
+        tile = tl.num_programs(0) - 1 - tile
+    batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
+    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    q = load_rows(q_ptr, q_strides, batch, head, rows, Nq, D, BLOCK_D)
+    sees = tl.zeros((BLOCK_M,), tl.int32) + Nk  # how many keys each row sees
+    if CAUSAL:
+        sees = tl.minimum(tl.maximum(rows + 1 + Nk - Nq, 0), Nk)
+    whole, stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, tl.max(sees, 0)
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    m, l, acc = forward_tiles(
+        m, l, acc, q, k_ptr, v_ptr, k_strides, v_strides, batch, head, sees,
+        0, whole, Nk, scale, False, D, BLOCK_D, BLOCK_N,
+    )  # fmt: skip
+    m, l, acc = forward_tiles(
+        m, l, acc, q, k_ptr, v_ptr, k_strides, v_strides, batch, head, sees,
+        whole, stop, Nk, scale, True, D, BLOCK_D, BLOCK_N,
+    )  # fmt: skip
+    store_rows(o_ptr, o_strides, batch, head, rows, Nq, D, BLOCK_D, acc / tl.where(l == 0, 1.0, l)[:, None])
+    tl.store(lse_ptr + j * Nq + rows, m + tl.log(l), mask=rows < Nq)
+
+
+def flash_attention_forward(q, k, v, causal=False, scale=None):  # noqa: F811
+    """q (..., Nq, D), k and v (..., Nk, D), any strides -> o (..., Nq, D) of q's dtype, lse (..., Nq) float32."""
+    o, lse = torch.empty_like(q), torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
+    tensors = [x[None, None].flatten(0, -4) for x in (q, k, v, o)]  # (B, H, N, D), views
+    (B, H, Nq, D), Nk = tensors[0].shape, k.shape[-2]
+    shape = dict(BLOCK_M=128, BLOCK_N=64, num_warps=8, num_stages=3)
+    if q.dtype == torch.float32 or D > 128:
+        shape = dict(BLOCK_M=32, BLOCK_N=32, num_warps=4, num_stages=2)
+    forward_kernel[(triton.cdiv(Nq, shape["BLOCK_M"]), B * H)](
+        *tensors, lse, *(x.stride() for x in tensors), H, Nq, Nk, D**-0.5 if scale is None else scale,
+        CAUSAL=causal, D=D, BLOCK_D=triton.next_power_of_2(D), **shape,
+    )  # fmt: skip
+    return o, lse
+
+
+### END SOLUTION
+class FlashAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, is_causal=False, scale=None):
+        """q (..., Nq, D), k and v (..., Nk, D) -> o (..., Nq, D)"""
+        ### BEGIN SOLUTION
+        o, lse = flash_attention_forward(q, k, v, is_causal, scale)
+        ctx.save_for_backward(q, k, v, o, lse)
+        ctx.is_causal, ctx.scale = is_causal, scale
+        return o
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, do):
+        """The gradient of o, any strides -> those of q, k, v, and None for each other argument of forward"""
+        ### BEGIN SOLUTION
+        q, k, v, o, lse = ctx.saved_tensors
+        given = q, k, v, do, lse, delta(o, do), ctx.is_causal, ctx.scale
+        dk, dv = dkdv(*given)
+        return dq(*given), dk, dv, None, None
+        ### END SOLUTION
+
+
+# %% check="flash_backward.flash_attention"
+check("flash_backward.flash_attention", FlashAttention)
+
+# %% [markdown]
+# Does autograd agree? Here is attention as four lines of torch, its gradients, and yours. (`trace()` runs your kernels
+# on this machine, whatever it is; on a GPU you may leave it out.)
+
+# %%
+q, k, v = (torch.randn(2, 2, 100, 32, requires_grad=True) for _ in range(3))
+do = torch.randn(2, 2, 100, 32)
+by_torch = torch.autograd.grad(slow_attention.flash_attention_forward(q, k, v, True)[0], (q, k, v), do)
+with trace() as t:
+    o = FlashAttention.apply(q, k, v, True)
+    if o is None:
+        print("solve FlashAttention to compare it with autograd")
+    else:
+        for name, mine, right in zip(("dq", "dk", "dv"), torch.autograd.grad(o, (q, k, v), do), by_torch, strict=True):
+            print(f"{name}: largest difference {(mine - right).abs().max():.1e}")
+print(t.table())
+
+# %% [markdown]
+# **Somebody else's tests.** Stanford's CS336 asks for the same function in its second assignment, and publishes tests
+# for it. They call two adapters. With this unit solved, three lines in its `tests/adapters.py` are all that is needed,
+# on a machine with a GPU:
+#
+# ```python
+# def get_flashattention_autograd_function_triton():
+#     from my_flash_attention import FlashAttention  # your cells, as a module
+#     return FlashAttention
+# ```
+#
+# Try it. Its tests compare o, the kept log-sum-exp and the three gradients on one shape, (4, 128, 64), to 1 % of rtol
+# and atol. A kernel without a running maximum passes them. Ours are harder on you.
+#
+# ## How long a text?
+#
+# Back to where 08 began: memory. Between forward and backward everything that is kept is there at the same time, for
+# all layers. What is kept for a text of n tokens, if autograd keeps the probabilities, and what does FlashAttention
+# keep?
+
+# %%
+figures.flash_backward.context_against_memory()
+
+# %% [markdown]
+# One line has the slope 2, the other 1. (On axes like these n² is a straight line, too, and twice as steep.) From some
+# thousand tokens on there is no choice.
+#
+# ## Exercise: longest_context
+#
+# `flash_backward.longest_context` · 5 points · about 15 minutes · about 8 lines · difficulty ●●●○○
+#
+# Given a budget in bytes and a configuration, how many tokens may a text have so that all layers together keep at most
+# that? Count what attention keeps, and nothing else:
+# * with `config["scores"]` True, attention is `torch.softmax(q @ k.mT, -1) @ v`. Which tensors does autograd keep for
+#   it? (Unit 07: inputs of products, the output of a softmax. One of them is kept for two reasons and counts once.)
+# * otherwise it is `FlashAttention`: q, k, v, o, of `itemsize` bytes a number, and lse, float32.
+#
+# q, k, v are (heads, n, head_dim). Your number is compared with what autograd really keeps for n and for n + 1 tokens,
+# on tensors without data: it must fit, and one more must not. 2 points without the scores, 2 with them, 1 for budgets
+# that fit to the byte.
+
+
+# %% exercise="flash_backward.longest_context"
+def longest_context(budget_bytes: int, config: dict) -> int:
+    """The most tokens for which all layers together keep at most budget_bytes between forward and backward.
+
+    config: layers, heads, head_dim, itemsize (of q, k, v, o and the probabilities), scores (kept, or FlashAttention).
+    """
+    ### BEGIN SOLUTION
+    layers, heads, head_dim, itemsize = (config[name] for name in ("layers", "heads", "head_dim", "itemsize"))
+
+    def kept(n: int) -> int:
+        if config["scores"]:
+            return layers * heads * itemsize * (3 * n * head_dim + n * n)  # q, k, v and P
+        return layers * heads * n * (4 * head_dim * itemsize + 4)  # q, k, v, o and lse
+
+    low, high = 0, budget_bytes
+    while low < high:  # low tokens fit, and more than high do not
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if kept(middle) <= budget_bytes else (low, middle - 1)
+    return low
+    ### END SOLUTION
+
+
+# %% check="flash_backward.longest_context"
+check("flash_backward.longest_context", longest_context)
+
+# %%
+model = dict(layers=32, heads=32, head_dim=128, itemsize=2)  # of the size of a model with 7 billion parameters
+if longest_context(10**9, model | {"scores": True}) is None:
+    print("solve longest_context to see how far 40 GB go")
+else:
+    for scores in (True, False):
+        n = longest_context(40 * 10**9, model | {"scores": scores})
+        print(f"40 GB, {'scores kept' if scores else 'FlashAttention'}: {n:,} tokens")
+
+# %% [markdown]
+# ## How fast is it?
+#
+# Seven products instead of five, recomputed scores, no atomics. Here are backward passes alone, on one H200: torch's
+# naive way, FlashAttention-2 (CUDA), flex_attention (Triton, generated by torch.compile), the published solution of this
+# unit, and cuDNN, which NVIDIA writes for its own machines.
+
+# %%
+figures.flash_backward.backward_speed()
+
+# %% [markdown]
+# You wrote a guess at the beginning: how many times as long as forward does backward take? It does 2.5 times the FLOPs if
+# nothing is computed twice, and 3.5 times as we do it. Here is what the clock said there, for the solutions of 09 and 10.
+
+# %%
+measured = figures.flash_backward.recorded()
+for there, back in zip(measured["forward"], measured["backward"], strict=True):
+    if (back["d"], back["length"]) == (128, 16384):
+        flops = 16 * 16384**2 * 128 / (2 if back["causal"] else 1)  # B N N D
+        ms = 4 * flops / there["contenders"]["unit 09"]["tflops"] / 1e9
+        ms_back = 10 * flops / back["contenders"]["unit 10"]["tflops"] / 1e9
+        kind = "causal" if back["causal"] else "full"
+        print(
+            f"16 heads of 128, 16,384 tokens, {kind}: {ms:.1f} ms forward, {ms_back:.1f} ms back, {ms_back / ms:.1f} times"
+        )
+print("you guessed", "nothing" if guess_times is ... else guess_times)
+
+# %% [markdown]
+# Of the gap to cuDNN most is in the two products that are computed twice: seven fifths of our speed, and nothing would be
+# left of it. And what made these kernels as fast as they are? Tiles and warps, found by trying. Here is `dkdv` alone on
+# the H200 (2026-11-21, 4096 tokens, full, TFLOP/s of its own 8 B N² D):
+#
+# | BLOCK_M × BLOCK_N, warps, stages | D = 64 | D = 128 |
+# | --- | --- | --- |
+# | 64 × 128, 8, 2 | 350 | 480 |
+# | 64 × 128, 4, 2 | 77: registers spill | |
+# | 64 × 64, 4, 2 | 424 | 570 |
+# | 64 × 64, 4, 3 | 450 | 436 |
+# | 128 × 128, 8, 2 | 396 | 119: registers spill |
+#
+# Two accumulators, dK and dV, and two tiles, P and dP, must fit into the registers of a program at once. That is why the
+# tiles are smaller than in 09, and why a wrong choice costs a factor of five.
+
+# %% [markdown]
+# ## What you now know
+#
+# * A backward pass by tiles needs lse and delta, one number a query each, and computes everything else again.
+# * dK and dV are sums over queries, dQ is a sum over keys. Two kernels, each the owner of its sums, need seven products
+#   a tile instead of five, and no atomics: the same bits in every run.
+# * Compute tiles the way round in which products hand them on unturned. Keep sums in float32, and round what enters a
+#   product.
+# * Mask p after exp. In `dkdv` the ends of the axes need no mask; in `dq` missing keys do.
+# * As an autograd function it keeps q, k, v, o and one float32 a query: memory that grows with n, not with n².
+#
+# You have built FlashAttention, both ways. The fastest one of these that you know of is your own.
+
+# %%
+progress()
+
+# %% [markdown]
+# The unit has 69 points in six exercises. Hand in this notebook; the grader runs the same checks on inputs that you
+# have not seen.
+#
+# ## Where to read on
+#
+# * Dao and others, *FlashAttention* (2022), appendix B: the backward pass, with delta derived. Dao, *FlashAttention-2*
+#   (2023), algorithm 2: one kernel, dQ by atomics.
+# * Shah and others, *FlashAttention-3* (2024): Hopper's asynchrony, and a backward pass with a warp of its own for dQ.
+# * Triton's tutorial on fused attention: another backward pass in two walks, in one launch.
+# * PyTorch's notes on extending autograd, and on `torch.use_deterministic_algorithms`.
+# * Stanford CS336, assignment 2: the same function, with its own tests.

@@ -1,0 +1,247 @@
+"""Unit 10: the oracles agree with autograd and with brute force, the inputs are as hard as they say, the budgets admit honest
+arithmetic and nothing else, and what is kept between the halves is believed to nobody."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from course_lib import criteria, slow_attention
+from course_lib.exercise import Evidence, Launch, Saved, Trial
+from course_lib.exercises import attention as A
+from course_lib.exercises import flash_backward as B
+
+
+def drawn(draw, seed: int = 1):
+    return draw(torch.Generator().manual_seed(seed))
+
+
+# ------------------------------------------------------------------------------------------------ oracles
+
+
+@pytest.mark.parametrize("sizes", [(9, 9), (5, 12), (12, 5)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_are_autograds(sizes, causal):
+    given = drawn(B.with_do(B.heads(*sizes, 8, torch.float64, lead=(2, 3), causal=causal, scale=0.3)))
+    leaves = [given[name].requires_grad_() for name in "qkv"]
+    nothing = max(0, sizes[0] - sizes[1]) if causal else 0
+    o, _ = slow_attention.flash_attention_forward(*leaves, causal, 0.3)
+    found = B.result(**given)
+    right = torch.autograd.grad(o[..., nothing:, :], leaves, given["dy"][..., nothing:, :])
+    for mine, expected in zip(found[1:], right, strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-5)  # the slow one computes in float32
+    assert (found.dq[..., :nothing, :] == 0).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_slow_forward_is_the_reference(causal, dtype):
+    given = drawn(A.qkv(12, 7, 16, dtype, lead=(2,), scores="large"))
+    o, lse = slow_attention.flash_attention_forward(**given, causal=causal, scale=0.2)
+    right, right_lse = A.reference(**given, causal=causal, scale=0.2)
+    assert o.dtype == dtype and lse.dtype == torch.float32
+    torch.testing.assert_close(o.double(), right, rtol=1e-2, atol=1e-4 if dtype == torch.float32 else 1e-1)
+    torch.testing.assert_close(lse.double(), right_lse, rtol=1e-5, atol=1e-5)
+
+
+def test_what_a_kernel_is_given_is_what_forward_leaves():
+    given = drawn(B.backward(6, 9, 8, torch.float64, causal=True))
+    o, lse = A.reference(given["q"], given["k"], given["v"], True)
+    torch.testing.assert_close(given["lse"], lse.float())
+    torch.testing.assert_close(given["delta"], (o * given["do"]).sum(-1).float())
+    assert list(given) == ["q", "k", "v", "do", "lse", "delta", "causal"]
+
+
+def test_costs_are_counted():
+    assert list(B.costs_counted().values()) == [2, 4, 3, 5, 18, 32768]
+
+
+# ------------------------------------------------------------------------------------------------ hard inputs
+
+
+def test_one_number_for_all_has_no_strides():
+    do = drawn(B.backward(4, 5, 8, do="one number"))["do"]
+    assert do.stride() == (0, 0, 0) and do.unique().numel() == 1
+
+
+def largest_partial(terms: torch.Tensor, dim: int) -> float:
+    """How much larger a sum is on its way than at its end."""
+    return float(terms.cumsum(dim).abs().amax(dim).mean() / terms.sum(dim).abs().mean())
+
+
+def test_sums_that_cancel_grow_first():
+    """Each of the three sums, over queries and over keys: half way it is five times what it comes to."""
+    cases = {case.name: case for case in B.dkdv.cases if "cancel" in case.name}
+    queries, keys = (
+        cases[f"512 queries and keys, sums over {axis} that cancel, bfloat16"] for axis in ("queries", "keys")
+    )
+    for case, axis in ((queries, "queries"), (keys, "keys")):
+        given = {n: v.double() if isinstance(v, torch.Tensor) else v for n, v in case.arguments(3).items()}
+        q, k, v, do = (given[name] for name in ("q", "k", "v", "do"))
+        p = torch.softmax(q @ k.mT / math.sqrt(16), -1)
+        ds = p * (do @ v.mT - given["delta"][:, None])
+        if axis == "queries":
+            assert largest_partial(p[:, :, None] * do[:, None, :], 0) > 5  # dv
+            assert largest_partial(ds[:, :, None] * q[:, None, :], 0) > 5  # dk
+        else:
+            assert largest_partial(ds[:, :, None] * k[None], 1) > 5  # dq
+
+
+# ------------------------------------------------------------------------------------------------ budgets
+
+
+def by_tiles(q, k, v, do, lse, delta, causal=False, scale=None, tile: int = 64, sums: torch.dtype = torch.float32):
+    """(dq, dk, dv) of one head, as kernels make them: float32 inside, products of rounded tiles, sums in `sums`."""
+    dtype, scale = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
+    found = [torch.zeros(t.shape, dtype=sums) for t in (q, k, v)]
+    mask = A.seen(q.shape[-2], k.shape[-2], causal)
+
+    def add(place: int, rows: slice, part: torch.Tensor) -> None:
+        found[place][rows] = (found[place][rows].float() + part).to(sums)
+
+    for i in range(0, q.shape[0], tile):
+        for j in range(0, k.shape[0], tile):
+            rows, cols = slice(i, i + tile), slice(j, j + tile)
+            s = q[rows].float() @ k[cols].float().T * scale
+            p = torch.where(mask[rows, cols], torch.exp(s - lse[rows, None]), 0)
+            ds = p * (do[rows].float() @ v[cols].float().T - delta[rows, None])
+            p, ds = p.to(dtype).float(), ds.to(dtype).float()
+            add(0, rows, ds @ k[cols].float())
+            add(1, cols, ds.T @ q[rows].float())
+            add(2, cols, p.T @ do[rows].float())
+    return (found[0].float() * scale).to(dtype), (found[1].float() * scale).to(dtype), found[2].to(dtype)
+
+
+def worst(arguments, found) -> list[float]:
+    """The largest error of dq, dk and dv, in budgets."""
+    shares = []
+    for got, right in zip(found, B.gradients(**arguments), strict=True):
+        budget = B.gradient_budget(right, got.dtype, arguments)
+        shares.append(float(((got.double() - right).abs() / budget).nan_to_num(0).max()))
+    return shares
+
+
+SINGLE_HEADS = [case for case in B.dkdv.cases if case.arguments(1)["q"].dim() == 2]
+
+
+@pytest.mark.parametrize("case", SINGLE_HEADS, ids=lambda case: case.name)
+def test_honest_arithmetic_stays_within_half_of_the_budget(case):
+    arguments = case.arguments(5)
+    assert max(worst(arguments, by_tiles(**arguments))) < 0.5
+
+
+@pytest.mark.parametrize(("name", "broken"), [("queries", [1, 2]), ("keys", [0])])
+def test_sums_in_half_precision_break_it(name, broken):
+    (case,) = [case for case in B.dkdv.cases if f"sums over {name} that cancel" in case.name]
+    shares = worst(case.arguments(5), by_tiles(**case.arguments(5), sums=torch.bfloat16))
+    assert all(shares[place] > 2 for place in broken)
+
+
+@pytest.mark.parametrize("exercise", [B.delta, B.dkdv, B.dq, B.flash_attention], ids=lambda e: e.entry)
+def test_lazy_outputs_are_wrong_everywhere(exercise):
+    """Zeros, and a copy of an input of that shape."""
+    for case in exercise.cases:
+        arguments = case.arguments(2)
+        tensors = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
+        expected = exercise.oracle(**arguments)
+        for right in expected if isinstance(expected, tuple) else (expected,):
+            budget = exercise.budget(right.double(), tensors[0].dtype, arguments)
+            copies = [x for x in tensors if x.shape == right.shape][:1]
+            for guess in (torch.zeros_like(right), *copies):
+                wrong = (guess.double() - right.double()).abs() > budget
+                assert wrong.any() or not right.any(), case.name
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+
+def halves(**changes):
+    """The findings of KeepsOneNumberARow on evidence with these changes."""
+    case = next(case for case in B.flash_attention.cases if case.group == "performance")
+    arguments = case.arguments(1)
+    kept = [Saved("q", 1), Saved("out[0]", arguments["q"].nbytes), Saved("buffer 1", 4 * 512, [1, 512])]
+    evidence = Evidence(case.name, outputs=[list(B.result(**arguments))], saved=kept, ready=[0])
+    evidence.outputs = [[t.to(arguments["q"].dtype) for t in evidence.outputs[0]]]
+    evidence.launches = [Launch("k", (1, 1, 1), phase=1)]
+    for name, value in changes.items():
+        setattr(evidence, name, value)
+    return B.KeepsOneNumberARow(3).judge(B.flash_attention, [Trial(case, [arguments], evidence)])
+
+
+def test_one_number_a_row_is_enough():
+    assert halves().passed
+
+
+@pytest.mark.parametrize(
+    ("saved", "seen"),
+    [
+        ([Saved("q", 1), Saved("out[0]", 1)], "0 tensors"),
+        ([Saved("out[0]", 1), Saved("buffer 1", 2048), Saved("buffer 2", 2048)], "2 tensors"),
+        ([Saved("out[0]", 1), Saved("buffer 1", 4096)], "1 tensors"),
+        (None, "no forward half"),
+    ],
+)
+def test_more_or_less_is_not(saved, seen):
+    found = halves(saved=saved)
+    assert not found.passed and found.seen.startswith(seen)
+
+
+def test_a_result_that_is_made_in_backward_keeps_nothing():
+    assert halves(ready=[]).seen == "no forward half that ends with its result"
+
+
+# ------------------------------------------------------------------------------------------------ the slow forward
+
+
+def test_torch_in_forward_passes_the_gate_and_in_backward_does_not():
+    gate, case = B.KernelsMadeTheGradients(), B.flash_attention.cases[0]
+    arguments = case.arguments(1)
+    outputs = [list(B.result(**arguments))]
+    written = [B_footprint(f"out[{i}]") for i in (1, 2, 3)]
+
+    def judged(operations, footprints):
+        launch = Launch("k", (1, 1, 1), footprints=footprints, phase=1)
+        evidence = Evidence(case.name, outputs=outputs, saved=[], launches=[launch], operations=operations)
+        return gate.judge(B.flash_attention, [Trial(case, [arguments], evidence)])
+
+    assert judged(["bmm", "exp", "bmm"], written).passed
+    assert "no kernel of the backward half writes dv" in judged([], written[:2]).seen
+    assert "torch multiplies" in judged(["bmm"] * 5, written).seen
+
+
+def B_footprint(tensor: str):
+    from course_lib.exercise import Footprint
+
+    return Footprint(tensor, 8, written_bytes=8, written_distinct_bytes=8)
+
+
+# ------------------------------------------------------------------------------------------------ longest context
+
+
+def test_kept_bytes_by_hand():
+    model = dict(layers=3, heads=2, head_dim=8, itemsize=2)
+    assert B.kept_bytes(10, **model, scores=False) == 3 * (4 * 2 * 10 * 8 * 2 + 2 * 10 * 4)
+    assert B.kept_bytes(10, **model, scores=True) == 3 * (3 * 2 * 10 * 8 * 2 + 2 * 10 * 10 * 2)
+
+
+@pytest.mark.parametrize("case", B.longest_context.cases, ids=lambda case: case.name)
+def test_the_longest_fits_and_one_more_does_not(case):
+    arguments = case.arguments(0)
+    n = B.longest(**arguments)
+    assert B.fits(n, **arguments) == ""
+    assert "too many" in B.fits(n + 1, **arguments)
+    assert n == 0 or "not the most" in B.fits(n - 1, **arguments)
+
+
+@pytest.mark.parametrize("output", [None, 1.0, -1, True, "9"])
+def test_what_is_no_number_of_tokens_is_named(output):
+    assert "whole number of tokens" in B.fits(output, **B.longest_context.cases[0].arguments(0))
+
+
+def test_an_exercise_of_nothing_is_judged():
+    """The verdict on a stub says what is missing, and nothing crashes."""
+    for exercise in B.EXERCISES.values():
+        trials = [Trial(case, [case.arguments(0)], Evidence(case.name, outputs=[None])) for case in exercise.cases]
+        assert criteria.judge(exercise, trials).points == 0

@@ -1,0 +1,69 @@
+"""The pictures of unit 10: they say what they show, and draw numbers that a hand count confirms."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from pictures import words
+
+from course_lib import figures
+from course_lib.exercises import flash_backward as B
+from course_lib.figures.flash import walk_of
+
+F = figures.flash_backward
+
+PICTURES = {
+    "backward_walk": ("dq", 5, 6, True),
+    "backward_walk_widget": (),
+    "sums_in_any_order": (64, 300),
+    "context_against_memory": (),
+    "backward_speed": (),
+}
+
+
+@pytest.mark.parametrize(("causal", "begins"), [(True, 64), (False, 0)])
+def test_dkdv_walks_over_queries(causal, begins):
+    steps = walk_of(*F.a_walk("dkdv", causal), 1)  # keys 64 to 127
+    assert steps[:2] == [("k", 64, 128), ("v", 64, 128)]
+    assert steps[-2:] == [("dk", 64, 128), ("dv", 64, 128)]
+    rows = range(begins, 256, 32)
+    assert steps[2:-2] == [(name, i, i + 32) for i in rows for name in ("q", "do")]
+
+
+@pytest.mark.parametrize(("causal", "ends"), [(True, 64), (False, 256)])
+def test_dq_walks_over_keys(causal, ends):
+    steps = walk_of(*F.a_walk("dq", causal), 1)  # queries 32 to 63
+    assert steps[:2] == [("q", 32, 64), ("do", 32, 64)] and steps[-1] == ("dq", 32, 64)
+    assert steps[2:-1] == [(name, j, j + 64) for j in range(0, ends, 64) for name in ("k", "v")]
+
+
+def test_the_walk_says_where_it_is():
+    said = words(F.backward_walk("dkdv", 1, 8, True))
+    assert "step 8 of 16: loads rows 128 to 159 of do" in said and "96 of q, 64 of k" in said
+    assert "step 0 of 16." in words(F.backward_walk("dkdv", 1, 0, True))
+    assert "program 3 of 4, step 8 of 8: stores rows 192 to 255 of dv" in words(F.backward_walk("dkdv", 99, 99, True))
+    with pytest.raises(ValueError, match="'dv'"):
+        F.backward_walk("dv")
+
+
+def test_orders_make_different_sums_of_the_same_numbers():
+    found, own, exact = F.sums_in_orders(64, 300)
+    assert len(np.unique(found)) > 3 and np.abs(found - exact).max() < 1e-4
+    assert F.sums_in_orders(64, 3)[1] == own  # the fixed order is fixed
+
+
+def test_the_longest_texts_are_those_that_autograd_allows():
+    said = F.context_against_memory("H200").get_supxlabel().replace("\n", " ")
+    limits = [
+        int(n.replace(",", "")) for n in re.findall(r"ends at ([\d,]+) tokens|1 at ([\d,]+)\.", said) for n in n if n
+    ]
+    memory = int(figures.flash_backward.datasheet("H200").hbm_bytes)
+    assert limits == [B.longest(memory, F.MODEL | {"scores": scores}) for scores in (True, False)]
+
+
+def test_the_ratios_are_those_of_the_record():
+    rows = [row["contenders"] for row in F.recorded()["backward"] if row["d"] == 64]
+    ratios = [row["unit 10"]["tflops"] / row["FlashAttention-2"]["tflops"] for row in rows]
+    assert len(rows) == 6 and f"{min(ratios):.2f} to {max(ratios):.2f}" in words(F.backward_speed(64))
