@@ -11,8 +11,8 @@ from course_lib import criteria, logbook, render, tracing
 from course_lib.exercise import Exercise, Verdict, find
 from course_lib.observe import child, observe, record_apart, timed
 
-SECONDS = 10.0  # wall time for everything a check runs
-COMPILE_SECONDS = 4.0
+SECONDS = 10.0  # CPU time for everything a check runs
+COMPILE_SECONDS = 4.0  # on the clock: compilers are processes of their own
 
 
 def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:

@@ -45,14 +45,14 @@ class Zygote:
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """The reply to a request: {"result", "error", "spent"}; error is one sentence or "".
 
-        A request has a role, "record" or "replay", seconds, and parts: what record_all, or replay_all, takes for each program.
+        A request has a role, "record" or "replay", seconds of CPU, and parts: what record_all, or replay_all, takes for each program.
         """
-        from course_lib.observe import wire
+        from course_lib.observe import child, wire
 
         order = wire.pack({"role": request["role"], "seconds": request["seconds"]})
         parts = wire.pack(request["parts"])
         for attempt in (1, 2):
-            process, deadline = self._started(), time.monotonic() + request["seconds"] + GRACE
+            process, deadline = self._started(), time.monotonic() + child.PATIENCE * request["seconds"] + GRACE
             try:
                 _send(process.stdin, order, parts)
                 told = wire.unpack(_receive(process.stdout, deadline))
@@ -151,7 +151,7 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
         os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = folder
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        sandbox.confine(folder, cpu_seconds=math.ceil(seconds) + 1, compiles=not recording)
+        sandbox.confine(folder, cpu_seconds=math.ceil(seconds), compiles=not recording)
         if recording:
             sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
 

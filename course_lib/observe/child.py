@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import math
 import os
 import resource
 import select
@@ -21,6 +22,7 @@ from course_lib.observe import wire
 MAX_REPLY = 128 << 20  # bytes
 SENTENCE = 1_000  # characters of an error
 PRINTED = 2_000  # characters of the child's output that are kept
+PATIENCE = 4  # seconds on the clock for each of CPU: a busy machine is not the student's fault
 
 
 class ChildLost(RuntimeError):
@@ -51,7 +53,7 @@ def run(
     """(work()'s result, what it printed), computed in a forked child of one thread.
 
     work       returns a tree (see wire.py); if it raises ValueError, so does this, with the same message
-    seconds    wall time after which the child and all its children are killed
+    seconds    CPU time that the child may take; after PATIENCE times as long it is killed with all its children
     memory     bytes of address space the child may add to what this process uses now
     prepare    called in the child before work: the place for a sandbox
     ChildLost, with a sentence, if no answer comes.
@@ -69,21 +71,22 @@ def message(
     if pid == 0:
         try:
             os.close(reader)
-            _become_child(writer, work, memory, prepare)
+            _become_child(writer, work, seconds, memory, prepare)
         finally:
             os._exit(70)
     os.close(writer)
     try:
-        sent = _read(reader, pid, time.monotonic() + seconds, seconds)
+        sent = _read(reader, time.monotonic() + PATIENCE * seconds, seconds)
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
+        _, status, used = os.wait4(pid, 0)
     if not sent:
-        raise ChildLost(_cause_of_death(status))
+        slow = os.WIFSIGNALED(status) and used.ru_utime + used.ru_stime >= 0.95 * seconds  # the kernel counts in ticks
+        raise ChildLost(_too_slow(seconds) if slow else _cause_of_death(status))
     return sent
 
 
@@ -100,7 +103,13 @@ def opened(sent: bytes | bytearray) -> tuple[Any, str]:
     return result, printed
 
 
-def _become_child(writer: int, work: Callable[[], Any], memory: int | None, prepare: Callable[[], None] | None) -> None:
+def _become_child(
+    writer: int,
+    work: Callable[[], Any],
+    seconds: float,
+    memory: int | None,
+    prepare: Callable[[], None] | None,
+) -> None:
     os.setsid()
     # what the parent owned is not this child's to finalise: its descriptors are about to be closed
     gc.freeze()
@@ -115,6 +124,7 @@ def _become_child(writer: int, work: Callable[[], Any], memory: int | None, prep
     kept = listen()
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 2))
     if memory:
         limit = _address_space() + memory
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -144,12 +154,16 @@ def _address_space() -> int:
         return int(statm.read().split()[0]) * resource.getpagesize()
 
 
-def _read(reader: int, pid: int, deadline: float, seconds: float) -> bytes:
+def _too_slow(seconds: float) -> str:
+    return f"did not finish within {seconds:g} seconds: an endless loop, or very many tiny programs?"
+
+
+def _read(reader: int, deadline: float, seconds: float) -> bytes:
     chunks, total = [], 0
     while True:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([reader], [], [], left)[0]:
-            raise ChildLost(f"did not finish within {seconds:g} seconds: an endless loop, or very many tiny programs?")
+            raise ChildLost(_too_slow(seconds))
         chunk = os.read(reader, 1 << 20)
         if not chunk:
             return b"".join(chunks)

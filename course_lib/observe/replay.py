@@ -7,6 +7,7 @@ No host code of the student's runs here. A torch operation runs only if it alloc
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -347,21 +348,26 @@ def compile_launched(
     """Compile what was launched for each of `gpus`, the oldest first: each kernel once, or every set of dtypes and constants.
 
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
+    The oldest GPU, which has the least shared memory, is also asked whether it accepts the one of the largest constants.
     Of every set it is asked whether the compiler accepts it; the other facts are found out where that takes compiling to
     the end (see course_lib/compiled/lower.py).
     """
+    deadline = time.monotonic() + seconds
     chosen: dict[Any, Launched] = {}
     for key, kernel, arguments, options in launched:
-        identity: Any = key
-        if every:
-            constants = {p.name for p in kernel.params if p.is_constexpr}
-            types = [repr(v) if n in constants else _type_of(v) for n, v in arguments.items()]
-            identity = (key, tuple(types), repr(options))
-        chosen[identity] = (key, kernel, arguments, options)
-    jobs = [(kernel, (), arguments | options) for _, kernel, arguments, options in chosen.values()]
-    if not every:
-        return compile_all([(*job, gpu) for job in jobs for gpu in gpus], seconds)
+        constants = {p.name for p in kernel.params if p.is_constexpr}
+        types = [repr(v) if n in constants else _type_of(v) for n, v in arguments.items()]
+        chosen[key, tuple(types), repr(options)] = (key, kernel, arguments, options)
     oldest, *newer = gpus
+    if not every:
+        last = {one[0]: one for one in launched}
+        found = compile_all([(*_job(one), gpu) for one in last.values() for gpu in gpus], seconds)
+        largest = {one[0]: one for one in sorted(chosen.values(), key=_size)}
+        more = [one for key, one in largest.items() if _size(one) > _size(last[key])]
+        left = max(0.0, deadline - time.monotonic())
+        asked = compile_all([(*_job(one), oldest, False) for one in more], left)
+        return found + [known for known in asked if not known.too_slow]
+    jobs = [_job(one) for one in chosen.values()]
     found = compile_all([(*job, oldest, False) for job in jobs], seconds)
     asked = [job for job, known in zip(jobs, found, strict=True) if not _safe_to_assume(known)]
     found += [replace(known, gpu=gpu, shared_limit=0) for known in found if _safe_to_assume(known) for gpu in newer]
@@ -370,6 +376,18 @@ def compile_launched(
         # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all
         compiled.too_slow = False
     return found
+
+
+def _job(launched: Launched) -> tuple[Any, tuple, dict[str, Any]]:
+    _, kernel, arguments, options = launched
+    return kernel, (), arguments | options
+
+
+def _size(launched: Launched) -> int:
+    """The product of a launch's whole constants: how large its blocks are, more or less."""
+    _, kernel, arguments, _ = launched
+    constants = (arguments.get(p.name) for p in kernel.params if p.is_constexpr)
+    return math.prod(max(1, value) for value in constants if isinstance(value, int))
 
 
 def _safe_to_assume(known: Compiled) -> bool:

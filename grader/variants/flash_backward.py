@@ -1,17 +1,8 @@
 """Unit 10. What each variant must lose stands beside it; () means full marks."""
 
-from grader.variants import Variant, solution_cell
+from grader.variants import kinds, solution_cell
 
-UNIT = "flash_backward"
-
-
-def wrong(entry: str, name: str, loses: list[str], *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"{UNIT}.{entry}", name, tuple(loses), patches, source)
-
-
-def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
-    return Variant(f"{UNIT}.{entry}", name, (), patches, source)
-
+wrong, honest = kinds("flash_backward")
 
 # titles
 COUNTED = ["as they are counted"]
@@ -102,7 +93,7 @@ WRONG = [
     wrong("delta", "only whole tiles", [SIZES, HALF_IN], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)"), ("BLOCK = 32", "BLOCK = 64")),
     wrong("delta", "the same strides for both", [VIEWS], ("o.stride(), do.stride()", "o.stride(), o.stride()")),
     wrong("delta", "contiguous alone", [VIEWS], ("o.stride(), do.stride()", "*[(H * N * D, N * D, D, 1)] * 2")),
-    wrong("delta", "heads of a power of two", [SIZES, VIEWS], ("BLOCK_D=triton.next_power_of_2(D)", "BLOCK_D=D")),
+    wrong("delta", "heads of a power of two", [SIZES, VIEWS, HALF_IN], ("BLOCK_D=triton.next_power_of_2(D)", "BLOCK_D=D")),
     wrong("delta", "reads twice", [ONCE], ("    tl.store(delta_ptr", "    do = 0.5 * (do + load_rows(do_ptr, do_strides, batch, head, rows, N, D, BLOCK_D).to(tl.float32))\n    tl.store(delta_ptr")),
     wrong("delta", "copies", [KERNEL], ("(x[None, None]", "(x.contiguous()[None, None]")),
     wrong("delta", "torch does it", [KERNEL], source="def delta(o, do):\n    return (o.float() * do.float()).sum(-1)\n"),
@@ -123,7 +114,7 @@ WRONG = [
     wrong("dkdv", "dv from ds", [PLAIN], ("tl.dot(p.to(do.dtype), do, dv", "tl.dot(p.to(do.dtype), q, dv")),
     wrong("dkdv", "the last tile alone", [PLAIN], ("dv = tl.dot(p.to(do.dtype), do, dv, input", "dv = tl.dot(p.to(do.dtype), do, input"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=64")),
     wrong("dkdv", "dk and dv swapped", [PLAIN], ("return dk, dv\n    ### END", "return dv, dk\n    ### END")),
-    wrong("dkdv", "batches and heads swapped", [PLAIN], OTHER_HEAD),
+    wrong("dkdv", "batches and heads swapped", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, SCALE], OTHER_HEAD),
     wrong("dkdv", "lse of the first head", [PLAIN], ("    lse_ptr += j * Nq\n", "")),
     # -------------------- dkdv: numerics
     wrong("dkdv", "dv in half precision", [HALF], ("    return dk, dv\n\n\n", "    return dk, dv\n\n\n"), ("        ds = p *", "        dv = dv.to(do.dtype).to(tl.float32)\n        ds = p *")),
@@ -132,7 +123,7 @@ WRONG = [
     wrong("dkdv", "dp in bfloat16", [PLAIN], DP_ROUNDED),
     wrong("dkdv", "delta in half precision", [HARD, HALF], ("delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0)", "delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
     wrong("dkdv", "lse in half precision", [PLAIN], ("lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0)", "lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
-    wrong("dkdv", "k scaled in half precision", [HARD], ("s = tl.dot(k, q.T", "s = tl.dot((k * scale).to(k.dtype), q.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
+    wrong("dkdv", "k scaled in half precision", [HARD, HALF], ("s = tl.dot(k, q.T", "s = tl.dot((k * scale).to(k.dtype), q.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
     wrong("dkdv", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32),
     wrong("dkdv", "exp of s, divided by exp of lse", [HARD], ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])", "tl.exp(s * scale) / tl.exp(lse)[None, :]")),
     # -------------------- dkdv: masks and tiles
@@ -153,7 +144,7 @@ WRONG = [
     wrong("dkdv", "a matrix of scores, unused", [TABLE], ("    (B, H, Nq, D), Nk =", "    p = torch.empty((*q.shape[:-1], k.shape[-2]), dtype=q.dtype, device=q.device)\n    (B, H, Nq, D), Nk =")),
     wrong("dkdv", "copies", [KERNEL], COPIES),
     wrong("dkdv", "ignores the scale it is given", [SCALE], IGNORED),
-    wrong("dkdv", "a scale for padded heads", [RAGGED, VIEWS], PADDED_SCALE),
+    wrong("dkdv", "a scale for padded heads", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF], PADDED_SCALE),
     wrong("dkdv", "the strides of q for do", [VIEWS], ("q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, keys,\n        whole", "q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, q_strides, batch, head, keys,\n        whole")),
     wrong("dkdv", "torch does it", [KERNEL], source="def dkdv(q, k, v, do, lse, delta, causal=False, scale=None):\n    p = torch.exp((q @ k.mT).float() * q.shape[-1] ** -0.5 - lse[..., None])\n    ds = p * ((do @ v.mT).float() - delta[..., None])\n    return (ds.mT @ q.float()).to(k.dtype), (p.mT @ do.float()).to(v.dtype)\n"),
     # -------------------- dq
@@ -165,11 +156,11 @@ WRONG = [
     wrong("dq", "a softmax of the tile", [PLAIN], TILE_SUM),
     wrong("dq", "v in place of k", [PLAIN], ("tl.dot(ds.to(k.dtype), k, dq", "tl.dot(ds.to(k.dtype), v, dq")),
     wrong("dq", "the last tile alone", [PLAIN], ("tl.dot(ds.to(k.dtype), k, dq, input", "tl.dot(ds.to(k.dtype), k, input")),
-    wrong("dq", "batches and heads swapped", [PLAIN], OTHER_HEAD),
+    wrong("dq", "batches and heads swapped", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, SCALE], OTHER_HEAD),
     wrong("dq", "dq in half precision", [HALF], ('k, dq, input_precision="ieee")', 'k, dq, input_precision="ieee").to(k.dtype).to(tl.float32)')),
     wrong("dq", "scores in bfloat16", [PLAIN], S_ROUNDED),
     wrong("dq", "dp in bfloat16", [PLAIN], DP_ROUNDED),
-    wrong("dq", "delta in half precision", [CAUSAL, NOTHING, HARD, HALF, DIAGONAL], ("    dq = tl.zeros", "    delta = delta.to(q.dtype).to(tl.float32)\n    dq = tl.zeros")),
+    wrong("dq", "delta in half precision", [RAGGED, CAUSAL, NOTHING, HARD, HALF, DIAGONAL], ("    dq = tl.zeros", "    delta = delta.to(q.dtype).to(tl.float32)\n    dq = tl.zeros")),
     wrong("dq", "q scaled in half precision", [HARD], ("s = tl.dot(q, k.T", "s = tl.dot((q * scale).to(q.dtype), k.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
     wrong("dq", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32),
     wrong("dq", "missing keys have weight", [HARD], ("seen = (keys < Nk)[None, :]", "seen = (keys < Nk + BLOCK_N)[None, :]")),
@@ -206,7 +197,7 @@ WRONG = [
     wrong("flash_attention", "autograd of the slow one", [GRADIENTS], source="from course_lib.slow_attention import flash_attention_forward\n\n\nclass FlashAttention:\n    @staticmethod\n    def apply(q, k, v, is_causal=False, scale=None):\n        return flash_attention_forward(q, k, v, is_causal, scale)[0]\n"),
     wrong("flash_attention", "dk and dv twice", [EIGHTEEN, NINE, BACKWARD], ("        dk, dv = dkdv(*given)", "        dk, dv = dkdv(*given)\n        dk, dv = dkdv(*given)")),
     wrong("flash_attention", "no running maximum", [HARD], ("m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.zeros_like(m)")),
-    wrong("flash_attention", "no rescaling", [PLAIN], ("acc * shrink[:, None]", "acc")),
+    wrong("flash_attention", "no rescaling", [RAGGED, BOTH_VIEWS, BOTH_CAUSAL, HARD, HALF, ALONE, KEEPS, FORWARD, BACKWARD, EIGHTEEN, NINE, BITS, TABLE], ("acc * shrink[:, None]", "acc")),
     wrong("flash_attention", "an accumulator in half precision", [HALF], ("        m = m_new\n", "        acc = acc.to(v.dtype).to(tl.float32)\n        m = m_new\n")),
     wrong("flash_attention", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
     wrong("flash_attention", "TF32 forward", [RAGGED, BOTH_CAUSAL, HARD], TF32),
@@ -245,7 +236,7 @@ HONEST = [
     honest("dkdv", "ds rounded with its scale", ("(dp - delta[None, :])", "(dp - delta[None, :]) * scale"), ("dk * scale)", "dk)")),
     honest("dkdv", "no half products: float32 dots", ("tl.dot(p.to(do.dtype), do, dv", "tl.dot(p, do.to(tl.float32), dv"), ("tl.dot(ds.to(q.dtype), q, dk", "tl.dot(ds, q.to(tl.float32), dk"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=64")),
     honest("dq", "square tiles of 64", ("BLOCK_M=128, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=64")),
-    honest("dq", "wide tiles", ("BLOCK_M=128, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=128")),
+    honest("dq", "wide tiles", ("BLOCK_M=128, BLOCK_N=64, num_warps=8, num_stages=3", "BLOCK_M=64, BLOCK_N=128, num_warps=8, num_stages=2")),
     honest("dq", "first tile first, exp", ("        tile = tl.num_programs(0) - 1 - tile  # the longest walks begin first\n", "        tile = tile\n"), ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[:, None])", "tl.exp(s * scale - lse[:, None])")),
     honest("dq", "a mask for every tile", ("0, whole, Nq, Nk, scale, False", "0, whole, Nq, Nk, scale, True")),
     honest("dq", "keys from last to first", ("        keys = j + tl.arange(0, BLOCK_N)", "        keys = start + (tl.cdiv(stop - start, BLOCK_N) * BLOCK_N - BLOCK_N) - (j - start) + tl.arange(0, BLOCK_N)")),

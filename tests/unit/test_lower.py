@@ -102,11 +102,11 @@ def test_products_of_other_types_and_bfloat16_atomics_are_left_to_the_assembler(
     assert accepted(count, "sm_90", o_ptr=torch.zeros(1, dtype=torch.bfloat16)).to_the_end
 
 
-def test_large_blocks_are_compiled_to_the_end_for_registers_may_run_out():
-    assert accepted(transpose, "sm_90", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=128).registers  # 128 elements a thread
-    few = accepted(transpose, "sm_90", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=128, num_warps=8)  # 64
+def test_large_blocks_are_compiled_to_the_end_for_registers_run_out():
+    assert accepted(transpose, "sm_90", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=128, num_warps=1).to_the_end  # 512 a thread
+    few = accepted(transpose, "sm_90", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=128)  # 128
     assert few.accepted and not few.to_the_end
-    assert compile_for(transpose, FLOAT, FLOAT, BLOCK=128, num_warps=8).spill_bytes == 0
+    assert compile_for(transpose, FLOAT, FLOAT, BLOCK=128).spill_bytes == 0
 
 
 def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(monkeypatch):
@@ -121,7 +121,9 @@ def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(m
         ]
 
     monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_nothing)
-    launched = [("k", copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}, {}) for BLOCK in (64, 128, 512)]
+    launched = [
+        ("k", copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}, {}) for BLOCK in (64, 128, 512)
+    ]
     found = compile_launched(launched, ["sm_80", "sm_90"], 60, every=True)
     assert asked == [(64, "sm_80"), (128, "sm_80"), (512, "sm_80"), (128, "sm_90"), (512, "sm_90")]
     assert [(facts.gpu, facts.to_the_end) for facts in found if facts.accepted] == [
@@ -132,3 +134,13 @@ def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(m
         ("sm_90", True),
         ("sm_90", False),
     ]
+
+
+def test_a_check_compiles_the_last_launch_and_asks_about_the_largest():
+    launched = [
+        ("k", transpose, {"x_ptr": FLOAT, "o_ptr": FLOAT, "BLOCK": BLOCK}, {"num_warps": 8}) for BLOCK in (16, 256, 64)
+    ]
+    refused = [facts for facts in compile_launched(launched, ["sm_80", "sm_90"], 60, every=False) if not facts.accepted]
+    assert [(facts.gpu, facts.shared_bytes > facts.shared_limit) for facts in refused] == [("sm_80", True)]
+    accepted_both = compile_launched(launched[:1], ["sm_80", "sm_90"], 60, every=False)
+    assert [(facts.gpu, facts.to_the_end) for facts in accepted_both] == [("sm_80", True), ("sm_90", True)]
