@@ -3,6 +3,7 @@
     lab      open the course in JupyterLab; your work is in work/ (`python3 make.py lab --no-browser` passes options on)
     demo     grade a sample class without a GPU and show its gradebook
     test     lint, unit tests and one unit end to end
+    test-browser  the notebooks and formgrader in a headless Chromium; CHROMIUM names one, else the system's or playwright's
     verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
     versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
@@ -13,6 +14,7 @@ are all it assumes.
 """
 
 import hashlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -30,6 +32,7 @@ def main() -> int:
         "lab": lab,
         "demo": demo,
         "test": test,
+        "test-browser": test_browser,
         "verify": verify,
         "versions": versions,
         "build": build,
@@ -86,13 +89,35 @@ def call(*command: str, **environment: str) -> int:
 
 def lab(*options: str) -> int:
     setup("grader")
-    for unit in sorted(p for p in (ROOT / "notebooks").iterdir() if p.is_dir()):
-        mine = ROOT / "work" / unit.name
-        if not mine.exists():
-            shutil.copytree(unit, mine)
-            print(f"work/{unit.name}: new")
+    for unit in sorted(p for p in (ROOT / "notebooks").iterdir() if (p / f"{p.name}.ipynb").exists()):
+        if news := hand_out(unit, ROOT / "work" / unit.name):
+            print(news)
     root = ["--allow-root"] if os.geteuid() == 0 else []  # as in most containers
     return call(VENV / "bin" / "jupyter", "lab", "--notebook-dir", ROOT / "work", *root, *options)
+
+
+def hand_out(unit: Path, mine: Path) -> str:
+    """Copies a unit for the student to work in. What is there already stays as it is: a newer notebook goes beside it, under
+    a name of its own. Says in a sentence what was copied, or ""."""
+    given = unit / f"{unit.name}.ipynb"
+    version, note = hashlib.sha256(given.read_bytes()).hexdigest(), mine / ".handed_out"
+    known = note.read_text() if note.exists() else ""
+    if known == version:
+        return ""
+    if not mine.exists():
+        shutil.copytree(unit, mine)
+        said = f"work/{unit.name}: new"
+    elif known:
+        newer = next(path for n in itertools.count(2) if not (path := mine / f"{unit.name}_{n}.ipynb").exists())
+        shutil.copy(given, newer)
+        said = (
+            f"work/{unit.name}: the course has a newer version, {newer.name}. Yours is untouched; go on in either, and hand "
+            "in one."
+        )
+    else:
+        said = ""  # copied before there were notes: which version it was is not known
+    note.write_text(version)
+    return said
 
 
 def demo() -> int:
@@ -107,6 +132,25 @@ def test() -> int:
         or call(PYTHON, "-m", "ruff", "format", "--check", ".")
         or call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu")
     )
+
+
+NO_BROWSER = (
+    "Install the system's package `chromium`, or set the environment variable CHROMIUM to a Chromium or Chrome."
+)
+
+
+def chromium() -> str | None:
+    """The browser that CHROMIUM names, or the system's; None: playwright's own, if there is one."""
+    named = os.environ.get("CHROMIUM")
+    return named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def test_browser() -> int:
+    setup("browser")
+    if not chromium() and call(PYTHON, "-m", "playwright", "install", "chromium"):
+        print(f"No browser, and none could be downloaded. {NO_BROWSER}")
+        return 1
+    return call(PYTHON, "-m", "pytest", "tests/browser")
 
 
 def verify() -> int:

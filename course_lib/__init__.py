@@ -3,6 +3,9 @@
     check(id, f)          judge your function as the grader would
     hint(id)              one hint at a time
     progress()            your points so far, and what is next
+    reset(id)             an exercise as it was handed out; what was there is kept
+    validate()            what of this notebook would be graded
+    submission()          the zip to hand in
     trace()               count what a kernel does to memory, without a GPU
     compile_for(k, ...)   what the compiler makes of a kernel, without a GPU
     gpu                   which GPU this is, and datasheets
@@ -18,6 +21,9 @@ _HOMES = {
     "check": ("course_lib.checking", "check"),
     "hint": ("course_lib.checking", "hint"),
     "progress": ("course_lib.logbook", "progress"),
+    "reset": ("course_lib.handin.stubs", "reset"),
+    "validate": ("course_lib.handin.validate", "validate"),
+    "submission": ("course_lib.handin.zipped", "submission"),
     "trace": ("course_lib.tracing", "trace"),
     "compile_for": ("course_lib.compiled", "compile_for"),
     "gpu": ("course_lib.gpu", None),

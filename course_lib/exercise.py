@@ -351,6 +351,11 @@ class Exercise:
         """nbgrader allows letters, digits, dashes and underscores in the id of a cell."""
         return re.sub(r"\W", "-", self.id)
 
+    @property
+    def check_id(self) -> str:
+        """nbgrader's grade_id of the cell that holds the points."""
+        return f"{self.grade_id}-check"
+
 
 def find(exercise_id: str) -> Exercise:
     """The exercise of that id. ValueError with the nearest names if there is none."""
@@ -359,10 +364,11 @@ def find(exercise_id: str) -> Exercise:
 
     from course_lib.exercises import UNITS
 
-    unit, _, _ = str(exercise_id).partition(".")
+    name = str(exercise_id)[:100]  # whatever the student has put into the brackets
+    unit, _, _ = name.partition(".")
     units = [unit] if unit in UNITS.values() else UNITS.values()
     exercises = {k: v for u in units for k, v in import_module(f"course_lib.exercises.{u}").EXERCISES.items()}
-    if exercise_id in exercises:
-        return exercises[exercise_id]
-    near = get_close_matches(str(exercise_id), exercises, n=1, cutoff=0) or list(exercises)
-    raise ValueError(f"There is no exercise {exercise_id!r}. Did you mean {near[0]!r}?")
+    if name in exercises:
+        return exercises[name]
+    near = get_close_matches(name, exercises, n=1, cutoff=0) or list(exercises)
+    raise ValueError(f"There is no exercise {repr(exercise_id)[:100]}. Did you mean {near[0]!r}?")

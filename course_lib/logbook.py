@@ -16,6 +16,7 @@ from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import UNITS
 
 BAR = 20  # characters
+LEFT = "style='text-align:left;font-weight:normal'"
 
 
 def path() -> Path:
@@ -84,19 +85,19 @@ class Progress:
     def __repr__(self) -> str:
         wide = max(map(len, self.units))
         lines = [
-            f"{unit:<{wide}}  {_bar(points / out_of)}  {done:>2} of {count:>2} exercises  {points:>4g} of {out_of:>3g} points"
+            f"{unit:<{wide}}  {done:>2} of {count:>2} exercises  {points:>4g} of {out_of:>3g} points  {_bar(points / out_of)}"
             for unit, done, count, points, out_of in self.rows()
         ]
         return "\n".join([*lines, self.next])
 
     def _repr_html_(self) -> str:
-        head = "<tr><th style='text-align:left'>unit</th><th>exercises</th><th>points</th><th></th></tr>"
+        names = "".join(f"<th scope='col' {LEFT}>{name}</th>" for name in ("unit", "exercises", "points"))
         body = "".join(
-            f"<tr><td style='text-align:left'>{html.escape(unit)}</td><td>{done} of {count}</td>"
-            f"<td>{points:g} of {out_of:g}</td><td><meter min='0' max='1' value='{points / out_of:.3f}'></meter></td></tr>"
+            f"<tr><th scope='row' {LEFT}>{html.escape(unit)}</th><td {LEFT}>{done} of {count}</td><td {LEFT}>{points:g} of "
+            f"{out_of:g} <meter aria-hidden='true' min='0' max='1' value='{points / out_of:.3f}'></meter></td></tr>"
             for unit, done, count, points, out_of in self.rows()
         )
-        return f"<table>{head}{body}</table><p>{html.escape(self.next)}</p>"
+        return f"<table><tr>{names}</tr>{body}</table><p>{html.escape(self.next)}</p>"
 
 
 def _bar(share: float) -> str:

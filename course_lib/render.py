@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as _html
+import math
 import textwrap
 
 from course_lib.exercise import ErrorMap, Finding, Verdict
@@ -31,7 +32,8 @@ def _text(verdict: Verdict) -> str:
         if finding.judged:
             lines += [f"    {part}" for part in textwrap.wrap(finding.detail, 110)]
             if finding.error_map:
-                lines += ["    where it is wrong:", *(f"    {row}" for row in _map_text(finding.error_map))]
+                lines.append(f"    where it is wrong: {_places(finding.error_map)}")
+                lines += [f"    {row}" for row in _map_text(finding.error_map)]
     if verdict.bonus:
         lines.append(f"extra credit: {verdict.bonus:g}")
     if verdict.remark:
@@ -78,10 +80,11 @@ def _html_of(verdict: Verdict) -> str:
                 below += f"<div>{code(finding.detail)}</div>"
             if finding.error_map:
                 below += _map_svg(finding.error_map)
-        tone = _tone(finding)
+        word, tone = _standing(finding)
+        said = f'<span role="img" aria-label="{word}" title="{word}" style="{CHIP}background:{tone}">{_mark(finding)}</span>'
         rows.append(
-            f'<tr><td style="{CELL}color:{tone};font-weight:bold">{_mark(finding)}</td>'
-            f'<td style="{CELL}white-space:nowrap">{escape(finding.title)}</td>'
+            f'<tr><td style="{CELL}">{said}</td>'
+            f'<th scope="row" style="{CELL}font-weight:normal;white-space:nowrap">{escape(finding.title)}</th>'
             f'<td style="{CELL}white-space:nowrap">{points}</td>'
             f'<td style="{CELL}">{code(finding.seen)}{below}</td></tr>'
         )
@@ -95,13 +98,15 @@ def _html_of(verdict: Verdict) -> str:
     return (
         f'<div style="border-left:4px solid {_verdict_tone(verdict)};padding:4px 12px;margin:4px 0">'
         f"<div><b>{escape(verdict.exercise)}</b> &nbsp; <b>{_points(verdict.points, verdict.out_of)}</b> points{bonus}</div>"
-        f'<table style="border-collapse:collapse;margin-top:4px">{"".join(rows)}</table>{remark}{printed}</div>'
+        '<table aria-label="criteria: mark, title, points, what was seen" '
+        f'style="border-collapse:collapse;margin-top:4px;color:inherit">{"".join(rows)}</table>{remark}{printed}</div>'
     )
 
 
 CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;background:none;color:inherit;"
-# Okabe-Ito: told apart by colour-blind eyes, and with enough contrast on white and on JupyterLab's dark grey; the mark
-# at the start of each line says the same without colour
+# Okabe-Ito: told apart by colour-blind eyes, and seen on white and on JupyterLab's dark grey. No colour can be read as text
+# on both (4.5 : 1), so marks are dark on a chip of it; mark and label say the same without colour
+CHIP = "color:#111;font-weight:bold;border-radius:3px;padding:0 5px;"
 PASSED, PARTIAL, FAILED, NEUTRAL = "#009E73", "#B8860B", "#D55E00", "#808080"
 
 
@@ -111,12 +116,13 @@ def _verdict_tone(verdict: Verdict) -> str:
     return PARTIAL if verdict.points > 0 else FAILED
 
 
-def _tone(finding: Finding) -> str:
+def _standing(finding: Finding) -> tuple[str, str]:
+    """A word for it, and a colour."""
     if not finding.judged:
-        return NEUTRAL
+        return "not judged", NEUTRAL
     if finding.passed:
-        return PASSED
-    return PARTIAL if finding.points > 0 else FAILED
+        return "passed", PASSED
+    return ("partly", PARTIAL) if finding.points > 0 else ("failed", FAILED)
 
 
 def _mark(finding: Finding) -> str:
@@ -145,6 +151,21 @@ def _map_text(error_map: ErrorMap) -> list[str]:
     return [top, *rows, f"└{'─' * width}┘"]
 
 
+def _places(error_map: ErrorMap) -> str:
+    """ "rows 0 to 63, columns 96 to 99": the least rectangle of whole cells of the map with all that is wrong."""
+    rows = [any(row) for row in error_map.shares]
+    columns = [any(column) for column in zip(*error_map.shares, strict=True)]
+    return f"{_span('row', rows, error_map.rows)}, {_span('column', columns, error_map.columns)}"
+
+
+def _span(what: str, wrong: list[bool], length: int) -> str:
+    """wrong: of each cell of the map along a side of `length` elements."""
+    step = math.ceil(length / len(wrong))
+    found = [i for i, here in enumerate(wrong) if here]
+    first, last = found[0] * step, min((found[-1] + 1) * step, length) - 1
+    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+
+
 def _shade(share: float) -> str:
     return SHADES[0] if share == 0 else SHADES[min(4, 1 + int(share * 4))]
 
@@ -160,6 +181,7 @@ def _map_svg(error_map: ErrorMap) -> str:
     )
     label = f"columns 0 to {error_map.columns - 1}, rows 0 to {error_map.rows - 1} from the top; filled: wrong"
     return (
-        f'<svg role="img" aria-label="Map of the wrong elements: {label}" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" style="display:block;margin:4px 0">{rectangles}</svg><small>{label}</small>'
+        f'<svg role="img" aria-label="Map of the wrong elements, all of them in {_places(error_map)}" width="{width}" '
+        f'height="{height}" viewBox="0 0 {width} {height}" style="display:block;margin:4px 0">{rectangles}</svg>'
+        f"<small>{label}</small>"
     )

@@ -1,7 +1,7 @@
 """What only instructors have: sources are built into notebooks, and what students hand in is judged.
 
     build.py            solutions/NN_topic.py -> the instructor's and the student's notebook
-    submission.py       a notebook as handed in -> the program to run for each exercise
+    submission.py       a file as handed in -> course_lib.handin: the program to run for each exercise
     judge.py            secrets, references, criteria -> verdicts; zygote.py and timing.py run the code for it
     sandbox.py          what keeps that code to itself: bubblewrap, landlock.py, seccomp.py, limits
     doctor.py           what this machine offers for all that
@@ -35,7 +35,7 @@ def exercises(unit: str) -> dict[str, Exercise]:
 
 def check_id(exercise: Exercise) -> str:
     """nbgrader's grade_id of the cell that holds the exercise's points."""
-    return f"{exercise.grade_id}-check"
+    return exercise.check_id
 
 
 def released(unit: str) -> Path:

@@ -51,8 +51,9 @@ def build(
 ) -> None:
     """Build notebooks from solutions/NN_topic.py: the instructor's, and the students'."""
     from grader import build as building
+    from grader import index
 
-    differences = []
+    differences = index.check(grader.ROOT) if check else []
     for unit in units or UNITS:
         if check:
             differences += building.check(unit, grader.ROOT)
@@ -62,6 +63,8 @@ def build(
                 console.print(f"{path.relative_to(grader.ROOT)}")
         except building.BuildError as error:
             raise typer.Exit(_say(str(error))) from None
+    if not check:
+        console.print(f"{index.write(grader.ROOT)}")
     for difference in differences:
         console.print(difference)
     raise typer.Exit(1 if differences else 0)

@@ -39,7 +39,7 @@ class BuildError(ValueError):
 def build(unit: str, *, execute: bool, root: Path, out: Path | None = None) -> list[Path]:
     """Builds one unit of `root` into `out` (default: root) and returns what it wrote, instructor's notebook first.
 
-    Without `execute`, outputs are kept from the notebook that is there if it was made from the same source.
+    Without `execute`, outputs are kept from the notebook that is there if it ran the same code: prose may change.
     """
     source = root / "solutions" / f"{unit}.py"
     out = out or root
@@ -66,11 +66,12 @@ def check(unit: str, root: Path) -> list[str]:
         instructors, students = (root / path.relative_to(scratch) for path in fresh)
         found = _differences(students, fresh[1], root, outputs=True)
         found += _differences(instructors, fresh[0], root, outputs=False)
+        made = _read(fresh[0])
     if instructors.exists():
         course = _read(instructors).metadata.get("course", {})
         name = instructors.relative_to(root)
-        if course.get("source_hash") != _hash((root / "solutions" / f"{unit}.py").read_text("utf-8")):
-            found.append(f"{name} is stale: it was made from another solutions/{unit}.py.")
+        if course.get("code_hash") != made.metadata.course.code_hash:
+            found.append(f"{name} is stale: it ran other code than that of solutions/{unit}.py.")
         elif "date" not in course:
             found.append(f"{name} was never executed.")
     return found
@@ -116,7 +117,8 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
         for key in ("exercise", "check"):
             if (key, name) not in keyed:
                 raise BuildError(f'{source.parent.name}/{source.name}: no cell with {key}="{name}".')
-    metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE, "course": {"source_hash": _hash(text)}}
+    code = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
+    metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE, "course": {"code_hash": _hash(code)}}
     return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": nb.cells})
 
 
@@ -162,11 +164,11 @@ def _machine() -> str:
 
 
 def _keep_outputs(nb: NotebookNode, executed: Path) -> None:
-    """Takes over outputs, machine and date from a notebook executed from the same source."""
+    """Takes over outputs, machine and date from a notebook that ran the same code."""
     if not executed.exists():
         return
     old = _read(executed)
-    if old.metadata.get("course", {}).get("source_hash") != nb.metadata.course.source_hash:
+    if old.metadata.get("course", {}).get("code_hash") != nb.metadata.course.code_hash:
         return
     cells = {cell.id: cell for cell in old.cells if cell.cell_type == "code"}
     for cell in nb.cells:

@@ -5,6 +5,8 @@
     Moodle    Jane Doe_98765_assignsubmission_file/notebook.ipynb, before 4.1 with a _ more, or all in one name
     plain     STUDENT/anything/notebook.ipynb, which nbgrader's own submitted/ is too, or STUDENT.ipynb
 
+Where a notebook may be there may be a zip with one notebook in it, as a student's submission() makes it.
+
 (Sources: Canvas's lib/content_zipper.rb, Moodle's mod/assign/classes/downloader.php.)
 
 What is hostile or odd is left out with a sentence, and the rest imported. Nothing is unpacked but notebooks, one at a
@@ -13,6 +15,7 @@ time, to a name of our own making; what stands in them is data that grader.submi
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
@@ -21,7 +24,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -33,6 +36,8 @@ from grader.submission import MAX_FILE
 MAX_FILES = 20_000
 MAX_TOTAL = 4_000_000_000  # bytes of all notebooks together
 MAX_STUDENT = 100  # letters
+
+UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 CANVAS = re.compile(r"(?P<name>\w+?)(?P<late>_LATE)?_(?P<id>\d+)_(?P<order>\d+)_(?P<file>.+)", re.S)
 ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<id>[A-Za-z0-9]+)_(?P<order>\d+)_(?P<file>.+)", re.S)
@@ -85,7 +90,7 @@ def opened(source: Path) -> Iterator[list[File]]:
         yield _limited(source, _in_folder(source))
     elif source.is_file() and zipfile.is_zipfile(source):
         with zipfile.ZipFile(source) as archive:
-            yield _limited(source, (_in_zip(archive, info) for info in archive.infolist() if not info.is_dir()))
+            yield _limited(source, _members(archive))
     else:
         what = "is neither a folder nor a zip file" if source.exists() else "does not exist"
         raise NotAnExport(f"{source} {what}. Give the folder or the zip as the LMS exported it.")
@@ -132,6 +137,34 @@ def _in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> File:
             return file.read(MAX_FILE + 1)
 
     return File(path, info.file_size, _seconds(info.date_time), read, problem)
+
+
+def _unpacked(file: File) -> File:
+    """A student's zip stands, under its own name, for the notebook in it if there is just one."""
+    if file.problem or file.path.suffix.lower() != ".zip":
+        return file
+    try:
+        with _archive(file) as archive:
+            notebooks = [f for f in _members(archive) if f.path.suffix.lower() == ".ipynb" and not _rubbish(f.path)]
+    except (_Refused, *UNREADABLE):
+        return file  # which is named as any other that is no notebook
+    if len(notebooks) != 1:
+        return file
+    name = notebooks[0].path
+
+    def read() -> bytes:  # opened anew, so that not every zip of a class is held in memory
+        with _archive(file) as archive:
+            return next(f for f in _members(archive) if f.path == name).read()
+
+    return replace(notebooks[0], path=file.path.with_suffix(".ipynb"), changed=file.changed, read=read)
+
+
+def _archive(file: File) -> zipfile.ZipFile:
+    return zipfile.ZipFile(io.BytesIO(_content(file)))
+
+
+def _members(archive: zipfile.ZipFile) -> Iterator[File]:
+    return (_in_zip(archive, info) for info in archive.infolist() if not info.is_dir())
 
 
 def _seconds(when: tuple[int, ...]) -> float:
@@ -188,7 +221,7 @@ def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Im
     """
     done = Imported()
     with opened(source) as files:
-        files = [f for f in files if not _rubbish(f.path)]
+        files = [_unpacked(f) for f in files if not _rubbish(f.path)]
         done.remarks += [f"{_shown(f)} {f.problem}; it was left out." for f in files if f.problem]
         files = [f for f in files if not f.problem]
         stamps = {f.path.parent: f for f in files if f.path.name == "timestamp.txt" and len(f.path.parts) > 1}
@@ -276,7 +309,7 @@ def _content(file: File) -> bytes:
         raise too_large
     try:
         content = file.read()
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except UNREADABLE as error:
         raise _Refused(f"cannot be read ({error})") from None
     if len(content) > MAX_FILE:
         raise too_large

@@ -67,9 +67,12 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     # What a late day costs: percent of the points earned. Due dates and extensions stand in the gradebook (grader/late.py).
     c.AssignLatePenalties.plugin_class = "grader.late.ByTheDay"
     c.ByTheDay.percent = 0.0
-    # The exchange finds submissions by their timestamps, which `ignore` has kept behind.
-    c.Autograde.post_convert_hook = "grader.preprocessors.carry_timestamp"
-    c.GenerateFeedback.post_convert_hook = "grader.preprocessors.carry_timestamp"
+    # `ignore` would keep everything out of the exchange.
+    c.ExchangeFactory.release_assignment = "grader.exchange.Release"
+    c.ExchangeFactory.collect = "grader.exchange.Collect"
+    # It finds submissions and feedback by two notes, which `ignore` has kept behind.
+    c.Autograde.post_convert_hook = "grader.preprocessors.carry_notes"
+    c.GenerateFeedback.post_convert_hook = "grader.preprocessors.carry_notes"
     c.HTMLExporter.template_name = "course_feedback"
     c.HTMLExporter.extra_template_basedirs = [str(TEMPLATES), str(NBGRADER_TEMPLATES)]
     c.HTMLExporter.filters = {

@@ -36,6 +36,7 @@ from course_lib import render
 from course_lib.exercise import Verdict
 from course_lib.observe import wire
 from grader import check_id, exercises, submission
+from grader.exchange import NOTE_BYTES, NOTES
 from grader.nbgrader_config import ROOT, config
 
 VERDICT = "verdict"  # in the metadata of a graded cell's output: the verdict as a tree, for the class report
@@ -311,14 +312,13 @@ def safe_markdown(source: str) -> str:
     return f"<pre>{html.escape(source[:MAX_MARKDOWN])}</pre>"
 
 
-def carry_timestamp(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:
-    """nbgrader's hook after each submission: timestamp.txt goes along, the one other file that its exchange needs."""
-    for notebook in notebooks:
-        source = Path(notebook).with_name("timestamp.txt")
-        step, *names = Path(notebook).parts[-4:-1]
+def carry_notes(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:
+    """nbgrader's hook after each submission: the two notes of its exchange go along, and no other file."""
+    for source in (Path(notebook).with_name(note) for notebook in notebooks for note in NOTES):
+        step, *names = source.parts[-4:-1]
         following = {"submitted": "autograded", "autograded": "feedback"}.get(step)
-        if following and source.is_file() and not source.is_symlink() and source.stat().st_size < 100:
-            target = Path(notebook).parents[3].joinpath(following, *names, "timestamp.txt")
+        if following and source.is_file() and not source.is_symlink() and source.stat().st_size <= NOTE_BYTES:
+            target = source.parents[3].joinpath(following, *names, source.name)
             target.unlink(missing_ok=True)
             shutil.copyfile(source, target)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import grader
 from course_lib import render
 from course_lib.exercise import Verdict
 from course_lib.exercises import UNITS
+from course_lib.handin import files
 from course_lib.observe import wire
 from grader import submission
 
@@ -48,10 +48,8 @@ class Graded:
 
 def unit_of(path: Path) -> str:
     """The unit that a notebook belongs to, by the ids of its cells. submission.Problem if it is none of ours."""
-    ids = {cell.grade_id for cell in submission.load(path)}
-    found = Counter({unit: len(ids & {e.grade_id for e in grader.exercises(unit).values()}) for unit in UNITS})
-    unit, cells = found.most_common(1)[0]
-    if not cells:
+    unit = files.unit_of(submission.load(path))
+    if not unit:
         raise submission.Problem(
             f"{path.name} has no exercise of any unit here: {', '.join(UNITS)}. Name it with --unit."
         )

@@ -17,6 +17,24 @@
 # Triton kernels, and read what a trace says of them. About two hours, 55 minutes of them for six exercises. You need
 # Python and a little torch: what a tensor is, and that `x + 1` adds to each element. You need no GPU.
 #
+# ## The way
+#
+# Each unit rests on those above it. Minutes are those of the exercises; reading and trying take about as long again.
+#
+# | unit | what it teaches | minutes |
+# | --- | --- | --- |
+# | **00 start here** (you are here) | the machine, and how checks, hints and traces work | 55 |
+# | [01 tensors and strides](../01_tensors_and_strides/01_tensors_and_strides.ipynb) | pointer, shape, strides, offset; views and copies | 110 |  # noqa: E501
+# | [02 dtypes](../02_dtypes/02_dtypes.ipynb) | what 32, 16 and 8 bits hold, and what goes wrong in them | 115 |
+# | [03 counting FLOPs](../03_counting_flops/03_counting_flops.ipynb) | cost, intensity, rooflines, and timing a GPU | 120 |
+# | [04 memory coalescing](../04_memory_coalescing/04_memory_coalescing.ipynb) | sectors, rows against columns, dense transposes | 110 |
+# | [05 tiling](../05_tiling/05_tiling.ipynb) | re-reads, a matmul for every size and stride, waves, the L2 | 172 |
+# | [06 fusion](../06_fusion/06_fusion.ipynb) | softmax, RMSNorm and cross-entropy in one launch each | 140 |
+# | [07 recomputation](../07_recomputation/07_recomputation.ipynb) | what backward needs, checkpoints, dropout from a seed | 145 |
+# | [08 attention by tiles](../08_attention_by_tiles/08_attention_by_tiles.ipynb) | online softmax, merging, tiles, the backward pass, in torch | 155 |  # noqa: E501
+# | [09 FlashAttention forward](../09_flash_attention_forward/09_flash_attention_forward.ipynb) | the same loop in Triton; causal, grouped heads, windows, decoding | 160 |  # noqa: E501
+# | [10 FlashAttention backward](../10_flash_attention_backward/10_flash_attention_backward.ipynb) | gradients by recomputation, `FlashAttention.apply` | 135 |  # noqa: E501
+#
 # ## How this course works
 #
 # Run the cells from top to bottom, with Shift+Enter. There are four kinds:
@@ -31,6 +49,11 @@
 # A check is the grader: when you hand the notebook in, the same criteria are applied, on some inputs that you have
 # not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
 # that name, and a stronger one each time. Hints cost nothing. `progress()` shows your points and what is next.
+#
+# Three more are for later: `from course_lib import reset, validate, submission`.
+# * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
+# * `validate()` says what of the notebook, as you have saved it, would be graded, and which names are missing.
+# * `submission()` says the same and makes the zip to hand in.
 #
 # An unsolved exercise scores zero and breaks nothing. If a name is missing, run the cells above again (*Run All
 # Above*); if the notebook is stuck, restart its kernel (*Restart Kernel*), and run from the top.

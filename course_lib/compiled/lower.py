@@ -30,8 +30,8 @@ OPERATIONS = """
 """
 ATTRIBUTES = "ptr divisibility contiguity constancy pointer_range noinline num_stages loop_unroll_factor"
 OLD = {*OPERATIONS.split(), *ATTRIBUTES.split()}
-YOUNG_TYPES = re.compile(r"\bx?f8\w+\b")
-BRAIN, ATOMIC = re.compile(r"\bx?bf16\b"), re.compile(r"\btt\.atomic_")
+YOUNG_TYPES = re.compile(r"f8E\d")  # no digest in a kernel's place has a capital letter
+BRAIN, ATOMIC = re.compile(r"bf16\b"), re.compile(r"\btt\.atomic_")
 DOT = re.compile(r"\btt\.dot\b[^\n]*: tensor<\w+?x(f16|bf16|f32)> \* tensor<\w+?x\1> -> tensor<\w+?x(?:f16|f32)>")
 FEW = 256  # elements of a block for each thread, which has 255 registers: more would spill, and take minutes to compile
 RESULT = re.compile(r"tt\.func public [^\n]*\) -> ")  # a kernel returns nothing

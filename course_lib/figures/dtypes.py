@@ -69,6 +69,7 @@ LOOKS = {  # one colour, line and marker for a format in every picture
     "int8": ("#777777", "--", "x"),
 }
 PALE = {"S": "#E8A47C", "E": "#FBE3B1", "M": "#BBD9EE"}  # sign, exponent, mantissa
+FULL = {"S": RED, "E": ORANGE, "M": BLUE}  # the same, for lines
 
 
 def _format(name: str) -> Format:
@@ -122,10 +123,15 @@ def _short(number: float) -> str:
 # ------------------------------------------------------------------------------------------------------------ formats
 
 
+def _field(f: Format, bit: int) -> str:
+    """S, E or M: what the bit belongs to, the highest being bit 0."""
+    return "S" if bit == 0 else "E" if bit <= f.exponent else "M"
+
+
 def _cells(ax, f: Format, y: float, pattern: int | None = None, height: float = 0.8, left: float = 0) -> None:
     """The bits of a format as boxes: S, E and M, or 0 and 1 if there is a pattern."""
     for i in range(f.bits):
-        field = "S" if i == 0 else "E" if i <= f.exponent else "M"
+        field = _field(f, i)
         ax.add_patch(Rectangle((left + i, y), 1, height, facecolor=PALE[field], edgecolor=INK, linewidth=0.8))
         text = field if pattern is None else str(pattern >> (f.bits - 1 - i) & 1)
         ax.text(left + i + 0.5, y + height / 2, text, ha="center", va="center_baseline", fontsize=9, color=INK)
@@ -282,7 +288,7 @@ class BitExplorer(Explorer):
                 bit.layout.display = None if i < f.bits else "none"
                 bit.value = i < f.bits and bool(pattern >> f.bits - 1 - i & 1)
                 bit.description = str(int(bit.value))
-                bit.button_style = "warning" if i == 0 else "info" if i > f.exponent else ""
+                bit.layout.border_bottom = f"3px solid {FULL[_field(f, i)]}"
             self.number.value = value_of(pattern, f.name)
         finally:
             self._setting = False

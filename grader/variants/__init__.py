@@ -95,10 +95,10 @@ def _unit_of(exercise_id: str) -> str:
 
 @cache
 def _more_imports(unit: str) -> str:
-    """What the unit's notebook imports of other libraries, such as math and einops."""
+    """What the unit's notebook imports besides: math, and other libraries, such as einops."""
     source = ROOT / "solutions" / f"{unit}.py"
     text = source.read_text() if source.exists() else ""  # the suite's toy units have none
-    return "".join(re.findall(r"^(?:from (?!course_lib)\w+ import .*|import \w+)\n", text, re.M))
+    return "".join(re.findall(r"^(?:from (?!course_lib)\w+ import .*|import math)\n", text, re.M))
 
 
 @cache

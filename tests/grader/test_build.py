@@ -70,7 +70,7 @@ def test_execution_stores_outputs_hash_machine_and_date(course):
     source = SOURCE.replace("from course_lib import check  # noqa: F401", "check = lambda name, f: print(name)")
     instructors, students = rebuild(course, source, execute=True)
     nb = nbformat.read(instructors, as_version=4)
-    assert nb.metadata.course.keys() == {"source_hash", "machine", "date"}
+    assert nb.metadata.course.keys() == {"code_hash", "machine", "date"}
     assert re.fullmatch(r"CPU, \d+ cores|NVIDIA .*", nb.metadata.course.machine)
     assert cells(instructors)["toy-double-check"].outputs[0].text == "toy.double\n"
     assert str(course) not in instructors.read_text()

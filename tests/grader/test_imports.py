@@ -6,7 +6,9 @@ import zipfile
 import pytest
 from nbgrader.api import Gradebook
 
-from grader import imports
+from course_lib.handin.validate import validated
+from course_lib.handin.zipped import pack
+from grader import imports, released
 from grader.imports import NotAnExport, collect
 
 UNIT = "04_memory_coalescing"
@@ -25,7 +27,7 @@ def foldered(path, files):
     for name, content in files.items():
         file = path / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
 
@@ -94,6 +96,50 @@ def test_a_folder_for_each_student(pack, tmp_path):
     done = collect(pack(tmp_path / "export", PLAIN), UNIT, tmp_path / "home")
     assert handed_in(tmp_path / "home") == {"ada": "ada", "ben": "ben", "cyd": "cyd"}
     assert done.remarks == ["dee handed in no notebook, but notes.txt."]
+
+
+@pytest.mark.parametrize("pack", [zipped, foldered])
+@pytest.mark.parametrize(
+    "name, student",
+    [
+        (f"doejane_1234_5678_{UNIT}.zip", "doejane_1234"),
+        (f"Jane Doe_98765_assignsubmission_file/{UNIT}.zip", "Jane-Doe_98765"),
+        (f"ada/{UNIT}.zip", "ada"),
+        ("ada.zip", "ada"),
+    ],
+)
+def test_a_student_s_zip_stands_for_the_notebook_in_it(pack, name, student, tmp_path):
+    inner = zipped(tmp_path / "inner", {"somewhere/mine.ipynb": "work", "__MACOSX/._mine.ipynb": "x", "a.py": "x"})
+    export = pack(tmp_path / "export", {"ben.ipynb": "ben", name: inner.read_bytes()})
+    done = collect(export, UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {student: "work", "ben": "ben"} and done.remarks == []
+
+
+def test_what_submission_makes_comes_in_as_it_was_saved(tmp_path):
+    mine = tmp_path / "mine.ipynb"
+    mine.write_bytes(released(UNIT).read_bytes())
+    made = pack(validated(mine))
+    export = zipped(tmp_path / "export", {f"doejane_1234_5678_{made.name}": made.read_bytes()})
+    assert collect(export, UNIT, tmp_path / "home").students == ["doejane_1234"]
+    assert handed_in(tmp_path / "home") == {"doejane_1234": mine.read_text()}
+
+
+@pytest.mark.parametrize(
+    "inside, remark",
+    [
+        ({"notes.txt": "x"}, "ada handed in no notebook, but 04.zip."),
+        ({"a.ipynb": "1", "b.ipynb": "2"}, "ada handed in no notebook, but 04.zip."),
+        (b"PK\x03\x04 not a zip", "ada handed in no notebook, but 04.zip."),
+        ({"a.zip": "a.ipynb"}, "ada handed in no notebook, but 04.zip."),
+        ({"../../a.ipynb": "1"}, "ada/04.ipynb has a name that leads out of the zip; it was left out."),
+        ({"a.ipynb": "0" * 25_000_000}, "ada/04.ipynb has more than 20 MB; ada was left out."),
+    ],
+)
+def test_a_student_s_zip_that_holds_no_single_notebook_is_named(inside, remark, tmp_path):
+    content = inside if isinstance(inside, bytes) else zipped(tmp_path / "inner", inside).read_bytes()
+    export = zipped(tmp_path / "export", {"ada/04.zip": content, f"ben/{NOTEBOOK}": "ben"})
+    done = collect(export, UNIT, tmp_path / "home")
+    assert done.remarks == [remark] and handed_in(tmp_path / "home") == {"ben": "ben"}
 
 
 def test_nbgrader_s_own_folders_come_back_with_their_times(tmp_path):

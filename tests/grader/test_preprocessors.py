@@ -187,7 +187,7 @@ def test_of_copied_solutions_the_judged_one_is_shown(graded):
     course, _ = graded
     chosen = [c for c in autograded(course, "copied_solution").cells if c.id == "toy-double"]
     assert [c.source for c in chosen] == ["def double(x): return 'the last one'"]
-    assert "<code>double</code> is defined in the cells 4, 9; cell 9 was judged." in feedback(course, "copied_solution")
+    assert "<code>double</code> is defined in the cells 4, 9; cell 9 counts." in feedback(course, "copied_solution")
 
 
 def test_formgrader_lists_what_a_person_should_look_at(graded):

@@ -8,7 +8,6 @@ from course_lib.exercises import UNITS
 from grader import build, samples
 from grader.__main__ import grade
 
-
 ONE = "04_memory_coalescing"  # in `make test`; the others take minutes
 
 

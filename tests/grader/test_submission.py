@@ -120,7 +120,7 @@ def test_outputs_are_never_looked_at(tmp_path):
 def test_the_solution_is_found_by_its_id_and_the_last_copy_counts():
     copies = code("def double(x): return 1", "toy-double"), code("def double(x): return 2", "toy-double")
     assert value(*copies) == 2
-    assert program(*copies).flags == ["`double` is defined in the cells 1, 2; cell 2 was judged."]
+    assert program(*copies).flags == ["`double` is defined in the cells 1, 2; cell 2 counts."]
     assert value(code("def double(x): return 1", "toy-double"), code("y = 1", "toy-double")) == 1
 
 
@@ -272,7 +272,7 @@ def test_imports_of_one_name_all_run_and_star_imports_always():
 def test_deleted_imports_come_back_from_the_release():
     ran = program("def double(x): return math.floor(x)", release=["import math\nimport os"])
     assert ran.cells[0] == ("<handed-out cell 1>", "import math\n")
-    assert ran.flags == ["`math` is defined in no cell; the cell that was handed out was used."]
+    assert ran.flags == ["`math` is defined in no cell; the cell that was handed out is used."]
 
 
 def test_a_broken_helper_is_flagged():

@@ -102,6 +102,11 @@ def test_products_of_other_types_and_bfloat16_atomics_are_left_to_the_assembler(
     assert accepted(count, "sm_90", o_ptr=torch.zeros(1, dtype=torch.bfloat16)).to_the_end
 
 
+def test_a_digest_is_no_type():
+    assert lower.YOUNG_TYPES.search("tensor<64x32xf8E4M3FN>") and lower.YOUNG_TYPES.search("!tt.ptr<f8E5M2>")
+    assert not lower.YOUNG_TYPES.search('loc("<kernel load_rows f8d8ccea6fcc921d>":3:24)')
+
+
 def test_large_blocks_are_compiled_to_the_end_for_registers_run_out():
     assert accepted(transpose, "sm_90", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=128, num_warps=1).to_the_end  # 512 a thread
     few = accepted(transpose, "sm_90", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=128)  # 128

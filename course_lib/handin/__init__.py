@@ -1,0 +1,13 @@
+"""Handing in: what a notebook gives to the grader, and what a student does with finished work.
+
+    cells.py        a file's bytes -> cells
+    statements.py   a cell -> top-level statements, with the names that each binds and needs
+    program.py      cells -> the program to run for each exercise
+
+The grader reads submissions with these three; students see by them what would be graded:
+
+    files.py        which notebook this is, its unit, and how that was handed out
+    validate.py     validate(): what would be graded, and what would not
+    zipped.py       submission(): the zip to hand in
+    stubs.py        reset("..."): an exercise as it was handed out, and what was there kept
+"""

@@ -1,0 +1,85 @@
+"""A notebook's bytes -> its cells: kind, source, grade_id. Outputs, tags and foreign metadata are never looked at."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_FILE = 20_000_000  # bytes, outputs included
+MAX_SOURCE = 500_000  # characters in all cells
+MAX_LINES = 20_000  # in all cells; a semicolon counts as one
+MAX_PARTS = 1_000_000  # lists and objects: a bracket of two bytes takes sixty in memory
+MAX_CELLS = 2_000
+
+
+class Problem(Exception):
+    """One sentence to the student: why there is nothing to run."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    number: int  # counted from 1
+    kind: Literal["code", "markdown", "raw"]
+    source: str
+    grade_id: str = ""
+
+
+def small_enough(name: str, size: int) -> None:
+    """Problem if a notebook of so many bytes is not read."""
+    if size > MAX_FILE:
+        raise Problem(f"{name} has {size / 1e6:.0f} MB; {MAX_FILE // 1_000_000} are allowed. Clear its outputs.")
+
+
+def parse(content: bytes, name: str) -> list[Cell]:
+    """The cells of a notebook of any version. Problem if it is none, or too large; `name` is what the sentence calls it."""
+    small_enough(name, len(content))
+    if (parts := content.count(b"[") + content.count(b"{")) > MAX_PARTS:
+        raise Problem(f"{name} holds {parts} lists and objects; {MAX_PARTS} are allowed. Clear its outputs.")
+    try:
+        notebook = json.loads(content)  # UTF-8, or what an editor on Windows made of it
+    except (ValueError, RecursionError):
+        raise Problem(f"{name} is not a notebook: it does not read as JSON.") from None
+    return _cells(notebook, name)
+
+
+def _cells(notebook: object, name: str) -> list[Cell]:
+    notebook = _dict(notebook)
+    found = notebook.get("cells")
+    if not isinstance(found, list):  # nbformat 3
+        found = [c for sheet in _list(notebook.get("worksheets")) for c in _list(_dict(sheet).get("cells"))]
+    if not found:
+        raise Problem(f"{name} is not a notebook: it has no cells.")
+    if len(found) > MAX_CELLS:
+        raise Problem(f"{name} has {len(found)} cells; {MAX_CELLS} are allowed.")
+    cells = []
+    for number, raw in enumerate(map(_dict, found), 1):
+        kind = raw.get("cell_type")
+        grade_id = _dict(_dict(raw.get("metadata")).get("nbgrader")).get("grade_id")
+        cells.append(
+            Cell(
+                number=number,
+                kind=kind if kind in ("code", "raw") else "markdown",
+                source=_text(raw.get("source", raw.get("input"))),
+                grade_id=grade_id if isinstance(grade_id, str) else "",
+            )
+        )
+    if (length := sum(len(cell.source) for cell in cells)) > MAX_SOURCE:
+        raise Problem(f"{name} has {length} characters in its cells; {MAX_SOURCE} are allowed.")
+    if (lines := sum(cell.source.count("\n") + cell.source.count(";") for cell in cells)) > MAX_LINES:
+        raise Problem(f"{name} has {lines} lines in its cells; {MAX_LINES} are allowed.")
+    return cells
+
+
+def _dict(value: object) -> dict:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    text = "".join(part for part in value if isinstance(part, str)) if isinstance(value, list) else value
+    text = text if isinstance(text, str) else ""
+    return text.encode("utf-8", "replace").decode()  # lone surrogates could be written to no file

@@ -1,0 +1,69 @@
+"""Which notebook the student is in, which unit it belongs to, and how that unit was handed out."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+
+from course_lib.exercise import Exercise
+from course_lib.exercises import UNITS
+from course_lib.handin.cells import Cell, Problem, parse, small_enough
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def here(name: str = "") -> Path:
+    """The notebook of that name, or the one this kernel belongs to. Problem if there is none, or it cannot be told.
+
+    JupyterLab says which notebook it started the kernel for; elsewhere it is the one in this folder that is named after
+    the folder, or the only one.
+    """
+    folder = Path.cwd()
+    found = sorted(folder.glob("*.ipynb"))
+    if name:
+        path = Path(str(name)).absolute()
+        if not path.is_file():
+            raise Problem(f"There is no notebook {name} here. {_listed(found)}")
+        return path
+    session = Path(os.environ.get("JPY_SESSION_NAME", ""))
+    if session.suffix == ".ipynb" and session.is_file():
+        return session
+    named = [path for path in found if path.stem == folder.name] or found
+    if len(named) != 1:
+        raise Problem(f"Which notebook? Name it in the brackets, in quotes. {_listed(found)}")
+    return named[0]
+
+
+def _listed(found: list[Path]) -> str:
+    return f"In this folder: {', '.join(path.name for path in found) or 'no notebook'}."
+
+
+def read(path: Path) -> tuple[bytes, list[Cell]]:
+    """The file and its cells, as saved. Problem if it cannot be read."""
+    try:
+        small_enough(path.name, path.stat().st_size)
+        content = path.read_bytes()
+    except OSError as error:
+        raise Problem(f"{path.name} cannot be read: {error.strerror}.") from None
+    return content, parse(content, path.name)
+
+
+def exercises(unit: str) -> list[Exercise]:
+    """The exercises of a unit such as "04_memory_coalescing", in order."""
+    return list(import_module(f"course_lib.exercises.{UNITS[unit]}").EXERCISES.values())
+
+
+def unit_of(cells: Iterable[Cell]) -> str:
+    """The unit that most cells belong to by their ids, "" if none does."""
+    ids = {cell.grade_id for cell in cells}
+    found = Counter({unit: len(ids & {e.grade_id for e in exercises(unit)}) for unit in UNITS})
+    unit, count = found.most_common(1)[0]
+    return unit if count else ""
+
+
+def released(unit: str) -> Path:
+    """The unit's notebook as it was handed out; there need not be one."""
+    return ROOT / "notebooks" / unit / f"{unit}.ipynb"

@@ -1,0 +1,235 @@
+"""A notebook's cells -> the program to run for each exercise.
+
+Nothing here runs a student's code. A cell becomes top-level statements, and a statement is part of the program if it
+defines something that is needed. Demos, checks, endless loops and errors elsewhere are left out by construction.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from course_lib.exercise import Exercise
+from course_lib.handin.cells import MAX_CELLS, Cell, Problem
+from course_lib.handin.statements import Statement, TooMany, statements
+
+MAX_STATEMENTS = 2_000  # at top level: more than any honest notebook, few enough to search
+MAX_FLAGS = 20  # a person reads them
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to run for one exercise: (name, source) pairs in order, each to be compiled under its own name."""
+
+    cells: list[tuple[str, str]]
+    entry: str
+    flags: list[str] = field(default_factory=list)  # for a person to look at; they never take a point
+    missing: list[str] = field(default_factory=list)  # names that it needs and nothing defines
+
+    @property
+    def source(self) -> str:
+        return "\n\n".join(source for _, source in self.cells)
+
+    @property
+    def own(self) -> list[tuple[str, str]]:
+        """Its cells without those that were deleted and came back as they were handed out."""
+        return [(name, source) for name, source in self.cells if name.startswith("<cell ")]
+
+
+class Notebook:
+    """A student's notebook: cells, and the program that each exercise runs.
+
+    release    the cells as they were handed out: they tell an untouched stub from work, and bring back deleted imports
+    problem    a sentence if the file as a whole cannot be read: every `solution` and `program` says it
+    """
+
+    def __init__(self, cells: Sequence[Cell], exercises: Sequence[Exercise], release: Sequence[Cell] = (), problem=""):
+        self.cells, self.exercises, self.problem = list(cells), list(exercises), problem
+        self._checks = {e.check_id for e in exercises}
+        self._entries = {e.entry for e in exercises}
+        self._programs: dict[str, Program] = {}  # by exercise, of those asked for
+        self._released = {cell.grade_id: cell.source for cell in release if cell.grade_id}
+        self._released_sources = {cell.source for cell in release}
+        self._statements, self.broken = self._parsed(self.cells)  # broken: cell number -> why it does not parse
+        self._given, _ = self._parsed(release, given=True)  # for names whose cell the student has deleted
+        self._course = {name for s in self._statements + self._given for name in s.course}
+        self._binding = _by_name(self._statements, lambda s: s.binds)
+        self._binding_given = _by_name(self._given, lambda s: s.binds)
+        self._mutating = _by_name(self._statements, lambda s: {s.mutates} - {""})
+        self._seeming = self._seemingly_defined()  # name -> numbers of the broken cells that look as if they defined it
+
+    def _parsed(self, cells: Iterable[Cell], *, given: bool = False) -> tuple[list[Statement], dict[int, str]]:
+        found, broken = [], {}
+        for cell in cells:
+            if cell.kind == "code" and cell.grade_id not in self._checks:
+                try:
+                    if cell.source in self._released_sources:  # most cells of most submissions
+                        found += _statements_as_given(cell, given)
+                    else:
+                        found += statements(cell, MAX_STATEMENTS - len(found))
+                except SyntaxError as e:
+                    broken[cell.number] = f"line {e.lineno or 1}: {e.msg}"
+                except TooMany:
+                    self.problem = f"The notebook has more than {MAX_STATEMENTS} statements at top level."
+                    return [], {}
+        return found, broken
+
+    def _seemingly_defined(self) -> dict[str, list[int]]:
+        pattern = re.compile(
+            r"^[ \t]*(?:def|class)[ \t]+(?P<def>\w+)|^(?P<assign>\w+)[ \t]*=|^[ \t]*(?:import|from)\b(?P<import>[^\n]*)",
+            re.M,
+        )
+        found: dict[str, list[int]] = {}
+        for cell in self.cells:
+            if cell.number in self.broken:
+                words = {
+                    w for match in pattern.finditer(cell.source) for w in re.findall(r"\w+", match[match.lastgroup])
+                }
+                for word in words:
+                    found.setdefault(word, []).append(cell.number)
+        return found
+
+    def untouched(self, exercise: Exercise, cell: Cell) -> bool:
+        """Whether the cell is the exercise's stub, as it was handed out."""
+        return cell.source.strip() == self._released.get(exercise.grade_id, "").strip()
+
+    def names_of(self, cell: Cell) -> set[str]:
+        """The names that a cell defines."""
+        return {name for s in self._statements if s.cell == cell for name in s.binds}
+
+    def seems_to_define(self, name: str) -> bool:
+        """Whether a cell that does not parse looks as if it defined the name."""
+        return name in self._seeming
+
+    def odd_check(self, exercise: Exercise) -> list[str]:
+        """What is odd about the exercise's check cell."""
+        own = [cell for cell in self.cells if cell.grade_id == exercise.check_id]
+        given = self._released.get(exercise.check_id)
+        edited = [cell.number for cell in own if given is not None and given.strip() != cell.source.strip()]
+        if not own:
+            return [f"The check cell of `{exercise.id}` is missing."]
+        return [f"The check cell of `{exercise.id}` was edited (cell {number})." for number in edited]
+
+    def solution(self, exercise: Exercise) -> Cell:
+        """The cell whose definition of the exercise's function counts.
+
+        The last one of the exercise's own cells (an honest copy has the same id), because that is what a run from top
+        to bottom leaves defined. A cell without the id counts if it stands between those and the check, or if those
+        are gone or as they were handed out.
+        """
+        if self.problem:
+            raise Problem(self.problem)
+        defining = [s.cell for s in self._statements if exercise.entry in s.binds]
+        own = [cell for cell in defining if cell.grade_id == exercise.grade_id]
+        other = [cell for cell in defining if cell.grade_id != exercise.grade_id]
+        if own:
+            blank = self.untouched(exercise, own[-1])
+            end = self._check_number(exercise)
+            rivals = [c for c in other if blank or (end and own[-1].number < c.number < end)]
+            return (rivals or own)[-1]
+        if other:
+            return other[-1]
+        for cell in self.cells:
+            if cell.grade_id == exercise.grade_id and (why := self.broken.get(cell.number)):
+                raise Problem(f"The cell of {exercise.entry} (cell {cell.number}) does not parse: {why}.")
+        for number in self._seeming.get(exercise.entry, ()):
+            why = self.broken[number]
+            raise Problem(f"Cell {number}, which seems to define {exercise.entry}, does not parse: {why}.")
+        raise Problem(f"No code cell defines {exercise.entry}.")
+
+    def _check_number(self, exercise: Exercise) -> int:
+        return next((cell.number for cell in self.cells if cell.grade_id == exercise.check_id), 0)
+
+    def program(self, exercise: Exercise) -> Program:
+        """What to run for the exercise. Problem if there is nothing to run."""
+        if exercise.id not in self._programs:
+            self._programs[exercise.id] = self._program_of(exercise)
+        return self._programs[exercise.id]
+
+    def _program_of(self, exercise: Exercise) -> Program:
+        home = self.solution(exercise)
+        end = max(home.number, self._check_number(exercise))  # what a later exercise redefines is not meant here
+        flags, missing = [], []
+        cells = sorted({s.cell.number for s in self._statements if exercise.entry in s.binds})
+        if len(cells) > 1:
+            listed = ", ".join(map(str, cells))
+            flags.append(f"`{exercise.entry}` is defined in the cells {listed}; cell {home.number} counts.")
+
+        needed: set[str] = set()
+        kept: set[int] = set()  # id of a statement
+        todo = [exercise.entry]
+        starred = any(s.always and s.node.module != "__future__" for s in self._statements)
+        while todo:
+            name = todo.pop()
+            if name in needed:
+                continue
+            needed.add(name)
+            binding = self._binding.get(name, [])
+            found = _definers([s for s in binding if s.cell is home or name != exercise.entry], end)
+            if not found and (found := _definers(self._binding_given.get(name, []), end=MAX_CELLS)):
+                flags.append(f"`{name}` is defined in no cell; the cell that was handed out is used.")
+            if not found and not hasattr(builtins, name):
+                numbers = self._seeming.get(name, ())
+                flags += [f"Cell {n}, which seems to define `{name}`, does not parse." for n in numbers]
+                missing += [] if numbers or starred else [name]
+            found += [s for s in self._mutating.get(name, ()) if s.cell.number <= end and self._configures(s)]
+            kept.update(map(id, found))
+            todo += [read for s in found for read in s.reads - needed]
+        if len(flags) > MAX_FLAGS:
+            flags[MAX_FLAGS:] = [f"And {len(flags) - MAX_FLAGS} more of this kind."]
+        given = [s for s in self._given if id(s) in kept]
+        own = _assemble([s for s in self._statements if id(s) in kept or s.always], "cell")
+        return Program(_assemble(given, "handed-out cell") + own, exercise.entry, flags, sorted(missing))
+
+    def _configures(self, s: Statement) -> bool:
+        """`configs.append(...)`, `table[0] = ...`, `triton.set_allocator(...)`: they bind nothing and still matter."""
+        if s.imports or s.binds or s.reads & (self._entries | self._course):
+            return False
+        method = getattr(getattr(getattr(s.node, "value", None), "func", None), "attr", "")  # "" for an assignment
+        origins = self._binding.get(s.mutates, [])
+        if any(other.imports for other in origins):  # torch.set_..., but not torch.cuda.synchronize() or plt.show()
+            return not method or method.startswith(("set_", "manual_seed", "register"))
+        launches = isinstance(s.node, ast.Expr) and any(isinstance(o.node, ast.FunctionDef) for o in origins)
+        return not launches  # kernel[grid](...), kernel.warmup(...) at top level are a demo
+
+
+def _by_name(statements: Iterable[Statement], names: Callable[[Statement], set[str]]) -> dict[str, list[Statement]]:
+    """name -> the statements that `names` says it of, in order."""
+    found: dict[str, list[Statement]] = {}
+    for statement in statements:
+        for name in names(statement):
+            found.setdefault(name, []).append(statement)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _statements_as_given(cell: Cell, given: bool) -> list[Statement]:
+    """Statements of a cell as it was handed out, parsed once for a class. `given`: a statement of the release and the same
+    one of a submission are two."""
+    return statements(cell, MAX_STATEMENTS)
+
+
+def _definers(binding: list[Statement], end: int) -> list[Statement]:
+    """Of the statements that bind a name, those that give it its value at cell `end`; later ones only if there is none."""
+    found = []
+    for statement in reversed([s for s in binding if s.cell.number <= end] or binding):
+        found.append(statement)
+        if statement.plain:  # what came before is replaced
+            break
+    return found
+
+
+def _assemble(statements: list[Statement], name: str) -> list[tuple[str, str]]:
+    """Each statement on the line where it stands in its cell, so that messages name the student's own lines."""
+    cells: dict[int, list[str]] = {}
+    for s in statements:
+        lines = cells.setdefault(s.cell.number, [])
+        first = s.node.end_lineno - len(s.text)
+        lines += [""] * (first + len(s.text) - len(lines))
+        lines[first] += ("; " if lines[first] else "") + s.text[0]
+        lines[first + 1 : first + len(s.text)] = s.text[1:]
+    return [(f"<{name} {number}>", "\n".join(lines) + "\n") for number, lines in cells.items()]

@@ -1,0 +1,145 @@
+"""A cell -> its top-level statements: which names each binds, and which it needs. Nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import symtable
+import warnings
+from dataclasses import dataclass
+
+from course_lib.handin.cells import Cell
+
+
+class TooMany(Exception):
+    """More statements than a notebook may have."""
+
+
+@dataclass(eq=False)
+class Statement:
+    """One top-level statement of a cell.
+
+    binds      names it gives a value to;  reads = global names it needs, function bodies included
+    mutates    the name whose object it changes: configs in `configs.append(...)`, `configs[0] = ...`
+    plain      it replaces what a name was before: an unconditional def, class or assignment
+    """
+
+    cell: Cell
+    node: ast.stmt
+    text: list[str]  # its lines, the first without what stands before it
+    binds: set[str]
+    reads: set[str]
+    mutates: str = ""
+
+    @property
+    def plain(self) -> bool:
+        whole = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+        return isinstance(self.node, whole) and not (isinstance(self.node, ast.Assign) and self.binds & self.reads)
+
+    @property
+    def imports(self) -> bool:
+        return isinstance(self.node, (ast.Import, ast.ImportFrom))
+
+    @property
+    def always(self) -> bool:
+        """Its names cannot be known (`import *`) or reach the whole cell (`__future__`)."""
+        return isinstance(self.node, ast.ImportFrom) and (
+            self.node.module == "__future__" or self.node.names[0].name == "*"
+        )
+
+    @property
+    def course(self) -> set[str]:
+        """The names it imports from course_lib."""
+        if isinstance(self.node, ast.ImportFrom) and (self.node.module or "").split(".")[0] == "course_lib":
+            return self.binds
+        if isinstance(self.node, ast.Import):
+            return {n.asname or "course_lib" for n in self.node.names if n.name.split(".")[0] == "course_lib"}
+        return set()
+
+
+def statements(cell: Cell, most: int) -> list[Statement]:
+    """SyntaxError if the cell does not parse, magics blanked; TooMany, before any work is done, beyond `most`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes
+            source, tree = _parse(cell.source)
+            if len(tree.body) > most:
+                raise TooMany
+            lines = source.split("\n")
+            return [_statement(cell, node, lines) for node in tree.body]
+    except (ValueError, MemoryError, RecursionError) as e:  # null bytes, nested too deeply
+        raise SyntaxError(str(e) or "nested too deeply") from None
+
+
+def _parse(source: str) -> tuple[str, ast.Module]:
+    source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
+    try:
+        return source, ast.parse(source)
+    except SyntaxError:
+        source = _without_magics(source)
+        return source, ast.parse(source)
+
+
+def _statement(cell: Cell, node: ast.stmt, lines: list[str]) -> Statement:
+    text = _segment(node, lines)
+    binds, reads = _names(symtable.symtable("\n".join(text), "<cell>", "exec"), top=True)
+    return Statement(cell, node, text, binds, reads, _mutated(node))
+
+
+def _without_magics(source: str) -> str:
+    """IPython's %line, %%cell and !shell lines blanked; their numbers stay. A cell in another language is blank."""
+    lines = source.split("\n")
+    first = next((line for line in lines if line.strip()), "")
+    if match := re.match(r"\s*%%(\w+)", first):
+        if match[1] not in ("time", "timeit", "capture", "prun"):
+            return ""
+        lines[lines.index(first)] = ""
+    for i, line in enumerate(lines):
+        if re.match(r"\s*[%!]|\s*[\w.]+\?{1,2}\s*$|\s*\?{1,2}[\w.]+\s*$", line):
+            indent = re.match(r"\s*", line)[0]
+            lines[i] = f"{indent}pass" if indent else ""
+        else:
+            lines[i] = re.sub(r"^(\s*\w+\s*=\s*)[%!].*", r"\1None", line)
+    return "\n".join(lines)
+
+
+def _segment(node: ast.stmt, lines: list[str]) -> list[str]:
+    first = min([node.lineno] + [d.lineno for d in getattr(node, "decorator_list", [])])
+    text = lines[first - 1 : node.end_lineno]
+    text[-1] = text[-1].encode()[: node.end_col_offset].decode()
+    if first == node.lineno:
+        text[0] = text[0].encode()[node.col_offset :].decode()
+    return text
+
+
+def _names(table: symtable.SymbolTable, top: bool) -> tuple[set[str], set[str]]:
+    """Global names that are bound, and read, in a scope and the scopes within it."""
+    binds, reads = set(), set()
+    for symbol in table.get_symbols():
+        if not top and not symbol.is_global():
+            continue
+        if symbol.is_assigned() or symbol.is_imported():
+            binds.add(symbol.get_name())
+        if symbol.is_referenced():
+            reads.add(symbol.get_name())
+    for child in table.get_children():
+        inner_binds, inner_reads = _names(child, top=False)
+        binds, reads = binds | inner_binds, reads | inner_reads
+    return binds, reads
+
+
+def _mutated(node: ast.stmt) -> str:
+    """The name at the root of `name.method(...)`, `name[i] = ...`, `name.attribute = ...`."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        target = node.value.func
+        if isinstance(target, ast.Name):
+            return ""
+    elif isinstance(node, ast.Assign):
+        target = node.targets[0]
+    elif isinstance(node, ast.AugAssign):
+        target = node.target
+    else:
+        return ""
+    while isinstance(target, (ast.Attribute, ast.Subscript, ast.Call)):
+        target = target.func if isinstance(target, ast.Call) else target.value
+    return target.id if isinstance(target, ast.Name) else ""

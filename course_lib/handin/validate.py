@@ -1,0 +1,119 @@
+"""validate(): what of a notebook would be graded, and what would not, exercise by exercise. Nothing is run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from course_lib.exercise import Exercise
+from course_lib.handin import files
+from course_lib.handin.cells import Cell, Problem
+from course_lib.handin.program import Notebook
+
+MARK = "...  # your code here"  # as in every stub
+LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is to be said of one exercise."""
+
+    exercise: Exercise
+    graded: bool
+    sentence: str
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A notebook as it was saved, and what of it would be graded."""
+
+    path: Path
+    content: bytes
+    unit: str
+    saved: float  # seconds since 1970
+    lines: list[Line]
+
+    def text(self) -> str:
+        """A line for each exercise, what else is to know below it."""
+        graded = [line for line in self.lines if line.graded]
+        points, out_of = (sum(line.exercise.points for line in lines) for lines in (graded, self.lines))
+        width = max(len(line.exercise.id) for line in self.lines)
+        rows = [
+            self._when(),
+            f"{len(graded)} of {len(self.lines)} exercises would be graded, for up to {points:g} of {out_of:g} points.",
+        ]
+        for line in self.lines:
+            rows.append(f"{'✓' if line.graded else '✗'} {line.exercise.id:<{width}}  {line.sentence}")
+            rows += [f"    {remark}" for remark in line.remarks]
+        return "\n".join(rows)
+
+    def _when(self) -> str:
+        ago = max(0, time.time() - self.saved)
+        clock = time.strftime("%H:%M:%S" if ago < 86_400 / 2 else "%Y-%m-%d %H:%M", time.localtime(self.saved))
+        warning = " That is a while ago: save first (Ctrl+S) if you have changed it since." if ago > LONG_AGO else ""
+        return f"{self.path.name}, as it was saved at {clock}; what is not saved does not count.{warning}"
+
+
+def validated(path: Path) -> Validation:
+    """Problem if the file as a whole would be refused."""
+    saved = path.stat().st_mtime
+    content, cells = files.read(path)
+    unit = files.unit_of(cells)
+    if not unit:
+        raise Problem(f"{path.name} has no exercise of this course: the cells that were handed out are not in it.")
+    release = files.released(unit)
+    as_given = release.is_file() and release.resolve() != path.resolve()  # else all of it is as it was handed out
+    given = files.read(release)[1] if as_given else []
+    exercises = files.exercises(unit)
+    notebook = Notebook(cells, exercises, given)
+    if notebook.problem:
+        raise Problem(notebook.problem)
+    return Validation(path, content, unit, saved, [_line(notebook, exercise) for exercise in exercises])
+
+
+def _line(notebook: Notebook, exercise: Exercise) -> Line:
+    try:
+        cell = notebook.solution(exercise)
+        program = notebook.program(exercise)
+    except Problem as problem:
+        return Line(exercise, False, _lost(notebook, exercise) or str(problem))
+    if notebook.untouched(exercise, cell):
+        return Line(exercise, False, f"cell {cell.number} is the stub, as it was handed out.")
+    remarks = list(program.flags)
+    remarks += [
+        f"`{name}`, which it needs, is defined in no cell: in grading it fails there." for name in program.missing
+    ]
+    if MARK in cell.source and exercise.kind != "values":  # a dict is filled in above it
+        remarks.append(f"`{MARK}` still stands in it.")
+    if not _own(notebook, exercise):
+        remarks.append(f"The cell that was handed out for it is gone; cell {cell.number} counts in its place.")
+    remarks += notebook.odd_check(exercise)
+    return Line(exercise, True, f"cell {cell.number} would be graded.", remarks)
+
+
+def _own(notebook: Notebook, exercise: Exercise) -> list[Cell]:
+    return [cell for cell in notebook.cells if cell.grade_id == exercise.grade_id]
+
+
+def _lost(notebook: Notebook, exercise: Exercise) -> str:
+    """Where the exercise's name has gone; "" if its cell does not parse, or looks as if it were elsewhere."""
+    own = _own(notebook, exercise)
+    nowhere = f"`{exercise.entry}` is defined in no cell"
+    if notebook.seems_to_define(exercise.entry) or any(c.number in notebook.broken for c in own):
+        return ""
+    if not own:
+        return f'{nowhere}, and its own is gone: reset("{exercise.id}") brings that back.'
+    if own[-1].kind != "code":
+        return f"{nowhere}: cell {own[-1].number} is no code cell any more. Make it one (select it, press Esc, Y)."
+    names = ", ".join(f"`{name}`" for name in sorted(notebook.names_of(own[-1]))[:5])
+    return f"{nowhere}; cell {own[-1].number}, its own, defines {names or 'nothing'}. Call it `{exercise.entry}` again."
+
+
+def validate(notebook: str = "") -> None:
+    """Print what of this notebook, as it is saved, would be graded. notebook: a file's name, where it cannot be told."""
+    try:
+        print(validated(files.here(notebook)).text())
+    except Problem as problem:
+        print(problem)

@@ -1,0 +1,38 @@
+"""submission(): the zip to hand in. It holds the notebook as saved, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+from course_lib.handin import files
+from course_lib.handin.cells import Problem
+from course_lib.handin.validate import Validation, validated
+
+
+def pack(validation: Validation) -> Path:
+    """Writes UNIT.zip beside the notebook: UNIT.ipynb, whatever the file was called. Problem if it cannot be written."""
+    target = validation.path.with_name(f"{validation.unit}.zip")
+    draft = target.with_suffix(f".{os.getpid()}")
+    try:
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(f"{validation.unit}.ipynb", validation.content)  # what was validated, not read again
+        draft.replace(target)  # whole or not at all
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise Problem(f"{target} cannot be written: {error.strerror}. Make room, or hand in the notebook.") from None
+    return target
+
+
+def submission(notebook: str = "") -> None:
+    """Print what would be graded, and make the zip to hand in. notebook: a file's name, where it cannot be told."""
+    try:
+        found = validated(files.here(notebook))
+        target = pack(found)
+    except Problem as problem:
+        print(problem)
+        return
+    size = target.stat().st_size
+    print(found.text())
+    print(f"\nHand in {target.name}, {max(1, size // 1000)} kB. It lies beside the notebook: {target}")

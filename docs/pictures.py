@@ -1,0 +1,87 @@
+"""The README's pictures that need no GPU: `python docs/pictures.py`, or with the names of some. Under a minute.
+
+docs/verdict.png             what `check` shows for a transpose of one row a program; needs Chromium
+docs/heatmap.png             causal attention on Triton's interpreter: how often each element of k is loaded
+docs/mystery_plot.png        matmul speed by size as recorded on an H200, and unit 05's model of it
+docs/trace_vs_counters.png   what the trace predicts against what an H200's counters said
+
+The functions are the published solutions and the variants. docs/report.png and docs/feedback.png are screenshots of the pages
+that `grader report` and `grader autograde` write; benchmarks/attention.py draws its own picture.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent))
+
+from course_lib import checking, figures, render, trace  # noqa: E402
+from course_lib.exercise import find  # noqa: E402
+from course_lib.figures import counters  # noqa: E402
+from course_lib.observe.record import load  # noqa: E402
+from course_lib.picture import Picture  # noqa: E402
+from grader.samples.coalescing import ONE_ROW_A_PROGRAM  # noqa: E402
+from grader.variants import program, solution_cell  # noqa: E402
+
+PAGE = "<!doctype html><meta charset=utf-8><body style='font: 14px sans-serif; margin: 8px'>"
+WIDTH, HEIGHT = 920, 290
+
+
+def function(exercise_id: str, source: str = "") -> Callable:
+    """The exercise's function as `source` defines it; without one, the published solution."""
+    return load(program(exercise_id, source or solution_cell(exercise_id)), find(exercise_id).entry)
+
+
+def verdict() -> str:
+    exercise = find("coalescing.transpose")
+    return render.html(checking.verdict(exercise, function(exercise.id, ONE_ROW_A_PROGRAM), seed=0))
+
+
+def heatmap() -> Picture:
+    """Keys lie along the columns, as a view with other strides: the picture is wide then."""
+    q, v, keys = torch.randn(256, 64), torch.randn(256, 64), torch.randn(64, 256)
+    with trace() as t:
+        function("flash.flash_attention_forward")(q, keys.T, v, causal=True)
+    return t.heatmap(keys)
+
+
+def mystery_plot() -> Picture:
+    return figures.tiling.predicted_against_measured(function("tiling.predicted_throughput"))
+
+
+def trace_vs_counters() -> Picture:
+    return counters.predicted_against_counted()
+
+
+def save(drawn: Picture | str, path: Path) -> None:
+    """A picture as it is; HTML as a headless Chromium shows it."""
+    if not isinstance(drawn, str):
+        drawn.savefig(path)
+        return
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        sys.exit(f"{path.name} needs Chromium: install it, or name the other pictures.")
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, "page.html")
+        page.write_text(PAGE + drawn, "utf-8")
+        options = "--headless", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={folder}/profile"
+        taken = f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={path}"
+        subprocess.run([browser, *options, *taken, page.as_uri()], check=True, capture_output=True)
+
+
+PICTURES = {draw.__name__: draw for draw in (verdict, heatmap, mystery_plot, trace_vs_counters)}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PICTURES:
+        if name not in PICTURES:
+            sys.exit(f"There is no picture {name!r} here. There are: {', '.join(PICTURES)}.")
+        save(PICTURES[name](), DOCS / f"{name}.png")
+        print(f"docs/{name}.png")

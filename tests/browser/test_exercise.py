@@ -1,0 +1,82 @@
+"""A student solves an exercise in the browser: wrongly, with hints, rightly, and sees the progress."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from contrast import faint
+from lab import DARK, LIGHT
+from playwright.sync_api import expect
+
+import grader
+from course_lib.exercise import find
+from grader.variants import solution_cell
+
+UNIT = "00_start_here"
+EXERCISE = find("start.add_one")
+POINTS = [exercise.points for exercise in grader.exercises(UNIT).values()]
+RIGHT = solution_cell(EXERCISE.id)
+WRONG = RIGHT.replace("triton.cdiv(n, BLOCK)", "n // BLOCK")
+WRONG_POINTS = 2  # the grid ends early where blocks do not divide n
+
+
+@pytest.fixture(scope="module")
+def notebook(opened):
+    with opened(UNIT) as notebook:
+        notebook.run(notebook.find(r"(?m).*^from course_lib import .*")[0])
+        yield notebook
+
+
+@pytest.fixture
+def verdict(notebook):
+    """source -> what the check below the exercise shows of it."""
+
+    def verdict(source):
+        notebook.write(*notebook.find(r"@triton.jit\ndef add_one_kernel.*"), source)
+        notebook.page.keyboard.press("Shift+Enter")
+        return notebook.run(*notebook.find(re.escape(f'check("{EXERCISE.id}", add_one)'))).locator(".jp-RenderedHTML")
+
+    return verdict
+
+
+@pytest.fixture
+def progress(notebook):
+    """Looks up the unit in what progress() shows: so many exercises are done, and so many points earned."""
+
+    def progress(exercises, points):
+        row = notebook.run(notebook.find(r"progress\(\)")[0]).locator("tr", has_text=UNIT)
+        expect(row).to_contain_text(f"{exercises} of {len(POINTS)}")
+        expect(row).to_contain_text(f"{points:g} of {sum(POINTS):g}")
+
+    return progress
+
+
+def test_wrongly_with_hints_then_rightly(verdict, notebook, progress):
+    assert WRONG != RIGHT
+    progress(0, 0)
+
+    wrong = verdict(WRONG)
+    expect(wrong).to_contain_text(f"{WRONG_POINTS} / {EXERCISE.points}")
+    expect(wrong).to_contain_text("does the grid round up?")
+    expect(wrong.get_by_text("✗")).to_have_count(2)
+    progress(0, WRONG_POINTS)
+
+    notebook.write(notebook.find(r"# hint\(.*\)")[0], f'hint("{EXERCISE.id}")')
+    for number, hint in enumerate(EXERCISE.hints, 1):
+        notebook.page.keyboard.press("Control+Enter")
+        expect(notebook.page.locator(".jp-Notebook-cell.jp-mod-active")).to_contain_text(f"Hint {number} of 3: {hint}")
+
+    right = verdict(RIGHT)
+    expect(right).to_contain_text(f"{EXERCISE.points} / {EXERCISE.points}")
+    expect(right.get_by_text("✗")).to_have_count(0)
+    progress(1, EXERCISE.points)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_verdicts_and_progress_are_legible(verdict, notebook, progress, theme):
+    notebook.theme(theme)
+    for source in (WRONG, RIGHT):
+        assert not faint(verdict(source))
+    progress(1, EXERCISE.points)
+    assert not faint(notebook.page.locator(".jp-Notebook-cell.jp-mod-active .jp-RenderedHTML"))

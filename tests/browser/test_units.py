@@ -1,0 +1,128 @@
+"""Each unit in a browser: it opens, its figures are shown and legible, its widgets answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from contrast import faint, ink
+from lab import DARK, LIGHT, Notebook
+from playwright.sync_api import Locator, expect
+
+from course_lib.exercises import UNITS
+
+IMPORTS = r"(?m).*^from course_lib import .*"
+FIGURE = r"figures\.\w+\.\w+\(\)"  # without arguments: it needs no cell but the imports
+WIDGET = r"figures\.\w+\.\w+(_widget|_explorer)\(\)"
+PICTURE = ".jp-RenderedImage img"
+CAPTION = 22  # pixels: the last line of the caption that every picture has
+
+
+@pytest.fixture(scope="module", params=UNITS)
+def notebook(opened, request):
+    """A unit with its imports, its first figure and its widgets run."""
+    with opened(request.param) as notebook:
+        notebook.run(notebook.find(IMPORTS)[0])
+        for index in figures(notebook):
+            notebook.run(index)
+        yield notebook
+
+
+def figures(notebook: Notebook) -> list[int]:
+    return sorted({notebook.find(FIGURE)[0], *notebook.find(WIDGET)})
+
+
+def test_figures_are_shown(notebook):
+    for index in figures(notebook):
+        picture = notebook.show(index).locator(PICTURE)
+        expect(picture).to_be_visible()
+        assert picture.evaluate("img => img.decode().then(() => img.naturalWidth)") > 300
+
+
+def test_figures_are_legible_in_both_themes(notebook):
+    inks = {}
+    for theme in (LIGHT, DARK):
+        notebook.theme(theme)
+        for index in figures(notebook):
+            cell, what = notebook.show(index), f"{notebook.sources[index]} in {theme}"
+            inks[theme, index] = ink(cell.locator(PICTURE))
+            assert inks[theme, index][-CAPTION:].mean() > 0.005, f"{what}: no caption"
+            assert not (found := faint(cell.locator(".jp-OutputArea-output").first)), f"{what}: {'; '.join(found)}"
+    for index in figures(notebook):
+        light, dark = inks[LIGHT, index], inks[DARK, index]
+        assert light.shape == dark.shape and (light != dark).mean() < 0.001, f"{notebook.sources[index]} loses ink"
+
+
+def test_every_control_changes_the_picture(notebook):
+    widgets = notebook.find(WIDGET)
+    assert widgets
+    for index in widgets:
+        cell, what = notebook.show(index), notebook.sources[index]
+        controls, resets = cell.locator(CONTROLS), cell.locator(RESETS)
+        expect(controls.first).to_be_visible()
+        known = controls.count() + resets.count()
+        assert known == cell.locator(LEAVES).count(), f"{what} has a control that this test cannot move"
+        for control in filter(Locator.is_visible, controls.all()):
+            move_there_and_back(cell, control, what)
+        for reset in resets.all():
+            before = shown(cell)
+            move(cell.get_by_role("slider").first)  # a view that was chosen would stay
+            becomes(cell, before.__ne__, f"{what}: the first slider changes nothing")
+            reset.click()
+            becomes(cell, before.__eq__, f"{what}: {reset.inner_text()} does not go back")
+
+
+# ------------------------------------------------------------------------------------------------ moving controls
+
+CONTROLS = "[role=slider], select, .widget-toggle-button, input[type=checkbox], input[type=number]"
+RESETS = "button.jupyter-button:not(.widget-toggle-button)"
+LEAVES = ".widget-container > :not(.widget-container)"
+
+
+def move_there_and_back(cell: Locator, control: Locator, what: str) -> None:
+    """Moves a control, which gives another picture, and back, which gives the first one again."""
+    before = shown(cell)
+    back = move(control)
+    name = control.evaluate("e => e.closest('.widget-container > *').innerText || e.title")
+    becomes(cell, before.__ne__, f"{what}: {name!r} changes nothing")
+    back()
+    becomes(cell, before.__eq__, f"{what}: {name!r} does not go back to the same picture")
+
+
+def move(control: Locator) -> Callable[[], object]:
+    """Gives a control another value; returns the function that gives it the first one again."""
+    kind = control.evaluate("e => e.getAttribute('role') ?? e.type ?? e.tagName")
+    if kind == "slider":
+        there, back = ("ArrowRight", "ArrowLeft")
+        if control.get_attribute("aria-valuenow") == control.get_attribute("aria-valuemax"):
+            there, back = back, there
+        control.press(there)
+        return lambda: control.press(back)
+    if kind == "select-one":
+        first, count = control.evaluate("e => [e.selectedIndex, e.options.length]")
+        control.select_option(index=(first + 1) % count)
+        return lambda: control.select_option(index=first)
+    if kind == "number":
+        value = control.input_value()
+
+        def enter(number: str) -> None:
+            control.fill(number)
+            control.press("Enter")
+
+        enter(f"{float(value) * 2 + 1:g}")
+        return lambda: enter(value)
+    control.click()
+    return control.click
+
+
+def shown(cell: Locator) -> str:
+    return cell.locator(PICTURE).get_attribute("src")
+
+
+def becomes(cell: Locator, wanted: Callable[[str], bool], otherwise: str) -> None:
+    """Waits for such a picture."""
+    for _ in range(200):
+        if wanted(shown(cell)):
+            return
+        cell.page.wait_for_timeout(50)
+    raise AssertionError(otherwise)

@@ -1,0 +1,118 @@
+"""A verdict and the progress for whoever does not see them, or sees them on a dark page."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from course_lib import progress, render
+from course_lib.exercise import ErrorMap, Finding, Verdict
+
+MAP = ErrorMap([[0, 0, 0], [0, 0.5, 0], [0, 0, 1]], 26, 7)  # cells of 9 x 3
+VERDICT = Verdict(
+    "coalescing.transpose",
+    3,
+    9,
+    [
+        Finding("your kernel does it", 0, 0, True, seen="1 launch", gate=True),
+        Finding("right", 2, 2, True, seen="equal"),
+        Finding(
+            "right on ragged shapes",
+            0,
+            3,
+            False,
+            "right on <7 x 5>",
+            "`out` is wrong",
+            "first at [9, 3]",
+            error_map=MAP,
+        ),
+        Finding("coalesced", 1, 4, False, "4 bytes", "32 bytes"),
+        Finding("speed", 0, 0, False, seen="not measured", judged=False, bonus=True),
+    ],
+    remark="The tail is missing.",
+    printed="<hello>",
+)
+
+
+class Heard(HTMLParser):
+    """What a screen reader says of a fragment, in order: texts, and the labels of what is drawn."""
+
+    def __init__(self, fragment):
+        super().__init__()
+        self.said, self.tags, self.drawn = [], [], 0
+        self.feed(fragment)
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        self.tags.append((tag, named))
+        if self.drawn or named.get("role") == "img":
+            self.drawn += tag not in ("rect", "br")
+            self.said += [named["aria-label"]] if "aria-label" in named else []
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        self.drawn -= bool(self.drawn)
+
+    def handle_data(self, data):
+        if not self.drawn:
+            self.said.append(data.strip())
+
+
+def test_what_is_heard_is_what_is_seen_and_in_that_order():
+    said = " | ".join(filter(None, Heard(render.html(VERDICT)).said))
+    assert said == (
+        "coalescing.transpose | 3 / 9 | points | "
+        "passed | your kernel does it | 1 launch | "
+        "passed | right | 2 / 2 | equal | "
+        "failed | right on ragged shapes | 0 / 3 | out | is wrong | on <7 x 5> | first at [9, 3] | "
+        "Map of the wrong elements, all of them in rows 9 to 25, columns 3 to 6 | "
+        "columns 0 to 6, rows 0 to 25 from the top; filled: wrong | "
+        "partly | coalesced | 1 / 4 | 32 bytes | expected: 4 bytes | "
+        "not judged | speed | 0 / 0 | not measured | "
+        "The tail is missing. | what your code printed | <hello>"
+    )
+
+
+def test_the_text_says_in_words_where_it_is_wrong_before_it_draws_it():
+    text = render.text(VERDICT)
+    assert text.index("where it is wrong: rows 9 to 25, columns 3 to 6") < text.index("┌───┐")
+    single = render.text(Verdict("a", 0, 1, [Finding("b", 0, 1, False, error_map=ErrorMap([[0, 1]], 1, 2))]))
+    assert "where it is wrong: row 0, column 1" in single
+
+
+def luminance(colour):
+    parts = re.findall("..", colour.lstrip("#") if len(colour) == 7 else "".join(2 * c for c in colour.lstrip("#")))
+    linear = [c / 12.92 if (c := int(p, 16) / 255) <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one, other):
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#111111"])
+def test_nothing_depends_on_the_theme(page):
+    """Text has the page's own colour, or a ground of its own; what is drawn stands out from the page."""
+    chips = []
+    for tag, named in Heard(render.html(VERDICT)).tags:
+        style = dict(part.split(":", 1) for part in named.get("style", "").split(";") if ":" in part)
+        ink, ground = style.get("color", "inherit"), style.get("background", "none")
+        assert (ink == "inherit") == (ground == "none"), (tag, style)
+        if ink != "inherit":
+            chips.append((ink, ground))
+    assert len(chips) == len(VERDICT.findings)
+    assert all(contrast(ink, ground) >= 4.5 and contrast(ground, page) >= 3 for ink, ground in chips)
+    for colour in (render.PASSED, render.PARTIAL, render.FAILED, render.NEUTRAL):
+        assert contrast(colour, page) >= 3
+
+
+def test_progress_is_heard_row_by_row_with_its_heads():
+    heard = Heard(progress()._repr_html_())
+    assert heard.said[:4] == ["unit", "exercises", "points", "00_start_here"]
+    assert all(named.get("scope") in ("col", "row") for tag, named in heard.tags if tag == "th")
+    assert all(named.get("aria-hidden") for tag, named in heard.tags if tag == "meter")  # the numbers stand beside it
+    first = repr(progress()).splitlines()[0]
+    assert re.fullmatch(r"00_start_here +0 of +\d+ exercises +0 of +\d+ points +░+", first)

@@ -1,0 +1,25 @@
+"""`import course_lib` costs next to nothing: what it loads is counted, since times depend on the machine."""
+
+import json
+import subprocess
+import sys
+
+HEAVY = {"torch", "triton", "numpy", "matplotlib", "ipywidgets", "IPython", "nbformat", "nbgrader", "jupytext"}
+
+
+def loaded(statement: str) -> set[str]:
+    """Top-level modules in a fresh Python after the statement."""
+    code = (
+        f"{statement}; import json, sys; print(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_the_package_by_itself_loads_no_library():
+    assert HEAVY & loaded("import course_lib") == set()
+
+
+def test_what_judges_loads_no_pictures_and_no_notebooks():
+    found = loaded("from course_lib import check, hint, progress, trace, compile_for, gpu, bench")
+    assert HEAVY & found == {"torch", "triton", "numpy"}
