@@ -50,9 +50,9 @@ guess_times = ...
 # | a sum over **keys** | dQ = scale · dS K | queries × D |
 #
 # Look at the last two lines. They sum in different directions. A program that walks over keys, as in 09, can keep dQ of
-# its queries in registers, and meets every key's dK and dV for a moment only, together with all other programs that
-# work on that key just then. A program that walks over queries has it the other way round. Whatever the order, one of
-# the two sums is scattered over many programs. What can be done about it?
+# its queries in registers, and has a share of every key's dK and dV, as all other programs have. A program that walks
+# over queries has it the other way round. Whatever the order, one of the two sums is scattered over many programs. What
+# can be done about it?
 #
 # * **Atomics.** All programs add their share of dQ to the same memory. That works, and FlashAttention-2 does it. But
 #   programs arrive in an order that changes from run to run.
@@ -119,7 +119,8 @@ check("flash_backward.costs", costs)
 # numbers a head. It is also a good place to settle three things that all kernels of this unit need.
 #
 # **Any number of leading dimensions.** A kernel that knows (B, H, N, D) is enough for all: `x[None, None].flatten(0,
-# -4)` is a *view* of that shape, whether x has two dimensions or six. Try to say why before you run this.
+# -4)` is a *view* of that shape, whether x has two dimensions or six. In 09 a loop did the same; this is shorter. Try
+# to say why it works before you run this.
 
 # %%
 for shape in ((5, 8), (3, 5, 8), (2, 3, 5, 8), (2, 2, 3, 5, 8)):
@@ -146,11 +147,15 @@ print(
 #
 # `flash_backward.delta` · 7 points · about 15 minutes · about 20 lines · difficulty ●●○○○
 #
-# Write `delta(o, do)`. Sum in float32, whatever comes in. Full marks need
+# Write `delta(o, do)`. Sum in float32, whatever comes in: the plain case, on which all points rest, is float32. torch
+# may only allocate and make views, here and in the two kernels below: one `.contiguous()`, and no point is left. Full
+# marks need
 # * any N, any D from 16 to 256 (1 point),
-# * views of any strides, without copies (2 points): torch may allocate and make views only,
+# * views of any strides, without copies (2 points),
 # * half precision in, float32 inside, for o and dO far from 0 (2 points),
 # * o and dO read once (1 point), with dense loads (1 point).
+#
+# On a GPU there is 1 point extra, for the speed of a copy of as many bytes.
 
 
 # %% exercise="flash_backward.delta"
@@ -233,15 +238,16 @@ check("flash_backward.delta", delta)
 # float32. Write `input_precision="ieee"` in every dot, so that float32 is not rounded to TF32.
 #
 # Which tiles? With causal, query i sees key j where j ≤ i + Nk − Nq. The first query that sees the program's first key
-# is the key's number minus (Nk − Nq), if that is not negative. From the query on that sees its *last* key, no mask is
-# needed: a second loop, without it, is worth a tenth of the time.
+# is the key's number minus (Nk − Nq), if that is not negative. The queries that see its *last* key, and all after them,
+# need no mask: a second loop, without it, is worth a tenth of the time.
 #
 # ## Exercise: dkdv
 #
 # `flash_backward.dkdv` · 17 points · about 45 minutes · about 70 lines · difficulty ●●●●●
 #
 # Write `dkdv(q, k, v, do, lse, delta, causal, scale)`. lse and delta are (..., Nq), float32 and contiguous. For half
-# precision tiles of 64 × 64 and 4 warps are a good start; take 32 × 32 for float32 and for D = 256. Full marks need
+# precision tiles of 64 × 64, 4 warps and `num_stages=2` are a good start; take 32 × 32 for float32 and for D = 256.
+# Full marks need
 # * any sizes, any number of leading dimensions (2 points), views without copies (1 point), a scale of one's own (1
 #   point),
 # * causal with Nq ≠ Nk (2 points), queries that see no key (1 point),
@@ -338,9 +344,9 @@ def dkdv(
 check("flash_backward.dkdv", dkdv)
 
 # %% [markdown]
-# What went into the last two points of "half precision"? In one of the hidden inputs dO is around 3 for the first half
-# of the queries and around −3 for the second. Sums over queries grow, and then cancel. Here is what becomes of dV with
-# an accumulator in bfloat16, and with one in float32. Guess the number of right digits of each.
+# What do the two points for half precision test? In one of the inputs dO is around 3 for the first half of the queries
+# and around −3 for the second. Sums over queries grow, and then cancel. Here is what becomes of dV with an accumulator
+# in bfloat16, and with one in float32. Guess the number of right digits of each.
 
 # %%
 g = torch.Generator().manual_seed(0)
@@ -464,7 +470,12 @@ check("flash_backward.dq", dq)
 # lose 4 of 20 points, and nothing else: gradients come from your kernels.
 #
 # What may be kept? q, k, v and o are there anyway: three inputs, and an output that somebody else keeps for the next
-# layer. Beside them one number a query: lse. (delta cannot be kept. Why not?)
+# layer. Beside them one number a query: lse. (Why not delta? It is made with dO, and there is no dO before the way
+# back.) Keep them with `ctx.save_for_backward`. An attribute, `ctx.kept = (q, k, v, o, lse)`, passes every check and
+# leaks: o holds ctx, ctx would hold o, and the memory waits for Python's garbage collector.
+#
+# Inside `backward` give results names of their own. After `dq = dq(...)` Python takes `dq` for a local name in the whole
+# function, and says UnboundLocalError where you call yours.
 #
 # ## Exercise: FlashAttention
 #
@@ -584,8 +595,8 @@ class FlashAttention(torch.autograd.Function):
 check("flash_backward.flash_attention", FlashAttention)
 
 # %% [markdown]
-# Does autograd agree? Here is attention as four lines of torch, its gradients, and yours. (`trace()` runs your kernels
-# on this machine, whatever it is; on a GPU you may leave it out.)
+# Does autograd agree? Here are the gradients of the slow forward pass, which is plain torch, and yours. (`trace()` runs
+# your kernels on this machine, whatever it is; on a GPU you may leave it out.)
 
 # %%
 q, k, v = (torch.randn(2, 2, 100, 32, requires_grad=True) for _ in range(3))
@@ -704,9 +715,14 @@ for there, back in zip(measured["forward"], measured["backward"], strict=True):
 print("you guessed", "nothing" if guess_times is ... else guess_times)
 
 # %% [markdown]
-# Of the gap to cuDNN most is in the two products that are computed twice: seven fifths of our speed, and nothing would be
-# left of it. And what made these kernels as fast as they are? Tiles and warps, found by trying. Here is `dkdv` alone on
-# the H200 (2026-11-21, 4096 tokens, full, TFLOP/s of its own 8 B N² D):
+# 3.5 times the FLOPs take less than 3.5 times as long. A tile of the forward pass has two products and one exponential;
+# on the way back two kernels make seven products and two exponentials of it, 3.5 products for each. So the tensor cores
+# wait less: full, at 16k, they do 7/5 · 431 = 603 TFLOP/s, the products that are computed twice included, and 464
+# forward.
+#
+# That is also the whole gap to cuDNN, whose 594 count the same five products as our 431: at the rate at which we do
+# seven, five would be done as fast. And what made these kernels as fast as they are? Tiles and warps, found by trying.
+# Here is `dkdv` alone on the H200 (2026-11-21, 4096 tokens, full, TFLOP/s of its own 8 B N² D):
 #
 # | BLOCK_M × BLOCK_N, warps, stages | D = 64 | D = 128 |
 # | --- | --- | --- |
@@ -730,7 +746,7 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # * Mask p after exp. In `dkdv` the ends of the axes need no mask; in `dq` missing keys do.
 # * As an autograd function it keeps q, k, v, o and one float32 a query: memory that grows with n, not with n².
 #
-# You have built FlashAttention, both ways. The fastest one of these that you know of is your own.
+# You have built FlashAttention, both ways. On the H200 it is faster than FlashAttention-2; cuDNN is ahead.
 
 # %%
 progress()

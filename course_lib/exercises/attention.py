@@ -16,7 +16,7 @@ Oracles: torch in float64, autograd, masks looked at element by element, and a t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -26,7 +26,7 @@ import torch
 
 from course_lib import recordings
 from course_lib.cases import ARITHMETIC, fixed, operations
-from course_lib.criteria import Correct, Holds, OnceRight, roundings
+from course_lib.criteria import Correct, Holds, Judged, OnceRight, roundings
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.mistakes import Mistake, every
 
@@ -408,24 +408,50 @@ def visited_tiles(q: torch.Tensor, k: torch.Tensor, causal: bool, bm: int, bn: i
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def first_output(value: Any) -> torch.Tensor | None:
-    """o of (o, lse), or of o alone."""
-    value = value[0] if isinstance(value, list) and value else value
-    return value if isinstance(value, torch.Tensor) and value.is_floating_point() else None
+def shown(trials: Sequence[Judged]) -> list[Judged]:
+    """The trials that are not right; those of group "plain" alone, if there are such: they close a gate, and a verdict shows no more."""
+    wrong = [t for t in trials if t.case.group == "plain" and t.difference]
+    return wrong or [t for t in trials if t.difference]
 
 
-def computes(wrong: Callable[..., torch.Tensor], sentence: str, unlike: Callable[..., Any] = output_and_lse):
-    """`sentence`, if some result is what `wrong` of its arguments is, to about 1 %, and not what is right."""
+def results(trials: Sequence[Judged], place: int = 0) -> Iterator[tuple[dict[str, Any], torch.Tensor]]:
+    """(arguments, result) of each call of the trials that are shown; of several results the one at that place."""
+    for t in shown(trials):
+        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+            found = part(out, place)
+            if isinstance(found, torch.Tensor) and found.is_floating_point():
+                yield call, found
 
-    def look(trials: Sequence[Trial]) -> str:
-        for t in trials:
-            for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
-                found, right = first_output(out), first_output(list(unlike(**call)))
-                if found is None or found.shape != right.shape or torch.allclose(found.double(), right, 0.02, 0.02):
-                    continue
-                guess = wrong(**call)
-                if guess is not None and torch.allclose(found.double(), guess.double(), 0.02, 0.02, equal_nan=True):
-                    return sentence
+
+def part(value: Any, place: int) -> Any:
+    """The result at that place, of several; or the only one."""
+    return value[place] if isinstance(value, (list, tuple)) and len(value) > place else value
+
+
+def is_rather(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether `found` is ten times nearer to the guess than to what is right. A NaN is near to a NaN alone."""
+
+    def apart(x: torch.Tensor) -> float:
+        same = (found == x) | (found.isnan() & x.isnan())
+        return float((found.double() - x).masked_fill(same, 0).nan_to_num(math.inf).norm())
+
+    return found.shape == guess.shape == right.shape and apart(guess) < apart(right) / 10
+
+
+def computes(
+    wrong: Callable[..., Any],
+    sentence: str,
+    unlike: Callable[..., Any] = output_and_lse,
+    place: int = 0,
+) -> Mistake:
+    """`sentence`, if some result is what `wrong` of its arguments is, rather than what `unlike` of them is; of several results the
+    one at that place. `wrong` may return None where it has nothing to compare with."""
+
+    def look(trials: Sequence[Judged]) -> str:
+        for call, found in results(trials, place):
+            guess = part(wrong(**call), place)
+            if guess is not None and is_rather(found, guess, part(unlike(**call), place)):
+                return sentence
         return ""
 
     return look
@@ -450,10 +476,12 @@ def all_keys(q, k, v, causal=False, **more):
 
 
 def has_nan(groups: Sequence[str], sentence: str) -> Mistake:
-    """`sentence`, if a result of these groups holds a NaN."""
+    """`sentence`, if a result of these groups that is shown as wrong holds a NaN, and not one from a masked lane without `other`."""
 
-    def look(trials: Sequence[Trial]) -> str:
-        outputs = [o for t in trials if t.case.group in groups for o in t.evidence.outputs]
+    def look(trials: Sequence[Judged]) -> str:
+        outputs = [
+            o for t in shown(trials) if t.case.group in groups and not t.evidence.poisoned for o in t.evidence.outputs
+        ]
         tensors = [x for o in outputs for x in (o if isinstance(o, list) else [o]) if isinstance(x, torch.Tensor)]
         return sentence if any(bool(x.isnan().any()) for x in tensors if x.is_floating_point()) else ""
 
@@ -478,9 +506,8 @@ def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
     return ""
 
 
-TOP_LEFT = computes(
-    top_left, "This mask is aligned at the top left. Ours lets the last query see all keys: j <= i + Nk - Nq."
-)
+AT_THE_TOP_LEFT = "This mask is aligned at the top left. Ours lets the last query see all keys: j <= i + Nk - Nq."
+TOP_LEFT = computes(top_left, AT_THE_TOP_LEFT)
 UNSCALED = computes(unscaled, "These are the results without the scale 1 / sqrt(D).")
 UNMASKED = computes(all_keys, "These are the results without the causal mask.")
 
@@ -600,12 +627,12 @@ rotary = Exercise(
         computes(
             halves,
             "This pairs column i with column i + D / 2, as some models do; here 2 i and 2 i + 1 are a pair.",
-            lambda **a: [rotated(**a)],
+            rotated,
         ),
         computes(
             lambda x, positions, **_: rotated(x, -positions),
             "Turned the wrong way round: look at the sign of the sine.",
-            lambda **a: [rotated(**a)],
+            rotated,
         ),
     ],
 )

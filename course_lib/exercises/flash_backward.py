@@ -22,6 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from course_lib import slow_attention
 from course_lib.cases import fixed, operations
 from course_lib.criteria import (
+    NOTHING,
     Coalesced,
     Compiles,
     Correct,
@@ -38,7 +39,7 @@ from course_lib.criteria import (
 from course_lib.criteria.results import OnceRight
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises import attention
-from course_lib.exercises.attention import EPS32, PRODUCTS, has_nan, laid_out, score_error, seen
+from course_lib.exercises.attention import EPS32, PRODUCTS, computes, has_nan, laid_out, score_error, seen
 from course_lib.exercises.flash import (
     BRAIN,
     GATES,
@@ -52,8 +53,10 @@ from course_lib.exercises.flash import (
     kernel_budget,
     one_of_each_head,
     pairs,
+    unstored,
     visible,
 )
+from course_lib.mistakes import Mistake, raised
 
 # ------------------------------------------------------------------------------------------------ inputs
 
@@ -293,8 +296,9 @@ class KernelsMadeTheGradients:
     title: str = "gradients computed by your Triton kernels"
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        expected = "kernels of the backward half write dq, dk and dv"
         seen = next(filter(None, (self._problem(exercise, trial) for trial in trials)), "")
+        stopped = any(trial.evidence.error == seen for trial in trials)  # an error says nothing of what kernels wrote
+        expected = "" if seen and stopped else "kernels of the backward half write dq, dk and dv"
         return Finding(self.title, 0, 0, not seen, expected=expected, seen=seen or "dq, dk and dv")
 
     def _problem(self, exercise: Exercise, trial: Trial) -> str:
@@ -303,7 +307,9 @@ class KernelsMadeTheGradients:
             return evidence.refused
         if evidence.error:
             return evidence.error if not evidence.launches else ""
-        if evidence.saved is None or len(evidence.outputs[-1] or ()) != 4:
+        if evidence.outputs[-1] is None:
+            return f"{exercise.entry} {NOTHING}"
+        if evidence.saved is None or len(evidence.outputs[-1]) != 4:
             return f"{exercise.entry} returns nothing yet, or too little"
         launches = [launch for launch in evidence.launches if launch.phase == 1]
         written = {f.tensor for launch in launches for f in launch.footprints if f.written_bytes}
@@ -323,30 +329,87 @@ class KernelsMadeTheGradients:
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def lacks_scale(name: str, place: int) -> Callable[[Sequence[Trial]], str]:
-    """A sentence, if result number `place` is somewhere dq or dk (`name`) without the factor scale, and not what is right."""
+def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, the gradient of o under the name `do`."""
+    return {("do" if name == "dy" else name): value for name, value in call.items()}
 
-    def look(trials: Sequence[Trial]) -> str:
-        for t in trials:
-            for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
-                got = (out if isinstance(out, list) else [out])[place : place + 1]
-                given = {("do" if key == "dy" else key): value for key, value in call.items()}
-                right = gradients(**given)[("dq", "dk").index(name)]
-                if not got or not isinstance(got[0], torch.Tensor) or got[0].shape != right.shape:
-                    continue
-                scale = given.get("scale") or right.shape[-1] ** -0.5
-                close = [torch.allclose(got[0].double(), x, 0.03, 0.03) for x in (right, right / scale)]
-                if close == [False, True]:
-                    other = {"dq": "k", "dk": "q"}[name]
-                    return f"{name} lacks the factor scale: s = scale * q @ k.mT, so {name} is scale times a product of ds and {other}."
-        return ""
 
-    return look
+def slip(name: str, place: int, wrong: Callable[..., Any], sentence: str) -> Mistake:
+    """`sentence`, if result number `place`, which should be dq, dk or dv (`name`), is what `wrong` makes of the arguments: all three."""
+    which = ("dq", "dk", "dv").index(name)
+
+    def one_of(all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
+        return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
+
+    return computes(one_of(wrong), sentence, one_of(gradients), place)
+
+
+def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """(dq, dk, dv) with the factor scale so many times more than is right."""
+
+    def wrong(q, k, v, do, causal=False, scale=None, **_):
+        times = (q.shape[-1] ** -0.5 if scale is None else scale) ** power
+        dq, dk, dv = gradients(q, k, v, do, causal, scale)
+        return times * dq, times * dk, dv
+
+    return wrong
+
+
+def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float = 1.0) -> Callable[..., Any]:
+    """(dq, dk, dv) by the chain rule of 08, with `minus` times delta, and a mask that lets query i see the keys up to i + edge(Nq, Nk)
+    although lse knows better; None where some query sees nothing, or that mask does not differ."""
+
+    def wrong(q, k, v, do, causal=False, scale=None, **_):
+        nq, nk = q.shape[-2], k.shape[-2]
+        if causal and nq > nk or edge and not causal:
+            return None
+        q, k, v, do = (x.double() for x in (q, k, v, do))
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        s, dp = scale * q @ k.mT, do @ v.mT
+        right = seen(nq, nk, causal, q.device)
+        p = torch.exp(s - s.masked_fill(~right, -math.inf).logsumexp(-1, keepdim=True))
+        delta = (p * right * dp).sum(-1, keepdim=True)
+        p = p * (torch.ones_like(right).tril(edge(nq, nk)) if edge else right)
+        ds = p * (dp - minus * delta)
+        return scale * ds @ k, scale * ds.mT @ q, p.mT @ do
+
+    return wrong
 
 
 def atomics(trials: Sequence[Trial]) -> str:
     found = any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
     return "Atomics add in whatever order programs arrive. Give each sum a program of its own." if found else ""
+
+
+def mistakes_of(name: str, place: int) -> list[Mistake]:
+    """What dq or dk (`name`), result number `place`, may lack or have twice."""
+    other = {"dq": "k", "dk": "q"}[name]
+    return [
+        slip(
+            name,
+            place,
+            scaled(-1),
+            f"{name} lacks the factor scale: s = scale * q @ k.mT, so {name} is scale times a product of ds and {other}.",
+        ),
+        slip(name, place, scaled(1), f"{name} has the factor scale twice: in ds, or in {other}, and at the end."),
+        slip(name, place, by_the_formula(minus=0.0), f"{name} lacks delta: ds = p * (dp - delta)."),
+    ]
+
+
+def masks_of(name: str) -> list[Mistake]:
+    """How the mask of a kernel whose first result is dq or dk may lie."""
+    return [
+        slip(name, 0, by_the_formula(lambda nq, nk: 0), attention.AT_THE_TOP_LEFT),
+        slip(name, 0, by_the_formula(lambda nq, nk: nk), "These are the gradients without the causal mask."),
+        slip(name, 0, by_the_formula(lambda nq, nk: nk - nq - 1), "Each query sees one key too few."),
+        slip(name, 0, by_the_formula(lambda nq, nk: nk - nq + 1), "Each query sees one key too many."),
+    ]
+
+
+def swapped(place: int) -> Mistake:
+    return slip(
+        "dk", place, lambda **given: (dkv := gradients(**given)) and (dkv[0], dkv[2], dkv[1]), "dk and dv are swapped."
+    )
 
 
 LOST_NOTHING = has_nan(
@@ -575,7 +638,10 @@ dkdv = Exercise(
         "goes on without it.",
     ],
     mistakes=[
-        lacks_scale("dk", 0),
+        unstored,
+        swapped(0),
+        *mistakes_of("dk", 0),
+        *masks_of("dk"),
         LOST_NOTHING,
         LOST_RAGGED,
         atomics,
@@ -599,10 +665,12 @@ dq = Exercise(
         "Loaded once: q, do, lse, delta of a tile of queries. In the loop: k, v, s = tl.dot(q, k.T) * scale, p = tl.exp(s - lse[:, "
         "None]), dp = tl.dot(do, v.T), ds = p * (dp - delta[:, None]), dq += tl.dot(ds.to(k.dtype), k).",
         "Keys that are not there have s = 0, and exp(0 - lse) is inf where lse is below -88: p = tl.where(seen, p, 0.0), with seen = "
-        "keys < Nk, and keys <= rows + Nk - Nq if causal. Tiles before min(first_row + 1 + Nk - Nq, Nk) // BLOCK_N need no mask.",
+        "keys < Nk, and keys <= rows + Nk - Nq if causal. Tiles before min(max(first_row + 1 + Nk - Nq, 0), Nk) // BLOCK_N need no mask.",
     ],
     mistakes=[
-        lacks_scale("dq", 0),
+        unstored,
+        *mistakes_of("dq", 0),
+        *masks_of("dq"),
         LOST_NOTHING,
         LOST_RAGGED,
         atomics,
@@ -692,8 +760,13 @@ flash_attention = Exercise(
         "ctx.causal, ctx.scale), dk, dv, None, None. do may have any strides, 0 among them; your kernels take them as they come.",
     ],
     mistakes=[
-        lacks_scale("dq", 1),
-        lacks_scale("dk", 2),
+        raised(
+            "incorrect number of gradients",
+            "backward returns one gradient, or None, for each of forward's five arguments: dq, dk, dv, None, None.",
+        ),
+        swapped(2),
+        *mistakes_of("dq", 1),
+        *mistakes_of("dk", 2),
         atomics,
     ],
 )

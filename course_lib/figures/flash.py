@@ -178,10 +178,11 @@ def kinds(mask: np.ndarray, bm: int, bn: int) -> np.ndarray:
 
 
 @on_white
-def windows_and_groups(n: int = 256, window: int = 80, group: int = 4, bm: int = 32, bn: int = 32) -> Figure:
-    """Tiles of a causal window, and of four heads' queries that share one head of k and v."""
+def windows_and_groups(
+    n: int = 256, window: int = 80, group: int = 8, queries: int = 16, bm: int = 32, bn: int = 32
+) -> Figure:
+    """Tiles of a causal window, and of the queries of `group` heads that share one head of k and v."""
     window_mask = visible(n, n, True, window, None).numpy()
-    queries = n // group
     rows_mask = np.tile(visible(queries, n, True, None, None).numpy(), (group, 1))
     figure = Picture(9, 4.6)
     for ax, mask, title in zip(
@@ -211,7 +212,7 @@ def windows_and_groups(n: int = 256, window: int = 80, group: int = 4, bm: int =
     figure.axes[0].set_ylabel("query")
     figure.axes[1].set_ylabel("row r: query r % Nq of head r // Nq")
     for head in range(1, group):
-        figure.axes[1].axhline(head * queries, color=RED, linewidth=2)
+        figure.axes[1].axhline(head * queries, color=RED, linewidth=2, linestyle="--")
     figure.legend(
         handles=[
             Patch(color=BLUE, label="full"),
@@ -227,7 +228,7 @@ def windows_and_groups(n: int = 256, window: int = 80, group: int = 4, bm: int =
     causal = int((kinds(visible(n, n, True, None, None).numpy(), bm, bn) > 0).sum())
     figure.caption(
         f"Tiles of {bm} × {bn}. Left: a window takes {taken} tiles, causal alone {causal}. Right: the rows of {group} heads, one head "
-        "below the other (red lines); a program's tile of rows may hold several of them, and reads k and v once for all."
+        f"below the other (dashed); a program's tile of {bm} rows holds {bm // queries} heads, and reads k and v once for all."
     )
     return figure
 

@@ -266,7 +266,10 @@ def backward_speed(d: int = 128) -> Figure:
         ax.set(xlabel="tokens", ylim=(0, 680))
         bare(ax)
     figure.axes[0].set_ylabel("TFLOP/s, backward")
-    figure.axes[0].legend(fontsize=8, loc="upper left")
+    bars = figure.axes[0].get_legend_handles_labels()
+    figure.legend(
+        *bars, fontsize=8.5, ncols=5, loc="outside upper left", frameon=False
+    )  # inside it would cover numbers
     ratios = [row["contenders"]["unit 10"]["tflops"] / row["contenders"]["FlashAttention-2"]["tflops"] for row in rows]
     figure.caption(
         f"Measured on one {recorded()['machine']}, {recorded()['date']}: bfloat16, heads of {d}, 16,384 tokens in all, 10 B N N D FLOPs "

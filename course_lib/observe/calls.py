@@ -40,8 +40,8 @@ def for_every_program(function: Callable, arguments: dict[str, Any], mark: Mark)
     return [function(pid, **arguments) for pid in range(arguments.pop("programs"))]
 
 
-def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -> tuple:
-    """(outputs ..., gradients ...) of a torch.autograd.Function, or of a function of tensors.
+def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -> tuple | None:
+    """(outputs ..., gradients ...) of a torch.autograd.Function, or of a function of tensors; None if it returns None.
 
     arguments: its inputs in order, then `dy`, the gradient of the output, or a list of gradients of the first outputs. There
     is a gradient for each floating-point tensor among the inputs.
@@ -54,6 +54,8 @@ def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -
     is_class = isinstance(function, type) and issubclass(function, torch.autograd.Function)
     outputs = (function.apply if is_class else function)(*inputs)
     mark()
+    if outputs is None:  # not solved yet: there is nothing to go back from
+        return None
     parts = outputs if isinstance(outputs, tuple) else (outputs,)
     dys = arguments["dy"] if isinstance(arguments["dy"], (list, tuple)) else [arguments["dy"]]
     leaves = [v for v in inputs if _is_differentiable(v)]

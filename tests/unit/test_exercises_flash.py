@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import criteria, trace
-from course_lib.exercise import Evidence, Trial
+from course_lib.exercise import Evidence, Footprint, Launch, Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash as F
 from course_lib.observe.record import load
@@ -192,12 +192,20 @@ def test_lazy_outputs_lose_every_case(name, lazy):
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def remark(exercise, function) -> str:
-    trials = []
-    for case in exercise.cases:
-        arguments = case.arguments(1)
-        trials.append(Trial(case, [arguments], Evidence(case.name, outputs=[list(function(**arguments))])))
+def trial(exercise, case, function, launches=()) -> criteria.Judged:
+    """A case judged on what a function of torch computes."""
+    arguments = case.arguments(1)
+    out = function(**arguments)
+    evidence = Evidence(case.name, outputs=[list(out) if isinstance(out, tuple) else out], launches=list(launches))
+    return criteria.Judged(case, [arguments], evidence, exercise)
+
+
+def said_of(exercise, trials) -> str:
     return next((said for mistake in exercise.mistakes if (said := mistake(trials))), "")
+
+
+def remark(exercise, function) -> str:
+    return said_of(exercise, [trial(exercise, case, function) for case in exercise.cases])
 
 
 def as_tf32(x: torch.Tensor) -> torch.Tensor:
@@ -222,3 +230,130 @@ def test_a_missing_scale_and_a_mask_at_the_top_left_are_named():
         return (o if wrong is None else wrong.to(q.dtype)), lse
 
     assert "top left" in remark(F.flash_attention_forward, top_left)
+
+
+def slipping(exercise, wrong):
+    """What that slip computes, where it differs from what is right; o in q's dtype."""
+
+    def function(**arguments):
+        right, slip = exercise.oracle(**arguments), wrong(**arguments)
+        o, *lse = right if isinstance(right, A.Forward) else (right,)
+        o = A.part(o if slip is None else slip, 0).to(arguments["q"].dtype)
+        return (o, *lse) if lse else o
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong", "word"),
+    [
+        (F.flash_attention_forward, F.shifted(-1), "one key too few"),
+        (F.flash_attention_forward, F.shifted(1), "one key too many"),
+        (F.sliding_window, F.shifted(-1), "one key too few"),
+        (F.sliding_window, F.shifted(1), "one key too many"),
+        (F.one_head, F.undivided, "Divide by l"),
+        (F.sliding_window, F.undivided, "Divide by l"),
+        (F.grouped_attention, F.other_heads, "neighbours"),
+        (F.flash_decode, F.other_heads, "neighbours"),
+        (F.flash_decode, F.merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]), "added up as they are"),
+        (F.flash_decode, F.merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)), "mean of the shares"),
+    ],
+)
+def test_slips_are_named(exercise, wrong, word):
+    assert word in remark(exercise, slipping(exercise, wrong))
+
+
+@pytest.mark.parametrize(
+    "name", ["one_head", "flash_attention_forward", "sliding_window", "grouped_attention", "flash_decode"]
+)
+def test_nothing_is_said_of_what_is_right(name):
+    exercise = F.EXERCISES[f"flash.{name}"]
+    assert remark(exercise, slipping(exercise, lambda **_: None)) == ""
+
+
+def test_the_right_merge_of_shares_is_the_oracles():
+    def merged(m, l, acc):
+        factor = torch.exp(m - m.amax(0))
+        return (factor[..., None] * acc).sum(0) / (factor * l).sum(0)[..., None]
+
+    given = F.flash_decode.cases[0].arguments(1)
+    torch.testing.assert_close(F.merged_by(merged)(**given), F.decoded(**given))
+
+
+def test_a_scale_rounded_into_q_is_named():
+    def rounded(q, k, v):
+        return in_float32((q.float() * q.shape[-1] ** -0.5).to(q.dtype), k, v, scale=1.0)
+
+    assert "The scale went into q" in remark(F.one_head, rounded)
+
+
+def test_a_nan_is_no_tf32():
+    def overflows(s, v):
+        p = torch.exp(s)
+        l = p.sum(1)
+        return (p.to(v.dtype).float() @ v.float()) / torch.where(l == 0, 1, l)[:, None], l.log()
+
+    assert remark(F.online_update, overflows).startswith("NaN: an exp ran over")
+
+
+def test_sums_that_run_under_are_no_tf32():
+    """Near -300 all terms are 0, and so is o: not far from right, since v is around 0, but nothing like it."""
+
+    def runs_under(s, v):
+        base = s.amax(1).clamp(min=0)
+        p = torch.exp(s - base[:, None])
+        l = p.sum(1)
+        return (p.to(v.dtype).float() @ v.float()) / torch.where(l == 0, 1, l)[:, None], base + l.log()
+
+    assert remark(F.online_update, runs_under) == ""
+
+
+def test_a_nan_of_unset_lanes_is_no_overflow():
+    case = next(case for case in F.one_head.cases if case.group == "hard")
+    found = trial(F.one_head, case, lambda q, **_: (torch.full_like(q, math.nan), torch.zeros(q.shape[0])))
+    found.evidence.poisoned.append("kernel `k`, line 5")
+    assert A.has_nan(["hard"], "NaN")([found]) == ""
+
+
+def test_notes_are_on_what_is_shown():
+    """The plain case closes a gate: a NaN elsewhere is then not seen, and not spoken of."""
+
+    def wrong(q, k, v, splits):
+        return torch.full_like(q, math.nan) if q.abs().max() > 20 else torch.ones_like(q)
+
+    assert any(t.difference and "nan" in t.difference.seen for t in trials_of(F.flash_decode, wrong))
+    assert remark(F.flash_decode, wrong) == ""
+
+
+def trials_of(exercise, function):
+    return [trial(exercise, case, function) for case in exercise.cases]
+
+
+@pytest.mark.parametrize(("stored", "word"), [(0, "stored 0 of"), (None, "an exp ran over")])
+def test_what_no_kernel_stored_is_no_overflow(stored, word):
+    """Fresh memory is NaN in a check: not computed, if nothing wrote it."""
+    plain, hard = F.one_head.cases[0], next(case for case in F.one_head.cases if case.group == "hard")
+
+    def nothing(q, k, v):
+        return torch.full_like(q, math.nan), torch.full(q.shape[:1], math.nan)
+
+    arguments = hard.arguments(1)
+    sizes = [arguments["q"].nbytes, 4 * arguments["q"].shape[0]]
+    written = [size if stored is None else stored for size in sizes]
+    prints = [Footprint(f"out[{i}]", size, 0, 0, w, w) for i, (size, w) in enumerate(zip(sizes, written, strict=True))]
+    trials = [
+        trial(F.one_head, plain, in_float32),
+        trial(F.one_head, hard, nothing, [Launch("k", (1, 1, 1), footprints=prints)]),
+    ]
+    assert word in said_of(F.one_head, trials)
+
+
+def test_an_update_that_is_not_written_is_named():
+    def untouched(s, v):
+        return torch.zeros(s.shape[0], v.shape[1]), torch.full(s.shape[:1], -math.inf)
+
+    trials = trials_of(F.online_update, untouched)
+    verdict = criteria.judge(F.online_update, trials)
+    assert verdict.findings[0].seen == "online_update returns nothing new yet: its body is not filled in"
+    not_plain = criteria.judge(F.online_update, trials[1:])  # sums that run under look the same
+    assert "nothing new" not in not_plain.findings[0].seen

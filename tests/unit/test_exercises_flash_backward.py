@@ -12,6 +12,7 @@ from course_lib import criteria, slow_attention
 from course_lib.exercise import Evidence, Launch, Saved, Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash_backward as B
+from course_lib.observe.calls import forward_and_backward
 
 
 def drawn(draw, seed: int = 1):
@@ -152,6 +153,100 @@ def test_lazy_outputs_are_wrong_everywhere(exercise):
             for guess in (torch.zeros_like(right), *copies):
                 wrong = (guess.double() - right.double()).abs() > budget
                 assert wrong.any() or not right.any(), case.name
+
+
+# ------------------------------------------------------------------------------------------------ mistakes
+
+
+def remark(exercise, function) -> str:
+    """What is said of the results of a function of torch."""
+    trials = []
+    for case in exercise.cases:
+        arguments = case.arguments(1)
+        out = [x.to(arguments["q"].dtype) for x in function(**arguments)]
+        evidence = Evidence(case.name, outputs=[out if len(out) > 1 else out[0]])
+        trials.append(criteria.Judged(case, [arguments], evidence, exercise))
+    return next((said for mistake in exercise.mistakes if (said := mistake(trials))), "")
+
+
+def slipping(exercise, wrong):
+    """That slip in what the exercise asks for; what is right, where the slip is not defined."""
+    places = {"dkdv": slice(1, 3), "dq": slice(0, 1), "FlashAttention": slice(0, 3)}[exercise.entry]
+
+    def function(**call):
+        given = B.with_do_named(call)
+        found = (wrong(**given) or B.gradients(**given))[places]
+        return (B.result(**call).o, *found) if exercise is B.flash_attention else found
+
+    return function
+
+
+@pytest.mark.parametrize("exercise", [B.dkdv, B.dq, B.flash_attention], ids=lambda e: e.entry)
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        (B.scaled(-1), "lacks the factor scale"),
+        (B.scaled(1), "the factor scale twice"),
+        (B.by_the_formula(minus=0.0), "lacks delta"),
+        (lambda **_: None, ""),
+    ],
+)
+def test_slips_are_named(exercise, wrong, word):
+    said = remark(exercise, slipping(exercise, wrong))
+    assert word in said and bool(word) == bool(said)
+
+
+@pytest.mark.parametrize("exercise", [B.dkdv, B.dq], ids=lambda e: e.entry)
+@pytest.mark.parametrize(
+    ("edge", "word"),
+    [
+        (lambda nq, nk: 0, "aligned at the top left"),
+        (lambda nq, nk: nk, "without the causal mask"),
+        (lambda nq, nk: nk - nq - 1, "one key too few"),
+        (lambda nq, nk: nk - nq + 1, "one key too many"),
+    ],
+)
+def test_masks_that_lie_elsewhere_are_named(exercise, edge, word):
+    assert word in remark(exercise, slipping(exercise, B.by_the_formula(edge)))
+
+
+@pytest.mark.parametrize("exercise", [B.dkdv, B.flash_attention], ids=lambda e: e.entry)
+def test_a_swap_is_named(exercise):
+    def swapped(**given):
+        dq, dk, dv = B.gradients(**given)
+        return dq, dv, dk
+
+    assert remark(exercise, slipping(exercise, swapped)) == "dk and dv are swapped."
+
+
+def test_the_formula_without_a_slip_is_autograds():
+    given = drawn(B.backward(9, 12, 8, torch.float64, causal=True, scale=0.3))
+    for mine, right in zip(B.by_the_formula()(**given), B.gradients(**given), strict=True):
+        torch.testing.assert_close(mine, right)
+
+
+def test_too_few_gradients_are_told_without_further_ado():
+    case = B.flash_attention.cases[0]
+    error = "raised RuntimeError: function FlashAttentionBackward returned an incorrect number of gradients (expected 4, got 3)"
+    trials = [Trial(case, [case.arguments(1)], Evidence(case.name, error=error))]
+    verdict = criteria.judge(B.flash_attention, trials)
+    assert verdict.findings[0].seen == error and verdict.findings[0].expected == ""
+    assert "five arguments" in verdict.remark
+
+
+def test_a_stub_returns_nothing_yet():
+    """Called as a check calls it, with a forward half that is still empty."""
+
+    class Stub(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q, k, v, causal=False, scale=None):
+            pass
+
+    case = B.flash_attention.cases[0]
+    arguments = case.arguments(1)
+    output = forward_and_backward(Stub, arguments, lambda: None)
+    verdict = criteria.judge(B.flash_attention, [Trial(case, [arguments], Evidence(case.name, outputs=[output]))])
+    assert verdict.findings[0].seen.startswith("FlashAttention returns nothing yet")
 
 
 # ------------------------------------------------------------------------------------------------ what is kept

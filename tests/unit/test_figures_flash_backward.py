@@ -67,3 +67,10 @@ def test_the_ratios_are_those_of_the_record():
     rows = [row["contenders"] for row in F.recorded()["backward"] if row["d"] == 64]
     ratios = [row["unit 10"]["tflops"] / row["FlashAttention-2"]["tflops"] for row in rows]
     assert len(rows) == 6 and f"{min(ratios):.2f} to {max(ratios):.2f}" in words(F.backward_speed(64))
+
+
+def test_the_legend_covers_no_number():
+    """It stands beside the axes, once for both."""
+    figure = F.backward_speed()
+    assert [ax.get_legend() for ax in figure.axes] == [None, None]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(F.CONTENDERS)
