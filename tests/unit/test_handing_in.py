@@ -291,7 +291,7 @@ def test_a_notebook_of_before_cells_had_ids_stays_one(notebook, recwarn):
     [
         (("tiling.matmul",), f"tiling.matmul is no exercise of {NAME}. Nothing was changed."),
         (("coalescing.transpos",), "There is no exercise 'coalescing.transpos'. Did you mean 'coalescing.transpose'?"),
-        (({"a": ...},), "There is no exercise \"{'a': Ellipsis}\"."),
+        (({"a": ...},), "There is no exercise {'a': Ellipsis}."),
         ((TRANSPOSE.id, 3), "There is no notebook 3 here."),
         ((TRANSPOSE.id, "nowhere.ipynb"), "There is no notebook nowhere.ipynb here."),
         ((TRANSPOSE.id, str(files.released(UNIT))), "is the notebook as it was handed out. Work in a copy"),
