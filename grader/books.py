@@ -16,7 +16,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -188,10 +188,11 @@ class _Patient(sqlite3.Connection):
             super().commit()
 
     def rollback(self) -> None:
-        if self.holds:
-            self.execute("ROLLBACK TO kept")
-        else:
-            super().rollback()
+        with suppress(sqlite3.ProgrammingError):  # SQLAlchemy has closed it: Ctrl-C, and all is taken back
+            if self.holds:
+                self.execute("ROLLBACK TO kept")
+            else:
+                super().rollback()
 
     def release(self) -> None:
         self.holds = False

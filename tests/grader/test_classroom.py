@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import dying
@@ -393,7 +394,8 @@ def test_autograde_is_stopped_by_ctrl_c_and_goes_on_from_there(home):
     command = [sys.executable, "-m", "grader", "autograde", UNIT, "--workers", "1", "--accept-risk"]
     options = {"cwd": grader.ROOT, "env": os.environ | {"GRADER_HOME": str(home)}, "text": True}
     shutil.rmtree(home / "submitted" / "torch-call")
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, **options)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a job in the background inherits deafness to Ctrl-C
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=heard, **options)
     wait_for(lambda: len(list((home / "verdicts").glob("*.json"))) == 10)  # of one of two
     run.send_signal(signal.SIGINT)
     said, _ = run.communicate(timeout=60)
