@@ -55,11 +55,11 @@ class Variant:
         return [*imports, *((f"<before {n}>", text) for n, text in enumerate(self.before, 1)), own]
 
 
-def kinds(unit: str, before: tuple[str, ...] = ()) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
-    """(wrong, honest), with which a unit's module writes its variants down; `before`: cells that stand before each."""
+def kinds(unit: str) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
+    """(wrong, honest), with which a unit's module writes its variants down."""
 
     def wrong(entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "") -> Variant:
-        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source, before)
+        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source)
 
     def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
         return wrong(entry, name, (), *patches, source=source)

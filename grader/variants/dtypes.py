@@ -2,7 +2,7 @@
 
 from grader.variants import Variant, kinds
 
-wrong, honest = kinds("dtypes", before=("import math\n",))  # the notebook imports it
+wrong, honest = kinds("dtypes")
 
 
 def body(entry: str, name: str, loses: list[str], source: str) -> Variant:
