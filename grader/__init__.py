@@ -33,11 +33,6 @@ def exercises(unit: str) -> dict[str, Exercise]:
     return import_module(f"course_lib.exercises.{UNITS[unit]}").EXERCISES
 
 
-def check_id(exercise: Exercise) -> str:
-    """nbgrader's grade_id of the cell that holds the exercise's points."""
-    return exercise.check_id
-
-
 def released(unit: str) -> Path:
     """The notebook as students got it."""
     return ROOT / "notebooks" / unit / f"{unit}.ipynb"

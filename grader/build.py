@@ -25,7 +25,7 @@ from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 
 from course_lib.exercise import Exercise
-from grader import check_id, exercises
+from grader import exercises
 from grader.nbgrader_config import config
 from grader.preprocessors import KERNELSPEC, LANGUAGE, convert
 
@@ -129,7 +129,7 @@ def _mark(cell: NotebookNode, key: str, exercise: Exercise, where: str) -> None:
         raise BuildError(f'{where}: a check cell must call check("{exercise.id}", {exercise.entry}).')
     if not graded and not re.search(r"### BEGIN SOLUTION\n[\s\S]*### END SOLUTION", cell.source):
         raise BuildError(f"{where}: an exercise needs ### BEGIN SOLUTION and ### END SOLUTION.")
-    cell.id = check_id(exercise) if graded else exercise.grade_id
+    cell.id = exercise.check_id if graded else exercise.grade_id
     cell.metadata["nbgrader"] = NotebookNode(
         grade=graded, solution=not graded, locked=graded, task=False, grade_id=cell.id, schema_version=3
     )

@@ -35,7 +35,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from course_lib import render
 from course_lib.exercise import Verdict
 from course_lib.observe import wire
-from grader import check_id, exercises, submission
+from grader import exercises, submission
 from grader.exchange import NOTE_BYTES, NOTES
 from grader.nbgrader_config import ROOT, config
 
@@ -179,7 +179,7 @@ class Judged(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
         path = _submitted(self.config, names) / f"{names['notebook']}.ipynb"
-        by_cell = {check_id(exercise): exercise for exercise in exercises(names["assignment"]).values()}
+        by_cell = {exercise.check_id: exercise for exercise in exercises(names["assignment"]).values()}
         verdicts, problem = {}, ""
         try:
             from grader import judge
@@ -241,12 +241,12 @@ class SaveExtras(NbGraderPreprocessor):
             if read.flags:
                 gradebook.find_submission_notebook(*where).flagged = True
             for exercise in exercises(names["assignment"]).values():
-                verdict = resources["verdicts"].get(check_id(exercise))
+                verdict = resources["verdicts"].get(exercise.check_id)
                 if verdict is None:
                     continue
                 if exercise.bonus:  # else an instructor may have given some by hand
                     bonus = float(verdict.bonus)
-                    grade = gradebook.find_grade(check_id(exercise), *where)
+                    grade = gradebook.find_grade(exercise.check_id, *where)
                     grade.extra_credit = max(bonus, 0.0) if math.isfinite(bonus) else 0.0
                 flags = [sentence for about, sentence in read.flags if about == exercise.id]
                 if flags:  # more to the point than nbgrader's own "No response."

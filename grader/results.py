@@ -71,7 +71,7 @@ def gradebook(home: Path, unit: str) -> list[Entry]:
 def _entry(submitted, exercises: dict[str, Exercise]) -> Entry:
     student = submitted.student
     grades = {grade.name: grade for notebook in submitted.notebooks for grade in notebook.grades}
-    own = {e.id: grades.get(grader.check_id(e)) for e in exercises.values()}
+    own = {e.id: grades.get(e.check_id) for e in exercises.values()}
     return Entry(
         student=student.id,
         first_name=student.first_name or "",

@@ -103,7 +103,7 @@ def test_the_student_notebook_runs_unsolved_and_scores_zero(unit):
     nb = nbformat.read(grader.released(unit), as_version=4)
     nb.metadata["course"] = nbformat.NotebookNode()
     build.run(nb, grader.ROOT)  # raises if a cell fails
-    checks = {grader.check_id(e) for e in grader.exercises(unit).values()}
+    checks = {e.check_id for e in grader.exercises(unit).values()}
     values = [
         output["data"]["text/plain"]
         for cell in nb.cells
