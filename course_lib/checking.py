@@ -10,11 +10,13 @@ from typing import Any
 from course_lib import criteria, logbook, render, tracing
 from course_lib.exercise import Exercise, Verdict, find
 from course_lib.observe import child, observe, record_apart, timed
+from course_lib.threads import one_thread
 
 SECONDS = 10.0  # CPU time for everything a check runs
 COMPILE_SECONDS = 4.0  # on the clock: compilers are processes of their own
 
 
+@one_thread()
 def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
     """The verdict on what the student's name stands for. Fresh inputs each time, unless a seed is given."""
     problem = _not_an_entry(exercise, entry)

@@ -22,6 +22,7 @@ import triton
 import triton.language as tl
 
 from course_lib import bench, gpu, recordings
+from course_lib.threads import one_thread
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 LINE = 128  # bytes between two places of a chase: none finds its line brought in by the one before
@@ -178,11 +179,11 @@ def bandwidth(sizes: Sequence[int], cache_modifier: str = ".cg", total: int = 8 
     return found
 
 
+@one_thread()
 def add_one_seconds(sizes: Sequence[int], device: str) -> list[tuple[int, float]]:
     """(n, seconds) from the call of x + 1, for n floats, until its result is there: the best of seven means; one core of a CPU."""
-    threads, found = torch.get_num_threads(), []
+    found = []
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    torch.set_num_threads(1)
     for n in sizes:
         x, out = torch.randn(n, device=device), torch.empty(n, device=device)
         runs = 100 if device == "cuda" else max(1, min(200, 200_000 // n))
@@ -194,7 +195,6 @@ def add_one_seconds(sizes: Sequence[int], device: str) -> list[tuple[int, float]
                 wait()
             best = min(best, (time.perf_counter() - start) / runs)
         found.append((n, best))
-    torch.set_num_threads(threads)
     return found
 
 

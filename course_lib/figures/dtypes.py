@@ -7,8 +7,6 @@ picture is drawn, with fixed seeds, and are kept. Colours are Okabe and Ito's; a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.threads import one_thread
 from course_lib.widgets import Explorer, live
 
 
@@ -524,17 +523,6 @@ def running_sum() -> Figure:
 # ------------------------------------------------------------------------------------------------------------ training
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Small work is faster on one core than shared among several."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 WAYS = ("fp32", "bf16", "bf16, fp32 master weights")
 
 
@@ -545,7 +533,7 @@ def training_runs(steps: int = 400, rate: float = 0.003, every: int = 10) -> dic
     Per way: "step", "loss" (of the weights, in float64, every `every` steps) and "moved", the share of weights that the
     step changed.
     """
-    with _one_thread():
+    with one_thread():
         return {way: _train(way, steps, rate, every) for way in WAYS}
 
 
@@ -613,7 +601,7 @@ def gradients() -> np.ndarray:
     """|gradient| of every weight of a drawn net of eight layers, for a loss averaged over 64 examples; zeros left out."""
     generator = torch.Generator().manual_seed(5)
     draw = lambda *shape: torch.randn(*shape, generator=generator)  # noqa: E731
-    with _one_thread():
+    with one_thread():
         weights = [(draw(64, 64) * 0.03).requires_grad_() for _ in range(8)]
         h = draw(64, 64)
         for w in weights:
@@ -669,7 +657,7 @@ def scaled_runs(steps: int = 400, rate: float = 0.0003) -> dict[str, dict[str, l
 
     Per way: "loss" of the batch before each step, over that of answering 0; "zero", the share of gradients that are 0.
     """
-    with _one_thread():
+    with one_thread():
         return {way: _train_scaled(dtype, scale, steps, rate) for way, (dtype, scale) in SCALED_WAYS.items()}
 
 

@@ -76,6 +76,14 @@ def test_the_wasteful_store_is_shown_with_its_line(capsys):
     assert "Each store goes down a column" in printed
 
 
+def test_a_check_takes_one_thread_and_leaves_the_number_alone(two_threads, monkeypatch, capsys):
+    seen = []
+    judge = criteria.judge
+    monkeypatch.setattr(criteria, "judge", lambda *args: seen.append(torch.get_num_threads()) or judge(*args))
+    assert checking.check(TRANSPOSE, transpose) > 0
+    assert seen == [1] and torch.get_num_threads() == 2
+
+
 def test_partial_points_are_a_plain_number(capsys):
     points = checking.check(VALUES, {"neighbours": 128})
     assert points == 1 and type(points) is int

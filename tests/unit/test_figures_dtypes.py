@@ -209,11 +209,10 @@ def test_pure_bf16_trains_worse_and_master_weights_repair_it():
     assert runs["bf16"]["moved"][-1] < 0.3 and runs[F.WAYS[2]]["moved"][-1] > 0.9
 
 
-def test_training_leaves_the_number_of_threads_alone():
-    before = torch.get_num_threads()
+def test_training_leaves_the_number_of_threads_alone(two_threads):
     F.training_runs()
     F.gradients()
-    assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == 2
 
 
 def test_a_scaled_loss_saves_gradients(picture):

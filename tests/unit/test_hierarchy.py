@@ -64,10 +64,9 @@ def test_what_is_recorded_has_three_levels_in_order():
     assert [n for n, _ in found["add_one"]] == hierarchy.ADD_ONE
 
 
-def test_timing_leaves_the_number_of_threads_alone():
-    before = torch.get_num_threads()
+def test_timing_leaves_the_number_of_threads_alone(two_threads):
     assert all(seconds > 0 for _, seconds in hierarchy.add_one_seconds([1, 64], "cpu"))
-    assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == 2
 
 
 def test_each_load_of_a_chase_takes_its_address_from_the_one_before():
