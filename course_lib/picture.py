@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import textwrap
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 INK = "#222222"  # text on the white page that every picture brings along
@@ -14,9 +16,27 @@ INK = "#222222"  # text on the white page that every picture brings along
 # Okabe and Ito's colours, told apart by colour-blind eyes; none means anything alone
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
 GREY = "#D9D9D9"
+RED_INK, GREEN_INK = "#B34E00", "#007A59"  # for text on white, where RED and GREEN are too faint
 
 MARGIN = 0.08  # inches around each plot
 LETTERS_PER_INCH = 13  # of a caption
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """How well two colours, (..., 3) of sRGB from 0 to 1 each, stand out from each other: (...), from 1 to 21. WCAG 2 asks 4.5
+    of text (*Web Content Accessibility Guidelines*, 1.4.3)."""
+
+    def luminance(colour: np.ndarray) -> np.ndarray:
+        linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+        return linear @ np.array([0.2126, 0.7152, 0.0722])
+
+    a, b = luminance(np.asarray(one)) + 0.05, luminance(np.asarray(other)) + 0.05
+    return np.maximum(a, b) / np.minimum(a, b)
+
+
+def ink_on(ground) -> str:
+    """Dark or white, for text on a ground of this colour: what stands out more."""
+    return max((INK, "white"), key=lambda ink: contrast(to_rgb(ink), to_rgb(ground)))
 
 
 def on_white(draw):

@@ -41,15 +41,18 @@ class Explorer:
         self.figure = self.picture()
         self.png = self.figure._repr_png_()
         if self._shown:
-            from IPython.display import Image
+            self._shown.update(self._image())
 
-            self._shown.update(Image(self.png))
+    def _image(self) -> Any:
+        from IPython.display import Image
+
+        return Image(self.png, alt=repr(self.figure))
 
     def _ipython_display_(self) -> None:
-        from IPython.display import Image, display
+        from IPython.display import display
 
         display(self.controls)
-        self._shown = display(Image(self.png), display_id=True)
+        self._shown = display(self._image(), display_id=True)
 
 
 class Sliders(Explorer):

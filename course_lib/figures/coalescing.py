@@ -17,7 +17,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
 from course_lib.tracing import trace
 from course_lib.widgets import Sliders, live
 
@@ -293,7 +293,9 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
                     )
                 )
                 if active:
-                    ax.text(lane + 0.46, row + 0.4, "A" if branch else "B", color="white", ha="center", va="center")
+                    ax.text(
+                        lane + 0.46, row + 0.4, "A" if branch else "B", color=ink_on(colour), ha="center", va="center"
+                    )
             ticks.append((row + 0.4, f"warp {w}, pass {len(ticks) + 1}"))
             row += 1
         ax.axhline(row - 0.1, color=INK, linewidth=0.8)

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch, Rectangle
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib import bench, gpu, throughput
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, on_white
 from course_lib.widgets import Sliders, live
 
 ITEMSIZE = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4}
@@ -147,7 +147,7 @@ def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figur
         ax.grid(alpha=0.3)
         bare(ax)
     axes[0].set_ylabel("standard deviation of the values")
-    axes[0].text(layers, 65504 / 2, "largest float16", color=RED, fontsize=9, ha="right", va="top")
+    axes[0].text(layers, 65504 / 2, "largest float16", color=RED_INK, fontsize=9, ha="right", va="top")
     axes[1].legend(fontsize=9, frameon=False)
     figure.caption("Left, each layer multiplies the spread by sqrt(d), its width's root. Right, it stays near 1.")
     return figure
@@ -385,7 +385,7 @@ def launch_timeline() -> Figure:
                     )
         for x, gap, side in ((0, -0.05, "right"), (stop, 0.05, "left")):
             ax.axvline(x, color=RED, linestyle="--")
-            ax.text(x + gap, -0.1, "clock()", color=RED, fontsize=9, va="bottom", ha=side)
+            ax.text(x + gap, -0.1, "clock()", color=RED_INK, fontsize=9, va="bottom", ha=side)
         ax.set(ylim=(2.15, -0.55), xlim=(-0.8, 7.5), ylabel="who")
         ax.set_yticks([0.35, 1.35], ["host", "device"])
         ax.set_title(title, fontsize=11, loc="left")

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib import gpu, hierarchy
 from course_lib.exercises.start import issue
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, ink_on, on_white
 from course_lib.widgets import Sliders, live
 
 # Of one SM, from NVIDIA's architecture whitepapers: fp32 lanes and tensor cores.
@@ -210,14 +210,13 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
     rows = rungs(card)
     for y, (part, name, what, count) in enumerate(rows):
         ax.add_patch(Rectangle((0, y + 0.06), 1.75, 0.88, facecolor=PARTS[part], edgecolor=INK, linewidth=0.8))
-        light = part in ("processor", "language")
         ax.text(
             0.875,
             y + 0.5,
             name,
             ha="center",
             va="center_baseline",
-            color="white" if light else INK,
+            color=ink_on(PARTS[part]),
             fontsize=10,
             fontweight="bold",
         )

@@ -15,17 +15,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 
 from course_lib import gpu
-from course_lib.picture import BLUE, GREEN, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import BLUE, GREEN, GREEN_INK, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
 from course_lib.widgets import Explorer, live
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12
-LOOKS = (
-    (SKY, INK),
-    (ORANGE, INK),
-    (GREEN, "white"),
-    (BLUE, "white"),
-)  # colours of the view's rows, in turn: cell, number
+LOOKS = tuple(
+    (colour, ink_on(colour)) for colour in (SKY, ORANGE, GREEN, BLUE)
+)  # of the view's rows, in turn: cell, number
 
 
 def _cell(ax, x: float, y: float, text: object = "", colour: str = "white", ink: str = INK, **style) -> None:
@@ -46,7 +43,7 @@ def tensor_anatomy() -> Figure:
     x = torch.arange(12.0).reshape(3, 4)
     figure = Picture(9, 4.1)
     heads, store = figure.subplots(2, 1, height_ratios=[2.2, 1])
-    for left, name, tensor, colour in ((0, "x", x, BLUE), (12.5, "y = x.T", x.T, GREEN)):
+    for left, name, tensor, colour in ((0, "x", x, BLUE), (12.5, "y = x.T", x.T, GREEN_INK)):
         heads.add_patch(Rectangle((left, 0), 11.5, 6.5, facecolor="white", edgecolor=colour, linewidth=2))
         heads.text(left + 0.4, 0.7, name, fontsize=12, fontweight="bold", va="center", color=colour)
         fields = {
@@ -115,7 +112,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
 
     for (m, n), position in np.ndenumerate(where):
         inside = position < STORAGE
-        colour, ink = _look(m) if inside else ("white", RED)
+        colour, ink = _look(m) if inside else ("white", RED_INK)
         _cell(view, n, m, position, colour, ink, edgecolor=INK if inside else RED, linestyle="-" if inside else ":")
     view.set(xlim=(-0.1, columns + 0.1), ylim=(rows + 0.1, -0.1), aspect="equal", xlabel="column", ylabel="row")
     view.set_xticks(np.arange(columns) + 0.5, range(columns))
@@ -143,7 +140,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     lost = np.flatnonzero(order >= STORAGE)
     walk.scatter(order[lost] + 0.5, lost, color=RED, marker="x", s=30, zorder=2)
     walk.axvspan(STORAGE, STORAGE + 3, facecolor="#F2F2F2", zorder=0)
-    walk.text(STORAGE + 2.2, order.size / 2 - 0.5, "outside", color=RED, rotation=90, va="center", fontsize=9)
+    walk.text(STORAGE + 2.2, order.size / 2 - 0.5, "outside", color=RED_INK, rotation=90, va="center", fontsize=9)
     walk.set(xlim=(-0.2, STORAGE + 3), ylim=(1.03 * order.size - 0.4, -0.03 * order.size - 0.6))
     walk.set_xticks(np.arange(0, STORAGE, 2) + 0.5, range(0, STORAGE, 2))
     walk.set(xlabel="position in storage, elements", ylabel="element of the view, row by row")

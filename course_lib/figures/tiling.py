@@ -18,7 +18,7 @@ from matplotlib.patches import Rectangle
 from course_lib import bench, gpu, recordings
 from course_lib.exercises.tiling import dealt, moved, rank_correlation, traced
 from course_lib.figures.flops import BRANCHES, speeds
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
 from course_lib.tracing.cache import MissCurve, grouped, hilbert, matmul_tiles, row_major
 from course_lib.widgets import Sliders, live
 
@@ -52,14 +52,15 @@ def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
     a, b = generator.integers(-2, 3, (m, k)), generator.integers(-2, 3, (k, n))
     figure = Picture(9.5, 3.4)
     axes = figure.subplots(1, k + 1)
-    limit = max(np.abs(a @ b).max(), 4)
+    limit = 1.6 * max(np.abs(a @ b).max(), 4)  # short of the darkest, on which no ink is legible
     for i, ax in enumerate(axes):
         values = np.outer(a[:, i], b[i]) if i < k else a @ b
-        ax.imshow(values, cmap="PuOr", vmin=-limit, vmax=limit)
+        drawn = ax.imshow(values, cmap="PuOr", vmin=-limit, vmax=limit)
         for (row, column), value in np.ndenumerate(values):
-            ax.text(column, row, value, ha="center", va="center", fontsize=9, color=INK)
+            ink = ink_on(drawn.to_rgba(value))
+            ax.text(column, row, value, ha="center", va="center", fontsize=9, color=ink)
         if i < k:
-            ax.set_xticks(range(n), b[i], color=RED)
+            ax.set_xticks(range(n), b[i], color=RED_INK)
             ax.set_yticks(range(m), a[:, i], color=BLUE)
             ax.xaxis.tick_top()
             ax.tick_params(length=0)
@@ -93,7 +94,9 @@ def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
                 ax.add_patch(Rectangle((j, i), across, down, facecolor="white", edgecolor=GREY, linewidth=0.6))
         if name == "c":
             ax.add_patch(Rectangle((n * block, m * block), block, block, facecolor=GREEN, edgecolor=INK, linewidth=2))
-            ax.text((n + 0.5) * block, (m + 0.5) * block, "acc", ha="center", va="center", color="white", fontsize=9)
+            ax.text(
+                (n + 0.5) * block, (m + 0.5) * block, "acc", ha="center", va="center", color=ink_on(GREEN), fontsize=9
+            )
         for p in range(pieces if name != "c" else 0):
             at = (p * block_k, m * block) if name == "a" else (n * block, p * block_k)
             size = (block_k, block) if name == "a" else (block, block_k)
@@ -364,8 +367,9 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     grid.imshow(colours[wave], extent=(0, across * bn, down * bm, 0), aspect="auto", interpolation="nearest")
     if tiles <= 160:
         for (i, j), w in np.ndenumerate(wave):
-            ink = "white" if w < count / 2 else INK
-            grid.text((j + 0.5) * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=8, color=ink)
+            grid.text(
+                (j + 0.5) * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=8, color=ink_on(colours[w])
+            )
     if tiles <= 4000:
         grid.vlines(np.arange(1, across) * bn, 0, down * bm, color="white", linewidth=0.5)
         grid.hlines(np.arange(1, down) * bm, 0, across * bn, color="white", linewidth=0.5)

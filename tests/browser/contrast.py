@@ -8,6 +8,8 @@ import numpy as np
 from matplotlib.image import imread
 from playwright.sync_api import Locator
 
+from course_lib.picture import contrast
+
 TEXT = 4.5  # what WCAG 2 asks of text
 SIGN = 3.0  # and of a sign that is no text
 SIGNS = "✓✗·"
@@ -27,18 +29,6 @@ TEXTS = """root => {
 }"""
 
 
-def luminance(colour: np.ndarray) -> np.ndarray:
-    """(..., 3) sRGB from 0 to 1 -> (...), relative luminance."""
-    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
-    return linear @ np.array([0.2126, 0.7152, 0.0722])
-
-
-def ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The contrast of two colours, (..., 3) each -> (...)."""
-    a, b = luminance(one) + 0.05, luminance(other) + 0.05
-    return np.maximum(a, b) / np.minimum(a, b)
-
-
 def over(css: str, ground: np.ndarray) -> np.ndarray:
     """A colour as getComputedStyle writes it, "rgb(1, 2, 3)" or "rgba(1, 2, 3, 0.5)", on an opaque ground."""
     *colour, alpha = [float(part) for part in css[css.index("(") + 1 : -1].split(",")] + [1.0] * (css.count(",") == 2)
@@ -52,7 +42,7 @@ def faint(element: Locator) -> list[str]:
         ground = np.ones(3)  # the browser's own page
         for layer in reversed(behind):
             ground = over(layer, ground)
-        seen, wanted = float(ratio(over(colour, ground), ground)), SIGN if text in SIGNS else TEXT
+        seen, wanted = float(contrast(over(colour, ground), ground)), SIGN if text in SIGNS else TEXT
         if seen < wanted:
             sentences.append(f"{text[:40]!r}: {seen:.1f}, not {wanted}")
     return sentences
@@ -63,4 +53,4 @@ def ink(element: Locator) -> np.ndarray:
     pixels = imread(io.BytesIO(element.screenshot()), format="png")[EDGE:-EDGE, EDGE:-EDGE, :3]
     packed = (255 * pixels).round().astype(int) @ [1 << 16, 1 << 8, 1]
     commonest = np.bincount(packed.ravel()).argmax()
-    return ratio(pixels, np.array([commonest >> 16, commonest >> 8 & 255, commonest & 255]) / 255) >= TEXT
+    return contrast(pixels, np.array([commonest >> 16, commonest >> 8 & 255, commonest & 255]) / 255) >= TEXT

@@ -167,7 +167,7 @@ def test_an_endless_loop(monkeypatch, capsys):
         (None, ""),
         (transpose, "coalescing."),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_unknown_exercises_get_the_nearest_name(name, near, capsys):
     assert checking.check(name, transpose) == 0.0

@@ -7,9 +7,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from course_lib import figures
+from course_lib.picture import contrast
 
 UNITS = sorted(path.stem.removeprefix("test_figures_") for path in Path(__file__).parent.glob("test_figures_*.py"))
 
@@ -31,3 +36,38 @@ def words(figure: Figure) -> str:
     texts += [text.get_text() for ax in figure.axes if ax.get_legend() for text in ax.get_legend().get_texts()]
     texts += [ax.get_title(where) for ax in figure.axes for where in ("left", "center", "right")]
     return " ".join(texts).replace("\n", " ")
+
+
+def faint(figure: Figure) -> list[str]:
+    """A sentence for each text of a figure that does not stand out from what it is written on, unless it cannot be seen at all.
+    The figure is spoilt."""
+    FigureCanvasAgg(figure)
+    inked = _pixels(figure)
+    figure.set_layout_engine("none")
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    boxes = [text.get_window_extent() for text in texts]
+    for text in texts:
+        text.set_visible(False)
+    bare = _pixels(figure)
+    found = []
+    for text, box in zip(texts, boxes, strict=True):
+        place = np.s_[
+            max(int(len(bare) - box.y1), 0) : int(len(bare) - box.y0) + 1, max(int(box.x0), 0) : int(box.x1) + 1
+        ]
+        changed = np.abs(inked[place] - bare[place]).sum(-1) > 0.02
+        if not changed.any():
+            continue  # of a plot whose axes are off, say
+        ground = np.median(bare[place][changed], axis=0)
+        if text.get_bbox_patch():
+            ground = np.array(to_rgba(text.get_bbox_patch().get_facecolor())[:3])
+        *ink, opacity = to_rgba(text.get_color(), text.get_alpha())
+        seen = contrast(opacity * np.array(ink) + (1 - opacity) * ground, ground)
+        if seen < 4.5:
+            found.append(f"{text.get_text()!r}: {seen:.1f} to 1")
+    return found
+
+
+def _pixels(figure: Figure) -> np.ndarray:
+    """(height, width, 3) from 0 to 1."""
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())[..., :3] / 255

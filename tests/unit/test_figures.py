@@ -8,7 +8,7 @@ import pytest
 from matplotlib import rc_context
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from pictures import UNITS, drawn, listed
+from pictures import UNITS, drawn, faint, listed
 
 from course_lib import figures
 
@@ -36,10 +36,29 @@ def test_pictures_are_labelled_and_opaque(unit, name):
 
 
 @pytest.mark.parametrize(("unit", "name"), PICTURES)
-def test_pictures_stay_dark_on_white_in_a_dark_notebook(unit, name):
+def test_pictures_stay_legible_in_a_dark_notebook(unit, name):
     dark = {"text.color": "white", "axes.labelcolor": "white", "xtick.color": "white", "axes.facecolor": "black"}
     with rc_context(dark):
         figure = getattr(getattr(figures, unit), name)(*listed(unit)[name])
     for ax in figure.axes:
         assert to_rgba(ax.xaxis.label.get_color()) == to_rgba("#222222")
         assert ax.get_facecolor() == to_rgba("white") or not ax.axison
+    assert faint(figure) == []
+
+
+def test_faint_text_is_found():
+    figure = Figure()
+    ax = figure.subplots()
+    ax.barh([0, 1], [1, 1], color=["#333333", "orange"])
+    ax.text(0.5, 0, "dark on dark")
+    ax.text(0.5, 1, "dark on light")
+    ax.text(0.1, 1, "light on light", color="white")
+    assert [text.split(":")[0] for text in faint(figure)] == ["'dark on dark'", "'light on light'"]
+
+
+def test_a_widgets_picture_says_what_it_shows(notebook):
+    from IPython.display import display
+
+    display(figures.coalescing.lanes_over_memory_widget())
+    (shown,) = notebook.images()
+    assert "Picture: " in shown.metadata["image/png"]["alt"]
