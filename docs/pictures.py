@@ -1,12 +1,13 @@
-"""The README's pictures that need no GPU: `python docs/pictures.py`, or with the names of some. Under a minute.
+"""The pictures of README and guides that need no GPU: `python docs/pictures.py`, or with the names of some. Three minutes.
 
 docs/verdict.png             what `check` shows for a transpose of one row a program; needs Chromium
+docs/feedback.png            what a student gets whose transpose forgets its last, partial tiles; likewise
+docs/report.png              the class report of the sample class, which is graded for it; likewise
 docs/heatmap.png             causal attention on Triton's interpreter: how often each element of k is loaded
 docs/mystery_plot.png        matmul speed by size as recorded on an H200, and unit 05's model of it
 docs/trace_vs_counters.png   what the trace predicts against what an H200's counters said
 
-The functions are the published solutions and the variants. docs/report.png and docs/feedback.png are screenshots of the pages
-that `grader report` and `grader autograde` write; benchmarks/attention.py draws its own picture.
+The functions are the published solutions and the variants. benchmarks/attention.py draws its own picture.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from course_lib.exercise import find  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from course_lib.picture import Picture  # noqa: E402
+from grader.judge import Judge  # noqa: E402
 from grader.samples.coalescing import ONE_ROW_A_PROGRAM  # noqa: E402
 from grader.variants import program, solution_cell  # noqa: E402
 
 PAGE = "<!doctype html><meta charset=utf-8><body style='font: 14px sans-serif; margin: 8px'>"
-WIDTH, HEIGHT = 920, 290
+SIZES = {"verdict": (920, 290), "feedback": (920, 600), "report": (1200, 790)}  # of a page in the browser, in pixels
 
 
 def function(exercise_id: str, source: str = "") -> Callable:
@@ -43,6 +45,21 @@ def function(exercise_id: str, source: str = "") -> Callable:
 def verdict() -> str:
     exercise = find("coalescing.transpose")
     return render.html(checking.verdict(exercise, function(exercise.id, ONE_ROW_A_PROGRAM), seed=0))
+
+
+def feedback() -> str:
+    """As the grader judges: on inputs whose values stay hidden."""
+    exercise = find("coalescing.transpose")
+    forgetful = solution_cell(exercise.id).replace("(triton.cdiv(M, BLOCK),", "(max(M // BLOCK, 1),")
+    return render.html(Judge(accept_risk=True).judge(exercise, program(exercise.id, forgetful), 1))
+
+
+def report() -> str:
+    from grader import report as reports
+
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "grader", "demo", "--folder", folder], cwd=DOCS.parent, check=True)
+        return reports.write(Path(folder, "grader"), "04_memory_coalescing").read_text("utf-8")
 
 
 def heatmap() -> Picture:
@@ -71,13 +88,14 @@ def save(drawn: Picture | str, path: Path) -> None:
         sys.exit(f"{path.name} needs Chromium: install it, or name the other pictures.")
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "page.html")
-        page.write_text(PAGE + drawn, "utf-8")
+        page.write_text(drawn if "<html" in drawn else PAGE + drawn, "utf-8")
         options = "--headless", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={folder}/profile"
-        taken = f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={path}"
+        width, height = SIZES[path.stem]
+        taken = f"--window-size={width},{height}", f"--screenshot={path}"
         subprocess.run([browser, *options, *taken, page.as_uri()], check=True, capture_output=True)
 
 
-PICTURES = {draw.__name__: draw for draw in (verdict, heatmap, mystery_plot, trace_vs_counters)}
+PICTURES = {draw.__name__: draw for draw in (verdict, feedback, report, heatmap, mystery_plot, trace_vs_counters)}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PICTURES:

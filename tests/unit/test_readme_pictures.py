@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+GUIDE = (ROOT / "docs" / "instructors.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +21,15 @@ def pictures():
     return module
 
 
-def test_each_stands_in_the_readme(pictures):
-    for name in pictures.PICTURES:
-        assert f"](docs/{name}.png)" in README and (ROOT / "docs" / f"{name}.png").exists()
+def test_each_stands_in_the_readme_or_the_guide_and_each_there_is_drawn_here(pictures):
+    shown = set(re.findall(r"\]\(docs/(\w+)\.png\)", README)) | set(re.findall(r"\]\((\w+)\.png\)", GUIDE))
+    assert shown == set(pictures.PICTURES)
+    assert all((ROOT / "docs" / f"{name}.png").exists() for name in shown)
+
+
+def test_the_feedback_is_of_a_transpose_that_forgets_partial_tiles(pictures):
+    assert "is the last, partial block missing" in pictures.feedback()
+    assert "a transpose that forgets its last, partial tiles" in README
 
 
 def test_the_verdict_is_of_a_right_and_wasteful_transpose(pictures):
