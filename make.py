@@ -74,7 +74,7 @@ def setup(*extras: str) -> None:
     if not lines or lines[0].split()[1:] != [str(ROOT)]:
         import venv
 
-        venv.create(VENV, with_pip=True)
+        venv.create(VENV, with_pip=True, symlinks=True)  # as the command does; copies fail over an environment of symlinks
     have = sorted(set(extras) | set(lines[1:]))
     print("Installing into .venv; the first time this downloads torch and takes some minutes.", flush=True)
     target = f"{ROOT}[{','.join(have)}]" if have else str(ROOT)

@@ -8,7 +8,7 @@ from nbgrader.api import Gradebook
 
 from course_lib.handin.validate import validated
 from course_lib.handin.zipped import pack
-from grader import imports, released
+from grader import exercises, imports, released, submission
 from grader.imports import NotAnExport, collect
 
 UNIT = "04_memory_coalescing"
@@ -210,6 +210,13 @@ def test_a_broken_and_an_encrypted_file_cost_their_student_alone(tmp_path):
     path.write_bytes(data)
     done = collect(path, UNIT, tmp_path / "home")
     assert done.students == ["ada"] and done.remarks[0].startswith("eve/x.ipynb cannot be read (")
+
+
+def test_an_empty_notebook_is_handed_in_all_the_same(tmp_path):
+    done = collect(zipped(tmp_path / "export.zip", {f"tariq/{NOTEBOOK}": ""}), UNIT, tmp_path / "home")
+    assert done.students == ["tariq"] and handed_in(tmp_path / "home") == {"tariq": ""}
+    with pytest.raises(submission.Problem, match="is no notebook|cannot be read|empty"):
+        submission.read(tmp_path / "home" / "submitted" / "tariq" / UNIT / NOTEBOOK, exercises(UNIT), None)
 
 
 def test_links_in_a_folder_are_not_followed(tmp_path):
