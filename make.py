@@ -15,6 +15,7 @@ are all it assumes.
 
 import hashlib
 import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+STUDENTS_LAB = ROOT / "course_lib" / "jupyter"  # settings: without nbgrader's buttons, which are an instructor's
 
 
 def main() -> int:
@@ -74,7 +76,8 @@ def setup(*extras: str) -> None:
     if not lines or lines[0].split()[1:] != [str(ROOT)]:
         import venv
 
-        venv.create(VENV, with_pip=True, symlinks=True)  # as the command does; copies fail over an environment of symlinks
+        # symlinks, as the command makes them: copies fail over an environment of symlinks
+        venv.create(VENV, with_pip=True, symlinks=True)
     have = sorted(set(extras) | set(lines[1:]))
     print("Installing into .venv; the first time this downloads torch and takes some minutes.", flush=True)
     target = f"{ROOT}[{','.join(have)}]" if have else str(ROOT)
@@ -89,35 +92,46 @@ def call(*command: str, **environment: str) -> int:
 
 def lab(*options: str) -> int:
     setup("grader")
-    for unit in sorted(p for p in (ROOT / "notebooks").iterdir() if (p / f"{p.name}.ipynb").exists()):
-        if news := hand_out(unit, ROOT / "work" / unit.name):
-            print(news)
-    root = ["--allow-root"] if os.geteuid() == 0 else []  # as in most containers
-    return call(VENV / "bin" / "jupyter", "lab", "--notebook-dir", ROOT / "work", *root, *options)
+    units = sorted(p for p in (ROOT / "notebooks").iterdir() if (p / f"{p.name}.ipynb").exists())
+    if said := "\n".join(filter(None, (hand_out(unit, ROOT / "work" / unit.name) for unit in units))):
+        print(said, flush=True)
+    # the server's own reports would carry that out of sight; its address is shown at every level
+    quiet = ["--log-level=WARN", *["--allow-root"] * (os.geteuid() == 0)]  # root: as in most containers
+    settings = os.pathsep.join(filter(None, [str(STUDENTS_LAB), os.environ.get("JUPYTER_CONFIG_PATH")]))
+    jupyter, folder = VENV / "bin" / "jupyter", ROOT / "work"
+    return call(jupyter, "lab", "--notebook-dir", folder, *quiet, *options, JUPYTER_CONFIG_PATH=settings)
 
 
 def hand_out(unit: Path, mine: Path) -> str:
     """Copies a unit for the student to work in. What is there already stays as it is: a newer notebook goes beside it, under
-    a name of its own. Says in a sentence what was copied, or ""."""
+    a name of its own. Says in a sentence what was copied and what is new in it, or ""."""
     given = unit / f"{unit.name}.ipynb"
     version, note = hashlib.sha256(given.read_bytes()).hexdigest(), mine / ".handed_out"
-    known = note.read_text() if note.exists() else ""
-    if known == version:
+    known = note.read_text().split() if note.exists() else []  # version, and code of that version
+    if version in known:
         return ""
+    code = code_of(given)
     if not mine.exists():
         shutil.copytree(unit, mine)
         said = f"work/{unit.name}: new"
     elif known:
         newer = next(path for n in itertools.count(2) if not (path := mine / f"{unit.name}_{n}.ipynb").exists())
         shutil.copy(given, newer)
-        said = (
-            f"work/{unit.name}: the course has a newer version, {newer.name}. Yours is untouched; go on in either, and hand "
-            "in one."
+        said = f"work/{unit.name}: the course has a newer version, {newer.name}. Yours is untouched. " + (
+            "Only text has changed: stay in yours."
+            if code in known
+            else "Code has changed, too: copy your solutions over and go on in the newer one, or stay in yours. Hand in one."
         )
     else:
         said = ""  # copied before there were notes: which version it was is not known
-    note.write_text(version)
+    note.write_text(f"{version}\n{code}\n")
     return said
+
+
+def code_of(notebook: Path) -> str:
+    """A hash of a notebook's code cells."""
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    return hashlib.sha256(json.dumps([c["source"] for c in cells if c["cell_type"] == "code"]).encode()).hexdigest()
 
 
 def demo() -> int:

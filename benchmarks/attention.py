@@ -5,6 +5,7 @@
     ladder      the unit's kernel and what makes it faster, step by step (attention_ladder.py)
     lengths     speed and peak memory against sequence length, up to 128 K tokens
     decode      one token against a long cache, by the number of splits
+    counters    what keeps an SM busy, by Nsight Compute (`ncu`)
 
 All contenders of a shape are timed in turns in one run, round after round, on random data; a number is the median. Each part updates
 its share of course_lib/measured/attention.json, and the tables and the figure are written anew from all of it:
@@ -34,6 +35,8 @@ from torch.nn.functional import scaled_dot_product_attention
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
+import nsight  # noqa: E402
+
 from course_lib import bench, figures, recordings  # noqa: E402
 from course_lib.exercise import find  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
@@ -46,10 +49,17 @@ LENGTHS = [1 << p for p in range(10, 18)]
 OWN = {"forward": "flash.flash_attention_forward", "backward": "flash_backward.flash_attention"}
 FA2, CUDNN = "FlashAttention-2", "cuDNN"
 COUNTED = (
-    "By Nsight Compute, `ncu --clock-control none`: sm__inst_executed_pipe_xu and smsp__issue_active in percent of their peak, and "
-    "lts__t_bytes per second. Neither is saturated, nor are the tensor cores: in our kernels products and softmax of a program "
-    "take turns, while cuDNN's warps do them at the same time; its tiles of 128 queries halve the traffic with L2."
+    "By Nsight Compute, `ncu --clock-control none`: "
+    "sm__pipe_tensor_op_hmma_cycles_active, sm__inst_executed_pipe_xu and smsp__issue_active in percent of their peak, and "
+    "lts__t_bytes per second. In the first two kernels nothing is saturated: products and softmax of a program take turns. The warps "
+    "of the other two do them at the same time; their tiles of 128 queries halve the traffic with L2."
 )
+COUNTERS = {
+    "tensor": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+    "special": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
+    "issued": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "l2": "lts__t_bytes.sum.per_second",
+}
 Work = Callable[[], Any]
 BACKENDS = {FA2: SDPBackend.FLASH_ATTENTION, CUDNN: SDPBackend.CUDNN_ATTENTION, "naive": SDPBackend.MATH}
 
@@ -276,6 +286,38 @@ def ladder(record: dict[str, Any], shapes: list[tuple]) -> Iterator[None]:
         yield
 
 
+def counted() -> dict[str, Callable[..., Work]]:
+    """What `counters` looks at, in order."""
+    import attention_ladder
+
+    names = ("unit 09", "descriptors", "overlapped")
+    return {name: attention_ladder.STEPS[name] for name in names} | {CUDNN: torchs(CUDNN)}
+
+
+def launch_counted() -> None:
+    """Each of them once, heads of 128, 16 384 tokens, full; for the profiler that this process runs under."""
+    q, k, v, _ = inputs(128, 16384)
+    for make in counted().values():
+        work = make(q, k, v, False)
+        work()
+        torch.cuda.synchronize()
+        torch.cuda.profiler.start()
+        work()
+        torch.cuda.synchronize()
+        torch.cuda.profiler.stop()
+
+
+def counters(record: dict[str, Any]) -> Iterator[None]:
+    rows = nsight.counted(__file__, ["--launch"], list(COUNTERS.values()))
+    shares = {key: 1.0 if key == "l2" else 0.01 for key in COUNTERS}
+    record["counters"] = [
+        {"name": name} | {key: shares[key] * row[metric] for key, metric in COUNTERS.items()}
+        for name, row in zip(counted(), rows, strict=True)
+    ]
+    print("counters", record["counters"], flush=True)
+    yield
+
+
 def describe(choice: tuple[Any, tuple[int, ...]]) -> str:
     kernel, (bm, bn, warps, stages) = choice
     return f"{kernel.fn.__name__}, tiles of {bm} x {bn}, {warps} warps, {stages} stages"
@@ -351,11 +393,11 @@ def report(record: dict[str, Any]) -> str:
     if record.get("counters"):
         parts += ["## What the hardware counted: D 128, 16 384 tokens, full", "", COUNTED, ""]
         parts += [
-            "| kernel | exponentials and the like | instructions issued | SM and L2, TB/s |",
-            "| --- | --- | --- | --- |",
+            "| kernel | tensor cores | exponentials and the like | instructions issued | SM and L2, TB/s |",
+            "| --- | --- | --- | --- | --- |",
         ]
         parts += [
-            f"| {r['name']} | {r['special']:.0%} | {r['issued']:.0%} | {r['l2'] / 1e12:.1f} |"
+            f"| {r['name']} | {r.get('tensor', math.nan):.0%} | {r['special']:.0%} | {r['issued']:.0%} | {r['l2'] / 1e12:.1f} |"
             for r in record["counters"]
         ]
         parts.append("")
@@ -384,19 +426,23 @@ def save(record: dict[str, Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = ["forward", "backward", "ladder", "lengths", "decode"]
+    parts = ["forward", "backward", "ladder", "lengths", "decode", "counters"]
     parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--dims", type=int, nargs="*", default=[64, 128])
     parser.add_argument("--lengths", type=int, nargs="*", default=[1024, 4096, 16384])
+    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if unknown := set(asked.parts) - set(parts):
         parser.error(f"no part {', '.join(unknown)}: there are {', '.join(parts)}")
     if not bench.available():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
+    if asked.launch:
+        launch_counted()
+        return 0
     shapes = [shape for shape in SHAPES if shape[0] in asked.dims and shape[1] in asked.lengths]
     record = recordings.read("attention") if recordings.path("attention").exists() else {}
-    problems = [problem for d in asked.dims for causal in (False, True) if (problem := wrong(d, 1024, causal))]
+    problems = [problem for d in asked.dims for causal in (False, True) if (problem := wrong(d, 4096, causal))]
     record |= {"machine": torch.cuda.get_device_name(), "date": date.today().isoformat()}
     record |= {"torch": torch.__version__, "triton": triton.__version__, "ceiling": ceiling()}
     work = {
@@ -405,6 +451,7 @@ def main() -> int:
         "ladder": lambda: ladder(record, shapes),
         "lengths": lambda: lengths(record),
         "decode": lambda: decode(record),
+        "counters": lambda: counters(record),
     }
     for part in asked.parts or parts:
         for _ in work[part]():  # what is measured is kept, should the rest be cut short

@@ -30,7 +30,7 @@ def row(exercise) -> tuple[str, bool]:
     speed = exercise.bonus[0]
     arguments = speed.case.draw(torch.Generator("cuda").manual_seed(4))
     function = load(program(exercise.id, solution_cell(exercise.id)), exercise.entry, on_the_cpu=False)
-    right = timed.right(exercise, arguments, function(**arguments))
+    right = not timed.difference(exercise, arguments, function(**arguments))
     nbytes = int(speed.needed(**arguments))
     found = bench.ratio(lambda: function(**arguments), bench.copy_of(nbytes))
     line = (

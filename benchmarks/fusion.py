@@ -58,7 +58,7 @@ def measured(name: str, what: str, draw: Callable) -> dict[str, Any]:
         return function(**arguments)
 
     nbytes = int(exercise.bonus[0].needed(**arguments))
-    right = timed.right(exercise, arguments, own())
+    right = not timed.difference(exercise, arguments, own())
     copy = bench.copy_of(nbytes)
     against_copy = bench.ratio(own, copy)
     found = {

@@ -1,8 +1,10 @@
 """Everything that needs a GPU, one step after another: `python benchmarks/gpu_run.py [STEP ...]`, all if none is named.
 
     tests                   tests/gpu
-    00_start_here, ...      each solution notebook, executed by `python -m grader build`: its outputs are this machine's then
-    latency, tiling, ...    each benchmark of this folder that measures a GPU; `python benchmarks/NAME.py` says more
+    latency, tiling, ...    each benchmark of this folder that measures a GPU, attention's part by part as attention-PART;
+                            `python benchmarks/NAME.py` says more
+    00_start_here, ...      each solution notebook, executed by `python -m grader build`: its outputs are this machine's then, and
+                            its figures show what the benchmarks recorded
 
 One table, last, and in benchmarks/results/gpu_run.md: what each step said, on which machine, when, in how many seconds. Steps that
 were left out keep their last row. `--minutes 10` ends a step that takes longer. The exit status counts the steps that failed.
@@ -34,7 +36,7 @@ BENCHMARKS = [
     "tiling",
     "fusion",
     "recomputation",
-    "attention",
+    *(f"attention-{part}" for part in ("counters", "ladder", "forward", "backward", "lengths", "decode")),
     "timing",
     "trace_vs_counters",
 ]
@@ -55,15 +57,19 @@ class Step:
             return re.sub(r" in [\d.]+s.*", "", lines[-1])
         if self.name in UNITS:
             return f"{points(ROOT / 'solutions' / self.name / f'{self.name}.ipynb')}"
-        table = ROOT / "benchmarks" / "results" / f"{self.name}.md"
+        table = ROOT / "benchmarks" / "results" / f"{self.name.partition('-')[0]}.md"
         return f"[table]({table.name})" if table.exists() else "measured"
 
 
 def steps() -> list[Step]:
     return [
         Step("tests", ["-m", "pytest", "tests/gpu", "-q"]),
+        *[
+            Step(name, [f"benchmarks/{program}.py", *part])
+            for name in BENCHMARKS
+            for program, *part in [name.split("-")]
+        ],
         *[Step(unit, ["-m", "grader", "build", unit]) for unit in UNITS],
-        *[Step(name, [f"benchmarks/{name}.py"]) for name in BENCHMARKS],
     ]
 
 

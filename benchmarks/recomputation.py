@@ -105,7 +105,7 @@ def row(exercise: Exercise) -> tuple[str, bool]:
     speed = exercise.bonus[0]
     a = speed.case.draw(torch.Generator("cuda").manual_seed(4))
     own = own_work(exercise, a)
-    right = timed.right(exercise, a, own())
+    right = not timed.difference(exercise, a, own())
     nbytes = int(speed.needed(**a))
     against = [bench.ratio(own, baseline) for baseline in (bench.copy_of(nbytes), *peers(exercise, a))]
     shown = " | ".join(f"{found.value:.2f} ± {found.spread:.2f}" for found in against)

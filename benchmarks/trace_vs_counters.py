@@ -14,13 +14,9 @@ Predicted and counted:
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
-import subprocess
 import sys
-import tempfile
 from datetime import date
 from pathlib import Path
 
@@ -31,6 +27,7 @@ import triton
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
+import nsight  # noqa: E402
 from kernels import LAUNCHES, Launch  # noqa: E402
 
 from course_lib import recordings, trace  # noqa: E402
@@ -100,32 +97,14 @@ def launch_all() -> None:
 def count() -> list[dict[str, float]]:
     """The counters of each launch, in order."""
     wanted = sorted({f"{counter}.sum" for counters in METRICS.values() for counter in counters})
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "counters.csv"
-        profiler = [
-            "ncu",
-            "--clock-control",
-            "none",
-            "--csv",
-            "--page",
-            "raw",
-            "--print-units",
-            "base",
-            "--log-file",
-            log,
-        ]
-        profiler += ["--profile-from-start", "off", "--metrics", ",".join(wanted)]
-        subprocess.run([*profiler, sys.executable, __file__, "--launch"], check=True)
-        lines = [line for line in log.read_text().splitlines() if line.startswith('"')]
-    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))[1:]  # the first holds the units
+    rows = nsight.counted(__file__, ["--launch"], wanted)
     if len(rows) != len(LAUNCHES):
         raise SystemExit(
             f"Nsight Compute counted {len(rows)} launches, expected {len(LAUNCHES)}. Is profiling allowed?"
         )
 
-    def total(row: dict[str, str], counters: tuple[str, ...]) -> float:
-        values = [row.get(f"{counter}.sum") for counter in counters]
-        return sum(float(value.replace(",", "")) for value in values if value not in (None, "", "n/a"))
+    def total(row: dict[str, float], counters: tuple[str, ...]) -> float:
+        return sum(row.get(f"{counter}.sum", 0.0) for counter in counters)
 
     return [{name: total(row, counters) for name, counters in METRICS.items()} for row in rows]
 

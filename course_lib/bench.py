@@ -31,6 +31,20 @@ class Ratio:
     pairs: int
 
 
+class GPUStopped(RuntimeError):
+    """The GPU has stopped this process; in a notebook its message stands alone, without a stack trace."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def stopped(error: RuntimeError) -> str:
+    """What a CUDA error says, for whoever wrote the kernel."""
+    if "illegal memory access" in str(error):
+        return "the kernel touched memory outside of its tensors (CUDA: an illegal memory access)"
+    return f"the GPU stopped the kernel ({str(error).strip().splitlines()[0][:150]})"
+
+
 def ratio(
     own: Callable[[], object],
     baseline: Callable[[], object],
@@ -40,9 +54,16 @@ def ratio(
     """How fast `own` is against `baseline`: ABBA order, cold L2, two warm-up pairs; repeated if its halves disagree by 5 %.
 
     inspect   called with what each timed call of `own` returned, after its time was taken
+    GPUStopped, with a sentence, if a CUDA error ends all work on the GPU in this process.
     """
-    for _ in range(2):
-        own(), baseline()
+    try:
+        for _ in range(2):
+            own(), torch.cuda.synchronize(), baseline()
+    except torch.AcceleratorError as error:
+        raise GPUStopped(
+            f"Not timed: {stopped(error)}. After that no GPU work runs in this notebook's process: mend the kernel, then choose "
+            "Kernel > Restart Kernel. `check` has a process of its own, and still works."
+        ) from None
     found = _measure(own, baseline, pairs, inspect)
     halves = [statistics.median(r for r, _, _ in half) for half in (found[: pairs // 2], found[pairs // 2 :])]
     if abs(halves[0] - halves[1]) > 0.05 * max(halves):

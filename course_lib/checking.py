@@ -36,8 +36,14 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
     return timed.judge(exercise, trials, seed, record)
 
 
-def check(exercise_id: str, entry: Any) -> float:
+_NOTHING = object()  # no argument at all; None stands for an exercise that is not solved
+
+
+def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     """Judge `entry` (your function, or your prediction) as the grader would; show the findings, return the points."""
+    if entry is _NOTHING or (isinstance(entry, str) and not isinstance(exercise_id, str)):
+        print(f"check takes the name of an exercise, then what you wrote for it: {_example(exercise_id, entry)}")
+        return 0.0
     try:
         exercise = find(exercise_id)
     except ValueError as error:
@@ -52,8 +58,11 @@ def check(exercise_id: str, entry: Any) -> float:
 _hints_given: Counter[str] = Counter()
 
 
-def hint(exercise_id: str) -> None:
+def hint(exercise_id: str = _NOTHING) -> None:
     """Print the next hint of an exercise, from a nudge to nearly the answer; the last one stays."""
+    if exercise_id is _NOTHING:
+        print('hint takes the name of an exercise, in quotes: hint("start.add_one")')
+        return
     try:
         hints = find(exercise_id).hints
     except ValueError as error:
@@ -63,6 +72,15 @@ def hint(exercise_id: str) -> None:
     _hints_given[exercise_id] += 1
     more = " (call again for a stronger one)" if number + 1 < len(hints) else ""
     print(f"Hint {number + 1} of {len(hints)}: {hints[number]}{more}")
+
+
+def _example(*arguments: Any) -> str:
+    """The call of `check` that was meant by one with too few arguments, or with swapped ones."""
+    try:
+        exercise = find(next((a for a in arguments if isinstance(a, str)), ""))
+    except ValueError:
+        exercise = find("start.add_one")
+    return f'check("{exercise.id}", {exercise.entry})'
 
 
 def _not_an_entry(exercise: Exercise, entry: Any) -> str:

@@ -26,6 +26,15 @@ def path() -> Path:
     return Path(named) if named else data / "strides-to-flashattention" / "progress.json"
 
 
+def whereabouts() -> str:
+    """One sentence on `path()`, for the student."""
+    if os.environ.get("COURSE_PROGRESS"):
+        place = "the file that COURSE_PROGRESS names"
+    else:
+        place = str(path()).replace(str(Path.home()), "~", 1)
+    return f"Kept in {place}: they are yours, and stay when this copy of the course goes."
+
+
 def best() -> dict[str, float]:
     """Exercise id -> the most points that a check has given; {} if there is no file, or it cannot be read."""
     try:
@@ -88,7 +97,7 @@ class Progress:
             f"{unit:<{wide}}  {done:>2} of {count:>2} exercises  {points:>4g} of {out_of:>3g} points  {_bar(points / out_of)}"
             for unit, done, count, points, out_of in self.rows()
         ]
-        return "\n".join([*lines, self.next])
+        return "\n".join([*lines, self.next, whereabouts()])
 
     def _repr_html_(self) -> str:
         names = "".join(f"<th scope='col' {LEFT}>{name}</th>" for name in ("unit", "exercises", "points"))
@@ -97,7 +106,7 @@ class Progress:
             f"{out_of:g} <meter aria-hidden='true' min='0' max='1' value='{points / out_of:.3f}'></meter></td></tr>"
             for unit, done, count, points, out_of in self.rows()
         )
-        return f"<table><tr>{names}</tr>{body}</table><p>{html.escape(self.next)}</p>"
+        return f"<table><tr>{names}</tr>{body}</table><p>{html.escape(self.next)}<br>{html.escape(whereabouts())}</p>"
 
 
 def _bar(share: float) -> str:

@@ -48,12 +48,16 @@ def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Te
     """ "first at [3, 64]: expected 1.5, got 0.0", and how many there are; without `values`, where alone."""
     index = tuple(int(i) for i in wrong.nonzero()[0])
     place = "[" + ", ".join(map(str, index)) + "]"
-    count = int(wrong.sum())
-    share = f"{count:,} of {wrong.numel():,} elements differ"
+    count, total = int(wrong.sum()), wrong.numel()
+    share = f"{count:,} of {total:,} {'element' if total == 1 else 'elements'} {'differs' if count == 1 else 'differ'}"
     if not values:  # 0, inf and nan say what went wrong and nothing of the data
         got = float(seen[index])
         return f"{share}, first at {place}" + (f": got {got:g}" if got == 0 or not math.isfinite(got) else "")
     return f"{share}, first at {place}: expected {float(expected[index]):.6g}, got {float(seen[index]):.6g}"
+
+
+NOT_STORED = "Your kernel did not store these elements: memory that nobody wrote shows as NaN here."
+NO_PROGRAM = "No program ran on this input: has the grid 0 programs here? `//` rounds down, triton.cdiv rounds up."
 
 
 def looks_like(
@@ -62,12 +66,15 @@ def looks_like(
     seen: torch.Tensor,
     arguments: dict[str, Any],
     kernel: bool = True,
-    stored: bool = False,
+    unstored: int | None = None,
+    poisoned: Sequence[str] = (),
 ) -> str:
-    """One sentence on the mistake that such a result usually comes from; "" if it looks like none we know.
+    """The mistake that such a result usually comes from, in a sentence or two; "" if it looks like none we know.
 
-    kernel   whether kernels made it: without one, nothing is said of masks, grids and stores
-    stored   whether they stored every byte of it, as the trace saw: what is wrong was then computed, not forgotten
+    kernel    whether kernels made it: without one, nothing is said of masks, grids and stores
+    unstored  bytes of it that no kernel stored, as the trace saw; None if that is not known. What is wrong and was stored
+              was computed, not forgotten
+    poisoned  Evidence.poisoned
     """
     mask = as_matrix(wrong)
     rows, columns = mask.any(1), mask.any(0)
@@ -80,29 +87,73 @@ def looks_like(
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor) and value.shape == seen.shape and torch.equal(value.to(seen.dtype), seen):
             return f"The result equals the input `{name}`: was anything computed?"
+        if isinstance(value, torch.Tensor) and _in_the_same_order(value, seen):
+            return f"The result holds the numbers of `{name}` in the order of `{name}`: does each go where it belongs?"
     if seen.dim() == 2 and seen.shape[0] == seen.shape[1] and torch.equal(seen, expected.T.to(seen.dtype)):
         return "The result is the transpose of the right one: are the two strides swapped?"
     if not kernel:
         return ""
-    tail = _tail(rows, "row") or _tail(columns, "column" if seen.dim() > 1 else "element")
-    if tail:
-        return tail
-    if bool(bad.isnan().all()) and not bool(expected.isnan().any()):
-        if stored:
-            return (
-                "Your kernel stored every element, and these are NaN: it computed them (inf / inf, inf - inf, 0 / 0), or loaded "
-                "them (masked lanes without `other`, a stride that reads between the rows, a sum that starts from torch.empty)."
-            )
+    turned = _side_of_turned_tiles(expected, seen)
+    if turned:
         return (
-            "The wrong elements are NaN, which a check writes into fresh memory: nothing stored them (or: a sum started from "
-            "torch.empty, a stride reads between the rows, masked lanes were loaded without `other`)."
+            f"Each tile of {turned} x {turned} is in its place, and is transposed in itself: is it turned twice (by tl.trans, and "
+            "by the offsets of the store), or not at all?"
         )
-    periodic = _period(columns, "column") or _period(rows, "row")
-    return periodic
+    nan = bool(bad.isnan().all()) and not bool(expected.isnan().any())
+    empty = nan or bool((bad == 0).all())
+    tail = _tail(rows, "row", empty) or _tail(columns, "column" if seen.dim() > 1 else "element", empty)
+    if nan:
+        return _of_nan(
+            tail, missing=unstored == bad.numel() * seen.element_size(), stored=unstored == 0, poisoned=poisoned
+        )
+    return tail or _period(columns, "column") or _period(rows, "row")
 
 
-def _tail(bad: torch.Tensor, axis: str) -> str:
-    """Wrong from some index to the end, right before: a short tail that no program covers, or all but the first block."""
+def _of_nan(tail: str, missing: bool, stored: bool, poisoned: Sequence[str]) -> str:
+    """Where NaN comes from. missing: the kernel stored all elements but these;  stored: it stored these too."""
+    if missing:
+        return f"{NOT_STORED} {tail or 'Does the mask leave them out, or has the grid too few programs?'}"
+    lanes = (
+        f"Masked lanes loaded without `other` hold NaN here and anything on a GPU ({', '.join(poisoned)}): do they reach the "
+        "result?"
+        if poisoned
+        else ""
+    )
+    if tail:
+        return f"{tail} {lanes}".rstrip()
+    causes = "inf / inf, inf - inf, 0 / 0, a stride that reads between the rows, or a sum that starts from torch.empty"
+    if lanes:
+        return f"{lanes} Other causes of NaN: {causes}."
+    if stored:
+        return f"Your kernel stored every element, and computed or loaded NaN: {causes}?"
+    return (
+        f"Memory that nobody wrote shows as NaN here: did nothing store these elements? Other causes of NaN: {causes}."
+    )
+
+
+def _in_the_same_order(value: torch.Tensor, seen: torch.Tensor) -> bool:
+    """Whether a result is an input that was only cut to another shape."""
+    reshaped = value.shape != seen.shape and value.numel() == seen.numel() > 1
+    return reshaped and torch.equal(value.reshape(-1).to(seen.dtype), seen.reshape(-1))
+
+
+def _side_of_turned_tiles(expected: torch.Tensor, seen: torch.Tensor) -> int:
+    """The side of the square tiles that are each transposed where they lie; 0 if there are none."""
+    if seen.dim() != 2:
+        return 0
+
+    def tiles(matrix: torch.Tensor, side: int) -> torch.Tensor:
+        return matrix.to(seen.dtype).unfold(0, side, side).unfold(1, side, side)
+
+    sides = [side for side in (16, 32, 64, 128) if not any(n % side for n in seen.shape)]
+    return next((s for s in sides if torch.equal(tiles(seen, s), tiles(expected, s).transpose(-1, -2))), 0)
+
+
+def _tail(bad: torch.Tensor, axis: str, empty: bool) -> str:
+    """Wrong from some index to the end, right before: a short tail that no program covers, or all but the first block.
+
+    empty: what is wrong is NaN or 0, as it is where a mask left elements out
+    """
     if bad.numel() < 2 or not bool(bad[-1]) or bool(bad.all()):
         return ""
     start = int(bad.to(torch.int8).argmax())
@@ -110,6 +161,8 @@ def _tail(bad: torch.Tensor, axis: str) -> str:
         return ""
     if start <= bad.numel() // 2:
         right = f"{axis}s 0 to {start - 1}" if start > 1 else f"{axis} 0"
+        if empty:
+            return f"Right in {right} alone: does a mask end too early, has the grid too few programs, or do the offsets not move on?"
         return f"Right in {right} alone: do the offsets move on from program to program, by whole blocks and right strides?"
     which = f"{axis}s {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,13 @@ if not console.is_terminal:
 Units = Annotated[list[str] | None, typer.Argument(help="Units such as 04_memory_coalescing; all if none is given.")]
 CORES = len(os.sched_getaffinity(0))
 Risk = Annotated[bool, typer.Option("--accept-risk", help="Grade even where this machine offers no sandbox.")]
+
+
+@app.callback()
+def loading(context: typer.Context) -> None:
+    """Says why nothing is to be seen for a while, to a person who waits."""
+    if sys.stderr.isatty() and "--help" not in sys.argv:
+        print(f"{context.invoked_subcommand}: the libraries take some seconds to load.", file=sys.stderr)
 
 
 @contextmanager
@@ -169,6 +177,10 @@ def show_gradebook(home: Path, unit: str) -> None:
         table.add_row(escape(entry.student), *row, *penalty, f"{entry.score:g}")
     console.print(table)
     console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
+    for entry in entries:
+        if entry.hours_late:
+            cost = "" if entry.penalty else "; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"
+            console.print(f"late: {entry.student}, by {entry.hours_late:.1f} hours{cost}", markup=False)
 
 
 def _cell(points: float | None, extra: float | None) -> str:
@@ -190,12 +202,14 @@ def export(
 
     path = to or grader.home() / "reports" / f"{unit}_{form}.csv"
     try:
-        rows, unknown = exports.export(grader.home(), unit, form, roster=roster, column=column)
+        done = exports.export(grader.home(), unit, form, roster=roster, column=column)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
-    exports.write(rows, path)
-    for student in unknown:
+    exports.write(done.rows, path)
+    for student in done.unknown:
         console.print(f"{student} is not in {roster}; not exported.", markup=False)
+    if done.absent:
+        console.print(f"In {roster}, and nothing of theirs is graded: {'; '.join(done.absent)}.", markup=False)
     console.print(f"{path}", soft_wrap=True)
 
 
@@ -218,7 +232,7 @@ def import_submissions(
     for remark in done.remarks:
         console.print(remark, markup=False)
     what = "would be imported" if dry_run else f"imported to {grader.home()}/submitted"
-    console.print(f"{len(done.students)} notebooks {what}", soft_wrap=True)
+    console.print(f"{len(done.students)} notebooks {what}: {done.changes}", soft_wrap=True)
 
 
 one_app = typer.Typer(help="Judge a notebook by itself.", no_args_is_help=True)
@@ -275,10 +289,13 @@ def extend(
 
     try:
         grader.exercises(unit)
+        doubt = late.unheard_of(grader.home(), student) if days else ""
         until = late.extend(grader.home(), unit, student, days)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     console.print(f"{student}: {unit} is due on {until:%Y-%m-%d %H:%M} UTC" if until else f"{unit} has no due date yet")
+    if doubt:
+        console.print(doubt, markup=False)
 
 
 @app.command(name="kill-matrix")

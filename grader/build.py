@@ -16,6 +16,7 @@ import os
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from grader.nbgrader_config import config
 from grader.preprocessors import KERNELSPEC, LANGUAGE, convert
 
 KEYS = ("exercise", "check", "predict")
+ANNOUNCEMENT = re.compile(r"# `(?P<exercise>[\w.]+)` · (?P<points>\d+(\.\d+)?) points?\b")
+TOTAL = re.compile(r"# .*\bThe unit has (?P<points>\d+(\.\d+)?) points?\b")
 
 
 class BuildError(ValueError):
@@ -85,6 +88,8 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
     text = source.read_text("utf-8")
     nb = jupytext.reads(text, fmt="py:percent")
     known = exercises(unit)
+    if problem := next(wrong_points(text, known), ""):
+        raise BuildError(f"{source.parent.name}/{source.name}:{problem}")
     lines = [i for i, line in enumerate(text.splitlines(), 1) if line.startswith("# %%")]
     seen: Counter[str] = Counter()
     keyed: set[tuple[str, str]] = set()
@@ -120,6 +125,19 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
     code = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
     metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE, "course": {"code_hash": _hash(code)}}
     return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": nb.cells})
+
+
+def wrong_points(text: str, known: Mapping[str, Exercise]) -> Iterator[str]:
+    """What a source tells students of points and is not so, each with its line: "120: `unit.exercise` is announced with ..."."""
+    total = sum(exercise.points for exercise in known.values())
+    for number, line in enumerate(text.splitlines(), 1):
+        if (match := ANNOUNCEMENT.match(line)) and match["exercise"] in known:
+            points = known[match["exercise"]].points
+            if float(match["points"]) != points:
+                said = f"`{match['exercise']}` is announced with {match['points']} points"
+                yield f"{number}: {said}, and its criteria have {points:g}."
+        if (match := TOTAL.match(line)) and float(match["points"]) != total:
+            yield f"{number}: the unit is said to have {match['points']} points, and its exercises have {total:g}."
 
 
 def _mark(cell: NotebookNode, key: str, exercise: Exercise, where: str) -> None:

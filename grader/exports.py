@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import grader
 from course_lib.exercise import Finding, Verdict
@@ -19,6 +20,14 @@ from grader import results
 from grader.results import Entry
 
 Rows = list[list[object]]
+
+
+class Export(NamedTuple):
+    """unknown    students that the roster does not have;  absent = names in the roster of whom nothing has been graded."""
+
+    rows: Rows
+    unknown: list[str] = []
+    absent: list[str] = []
 
 
 def write(rows: Rows, path: Path) -> None:
@@ -115,10 +124,8 @@ def read_roster(path: Path, *needed: str) -> list[dict[str, str]]:
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 
 
-def canvas(
-    unit: str, entries: Sequence[Entry], roster: Sequence[Mapping[str, str]] = (), column: str = ""
-) -> tuple[Rows, list[str]]:
-    """Canvas's gradebook import, and the students that the roster does not have.
+def canvas(unit: str, entries: Sequence[Entry], roster: Sequence[Mapping[str, str]] = (), column: str = "") -> Export:
+    """Canvas's gradebook import.
 
     Its first five columns tell who a student is, all others are assignments, and the second row their points. Canvas
     looks for the ID, then the SIS ids, then the name (lib/gradebook_importer.rb). Who has not been graded has no row, as
@@ -133,11 +140,11 @@ def canvas(
     students = [row for row in roster if "Points Possible" not in row["Student"] and any(row.values())]
     if not students:
         own = [[_last_first(e), e.lms_id, "", "" if e.lms_id else e.student, "", e.score] for e in entries]
-        return [header, points, *own], []
+        return Export([header, points, *own])
     keys = ("ID", "SIS Login ID", "SIS User ID")
     found, unknown = _matched(entries, students, lambda row: [row.get(key, "") for key in keys])
     rows = [[*(row.get(name, "") for name in CANVAS), e.score] for row, e in found if e]
-    return [header, points, *rows], unknown
+    return Export([header, points, *rows], unknown, _absent(found, "Student"))
 
 
 def _last_first(entry: Entry) -> str:
@@ -160,8 +167,8 @@ def moodle(
     entries: Sequence[Entry],
     verdicts: Mapping[str, Mapping[str, Verdict]],
     roster: Sequence[Mapping[str, str]] = (),
-) -> tuple[Rows, list[str]]:
-    """Moodle's offline grading worksheet, and the students that the roster does not have.
+) -> Export:
+    """Moodle's offline grading worksheet.
 
     Moodle needs Identifier ("Participant 123"), Grade and Last modified (grade), and takes the feedback as HTML. A grade
     that was changed in Moodle after the time given stays, so a worksheet downloaded there is the best roster.
@@ -176,7 +183,7 @@ def moodle(
             [f"Participant {e.lms_id}" if e.lms_id else "", e.name, e.email, e.score, out_of, "", said(e)]
             for e in entries
         ]
-        return [list(MOODLE), *rows], []
+        return Export([list(MOODLE), *rows])
     found, unknown = _matched(
         entries,
         roster,
@@ -191,7 +198,7 @@ def moodle(
     for row, entry in found:
         graded = {"Grade": entry.score, "Feedback comments": said(entry)} if entry else {}
         rows.append([graded.get(name, row.get(name, "")) for name in columns])
-    return [columns, *rows], unknown
+    return Export([columns, *rows], unknown, _absent(found, "Full name"))
 
 
 def feedback(entry: Entry, verdicts: Mapping[str, Verdict], unit: str) -> str:
@@ -230,21 +237,27 @@ def _matched(
     return pairs, sorted({entry.student for entry in by_id.values()} - seen)
 
 
+def _absent(pairs: Iterable[tuple[Mapping[str, str], Entry | None]], column: str) -> list[str]:
+    """Who stands in a row of the roster alone, by the name in `column`, else by what else the row begins with."""
+    rows = [row for row, entry in pairs if entry is None]
+    return [row.get(column, "").strip() or next(filter(None, row.values()), "a row without a name") for row in rows]
+
+
 # ---------------------------------------------------------------------------------------------------- by name
 
 FORMS = ("exercises", "criteria", "canvas", "moodle")
 
 
-def export(home: Path, unit: str, form: str, *, roster: Path | None = None, column: str = "") -> tuple[Rows, list[str]]:
-    """The rows of one of FORMS, and the students that the roster does not have. NotGraded, NoSuchColumn, ValueError."""
+def export(home: Path, unit: str, form: str, *, roster: Path | None = None, column: str = "") -> Export:
+    """One of FORMS. NotGraded, NoSuchColumn, ValueError."""
     if form not in FORMS:
         raise ValueError(f"There is no export {form!r}. There are: {', '.join(FORMS)}.")
     entries = results.gradebook(home, unit)
     if form == "exercises":
-        return by_exercise(unit, entries), []
+        return Export(by_exercise(unit, entries))
     if form == "canvas":
         return canvas(unit, entries, read_roster(roster, "Student", "ID") if roster else (), column)
     verdicts = {entry.student: results.verdicts(home, unit, entry.student) for entry in entries}
     if form == "criteria":
-        return by_criterion(unit, entries, verdicts), []
+        return Export(by_criterion(unit, entries, verdicts))
     return moodle(unit, entries, verdicts, read_roster(roster, "Identifier", "Grade") if roster else ())

@@ -5,7 +5,8 @@
     Moodle    Jane Doe_98765_assignsubmission_file/notebook.ipynb, before 4.1 with a _ more, or all in one name
     plain     STUDENT/anything/notebook.ipynb, which nbgrader's own submitted/ is too, or STUDENT.ipynb
 
-Where a notebook may be there may be a zip with one notebook in it, as a student's submission() makes it.
+Where a notebook may be there may be a zip with one notebook in it, as a student's submission() makes it; of several the
+one that is named after the unit counts.
 
 (Sources: Canvas's lib/content_zipper.rb, Moodle's mod/assign/classes/downloader.php.)
 
@@ -70,10 +71,21 @@ class Handin:
 
 @dataclass
 class Imported:
-    """students    in order;  remarks = sentences on what was left out or is worth knowing."""
+    """students    in order;  remarks = sentences on what was left out or is worth knowing
+    replaced, new    those of the students whose notebook, or its time, is another than before; who had none before
+    """
 
     students: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+
+    @property
+    def changes(self) -> str:
+        """ "1 replaced, 17 as before, 2 new", without those that are none."""
+        replaced, new = len(self.replaced), len(self.new)
+        counts = {"replaced": replaced, "as before": len(self.students) - replaced - new, "new": new}
+        return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
 class NotAnExport(ValueError):
@@ -139,24 +151,36 @@ def _in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> File:
     return File(path, info.file_size, _seconds(info.date_time), read, problem)
 
 
-def _unpacked(file: File) -> File:
-    """A student's zip stands, under its own name, for the notebook in it if there is just one."""
+def _unpacked(file: File, unit: str) -> File:
+    """A student's zip stands, under its own name, for the notebook in it; `problem` if there is none to choose."""
     if file.problem or file.path.suffix.lower() != ".zip":
         return file
     try:
         with _archive(file) as archive:
-            notebooks = [f for f in _members(archive) if f.path.suffix.lower() == ".ipynb" and not _rubbish(f.path)]
-    except (_Refused, *UNREADABLE):
+            members = [member for member in _members(archive) if not _rubbish(member.path)]
+    except zipfile.BadZipFile:
+        return replace(file, problem="is no zip, or a damaged one")
+    except (_Refused, *UNREADABLE) as error:
+        return replace(file, problem=str(error) if isinstance(error, _Refused) else f"cannot be read ({error})")
+    notebooks = [member for member in members if member.path.suffix.lower() == ".ipynb"]
+    named = [member for member in notebooks if re.fullmatch(rf"{re.escape(unit)}(_\d+)?", member.path.stem)]
+    if not notebooks:
+        inner = next((member for member in members if member.path.suffix.lower() == ".zip"), None)
+        if inner:
+            return replace(file, problem=f"holds no notebook but another zip, {_shown(inner)}")
         return file  # which is named as any other that is no notebook
-    if len(notebooks) != 1:
-        return file
-    name = notebooks[0].path
+    if len(notebooks) > 1 and len(named) != 1:
+        return replace(
+            file, problem=f"holds {len(notebooks)} notebooks, {len(named) or 'none'} of them named after the unit"
+        )
+    chosen = (named if len(notebooks) > 1 else notebooks)[0]
+    name = chosen.path
 
     def read() -> bytes:  # opened anew, so that not every zip of a class is held in memory
         with _archive(file) as archive:
             return next(f for f in _members(archive) if f.path == name).read()
 
-    return replace(notebooks[0], path=file.path.with_suffix(".ipynb"), changed=file.changed, read=read)
+    return replace(chosen, path=file.path.with_suffix(".ipynb"), changed=file.changed, read=read)
 
 
 def _archive(file: File) -> zipfile.ZipFile:
@@ -221,7 +245,7 @@ def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Im
     """
     done = Imported()
     with opened(source) as files:
-        files = [_unpacked(f) for f in files if not _rubbish(f.path)]
+        files = [_unpacked(f, unit) for f in files if not _rubbish(f.path)]
         done.remarks += [f"{_shown(f)} {f.problem}; it was left out." for f in files if f.problem]
         files = [f for f in files if not f.problem]
         stamps = {f.path.parent: f for f in files if f.path.name == "timestamp.txt" and len(f.path.parts) > 1}
@@ -239,11 +263,19 @@ def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Im
                 done.remarks.append(f"{_shown(handin.file)} {problem}; {student} was left out.")
                 continue
             stamp = _timestamp(stamps.get(handin.file.path.parent), student, done)
-            if not dry_run:
-                _write(home / "submitted", student, unit, content, stamp)
+            if not content.strip():
+                done.remarks.append(f"The notebook of {student} is empty ({_shown(handin.file)}); it was imported.")
+            folder = home / "submitted" / student / unit
+            before = _there(folder, unit)
+            if before != (content, stamp):
+                (done.new if before is None else done.replaced).append(student)
+                if not dry_run:
+                    _write(folder, unit, content, stamp)
             done.students.append(student)
     if not dry_run:
         _remember(home, [chosen[student] for student in done.students])
+    if done.replaced:
+        done.remarks.append(f"Replaced what was there: {', '.join(done.replaced)}.")
     if late := [student for student in done.students if chosen[student].late]:
         done.remarks.append(f"Marked late by Canvas, which takes what lateness costs: {', '.join(late)}.")
     return done
@@ -329,9 +361,18 @@ def _timestamp(file: File | None, student: str, done: Imported) -> bytes:
     return content
 
 
-def _write(submitted: Path, student: str, unit: str, content: bytes, stamp: bytes) -> None:
+def _there(folder: Path, unit: str) -> tuple[bytes, bytes] | None:
+    """The notebook and the timestamp.txt of a submission, b"" for none of the latter; None if there is no notebook, or a
+    link."""
+    notebook, stamp = folder / f"{unit}.ipynb", folder / "timestamp.txt"
+    places = (folder.parent, folder, notebook, stamp)
+    if any(place.is_symlink() for place in places) or not notebook.is_file():
+        return None
+    return notebook.read_bytes(), stamp.read_bytes() if stamp.is_file() else b""
+
+
+def _write(folder: Path, unit: str, content: bytes, stamp: bytes) -> None:
     """Whole or not at all, and never through a link."""
-    folder = submitted / student / unit
     for place in (folder.parent, folder):
         if place.is_symlink():
             place.unlink()

@@ -10,6 +10,7 @@ Submission times are those of `timestamp.txt` beside a notebook, which nbgrader'
 
 from __future__ import annotations
 
+import difflib
 import math
 import warnings
 from datetime import UTC, datetime
@@ -50,6 +51,18 @@ def set_due(home: Path, unit: str, when: str) -> datetime:
     with results.book(home) as book:
         book.update_or_create_assignment(unit, duedate=due)
     return due
+
+
+def unheard_of(home: Path, student: str) -> str:
+    """A sentence if the class has no such student yet, in the gradebook or among the submissions; else ""."""
+    with results.book(home) as book:
+        known = {s.id for s in book.students} | {folder.name for folder in home.glob("submitted/*")}
+    if student in known:
+        return ""
+    by_letters = {name.casefold(): name for name in sorted(known)}
+    near = difflib.get_close_matches(student.casefold(), by_letters, n=1, cutoff=0.5)
+    nearest = f" (the nearest name is {by_letters[near[0]]})" if near else ""
+    return f"The class has no {student} yet{nearest}: if that is a slip, take it back with --days 0."
 
 
 def extend(home: Path, unit: str, student: str, days: float) -> datetime | None:

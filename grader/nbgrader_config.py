@@ -45,7 +45,7 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     c.ClearSolutions.code_stub = {"python": STUB}
     c.GenerateAssignment.preprocessors = [
         "nbgrader.preprocessors.LockCells",
-        "nbgrader.preprocessors.ClearSolutions",
+        "grader.preprocessors.ClearSolutions",
         "nbgrader.preprocessors.ClearOutput",
         "nbgrader.preprocessors.CheckCellMetadata",
         "nbgrader.preprocessors.ComputeChecksums",

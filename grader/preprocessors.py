@@ -30,6 +30,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import ClearSolutions as ClearedByNbgrader
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from course_lib import render
@@ -45,6 +46,17 @@ LANGUAGE = {"name": "python"}  # no version: the same notebook whatever Python b
 
 
 # --------------------------------------------------------------------------------------------------- out: release
+
+
+class ClearSolutions(ClearedByNbgrader):
+    """nbgrader's. In a dict of answers `...` stands for each answer already, and nothing is left of the solution below it."""
+
+    def preprocess_cell(self, cell: NotebookNode, resources: dict, index: int) -> tuple[NotebookNode, dict]:
+        cell, resources = super().preprocess_cell(cell, resources, index)
+        of_unit = exercises(resources["nbgrader"]["assignment"]).values()
+        if any(e.kind == "values" and e.grade_id == cell.metadata.get("nbgrader", {}).get("grade_id") for e in of_unit):
+            cell.source = cell.source.removesuffix(self.code_stub["python"]).rstrip()
+        return cell, resources
 
 
 class Release(NbGraderPreprocessor):

@@ -27,6 +27,7 @@ class Entry:
 
     scores      exercise -> points, None where nothing has been graded;  extra = extra credit, which `total` includes
     penalty     for being late;  score = total - penalty, never below 0
+    hours_late  after the due date and any extension; 0 where no time of handing in is known
     """
 
     student: str
@@ -38,6 +39,7 @@ class Entry:
     extra: dict[str, float]
     total: float
     penalty: float
+    hours_late: float = 0.0
 
     @property
     def score(self) -> float:
@@ -82,6 +84,7 @@ def _entry(submitted, exercises: dict[str, Exercise]) -> Entry:
         extra={id: grade.extra_credit for id, grade in own.items() if grade is not None and grade.extra_credit},
         total=submitted.score,
         penalty=submitted.late_submission_penalty or 0.0,
+        hours_late=submitted.total_seconds_late / 3600,
     )
 
 

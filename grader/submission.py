@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from course_lib.exercise import Exercise
+from course_lib.handin import files
 from course_lib.handin.cells import MAX_FILE, Cell, Problem, parse, small_enough
 from course_lib.handin.program import MAX_FLAGS, MAX_STATEMENTS, Notebook, Program
 from grader import flags as source_rules
@@ -60,6 +61,8 @@ class Submission(Notebook):
         """For a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
         if self.problem:
             return [("", self.problem)]
+        if other := self._other_unit:
+            return [("", f"This is a notebook of {other}.")]
         found: dict[str, str] = {}  # sentence -> exercise: a helper's cell belongs to several
         for exercise in self.exercises:
             of_program = []
@@ -68,6 +71,14 @@ class Submission(Notebook):
             for sentence in self.odd_check(exercise) + of_program:
                 found.setdefault(sentence, exercise.id)
         return [(exercise, sentence) for sentence, exercise in found.items()]
+
+    @property
+    def _other_unit(self) -> str:
+        """The unit that it is of, if not of the one it was handed in for; else ""."""
+        if any(cell.grade_id in self._checks for cell in self.cells):
+            return ""
+        unit = files.unit_of(self.cells)
+        return unit if unit and not {e.id for e in self.exercises} & {e.id for e in files.exercises(unit)} else ""
 
     def _program_of(self, exercise: Exercise) -> Program:
         program = super()._program_of(exercise)

@@ -43,12 +43,14 @@
 # | --- | --- |
 # | a demonstration | run it; change a number; run it again |
 # | a prediction | write your answer *before* you run the cell below it |
-# | an exercise | replace `...  # your code here` by your code |
+# | an exercise | replace `...  # your code here` by your code, and in a dict each `...` by your answer |
 # | a check | run it: it says what is right, what is not, and gives points |
 #
 # A check is the grader: when you hand the notebook in, the same criteria are applied, on some inputs that you have
 # not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
 # that name, and a stronger one each time. Hints cost nothing. `progress()` shows your points and what is next.
+#
+# The number on its own below a check's table is the check's value: your points, as the grader's software reads them from a cell.
 #
 # Three more are for later: `from course_lib import reset, validate, submission`.
 # * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
@@ -66,12 +68,11 @@ import triton.language as tl
 from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
 card = gpu.assumed()
-where = (
-    "this machine's GPU"
+print(
+    f"{card.name}: this machine's GPU"
     if card.measured
-    else "no GPU that the course knows is here, so sizes are taken from a datasheet"
+    else f"No GPU here that the course knows: sizes are those of the {card.name}, from its datasheet"
 )
-print(f"{card.name}: {where}")
 
 # %% [markdown]
 # What works without a GPU? Nearly everything:
@@ -191,8 +192,8 @@ check("start.warps_needed", warps_needed)
 # hint("start.warps_needed")
 
 # %% [markdown]
-# Your points are kept: the best that a check has given you, in a file beside no notebook, so that a restart loses
-# nothing. What is next?
+# Your points are kept: the best that a check has given you. They lie in a file of yours outside the course, which `progress()`
+# names, so that neither a restart nor a new copy of the course loses them. What is next?
 
 # %%
 progress()

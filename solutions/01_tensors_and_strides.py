@@ -535,7 +535,7 @@ check("strides.broadcast_view", broadcast_view)
 #
 # `strides.tile_view` · 5 points · about 15 minutes · about 3 lines · difficulty ●●●○○
 #
-# Fast kernels cut matrices into **tiles**. A matrix of shape (M, N) becomes a tensor of shape (M / bm, N / bn, bm, bn):
+# Fast kernels cut matrices into **tiles**. A matrix of shape (M, N) becomes a tensor of shape (M // bm, N // bn, bm, bn):
 # element (i, j, p, q) is in tile (i, j), at row p and column q within it. bm divides M, and bn divides N. Where are the four
 # axes' neighbours?
 #
@@ -554,7 +554,7 @@ check("strides.broadcast_view", broadcast_view)
 
 # %% exercise="strides.tile_view"
 def tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> tuple[list[int], list[int]]:
-    """The shape and strides of x (M, N) -> those of its tiles (M / bm, N / bn, bm, bn)."""
+    """The shape and strides of x (M, N) -> those of its tiles (M // bm, N // bn, bm, bn)."""
     ### BEGIN SOLUTION
     (M, N), (stride_m, stride_n) = shape, strides
     return [M // bm, N // bn, bm, bn], [bm * stride_m, bn * stride_n, stride_m, stride_n]

@@ -431,6 +431,8 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 #
 # One limit to know: `rows * row_stride` is 32-bit arithmetic, good for offsets below 2³¹ elements (8 GiB of floats).
 # A larger tensor needs `rows.to(tl.int64)`. No test here is that large.
+#
+# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 × 8192).
 
 
 # %% exercise="coalescing.row_copy"
@@ -478,6 +480,8 @@ check("coalescing.row_copy", row_copy)
 # * the right result for ragged sizes (2 points), repeated rows and rows that lie apart (2 points),
 # * loads and stores that touch no more sectors than they must (3 points),
 # * no more bytes read from x than are returned (1 point).
+#
+# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 of 8192 rows).
 
 
 # %% exercise="coalescing.gather_rows"
@@ -549,6 +553,8 @@ figures.coalescing.tile_footprints()
 # * the right result for ragged sizes (2 points) and for strided views (1 point),
 # * loads **and** stores that touch no more sectors than they must (3 points each), in float16 as well,
 # * every element read once and written once (1 point).
+#
+# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 × 8192).
 
 
 # %% exercise="coalescing.transpose"
@@ -637,6 +643,8 @@ for columns in (8192, 1024, 64):
 # * loads that touch no more sectors than they must (3 points),
 # * every element of x read once (1 point),
 # * a tall matrix, 4096 by 128, shared by at least 8 programs (2 points).
+#
+# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 × 8192).
 
 
 # %% exercise="coalescing.column_sum"
@@ -714,6 +722,8 @@ print(t.source())
 # * the right result for ragged sizes (1 point), in float16 as well (1 point),
 # * loads (3 points) and stores (2 points) that touch no more sectors than they must,
 # * every element read once and written once (1 point).
+#
+# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (2 × 33554432).
 
 
 # %% exercise="coalescing.deinterleave"

@@ -14,7 +14,7 @@
 # # 05 · Tiling
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands,
-# say beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. Three to four hours, 170
+# say beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. Three to four hours, 172
 # minutes of them for eleven exercises. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). No
 # GPU is needed: traffic is counted on the CPU. What is timed was timed on an NVIDIA H200, and each picture says so.
 
@@ -384,8 +384,8 @@ for num_warps in (4, 8):
 # kernel, plain pointers. Begin with a single product in float16, and get the 20 points one by one:
 # * right for ragged sizes (3 points), for transposed matrices and slices (3 points), for batches (2 points),
 # * sums over a long K keep their precision (2 points), and float32 stays float32 (2 points),
-# * `a` is read at most N / 64 times (2 points), `b` at most M / 64 times (2 points), and there is no detour, neither a copy nor a
-#   second pass (1 point),
+# * `a` is read at most N / 64 times (2 points), `b` at most M / 64 times (2 points), and there is no detour by a second pass over
+#   memory (1 point); a copy made by torch, `a.contiguous()` too, earns nothing at all,
 # * dense loads (2 points) and stores (1 point).
 #
 # The first axis of the grid numbers the tiles, and `tl.cdiv` works in kernels, too: with grid_n = tl.cdiv(N, BLOCK_N), let
@@ -396,7 +396,8 @@ for num_warps in (4, 8):
 # take twice the room, and the exact product of float32 blocks takes many registers: tiles of 64 × 64 × 32 are large enough
 # there.
 #
-# Extra credit on a GPU: 3 points from 0.6 of the speed of `torch.matmul` on, 4096³ in bfloat16.
+# Extra credit on a GPU: 3 points at 0.6 of the speed of `torch.matmul`, a share of them from 0.4 on (4096 × 4096 ×
+# 4096, bfloat16).
 
 
 # %% exercise="tiling.matmul"
@@ -482,8 +483,8 @@ else:
 # tuned[lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]), B)](a, b, c, M, N, K, ...)
 # ```
 #
-# The grid becomes a function, since it depends on the tile. (In a check nothing is timed, and the first configuration runs: put
-# a good one first.) This was done with the published solution:
+# The grid becomes a function, since it depends on the tile. A check tries nothing out: it takes the first configuration, also
+# where it times your kernel on a GPU. Put a good one first. This was done with the published solution:
 
 # %%
 figures.tiling.autotuned()
@@ -629,9 +630,11 @@ figures.tiling.predicted_against_measured(predicted_throughput)
 print(figures.tiling.how_well(predicted_throughput))
 
 # %% [markdown]
-# First the picture. For multiples of 8 the lines lie some 15 % below the marks: a factor that all sizes share changes no
+# What follows is said of an H200. (If there is a GPU here, the picture was measured on it just now: which of the sentences hold
+# for yours?) First the picture. For multiples of 8 the lines lie some 15 % below the marks: a factor that all sizes share changes no
 # order, and order is all that a rank correlation sees. Below N = 1000 sizes that 8 does not divide are 2 to 3 times faster
-# than predicted: part 4 divides the time of the launch as well, which knows nothing of alignment.
+# than predicted, with the shares of the published solution: part 4 divides the time of the launch as well, which knows nothing
+# of alignment.
 #
 # Then read the table in three steps.
 #
@@ -640,7 +643,7 @@ print(figures.tiling.how_well(predicted_throughput))
 #   makes no difference to speak of: there the share is one factor for all.)
 # * Among *large* multiples of 8, where size and alignment say little, the order is that of the waves. There the model does
 #   better than *size alone*, and it is far from perfect.
-# * The worst misses tell why. Those that 8 divides are sizes whose last wave has a handful of tiles, and there the product is
+# * The worst misses tell why. Those that 8 divides, if there are any, are sizes whose last wave has a handful of tiles, and there the product is
 #   *faster* than predicted. (Which of the others are among them depends on your shares.) cuBLAS has a whole shelf of kernels,
 #   and takes another tile where one leaves a poor last wave. And on a large product power sets the limit: SMs that have
 #   nothing to do leave their watts to the others, which then run at a higher clock.

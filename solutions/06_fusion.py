@@ -169,6 +169,8 @@ check("fusion.chain_bytes", chain_bytes)
 # * the right result for ragged lengths (1 point), and in float16 and bfloat16 (1 point),
 # * one launch (1 point),
 # * each element read once and written once: not a byte more than 3 n elements (3 points).
+#
+# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (33554432).
 
 
 # %% exercise="fusion.sin2_plus_cos2"
@@ -342,6 +344,8 @@ print(f"(65536 x 1024 float32, recorded on an {recorded()['machine']})")
 # * one launch (1 point),
 # * x read once, the result written once, the bias read at most once for each row (2 points),
 # * loads that touch no more sectors than they must (1 point).
+#
+# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
 
 
 # %% exercise="fusion.bias_gelu"
@@ -413,6 +417,8 @@ figures.fusion.softmax_passes()
 # * the right result for ragged sizes (2 points) and rows that lie apart (1 point),
 # * the right result for large, very negative and partly masked (-inf) logits (3 points),
 # * one launch (1 point), every element read once and written once (3 points).
+#
+# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
 
 
 # %% exercise="fusion.softmax"
@@ -520,6 +526,8 @@ print("the factor, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e
 #
 # The first line of such a loop: `for start in range(0, N, BLOCK):`. A variable that the loop changes must have its
 # type before it: `m, s = -3.4e38, 0.0`.
+#
+# Extra credit on a GPU: 2 points at 0.9 of the speed of `torch.compile`, a share of them from 0.6 on (2048 × 32768).
 
 
 # %% exercise="fusion.online_softmax"
@@ -608,6 +616,8 @@ print(f"({recorded()['machine']}, recorded)")
 # * the right result for large values in float16 and bfloat16, and for tiny ones, where eps decides (3 points),
 # * one launch (1 point),
 # * x read once, the result written once, the weights read at most once for each row (3 points).
+#
+# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
 
 
 # %% exercise="fusion.rmsnorm"
@@ -651,6 +661,8 @@ check("fusion.rmsnorm", rmsnorm)
 # * the right results for ragged sizes (2 points), for large and tiny values (2 points),
 # * one launch (1 point),
 # * both inputs read once, both results written once (3 points).
+#
+# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
 
 
 # %% exercise="fusion.add_rmsnorm"
@@ -719,6 +731,8 @@ print(
 # * the right result for large, rising and masked logits (3 points),
 # * the logits read once; one more load of x[t] in each row is fine (3 points),
 # * no probabilities stored: buffers of less than an eighth of the logits (2 points).
+#
+# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 32768).
 
 
 # %% exercise="fusion.cross_entropy"

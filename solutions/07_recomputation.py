@@ -261,6 +261,8 @@ print(t.table())
 # * nothing kept for backward but x (3 points): backward may read x and dy, and nothing that forward wrote,
 # * one launch each way (1 point each),
 # * five memory operations (2 points).
+#
+# Extra credit on a GPU: 2 points at 0.85 of a copy's speed, a share of them from 0.55 on (8192 × 8192).
 
 
 # %% exercise="recomputation.sigmoid3"
@@ -329,6 +331,8 @@ check("recomputation.sigmoid3", Sigmoid3)
 # * the right result and both gradients at odd sizes (2 points) and for large numbers (2 points),
 # * nothing kept but x and the gate (3 points),
 # * one launch backward (1 point), and eight memory operations in all (2 points). Which eight?
+#
+# Extra credit on a GPU: 2 points at 0.85 of a copy's speed, a share of them from 0.55 on (8192 × 4096).
 
 
 # %% exercise="recomputation.recomputed_gelu"
@@ -421,6 +425,8 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #   words; never a whole row) (2 points),
 # * x read once, the gradient written once (2 points), densely (1 point),
 # * no table of probabilities beside the result (1 point).
+#
+# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 rows of 8192).
 
 
 # %% exercise="recomputation.cross_entropy_backward"
@@ -487,6 +493,8 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 # * at least 8 programs for 128 rows (1 point), and dense loads (1 point).
 #
 # So a program should do several rows, but not too many: 16 is a fair choice, and more where M is very large.
+#
+# Extra credit on a GPU: 2 points at 0.7 of a copy's speed, a share of them from 0.4 on (8192 rows of 4096).
 
 
 # %% exercise="recomputation.rmsnorm_backward"
@@ -603,6 +611,8 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 # * four memory operations (2 points).
 #
 # Philox is long code. Blocks of 512 to 2048 elements compile fast; with 8192 you wait.
+#
+# Extra credit on a GPU: 2 points at 0.5 of a copy's speed, a share of them from 0.2 on (8192 × 8192).
 
 
 # %% exercise="recomputation.seeded_dropout"

@@ -301,7 +301,7 @@ figures.flash.program_walk_widget(**mine)
 if done is None:
     print("solve one_head to see what becomes of it")
 else:
-    shape = dict(D=64, BLOCK_M=128, BLOCK_N=64, num_warps=8)
+    shape = dict(D=64, BLOCK_M=64, BLOCK_N=64, num_warps=4)
     print(compile_for(one_head_kernel, q, k, v, *done, 0.125, n, n, gpu="sm_90", **shape))
 
 # %% [markdown]
@@ -369,7 +369,8 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * by count: the bytes of `flash_bytes` (2 points), half of the products if causal (2 points), one launch (1 point),
 #   nothing of Nq × Nk in memory (1 point), dense loads and stores (1 point each).
 #
-# On a GPU there are 4 points extra, all of them at the speed of torch's FlashAttention-2.
+# Extra credit on a GPU: 4 points at 1 of the speed of torch's FlashAttention-2, a share of them from 0.6 on (16 heads
+# of 128, 8192 tokens, bfloat16).
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -531,22 +532,23 @@ figures.flash.ladder()
 
 # %% [markdown]
 # The lowest step is the solution of this unit: pointers, `tl.exp`, two loops. It has 1.33 times FlashAttention-2's
-# speed, and 1.49 times if causal. The others change nothing of what you know, only how it is said to the hardware:
+# speed, and 1.49 times if causal. The next three change nothing of what you know, only how it is said to the hardware:
 #
 # * **exp2.** The hardware has 2ˣ and no eˣ: `tl.exp` multiplies by log₂ e first, once for each score. Put log₂ e into
 #   the scale, and use `tl.exp2`; the scale and the subtraction of the maximum become one fused operation.
 # * **Descriptors.** `tl.make_tensor_descriptor`, or one made on the host, tells Hopper's TMA unit where a tensor
 #   lies. It then fetches whole tiles by itself, and no registers are spent on a tile's addresses.
 # * **Tuning.** Tile sizes, warps, stages: tried out, and the fastest kept, by hand or by `triton.autotune`. With heads
-#   of 128 the first tiles were the fastest, so the last two bars are one kernel, timed twice; with heads of 64 tuning
-#   brings up to 10 %.
+#   of 128 the first tiles were the fastest, so two bars are one kernel, timed twice; with heads of 64 tuning
+#   brings up to 10 %. (A check tries nothing out: it times the first configuration.)
 #
 # They are in benchmarks/attention_ladder.py, and cost generality: a descriptor wants rows of unit stride, and lengths
 # that tiles divide.
 #
-# cuDNN, written for this GPU alone, is faster still with heads of 128. What has it that ours has not? Nsight Compute
-# counts how busy the parts of an SM are: the last three columns below. The first is no counter but the kernel's speed, as
-# a share of a matrix product's. Look for the busiest part of ours before you read on.
+# The last step is another matter: with heads of 128 it brings a quarter more, and is as fast as cuDNN, which NVIDIA writes for
+# this GPU alone. What has it that the others have not? Nsight Compute counts how busy the parts of an SM are: the last three
+# columns below. The first is no counter but the kernel's speed, as a share of a matrix product's. Look for the busiest part of
+# "unit 09" and "descriptors" before you read on.
 
 # %%
 record = figures.flash.recorded()
@@ -559,11 +561,18 @@ for row in record["counters"]:  # of the tensor cores: speed, as a share of a ma
     )
 
 # %% [markdown]
-# None of ours is busy all of the time: in a program the products and the softmax *take turns*. The tensor cores wait
-# while exponentials are computed, and the other way round, unless the SM's second program happens to be in the other
-# phase. cuDNN, and FlashAttention-3, give the two jobs to different warps of one program and swap them over, so that
-# the softmax of one tile runs beside the products of the next. Its programs also hold 128 queries, ours 64: half as
-# many programs read k and v, and the traffic with L2 is halved.
+# In the first two, no part is busy all of the time: in a program the products and the softmax *take turns*. The tensor cores
+# wait while exponentials are computed, and the other way round, unless the SM's second program happens to be in the other phase.
+#
+# **Overlap.** The last step, like FlashAttention-3 and cuDNN, gives the jobs to different warps of one program: one warp fetches
+# tiles, and two groups of four warps have 64 queries each. A group issues s = q @ k.T of a tile and right behind it the product
+# p @ v of the tile *before*; its softmax then runs while the tensor cores are at work, for itself and for the other group. And a
+# program holds 128 queries, not 64: half as many programs read k and v, so less passes between L2 and the SMs.
+#
+# Triton's compiler waits for a product where it is issued, and has no words for the rest. The step is written in **Gluon**, the
+# language below Triton in the same package, where layouts, shared memory, barriers and waiting are one's own:
+# benchmarks/attention_overlapped.py, 200 lines for this one GPU. Read it when you have finished this unit: you will know every
+# line of its arithmetic.
 #
 # And against the length of a text? Left the speed, right what must be held beyond q, k and v.
 
@@ -745,7 +754,8 @@ figures.flash.decode_splits()
 # * at least 16 programs for 2 heads of k and v in 8 shares (2 points), two launches (1 point), k and v read once (2
 #   points).
 #
-# On a GPU there are 2 points extra, for the speed of a copy of as many bytes.
+# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (32 heads for 8, 65,536 keys,
+# bfloat16).
 
 
 # %% exercise="flash.flash_decode"

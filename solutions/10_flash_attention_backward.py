@@ -155,7 +155,7 @@ print(
 # * half precision in, float32 inside, for o and dO far from 0 (2 points),
 # * o and dO read once (1 point), with dense loads (1 point).
 #
-# On a GPU there is 1 point extra, for the speed of a copy of as many bytes.
+# Extra credit on a GPU: 1 point at 0.8 of a copy's speed, a share of it from 0.5 on (64 heads of 8192 × 128, bfloat16).
 
 
 # %% exercise="flash_backward.delta"
@@ -492,7 +492,8 @@ check("flash_backward.dq", dq)
 #   point),
 # * 18 B N² D FLOPs in both halves together (1 point), and about half of it if causal (1 point).
 #
-# On a GPU there are up to 4 points more, for the speed of torch's FlashAttention-2 in both directions.
+# Extra credit on a GPU: 4 points at 1 of the speed of torch's FlashAttention-2, forward and backward, a share of them
+# from 0.6 on (16 heads of 128, 4096 tokens, bfloat16).
 
 # %% exercise="flash_backward.flash_attention"
 # Slow, and right. Have you solved 09? Then paste your forward pass below this line: it takes the place of the slow one.

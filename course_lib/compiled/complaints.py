@@ -103,6 +103,11 @@ READABLE = (
         r"non-constexpr conversion values",
         'an f-string needs numbers known when compiling; to print, tl.device_print("n", n)',
     ),
+    (r"is not string$", 'in a kernel, print wants a text first, as in print("i", i)'),
+    (
+        r"'?tuple_type'? object has no attribute",
+        "a tuple is used as one number: pass its numbers one by one, as in x.stride(0), x.stride(1)",
+    ),
     (r"__pow__|for \*\*", "blocks have no `**`: write x * x, or use tl.exp and tl.log"),
     (r"invalid operands of type (.*) and (.*)", r"this operation does not exist between \1 and \2"),
     (TL_LACKS, r"tl has no `\1`"),
@@ -136,6 +141,19 @@ READABLE = (
 )
 
 
+# The front end's functions that check their arguments without a word, and what they check.
+REASONS = {
+    "split": "tl.split takes a block whose last axis has 2 elements, as tl.reshape(x, (BLOCK, 2)) makes it",
+    "join": "tl.join takes two blocks of one shape",
+    "dot": "tl.dot adds in fp32 (or in its blocks' own dtype): give it such an `acc`, of its result's shape",
+}
+
+
+def reason_of(function: str) -> str:
+    """What a bare AssertionError in that function of Triton's front end means."""
+    return REASONS.get(function, "Triton expects another dtype or shape here")
+
+
 def complaint(places: Places, gpu: str, error: BaseException | None, diagnostics: str = "") -> str:
     """One sentence. diagnostics: what the compiler printed; where a pass failed, that alone tells line and reason."""
     message = ""
@@ -160,7 +178,7 @@ def complaint(places: Places, gpu: str, error: BaseException | None, diagnostics
         # found before compiling, without a place
         place = places.of_text(f".{name.group(1)}") or places.of_text(f"{name.group(1)}(")
     where = f"kernel `{places.kernel.name}`" + (f", {place}" if place else "")
-    return f"{where}: {_readable(message)[:LONGEST].rstrip('.')}. {gpu} cannot run this."
+    return f"{where}: {readable(message)[:LONGEST].rstrip('.')}. {gpu} cannot run this."
 
 
 def _of_the_assembler(text: str) -> str:
@@ -169,7 +187,8 @@ def _of_the_assembler(text: str) -> str:
     return fatal.group(1) if fatal else text.splitlines()[0]
 
 
-def _readable(message: str) -> str:
+def readable(message: str) -> str:
+    """An error of Triton's front end in words that speak of the kernel; as it is if none are known."""
     node = re.search(r"unsupported AST node type: (\w+)", message)
     if node:
         return f"{NODES.get(node.group(1), f'`{node.group(1)}`')} is not part of Triton's language"

@@ -15,6 +15,9 @@ from course_lib.compiled.show import remarks
 from course_lib.exercise import Criterion, Evidence, Exercise, Finding, Trial
 
 NOTHING = "returns nothing yet (is a `return` missing?)"
+LAUNCHED_AND_NOTHING = (
+    "returns nothing: end it with `return` and the tensor that the kernel stores to (a launch itself returns None)"
+)
 
 
 def of_group(trials: Sequence[Trial], group: str) -> list[Trial]:
@@ -52,34 +55,58 @@ class Judged(Trial):
     def difference(self) -> Finding | None:
         """None if all is right here; else what is not. Of values (a dict) always a Finding: the share of them that is right."""
         wrong = Finding("", 0, 1, False, expected=f"right on {self.case.name}")
-        if self.stopped:
-            wrong.seen = self.stopped
+        wrong.seen = self.stopped
+        if self.stopped and not (self.evidence.refused and self.evidence.outputs):
             return wrong
-        for call, (arguments, output) in enumerate(zip(self.inputs, self.evidence.outputs, strict=True)):
+        # what is refused and came to a result may be wrong besides: that is told first
+        for call, (arguments, output) in enumerate(zip(self.inputs, self.evidence.outputs, strict=not self.stopped)):
             expected = self.exercise.oracle(**arguments)
             again = " in the second call" if call else ""
             if isinstance(expected, dict):
-                return _share(expected, output)
+                return wrong if self.stopped else _share(expected, output)
             for part, (got, right, name) in enumerate(_pairs(output, expected)):
                 label = f"out[{part}]" if name else "out"
                 problem = self._compare(arguments, got, right, wrong, label)
                 if problem:
                     wrong.seen = f"{name}{problem}{again}"
-                    if "NaN" in wrong.detail and self.evidence.poisoned:
-                        lines = ", ".join(self.evidence.poisoned)
-                        wrong.detail += (
-                            f" Masked lanes loaded without `other`, harmless where no other lane uses them: {lines}."
-                        )
+                    wrong.detail = self._swapped(arguments, got, part, expected) or wrong.detail
                     return wrong
-        if self.evidence.faults:
+        if self.evidence.faults and not self.stopped:
             wrong.seen = self.evidence.faults[0].sentence
-            return wrong
-        return None
+        return wrong if wrong.seen else None
 
-    def _stored(self, label: str) -> bool:
-        """Whether the kernels of the last call stored all of this result."""
+    def _unstored(self, label: str, nbytes: int) -> int | None:
+        """Bytes of this result that the kernels of the last call did not store; None if several may have stored the same,
+        or if it is a part of a larger tensor."""
         own = [f for launch in self.evidence.launches for f in launch.footprints if f.tensor == label]
-        return bool(own) and sum(f.written_distinct_bytes for f in own) >= own[0].nbytes
+        if not own or own[0].nbytes != nbytes:
+            return None
+        stored = [f.written_distinct_bytes for f in own if f.written_bytes]
+        return max(0, nbytes - sum(stored)) if len(stored) < 2 or sum(stored) >= nbytes else None
+
+    def _swapped(self, arguments: dict[str, Any], got: Any, part: int, expected: Any) -> str:
+        """A sentence if one of several results is what another one should be."""
+        for other, right in enumerate(expected if isinstance(expected, tuple) else ()):
+            both = isinstance(got, torch.Tensor) and isinstance(right, torch.Tensor)
+            if (
+                both
+                and other != part
+                and got.shape == right.shape
+                and not bool(self._wrong(arguments, got, right).any())
+            ):
+                return f"Output {part} is what output {other} should be: are they swapped?"
+        return ""
+
+    def _wrong(self, arguments: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+        """Which elements are not right; both of one shape, `expected` as the oracle gives it."""
+        dtype = _expected_dtype(arguments, expected)
+        if self.exercise.budget is None:
+            reference = expected.to(dtype)
+            return ~((got == reference) | (got.isnan() & reference.isnan()))
+        reference = expected.double()
+        budget = self.exercise.budget(reference, dtype, arguments)
+        # written so that NaN is wrong, and that equal infinities are right
+        return ~(((got.double() - reference).abs() <= budget) | (got.double() == reference))
 
     def _compare(self, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding, label: str) -> str:
         """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
@@ -107,20 +134,24 @@ class Judged(Trial):
         dtype = _expected_dtype(arguments, expected)
         if got.dtype != dtype:
             return f"expected {dtype}, got {got.dtype}"
-        reference = expected.to(dtype) if self.exercise.budget is None else expected.double()
-        if self.exercise.budget is None:
-            wrong = ~((got == reference) | (got.isnan() & reference.isnan()))
-        else:
-            budget = self.exercise.budget(expected.double(), dtype, arguments)
-            # written so that NaN is wrong, and that equal infinities are right
-            wrong = ~(((got.double() - reference).abs() <= budget) | (got.double() == reference))
+        wrong = self._wrong(arguments, got, expected)
         if not bool(wrong.any()):
             return ""
         if wrong.dim() > 1 and not bool(wrong.all()):
             finding.error_map = mistakes.error_map(wrong)
-        finding.detail = mistakes.looks_like(
-            wrong, reference, got, arguments, bool(self.evidence.launches), self._stored(label)
-        )
+        reference = expected.to(dtype) if self.exercise.budget is None else expected.double()
+        if self.evidence.kernels and not self.evidence.launches:
+            finding.detail = mistakes.NO_PROGRAM
+        else:
+            finding.detail = mistakes.looks_like(
+                wrong,
+                reference,
+                got,
+                arguments,
+                kernel=bool(self.evidence.launches),
+                unstored=self._unstored(label, got.numel() * got.element_size()),
+                poisoned=self.evidence.poisoned,
+            )
         return mistakes.first_difference(wrong, reference, got, values=not self.case.hidden)
 
 
@@ -132,13 +163,15 @@ def _share(expected: dict[str, Any], output: Any) -> Finding:
         for key, value in expected.items()
         if (type(output.get(key)) in (int, float)) == (type(value) in (int, float)) and output.get(key) == value
     ]
-    wrongs = [f"{k} (you: {_answer(output[k]) if k in output else 'no answer'})" for k in expected if k not in rights]
+    wrongs = [
+        f"{k} (you: {as_written(output[k]) if k in output else 'no answer'})" for k in expected if k not in rights
+    ]
     wrongs += [f"{key}: not one of the questions" for key in output if key not in expected]
     seen = f"{len(rights)} of {len(expected)} right" + (f"; not right: {', '.join(wrongs)}" if wrongs else "")
     return Finding("", len(rights) / len(expected), 1, not wrongs, seen=seen[:400])
 
 
-def _answer(value: Any) -> str:
+def as_written(value: Any) -> str:
     """A prediction as it was written; an ellipsis is none."""
     if isinstance(value, dict) and set(value) == {"unsupported"}:
         return "no answer" if value["unsupported"] == "a ellipsis" else str(value["unsupported"])
@@ -259,11 +292,13 @@ class TritonDidTheWork(Criterion):
         expected = "a kernel of yours writes the result; torch allocates and makes views"
         for trial in trials:
             problem = self._problem(exercise, trial.evidence, trial.case.group)
-            if problem:
-                return self.lost(problem, expected=expected)
+            if problem:  # what is refused says by itself what is allowed
+                return self.lost(problem, expected="" if trial.evidence.refused else expected)
         launches = max((len(t.evidence.launches) for t in trials), default=0)
         if not launches and any(t.evidence.error for t in trials):
             return self.earned("stopped by the error below", expected=expected, judged=False)
+        if not launches and any(t.evidence.kernels for t in trials):
+            return self.lost(f"a kernel is launched, and stores nothing. {mistakes.NO_PROGRAM}")
         if not launches:
             return self.lost("no Triton kernel was launched", expected=expected)
         return self.earned("1 launch" if launches == 1 else f"{launches} launches", expected=expected)
@@ -274,7 +309,7 @@ class TritonDidTheWork(Criterion):
         if evidence.error:
             return ""  # the result is judged by Correct, in its own words
         if all(output is None for output in evidence.outputs):
-            return f"{exercise.entry} {NOTHING}"
+            return f"{exercise.entry} {LAUNCHED_AND_NOTHING if evidence.launches else NOTHING}"
         if not evidence.launches or (group != "plain" and not evidence.operations):
             return ""  # no whole tile in a small input: wrong or right, that is for Correct to say
         written = {f.tensor for launch in evidence.launches for f in launch.footprints if f.written_bytes}
@@ -295,14 +330,14 @@ class Compiles(Criterion):
         for fact in facts:
             if not fact.accepted and not fact.too_slow:
                 return self.lost(fact.complaint, expected="accepted by the compiler")
-        gpus = sorted({fact.gpu for fact in facts if fact.accepted})
-        unknown = {fact.kernel for fact in facts if fact.too_slow} - {fact.kernel for fact in facts if fact.accepted}
-        if unknown:
-            names = ", ".join(f"`{name}`" for name in sorted(unknown))
-            return self.earned(f"{names}: too slow to compile here; ask `compile_for` yourself", judged=False)
-        late = sorted({fact.gpu for fact in facts if fact.too_slow})
-        slow = f" ({', '.join(late)} not compiled: too slow here)" if late else ""
-        said = [sentence for fact in facts if fact.gpu in gpus[-1:] and fact.accepted for sentence in remarks(fact)]
-        seen = f"{', '.join(gpus)}{slow}"
-        detail = " ".join(dict.fromkeys(said))  # spills, and fp32 dots that a GPU would run as TF32
+        newest = {fact.kernel: fact for fact in sorted(facts, key=lambda fact: fact.gpu) if fact.accepted}
+        # spills, and fp32 dots that a GPU would run as TF32
+        detail = " ".join(dict.fromkeys(sentence for fact in newest.values() for sentence in remarks(fact)))
+        seen = ", ".join(sorted({fact.gpu for fact in facts if fact.accepted}))
+        late = [f"`{fact.kernel}` for {fact.gpu}" for fact in facts if fact.too_slow]
+        if late:  # by load, not by the kernel: said in the same words however much of it was left
+            asked = f"not asked in time on this machine: {', '.join(dict.fromkeys(late))}"
+            seen = f"{seen} ({asked})" if seen else asked
+        if {fact.kernel for fact in facts if fact.too_slow} - newest.keys():
+            return self.earned(f"{seen}. {detail}".rstrip(". "), judged=False)
         return self.earned(seen, expected="accepted by the compiler", detail=detail)

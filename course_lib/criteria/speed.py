@@ -15,6 +15,7 @@ class Speed(Criterion):
     vs        the baseline in a word or two
     needed    the arguments of a call -> bytes that the task moves at best; no honest time beats half the memory's bandwidth
     baseline  the arguments of a call -> a function to time; if none, a device-to-device copy of the bytes needed
+    advice    what to try where full points were missed
     """
 
     vs: str
@@ -24,6 +25,7 @@ class Speed(Criterion):
     none: float
     points: float = 1.0
     baseline: Callable[..., Callable[[], object]] | None = None
+    advice: str = "Try larger blocks, and more warps or fewer: enough loads must be on their way at any time."
 
     @property
     def title(self) -> str:
@@ -39,6 +41,7 @@ class Speed(Criterion):
             round(self.points * share, 2),
             self.points,
             share == 1.0,
-            expected=f"{self.full:g} of its speed",
-            seen=f"{timing.ratio:.2f} ± {timing.spread:.2f} on {timing.gpu}",
+            expected=f"{self.full:g} of its speed; points begin at {self.none:g}",
+            seen=f"{timing.ratio:.2f} ± {timing.spread:.2f} on {timing.gpu}, {timing.case}",
+            detail="" if share == 1.0 else self.advice,
         )

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import torch
 
 from course_lib import recordings
+from course_lib.answers import in_words
 from course_lib.cases import ARITHMETIC, fixed, operations
 from course_lib.criteria import Correct, Holds, Judged, OnceRight, roundings
 from course_lib.exercise import Case, Exercise, Finding, Trial
@@ -347,7 +348,7 @@ def right_tiles(output: Any, programs: int, bm: int, bn: int, nq: int, nk: int) 
     for pid, (found, expected) in enumerate(zip(output, right, strict=True)):
         said = f"nq = {nq}, nk = {nk}, tiles of {bm} x {bn}, program {pid}"
         if not isinstance(found, list) or [type(x) for x in found] != [int, int]:
-            return f"{said}: expected a pair of whole numbers (full, end), got {found!r}"[:200]
+            return f"{said}: expected a pair of whole numbers (full, end), got {in_words(found)}"
         if found != expected:
             full, end = expected
             kinds = f"{_tiles(0, full, 'full')} and {_tiles(full, end, 'masked')}"

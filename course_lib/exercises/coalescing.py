@@ -108,8 +108,13 @@ def read_rows(x_ptr, out_ptr, n, row_stride, BLOCK: tl.constexpr):
 
 def starts_sectors(output: Any, n: int, itemsize: int) -> str:
     """ "" if four rows of n elements, `output` apart, are read with the fewest sectors; else a sentence."""
+    if type(output) is float:
+        return f"for n = {n}, itemsize = {itemsize}: {output!r} is no row stride, which is a whole number: divide with //, not with /"
     if type(output) is not int or not n <= output <= 2 * n + 64:
-        return f"for n = {n}, itemsize = {itemsize}: {output!r} is no row stride from n to about n + 32"
+        return (
+            f"for n = {n}, itemsize = {itemsize}: {output!r} is no row stride that serves; rows of {n} start at least {n} and at "
+            f"most about {n + 32} elements apart"
+        )
     rows, BLOCK = 4, triton.next_power_of_2(n)
     x = torch.ones(rows * output, dtype=DTYPES[itemsize])
     with trace() as t:
@@ -136,6 +141,22 @@ def wasteful(op: str, sentence: str, times: float = 4.0) -> Mistake:
         return sentence if sum(a.sectors for a in found) * 32 >= times * sum(a.useful_bytes for a in found) > 0 else ""
 
     return look
+
+
+def the_last_rows_alone(trials: Sequence[Trial]) -> str:
+    """A sentence, if every sum is that of the last rows of x, and not of all of them."""
+    left_out = []
+    for t in trials:
+        for arguments, output in zip(t.inputs, t.evidence.outputs, strict=False):
+            x = arguments["x"].double()
+            if not isinstance(output, torch.Tensor) or output.shape != x.shape[1:]:
+                return ""
+            sums = x.flip(0).cumsum(0)  # of the last row, the last two, ...
+            alike = ((sums - output.double()).abs() <= 1e-3 * (1 + sums.abs())).all(1)
+            if not alike.any():
+                return ""
+            left_out.append(not alike[-1])
+    return "This is the sum of the last rows alone: `total =` where `total +=` is meant?" if any(left_out) else ""
 
 
 ONE_ELEMENT = (
@@ -455,6 +476,7 @@ column_sum = Exercise(
         "cols, tl.sum(total, axis=0), mask=cols < N) into torch.zeros.",
     ],
     mistakes=[
+        the_last_rows_alone,
         faulty("uninitialised", "atomic_add adds to what is there: start from torch.zeros, not torch.empty."),
         faulty("race", "Several programs write one sum: tl.atomic_add, or a row of partial sums for each part."),
         wasteful("load", ONE_ELEMENT),

@@ -599,6 +599,7 @@ flash_attention_forward = Exercise(
         Case("heads of 48", "dims", heads(33, 50, 48, lead=())),
         Case("heads of 16", "dims", heads(33, 50, 16, lead=())),
         Case("heads of 256", "dims", heads(20, 70, 256, lead=())),
+        Case("128 queries and keys, heads of 128, bfloat16", "dims", heads(128, 128, 128, BRAIN, lead=(1, 1))),
         Case("33 queries, 150 keys, float32", "float32", heads(33, 150, 32, SINGLE, lead=())),
         Case("70 queries, 90 keys, float32", "float32", heads(70, 90, 32, SINGLE, lead=(), offset=20.0)),
         Case("100 queries and keys, causal", "causal", heads(100, 100, 32, causal=True)),
@@ -653,6 +654,7 @@ flash_attention_forward = Exercise(
             none=0.6,
             points=4,
             baseline=torchs_flash,
+            advice="Try 64 x 64 tiles, 4 warps, 3 stages; then tl.exp2: see *How fast?* below.",
         )
     ],
     hints=[
@@ -782,6 +784,7 @@ flash_decode = Exercise(
         Case("8 heads for 2, 256 keys, 4 splits", "plain", one_token(2, 4, 256, 32, 4)),
         Case("6 for 2, 333 keys, 3 splits, bfloat16", "ragged", one_token(2, 3, 333, 32, 3, BRAIN)),
         Case("3 for 3, 1000 keys, 7 splits", "ragged", one_token(3, 1, 1000, 32, 7)),
+        Case("4 for 1, 300 keys, 4 splits, heads of 128, bfloat16", "ragged", one_token(1, 4, 300, 128, 4, BRAIN)),
         Case("20 for 1, 77 keys, 1 split, float32", "ragged", one_token(1, 20, 77, 32, 1, SINGLE)),
         Case("5 keys, 8 splits", "empty", one_token(2, 2, 5, 32, 8)),
         Case("130 keys, 16 splits", "empty", one_token(1, 4, 130, 32, 32, BRAIN)),

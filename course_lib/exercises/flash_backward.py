@@ -710,6 +710,7 @@ flash_attention = Exercise(
         Case("1 query, 200 keys, bfloat16", "ragged", both(1, 200, 16, BRAIN)),
         Case("(3, 1, 2) heads of 80, float32", "ragged", both(20, 30, 80, SINGLE, lead=(3, 1, 2))),
         Case("no leading dimension, a scale of 0.4", "ragged", both(33, 44, 16, lead=(), scale=0.4)),
+        Case("128 queries and keys, heads of 128, bfloat16", "ragged", both(128, 128, 128, BRAIN, lead=(1, 1))),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", both(40, 33, 16, lead=(2, 3), layout="heads", do="heads")),
         Case("by columns, after o.sum()", "strided", with_do(by_columns(heads(30, 40, 16)), "one number")),
         Case("one k and v for 3 heads", "strided", with_do(one_of_each_head(heads(30, 40, 16, lead=()), 3))),
@@ -750,6 +751,7 @@ flash_attention = Exercise(
             none=0.6,
             points=4,
             baseline=torchs_flash,
+            advice="Try dK and dV in 64 x 64 tiles with 4 warps, dQ likewise, and tl.exp2: see *How fast is it?* below.",
         )
     ],
     hints=[

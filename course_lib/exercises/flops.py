@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib import mistakes
+from course_lib.answers import in_words
 from course_lib.cases import fixed, integer
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise, Trial
@@ -152,7 +153,7 @@ def is_number(output: Any) -> bool:
 
 
 def not_number(output: Any) -> str:
-    return f"expected a number, got {output!r}"[:200]
+    return f"expected a number, got {in_words(output)}"
 
 
 def gives_back_the_flops(output: Any, cost: Sequence[float]) -> str:
@@ -204,7 +205,7 @@ def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flop
 
 def just_fits(output: Any, gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> str:
     if type(output) is not int:
-        return f"expected a whole number of parameters, got {output!r}"[:200]
+        return f"expected a whole number of parameters, got {in_words(output)}"
     room = gpus * memory_bytes
     if output * bytes_per_parameter > room:
         return f"{output:,} parameters take {output * bytes_per_parameter:,} bytes; there are {room:,}"

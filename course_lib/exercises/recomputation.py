@@ -19,6 +19,7 @@ import triton.language as tl
 from torch.nn.functional import cross_entropy, gelu, rms_norm
 
 from course_lib.activations import chain, run_checkpoint, split_evenly, train_step
+from course_lib.answers import in_words
 from course_lib.cases import fixed
 from course_lib.criteria import (
     GATES,
@@ -739,8 +740,8 @@ MODEL = {"layers": 24, "boundary": 65536, "inside": 589824}  # bytes of train_st
 
 
 def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
-    if not _two_numbers(output) or not 1 <= output[0] <= layers:
-        return f"expected (segments, peak) with 1 to {layers} segments, got {output!r}"[:200]
+    if problem := no_prediction(output, layers):
+        return problem
     peak, least = peak_of(layers, boundary, inside, output[0]), least_peak(layers, boundary, inside)
     return (
         ""
@@ -750,8 +751,8 @@ def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> 
 
 
 def says_its_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
-    if not _two_numbers(output) or not 1 <= output[0] <= layers:
-        return f"expected (segments, peak) with 1 to {layers} segments, got {output!r}"[:200]
+    if problem := no_prediction(output, layers):
+        return problem
     peak = peak_of(layers, boundary, inside, output[0])
     return (
         ""
@@ -762,8 +763,8 @@ def says_its_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
 
 def holds_when_counted(output: Any, layers: int, boundary: int, inside: int) -> str:
     """The counted model stays below the prediction plus what a single layer's backward works with, and is near to it."""
-    if not _two_numbers(output) or not 1 <= output[0] <= layers:
-        return f"expected (segments, peak) with 1 to {layers} segments, got {output!r}"[:200]
+    if problem := no_prediction(output, layers):
+        return problem
     working = counted_peak(1, 0) - inside
     counted = counted_peak(layers, output[0]) - working
     if counted > output[1]:
@@ -776,8 +777,12 @@ def counted_peak(layers: int, segments: int) -> int:
     return train_step(layers, segments).peak
 
 
-def _two_numbers(output: Any) -> bool:
-    return isinstance(output, list) and len(output) == 2 and all(type(v) is int for v in output)
+def no_prediction(output: Any, layers: int) -> str:
+    """ "" for two whole numbers of which the first may be a number of segments."""
+    two = isinstance(output, list) and [type(v) for v in output] == [int, int]
+    if two and 1 <= output[0] <= layers:
+        return ""
+    return f"expected (segments, peak) with 1 to {layers} segments, got {in_words(output)}"
 
 
 segments_for = Exercise(

@@ -16,6 +16,7 @@ import triton.language as tl
 
 from course_lib.cases import given
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
+from course_lib.criteria.results import as_written
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
 from course_lib.mistakes import Mistake, every, faulty, raised
 from course_lib.tracing import trace
@@ -102,7 +103,8 @@ class Statement(Criterion):
         answers = trials[0].evidence.outputs[0] if trials[0].evidence.outputs else None
         answer = answers.get(self.key) if isinstance(answers, dict) else None
         if type(answer) is not bool:
-            return self.lost(f"`{self.key}` is neither True nor False")
+            written = as_written(answer) if isinstance(answers, dict) and self.key in answers else "no answer"
+            return self.lost(f"`{self.key}` is neither True nor False (you: {written})")
         explanation = opened(self.key, answer)
         if explanation is None:
             return self.lost(f"{not answer}. {opened(self.key, not answer)}")

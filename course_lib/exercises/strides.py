@@ -185,11 +185,18 @@ def _as_lists(value: Any) -> Any:
 
 def contiguous_alone(trials: Sequence[Trial]) -> str:
     """A copy that is right where x is contiguous, and wrong elsewhere."""
+    if any(f.kind == "out of bounds" and "stores to" in f.sentence for t in trials for f in t.evidence.faults):
+        return "Does the store use the strides of the output, N and 1, or those of x?"
     right = {True: [], False: []}
     for t in trials:
         for arguments, output in zip(t.inputs, t.evidence.outputs, strict=False):
             x = arguments["x"]
             same = isinstance(output, torch.Tensor) and output.shape == x.shape and torch.equal(output, x)
+            if not same and isinstance(output, torch.Tensor) and torch.equal(output, x.reshape(x.shape[::-1]).T):
+                return (
+                    "Stored row by row into an output that lies column by column: torch.empty_like(x) takes over x's strides. "
+                    "Is your output contiguous?"
+                )
             right[x.is_contiguous()].append(same and not t.evidence.faults)
     if right[True] and all(right[True]) and not all(right[False]):
         return "Right where x is contiguous: does each load use both of x's own strides, x.stride(0) and x.stride(1)?"

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 from course_lib import throughput
+from course_lib.answers import in_words
 from course_lib.cases import fixed, integer, window
 from course_lib.criteria import (
     Coalesced,
@@ -162,7 +163,7 @@ def fits_and_moves_least(output: Any, m: int, n: int, k: int, shared_bytes: int)
     said = f"for {m} x {n} x {k} and {shared_bytes:,} bytes"
     sides = [1 << p for p in range(4, 9)]
     if not isinstance(output, list) or [type(side) for side in output] != [int, int]:
-        return f"{said}: expected a pair of whole numbers, got {output!r}"[:200]
+        return f"{said}: expected a pair of whole numbers, got {in_words(output)}"
     bm, bn = output
     if bm not in sides or bn not in sides:
         return f"{said}: ({bm}, {bn}) are not both one of 16, 32, 64, 128, 256"
@@ -181,18 +182,21 @@ def fits(bm: int, bn: int, shared_bytes: int) -> bool:
 
 
 def pads_least(output: Any, n: int, multiple: int) -> str:
+    said = f"for n = {n}, multiple = {multiple}"
+    if type(output) is not int:
+        return f"{said}: expected a whole number, got {in_words(output)}"
     right = next(candidate for candidate in range(n, n + multiple) if candidate % multiple == 0)
-    return (
-        "" if output == right and type(output) is int else f"for n = {n}, multiple = {multiple}: {output!r} is not it"
-    )
+    return "" if output == right else f"{said}: {output} is not it"
 
 
 def is_a_curve(output: Any, sizes: Sequence[int], **_: Any) -> str:
     """ "" for a list of positive numbers, one for each size."""
     if not isinstance(output, list) or len(output) != len(sizes):
-        return f"expected a list of {len(sizes)} numbers, one for each size, got {output!r}"[:160]
-    wrong = [v for v in output if type(v) not in (int, float) or not math.isfinite(v) or v <= 0]
-    return f"{wrong[0]!r} is no speed"[:160] if wrong else ""
+        return f"expected a list of {len(sizes)} numbers, one for each size, got {in_words(output)}"
+    for n, speed in zip(sizes, output, strict=True):
+        if type(speed) not in (int, float) or not math.isfinite(speed) or speed <= 0:
+            return f"n = {n}: expected a speed, a number above 0, got {in_words(speed)}"
+    return ""
 
 
 def follows_the_model(output: Any, sizes: Sequence[int], **machine: Any) -> str:
@@ -245,7 +249,7 @@ def is_an_order(output: Any, grid_m: int, grid_n: int, **_: Any) -> str:
         if not (isinstance(tile, list) and [type(x) for x in tile] == [int, int])
     ]
     if wrong:
-        return f"{said}: program {wrong[0][0]} gets {wrong[0][1]!r}, not a pair of whole numbers (m, n)"[:200]
+        return f"{said}: program {wrong[0][0]} gets {in_words(wrong[0][1])}, not a pair of whole numbers (m, n)"
     outside = [(pid, tile) for pid, tile in enumerate(output) if not (0 <= tile[0] < grid_m and 0 <= tile[1] < grid_n)]
     if outside:
         return f"{said}: program {outside[0][0]} gets tile {tuple(outside[0][1])}, outside of the grid"
@@ -595,7 +599,7 @@ matmul = Exercise(
         Case("1 x 1 x 1, float16", "ragged", factors(1, 1, 1, HALF)),
         Case("130 x 33 x 77, whole numbers, float16", "ragged", factors(130, 33, 77, HALF, whole=True)),
         Case("7 x 300 x 65, bfloat16", "ragged", factors(7, 300, 65, BRAIN)),
-        Case("96 x 70 x 50, both transposed, float16", "strided", factors(96, 70, 50, HALF, layout="columns")),
+        Case("96 x 70 x 150, both transposed, float16", "strided", factors(96, 70, 150, HALF, layout="columns")),
         Case("45 x 61 x 100, slices, float16", "strided", factors(45, 61, 100, HALF, layout="windows")),
         Case("40 x 50 x 33, every other, bfloat16", "strided", factors(40, 50, 33, BRAIN, layout="steps")),
         Case("3 of 50 x 40 x 70, float16", "batched", factors(50, 40, 70, HALF, batch=3)),
@@ -632,6 +636,7 @@ matmul = Exercise(
             none=0.4,
             points=3,
             baseline=lambda a, b: lambda: torch.matmul(a, b),
+            advice="Try larger tiles and more stages: see *Autotuning* below. The first configuration is the one that is timed.",
         )
     ],
     hints=[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from importlib import import_module
@@ -57,9 +58,11 @@ def exercises(unit: str) -> list[Exercise]:
 
 
 def unit_of(cells: Iterable[Cell]) -> str:
-    """The unit that most cells belong to by their ids, "" if none does."""
+    """The unit that most cells belong to, by their ids or by the checks that they call; "" if none does."""
+    cells = list(cells)
     ids = {cell.grade_id for cell in cells}
-    found = Counter({unit: len(ids & {e.grade_id for e in exercises(unit)}) for unit in UNITS})
+    called = {name for cell in cells if cell.kind == "code" for name in re.findall(r'\bcheck\("([\w.]+)"', cell.source)}
+    found = Counter({unit: sum(e.grade_id in ids or e.id in called for e in exercises(unit)) for unit in UNITS})
     unit, count = found.most_common(1)[0]
     return unit if count else ""
 

@@ -10,7 +10,7 @@ import ast
 import builtins
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from course_lib.exercise import Exercise
@@ -48,8 +48,9 @@ class Notebook:
     """
 
     def __init__(self, cells: Sequence[Cell], exercises: Sequence[Exercise], release: Sequence[Cell] = (), problem=""):
-        self.cells, self.exercises, self.problem = list(cells), list(exercises), problem
+        self.exercises, self.problem = list(exercises), problem
         self._checks = {e.check_id for e in exercises}
+        self.cells = self._with_check_ids(cells, release)
         self._entries = {e.entry for e in exercises}
         self._programs: dict[str, Program] = {}  # by exercise, of those asked for
         self._released = {cell.grade_id: cell.source for cell in release if cell.grade_id}
@@ -61,6 +62,17 @@ class Notebook:
         self._binding_given = _by_name(self._given, lambda s: s.binds)
         self._mutating = _by_name(self._statements, lambda s: {s.mutates} - {""})
         self._seeming = self._seemingly_defined()  # name -> numbers of the broken cells that look as if they defined it
+
+    def _with_check_ids(self, cells: Sequence[Cell], release: Sequence[Cell]) -> list[Cell]:
+        """A check cell that has lost its id, as some hosted notebooks save it, is known by its words."""
+        lost = self._checks - {cell.grade_id for cell in cells}
+        words = {cell.source.strip(): cell.grade_id for cell in release if cell.grade_id in lost}
+        return [
+            replace(cell, grade_id=words.get(cell.source.strip(), ""))
+            if cell.kind == "code" and not cell.grade_id
+            else cell
+            for cell in cells
+        ]
 
     def _parsed(self, cells: Iterable[Cell], *, given: bool = False) -> tuple[list[Statement], dict[int, str]]:
         found, broken = [], {}

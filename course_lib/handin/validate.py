@@ -11,7 +11,7 @@ from course_lib.handin import files
 from course_lib.handin.cells import Cell, Problem
 from course_lib.handin.program import Notebook
 
-MARK = "...  # your code here"  # as in every stub
+MARK = "...  # your code here"  # as in every stub but dicts of answers
 LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
 
 
@@ -85,7 +85,7 @@ def _line(notebook: Notebook, exercise: Exercise) -> Line:
     remarks += [
         f"`{name}`, which it needs, is defined in no cell: in grading it fails there." for name in program.missing
     ]
-    if MARK in cell.source and exercise.kind != "values":  # a dict is filled in above it
+    if MARK in cell.source:
         remarks.append(f"`{MARK}` still stands in it.")
     if not _own(notebook, exercise):
         remarks.append(f"The cell that was handed out for it is gone; cell {cell.number} counts in its place.")

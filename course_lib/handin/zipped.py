@@ -12,8 +12,9 @@ from course_lib.handin.validate import Validation, validated
 
 
 def pack(validation: Validation) -> Path:
-    """Writes UNIT.zip beside the notebook: UNIT.ipynb, whatever the file was called. Problem if it cannot be written."""
-    target = validation.path.with_name(f"{validation.unit}.zip")
+    """Writes a zip of the notebook's name beside it, so that none replaces another notebook's; UNIT.ipynb in it, whatever the
+    notebook is called. Problem if it cannot be written."""
+    target = validation.path.with_suffix(".zip")
     draft = target.with_suffix(f".{os.getpid()}")
     try:
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -155,7 +155,7 @@ def _address_space() -> int:
 
 
 def _too_slow(seconds: float) -> str:
-    return f"did not finish within {seconds:g} seconds: an endless loop, or very many tiny programs?"
+    return f"did not finish within {seconds:g} seconds: an endless loop, one over single elements, or very many tiny programs?"
 
 
 def _read(reader: int, deadline: float, seconds: float) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 import hashlib
 import inspect
 import json
@@ -122,7 +123,8 @@ def describe(kernel: JITFunction, table: dict[str, dict[str, Any]], callers: tup
         elif name in BUILTINS:
             continue
         else:
-            raise KernelRefused(f"{kernel.__name__}, line {line}: `{name}` does not exist inside a kernel")
+            near = _near(name, {*function.__code__.co_varnames, *BUILTINS})
+            raise KernelRefused(f"{kernel.__name__}, line {line}: `{name}` does not exist inside a kernel{near}")
         if isinstance(value, tl.constexpr) and isinstance(value.value, tl.dtype):
             value = value.value
         described = _describe_name(value, table, (*callers, kernel))
@@ -251,16 +253,28 @@ def _check_attributes(definition: ast.FunctionDef, names: dict[str, Any]) -> Non
             raise KernelRefused(f"{definition.name}, line {node.lineno}: {ast.unparse(node)} is a module")
         for attribute in chain:
             if attribute not in ATTRIBUTES:
-                raise KernelRefused(f"{definition.name}, line {node.lineno}: a block has no public `.{attribute}`")
+                near = _near(attribute, ATTRIBUTES)
+                raise KernelRefused(
+                    f"{definition.name}, line {node.lineno}: a block has no public `.{attribute}`{near}"
+                )
 
 
 def _public(kernel: str, line: int, module: Any, name: str) -> Any:
     path = next(path for path, m in MODULES.items() if m is module)
+    if name not in PUBLIC[path] and not hasattr(module, name):
+        near, said = _near(name, PUBLIC[path]), path.replace("triton.language", "tl")
+        raise KernelRefused(f"{kernel}, line {line}: `{said}` has no `{name}`{near}")
     if name not in PUBLIC[path]:
         raise KernelRefused(
             f"{kernel}, line {line}: `{path}.{name}` is not part of the language that kernels may use here"
         )
     return getattr(module, name)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """A question, if a name looks like one of the known ones, misspelt."""
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f". Did you mean `{near[0]}`?" if near else ""
 
 
 def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import math
+import re
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -201,6 +202,9 @@ class _Recorder(TorchDispatchMode):
             return {"descriptor": self.encode(value.base)} | shapes
         if hasattr(value, "item") and getattr(value, "shape", None) == () and type(value).__module__ == "numpy":
             return self.encode(value.item())  # numpy scalars are numbers
+        if (inspect.ismethod(value) or inspect.isbuiltin(value)) and isinstance(value.__self__, torch.Tensor):
+            example = f"x.{value.__name__}({'0' if value.__name__ in ('stride', 'size') else ''})"
+            return {"unsupported": f"the method `{value.__name__}` without calling it; write brackets, as in {example}"}
         return {"unsupported": f"a {type(value).__module__}.{type(value).__name__}".replace("builtins.", "")}
 
 
@@ -218,9 +222,11 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
         call = {"events": recorder.events, "result": None, "error": ""}
         log["calls"].append(call)
         try:
-            with recorder, _for_a_gpu(), hooks.launches_go_to(recorder.launch):
+            with recorder, _for_a_gpu(), hooks.launches_go_to(recorder.launch) as traced:
                 by = CALLS[called]
                 result = by(function, _fresh(arguments), recorder.mark) if callable(function) else function
+            if traced and not any("launch" in event for event in recorder.events):
+                raise RecordError("a `with trace()` inside the function keeps its launches from the check: take it out")
             call["result"] = recorder.encode(result)
         except (RecordError, kernels.KernelRefused) as error:
             call["error"] = str(error)
@@ -272,7 +278,24 @@ def describe_exception(error: BaseException) -> str:
         function = "" if own[-1].name == "<module>" else f" of `{own[-1].name}`"
         where = f", in line {own[-1].lineno}{function}" + (f": `{own[-1].line.strip()}`" if own[-1].line else "")
     message = " ".join(str(error).split())[:300]
-    return f"raised {type(error).__name__}" + (f": {message}" if message else "") + where
+    advice = _advice(error, message, entered=bool(own))
+    return (
+        f"raised {type(error).__name__}"
+        + (f": {message}" if message else "")
+        + where
+        + (f". {advice}" if advice else "")
+    )
+
+
+def _advice(error: BaseException, message: str, entered: bool) -> str:
+    """What Python's words do not say to a newcomer. entered: the error came from within the student's function."""
+    if type(error) is NameError and error.name:
+        return f"No cell that was run defines `{error.name}`: run the one that does first, or is it misspelt?"
+    if message.startswith("'function' object is not subscriptable"):
+        return "Is `@triton.jit` missing above the kernel?"
+    if re.search(r"got an unexpected keyword argument|missing \d+ required positional", message) and not entered:
+        return "A check passes arguments by name: keep the names of the parameters as the exercise gives them."
+    return ""
 
 
 def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = True) -> Any:

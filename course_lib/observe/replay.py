@@ -54,6 +54,14 @@ class Refused(ValueError):
     """The log holds something that this exercise does not allow. The message is one sentence."""
 
 
+class ReturnsInput(Refused):
+    """The function returns an input of its own, or a view of it. result: what that is, for whoever explains it."""
+
+    def __init__(self, sentence: str, result: Any) -> None:
+        super().__init__(sentence)
+        self.result = result
+
+
 class Halves:
     """The forward and the backward half of a call, and what went from one to the other.
 
@@ -151,9 +159,11 @@ class Tape:
         if self.device.type == "cpu":
             self.halves.end(self.outputs, self.storages)
         inputs = [identity.partition(":")[2] for identity in self.outputs if ":" in identity]
+        result = self.decode(entry["result"])
         if inputs:
-            raise Refused(f"the function returns its input `{inputs[0]}`, or a view of it, not a result of its own")
-        return self.decode(entry["result"])
+            sentence = f"the function returns its input `{inputs[0]}`, or a view of it, not a result of its own"
+            raise ReturnsInput(sentence, result)
+        return result
 
     def perform(self, event: Mapping[str, Any]) -> None:
         if "mark" in event:
@@ -308,6 +318,8 @@ def replay(
             launched += tape.launched
     except Refused as refusal:
         evidence.refused = str(refusal)
+        if isinstance(refusal, ReturnsInput):
+            evidence.outputs = [_copied(refusal.result)]
     except KernelFault as fault:
         evidence.faults = [*t.faults, fault.fault] if fault.fault not in t.faults else list(t.faults)
         evidence.error = str(fault)

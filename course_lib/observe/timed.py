@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import Any
 
 import torch
 
-from course_lib import bench, criteria, gpu
+from course_lib import bench, criteria, gpu, mistakes
 from course_lib.exercise import Exercise, Timing, Trial, Verdict, find
 from course_lib.observe import wire
 from course_lib.observe.child import ChildLost
@@ -49,7 +50,9 @@ def measure(
         return problem(exercise, f"not measured: on {exercise.bonus[0].case.name} the function {error}")
     if not set(log["kernels"]) <= set(traced):
         return problem(
-            exercise, "not measured: large inputs get a kernel that no smaller one got, so it was never traced"
+            exercise,
+            f"not measured: {exercise.bonus[0].case.name} gets a kernel that none of the smaller, traced inputs got; let some of "
+            "the same kind take it too",
         )
     message = wire.pack({"exercise": exercise.id, "log": dict(log), "seed": seed})
     try:
@@ -58,8 +61,9 @@ def measure(
     except subprocess.TimeoutExpired:
         return problem(exercise, f"not measured: no end after {SECONDS:g} seconds")
     except wire.WireError:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
-        return problem(exercise, f"not measured: the run on the GPU failed ({last[:200]})")
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        told = next((line for line in reversed(lines) if re.match(r"[\w.]+: ", line)), lines[-1])  # SomeError: ...
+        return problem(exercise, f"not measured: the run on the GPU failed ({told[:200]})")
 
 
 def judge(
@@ -101,7 +105,7 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
     pool = [drawn(i) for i in range(POOL)]
     tape = Tape(log, device="cuda", allows=exercise.allows)
     given: dict[str, Any] = {}
-    wrong = []
+    wrong: list[str] = []
 
     def run() -> Any:
         nonlocal given
@@ -110,20 +114,28 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
         return tape.run(0)
 
     def inspect(result: Any) -> None:
-        if chance.random() < INSPECTED and not right(exercise, given, result):
-            wrong.append(given)
+        if chance.random() < INSPECTED and (what := difference(exercise, given, result)):
+            wrong.append(what)
         if chance.random() < REDRAWN:
             pool[chance.randrange(POOL)] = drawn(chance.randrange(1 << 30))
 
-    if not all(_runs_right(exercise, tape, arguments) for arguments in pool):
-        return problem(exercise, "the compiled kernel's result is wrong on the GPU")
+    def differences() -> list[str]:
+        """Of one run on each set of inputs."""
+        return [what for arguments in pool if (what := _run_once(exercise, tape, arguments))]
+
+    wrong_there = f"the compiled kernel's result is wrong on the GPU, on {speed.case.name}"
+    try:
+        if found := differences():
+            return problem(exercise, f"{wrong_there}: {found[0]}")
+    except torch.AcceleratorError as error:
+        return problem(exercise, f"on {speed.case.name} {bench.stopped(error)}")
     nbytes = int(speed.needed(**pool[0]))
     baseline = speed.baseline(**pool[0]) if speed.baseline else bench.copy_of(nbytes)
     started = time.monotonic()
     found = bench.ratio(run, baseline, inspect=inspect)
     seconds = time.monotonic() - started
-    if wrong or not all(_runs_right(exercise, tape, arguments) for arguments in pool):
-        return problem(exercise, "the compiled kernel's result is wrong on the GPU when it is run again")
+    if wrong := wrong or differences():
+        return problem(exercise, f"{wrong_there}, when it is run again: {wrong[0]}")
     claimed = found.pairs * (found.own_ms + found.baseline_ms) / 1000
     sheet = gpu.current()
     if claimed > seconds or sheet and found.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2:
@@ -131,20 +143,26 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
     return Timing(speed.case.name, speed.vs, found.value, found.spread, torch.cuda.get_device_name())
 
 
-def _runs_right(exercise: Exercise, tape: Tape, arguments: Mapping[str, Any]) -> bool:
+def _run_once(exercise: Exercise, tape: Tape, arguments: Mapping[str, Any]) -> str:
+    """`difference` of one run. torch.AcceleratorError if the kernels stop the GPU: here, where nobody else can be blamed."""
     tape.bind(0, arguments)
-    return right(exercise, arguments, tape.run(0))
+    result = tape.run(0)
+    torch.cuda.synchronize()
+    return difference(exercise, arguments, result)
 
 
-def right(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -> bool:
-    """Whether results on the GPU are within the exercise's budget of its oracle."""
+def difference(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -> str:
+    """Where results on the GPU are not within the exercise's budget of its oracle; "" if they are."""
     expected = exercise.oracle(**arguments)
     results, expected = (r if isinstance(r, tuple) else (r,) for r in (results, expected))
     for got, wanted in zip(results, expected, strict=True):
+        if got.shape != wanted.shape:
+            return f"expected shape {tuple(wanted.shape)}, got {tuple(got.shape)}"
         budget = 0.0 if exercise.budget is None else exercise.budget(wanted.double(), got.dtype, arguments)
-        if got.shape != wanted.shape or not bool(((got.double() - wanted).abs() <= budget).all()):
-            return False
-    return True
+        wrong = ~((got.double() - wanted).abs() <= budget)
+        if bool(wrong.any()):
+            return mistakes.first_difference(wrong, wanted, got, values=False)
+    return ""
 
 
 def main() -> None:

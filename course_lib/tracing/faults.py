@@ -173,9 +173,10 @@ class Faults:
             outside = (active < region.start) | (active > region.start + region.nbytes - itemsize)
             first = (int(active[outside][0]) - region.start) // itemsize
             name = region.name
+            elements, lanes = region.nbytes // itemsize, f"{active.size} lane{'s' * (active.size != 1)}"
             what = (
-                f"{VERB[op]} element {first} of `{name}`, which has {region.nbytes // itemsize} elements "
-                f"({outside.sum()} of {active.size} lanes are outside)"
+                f"{VERB[op]} element {first} of `{name}`, which has {elements} element{'s' * (elements != 1)} "
+                f"({outside.sum()} of {lanes} {'is' if outside.sum() == 1 else 'are'} outside)"
             )
         fault = Fault("out of bounds", f"{site}: {self._who()} {what}", site.kernel, site.line, name)
         sighting = _Sighting(fault, "Is a mask missing, or a stride or an offset wrong?")

@@ -14,6 +14,7 @@ import functools
 import inspect
 import os
 import sys
+import traceback
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -92,6 +93,8 @@ class Interpreter:
     def launch(self, kernel: Any, args: tuple, options: dict[str, Any], grid: Any) -> None:
         if self._kernel is not None:
             raise KernelError(f"a kernel cannot launch another: call `{kernel.fn.__name__}` without a grid.")
+        for traced in _going_elsewhere:
+            traced.append(kernel.fn.__name__)
         function = self._rewritten(kernel)
         source = self._sources[id(function.__code__)]
         arguments = bind(kernel.fn, args, options, LAUNCH_OPTIONS)
@@ -305,18 +308,26 @@ INSTEAD_OF_TRUTH = (
 )
 
 
+_going_elsewhere: list[list[str]] = []  # of each launches_go_to that is open: what a trace inside ran in its place
+
+
 @contextmanager
-def launches_go_to(handler: Callable[[JITFunction, tuple, Any, dict[str, Any]], None]) -> Iterator[None]:
-    """While open, kernel[grid](...) calls handler(kernel, args, grid, options) and runs nothing."""
+def launches_go_to(handler: Callable[[JITFunction, tuple, Any, dict[str, Any]], None]) -> Iterator[list[str]]:
+    """While open, kernel[grid](...) calls handler(kernel, args, grid, options) and runs nothing.
+
+    Yields the names of kernels that did not get there, since a trace opened inside took them.
+    """
     before = JITFunction.run, Autotuner.run
 
     def run(kernel, *args, grid, warmup, **options):
         return None if warmup else handler(kernel, args, grid, options)
 
     JITFunction.run, Autotuner.run = run, _run_first_config
+    _going_elsewhere.append([])
     try:
-        yield
+        yield _going_elsewhere[-1]
     finally:
+        _going_elsewhere.pop()
         JITFunction.run, Autotuner.run = before
 
 
@@ -386,13 +397,16 @@ def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
     if "`_semantic` argument" in text:
         return "this function has no version that runs without a GPU, or was not called as tl.<name>"
-    if text == "'int' object is not iterable":
-        from course_lib.compiled.complaints import NOT_INDEXED
+    if isinstance(error, NotHere):
+        return text
+    from course_lib.compiled.complaints import readable, reason_of
 
-        return NOT_INDEXED
+    if isinstance(error, AssertionError) and not text:
+        return reason_of(traceback.extract_tb(error.__traceback__)[-1].name)
+    said = readable(text)
     return (
-        text
-        if isinstance(error, TypeError | ValueError | NotHere) and text
+        said
+        if said != text or isinstance(error, TypeError | ValueError)
         else f"{type(error).__name__}: {text}".rstrip(": ")
     )
 

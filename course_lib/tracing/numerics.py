@@ -13,6 +13,7 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
+import torch
 
 # ----------------------------------------------------------------------------------------------------- formats
 
@@ -195,10 +196,15 @@ def dot(a: np.ndarray, b: np.ndarray, accumulator: np.ndarray) -> np.ndarray:
     dtype = accumulator.dtype
     if dtype.kind == "f":
         wide = np.float64 if dtype.itemsize == 8 else np.float32
-        return (np.matmul(a.astype(wide), b.astype(wide)) + accumulator).astype(dtype)
-    if a.itemsize == 1:  # exact in float64, for which numpy has a fast product
-        return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(dtype) + accumulator
+        return (_product(a.astype(wide), b.astype(wide)) + accumulator).astype(dtype)
+    if a.itemsize == 1:  # exact in float64, which has a fast product
+        return _product(a.astype(np.float64), b.astype(np.float64)).astype(dtype) + accumulator
     return np.matmul(a, b, dtype=dtype) + accumulator
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """By torch, which keeps to the number of threads that it is told. numpy's product takes all cores, and has no way to be told."""
+    return torch.matmul(torch.from_numpy(a), torch.from_numpy(b)).numpy()
 
 
 def tf32(a: np.ndarray) -> np.ndarray:

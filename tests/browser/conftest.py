@@ -59,10 +59,10 @@ def clean(browser) -> Clean:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory) -> Iterator[Lab]:
-    """JupyterLab over notebooks/ as handed out."""
+    """JupyterLab over notebooks/ as handed out, with the settings of `make lab`."""
     folder = tmp_path_factory.mktemp("student")
     shutil.copytree(ROOT / "notebooks", folder / "work")
-    with Lab(folder / "work", folder / "state") as lab:
+    with Lab(folder / "work", folder / "state", JUPYTER_CONFIG_PATH=str(make.STUDENTS_LAB)) as lab:
         yield lab
 
 

@@ -52,6 +52,14 @@ def progress(notebook):
     return progress
 
 
+def test_nothing_of_nbgrader_s_asks_to_be_pressed(notebook):
+    """Its Validate is not validate(), and its menus are an instructor's."""
+    page = notebook.page
+    expect(page.get_by_role("toolbar", name="main area toolbar")).to_contain_text("Markdown")
+    for name in ("Validate", "Nbgrader", "Create Assignment"):
+        assert not page.get_by_text(name, exact=True).count() and not page.get_by_title(name).count(), name
+
+
 def test_wrongly_with_hints_then_rightly(verdict, notebook, progress):
     assert WRONG != RIGHT
     progress(0, 0)

@@ -134,6 +134,13 @@ def refusal(exercise_id, entry, capsys):
         (TRANSPOSE, lambda: 1, "raised TypeError"),
         (FORMULA, lambda n, itemsize: None, "padded_stride returns nothing yet"),
         (FORMULA, lambda n, itemsize: ..., "is no row stride"),
+        (
+            FORMULA,
+            lambda n, itemsize: n + 7.0,
+            "1008.0 is no row stride, which is a whole number: divide with //",
+        ),
+        (FORMULA, lambda m, itemsize: m, "keep the names of the parameters as the exercise gives them"),
+        (FORMULA, lambda n, itemsize: sectors_of(n), "No cell that was run defines `sectors_of`: run the one"),  # noqa: F821
         (FORMULA, lambda n, itemsize: torch.tensor(n), "is no row stride"),
         (FORMULA, lambda n, itemsize: 10**400, "is no row stride"),
         (FORMULA, lambda n, itemsize: 10**5000, "not plain data"),
@@ -175,6 +182,28 @@ def test_unknown_exercises_get_the_nearest_name(name, near, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert all(line.startswith(f"There is no exercise {name!r}. Did you mean '{near}") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "arguments, example",
+    [
+        ((), 'check("start.add_one", add_one)'),
+        ((TRANSPOSE,), 'check("coalescing.transpose", transpose)'),
+        ((transpose,), 'check("start.add_one", add_one)'),
+        ((transpose, TRANSPOSE), 'check("coalescing.transpose", transpose)'),
+        (({"column": 1}, VALUES), 'check("coalescing.predictions", predicted_sectors)'),
+        (("coalescing.transpse",), 'check("start.add_one", add_one)'),
+    ],
+    ids=str,
+)
+def test_arguments_that_are_missing_or_swapped(arguments, example, capsys):
+    assert checking.check(*arguments) == 0.0
+    assert capsys.readouterr().out == f"check takes the name of an exercise, then what you wrote for it: {example}\n"
+
+
+def test_a_hint_for_nothing(capsys):
+    checking.hint()
+    assert capsys.readouterr().out == 'hint takes the name of an exercise, in quotes: hint("start.add_one")\n'
 
 
 # ------------------------------------------------------------------------------------------------ text and HTML

@@ -158,7 +158,8 @@ def test_speed_is_a_ramp(ratio, points):
     found = trial(timing=Timing("large", "copy", ratio, 0.01, "H200"))
     finding = SPEED.judge(EXERCISE, [found])
     assert (finding.points, finding.passed) == (points, points == 2)
-    assert finding.seen == f"{ratio:.2f} ± 0.01 on H200"
+    assert finding.seen == f"{ratio:.2f} ± 0.01 on H200, large"
+    assert bool(finding.detail) == (points < 2)
 
 
 def test_speed_is_extra():

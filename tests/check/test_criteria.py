@@ -1,5 +1,7 @@
 """Criteria are pure functions of evidence: each judged on evidence made by hand."""
 
+import math
+
 import pytest
 import torch
 
@@ -42,10 +44,10 @@ def test_right():
     "output, sentence",
     [
         (X, "12 of 12 elements differ, first at [0, 0]: expected 2, got 1"),
-        (X * 2 + (X == 7), "1 of 12 elements differ, first at [1, 2]: expected 14, got 15"),
+        (X * 2 + (X == 7), "1 of 12 elements differs, first at [1, 2]: expected 14, got 15"),
         (torch.full_like(X, float("nan")), "12 of 12 elements differ"),
-        (torch.where(X == 12, torch.nan, X * 2), "1 of 12 elements differ, first at [2, 3]: expected 24, got nan"),
-        (torch.where(X == 12, torch.inf, X * 2), "1 of 12 elements differ, first at [2, 3]: expected 24, got inf"),
+        (torch.where(X == 12, torch.nan, X * 2), "1 of 12 elements differs, first at [2, 3]: expected 24, got nan"),
+        (torch.where(X == 12, torch.inf, X * 2), "1 of 12 elements differs, first at [2, 3]: expected 24, got inf"),
         ((X * 2).T, "expected shape (3, 4), got (4, 3). Is the output transposed?"),
         ((X * 2)[None], "expected shape (3, 4), got (1, 3, 4)."),
         ((X * 2)[:1], "expected shape (3, 4), got (1, 4)."),
@@ -99,15 +101,105 @@ def test_half_precision_is_compared_after_rounding():
     assert "differ" in seen((X / 3).half() * 1.01, of=third, inputs=half)
 
 
-@pytest.mark.parametrize(("written", "words"), [(48, "it computed them"), (40, "nothing stored them")])
-def test_nan_was_computed_or_never_stored(written, words):
+NAN = torch.full_like(X, float("nan"))
+TAIL = torch.where(X > 8, torch.nan, X * 2)  # the last of three rows
+LANES = "Masked lanes loaded without `other` hold NaN here and anything on a GPU (kernel `k`, line 3)"
+QUESTION = "does a mask end too early, has the grid too few programs, or do the offsets not move on?"
+
+
+@pytest.mark.parametrize(
+    ("output", "written", "poisoned", "words"),
+    [
+        (NAN, 48, [], "Your kernel stored every element, and computed or loaded NaN"),
+        (
+            NAN,
+            40,
+            [],
+            "Memory that nobody wrote shows as NaN here: did nothing store these elements? Other",
+        ),  # it stored what is wrong, and left other out
+        (
+            NAN,
+            0,
+            [],
+            "Your kernel did not store these elements: memory that nobody wrote shows as NaN here. Does the mask",
+        ),
+        (NAN, 0, ["kernel `k`, line 3"], "Your kernel did not store these elements"),  # so the masked lanes did no harm
+        (NAN, 48, ["kernel `k`, line 3"], f"{LANES}: do they reach the result? Other causes"),
+        (
+            TAIL,
+            32,
+            [],
+            "Your kernel did not store these elements: memory that nobody wrote shows as NaN here. Wrong in row 2",
+        ),
+        (TAIL, 48, [], "Wrong in row 2 alone"),
+        (TAIL, 48, ["kernel `k`, line 3"], "Wrong in row 2 alone"),
+    ],
+)
+def test_nan_was_computed_or_never_stored(output, written, poisoned, words):
     """X has 48 bytes."""
-    launch = Launch(
-        "k", (1, 1, 1), footprints=[Footprint("out", 48, written_bytes=written, written_distinct_bytes=written)]
+    footprint = Footprint("out", 48, written_bytes=written, written_distinct_bytes=written)
+    launches = [Launch("k", (1, 1, 1), footprints=[footprint])]
+    finding = Correct("plain", 2).judge(DOUBLE, [trial(output, launches=launches, poisoned=poisoned)])
+    assert finding.detail.startswith(words)
+    assert (LANES in finding.detail) == bool(poisoned and written == 48)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"), [(0.0, QUESTION), (math.nan, QUESTION), (7.0, "do the offsets move on from")]
+)
+def test_a_mask_that_ends_early_is_told_from_offsets_that_do_not_move_on(wrong, words):
+    output = torch.where(X > 4, wrong, X * 2)
+    finding = Correct("plain", 2).judge(DOUBLE, [trial(output, launches=[launch()])])
+    assert finding.detail.startswith("Right in row 0 alone: ") and words in finding.detail
+
+
+def test_a_grid_without_programs():
+    nothing_ran = trial(NAN, kernels=["k"])
+    assert (
+        Correct("plain", 2)
+        .judge(DOUBLE, [nothing_ran])
+        .detail.startswith("No program ran on this input: has the grid 0")
     )
-    nans = torch.full_like(X, float("nan"))
-    finding = Correct("plain", 2).judge(DOUBLE, [trial(nans, launches=[launch])])
-    assert words in finding.detail
+    assert "has the grid 0 programs here?" in TritonDidTheWork().judge(DOUBLE, [nothing_ran]).seen
+    assert Correct("plain", 2).judge(DOUBLE, [trial(NAN)]).detail == ""  # no kernel was launched: nothing is known
+
+
+def test_results_that_are_swapped():
+    both = exercise(lambda x: (x.double(), x.double() + 1))
+    swapped = Correct("plain", 2).judge(both, [trial([X + 1, X])])
+    assert swapped.detail == "Output 0 is what output 1 should be: are they swapped?"
+    assert Correct("plain", 2).judge(both, [trial([X, X + 2])]).detail == ""
+    numbers = exercise(lambda x: (1.0, x.double()))
+    assert "expected a number" in Correct("plain", 2).judge(numbers, [trial([X, X])]).seen
+
+
+def test_numbers_that_only_got_another_shape():
+    turned = exercise(lambda x: x.T.double())
+    finding = Correct("plain", 2).judge(turned, [trial(X.reshape(4, 3))])
+    assert finding.detail == "The result holds the numbers of `x` in the order of `x`: does each go where it belongs?"
+
+
+@pytest.mark.parametrize("side", [16, 32])
+def test_tiles_that_are_turned_twice(side):
+    x = torch.randn(64, 96)
+    tiles = x.T.reshape(96 // side, side, 64 // side, side).transpose(1, 3).reshape(96, 64)
+    turned = exercise(lambda x: x.T.double())
+    finding = Correct("plain", 2).judge(turned, [trial(tiles, inputs=[{"x": x}], launches=[launch()])])
+    assert finding.detail.startswith(f"Each tile of {side} x {side} is in its place, and is transposed in itself")
+
+
+def test_one_element_is_one():
+    one = [{"x": torch.ones(1)}]
+    assert seen(torch.ones(1), inputs=one) == "1 of 1 element differs, first at [0]: expected 2, got 1"
+
+
+def test_what_is_refused_is_first_told_to_be_wrong_if_it_is():
+    """A view of an input may hold the right numbers, or teach what the exercise is about."""
+    refused = "the function returns its input `x`, or a view of it"
+    assert seen(X, inputs=[{"x": X}] * 2, refused=refused).startswith("12 of 12 elements differ")
+    assert seen(X * 2, inputs=[{"x": X}] * 2, refused=refused) == refused
+    values = exercise(lambda: {"a": 1})
+    assert seen({"a": 1}, of=values, inputs=[{}], refused="it is forged") == "it is forged"
 
 
 def test_nan_where_nan_is_right():
@@ -210,10 +302,15 @@ def test_triton_did_the_work(evidence, sentence):
 
 
 def test_nothing_returned_yet():
-    assert (
-        TritonDidTheWork().judge(DOUBLE, [trial(None, launches=[WRITES_OUT])]).seen
-        == "double returns nothing yet (is a `return` missing?)"
-    )
+    assert TritonDidTheWork().judge(DOUBLE, [trial(None)]).seen == "double returns nothing yet (is a `return` missing?)"
+    launched = TritonDidTheWork().judge(DOUBLE, [trial(None, launches=[WRITES_OUT])])
+    assert launched.seen.startswith("double returns nothing: ") and "(a launch itself returns None)" in launched.seen
+
+
+def test_what_is_refused_says_by_itself_what_is_allowed():
+    finding = TritonDidTheWork().judge(DOUBLE, [trial(X, launches=[WRITES_OUT], refused="`tl` has no `arrange`")])
+    assert (finding.seen, finding.expected) == ("`tl` has no `arrange`", "")
+    assert TritonDidTheWork().judge(DOUBLE, [trial(X)]).expected.startswith("a kernel of yours writes the result")
 
 
 def test_compiles():
@@ -221,7 +318,7 @@ def test_compiles():
     refused = Compiled("k", "sm_80", False, complaint="line 3: `break` is not part of Triton's language")
     assert Compiles().judge(DOUBLE, [trial(X, compiled=[accepted])]).seen == "sm_90"
     finding = Compiles().judge(DOUBLE, [trial(X, compiled=[slow, accepted])])
-    assert finding.judged and finding.seen == "sm_90 (sm_80 not compiled: too slow here)"
+    assert finding.judged and finding.seen == "sm_90 (not asked in time on this machine: `k` for sm_80)"
     finding = Compiles().judge(DOUBLE, [trial(X, compiled=[slow])])
     assert finding.passed and not finding.judged, "no tick for what was not tested"
     rounded = Compiled("k", "sm_90", True, dots=1, tf32_dots=["line 7: `acc = tl.dot(a, b, acc)`"])
@@ -229,6 +326,27 @@ def test_compiles():
     assert finding.passed and finding.detail.count("as TF32") == 1 and "line 7" in finding.detail
     finding = Compiles().judge(DOUBLE, [trial(X, compiled=[accepted]), trial(X, compiled=[refused])])
     assert (finding.passed, finding.seen) == (False, refused.complaint)
+
+
+SPILLS = {"spills": True, "spill_bytes": 400}
+
+
+@pytest.mark.parametrize(
+    "facts, seen, judged",
+    [
+        ([("k", "sm_80"), ("k", "sm_90")], "sm_80, sm_90", True),
+        ([("k", "sm_80")], "sm_80 (not asked in time on this machine: `k` for sm_90)", True),
+        ([], "not asked in time on this machine: `k` for sm_80, `k` for sm_90", False),
+        ([("j", "sm_80")], "sm_80 (not asked in time on this machine: `k` for sm_80, `k` for sm_90)", False),
+    ],
+)
+def test_a_loaded_machine_changes_no_words_and_hides_no_spills(facts, seen, judged):
+    late = [Compiled("k", gpu, False, too_slow=True) for gpu in ("sm_80", "sm_90") if ("k", gpu) not in facts]
+    known = [Compiled(kernel, gpu, True, **SPILLS) for kernel, gpu in facts]
+    finding = Compiles().judge(DOUBLE, [trial(X, compiled=[*known, *late])])
+    assert finding.passed and finding.judged == judged and finding.seen.startswith(seen)
+    shown = finding.seen + finding.detail * finding.judged  # render shows no detail of what is not judged
+    assert ("400 bytes in slow memory" in shown) == bool(facts)
 
 
 def fails(points=0.0):

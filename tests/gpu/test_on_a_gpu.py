@@ -94,6 +94,17 @@ def test_a_kernel_that_is_wrong_where_it_is_timed_earns_no_bonus():
     """Right on every size that is traced, wrong on the large one that is timed."""
     source = solution_cell("coalescing.row_copy").replace("BLOCK_M = 4096 // BLOCK_N", "BLOCK_M, BLOCK_N = 4, 1024")
     source = source.replace("rows = tl.program_id(0)", "rows = (tl.program_id(0) % 1024)")
+    exercise = find("coalescing.row_copy")
+    found = verdict(exercise, load(program(exercise.id, source), exercise.entry))
+    assert found.points == found.out_of and found.bonus == 0
+    said = found.findings[-1].seen
+    assert "wrong on the GPU" in said and exercise.bonus[0].case.name in said and "elements differ, first at [" in said
+
+
+def test_a_kernel_that_leaves_its_tensors_where_it_is_timed_is_told_so():
+    source = solution_cell("coalescing.row_copy").replace(
+        "tl.load(x_ptr + ", "tl.load(x_ptr + (tl.program_id(0) >> 10).to(tl.int64) * (1 << 40) + "
+    )
     found = verdict(find("coalescing.row_copy"), load(program("coalescing.row_copy", source), "row_copy"))
     assert found.points == found.out_of and found.bonus == 0
-    assert "wrong on the GPU" in found.findings[-1].seen
+    assert "touched memory outside of its tensors" in found.findings[-1].seen, found

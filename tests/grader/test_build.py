@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import re
 
@@ -39,6 +40,15 @@ def test_the_students_notebook_has_no_solutions_and_no_outputs(course):
     }
     assert cells(students)["toy-double"].source == 'def double(x):\n    """2 x"""\n    ...  # your code here'
     assert cells(students)["toy-guess"].source == "guess = ..."
+
+
+def test_nothing_marks_the_place_of_a_solution_below_a_dict_of_answers(course, monkeypatch):
+    values = dataclasses.replace(toy.exercise("root", 4), kind="values")
+    toy.install(monkeypatch, toy.exercise("double", 10), values)
+    answers = 'root = {"of 4": ...}\n### BEGIN SOLUTION\nroot = {"of 4": 2}\n### END SOLUTION\n'
+    _, students = rebuild(course, re.sub(r"def root[^#]*### BEGIN.*?### END SOLUTION\n", answers, SOURCE, flags=re.S))
+    assert cells(students)["toy-root"].source == 'root = {"of 4": ...}'
+    assert cells(students)["toy-double"].source.endswith("...  # your code here")
 
 
 def test_metadata_come_from_the_exercise(course):
@@ -126,6 +136,34 @@ def test_a_wrong_source_is_named_with_its_line(course, old, new, sentence):
     with pytest.raises(build.BuildError, match=sentence):
         rebuild(course, SOURCE.replace(old, new))
     assert len(build.check(UNIT, course)) == 1
+
+
+@pytest.mark.parametrize(
+    "old, new, sentence",
+    [
+        (
+            "· 10 points",
+            "· 12 points",
+            "90_toy.py:24: `toy.double` is announced with 12 points, and its criteria have 10.",
+        ),
+        (
+            "· 10 points",
+            "· 0 points",
+            "90_toy.py:24: `toy.double` is announced with 0 points, and its criteria have 10.",
+        ),
+        (
+            "has 14 points",
+            "has 4 points",
+            "90_toy.py:27: the unit is said to have 4 points, and its exercises have 14.",
+        ),
+    ],
+)
+def test_points_that_are_not_as_announced_are_refused(course, old, new, sentence):
+    told = "# `toy.double` · 10 points · 1 line\n# `toy.root` · 4 points\n#\n# Well. The unit has 14 points in two exercises."
+    source = SOURCE.replace("# More.", told)
+    rebuild(course, source)
+    with pytest.raises(build.BuildError, match=re.escape(sentence)):
+        rebuild(course, source.replace(old, new))
 
 
 def test_an_unknown_unit_is_named():

@@ -6,8 +6,10 @@ import pytest
 import toyclass
 from nbgrader.api import Gradebook
 from toy import UNIT
+from typer.testing import CliRunner
 
 from grader import exports, results
+from grader.__main__ import app
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,7 @@ def home(tmp_path_factory):
 
 
 def read(home, form, **more):
-    rows, unknown = exports.export(home, UNIT, form, **more)
+    rows, unknown, _ = exports.export(home, UNIT, form, **more)
     path = home / f"{form}.csv"
     exports.write(rows, path)
     assert not path.read_bytes().startswith(b"\xef\xbb\xbf")  # a mark would hide the first column's name
@@ -126,6 +128,26 @@ def test_moodle_keeps_its_worksheet_and_gets_html_without_anything_active(home, 
     entry = results.gradebook(home, UNIT)[0]
     active = toyclass.verdict("double", 0, 10, toyclass.Finding(toyclass.HOSTILE, 0, 1, False, seen=toyclass.HOSTILE))
     assert "<img" not in exports.feedback(entry, {"toy.double": active}, UNIT)
+
+
+@pytest.mark.parametrize(
+    "form, text",
+    [
+        (
+            "canvas",
+            'Student,ID,SIS Login ID\n    Points Possible,,\n"Zed, Zoe",77,zoe\n,78,\n"Byron, Ada",501,a\n"Yu, [b]",79,y\n',
+        ),
+        ("moodle", 'Identifier,Full name,Grade\nParticipant 77,"Zed, Zoe",\n78,,\n501,Ada,\nP 79,"Yu, [b]",\n'),
+    ],
+)
+def test_who_is_in_the_roster_and_handed_in_nothing_is_named_in_a_line(home, tmp_path, form, text):
+    given = roster(tmp_path, text)
+    assert exports.export(home, UNIT, form, roster=given).absent == ["Zed, Zoe", "78", "Yu, [b]"]
+    assert exports.export(home, UNIT, form).absent == []
+    words = ["export", UNIT, form, "--roster", given, "--to", tmp_path / "out.csv"]
+    said = CliRunner().invoke(app, [str(word) for word in words]).output.replace("\n", " ")
+    assert "roster.csv, and nothing of theirs is graded: Zed, Zoe; 78; Yu, [b]." in said
+    assert "dee is not in" in said
 
 
 @pytest.mark.parametrize(

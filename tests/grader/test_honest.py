@@ -1,17 +1,15 @@
-"""No honest kernel fails: unusual answers of many kinds get full marks from the real judge."""
+"""No honest kernel fails: unusual answers of many kinds get full marks from the real judge. Those that are patches of a published
+solution stand in test_units.py, with the wrong ones."""
 
 from pathlib import Path
 
 import pytest
 import toy_kernels
 
-from course_lib.exercises import UNITS
 from grader import kill_matrix, variants
 
 TOY = variants.read(Path(__file__).parent / "toy_variants" / "honest.py")
-HONEST = [
-    v for unit in UNITS.values() for v in variants.of_unit(unit) if not v.loses and v.script[:6] != "cheats"
-] + TOY
+HONEST = [v for v in variants.scripts() if v.script.startswith("honest/")] + TOY
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,12 @@ import zipfile
 
 import pytest
 from nbgrader.api import Gradebook
+from typer.testing import CliRunner
 
 from course_lib.handin.validate import validated
 from course_lib.handin.zipped import pack
-from grader import exercises, imports, released, submission
+from grader import imports, released, submission
+from grader.__main__ import app
 from grader.imports import NotAnExport, collect
 
 UNIT = "04_memory_coalescing"
@@ -128,9 +130,17 @@ def test_what_submission_makes_comes_in_as_it_was_saved(tmp_path):
     "inside, remark",
     [
         ({"notes.txt": "x"}, "ada handed in no notebook, but 04.zip."),
-        ({"a.ipynb": "1", "b.ipynb": "2"}, "ada handed in no notebook, but 04.zip."),
-        (b"PK\x03\x04 not a zip", "ada handed in no notebook, but 04.zip."),
-        ({"a.zip": "a.ipynb"}, "ada handed in no notebook, but 04.zip."),
+        (
+            {"a.ipynb": "1", "b.ipynb": "2"},
+            "ada/04.zip holds 2 notebooks, none of them named after the unit; it was left out.",
+        ),
+        (
+            {NOTEBOOK: "1", f"{UNIT}_2.ipynb": "2", "c.ipynb": "3"},
+            "ada/04.zip holds 3 notebooks, 2 of them named after the unit; it was left out.",
+        ),
+        (b"PK\x03\x04 not a zip", "ada/04.zip is no zip, or a damaged one; it was left out."),
+        (b"", "ada/04.zip is no zip, or a damaged one; it was left out."),
+        ({"a.zip": "a.ipynb"}, "ada/04.zip holds no notebook but another zip, a.zip; it was left out."),
         ({"../../a.ipynb": "1"}, "ada/04.ipynb has a name that leads out of the zip; it was left out."),
         ({"a.ipynb": "0" * 25_000_000}, "ada/04.ipynb has more than 20 MB; ada was left out."),
     ],
@@ -140,6 +150,19 @@ def test_a_student_s_zip_that_holds_no_single_notebook_is_named(inside, remark, 
     export = zipped(tmp_path / "export", {"ada/04.zip": content, f"ben/{NOTEBOOK}": "ben"})
     done = collect(export, UNIT, tmp_path / "home")
     assert done.remarks == [remark] and handed_in(tmp_path / "home") == {"ben": "ben"}
+
+
+@pytest.mark.parametrize("mine", [NOTEBOOK, f"{UNIT}_2.ipynb"])
+def test_of_a_whole_work_folder_the_notebook_of_the_unit_counts(mine, tmp_path):
+    work = {
+        "01_tensors_and_strides/01_tensors_and_strides.ipynb": "x",
+        f"{UNIT}/{mine}": "work",
+        f"{UNIT}_old.ipynb": "x",
+    }
+    work |= {f"{UNIT}/.ipynb_checkpoints/{UNIT}-checkpoint.ipynb": "x", f"{UNIT}/{UNIT}.zip": "x"}
+    content = zipped(tmp_path / "inner", {f"work/{name}": text for name, text in work.items()}).read_bytes()
+    done = collect(zipped(tmp_path / "export", {"ada/work.zip": content, "ben.ipynb": "b"}), UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {"ada": "work", "ben": "b"} and done.remarks == []
 
 
 def test_nbgrader_s_own_folders_come_back_with_their_times(tmp_path):
@@ -215,8 +238,9 @@ def test_a_broken_and_an_encrypted_file_cost_their_student_alone(tmp_path):
 def test_an_empty_notebook_is_handed_in_all_the_same(tmp_path):
     done = collect(zipped(tmp_path / "export.zip", {f"tariq/{NOTEBOOK}": ""}), UNIT, tmp_path / "home")
     assert done.students == ["tariq"] and handed_in(tmp_path / "home") == {"tariq": ""}
-    with pytest.raises(submission.Problem, match="is no notebook|cannot be read|empty"):
-        submission.read(tmp_path / "home" / "submitted" / "tariq" / UNIT / NOTEBOOK, exercises(UNIT), None)
+    assert done.remarks == [f"The notebook of tariq is empty (tariq/{NOTEBOOK}); it was imported."]
+    with pytest.raises(submission.Problem, match="is not a notebook"):
+        submission.load(tmp_path / "home" / "submitted" / "tariq" / UNIT / NOTEBOOK)
 
 
 def test_links_in_a_folder_are_not_followed(tmp_path):
@@ -254,6 +278,24 @@ def test_what_was_handed_in_before_is_replaced_and_a_dry_run_writes_nothing(tmp_
     assert collect(second, UNIT, home, dry_run=True).students == ["ada"] and handed_in(home) == {"ada": "first"}
     collect(second, UNIT, home)
     assert handed_in(home) == {"ada": "second"}
+
+
+def test_a_second_import_says_what_changes_and_leaves_the_rest_as_it_is(tmp_path, monkeypatch):
+    home, when = tmp_path / "home", "2026-11-20 10:00:00 UTC"
+    first = {f"{student}/{NOTEBOOK}": student for student in ("ada", "ben", "cyd")}
+    assert collect(foldered(tmp_path / "one", first), UNIT, home).changes == "3 new"
+    kept = (home / "submitted" / "ben" / UNIT / NOTEBOOK).stat().st_ino
+    second = foldered(
+        tmp_path / "two", first | {f"ada/{NOTEBOOK}": "a", f"dee/{NOTEBOOK}": "d", "cyd/timestamp.txt": when}
+    )
+    for dry_run in (True, False):
+        done = collect(second, UNIT, home, dry_run=dry_run)
+        assert done.changes == "2 replaced, 1 as before, 1 new"
+        assert done.remarks == ["Replaced what was there: ada, cyd."]
+    assert (home / "submitted" / "ben" / UNIT / NOTEBOOK).stat().st_ino == kept
+    monkeypatch.setenv("GRADER_HOME", str(home))
+    said = CliRunner().invoke(app, ["import", UNIT, str(second), "--dry-run"]).output
+    assert said == "4 notebooks would be imported: 4 as before\n"
 
 
 @pytest.mark.parametrize("what", ["missing", "text", "empty"])

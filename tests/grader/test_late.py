@@ -10,9 +10,11 @@ import pytest
 import toyclass
 from nbformat import v4
 from toy import UNIT
+from typer.testing import CliRunner
 
 from course_lib.exercise import find
 from grader import ROOT, books, late, nbgrader_config, preprocessors, results
+from grader.__main__ import app, show_gradebook
 from grader.late import ByTheDay
 from grader.variants import IMPORTS, solution_cell
 
@@ -68,10 +70,41 @@ def test_lateness_costs_what_the_configuration_says_and_an_extension_gives_it_ba
     assert grade(course, monkeypatch)["ben"] == (15.5, 6.2, 9.3)
 
 
+def test_who_is_late_is_named_also_where_it_costs_nothing(course, monkeypatch, capsys):
+    home = course / "class"
+    (home / "submitted" / "ada" / UNIT / "timestamp.txt").write_text("2026-11-20 10:00:00 UTC")
+    late.set_due(home, UNIT, "2026-11-19T00:00+01:00")
+    preprocessors.grade_with_nbgrader(home, UNIT, root=course)
+    show_gradebook(home, UNIT)
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("late:")]
+    assert said == ["late: ada, by 35.0 hours; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"]
+    grade(course, monkeypatch)
+    show_gradebook(home, UNIT)
+    assert "late: ada, by 35.0 hours\n" in capsys.readouterr().out
+
+
 def test_who_has_an_extension_and_nothing_handed_in_is_not_in_the_gradebook(course):
     late.set_due(course / "class", UNIT, "2026-11-19")
     late.extend(course / "class", UNIT, "zoe", days=1)
     assert [e.student for e in results.gradebook(course / "class", UNIT)] == ["ada", "ben"]
+
+
+def test_an_extension_for_somebody_unheard_of_is_given_and_doubted(course, monkeypatch):
+    home = course / "class"
+    late.set_due(home, UNIT, "2026-11-19")
+    (home / "submitted" / "doejane_1234").mkdir()  # imported, and not graded yet
+
+    def said(student, days):
+        return CliRunner().invoke(app, ["extend", UNIT, student, "--days", days]).output.splitlines()
+
+    assert len(said("ada", "2")) == len(said("doejane_1234", "2")) == 1
+    due, doubt = said("DoeJane", "2")
+    assert due.startswith(f"DoeJane: {UNIT} is due on 2026-11-2")
+    assert doubt == (
+        "The class has no DoeJane yet (the nearest name is doejane_1234): if that is a slip, take it back with --days 0."
+    )
+    assert said("xyzzy", "2")[1] == "The class has no xyzzy yet: if that is a slip, take it back with --days 0."
+    assert len(said("qwert", "0")) == 1  # taken back
 
 
 def test_what_is_no_date_or_no_unit_is_a_sentence(tmp_path):

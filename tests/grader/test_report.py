@@ -1,5 +1,6 @@
 """The class report and the feedback page: what they say, and that nothing a student wrote is active in them."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -98,6 +99,14 @@ def test_what_most_failed_comes_with_the_sentence_they_saw_and_blank_exercises_d
     )
     assert mistake.sentence.startswith("12 of 99 differ. <img")
     assert "12 of 99 differ" in page.text and "returns nothing yet" not in page.text
+
+
+def test_who_was_late_stands_in_the_gradebook_with_what_it_cost(of_class, page):
+    ada, ben, *others = of_class.entries
+    late = [replace(ada, hours_late=35.0), replace(ben, hours_late=2.5, penalty=6.2)]
+    text = Page(report.page(replace(of_class, entries=[*late, *others]))).text
+    assert "35.0 h" in text and "2.5 h, -6.2" in text
+    assert "35.0 h" not in page.text and "0.0 h" not in text
 
 
 def test_mistakes_are_counted_by_kind_whatever_the_numbers_in_their_sentences():

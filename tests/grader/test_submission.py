@@ -4,6 +4,7 @@ import os
 import pytest
 import toy
 
+from course_lib.handin import files
 from grader import submission
 from grader.submission import Cell, Problem, Submission
 
@@ -162,6 +163,30 @@ def test_check_cells_never_define_anything():
     )
     assert edited.flags == [("toy.double", "The check cell of `toy.double` was edited (cell 1).")]
     assert Submission([], [DOUBLE]).flags == [("toy.double", "The check cell of `toy.double` is missing.")]
+
+
+def test_a_check_cell_that_a_hosted_notebook_took_the_id_of_is_not_missing(monkeypatch):
+    toy.install(monkeypatch, DOUBLE)
+    check = 'check("toy.double", double)'
+    release = [Cell(1, "code", STUB, "toy-double"), Cell(2, "code", check, "toy-double-check")]
+    bare = [Cell(1, "code", "def double(x): return 2 * x"), Cell(2, "code", check), Cell(3, "code", "double = abs")]
+    read = Submission(bare, [DOUBLE], release)
+    assert [sentence for _, sentence in read.flags] == ["`double` is defined in the cells 1, 3; cell 3 counts."]
+    assert files.unit_of(bare) == toy.UNIT
+    own = [*release, Cell(3, "code", check)]  # a second one of the student's is no check cell
+    assert [cell.grade_id for cell in Submission(own, [DOUBLE], release).cells] == [
+        "toy-double",
+        "toy-double-check",
+        "",
+    ]
+    reworded = Submission([*bare[:1], Cell(2, "code", f"{check};")], [DOUBLE], release)
+    assert reworded.flags == [("toy.double", "The check cell of `toy.double` is missing.")]
+
+
+def test_the_notebook_of_another_unit_is_told_in_a_sentence(monkeypatch):
+    toy.install(monkeypatch, DOUBLE, ROOT)
+    other = files.read(files.released("05_tiling"))[1]
+    assert Submission(other, [DOUBLE, ROOT]).flags == [("", "This is a notebook of 05_tiling.")]
 
 
 def test_what_a_person_should_see_is_told_once_and_of_a_refused_file_only_why():

@@ -12,6 +12,7 @@ from course_lib.observe import record_all, replay_all
 from course_lib.observe.record import MAX_EVENTS, record
 from course_lib.observe.replay import replay
 from course_lib.observe.wire import from_tree
+from course_lib.tracing import trace
 
 N = 64
 CACHE, BUFFER = {}, torch.empty(N)
@@ -69,6 +70,49 @@ def launched(*args, grid=(2,), **kwargs):
     return function
 
 
+@triton.jit
+def misspelt(x_ptr):
+    tl.store(x_ptr + tl.arrange(0, 32), 1.0)
+
+
+@triton.jit
+def of_a_block(x_ptr):
+    tl.store(x_ptr + tl.arange(0, tl.load(x_ptr).shap), 1.0)
+
+
+@triton.jit
+def free_name(x_ptr, BLOCK: tl.constexpr = 32):
+    tl.store(x_ptr + tl.arange(0, BLOK), 1.0)  # noqa: F821
+
+
+def plain_function(x_ptr):
+    pass
+
+
+def calls_with_a_wrong_name(x):
+    plain_function(y=x)
+
+
+def locally():
+    print(later)  # noqa: F821
+    later = 1  # noqa: F841
+
+
+def in_a_trace(x):
+    with trace():
+        return doubled_into(torch.empty(N), x)
+
+
+def test_a_trace_beside_the_launches_does_no_harm():
+    def traced_and_launched(x):
+        with trace():
+            doubled_into(torch.empty(N), x)
+        return doubled_into(torch.empty(N), x)
+
+    evidence = evidence_of(traced_and_launched)
+    assert (evidence.error, evidence.refused) == ("", "") and len(evidence.launches) == 1
+
+
 @pytest.mark.parametrize(
     "function, sentence",
     [
@@ -86,6 +130,16 @@ def launched(*args, grid=(2,), **kwargs):
         (lambda x: doubled_into(BUFFER, x), "a tensor that was neither passed to the function nor made by torch"),
         (lambda x: doubled_into(torch.empty(N), x.as_subclass(Subclass)), "uses a .*Subclass"),
         (lambda x: x.numpy(), "the function uses a numpy.ndarray"),
+        (
+            lambda x: doubled_into(torch.empty(N), x.stride),
+            r"the method `stride` without calling it; .* as in x.stride\(0\)",
+        ),
+        (
+            lambda x: doubled_into(torch.empty_like(x).contiguous, x),
+            r"the method `contiguous` .* as in x.contiguous\(\)",
+        ),
+        (lambda x: misspelt[(1,)](x), r"misspelt, line 2: `tl` has no `arrange`. Did you mean `arange`\?"),
+        (lambda x: of_a_block[(1,)](x), r"line 2: a block has no public `.shap`. Did you mean `shape`\?"),
         (lambda x: object(), "the function uses a object"),
     ],
 )
@@ -109,7 +163,16 @@ def test_refused(function, sentence):
         (lambda x: [doubled_into(torch.empty(N), x) for _ in range(MAX_EVENTS)], "more than 2000 torch operations"),
         (lambda x: 1 / 0, "raised ZeroDivisionError: division by zero, in line .* of `<lambda>`"),
         (lambda x: exit(), "raised SystemExit"),
-        (lambda y: y, "raised TypeError: .*unexpected keyword argument 'x'"),
+        (lambda y: y, "raised TypeError: .*unexpected keyword argument 'x'. A check passes arguments by name: keep"),
+        (calls_with_a_wrong_name, r"unexpected keyword argument 'y', in line \d+ of `\w+`: `plain_function\(y=x\)`$"),
+        (
+            lambda x: plain_function[(1,)](x),
+            "'function' object is not subscriptable, .* Is `@triton.jit` missing above",
+        ),
+        (lambda x: unsolved(x), "raised NameError: .* No cell that was run defines `unsolved`: run the one"),  # noqa: F821
+        (lambda x: locally(), r"raised UnboundLocalError: [^.]*$"),
+        (lambda x: free_name[(1,)](x), r"line 2: `BLOK` does not exist inside a kernel. Did you mean `BLOCK`\?"),
+        (in_a_trace, r"a `with trace\(\)` inside the function keeps its launches from the check: take it out"),
         (
             lambda x: scale(x, x, N, 2.0),
             "raised RuntimeError: Cannot call @triton.jit'd outside of the scope of a kernel",

@@ -116,7 +116,9 @@ def test_any_tree_comes_back(tree):
     assert unpack(pack(tree)) == tree
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, {1, 2}, np.float32(1), b"bytes", len, 1j, torch.float32], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "value", [object(), {1: 2}, {1, 2}, np.float32(1), b"bytes", len, 1j, torch.float32], ids=lambda v: type(v).__name__
+)
 def test_what_is_not_plain_does_not_travel(value):
     with pytest.raises(TypeError, match="cannot travel"):
         pack({"x": [value]})

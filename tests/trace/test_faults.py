@@ -32,6 +32,11 @@ def test_out_of_bounds_load():
     assert (o == 0).all()  # a launch that would have crashed wrote nothing
 
 
+def test_one_lane_is_outside_of_one_element():
+    with pytest.raises(KernelFault, match=r"which has 1 element \(1 of 1 lane is outside\)"), trace():
+        increment[(1,)](torch.zeros(1)[1:], torch.zeros(4), 1, BLOCK=1)
+
+
 @triton.jit
 def store_at(o_ptr, start, BLOCK: tl.constexpr):
     tl.store(o_ptr + start + tl.arange(0, BLOCK), 1.0)

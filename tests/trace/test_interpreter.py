@@ -766,3 +766,40 @@ def test_a_triton_whose_inside_is_another_is_refused_in_a_sentence(monkeypatch):
         trace(),
     ):
         pass
+
+
+# ----------------------------------------------------------------------------------------------------- errors in words
+
+
+@triton.jit
+def splits_the_wrong_axis(x_ptr, n):
+    even, odd = tl.split(tl.reshape(tl.load(x_ptr + tl.arange(0, 16)), (2, 8)))
+
+
+@triton.jit
+def adds_in_halves(x_ptr, n):
+    tl.dot(tl.zeros((16, 16), tl.float32), tl.zeros((16, 16), tl.float32), tl.zeros((16, 16), tl.float16))
+
+
+@triton.jit
+def loads_offsets(x_ptr, n):
+    tl.load(tl.arange(0, 16))
+
+
+@triton.jit
+def multiplies(x_ptr, n):
+    tl.load(x_ptr + tl.arange(0, 16) * n)
+
+
+@pytest.mark.parametrize(
+    "kernel, n, said",
+    [
+        (splits_the_wrong_axis, 1, "tl.split takes a block whose last axis has 2 elements"),
+        (adds_in_halves, 1, "tl.dot adds in fp32"),
+        (loads_offsets, 1, r"`tl.load` needs a pointer and got a block \[16\] of int32: pass a tensor for it"),
+        (multiplies, (4, 1), r"a tuple is used as one number: pass its numbers one by one, as in x.stride\(0\)"),
+    ],
+)
+def test_what_the_front_end_says_without_words(kernel, n, said):
+    with pytest.raises(KernelError, match=f"line 2: `.*`: {said}"), trace():
+        kernel[(1,)](torch.zeros(16), n)

@@ -455,6 +455,12 @@ def calls_what_tl_has_not(x_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def prints_a_number(x_ptr, n, BLOCK: tl.constexpr):
+    print(n)
+    tl.store(x_ptr, 1.0)
+
+
+@triton.jit
 def launches_another(x_ptr, n, BLOCK: tl.constexpr):
     breaks[(1,)](x_ptr, n, BLOCK)
 
@@ -506,6 +512,7 @@ COMPLAINTS = [  # kernel, line, what is held against it
     (makes_a_dict, 2, "a dict is not part of Triton's language"),
     (grows_a_list, 3, ("a tuple has no `append` inside a kernel", "lists do not grow inside a kernel")),
     (prints, 2, "an f-string needs numbers known when compiling; to print, tl.device_print"),
+    (prints_a_number, 2, 'in a kernel, print wants a text first, as in print("i", i)'),
     (
         calls_torch_exp,
         3,

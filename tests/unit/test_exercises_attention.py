@@ -176,6 +176,8 @@ def test_tiles_by_hand():
 def test_right_tiles_says_which_program():
     said = A.right_tiles([[0, 1], [2, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
     assert "program 1" in said and "(1, 2); got (2, 2)" in said
+    said = A.right_tiles([{"unsupported": "a tensor"}], programs=1, bm=2, bn=2, nq=2, nk=2)
+    assert said.endswith("expected a pair of whole numbers (full, end), got a tensor")
     assert "pair of whole numbers" in A.right_tiles([None, [1, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
 
 

@@ -51,6 +51,14 @@ def test_properties_accept_the_right_number_alone(problem, right, wrongs, argume
         assert sentence and "\n" not in sentence, wrong
 
 
+def test_an_answer_of_a_wrong_kind_is_told_in_words():
+    tensor = {"unsupported": "a tensor"}
+    assert flops.gives_back_the_flops(tensor, (10, 4)) == "expected a number, got a tensor"
+    assert flops.gives_back_the_flops("2.5", (10, 4)) == "expected a number, got '2.5', a string"
+    assert flops.just_fits([tensor, "2"], 2, 10, 3) == "expected a whole number of parameters, got [a tensor, '2']"
+    assert flops.just_fits([0] * 1000, 2, 10, 3).endswith("0, 0, ...")
+
+
 @pytest.mark.parametrize("width", [50, 64, 300, 640, 1024])
 def test_the_right_scale_passes_with_room(width):
     assert flops.keeps_one_layer(width**-0.5 * 1.03, width) == ""

@@ -159,6 +159,7 @@ def test_predictions_are_held_against_a_counted_model():
     assert right[0] == 12 and R.holds_when_counted(right, **R.MODEL) == ""
     assert "were counted" in R.holds_when_counted([12, right[1] // 2], **R.MODEL)
     assert "need no more" in R.holds_when_counted([12, 2 * right[1]], **R.MODEL)
+    assert R.says_its_peak([12, {"unsupported": "a tensor"}], **R.MODEL).endswith("segments, got [12, a tensor]")
     for nonsense in (None, [0, 5], [25, 5], 12, [12, "many"], [True, 5]):
         assert R.has_the_least_peak(nonsense, **R.MODEL).startswith("expected (segments, peak)")
 

@@ -44,6 +44,19 @@ def test_what_is_no_answer_is_not_explained(answers):
     assert not found.passed and found.points == 0 and MYTHS["eager_compiles"][1] not in found.seen
 
 
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({"eager_compiles": "True"}, "(you: 'True', a string)"),
+        ({"eager_compiles": 1}, "(you: 1)"),
+        ({"eager_compiles": {"unsupported": "a ellipsis"}}, "(you: no answer)"),
+        ({}, "(you: no answer)"),
+    ],
+)
+def test_what_is_no_answer_is_shown_as_it_was_written(answers, said):
+    assert verdict("eager_compiles", answers).seen == f"`eager_compiles` is neither True nor False {said}"
+
+
 def test_no_answer_to_everything_earns_more_than_two_thirds():
     true = sum(answer for answer, _ in MYTHS.values())
     assert 0.4 <= true / len(MYTHS) <= 0.6

@@ -157,6 +157,30 @@ def test_contiguity_without_strides_to_compare_with_names_the_cause():
     assert "does not equal a tuple" in a_tuple
 
 
+def copies_where_x_is_contiguous(layout):
+    """The remark on copies that are right for a contiguous x, and as `layout` makes them for a transposed one."""
+    from course_lib.exercise import Evidence, Trial
+
+    trials = []
+    for case in S.strided_copy.cases[:5]:  # the fifth is transposed
+        x = case.arguments(3)["x"]
+        out = x if x.is_contiguous() else layout(x)
+        trials.append(Trial(case, [{"x": x}], Evidence(case.name, outputs=[out.contiguous()])))
+    return S.contiguous_alone(trials), trials
+
+
+def test_a_strided_copy_that_is_wrong_names_the_output_the_store_or_the_loads():
+    from course_lib.exercise import Fault
+
+    empty_like, _ = copies_where_x_is_contiguous(lambda x: x.reshape(x.shape[::-1]).T)
+    assert "empty_like(x) takes over x's strides" in empty_like
+    loads, trials = copies_where_x_is_contiguous(lambda x: x.T.reshape(x.shape))
+    assert "does each load use both of x's own strides" in loads
+    trials[-1].evidence.faults.append(Fault("out of bounds", "kernel `k`, line 5: program 0 stores to element 9"))
+    assert "Does the store use the strides of the output" in S.contiguous_alone(trials)
+    assert copies_where_x_is_contiguous(lambda x: x)[0] == ""
+
+
 def test_heads_cut_in_the_wrong_way_are_told_apart():
     assert "mixes tokens" in said_by(S.split_heads, S.cut_in_the_wrong_order)
     assert "(h d), not (d h)" in said_by(S.split_heads, S.channels_before_heads)

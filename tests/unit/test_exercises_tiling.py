@@ -141,6 +141,29 @@ def test_properties_of_a_curve():
         assert T.is_a_curve(odd, sizes)
 
 
+TENSOR = {"unsupported": "a tensor"}  # as a result that is one is logged
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told"),
+    [
+        (T.is_a_curve(TENSOR, [8, 16]), "expected a list of 2 numbers, one for each size, got a tensor"),
+        (T.is_a_curve([1.5, TENSOR], [8, 16]), "n = 16: expected a speed, a number above 0, got a tensor"),
+        (T.is_a_curve([1.5, math.inf], [8, 16]), "n = 16: expected a speed, a number above 0, got inf"),
+        (T.pads_least(TENSOR, 5, 4), "for n = 5, multiple = 4: expected a whole number, got a tensor"),
+        (T.pads_least(8.0, 5, 4), "for n = 5, multiple = 4: expected a whole number, got 8.0"),
+        (T.pads_least(12, 5, 4), "for n = 5, multiple = 4: 12 is not it"),
+        (
+            T.fits_and_moves_least([TENSOR, 128], 1, 2, 3, 4),
+            "for 1 x 2 x 3 and 4 bytes: expected a pair of whole numbers, got [a tensor, 128]",
+        ),
+        (T.is_an_order([TENSOR], 1, 1), "1 x 1 tiles: program 0 gets a tensor, not a pair of whole numbers (m, n)"),
+    ],
+)
+def test_an_answer_of_a_wrong_kind_is_told_in_words(sentence, told):
+    assert sentence == told
+
+
 @pytest.mark.parametrize(
     ("x", "y", "rho"), [([1, 2, 3], [10, 20, 21], 1), ([1, 2, 3], [3, 2, 1], -1), ([1, 1, 2], [5, 6, 7], 0.866)]
 )

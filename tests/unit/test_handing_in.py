@@ -68,6 +68,18 @@ def test_a_stub_is_told_from_work(notebook):
     assert line(notebook).remarks == [f"`{MARK}` still stands in it."]
 
 
+def test_a_dict_of_answers_has_no_line_for_code_below_it(notebook):
+    """Answered, its cell ends with the dict, and no remark on a stub is left."""
+    predictions = find("coalescing.predictions")
+
+    def answered(nb, cell):
+        assert cell.source.endswith("}")
+        cell.source = cell.source.replace("...", "1")
+
+    edit(notebook, answered, predictions.grade_id)
+    assert line(notebook, predictions).graded and line(notebook, predictions).remarks == []
+
+
 def renamed(nb, cell):
     cell.source = "def transposed(x): return x"
 
@@ -170,14 +182,23 @@ def test_the_zip_holds_the_notebook_as_it_was_saved(notebook, capsys):
     solve(notebook)
     os.rename(notebook, notebook.with_name("mine.ipynb"))
     submission()
-    target = notebook.with_name(f"{UNIT}.zip")
+    target = notebook.with_name("mine.zip")
     with zipfile.ZipFile(target) as archive:
         assert archive.namelist() == [NAME]
         assert archive.read(NAME) == notebook.with_name("mine.ipynb").read_bytes()
     printed = capsys.readouterr().out
     assert "1 of 10 exercises would be graded" in printed
-    assert f"Hand in {UNIT}.zip, {target.stat().st_size // 1000} kB." in printed and str(target) in printed
-    assert {p.name for p in notebook.parent.iterdir()} == {"mine.ipynb", f"{UNIT}.zip"}
+    assert f"Hand in mine.zip, {target.stat().st_size // 1000} kB." in printed and str(target) in printed
+    assert {p.name for p in notebook.parent.iterdir()} == {"mine.ipynb", "mine.zip"}
+
+
+def test_the_zip_of_a_newer_notebook_replaces_none_of_the_solved_one(notebook):
+    solve(notebook)
+    submission()
+    handed_in = notebook.with_suffix(".zip").read_bytes()
+    newer = shutil.copy(files.released(UNIT), notebook.with_name(f"{UNIT}_2.ipynb"))
+    submission(newer.name)
+    assert notebook.with_suffix(".zip").read_bytes() == handed_in and newer.with_suffix(".zip").exists()
 
 
 def test_what_cannot_be_written_is_a_sentence(notebook, capsys):

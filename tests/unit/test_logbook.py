@@ -80,3 +80,7 @@ def test_where_it_is_kept(monkeypatch, home):
     monkeypatch.delenv("COURSE_PROGRESS")
     monkeypatch.setenv("XDG_DATA_HOME", str(home))
     assert logbook.path() == home / "strides-to-flashattention" / "progress.json"
+    assert logbook.whereabouts().startswith(f"Kept in {logbook.path()}: they are yours")
+    monkeypatch.setenv("XDG_DATA_HOME", "")
+    for shown in (repr(progress()), progress()._repr_html_()):
+        assert "Kept in ~/.local/share/strides-to-flashattention/progress.json: they are yours" in shown

@@ -1,7 +1,10 @@
-"""`make lab` after the course has changed: the student's work stays as it is, and the new version is told of once."""
+"""Setting up, and `make lab` after the course has changed: the student's work stays, and the new version is told of once."""
 
+import json
+import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -16,18 +19,24 @@ def course(tmp_path, monkeypatch):
     release(tmp_path, "as handed out")
     monkeypatch.setattr(make, "ROOT", tmp_path)
     monkeypatch.setattr(make, "setup", lambda *extras: None)
-    monkeypatch.setattr(make, "call", lambda *command: 0)
+    monkeypatch.setattr(make, "call", lambda *command, **environment: 0)
     return tmp_path
 
 
-def release(course, content):
+def release(course, text, code="x = 1"):
     path = course / "notebooks" / UNIT / f"{UNIT}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content)
+    cells = [{"cell_type": "markdown", "source": [text]}, {"cell_type": "code", "source": [code]}]
+    path.write_text(json.dumps({"cells": cells}))
+
+
+def work(course, text, name=f"{UNIT}.ipynb"):
+    (course / "work" / UNIT / name).write_text(json.dumps({"cells": [{"source": [text]}]}))
 
 
 def notebooks(course):
-    return {path.name: path.read_text() for path in (course / "work" / UNIT).glob("*.ipynb")}
+    found = (course / "work" / UNIT).glob("*.ipynb")
+    return {path.name: json.loads(path.read_text())["cells"][0]["source"][0] for path in found}
 
 
 def test_the_first_time_copies(course, capsys):
@@ -38,7 +47,7 @@ def test_the_first_time_copies(course, capsys):
 
 def test_an_update_keeps_the_work_and_puts_the_new_version_beside_it(course, capsys):
     make.lab()
-    (course / "work" / UNIT / f"{UNIT}.ipynb").write_text("my work")
+    work(course, "my work")
     capsys.readouterr()
     make.lab()
     assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == ""
@@ -46,12 +55,13 @@ def test_an_update_keeps_the_work_and_puts_the_new_version_beside_it(course, cap
     make.lab()
     assert notebooks(course) == {f"{UNIT}.ipynb": "my work", f"{UNIT}_2.ipynb": "mended"}
     said = capsys.readouterr().out
-    assert f"the course has a newer version, {UNIT}_2.ipynb. Yours is untouched" in said
-    (course / "work" / UNIT / f"{UNIT}_2.ipynb").write_text("my later work")
+    assert f"the course has a newer version, {UNIT}_2.ipynb. Yours is untouched. Only text has changed" in said
+    work(course, "my later work", f"{UNIT}_2.ipynb")
     make.lab()
     assert capsys.readouterr().out == ""
-    release(course, "mended again")
+    release(course, "mended again", code="x = 2")
     make.lab()
+    assert f"{UNIT}_3.ipynb. Yours is untouched. Code has changed, too" in capsys.readouterr().out
     assert notebooks(course) == {
         f"{UNIT}.ipynb": "my work",
         f"{UNIT}_2.ipynb": "my later work",
@@ -62,12 +72,61 @@ def test_an_update_keeps_the_work_and_puts_the_new_version_beside_it(course, cap
 def test_work_from_before_versions_were_noted_stays(course, capsys):
     mine = course / "work" / UNIT
     mine.mkdir(parents=True)
-    (mine / f"{UNIT}.ipynb").write_text("my work")
+    work(course, "my work")
     make.lab()
     assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == ""
     release(course, "mended")
     make.lab()
     assert f"{UNIT}_2.ipynb" in notebooks(course)
+
+
+def test_what_was_copied_is_said_last_and_the_students_lab_starts_quietly_without_nbgrader_s_buttons(
+    course, capsys, monkeypatch
+):
+    called = {}
+
+    def call(*command, **environment):
+        called.update(command=command, said=capsys.readouterr().out, **environment)
+        return 0
+
+    monkeypatch.setattr(make, "call", call)
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
+    make.lab("--no-browser")
+    assert called["said"] == f"work/{UNIT}: new\n" and capsys.readouterr().out == ""
+    assert "--log-level=WARN" in called["command"] and called["command"][-1] == "--no-browser"
+    assert called["JUPYTER_CONFIG_PATH"] == f"{make.STUDENTS_LAB}:/mine"
+    disabled = json.loads((make.STUDENTS_LAB / "labconfig" / "page_config.json").read_text())["disabledExtensions"]
+    assert disabled == {"@jupyter/nbgrader": True}
+
+
+@pytest.fixture
+def installing(tmp_path, monkeypatch):
+    """An environment to set up in; the pip that would fill it is only noted."""
+    monkeypatch.setattr(make, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(make, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    noted = []
+    monkeypatch.setattr(make.subprocess, "call", lambda command: noted.append(command) or 0)
+    return noted
+
+
+def test_an_environment_that_the_readme_s_line_made_is_filled(installing):
+    made = [sys.executable, "-m", "venv", make.VENV]  # the command makes symlinks, which copies would fail over
+    subprocess.run(made, check=True)
+    (make.VENV / "there-before").touch()
+    make.setup("grader")
+    assert (make.VENV / "there-before").exists()
+    assert installing == [
+        [make.PYTHON, "-m", "pip", "install", "--quiet", "--editable", f"{make.ROOT}[grader]"],
+    ]
+    subprocess.run([make.PYTHON, "-m", "pip", "--version"], check=True, stdout=subprocess.DEVNULL)
+    make.setup("grader")
+    assert len(installing) == 1
+
+
+def test_the_readme_installs_the_torch_that_is_pinned():
+    project = tomllib.loads((make.ROOT / "pyproject.toml").read_text())["project"]
+    pinned = next(line for line in project["dependencies"] if line.startswith("torch=="))
+    assert set(re.findall(r"torch==[\d.]+", (make.ROOT / "README.md").read_text())) == {pinned}
 
 
 def test_make_needs_nothing_that_is_not_python_s_own():
