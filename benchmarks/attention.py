@@ -397,7 +397,7 @@ def report(record: dict[str, Any]) -> str:
             "| --- | --- | --- | --- | --- |",
         ]
         parts += [
-            f"| {r['name']} | {r.get('tensor', math.nan):.0%} | {r['special']:.0%} | {r['issued']:.0%} | {r['l2'] / 1e12:.1f} |"
+            f"| {r['name']} | {r['tensor']:.0%} | {r['special']:.0%} | {r['issued']:.0%} | {r['l2'] / 1e12:.1f} |"
             for r in record["counters"]
         ]
         parts.append("")

@@ -531,7 +531,7 @@ else:
 figures.flash.ladder()
 
 # %% [markdown]
-# The lowest step is the solution of this unit: pointers, `tl.exp`, two loops. It has 1.33 times FlashAttention-2's
+# The lowest step is the solution of this unit: pointers, `tl.exp`, two loops. It has 1.32 times FlashAttention-2's
 # speed, and 1.49 times if causal. The next three change nothing of what you know, only how it is said to the hardware:
 #
 # * **exp2.** The hardware has 2ˣ and no eˣ: `tl.exp` multiplies by log₂ e first, once for each score. Put log₂ e into
@@ -546,19 +546,14 @@ figures.flash.ladder()
 # that tiles divide.
 #
 # The last step is another matter: with heads of 128 it brings a quarter more, and is as fast as cuDNN, which NVIDIA writes for
-# this GPU alone. What has it that the others have not? Nsight Compute counts how busy the parts of an SM are: the last three
-# columns below. The first is no counter but the kernel's speed, as a share of a matrix product's. Look for the busiest part of
-# "unit 09" and "descriptors" before you read on.
+# this GPU alone. What has it that the others have not? Nsight Compute counts how busy the parts of an SM are. Look for the busiest
+# part of "unit 09" and of "descriptors" before you read on.
 
 # %%
-record = figures.flash.recorded()
-full = next(r["contenders"] for r in record["ladder"] if (r["d"], r["length"], r["causal"]) == (128, 16384, False))
-print("                tensor cores  special functions  issuing instructions  between L2 and the SMs")
-for row in record["counters"]:  # of the tensor cores: speed, as a share of a matrix product's
-    tensor = full[row["name"]]["tflops"] / record["ceiling"]
-    print(
-        f"{row['name']:>12}: {tensor:13.0%} {row['special']:18.0%} {row['issued']:21.0%} {row['l2'] / 1e12:18.1f} TB/s"
-    )
+print("              tensor cores  special functions  issuing instructions  between L2 and the SMs")
+for row in figures.flash.recorded()["counters"]:
+    shares = f"{row['tensor']:12.0%} {row['special']:18.0%} {row['issued']:21.0%}"
+    print(f"{row['name']:>12}: {shares} {row['l2'] / 1e12:18.1f} TB/s")
 
 # %% [markdown]
 # In the first two, no part is busy all of the time: in a program the products and the softmax *take turns*. The tensor cores
@@ -571,7 +566,7 @@ for row in record["counters"]:  # of the tensor cores: speed, as a share of a ma
 #
 # Triton's compiler waits for a product where it is issued, and has no words for the rest. The step is written in **Gluon**, the
 # language below Triton in the same package, where layouts, shared memory, barriers and waiting are one's own:
-# benchmarks/attention_overlapped.py, 200 lines for this one GPU. Read it when you have finished this unit: you will know every
+# benchmarks/attention_overlapped.py, 175 lines for this one GPU. Read it when you have finished this unit: you will know every
 # line of its arithmetic.
 #
 # And against the length of a text? Left the speed, right what must be held beyond q, k and v.

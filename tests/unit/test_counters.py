@@ -51,6 +51,7 @@ def test_the_counters_agree_except_where_a_reason_is_known(comparison):
         ("matmul fp32, tile 128", "store_sectors"),  # spills
         ("matmul fp32, tile 128", "dram_read_bytes"),
         ("store, stride 8", "dram_read_bytes"),  # sectors filled in part
+        ("copy by columns", "dram_read_bytes"),  # likewise, not in every run
     }
     beside = set()
     for quantity in comparison.COMPARED:
