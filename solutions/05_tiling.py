@@ -643,10 +643,10 @@ print(figures.tiling.how_well(predicted_throughput))
 #   makes no difference to speak of: there the share is one factor for all.)
 # * Among *large* multiples of 8, where size and alignment say little, the order is that of the waves. There the model does
 #   better than *size alone*, and it is far from perfect.
-# * The worst misses tell why. Those that 8 divides, if there are any, are sizes whose last wave has a handful of tiles, and there
-#   the product is *faster* than predicted. (Which of the others are among them depends on your shares.) cuBLAS has a whole shelf of kernels,
-#   and takes another tile where one leaves a poor last wave. And on a large product power sets the limit: SMs that have
-#   nothing to do leave their watts to the others, which then run at a higher clock.
+# * The worst misses tell why. Those that 8 divides, if there are any, are sizes whose last wave has a handful of tiles, and
+#   there the product is *faster* than predicted. (Which of the others are among them depends on your shares.) cuBLAS has a
+#   whole shelf of kernels, and takes another tile where one leaves a poor last wave. And on a large product power sets the
+#   limit: SMs that have nothing to do leave their watts to the others, which then run at a higher clock.
 #
 # So what does a kernel do that has *one* tile? The published matmul, with a fixed tile, on the same GPU:
 
