@@ -108,6 +108,8 @@ def read_rows(x_ptr, out_ptr, n, row_stride, BLOCK: tl.constexpr):
 
 def starts_sectors(output: Any, n: int, itemsize: int) -> str:
     """ "" if four rows of n elements, `output` apart, are read with the fewest sectors; else a sentence."""
+    if type(output) is float and output.is_integer():
+        output = int(output)  # math.ceil and np.ceil differ in this alone
     if type(output) is float:
         return f"for n = {n}, itemsize = {itemsize}: {output!r} is no row stride, which is a whole number: divide with //, not with /"
     if type(output) is not int or not n <= output <= 2 * n + 64:

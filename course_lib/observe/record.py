@@ -228,7 +228,7 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
             if traced and not any("launch" in event for event in recorder.events):
                 raise RecordError("a `with trace()` inside the function keeps its launches from the check: take it out")
             call["result"] = recorder.encode(result)
-        except (RecordError, kernels.KernelRefused) as error:
+        except (RecordError, kernels.KernelRefused, hooks.KernelError) as error:
             call["error"] = str(error)
         except BaseException as error:  # SystemExit and KeyboardInterrupt of the student's are the student's
             call["error"] = describe_exception(error)

@@ -311,6 +311,16 @@ INSTEAD_OF_TRUTH = (
 _going_elsewhere: list[list[str]] = []  # of each launches_go_to that is open: what a trace inside ran in its place
 
 
+class NotCompiled:
+    """What `kernel.warmup(...)` returns where kernels are interpreted. Whoever asks it for registers is told why it has none."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise KernelError(
+            f"`warmup` compiles nothing here, so there is no `{name}`: a check interprets kernels, on any machine. Choose the number of "
+            "programs, warps and stages yourself."
+        )
+
+
 @contextmanager
 def launches_go_to(handler: Callable[[JITFunction, tuple, Any, dict[str, Any]], None]) -> Iterator[list[str]]:
     """While open, kernel[grid](...) calls handler(kernel, args, grid, options) and runs nothing.
@@ -320,7 +330,7 @@ def launches_go_to(handler: Callable[[JITFunction, tuple, Any, dict[str, Any]], 
     before = JITFunction.run, Autotuner.run
 
     def run(kernel, *args, grid, warmup, **options):
-        return None if warmup else handler(kernel, args, grid, options)
+        return NotCompiled() if warmup else handler(kernel, args, grid, options)
 
     JITFunction.run, Autotuner.run = run, _run_first_config
     _going_elsewhere.append([])

@@ -136,8 +136,8 @@ def refusal(exercise_id, entry, capsys):
         (FORMULA, lambda n, itemsize: ..., "is no row stride"),
         (
             FORMULA,
-            lambda n, itemsize: n + 7.0,
-            "1008.0 is no row stride, which is a whole number: divide with //",
+            lambda n, itemsize: n + 7.5,
+            "1008.5 is no row stride, which is a whole number: divide with //",
         ),
         (FORMULA, lambda m, itemsize: m, "keep the names of the parameters as the exercise gives them"),
         (FORMULA, lambda n, itemsize: sectors_of(n), "No cell that was run defines `sectors_of`: run the one"),  # noqa: F821
@@ -151,6 +151,23 @@ def refusal(exercise_id, entry, capsys):
 )
 def test_what_is_no_solution_earns_nothing_and_a_sentence(exercise_id, entry, sentence, capsys):
     assert sentence in refusal(exercise_id, entry, capsys)
+
+
+def test_a_whole_number_may_be_a_float():
+    found = checking.verdict(find(FORMULA), lambda n, itemsize: float(-(-n * itemsize // 32) * 32 / itemsize))
+    assert found.points == found.out_of
+
+
+def test_a_kernel_may_be_warmed_up_but_has_no_registers_to_tell_of(capsys):
+    def tutorial(x, asks):
+        compiled = transpose_kernel.warmup(x, x, 1, 1, 1, 1, BLOCK=64, grid=(1,))
+        if asks:
+            compiled._init_handles()
+        return transpose(x)
+
+    assert checking.check(TRANSPOSE, lambda x: tutorial(x, asks=False)) == 10
+    assert checking.check(TRANSPOSE, lambda x: tutorial(x, asks=True)) == 0
+    assert "`warmup` compiles nothing here, so there is no `_init_handles`" in capsys.readouterr().out
 
 
 def test_an_endless_loop(monkeypatch, capsys):
