@@ -149,7 +149,7 @@ WRONG = [
     wrong("flash_attention_forward", "one batch alone", [VIEWS], ("b, h = head // H, head % H", "b, h = 0, head")),
     wrong("flash_attention_forward", "four dimensions alone", [RAGGED, LEADING, VIEWS, DIMS, SINGLE, CAUSAL, NOTHING, HARD, HALVES, SCALE, *COSTS], ("        while x.dim() < 4:\n            x = x[None]\n        return x.flatten(0, -4)", "        return x")),
     wrong("flash_attention_forward", "tiles of 32 queries", [BYTES], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=64")),
-    wrong("flash_attention_forward", "tiles of 256 keys", [BYTES, PRODUCTS], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=64 if wide else 256")),
+    wrong("flash_attention_forward", "tiles of 256 keys", [BYTES, PRODUCTS], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=256 if D < 64 else 64")),
     wrong("flash_attention_forward", "keeps the scores", [BYTES, BUFFER],
         ("        v = load_rows(v_ptr", "        at = p_ptr + sees[:, None] * 0 + tl.program_id(0).to(tl.int64) * 0 + keys[None, :] + tl.arange(0, q.shape[0])[:, None] * Nk + tl.program_id(0).to(tl.int64) * q.shape[0] * Nk\n        tl.store(at, s, mask=(keys < Nk)[None, :])\n        v = load_rows(v_ptr"),
         ("m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees,", "m, l, acc, q, p_ptr, k_ptr, v_ptr, scale, Nk, sees,"),
