@@ -25,7 +25,7 @@ def swish():
 
 
 def judged(swish, *patches):
-    source = SOLVED
+    source = SOLVED.partition("# %% check=")[0]
     for before, after in patches:
         assert before in source
         source = source.replace(before, after)
