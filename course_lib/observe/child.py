@@ -85,10 +85,9 @@ def message(
             os.kill(pid, signal.SIGKILL)
         _, status, used = os.wait4(pid, 0)
     if not sent:
-        signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        # SIGXCPU says so; who ignores it gets SIGKILL, and is known by what was used, which the kernel counts in ticks
-        spent = used.ru_utime + used.ru_stime >= 0.95 * seconds
-        slow = signalled == signal.SIGXCPU or (signalled and spent)
+        # SIGXCPU says that a limit was met, and what was used says which; the kernel counts in ticks
+        sure = 0.5 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU else 0.95
+        slow = os.WIFSIGNALED(status) and used.ru_utime + used.ru_stime >= sure * seconds
         raise ChildLost(_too_slow(seconds) if slow else _cause_of_death(status))
     return sent
 
@@ -181,6 +180,7 @@ def _cause_of_death(status: int) -> str:
         name = signal.Signals(os.WTERMSIG(status)).name
         return {
             "SIGSEGV": "crashed (SIGSEGV): a pointer left its tensor?",
+            "SIGXCPU": "used more processor time than an exercise may",
             "SIGKILL": "was stopped by the system: out of memory?",
             "SIGSYS": "called something that the sandbox forbids",
         }.get(name, f"crashed ({name})")
