@@ -211,7 +211,7 @@ def test_unknown_exercises_get_the_nearest_name(name, near, capsys):
         (({"column": 1}, VALUES), 'check("coalescing.predictions", predicted_sectors)'),
         (("coalescing.transpse",), 'check("start.add_one", add_one)'),
     ],
-    ids=str,
+    ids=lambda value: str(len(value)) if isinstance(value, tuple) else value,
 )
 def test_arguments_that_are_missing_or_swapped(arguments, example, capsys):
     assert checking.check(*arguments) == 0.0
