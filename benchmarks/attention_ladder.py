@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import attention_overlapped
 import torch
 import triton
 import triton.language as tl
@@ -128,8 +129,6 @@ def published(q, k, v, causal: bool) -> Callable[[], torch.Tensor]:
 
 
 def overlapped(q, k, v, causal: bool) -> Callable[[], torch.Tensor]:
-    import attention_overlapped
-
     return lambda: attention_overlapped.launch(q, k, v, causal)[0]
 
 

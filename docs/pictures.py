@@ -29,6 +29,7 @@ from course_lib.exercise import find  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from course_lib.picture import Picture  # noqa: E402
+from grader import report as class_report  # noqa: E402
 from grader.judge import Judge  # noqa: E402
 from grader.samples.coalescing import ONE_ROW_A_PROGRAM  # noqa: E402
 from grader.variants import program, solution_cell  # noqa: E402
@@ -55,11 +56,9 @@ def feedback() -> str:
 
 
 def report() -> str:
-    from grader import report as reports
-
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "grader", "demo", "--folder", folder], cwd=DOCS.parent, check=True)
-        return reports.write(Path(folder, "grader"), "04_memory_coalescing").read_text("utf-8")
+        return class_report.write(Path(folder, "grader"), "04_memory_coalescing").read_text("utf-8")
 
 
 def heatmap() -> Picture:

@@ -209,7 +209,8 @@ def export(
     for student in done.unknown:
         console.print(f"{student} is not in {roster}; not exported.", markup=False)
     if done.absent:
-        console.print(f"In {roster}, and nothing of theirs is graded: {'; '.join(done.absent)}.", markup=False)
+        absent = "; ".join(done.absent)
+        console.print(f"In {roster}, and nothing of theirs is graded: {absent}.", markup=False, soft_wrap=True)
     console.print(f"{path}", soft_wrap=True)
 
 

@@ -99,14 +99,16 @@ class Judged(Trial):
 
     def _wrong(self, arguments: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         """Which elements are not right; both of one shape, `expected` as the oracle gives it."""
-        dtype = _expected_dtype(arguments, expected)
+        reference = self._reference(arguments, expected)
         if self.exercise.budget is None:
-            reference = expected.to(dtype)
             return ~((got == reference) | (got.isnan() & reference.isnan()))
-        reference = expected.double()
-        budget = self.exercise.budget(reference, dtype, arguments)
+        budget = self.exercise.budget(reference, _expected_dtype(arguments, expected), arguments)
         # written so that NaN is wrong, and that equal infinities are right
         return ~(((got.double() - reference).abs() <= budget) | (got.double() == reference))
+
+    def _reference(self, arguments: dict[str, Any], expected: torch.Tensor) -> torch.Tensor:
+        """What a result is compared with: in its own dtype if it must be equal, in float64 if there is a budget."""
+        return expected.to(_expected_dtype(arguments, expected)) if self.exercise.budget is None else expected.double()
 
     def _compare(self, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding, label: str) -> str:
         """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
@@ -139,7 +141,7 @@ class Judged(Trial):
             return ""
         if wrong.dim() > 1 and not bool(wrong.all()):
             finding.error_map = mistakes.error_map(wrong)
-        reference = expected.to(dtype) if self.exercise.budget is None else expected.double()
+        reference = self._reference(arguments, expected)
         if self.evidence.kernels and not self.evidence.launches:
             finding.detail = mistakes.NO_PROGRAM
         else:

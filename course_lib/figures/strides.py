@@ -20,9 +20,7 @@ from course_lib.widgets import Explorer, live
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12
-LOOKS = tuple(
-    (colour, ink_on(colour)) for colour in (SKY, ORANGE, GREEN, BLUE)
-)  # of the view's rows, in turn: cell, number
+LOOKS = [(colour, ink_on(colour)) for colour in (SKY, ORANGE, GREEN, BLUE)]  # of the view's rows, in turn: cell, number
 
 
 def _cell(ax, x: float, y: float, text: object = "", colour: str = "white", ink: str = INK, **style) -> None:
