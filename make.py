@@ -139,12 +139,16 @@ def demo() -> int:
     return call(PYTHON, "-m", "grader", "demo")
 
 
+# a grader works in processes of its own, for which its test waits; a file's tests share what they set up
+TWO_AT_A_TIME = ("-n", "2", "--dist", "loadfile")
+
+
 def test() -> int:
     setup("tests")
     return (
         call(PYTHON, "-m", "ruff", "check", ".")
         or call(PYTHON, "-m", "ruff", "format", "--check", ".")
-        or call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu")
+        or call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", *TWO_AT_A_TIME)
     )
 
 
@@ -169,7 +173,7 @@ def test_browser() -> int:
 
 def verify() -> int:
     setup("tests")
-    return call(PYTHON, "-m", "pytest", "-m", "slow and not gpu")
+    return call(PYTHON, "-m", "pytest", "-m", "slow and not gpu", *TWO_AT_A_TIME)
 
 
 def versions(*wanted: str) -> int:
