@@ -24,7 +24,8 @@ sys.path.insert(0, str(ROOT))
 
 from course_lib import activations, bench, recordings  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
-from course_lib.exercises.recomputation import EXERCISES, RMS_EPS  # noqa: E402
+from course_lib.exercises.recomputation import EXERCISES  # noqa: E402
+from course_lib.exercises.recomputation.oracles import RMS_EPS  # noqa: E402
 from course_lib.figures.recomputation import MADE  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from course_lib import bench, gpu, recordings, throughput  # noqa: E402
-from course_lib.exercises.tiling import EXERCISES, rank_correlation  # noqa: E402
+from course_lib.exercises.tiling import EXERCISES  # noqa: E402
+from course_lib.exercises.tiling.oracles import rank_correlation  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from course_lib.tracing.cache import grouped, hilbert, row_major  # noqa: E402
 from grader.variants import program, solution_cell  # noqa: E402

@@ -94,7 +94,7 @@ def code_version(unit: str = "") -> str:
         units = _imported(unit)
     for path in sorted([*(ROOT / "course_lib").rglob("*.py"), *(ROOT / "grader").glob("*.py")]):
         room, *folders, _ = path.relative_to(ROOT).parts
-        elsewhere = folders == ["exercises"] and unit and path.stem not in (*units, "__init__")
+        elsewhere = unit and _unit_of(path) not in (*units, "__init__", None)
         shown = "figures" in folders or (room == "grader" and path.stem in BOOKKEEPING)
         if not elsewhere and not shown:
             _add(digest, path)
@@ -104,17 +104,23 @@ def code_version(unit: str = "") -> str:
 
 
 def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The unit's module of exercises, and those of other units that it takes something from."""
-    path = ROOT / "course_lib" / "exercises" / f"{unit}.py"
-    if unit in seen or not path.exists():
+    """The unit's module or package of exercises, and those of other units that it takes something from."""
+    files = [p for p in (ROOT / "course_lib" / "exercises").rglob("*.py") if _unit_of(p) == unit]
+    if unit in seen or not files:
         return seen
     seen |= {unit}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in (node for path in files for node in ast.walk(ast.parse(path.read_text()))):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("course_lib.exercises"):
-            other = node.module.removeprefix("course_lib.exercises").lstrip(".")
+            other = node.module.removeprefix("course_lib.exercises").lstrip(".").split(".")[0]
             for name in [other] if other else [alias.name for alias in node.names]:
                 seen = _imported(name, seen)
     return seen
+
+
+def _unit_of(path: Path) -> str | None:
+    """The module or package of exercises that a file belongs to; None for a file from elsewhere."""
+    room, folder, *rest = path.relative_to(ROOT).parts
+    return rest[0].removesuffix(".py") if (room, folder) == ("course_lib", "exercises") else None
 
 
 def _add(digest: hashlib._Hash, path: Path) -> None:

@@ -1,5 +1,8 @@
 """One module per unit: the exercises with their cases, oracles, criteria, points and hints.
 
+A large unit is a package: what its exercises are given in cases.py, what is right in oracles.py, how a wrong result is
+recognised in mistakes.py, criteria of its own in criteria.py, the exercises in modules by subject, listed in __init__.py.
+
 Oracles are torch, brute force or the trace; closed forms and solutions live elsewhere.
 """
 
@@ -16,4 +19,4 @@ UNITS = {
     "09_flash_attention_forward": "flash",
     "10_flash_attention_backward": "flash_backward",
 }
-"""The unit's folder in notebooks/ and solutions/ -> its module here, in figures/, and in grader/hidden and grader/variants."""
+"""The unit's folder in notebooks/ and solutions/ -> its module here, and in figures/, grader/hidden and grader/variants."""

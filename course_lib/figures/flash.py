@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib import recordings
-from course_lib.exercises.flash import visible
+from course_lib.exercises.flash.oracles import visible
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
 from course_lib.widgets import Sliders, live

@@ -15,7 +15,7 @@ import triton.language as tl
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib.exercises.flash_backward import kept_bytes, longest
+from course_lib.exercises.flash_backward.memory import kept_bytes, longest
 from course_lib.figures.flash import recorded, walk_of
 from course_lib.gpu import datasheet
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib import activations
 from course_lib.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
-from course_lib.exercises.recomputation import kept_bytes, sigmoid_bytes
+from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
 from course_lib.widgets import Explorer, live
 

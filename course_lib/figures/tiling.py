@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_lib import bench, gpu, recordings
-from course_lib.exercises.tiling import dealt, moved, rank_correlation, traced
+from course_lib.exercises.tiling.oracles import dealt, moved, rank_correlation, traced
 from course_lib.figures.flops import BRANCHES, speeds
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
 from course_lib.tracing.cache import MissCurve, grouped, hilbert, matmul_tiles, row_major

@@ -8,7 +8,7 @@ import torch
 
 from course_lib.cases import fixed
 from course_lib.exercise import Case
-from course_lib.exercises import attention as A
+from course_lib.exercises.attention import cases as A
 
 HALF = torch.bfloat16
 

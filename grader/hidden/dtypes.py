@@ -7,7 +7,7 @@ import random
 import torch
 
 from course_lib.exercise import Case
-from course_lib.exercises import dtypes as D
+from course_lib.exercises.dtypes import cases as D
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises import flash as F
-from course_lib.exercises.attention import qkv
+from course_lib.exercises.attention.cases import qkv
+from course_lib.exercises.flash import cases as F
 
 BRAIN, SINGLE = F.BRAIN, F.SINGLE
 

@@ -6,7 +6,7 @@ import random
 
 from course_lib.cases import fixed
 from course_lib.exercise import Case
-from course_lib.exercises.flops import CONFIG, GB, NAIVE, layer_sizes, named, run_of, sizes, timed
+from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, named, run_of, sizes, timed
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

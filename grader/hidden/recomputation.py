@@ -8,7 +8,7 @@ import torch
 
 from course_lib.cases import fixed
 from course_lib.exercise import Case
-from course_lib.exercises.recomputation import dropped, elementwise, logits, normed, step, traffic
+from course_lib.exercises.recomputation.cases import dropped, elementwise, logits, normed, step, traffic
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

@@ -6,7 +6,7 @@ import random
 
 from course_lib.cases import fixed
 from course_lib.exercise import Case
-from course_lib.exercises.tiling import A100, BRAIN, H200, HALF, SLOW, factors, order_case, tiled
+from course_lib.exercises.tiling.cases import A100, BRAIN, H200, HALF, SLOW, factors, order_case, tiled
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

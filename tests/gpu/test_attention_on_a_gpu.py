@@ -29,8 +29,8 @@ def overlapped():
 @pytest.mark.parametrize("d", [64, 128])
 def test_the_overlapped_kernel_is_right(overlapped, d, dtype, causal):
     for seed, n in enumerate((128, 384, 1024)):
-        draw = A.qkv(n, n, d, dtype, lead=(2, 3), scores="rising")
+        draw = A.cases.qkv(n, n, d, dtype, lead=(2, 3), scores="rising")
         given = draw(torch.Generator("cuda").manual_seed(seed)) | {"causal": causal}
         torch.full((1 << 26,), torch.nan, device="cuda")  # freed at once: what is not stored shows
-        for got, right in zip(overlapped.launch(**given), F.attend(**given), strict=True):
-            assert ((got.double() - right).abs() <= F.kernel_budget(right, dtype, given)).all()
+        for got, right in zip(overlapped.launch(**given), F.oracles.attend(**given), strict=True):
+            assert ((got.double() - right).abs() <= F.oracles.kernel_budget(right, dtype, given)).all()

@@ -247,7 +247,8 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
 
     for name in (
         "course_lib/exercises/a.py",
-        "course_lib/exercises/b.py",
+        "course_lib/exercises/b/__init__.py",
+        "course_lib/exercises/b/cases.py",
         "course_lib/checking.py",
         "grader/report.py",
     ):
@@ -257,14 +258,14 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
     before, before_a = version(), version("a")
     (tmp_path / "grader/report.py").write_text("2")
     assert (version(), version("a")) == (before, before_a)
-    (tmp_path / "course_lib/exercises/b.py").write_text("2")
+    (tmp_path / "course_lib/exercises/b/cases.py").write_text("2")
     assert version() != before and version("a") == before_a
     (tmp_path / "course_lib/checking.py").write_text("2")
     assert version("a") != before_a
-    (tmp_path / "course_lib/exercises/a.py").write_text("from course_lib.exercises.b import seen")
-    before_a = version("a")
-    (tmp_path / "course_lib/exercises/b.py").write_text("3")
-    assert version("a") != before_a
+    (tmp_path / "course_lib/exercises/a.py").write_text("from course_lib.exercises.b.oracles import seen")
+    before_a, before_b = version("a"), version("b")
+    (tmp_path / "course_lib/exercises/b/cases.py").write_text("3")
+    assert version("a") != before_a and version("b") != before_b
     monkeypatch.undo()
     verdicts.code_version.cache_clear()
 

@@ -32,13 +32,13 @@ def scripts():
 @pytest.mark.parametrize("shape", [(64, 64, 4, 3), (64, 128, 4, 2), (128, 64, 8, 3)])
 def test_the_faster_kernels_are_right(scripts, name, shape, causal):
     _, ladder = scripts
-    given = A.qkv(128, 128, 64, torch.bfloat16, lead=(1, 2), scores="rising")(torch.Generator().manual_seed(2))
+    given = A.cases.qkv(128, 128, 64, torch.bfloat16, lead=(1, 2), scores="rising")(torch.Generator().manual_seed(2))
     with trace() as t:
         o, lse = ladder.launch(getattr(ladder, name), shape, **given, causal=causal)
     assert t.faults == []
     arguments = given | {"causal": causal}
-    for got, right in zip((o, lse), F.attend(**arguments), strict=True):
-        assert ((got.double() - right).abs() <= F.kernel_budget(right, torch.bfloat16, arguments)).all()
+    for got, right in zip((o, lse), F.oracles.attend(**arguments), strict=True):
+        assert ((got.double() - right).abs() <= F.oracles.kernel_budget(right, torch.bfloat16, arguments)).all()
 
 
 def test_tuned_shapes_are_launched_by_the_benchmark(scripts):

@@ -37,25 +37,25 @@ def script():
 
 
 def test_the_table_holds_every_configuration(script):
-    assert list(A.footprints()) == list(script.configurations())
-    assert {tuple(case[1:]) for case in A.ASKED} <= set(A.footprints())
+    assert list(A.oracles.footprints()) == list(script.configurations())
+    assert {tuple(case[1:]) for case in A.tiles.ASKED} <= set(A.oracles.footprints())
 
 
 @pytest.mark.parametrize("offset", range(3))
 def test_the_kernel_still_moves_what_the_table_says(script, offset):
     for configuration in list(script.configurations())[offset::31]:
-        assert script.traced_bytes(*configuration) == A.footprints()[configuration], configuration
+        assert script.traced_bytes(*configuration) == A.oracles.footprints()[configuration], configuration
 
 
 @pytest.mark.slow
 def test_the_kernel_still_moves_what_the_whole_table_says(script):
-    assert {c: script.traced_bytes(*c) for c in script.configurations()} == A.footprints()
+    assert {c: script.traced_bytes(*c) for c in script.configurations()} == A.oracles.footprints()
 
 
 def test_tiles_looked_up_in_the_mask_move_as_much_as_the_kernel(monkeypatch):
-    table = A.footprints()
-    monkeypatch.setattr(A, "footprints", dict)
-    assert {c: A.moved_bytes(*c) for c in table} == table
+    table = A.oracles.footprints()
+    monkeypatch.setattr(A.oracles, "footprints", dict)
+    assert {c: A.oracles.moved_bytes(*c) for c in table} == table
 
 
 # ------------------------------------------------------------------------------------------------ attention
@@ -63,51 +63,51 @@ def test_tiles_looked_up_in_the_mask_move_as_much_as_the_kernel(monkeypatch):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_reference_is_torchs_where_torch_masks_alike(causal):
-    given = drawn(A.qkv(33, 33, 16, torch.float64, lead=(2, 3)))
-    o, lse = A.reference(**given, causal=causal)
+    given = drawn(A.cases.qkv(33, 33, 16, torch.float64, lead=(2, 3)))
+    o, lse = A.oracles.reference(**given, causal=causal)
     right = scaled_dot_product_attention(*given.values(), is_causal=causal)
     torch.testing.assert_close(o, right)
     assert lse.shape == (2, 3, 33)
 
 
 def test_the_reference_is_aligned_at_the_bottom_right():
-    given = drawn(A.qkv(3, 5, 8, torch.float64))
-    o, _ = A.reference(**given, causal=True)
+    given = drawn(A.cases.qkv(3, 5, 8, torch.float64))
+    o, _ = A.oracles.reference(**given, causal=True)
     mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)
     torch.testing.assert_close(o, scaled_dot_product_attention(*given.values(), attn_mask=mask))
-    torch.testing.assert_close(o[-1], A.reference(**given)[0][-1])
+    torch.testing.assert_close(o[-1], A.oracles.reference(**given)[0][-1])
 
 
 def test_a_query_that_sees_nothing_gives_zeros_and_minus_infinity():
-    given = drawn(A.qkv(6, 4, 8))
-    o, lse = A.reference(**given, causal=True)
+    given = drawn(A.cases.qkv(6, 4, 8))
+    o, lse = A.oracles.reference(**given, causal=True)
     assert (o[:2] == 0).all() and (lse[:2] == -math.inf).all() and lse[2:].isfinite().all()
-    dq, dk, dv = A.gradients(**given, do=torch.ones(6, 8), causal=True)
+    dq, dk, dv = A.oracles.gradients(**given, do=torch.ones(6, 8), causal=True)
     assert (dq[:2] == 0).all() and all(t.isfinite().all() for t in (dq, dk, dv))
 
 
 def test_gradients_are_torchs():
-    given = drawn(A.with_backward(A.qkv(9, 9, 8, torch.float64, lead=(2,)), True))
+    given = drawn(A.cases.with_backward(A.cases.qkv(9, 9, 8, torch.float64, lead=(2,)), True))
     leaves = [given[name].requires_grad_() for name in "qkv"]
     right = torch.autograd.grad(scaled_dot_product_attention(*leaves, is_causal=True), leaves, given["do"])
-    for found, expected in zip(A.gradients(**given), right, strict=True):
+    for found, expected in zip(A.oracles.gradients(**given), right, strict=True):
         torch.testing.assert_close(found, expected)
 
 
 def test_rotary_keeps_lengths_and_leaves_scores_to_differences():
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     places = torch.tensor([3, 0, 9, 9, 4])
-    turned = A.rotated(x, places)
+    turned = A.oracles.rotated(x, places)
     torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
     torch.testing.assert_close(turned[:, 1], x[:, 1])
-    moved = A.rotated(x, places + 1000)
+    moved = A.oracles.rotated(x, places + 1000)
     torch.testing.assert_close(turned @ turned.mT, moved @ moved.mT)
     by_hand = x[0, 0, 2] * math.cos(3 * 10000 ** (-2 / 8)) - x[0, 0, 3] * math.sin(3 * 10000 ** (-2 / 8))
     assert math.isclose(turned[0, 0, 2], by_hand, rel_tol=1e-12)
 
 
 def test_claims_that_random_numbers_decide():
-    found = A.claims_checked()
+    found = A.formula.claims_checked()
     assert found["pairs_seen_causal_4_queries_6_keys"] == 3 + 4 + 5 + 6
     assert found["queries_that_see_nothing_causal_6_queries_4_keys"] == 2
     assert not found["keys_doubled_double_o"] and found["ten_more_on_every_score_leaves_o"]
@@ -125,13 +125,13 @@ def test_claims_that_random_numbers_decide():
 )
 def test_scores_are_as_they_are_called(scores, holds):
     """exp overflows float32 above 88.7, and is 0 below -104."""
-    given = drawn(A.qkv(24, 70, 16, scores=scores))
+    given = drawn(A.cases.qkv(24, 70, 16, scores=scores))
     assert holds(given["q"].double() @ given["k"].double().mT / 4)
 
 
 @pytest.mark.parametrize("layout", ["heads", "windows"])
 def test_layouts_hold_the_same_values(layout):
-    plain, other = (drawn(A.qkv(5, 7, 8, lead=(2, 3), layout=name)) for name in ("rows", layout))
+    plain, other = (drawn(A.cases.qkv(5, 7, 8, lead=(2, 3), layout=name)) for name in ("rows", layout))
     for name in "qkv":
         assert torch.equal(plain[name], other[name]) and not other[name].is_contiguous()
 
@@ -140,55 +140,58 @@ def test_layouts_hold_the_same_values(layout):
 
 
 def whole(scores, v):
-    return tuple(t.float() for t in A.state_of(scores, v))
+    return tuple(t.float() for t in A.cases.state_of(scores, v))
 
 
 def test_merging_states_is_the_state_of_all_keys():
     scores, v = torch.randn(5, 20) * 4, torch.randn(20, 3)
     scores[2, :8] = -math.inf
     scores[3] = -math.inf
-    parts = A.merged(whole(scores[:, :8], v[:8]), whole(scores[:, 8:], v[8:]))
+    parts = A.oracles.merged(whole(scores[:, :8], v[:8]), whole(scores[:, 8:], v[8:]))
     for found, right in zip(parts, whole(scores, v), strict=True):
         torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-6)
 
 
 def test_rearranged_states_are_those_of_the_two_laws():
-    given = drawn(A.rearranged(n=6))
+    given = drawn(A.cases.rearranged(n=6))
     (m_a, _, acc_a), (m_b, _, acc_b) = given["a"], given["b"]
     assert torch.equal(m_a[:6], m_b[6:12]) and torch.equal(acc_b[:6], acc_a[6:12])
-    assert A.any_order(list(A.merged(**given)), **given) == ""
-    m, l, acc = A.merged(**given)
-    assert "a + b is not b + a" in A.any_order([m, torch.cat((2 * l[:6], l[6:])), acc], **given)
-    assert "(a + b) + c" in A.any_order([m, l, torch.cat((acc[:18], 2 * acc[18:]))], **given)
-    assert "three tensors" in A.any_order([m, l], **given)
+    assert A.oracles.any_order(list(A.oracles.merged(**given)), **given) == ""
+    m, l, acc = A.oracles.merged(**given)
+    assert "a + b is not b + a" in A.oracles.any_order([m, torch.cat((2 * l[:6], l[6:])), acc], **given)
+    assert "(a + b) + c" in A.oracles.any_order([m, l, torch.cat((acc[:18], 2 * acc[18:]))], **given)
+    assert "three tensors" in A.oracles.any_order([m, l], **given)
 
 
 # ------------------------------------------------------------------------------------------------ tiles
 
 
 def test_tiles_by_hand():
-    assert A.tiles_of(2, 2, 2, 4, 4) == [[0, 1], [1, 2]]
-    assert A.tiles_of(2, 2, 3, 4, 4) == [[0, 1], [1, 2]]  # a last tile of one key is never full
-    assert A.tiles_of(1, 2, 2, 2, 6) == [[2, 3]]
-    assert A.tiles_of(3, 2, 2, 6, 2) == [[0, 0], [0, 0], [0, 1]]
+    assert A.oracles.tiles_of(2, 2, 2, 4, 4) == [[0, 1], [1, 2]]
+    assert A.oracles.tiles_of(2, 2, 3, 4, 4) == [[0, 1], [1, 2]]  # a last tile of one key is never full
+    assert A.oracles.tiles_of(1, 2, 2, 2, 6) == [[2, 3]]
+    assert A.oracles.tiles_of(3, 2, 2, 6, 2) == [[0, 0], [0, 0], [0, 1]]
 
 
 def test_right_tiles_says_which_program():
-    said = A.right_tiles([[0, 1], [2, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
+    said = A.oracles.right_tiles([[0, 1], [2, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
     assert "program 1" in said and "(1, 2); got (2, 2)" in said
-    said = A.right_tiles([{"unsupported": "a tensor"}], programs=1, bm=2, bn=2, nq=2, nk=2)
+    said = A.oracles.right_tiles([{"unsupported": "a tensor"}], programs=1, bm=2, bn=2, nq=2, nk=2)
     assert said.endswith("expected a pair of whole numbers (full, end), got a tensor")
-    assert "pair of whole numbers" in A.right_tiles([None, [1, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
+    assert "pair of whole numbers" in A.oracles.right_tiles([None, [1, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
 
 
 def test_no_tile_is_not_tiles_0_to_minus_1():
-    said = A.right_tiles([[1, 1]], programs=1, bm=2, bn=2, nq=2, nk=2)
+    said = A.oracles.right_tiles([[1, 1]], programs=1, bm=2, bn=2, nq=2, nk=2)
     assert "no tile is full and tile 0 is masked, so (0, 1); got (1, 1)" in said
 
 
 def test_products_are_counted_for_visited_tiles():
     q = k = torch.empty(6, 1)
-    assert A.visited_tiles(q, k, False, 2, 2) == (9, 9) and A.visited_tiles(q, k, True, 2, 2) == (6, 9)
+    assert A.criteria.visited_tiles(q, k, False, 2, 2) == (9, 9) and A.criteria.visited_tiles(q, k, True, 2, 2) == (
+        6,
+        9,
+    )
 
 
 # ------------------------------------------------------------------------------------------------ judging
@@ -211,7 +214,7 @@ def whole_matrix(q, k, v, causal, bm, bn):
 def test_products_for_skipped_tiles_are_told_with_the_tiles():
     case = next(c for c in A.tiled_attention.cases if c.name == "192 queries and keys, causal")
     evidence = Evidence(case.name, outputs=[[]], operations=["mm"] * 32)
-    finding = A.Products(2, "skips").count([Trial(case, [case.arguments(1)], evidence)])
+    finding = A.criteria.Products(2, "skips").count([Trial(case, [case.arguments(1)], evidence)])
     assert finding.seen == "32 products"
     assert finding.expected.startswith(f"20 on {case.name}: 10 of 16 tiles of 48 x 48")
 
@@ -220,7 +223,7 @@ def test_products_for_skipped_tiles_are_told_with_the_tiles():
 def test_results_without_their_scale_are_named(wrong):
     case = A.backward.cases[0]
     arguments = case.arguments(1)
-    right = A.gradients(**arguments)._asdict()
+    right = A.oracles.gradients(**arguments)._asdict()
     output = [(g * 4 if name in wrong.split(" and ") else g).float() for name, g in right.items()]
     found = criteria.judge(A.backward, [Trial(case, [arguments], Evidence(case.name, outputs=[output]))])
     assert found.findings[0].seen.startswith(wrong[:2])
@@ -236,8 +239,10 @@ def test_the_whole_matrix_is_right_and_too_large():
 
 def test_a_mask_at_the_top_left_is_named():
     def top_left(q, k, v, causal=False, scale=None):
-        o, lse = A.reference(q, k, v, causal, scale)
-        return A.top_left(q, k, v, causal).to(q.dtype) if causal and q.shape != k.shape else o.to(q.dtype), lse.float()
+        o, lse = A.oracles.reference(q, k, v, causal, scale)
+        return A.mistakes.top_left(q, k, v, causal).to(q.dtype) if causal and q.shape != k.shape else o.to(
+            q.dtype
+        ), lse.float()
 
     trials = []
     for case in A.attention.cases:

@@ -14,17 +14,17 @@ from course_lib.exercises import dtypes as D
 @pytest.mark.parametrize(("exponent_bits", "mantissa_bits", "dtype"), [(5, 10, torch.float16), (8, 7, torch.bfloat16)])
 def test_the_ladder_of_gaps_is_what_torch_reads(exponent_bits, mantissa_bits, dtype):
     torchs = torch.arange(1 << 15).to(torch.int16).view(dtype).tolist()
-    assert all(map(D.same, D.ladder(exponent_bits, mantissa_bits), torchs))
-    read = D.truth(exponent_bits, mantissa_bits)
+    assert all(map(D.oracles.same, D.oracles.ladder(exponent_bits, mantissa_bits), torchs))
+    read = D.oracles.truth(exponent_bits, mantissa_bits)
     every = torch.arange(1 << 16).to(torch.uint16).view(dtype).tolist()
-    assert all(D.same(read(p), v) for p, v in enumerate(every))
+    assert all(D.oracles.same(read(p), v) for p, v in enumerate(every))
 
 
 def test_shorter_mantissas_are_read_as_longer_ones():
-    read, torchs = D.truth(5, 2), torch.arange(256).to(torch.uint8).view(torch.float8_e5m2).tolist()
-    assert all(D.same(read(p), v) for p, v in enumerate(torchs))
-    negative = D.truth(3, 4)
-    assert D.same(negative(0x80), -0.0) and negative(0xFF - 0x0F) == -math.inf and negative(0xB0) == -1.0
+    read, torchs = D.oracles.truth(5, 2), torch.arange(256).to(torch.uint8).view(torch.float8_e5m2).tolist()
+    assert all(D.oracles.same(read(p), v) for p, v in enumerate(torchs))
+    negative = D.oracles.truth(3, 4)
+    assert D.oracles.same(negative(0x80), -0.0) and negative(0xFF - 0x0F) == -math.inf and negative(0xB0) == -1.0
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_shorter_mantissas_are_read_as_longer_ones():
     ],
 )
 def test_same_means_to_the_last_bit(a, b, equal):
-    assert D.same(a, b) is equal
+    assert D.oracles.same(a, b) is equal
 
 
 @pytest.mark.parametrize(
@@ -47,46 +47,51 @@ def test_same_means_to_the_last_bit(a, b, equal):
     [(1.0, "float16", 2.0**-10), (-3.0, "bfloat16", 2.0**-6), (0.0, "float16", 2.0**-24), (2047.0, "float16", 1.0)],
 )
 def test_gaps_known_by_heart(x, dtype, gap):
-    assert D.gap(x, dtype) == gap
+    assert D.oracles.gap(x, dtype) == gap
 
 
 def test_a_traced_relu_moves_each_element_twice():
-    assert D.traced_intensity("float32") == 1 / 8
-    assert D.traced_intensity("float8_e5m2") == 1 / 2
+    assert D.oracles.traced_intensity("float32") == 1 / 8
+    assert D.oracles.traced_intensity("float8_e5m2") == 1 / 2
 
 
 def test_special_floats_and_ties_hold_what_they_should():
     g = torch.Generator().manual_seed(1)
-    bits = D.special_floats(g)["x"]
-    x, rounded = bits.view(torch.float32), D.rounded(bits).view(torch.float32)
+    bits = D.cases.special_floats(g)["x"]
+    x, rounded = bits.view(torch.float32), D.oracles.rounded(bits).view(torch.float32)
     assert x.isnan().any() and x.isinf().any() and (x == 0).sum() == 2
     assert (rounded.isinf() & x.isfinite()).any(), "a number that rounds up to infinity"
-    assert ((D.ties(g)["x"] & 0xFFFF) == 0x8000).sum() > 100
+    assert ((D.cases.ties(g)["x"] & 0xFFFF) == 0x8000).sum() > 100
 
 
 def test_any_nan_stands_for_another_and_zero_has_a_sign():
     x = torch.tensor([0x7F800001, 0, -(1 << 31)], dtype=torch.int32)
-    assert D.bit_exact(torch.tensor([-0x400000, 0, -(1 << 31)], dtype=torch.int32), x) == ""
-    assert "0x7F800001 should become any NaN" in D.bit_exact(torch.zeros(3, dtype=torch.int32), x)
-    assert "0x80000000 should become 0x80000000, got 0x00000000" in D.bit_exact(
+    assert D.oracles.bit_exact(torch.tensor([-0x400000, 0, -(1 << 31)], dtype=torch.int32), x) == ""
+    assert "0x7F800001 should become any NaN" in D.oracles.bit_exact(torch.zeros(3, dtype=torch.int32), x)
+    assert "0x80000000 should become 0x80000000, got 0x00000000" in D.oracles.bit_exact(
         torch.tensor([0x7FC00000, 0, 0], dtype=torch.int32), x
     )
     for odd in (None, x.float(), x[:2], x):
-        assert D.bit_exact(odd, x)
+        assert D.oracles.bit_exact(odd, x)
 
 
 def test_quantized_rows_are_judged_by_their_own_steps():
     x = torch.tensor([[1.0, -127.0], [0.0, 0.0]])
     good = [torch.tensor([[1, -127], [0, 0]], dtype=torch.int8), torch.tensor([1.0, 1.0])]
-    assert D.within_half_a_step(good, x) == D.no_larger_step(good, x) == D.zeros_stay(good, x) == ""
-    assert "step of row 1" in D.zeros_stay([good[0], torch.tensor([1.0, 0.0])], x)
-    assert "row 0" in D.no_larger_step([good[0], torch.tensor([2.0, 1.0])], x)
+    assert (
+        D.oracles.within_half_a_step(good, x)
+        == D.oracles.no_larger_step(good, x)
+        == D.oracles.zeros_stay(good, x)
+        == ""
+    )
+    assert "step of row 1" in D.oracles.zeros_stay([good[0], torch.tensor([1.0, 0.0])], x)
+    assert "row 0" in D.oracles.no_larger_step([good[0], torch.tensor([2.0, 1.0])], x)
     for odd in (None, [good[0]], [good[0].int(), good[1]], [good[0], good[1].double()]):
-        assert D.within_half_a_step(odd, x)
+        assert D.oracles.within_half_a_step(odd, x)
 
 
 def test_the_budget_of_a_masked_row_accepts_no_number():
-    budget = D.logsumexp_budget(torch.tensor([-math.inf, 5.0]), torch.float32, {"x": torch.zeros(2, 9)})
+    budget = D.in_torch.logsumexp_budget(torch.tensor([-math.inf, 5.0]), torch.float32, {"x": torch.zeros(2, 9)})
     assert bool(budget.isfinite().all())
 
 
@@ -111,13 +116,13 @@ def cut(x):
 @pytest.mark.parametrize(
     ("name", "outputs", "word"),
     [
-        ("ulp", lambda x, dtype: 2 * D.gap(x, dtype), "frexp"),
-        ("ulp", lambda x, dtype: D.gap(x, dtype) / 2, "Half of it"),
-        ("ulp", D.gap, ""),
-        ("relu_intensity", lambda dtype: 1 / D.traced_intensity(dtype), "turn it round"),
-        ("relu_intensity", lambda dtype: 2 * D.traced_intensity(dtype), "crosses the bus twice"),
-        ("round_to_bf16", D.rounded, ""),
-        ("round_to_bf16", lambda x: D.rounded(x) >> 16 & 0xFFFF, "shifted down"),
+        ("ulp", lambda x, dtype: 2 * D.oracles.gap(x, dtype), "frexp"),
+        ("ulp", lambda x, dtype: D.oracles.gap(x, dtype) / 2, "Half of it"),
+        ("ulp", D.oracles.gap, ""),
+        ("relu_intensity", lambda dtype: 1 / D.oracles.traced_intensity(dtype), "turn it round"),
+        ("relu_intensity", lambda dtype: 2 * D.oracles.traced_intensity(dtype), "crosses the bus twice"),
+        ("round_to_bf16", D.oracles.rounded, ""),
+        ("round_to_bf16", lambda x: D.oracles.rounded(x) >> 16 & 0xFFFF, "shifted down"),
         ("round_to_bf16", lambda x: (x + 0x7FFF + (x >> 16 & 1)) & -0x10000, "A NaN went in"),
         ("round_to_bf16", lambda x: x & -0x10000, "always cut"),
         ("round_to_bf16", lambda x: (x + 0x8000) & -0x10000, "ties go up"),
@@ -145,11 +150,11 @@ def quantized(x, steps):
 
 def test_the_hidden_one_is_missed():
     def without(patterns, exponent_bits, mantissa_bits):
-        read = D.truth(exponent_bits, mantissa_bits)
+        read = D.oracles.truth(exponent_bits, mantissa_bits)
         return [read(p) - read(p >> mantissa_bits << mantissa_bits) for p in patterns]
 
     def right(patterns, exponent_bits, mantissa_bits):
-        return [D.truth(exponent_bits, mantissa_bits)(p) for p in patterns]
+        return [D.oracles.truth(exponent_bits, mantissa_bits)(p) for p in patterns]
 
     assert "The 1 before the mantissa" in remark("decode_float", without)
     assert remark("decode_float", right) == ""

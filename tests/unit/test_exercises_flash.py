@@ -33,40 +33,42 @@ def solution(name: str):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_attend_is_the_reference_of_unit_08(causal):
-    given = drawn(A.qkv(13, 29, 16, torch.float64, lead=(2, 3), layout="heads"))
-    o, lse = F.attend(**given, causal=causal, scale=0.3)
-    right, right_lse = A.reference(**given, causal=causal, scale=0.3)
+    given = drawn(A.cases.qkv(13, 29, 16, torch.float64, lead=(2, 3), layout="heads"))
+    o, lse = F.oracles.attend(**given, causal=causal, scale=0.3)
+    right, right_lse = A.oracles.reference(**given, causal=causal, scale=0.3)
     torch.testing.assert_close(o, right)
     torch.testing.assert_close(lse, right_lse.float())
 
 
 def test_grouped_heads_are_torchs():
-    given = drawn(F.grouped(2, 3, 7, 11, 16, torch.float64))
+    given = drawn(F.cases.grouped(2, 3, 7, 11, 16, torch.float64))
     right = scaled_dot_product_attention(*(x[None] for x in given.values()), enable_gqa=True)[0]
-    torch.testing.assert_close(F.only_o(**given), right)
-    causal = F.only_o(**given, causal=True)
-    torch.testing.assert_close(causal[4], F.only_o(given["q"][4:5], given["k"][1:], given["v"][1:], causal=True)[0])
+    torch.testing.assert_close(F.oracles.only_o(**given), right)
+    causal = F.oracles.only_o(**given, causal=True)
+    torch.testing.assert_close(
+        causal[4], F.oracles.only_o(given["q"][4:5], given["k"][1:], given["v"][1:], causal=True)[0]
+    )
 
 
 def test_a_window_by_hand():
-    mask = F.visible(5, 5, True, 2, None)
+    mask = F.oracles.visible(5, 5, True, 2, None)
     assert mask.int().tolist() == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 1, 1]]
-    assert torch.equal(F.visible(5, 5, True, 5, None), A.seen(5, 5))
-    given = drawn(A.qkv(9, 9, 16, lead=(2,)))
-    torch.testing.assert_close(F.windowed(**given, window=1), given["v"].double())  # each sees its own value
+    assert torch.equal(F.oracles.visible(5, 5, True, 5, None), A.oracles.seen(5, 5))
+    given = drawn(A.cases.qkv(9, 9, 16, lead=(2,)))
+    torch.testing.assert_close(F.oracles.windowed(**given, window=1), given["v"].double())  # each sees its own value
 
 
 def test_one_token_is_the_last_row():
-    given = drawn(F.one_token(2, 3, 20, 16, 4))
-    o = F.decoded(**given)
+    given = drawn(F.cases.one_token(2, 3, 20, 16, 4))
+    o = F.oracles.decoded(**given)
     for head in range(6):
-        alone = A.reference(given["q"][head : head + 1], given["k"][head // 3], given["v"][head // 3])[0]
+        alone = A.oracles.reference(given["q"][head : head + 1], given["k"][head // 3], given["v"][head // 3])[0]
         torch.testing.assert_close(o[head : head + 1], alone)
 
 
 def test_means_are_softmaxes():
-    given = drawn(F.scored(6, 9, 4, scores="nothing"))
-    o, lse = F.means(**given)
+    given = drawn(F.cases.scored(6, 9, 4, scores="nothing"))
+    o, lse = F.oracles.means(**given)
     assert (o[::2] == 0).all() and (lse[::2] == -math.inf).all()
     torch.testing.assert_close(o[1::2], torch.softmax(given["s"][1::2].double(), 1) @ given["v"].double())
 
@@ -84,7 +86,7 @@ def test_means_are_softmaxes():
 )
 def test_scores_are_as_they_are_called(scores, holds):
     """exp overflows float32 above 88.7, and is 0 below -104."""
-    assert holds(drawn(F.scored(40, 300, 8, scores=scores))["s"])
+    assert holds(drawn(F.cases.scored(40, 300, 8, scores=scores))["s"])
 
 
 # ------------------------------------------------------------------------------------------------ costs
@@ -93,24 +95,24 @@ def test_scores_are_as_they_are_called(scores, holds):
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_published_kernel_moves_what_unit_08_predicts(causal):
     """flash_bytes, asked for the tiles of the published kernel: 64 x 64 in half precision."""
-    given = drawn(A.qkv(256, 256, 32, torch.float16, lead=(3,)))
+    given = drawn(A.cases.qkv(256, 256, 32, torch.float16, lead=(3,)))
     with trace() as t:
         solution("flash_attention_forward")(**given, causal=causal)
-    assert t.bytes == 3 * A.moved_bytes(256, 32, 64, 64, 2, causal)
-    assert t.bytes <= F.least_bytes(**given, causal=causal)
-    assert t.flops.dot <= F.least_flops(**given, causal=causal)
+    assert t.bytes == 3 * A.oracles.moved_bytes(256, 32, 64, 64, 2, causal)
+    assert t.bytes <= F.criteria.least_bytes(**given, causal=causal)
+    assert t.flops.dot <= F.criteria.least_flops(**given, causal=causal)
 
 
 def test_causal_products_are_half_and_the_diagonal():
     q = k = torch.empty(1, 1024, 64)
-    full, causal = (F.least_flops(q, k, None, causal=causal) for causal in (False, True))
+    full, causal = (F.criteria.least_flops(q, k, None, causal=causal) for causal in (False, True))
     assert full == 4 * 1024 * 1024 * 64 and causal == full * (8 * 9 / 2) / 64
 
 
 def test_a_window_costs_in_proportion_to_the_length():
     def cost(n: int) -> tuple[int, int]:
         q = torch.empty(1, n, 32, dtype=torch.float16)
-        return F.least_flops(q, q, q, causal=True, window=128), F.windows_bytes(q, q, q, 128)
+        return F.criteria.least_flops(q, q, q, causal=True, window=128), F.criteria.windows_bytes(q, q, q, 128)
 
     (short, few), (long, many) = cost(1024), cost(4096)
     assert 3.8 < long / short < 4.4 and 3.8 < many / few < 4.4
@@ -120,7 +122,7 @@ def test_bytes_fall_with_the_group():
     """16 queries: one head of k and v for 8 heads of q is read twice in tiles of 64 rows, and 8 times without groups."""
     read = {}
     for group in (1, 2, 4, 8):
-        given = drawn(F.grouped(8 // group, group, 16, 256, 32))
+        given = drawn(F.cases.grouped(8 // group, group, 16, 256, 32))
         with trace() as t:
             solution("grouped_attention")(**given, causal=False)
         read[group] = t.footprint(given["k"]).read_bytes
@@ -152,9 +154,9 @@ def judged(exercise, function):
 
 def in_float32(q, k, v, causal=False, scale=None):
     """Attention in float32, its probabilities rounded to v's dtype before the second product."""
-    o, lse = A.reference(q, k, v, causal, scale)
+    o, lse = A.oracles.reference(q, k, v, causal, scale)
     s = q.float() @ k.float().mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-    s = s.masked_fill(~A.seen(q.shape[-2], k.shape[-2], causal), -math.inf)
+    s = s.masked_fill(~A.oracles.seen(q.shape[-2], k.shape[-2], causal), -math.inf)
     m = s.amax(-1, keepdim=True)
     p = torch.exp(s - torch.where(m == -math.inf, 0, m))
     l = p.sum(-1, keepdim=True)
@@ -225,7 +227,7 @@ def test_a_missing_scale_and_a_mask_at_the_top_left_are_named():
     assert "without the scale" in remark(F.one_head, lambda q, k, v: in_float32(q, k, v, scale=1.0))
 
     def top_left(q, k, v, causal, scale=None):
-        wrong = A.top_left(q, k, v, causal, scale)
+        wrong = A.mistakes.top_left(q, k, v, causal, scale)
         o, lse = in_float32(q, k, v, causal, scale)
         return (o if wrong is None else wrong.to(q.dtype)), lse
 
@@ -237,8 +239,8 @@ def slipping(exercise, wrong):
 
     def function(**arguments):
         right, slip = exercise.oracle(**arguments), wrong(**arguments)
-        o, *lse = right if isinstance(right, A.Forward) else (right,)
-        o = A.part(o if slip is None else slip, 0).to(arguments["q"].dtype)
+        o, *lse = right if isinstance(right, A.oracles.Forward) else (right,)
+        o = A.mistakes.part(o if slip is None else slip, 0).to(arguments["q"].dtype)
         return (o, *lse) if lse else o
 
     return function
@@ -247,16 +249,20 @@ def slipping(exercise, wrong):
 @pytest.mark.parametrize(
     ("exercise", "wrong", "word"),
     [
-        (F.flash_attention_forward, F.shifted(-1), "one key too few"),
-        (F.flash_attention_forward, F.shifted(1), "one key too many"),
-        (F.sliding_window, F.shifted(-1), "one key too few"),
-        (F.sliding_window, F.shifted(1), "one key too many"),
-        (F.one_head, F.undivided, "Divide by l"),
-        (F.sliding_window, F.undivided, "Divide by l"),
-        (F.grouped_attention, F.other_heads, "neighbours"),
-        (F.flash_decode, F.other_heads, "neighbours"),
-        (F.flash_decode, F.merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]), "added up as they are"),
-        (F.flash_decode, F.merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)), "mean of the shares"),
+        (F.flash_attention_forward, F.mistakes.shifted(-1), "one key too few"),
+        (F.flash_attention_forward, F.mistakes.shifted(1), "one key too many"),
+        (F.sliding_window, F.mistakes.shifted(-1), "one key too few"),
+        (F.sliding_window, F.mistakes.shifted(1), "one key too many"),
+        (F.one_head, F.mistakes.undivided, "Divide by l"),
+        (F.sliding_window, F.mistakes.undivided, "Divide by l"),
+        (F.grouped_attention, F.mistakes.other_heads, "neighbours"),
+        (F.flash_decode, F.mistakes.other_heads, "neighbours"),
+        (
+            F.flash_decode,
+            F.mistakes.merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]),
+            "added up as they are",
+        ),
+        (F.flash_decode, F.mistakes.merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)), "mean of the shares"),
     ],
 )
 def test_slips_are_named(exercise, wrong, word):
@@ -277,7 +283,7 @@ def test_the_right_merge_of_shares_is_the_oracles():
         return (factor[..., None] * acc).sum(0) / (factor * l).sum(0)[..., None]
 
     given = F.flash_decode.cases[0].arguments(1)
-    torch.testing.assert_close(F.merged_by(merged)(**given), F.decoded(**given))
+    torch.testing.assert_close(F.mistakes.merged_by(merged)(**given), F.oracles.decoded(**given))
 
 
 def test_a_scale_rounded_into_q_is_named():
@@ -312,7 +318,7 @@ def test_a_nan_of_unset_lanes_is_no_overflow():
     case = next(case for case in F.one_head.cases if case.group == "hard")
     found = trial(F.one_head, case, lambda q, **_: (torch.full_like(q, math.nan), torch.zeros(q.shape[0])))
     found.evidence.poisoned.append("kernel `k`, line 5")
-    assert A.has_nan(["hard"], "NaN")([found]) == ""
+    assert A.mistakes.has_nan(["hard"], "NaN")([found]) == ""
 
 
 def test_notes_are_on_what_is_shown():

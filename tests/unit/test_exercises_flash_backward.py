@@ -25,11 +25,11 @@ def drawn(draw, seed: int = 1):
 @pytest.mark.parametrize("sizes", [(9, 9), (5, 12), (12, 5)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients_are_autograds(sizes, causal):
-    given = drawn(B.with_do(B.heads(*sizes, 8, torch.float64, lead=(2, 3), causal=causal, scale=0.3)))
+    given = drawn(B.cases.with_do(B.cases.heads(*sizes, 8, torch.float64, lead=(2, 3), causal=causal, scale=0.3)))
     leaves = [given[name].requires_grad_() for name in "qkv"]
     nothing = max(0, sizes[0] - sizes[1]) if causal else 0
     o, _ = slow_attention.flash_attention_forward(*leaves, causal, 0.3)
-    found = B.result(**given)
+    found = B.oracles.result(**given)
     right = torch.autograd.grad(o[..., nothing:, :], leaves, given["dy"][..., nothing:, :])
     for mine, expected in zip(found[1:], right, strict=True):
         torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-5)  # the slow one computes in float32
@@ -39,31 +39,31 @@ def test_gradients_are_autograds(sizes, causal):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_slow_forward_is_the_reference(causal, dtype):
-    given = drawn(A.qkv(12, 7, 16, dtype, lead=(2,), scores="large"))
+    given = drawn(A.cases.qkv(12, 7, 16, dtype, lead=(2,), scores="large"))
     o, lse = slow_attention.flash_attention_forward(**given, causal=causal, scale=0.2)
-    right, right_lse = A.reference(**given, causal=causal, scale=0.2)
+    right, right_lse = A.oracles.reference(**given, causal=causal, scale=0.2)
     assert o.dtype == dtype and lse.dtype == torch.float32
     torch.testing.assert_close(o.double(), right, rtol=1e-2, atol=1e-4 if dtype == torch.float32 else 1e-1)
     torch.testing.assert_close(lse.double(), right_lse, rtol=1e-5, atol=1e-5)
 
 
 def test_what_a_kernel_is_given_is_what_forward_leaves():
-    given = drawn(B.backward(6, 9, 8, torch.float64, causal=True))
-    o, lse = A.reference(given["q"], given["k"], given["v"], True)
+    given = drawn(B.cases.backward(6, 9, 8, torch.float64, causal=True))
+    o, lse = A.oracles.reference(given["q"], given["k"], given["v"], True)
     torch.testing.assert_close(given["lse"], lse.float())
     torch.testing.assert_close(given["delta"], (o * given["do"]).sum(-1).float())
     assert list(given) == ["q", "k", "v", "do", "lse", "delta", "causal"]
 
 
 def test_costs_are_counted():
-    assert list(B.costs_counted().values()) == [2, 4, 3, 5, 18, 32768]
+    assert list(B.predictions.costs_counted().values()) == [2, 4, 3, 5, 18, 32768]
 
 
 # ------------------------------------------------------------------------------------------------ hard inputs
 
 
 def test_one_number_for_all_has_no_strides():
-    do = drawn(B.backward(4, 5, 8, do="one number"))["do"]
+    do = drawn(B.cases.backward(4, 5, 8, do="one number"))["do"]
     assert do.stride() == (0, 0, 0) and do.unique().numel() == 1
 
 
@@ -97,7 +97,7 @@ def by_tiles(q, k, v, do, lse, delta, causal=False, scale=None, tile: int = 64, 
     """(dq, dk, dv) of one head, as kernels make them: float32 inside, products of rounded tiles, sums in `sums`."""
     dtype, scale = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
     found = [torch.zeros(t.shape, dtype=sums) for t in (q, k, v)]
-    mask = A.seen(q.shape[-2], k.shape[-2], causal)
+    mask = A.oracles.seen(q.shape[-2], k.shape[-2], causal)
 
     def add(place: int, rows: slice, part: torch.Tensor) -> None:
         found[place][rows] = (found[place][rows].float() + part).to(sums)
@@ -118,8 +118,8 @@ def by_tiles(q, k, v, do, lse, delta, causal=False, scale=None, tile: int = 64, 
 def worst(arguments, found) -> list[float]:
     """The largest error of dq, dk and dv, in budgets."""
     shares = []
-    for got, right in zip(found, B.gradients(**arguments), strict=True):
-        budget = B.gradient_budget(right, got.dtype, arguments)
+    for got, right in zip(found, B.oracles.gradients(**arguments), strict=True):
+        budget = B.oracles.gradient_budget(right, got.dtype, arguments)
         shares.append(float(((got.double() - right).abs() / budget).nan_to_num(0).max()))
     return shares
 
@@ -174,9 +174,9 @@ def slipping(exercise, wrong):
     places = {"dkdv": slice(1, 3), "dq": slice(0, 1), "FlashAttention": slice(0, 3)}[exercise.entry]
 
     def function(**call):
-        given = B.with_do_named(call)
-        found = (wrong(**given) or B.gradients(**given))[places]
-        return (B.result(**call).o, *found) if exercise is B.flash_attention else found
+        given = B.mistakes.with_do_named(call)
+        found = (wrong(**given) or B.oracles.gradients(**given))[places]
+        return (B.oracles.result(**call).o, *found) if exercise is B.flash_attention else found
 
     return function
 
@@ -185,9 +185,9 @@ def slipping(exercise, wrong):
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        (B.scaled(-1), "lacks the factor scale"),
-        (B.scaled(1), "the factor scale twice"),
-        (B.by_the_formula(minus=0.0), "lacks delta"),
+        (B.mistakes.scaled(-1), "lacks the factor scale"),
+        (B.mistakes.scaled(1), "the factor scale twice"),
+        (B.mistakes.by_the_formula(minus=0.0), "lacks delta"),
         (lambda **_: None, ""),
     ],
 )
@@ -207,21 +207,21 @@ def test_slips_are_named(exercise, wrong, word):
     ],
 )
 def test_masks_that_lie_elsewhere_are_named(exercise, edge, word):
-    assert word in remark(exercise, slipping(exercise, B.by_the_formula(edge)))
+    assert word in remark(exercise, slipping(exercise, B.mistakes.by_the_formula(edge)))
 
 
 @pytest.mark.parametrize("exercise", [B.dkdv, B.flash_attention], ids=lambda e: e.entry)
 def test_a_swap_is_named(exercise):
     def swapped(**given):
-        dq, dk, dv = B.gradients(**given)
+        dq, dk, dv = B.oracles.gradients(**given)
         return dq, dv, dk
 
     assert remark(exercise, slipping(exercise, swapped)) == "dk and dv are swapped."
 
 
 def test_the_formula_without_a_slip_is_autograds():
-    given = drawn(B.backward(9, 12, 8, torch.float64, causal=True, scale=0.3))
-    for mine, right in zip(B.by_the_formula()(**given), B.gradients(**given), strict=True):
+    given = drawn(B.cases.backward(9, 12, 8, torch.float64, causal=True, scale=0.3))
+    for mine, right in zip(B.mistakes.by_the_formula()(**given), B.oracles.gradients(**given), strict=True):
         torch.testing.assert_close(mine, right)
 
 
@@ -257,12 +257,12 @@ def halves(**changes):
     case = next(case for case in B.flash_attention.cases if case.group == "performance")
     arguments = case.arguments(1)
     kept = [Saved("q", 1), Saved("out[0]", arguments["q"].nbytes), Saved("buffer 1", 4 * 512, [1, 512])]
-    evidence = Evidence(case.name, outputs=[list(B.result(**arguments))], saved=kept, ready=[0])
+    evidence = Evidence(case.name, outputs=[list(B.oracles.result(**arguments))], saved=kept, ready=[0])
     evidence.outputs = [[t.to(arguments["q"].dtype) for t in evidence.outputs[0]]]
     evidence.launches = [Launch("k", (1, 1, 1), phase=1)]
     for name, value in changes.items():
         setattr(evidence, name, value)
-    return B.KeepsOneNumberARow(3).judge(B.flash_attention, [Trial(case, [arguments], evidence)])
+    return B.criteria.KeepsOneNumberARow(3).judge(B.flash_attention, [Trial(case, [arguments], evidence)])
 
 
 def test_one_number_a_row_is_enough():
@@ -291,9 +291,9 @@ def test_a_result_that_is_made_in_backward_keeps_nothing():
 
 
 def test_torch_in_forward_passes_the_gate_and_in_backward_does_not():
-    gate, case = B.KernelsMadeTheGradients(), B.flash_attention.cases[0]
+    gate, case = B.criteria.KernelsMadeTheGradients(), B.flash_attention.cases[0]
     arguments = case.arguments(1)
-    outputs = [list(B.result(**arguments))]
+    outputs = [list(B.oracles.result(**arguments))]
     written = [B_footprint(f"out[{i}]") for i in (1, 2, 3)]
 
     def judged(operations, footprints):
@@ -317,22 +317,22 @@ def B_footprint(tensor: str):
 
 def test_kept_bytes_by_hand():
     model = dict(layers=3, heads=2, head_dim=8, itemsize=2)
-    assert B.kept_bytes(10, **model, scores=False) == 3 * (4 * 2 * 10 * 8 * 2 + 2 * 10 * 4)
-    assert B.kept_bytes(10, **model, scores=True) == 3 * (3 * 2 * 10 * 8 * 2 + 2 * 10 * 10 * 2)
+    assert B.memory.kept_bytes(10, **model, scores=False) == 3 * (4 * 2 * 10 * 8 * 2 + 2 * 10 * 4)
+    assert B.memory.kept_bytes(10, **model, scores=True) == 3 * (3 * 2 * 10 * 8 * 2 + 2 * 10 * 10 * 2)
 
 
 @pytest.mark.parametrize("case", B.longest_context.cases, ids=lambda case: case.name)
 def test_the_longest_fits_and_one_more_does_not(case):
     arguments = case.arguments(0)
-    n = B.longest(**arguments)
-    assert B.fits(n, **arguments) == ""
-    assert "too many" in B.fits(n + 1, **arguments)
-    assert n == 0 or "not the most" in B.fits(n - 1, **arguments)
+    n = B.memory.longest(**arguments)
+    assert B.memory.fits(n, **arguments) == ""
+    assert "too many" in B.memory.fits(n + 1, **arguments)
+    assert n == 0 or "not the most" in B.memory.fits(n - 1, **arguments)
 
 
 @pytest.mark.parametrize("output", [None, 1.0, -1, True, "9"])
 def test_what_is_no_number_of_tokens_is_named(output):
-    assert "whole number of tokens" in B.fits(output, **B.longest_context.cases[0].arguments(0))
+    assert "whole number of tokens" in B.memory.fits(output, **B.longest_context.cases[0].arguments(0))
 
 
 def test_an_exercise_of_nothing_is_judged():

@@ -13,35 +13,40 @@ from course_lib.workloads import WORKLOADS, SimulatedGPU, workload
 
 
 def test_oracles_equal_hand_counts():
-    assert flops.product_cost(3, 7, 5, 4) == (2 * 3 * 7 * 5, 4 * (15 + 35 + 21))
-    assert flops.attention(2, 3, 10, 20, 4, 2) == (6 * 4 * 10 * 20 * 4, 6 * 2 * (2 * 40 + 2 * 80 + 4 * 200))
-    assert flops.two_layers_backward(2, 3, 4, 5, True) == 2 * (2 * 2 * 3 * 4 + 2 * 2 * 4 * 5)
-    assert flops.two_layers_backward(2, 3, 4, 5, False) == 2 * 2 * 3 * 4 + 2 * (2 * 2 * 4 * 5)
-    assert flops.trained_bytes(3, 8, 5, "adam") == (768, 768, 1536, 3 * 5 * 8 * 4)
-    block = flops.block_flops(batch=2, tokens=16, d_model=32, heads=4, kv_heads=2, d_ff=64)
+    assert flops.oracles.product_cost(3, 7, 5, 4) == (2 * 3 * 7 * 5, 4 * (15 + 35 + 21))
+    assert flops.oracles.attention(2, 3, 10, 20, 4, 2) == (6 * 4 * 10 * 20 * 4, 6 * 2 * (2 * 40 + 2 * 80 + 4 * 200))
+    assert flops.oracles.two_layers_backward(2, 3, 4, 5, True) == 2 * (2 * 2 * 3 * 4 + 2 * 2 * 4 * 5)
+    assert flops.oracles.two_layers_backward(2, 3, 4, 5, False) == 2 * 2 * 3 * 4 + 2 * (2 * 2 * 4 * 5)
+    assert flops.oracles.trained_bytes(3, 8, 5, "adam") == (768, 768, 1536, 3 * 5 * 8 * 4)
+    block = flops.oracles.block_flops(batch=2, tokens=16, d_model=32, heads=4, kv_heads=2, d_ff=64)
     assert block == 2 * 32 * (2 * 32 * 32 + 2 * 32 * 16 + 2 * 32 * 64) + 2 * 4 * 16 * 16 * 32
-    mfu, hfu = flops.second_by_second(1e9, 1e5, 4, 3e14, recompute=True)
+    mfu, hfu = flops.models.second_by_second(1e9, 1e5, 4, 3e14, recompute=True)
     assert mfu == pytest.approx(6e14 / 12e14) and hfu == pytest.approx(8e14 / 12e14)
 
 
 @pytest.mark.parametrize(
     ("problem", "right", "wrongs", "arguments"),
     [
-        (flops.gives_back_the_flops, 2.5, (0.4, 2.0, None, "2.5", {"unsupported": "a tensor"}), {"cost": (10, 4)}),
         (
-            flops.is_the_earliest,
+            flops.oracles.gives_back_the_flops,
+            2.5,
+            (0.4, 2.0, None, "2.5", {"unsupported": "a tensor"}),
+            {"cost": (10, 4)},
+        ),
+        (
+            flops.oracles.is_the_earliest,
             5.0,
             (4.99, 5.01, 7.0, 2.0, float("nan")),
             {"cost": (10, 4), "flops_per_second": 2.0, "bytes_per_second": 2.0},
         ),
-        (flops.just_fits, 6, (5, 7, 6.0, True), {"gpus": 2, "memory_bytes": 10, "bytes_per_parameter": 3}),
+        (flops.oracles.just_fits, 6, (5, 7, 6.0, True), {"gpus": 2, "memory_bytes": 10, "bytes_per_parameter": 3}),
         (
-            flops.delivers,
+            flops.oracles.delivers,
             6 * 70e9 * 15e12 / (1024 * 989.4e12 * 0.5) / 86400,
             (144, 48.0, None),
             {"parameters": 70e9, "tokens": 15e12, "gpus": 1024, "peak_flops": 989.4e12, "mfu": 0.5},
         ),
-        (flops.near_the_truth, 905e-6, (950e-6, 905.0, 850e-6), {"cold": 900.0, "hot": 400.0}),
+        (flops.oracles.near_the_truth, 905e-6, (950e-6, 905.0, 850e-6), {"cold": 900.0, "hot": 400.0}),
     ],
 )
 def test_properties_accept_the_right_number_alone(problem, right, wrongs, arguments):
@@ -53,17 +58,19 @@ def test_properties_accept_the_right_number_alone(problem, right, wrongs, argume
 
 def test_an_answer_of_a_wrong_kind_is_told_in_words():
     tensor = {"unsupported": "a tensor"}
-    assert flops.gives_back_the_flops(tensor, (10, 4)) == "expected a number, got a tensor"
-    assert flops.gives_back_the_flops("2.5", (10, 4)) == "expected a number, got '2.5', a string"
-    assert flops.just_fits([tensor, "2"], 2, 10, 3) == "expected a whole number of parameters, got [a tensor, '2']"
-    assert flops.just_fits([0] * 1000, 2, 10, 3).endswith("0, 0, ...")
+    assert flops.oracles.gives_back_the_flops(tensor, (10, 4)) == "expected a number, got a tensor"
+    assert flops.oracles.gives_back_the_flops("2.5", (10, 4)) == "expected a number, got '2.5', a string"
+    assert (
+        flops.oracles.just_fits([tensor, "2"], 2, 10, 3) == "expected a whole number of parameters, got [a tensor, '2']"
+    )
+    assert flops.oracles.just_fits([0] * 1000, 2, 10, 3).endswith("0, 0, ...")
 
 
 @pytest.mark.parametrize("width", [50, 64, 300, 640, 1024])
 def test_the_right_scale_passes_with_room(width):
-    assert flops.keeps_one_layer(width**-0.5 * 1.03, width) == ""
-    assert flops.keeps_one_layer(width**-0.5 * 0.97, width) == ""
-    assert flops.keeps_one_layer(width**-0.5 * 1.15, width)
+    assert flops.oracles.keeps_one_layer(width**-0.5 * 1.03, width) == ""
+    assert flops.oracles.keeps_one_layer(width**-0.5 * 0.97, width) == ""
+    assert flops.oracles.keeps_one_layer(width**-0.5 * 1.15, width)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -71,9 +78,9 @@ def test_every_workload_runs_and_is_counted(name):
     sizes = [3, 4, 5, 6][: WORKLOADS[name][1].__code__.co_argcount]
     fn, args = workload(name, sizes)
     assert all(isinstance(t, torch.Tensor) for t in args)
-    total = flops.counted(lambda: fn(*args))
+    total = flops.oracles.counted(lambda: fn(*args))
     assert total > 0 or name == "elementwise"
-    assert total == flops.torch_count(name, sizes)
+    assert total == flops.counting.torch_count(name, sizes)
 
 
 def test_a_wrong_name_is_told_the_right_ones():
@@ -122,24 +129,24 @@ def remark(name: str, output) -> str:
 @pytest.mark.parametrize(
     ("name", "output", "word"),
     [
-        ("measure", flops.simulated, ""),
-        ("measure", lambda **case: flops.simulated(**case, pick=statistics.mean), "the mean"),
-        ("measure", lambda **case: flops.simulated(**case, pick=min), "the shortest"),
-        ("measure", lambda **case: flops.simulated(**case, pick=lambda t: t[0]), "the first timed run"),
-        ("measure", lambda **case: flops.simulated(**case, pick=lambda t: t[len(t) // 2]), "not sorted"),
-        ("measure", lambda **case: flops.simulated(**case, flush=False), "in the cache"),
-        ("measure", lambda **case: flops.simulated(**case, wait=False), "The flush is in these times"),
+        ("measure", flops.timing.simulated, ""),
+        ("measure", lambda **case: flops.timing.simulated(**case, pick=statistics.mean), "the mean"),
+        ("measure", lambda **case: flops.timing.simulated(**case, pick=min), "the shortest"),
+        ("measure", lambda **case: flops.timing.simulated(**case, pick=lambda t: t[0]), "the first timed run"),
+        ("measure", lambda **case: flops.timing.simulated(**case, pick=lambda t: t[len(t) // 2]), "not sorted"),
+        ("measure", lambda **case: flops.timing.simulated(**case, flush=False), "in the cache"),
+        ("measure", lambda **case: flops.timing.simulated(**case, wait=False), "The flush is in these times"),
         (
             "matmul_cost",
-            lambda **a: [flops.product_cost(**a)[0], flops.product_cost(**a | {"itemsize": 1})[1]],
+            lambda **a: [flops.oracles.product_cost(**a)[0], flops.oracles.product_cost(**a | {"itemsize": 1})[1]],
             "elements",
         ),
-        ("backward_flops", lambda **a: flops.two_layers_backward(**a) // 2, "in each product"),
-        ("backward_flops", flops.two_layers_backward, ""),
-        ("block_cost", lambda **a: flops.block_flops(**a | {"kv_heads": a["heads"]}), "kv_heads heads"),
-        ("block_cost", lambda **a: flops.block_flops(**a) - flops.products_of_tokens(**a), "S and o"),
-        ("utilisation", lambda gpus, **run: list(flops.second_by_second(gpus=gpus / 1024, **run)), "above 1"),
-        ("utilisation", lambda **run: list(flops.second_by_second(**run)), ""),
+        ("backward_flops", lambda **a: flops.oracles.two_layers_backward(**a) // 2, "in each product"),
+        ("backward_flops", flops.oracles.two_layers_backward, ""),
+        ("block_cost", lambda **a: flops.oracles.block_flops(**a | {"kv_heads": a["heads"]}), "kv_heads heads"),
+        ("block_cost", lambda **a: flops.oracles.block_flops(**a) - flops.models.products_of_tokens(**a), "S and o"),
+        ("utilisation", lambda gpus, **run: list(flops.models.second_by_second(gpus=gpus / 1024, **run)), "above 1"),
+        ("utilisation", lambda **run: list(flops.models.second_by_second(**run)), ""),
         ("count_flops", lambda **_: 0, "overloadpacket"),
     ],
 )
@@ -151,5 +158,5 @@ def test_remarks_on_typical_mistakes(name, output, word):
 @pytest.mark.parametrize("pick", [lambda t: t[0], lambda t: t[-1], lambda t: t[len(t) // 2], min, max, statistics.mean])
 def test_no_way_to_pick_a_time_but_the_median_is_right_on_the_disturbed_cases(pick):
     cases = [case.arguments(0) for case in flops.measure.cases if case.group == "median"]
-    assert any(flops.near_the_truth(flops.simulated(**case, pick=pick), **case) for case in cases)
-    assert not any(flops.near_the_truth(flops.simulated(**case), **case) for case in cases)
+    assert any(flops.oracles.near_the_truth(flops.timing.simulated(**case, pick=pick), **case) for case in cases)
+    assert not any(flops.oracles.near_the_truth(flops.timing.simulated(**case), **case) for case in cases)

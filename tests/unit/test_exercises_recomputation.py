@@ -14,6 +14,7 @@ from course_lib import activations, criteria
 from course_lib.activations import CHAINS, Live, chain, run_checkpoint, split_evenly, train_step
 from course_lib.exercise import Evidence, Saved, Trial
 from course_lib.exercises import recomputation as R
+from course_lib.tracing import trace
 
 
 def saved_by_the_graph(out: torch.Tensor) -> dict[int, int]:
@@ -40,15 +41,15 @@ def test_what_hooks_see_is_what_the_graph_holds(name):
     out = fn(*args)
     own = {a.untyped_storage()._cdata for a in args}
     held = sum(n for key, n in saved_by_the_graph(out).items() if key not in own)
-    assert R.kept_bytes(name, sizes) == held
+    assert R.oracles.kept_bytes(name, sizes) == held
 
 
 def test_kept_bytes_equal_hand_counts():
     n = 4 * 6 * 5
-    assert R.kept_bytes("three sigmoids", [6, 5]) == 3 * n
-    assert R.kept_bytes("mlp", [6, 5, 20]) == 2 * 4 * 6 * 20
-    assert R.kept_bytes("sigmoid in half precision", [6, 5]) == n // 2
-    assert R.kept_tensors.oracle() == dict(zip(R.QUESTIONS, (0, 0, 1, 3, 0, 8), strict=True))
+    assert R.oracles.kept_bytes("three sigmoids", [6, 5]) == 3 * n
+    assert R.oracles.kept_bytes("mlp", [6, 5, 20]) == 2 * 4 * 6 * 20
+    assert R.oracles.kept_bytes("sigmoid in half precision", [6, 5]) == n // 2
+    assert R.kept_tensors.oracle() == dict(zip(R.saved.QUESTIONS, (0, 0, 1, 3, 0, 8), strict=True))
 
 
 def test_a_wrong_name_is_told_the_right_ones():
@@ -58,32 +59,34 @@ def test_a_wrong_name_is_told_the_right_ones():
 
 @pytest.mark.parametrize("n", [1, 1000, 4097])
 def test_three_sigmoids_are_eight_memory_operations_or_five(n):
-    assert R.sigmoid_bytes(n, 4, False) == (4 * n * 4, 4 * n * 4)
-    assert R.sigmoid_bytes(n, 4, True) == (2 * n * 4, 3 * n * 4)
+    assert R.oracles.sigmoid_bytes(n, 4, False) == (4 * n * 4, 4 * n * 4)
+    assert R.oracles.sigmoid_bytes(n, 4, True) == (2 * n * 4, 3 * n * 4)
 
 
 def test_the_oracle_kernels_compute_three_sigmoids():
     x, dy = torch.randn(300), torch.randn(300)
     out, dx = R.sigmoid3.oracle(x, dy)
     s1, s2, y, got = (torch.empty(300) for _ in range(4))
-    with R.trace():
-        R.sigmoids[(3,)](x, s1, s2, y, 300, STORE=True, BLOCK=128)
-        R.sigmoids_backward[(3,)](x, s1, s2, dy, got, 300, STORED=True, BLOCK=128)
+    with trace():
+        R.oracles.sigmoids[(3,)](x, s1, s2, y, 300, STORE=True, BLOCK=128)
+        R.oracles.sigmoids_backward[(3,)](x, s1, s2, dy, got, 300, STORED=True, BLOCK=128)
     assert torch.allclose(y, out.float()) and torch.allclose(got, dx.float(), atol=1e-7)
 
 
 def test_dropout_keeps_the_right_share_and_its_seed():
     x = torch.ones(100, 100)
-    kept = R.kept_elements(x, 0.3, 5)
+    kept = R.oracles.kept_elements(x, 0.3, 5)
     assert abs(kept.float().mean() - 0.7) < 0.02
-    assert torch.equal(kept, R.kept_elements(x, 0.3, 5)) and not torch.equal(kept, R.kept_elements(x, 0.3, 6))
-    out, dx = R.dropout_and_gradient(x, 0.3, 5, 2 * x)
+    assert torch.equal(kept, R.oracles.kept_elements(x, 0.3, 5)) and not torch.equal(
+        kept, R.oracles.kept_elements(x, 0.3, 6)
+    )
+    out, dx = R.oracles.dropout_and_gradient(x, 0.3, 5, 2 * x)
     assert torch.equal(out > 0, kept) and torch.allclose(dx, 2 * out)
 
 
 def test_rmsnorm_gradients_follow_the_formula():
-    a = R.normed(5, 7)(torch.Generator().manual_seed(1))
-    dx, dweight = R.rmsnorm_gradients(**a)
+    a = R.cases.normed(5, 7)(torch.Generator().manual_seed(1))
+    dx, dweight = R.oracles.rmsnorm_gradients(**a)
     n, g = a["x"] * a["rstd"][:, None], a["dy"] * a["weight"]
     assert torch.allclose(dx.float(), a["rstd"][:, None] * (g - n * (g * n).mean(1, keepdim=True)), atol=1e-4)
     assert torch.allclose(dweight, (a["dy"] * n).sum(0), atol=1e-5)
@@ -91,12 +94,12 @@ def test_rmsnorm_gradients_follow_the_formula():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_large_rows_stay_finite_in_float16(seed):
-    a = R.normed(80, 300, torch.float16, scale=1000.0)(torch.Generator().manual_seed(seed))
-    assert all(bool(t.isfinite().all()) for t in (*a.values(), *R.rmsnorm_gradients(**a)))
+    a = R.cases.normed(80, 300, torch.float16, scale=1000.0)(torch.Generator().manual_seed(seed))
+    assert all(bool(t.isfinite().all()) for t in (*a.values(), *R.oracles.rmsnorm_gradients(**a)))
 
 
 def test_a_target_is_never_banned():
-    a = R.logits(50, 20, ban=0.9)(torch.Generator().manual_seed(3))
+    a = R.cases.logits(50, 20, ban=0.9)(torch.Generator().manual_seed(3))
     assert bool(a["x"].gather(1, a["target"][:, None]).isfinite().all()) and bool(a["x"].isinf().any())
     assert bool(R.cross_entropy_backward.oracle(**a).isfinite().all())
 
@@ -128,7 +131,7 @@ def test_a_deep_model_keeps_nine_boundaries_a_layer():
 def test_a_checkpointed_model_stays_within_the_schedule(segments):
     boundary, inside = 1, 9
     one, found = train_step(1), train_step(8, segments)
-    predicted = R.peak_of(8, boundary, inside, segments) * found.boundary + one.peak - one.inside
+    predicted = R.oracles.peak_of(8, boundary, inside, segments) * found.boundary + one.peak - one.inside
     assert 0.85 * predicted < found.peak <= predicted
 
 
@@ -147,21 +150,23 @@ def test_segments_are_even(layers, segments):
 
 @given(st.integers(1, 40), st.integers(1, 50), st.integers(1, 50))
 def test_the_schedule_peaks_where_the_formula_says(layers, boundary, inside):
-    segments, peak = R.least_peak(layers, boundary, inside)
+    segments, peak = R.oracles.least_peak(layers, boundary, inside)
     assert peak == min(s * boundary + -(-layers // s) * inside for s in range(1, layers + 1))
-    assert R.has_the_least_peak([segments, 0], layers, boundary, inside) == ""
-    assert R.says_its_peak([segments, peak], layers, boundary, inside) == ""
-    assert R.says_its_peak([segments, peak + 1], layers, boundary, inside)
+    assert R.checkpoints.has_the_least_peak([segments, 0], layers, boundary, inside) == ""
+    assert R.checkpoints.says_its_peak([segments, peak], layers, boundary, inside) == ""
+    assert R.checkpoints.says_its_peak([segments, peak + 1], layers, boundary, inside)
 
 
 def test_predictions_are_held_against_a_counted_model():
-    right = list(R.least_peak(**R.MODEL))
-    assert right[0] == 12 and R.holds_when_counted(right, **R.MODEL) == ""
-    assert "were counted" in R.holds_when_counted([12, right[1] // 2], **R.MODEL)
-    assert "need no more" in R.holds_when_counted([12, 2 * right[1]], **R.MODEL)
-    assert R.says_its_peak([12, {"unsupported": "a tensor"}], **R.MODEL).endswith("segments, got [12, a tensor]")
+    right = list(R.oracles.least_peak(**R.checkpoints.MODEL))
+    assert right[0] == 12 and R.checkpoints.holds_when_counted(right, **R.checkpoints.MODEL) == ""
+    assert "were counted" in R.checkpoints.holds_when_counted([12, right[1] // 2], **R.checkpoints.MODEL)
+    assert "need no more" in R.checkpoints.holds_when_counted([12, 2 * right[1]], **R.checkpoints.MODEL)
+    assert R.checkpoints.says_its_peak([12, {"unsupported": "a tensor"}], **R.checkpoints.MODEL).endswith(
+        "segments, got [12, a tensor]"
+    )
     for nonsense in (None, [0, 5], [25, 5], 12, [12, "many"], [True, 5]):
-        assert R.has_the_least_peak(nonsense, **R.MODEL).startswith("expected (segments, peak)")
+        assert R.checkpoints.has_the_least_peak(nonsense, **R.checkpoints.MODEL).startswith("expected (segments, peak)")
 
 
 # ------------------------------------------------------------------------------------------------ checkpoints
@@ -170,12 +175,14 @@ STEP = dict(rows=9, width=4, p=0.3, calls=2, frozen=False, seed=8)
 
 
 def test_torchs_checkpoint_passes_where_a_plain_call_keeps_everything():
-    plain, found = R.plain_step(**STEP), run_checkpoint(activations.checkpoint_of_torch, **STEP)
-    assert R.like_the_plain_step("out", "gradients", "after")(found, **STEP) == ""
-    assert R.recomputes(found, **STEP) == "" and R.same_dropout(found, **STEP) == ""
+    plain, found = R.checkpoints.plain_step(**STEP), run_checkpoint(activations.checkpoint_of_torch, **STEP)
+    assert R.checkpoints.like_the_plain_step("out", "gradients", "after")(found, **STEP) == ""
+    assert R.checkpoints.recomputes(found, **STEP) == "" and R.checkpoints.same_dropout(found, **STEP) == ""
     big = STEP | {"rows": 64, "width": 32}
-    assert "are alive before backward" in R.recomputes(R.plain_step(**big), **big)
-    assert R.same_dropout(plain, **STEP).startswith("2 checkpoints: 4 runs of fn expected, 2 seen; backward has to run")
+    assert "are alive before backward" in R.checkpoints.recomputes(R.checkpoints.plain_step(**big), **big)
+    assert R.checkpoints.same_dropout(plain, **STEP).startswith(
+        "2 checkpoints: 4 runs of fn expected, 2 seen; backward has to run"
+    )
 
 
 def checkpoint_by_hand(how: str):
@@ -202,15 +209,17 @@ def checkpoint_by_hand(how: str):
 
 def test_a_state_that_was_put_back_earns_its_points_whatever_dropout_does():
     found = run_checkpoint(checkpoint_by_hand("another mask"), **STEP)
-    assert R.like_the_plain_step("after")(found, **STEP) == ""
-    assert R.like_the_plain_step("gradients")(found, **STEP) and R.same_dropout(found, **STEP)
+    assert R.checkpoints.like_the_plain_step("after")(found, **STEP) == ""
+    assert R.checkpoints.like_the_plain_step("gradients")(found, **STEP) and R.checkpoints.same_dropout(found, **STEP)
     state = next(c for c in R.checkpoint.criteria if c.group == "after")
     assert state.problem(found, **STEP) == ""
 
 
 def test_arguments_with_a_history_are_told_to_be_detached():
     calls = STEP | {"calls": 3}
-    said = R.recomputes(run_checkpoint(checkpoint_by_hand("no detach, on ctx"), **calls) | {"kept": 0}, **calls)
+    said = R.checkpoints.recomputes(
+        run_checkpoint(checkpoint_by_hand("no detach, on ctx"), **calls) | {"kept": 0}, **calls
+    )
     assert said.startswith("3 checkpoints: 6 runs of fn expected, 10 seen") and "detach()" in said
 
 
@@ -224,15 +233,15 @@ def test_torchs_complaints_get_advice(how, advice):
 
 
 def test_another_random_state_shows():
-    moved = R.plain_step(**STEP) | {"after": 0.5}
-    assert "a random number drawn after backward" in R.like_the_plain_step("after")(moved, **STEP)
+    moved = R.checkpoints.plain_step(**STEP) | {"after": 0.5}
+    assert "a random number drawn after backward" in R.checkpoints.like_the_plain_step("after")(moved, **STEP)
     other = run_checkpoint(activations.checkpoint_of_torch, **STEP) | {"draws": [1, 2, 2, 3]}
-    assert "dropout kept other elements" in R.same_dropout(other, **STEP)
+    assert "dropout kept other elements" in R.checkpoints.same_dropout(other, **STEP)
 
 
 def test_a_checkpoint_without_a_result_gives_none():
     assert run_checkpoint(lambda fn, *args: None, **STEP) is None
-    assert R.like_the_plain_step("out")(None, **STEP) == "returned no tensor"
+    assert R.checkpoints.like_the_plain_step("out")(None, **STEP) == "returned no tensor"
 
 
 # ------------------------------------------------------------------------------------------------ the criterion
@@ -243,7 +252,7 @@ def judged(saved, ready=(0, 1)) -> criteria.Finding:
     arguments = case.arguments(1)
     outputs = [[t.float() for t in R.seeded_dropout.oracle(**arguments)]]
     evidence = Evidence(case.name, outputs=outputs, saved=saved, ready=list(ready))
-    return R.KeepsNothing(3).judge(R.seeded_dropout, [Trial(case, [arguments], evidence)])
+    return R.criteria.KeepsNothing(3).judge(R.seeded_dropout, [Trial(case, [arguments], evidence)])
 
 
 def test_keeping_even_an_input_is_seen():
@@ -254,7 +263,7 @@ def test_keeping_even_an_input_is_seen():
 
 
 def test_mistakes_name_what_was_stored():
-    look = R.saved_something("store less")
+    look = R.criteria.saved_something("store less")
     trial = SimpleNamespace(evidence=SimpleNamespace(saved=[Saved("buffer 1", 8)]))
     assert look([trial]) == "store less"
     trial.evidence.saved = [Saved("x", 8)]

@@ -74,7 +74,7 @@ def test_wrong_arguments_are_named():
 def test_the_map_has_the_tiles_of_the_exercise(sizes):
     nq, nk, bm, bn = sizes
     kinds = F.tile_kinds(*sizes)
-    expected = A.tiles_of(len(kinds), bm, bn, nq, nk)
+    expected = A.oracles.tiles_of(len(kinds), bm, bn, nq, nk)
     assert [[int((row == 2).sum()), int((row > 0).sum())] for row in kinds] == expected
 
 
@@ -83,7 +83,7 @@ def test_the_map_has_the_tiles_of_the_exercise(sizes):
 def test_the_maps_bytes_are_those_of_the_traced_kernel(bm, bn, causal):
     kinds = F.tile_kinds(200, 200, bm, bn)
     moved, flops = F.pass_cost(200, 200, bm, bn, 64, 2, kinds > 0 if causal else np.ones_like(kinds, bool))
-    assert moved == A.footprints()[200, 64, bm, bn, 2, causal]
+    assert moved == A.oracles.footprints()[200, 64, bm, bn, 2, causal]
     visited = int((kinds > 0).sum()) if causal else kinds.size
     assert flops == visited * 2 * (2 * bm * bn * 64)
 

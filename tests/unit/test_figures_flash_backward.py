@@ -60,7 +60,7 @@ def test_the_longest_texts_are_those_that_autograd_allows():
         int(n.replace(",", "")) for n in re.findall(r"ends at ([\d,]+) tokens|1 at ([\d,]+)\.", said) for n in n if n
     ]
     memory = int(figures.flash_backward.datasheet("H200").hbm_bytes)
-    assert limits == [B.longest(memory, F.MODEL | {"scores": scores}) for scores in (True, False)]
+    assert limits == [B.memory.longest(memory, F.MODEL | {"scores": scores}) for scores in (True, False)]
 
 
 def test_the_ratios_are_those_of_the_record():

@@ -7,7 +7,7 @@ import pytest
 from pictures import words
 
 from course_lib import bench, figures, gpu
-from course_lib.exercises.tiling import dealt, model_seconds
+from course_lib.exercises.tiling.oracles import dealt, model_seconds
 
 F = figures.tiling
 

@@ -1,0 +1,244 @@
+"""Attention by its formula: what it says, positions, the scores held whole, and its gradients."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from course_lib.cases import operations
+from course_lib.criteria import Correct
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
+from course_lib.exercises.attention.criteria import ATTENTION, TENSORS, LargestBuffer
+from course_lib.exercises.attention.mistakes import (
+    TOP_LEFT,
+    UNMASKED,
+    UNSCALED,
+    computes,
+    has_nan,
+    no_scale_on_the_way_back,
+)
+from course_lib.exercises.attention.oracles import (
+    attention_budget,
+    backward_budget,
+    gradients,
+    output_and_lse,
+    reference,
+    rotary_budget,
+    rotated,
+    seen,
+)
+
+# ------------------------------------------------------------------------------------------------ what attention is
+
+
+def claims_checked() -> dict[str, bool | int]:
+    """Each claim, tried on random numbers."""
+    g = torch.Generator().manual_seed(8)
+    q, k, v = (torch.randn(6, 8, generator=g, dtype=torch.float64) for _ in range(3))
+    order, places = torch.randperm(6, generator=g), torch.arange(6)
+    o, causal = reference(q, k, v)[0], reference(q, k, v, causal=True)[0]
+
+    def placed(shift: int, v_too: bool) -> torch.Tensor:
+        turned = [rotated(x, places + shift) for x in (q, k, v)]
+        return reference(turned[0], turned[1], turned[2] if v_too else v)[0]
+
+    def same(x: torch.Tensor, y: torch.Tensor) -> bool:
+        return torch.allclose(x, y)
+
+    return {
+        "keys_and_values_shuffled_alike_leave_o": same(reference(q, k[order], v[order])[0], o),
+        "queries_shuffled_shuffle_o": same(reference(q[order], k, v)[0], o[order]),
+        "ten_more_on_every_score_leaves_o": same(torch.softmax(q @ k.T / math.sqrt(8) + 10, -1) @ v, o),
+        "keys_doubled_double_o": same(reference(q, 2 * k, v)[0], 2 * o),
+        "values_doubled_double_o": same(reference(q, k, 2 * v)[0], 2 * o),
+        "causal_first_query_returns_first_value": same(causal[0], v[0]),
+        "rotary_on_q_k_all_moved_by_7_leaves_o": same(placed(7, False), placed(0, False)),
+        "rotary_on_v_too_all_moved_by_7_leaves_o": same(placed(7, True), placed(0, True)),
+        "pairs_seen_causal_4_queries_6_keys": int(seen(4, 6).sum()),
+        "queries_that_see_nothing_causal_6_queries_4_keys": int((~seen(6, 4)).all(1).sum()),
+    }
+
+
+claims = Exercise(
+    id="attention.claims",
+    entry="claims",
+    signature="claims: dict[str, bool | int]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=10,
+    cases=[Case("ten claims", "plain", lambda g: {})],
+    oracle=claims_checked,
+    criteria=[Correct("plain", 5, "as torch finds them")],
+    hints=[
+        "Each row of o is a mean of the rows of v, weighted by a softmax of that query's scores. Which of these changes the weights?",
+        "A softmax does not change if the same number is added to all its scores; it does if they are multiplied. Rotary leaves "
+        "a dot product of q and k as it is if both are moved by as many places.",
+        "With 4 queries and 6 keys the last query sees 6 keys, and each one before it one less. With 6 queries and 4 keys the "
+        "same rule leaves none for the first two. A rotated v arrives in o as it was rotated, whatever the query's place.",
+    ],
+)
+
+
+def halves(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
+    """The other convention: (x[i], x[i + D / 2]) are a pair."""
+    paired = torch.stack(x.chunk(2, -1), -1).flatten(-2)
+    return rotated(paired, positions, base).unflatten(-1, (-1, 2)).mT.flatten(-2)
+
+
+rotary = Exercise(
+    id="attention.rotary",
+    entry="rotary",
+    signature="rotary(x: (..., N, D), positions: (N,), base=10000.0) -> (..., N, D) of the dtype of x",
+    minutes=15,
+    difficulty=2,
+    lines=6,
+    cases=[
+        Case("7 x 8", "plain", positions(7, d=8, places=from_zero)),
+        Case("(2, 3, 5, 16)", "shapes", positions(2, 3, 5, d=16, places=from_zero)),
+        Case("1 x 2", "shapes", positions(1, d=2, places=from_zero)),
+        Case("9 x 6, up to 30,000", "anywhere", positions(9, d=6, places=anywhere)),
+        Case("(2, 33, 32), up to 30,000", "anywhere", positions(2, 33, d=32, places=anywhere)),
+        Case("20 x 16, bfloat16", "half", positions(20, d=16, places=anywhere, dtype=torch.bfloat16)),
+        Case("(3, 20, 8), float16", "half", positions(3, 20, d=8, places=anywhere, dtype=torch.float16)),
+    ],
+    oracle=rotated,
+    budget=rotary_budget,
+    allows=TENSORS | operations("cos sin repeat_interleave flip roll exp2"),
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("shapes", 1, "leading dimensions, any D"),
+        Correct("anywhere", 2, "positions up to 30,000, in any order"),
+        Correct("half", 2, "half precision in and out, angles in float32"),
+    ],
+    hints=[
+        "Turning the point (x, y) by the angle t gives (x cos t - y sin t, x sin t + y cos t). How many points are there in a row of D?",
+        "Even and odd columns: x[..., 0::2] and x[..., 1::2], each (..., N, D / 2). The angles are positions[:, None] times "
+        "base ** (-2 i / D), (N, D / 2), in float32.",
+        "freq = base ** (-torch.arange(0, D, 2, dtype=torch.float32) / D); angle = positions[:, None].float() * freq; fill "
+        "out[..., 0::2] with even * cos - odd * sin and out[..., 1::2] with even * sin + odd * cos, even and odd being "
+        "float32; return it in the dtype of x.",
+    ],
+    mistakes=[
+        computes(
+            halves,
+            "This pairs column i with column i + D / 2, as some models do; here 2 i and 2 i + 1 are a pair.",
+            rotated,
+        ),
+        computes(
+            lambda x, positions, **_: rotated(x, -positions),
+            "Turned the wrong way round: look at the sign of the sine.",
+            rotated,
+        ),
+    ],
+)
+
+attention = Exercise(
+    id="attention.attention",
+    entry="attention",
+    signature="attention(q: (..., Nq, D), k, v: (..., Nk, D), causal=False, scale=None) -> o: (..., Nq, D), lse: (..., Nq) float32",
+    minutes=20,
+    difficulty=2,
+    lines=12,
+    cases=[
+        Case("6 queries, 9 keys", "plain", qkv(6, 9, 8)),
+        Case("(2, 3) heads, 5 queries, 11 keys", "ragged", qkv(5, 11, 16, lead=(2, 3))),
+        Case("1 query, 1 key", "ragged", qkv(1, 1, 16)),
+        Case("7 queries, 12 keys, scale 0.3", "ragged", qkv(7, 12, 32, lead=(2,), layout="windows", scale=0.3)),
+        Case("13 queries, 13 keys, causal", "causal", qkv(13, 13, 16, causal=True)),
+        Case("5 queries, 12 keys, causal", "causal", qkv(5, 12, 16, lead=(2,), causal=True)),
+        Case("12 queries, 5 keys, causal", "nothing", qkv(12, 5, 16, lead=(2,), causal=True)),
+        Case("8 queries, 30 keys, large scores", "hard", qkv(8, 30, 16, scores="large")),
+        Case("8 queries, 30 keys, low scores", "hard", qkv(8, 30, 16, scores="low")),
+        Case(
+            "12 queries, 40 keys, bfloat16",
+            "half",
+            qkv(12, 40, 32, torch.bfloat16, lead=(2,), scores="large", offset=4.0),
+        ),
+        Case("9 queries, 20 keys, float16", "half", qkv(9, 20, 32, torch.float16, scores="rising", causal=True)),
+    ],
+    oracle=output_and_lse,
+    budget=attention_budget,
+    allows=ATTENTION,
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("ragged", 1, "any shape, a scale of one's own"),
+        Correct("causal", 2, "causal, Nq != Nk too"),
+        Correct("nothing", 1, "queries that see no key"),
+        Correct("hard", 1, "scores far from 0"),
+        Correct("half", 1, "half precision in and out, float32 inside"),
+    ],
+    hints=[
+        "Four steps: scores, mask, softmax, a weighted mean of v. q @ k.mT multiplies the last two dimensions of any tensors.",
+        "Mask with -inf before the softmax: torch.ones(Nq, Nk, dtype=torch.bool).tril(Nk - Nq) is True where a query sees a key. "
+        "torch.logsumexp and torch.softmax subtract the maximum for you.",
+        "A row of -inf makes torch.softmax NaN: use p = torch.exp(s - torch.where(lse == -math.inf, 0, lse)[..., None]) with "
+        "lse = torch.logsumexp(s, -1). Cast q, k and v with .float() first, and o back to q.dtype last.",
+    ],
+    mistakes=[
+        UNSCALED,
+        UNMASKED,
+        TOP_LEFT,
+        has_nan(
+            ["nothing"], "NaN: a query that sees nothing has scores of -inf alone, and a softmax of them is 0 / 0."
+        ),
+    ],
+)
+
+
+# ------------------------------------------------------------------------------------------------ backward
+
+
+backward = Exercise(
+    id="attention.attention_backward",
+    entry="attention_backward",
+    signature="attention_backward(q, k, v, o, do, lse, causal: bool) -> dq, dk, dv",
+    minutes=35,
+    difficulty=5,
+    lines=30,
+    cases=[
+        Case("32 queries, 48 keys", "plain", with_backward(qkv(32, 48, 16), False)),
+        Case(
+            "(2, 2) heads, 37 queries, 70 keys",
+            "ragged",
+            with_backward(qkv(37, 70, 16, lead=(2, 2), layout="heads"), False),
+        ),
+        Case("1 query, 90 keys", "ragged", with_backward(qkv(1, 90, 32), False)),
+        Case("75 queries and keys, causal", "causal", with_backward(qkv(75, 75, 16), True)),
+        Case("23 queries, 80 keys, causal", "causal", with_backward(qkv(23, 80, 16, lead=(2,)), True)),
+        Case("90 queries, 31 keys, causal", "nothing", with_backward(qkv(90, 31, 16, lead=(2,)), True)),
+        Case("large scores", "hard", with_backward(qkv(24, 70, 16, scores="large"), False)),
+        Case("rising scores, v around 20", "hard", with_backward(qkv(24, 70, 16, scores="rising", offset=20.0), True)),
+        Case("scores near -200", "hard", with_backward(qkv(24, 70, 16, scores="low"), False)),
+        Case("bfloat16", "half", with_backward(qkv(150, 140, 32, torch.bfloat16), False)),
+        Case("float16, causal", "half", with_backward(qkv(100, 100, 16, torch.float16, lead=(2,)), True)),
+        Case("320 queries and keys", "performance", with_backward(qkv(320, 320, 16), False)),
+        Case("320 queries and keys, causal", "performance", with_backward(qkv(320, 320, 16), True)),
+    ],
+    oracle=gradients,
+    budget=backward_budget,
+    allows=ATTENTION,
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("ragged", 2, "ragged sizes, leading dimensions"),
+        Correct("causal", 2, "causal, Nq != Nk too"),
+        Correct("nothing", 1, "queries that see no key"),
+        Correct("hard", 3, "large, rising, low scores"),
+        Correct("half", 2, "half precision in and out, float32 inside"),
+        LargestBuffer(lambda q, k, **_: q.shape[-2] * k.shape[-2], 2, "never Nq x Nk"),
+    ],
+    hints=[
+        "A tile of scores can be computed again from q and k. With lse, how do you get its probabilities without a softmax?",
+        "p = exp(s - lse) is exact in each tile. Then dv += p.mT @ do, dp = do @ v.mT, ds = p * (dp - delta), dq += ds @ k * scale "
+        "and dk += ds.mT @ q * scale, with delta = rowsum(do * o), computed once.",
+        "Queries that see nothing have lse = -inf and scores of -inf, and exp(-inf - -inf) is not a number: subtract base = "
+        "torch.where(lse == -math.inf, 0, lse) in place of lse. Accumulate dq, dk, dv in float32 tensors of the shape of q, k, v, "
+        "take tiles of 64 by 64, and cast each result once, at the end.",
+    ],
+    mistakes=[
+        has_nan(["nothing"], "NaN: lse is -inf where a query sees nothing, and exp(-inf - -inf) is not a number."),
+        no_scale_on_the_way_back,
+    ],
+)

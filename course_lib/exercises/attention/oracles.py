@@ -1,0 +1,216 @@
+"""What is right in unit 08, within which error, and properties that right results have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+
+from course_lib import recordings
+from course_lib.answers import in_words
+from course_lib.criteria import roundings
+
+EPS32 = torch.finfo(torch.float32).eps
+
+
+# ------------------------------------------------------------------------------------------------ oracles
+
+
+def seen(nq: int, nk: int, causal: bool = True, device: Any = None) -> torch.Tensor:
+    """(nq, nk), True where a query sees a key."""
+    everything = torch.ones(nq, nk, dtype=torch.bool, device=device)
+    return everything.tril(nk - nq) if causal else everything
+
+
+def reference(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, scale: float | None = None, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(o, lse) in float64."""
+    q, k, v = q.double(), k.double(), v.double()
+    scores = (q @ k.mT) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    scores = scores.masked_fill(~seen(q.shape[-2], k.shape[-2], causal, q.device), -math.inf)
+    lse = scores.logsumexp(-1)
+    return torch.softmax(scores, -1).nan_to_num(0) @ v, lse
+
+
+class Forward(NamedTuple):
+    o: torch.Tensor
+    lse: torch.Tensor
+
+
+class Gradients(NamedTuple):
+    dq: torch.Tensor
+    dk: torch.Tensor
+    dv: torch.Tensor
+
+
+class State(NamedTuple):
+    m: torch.Tensor
+    l: torch.Tensor
+    acc: torch.Tensor
+
+
+def output_and_lse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **more: Any) -> Forward:
+    o, lse = reference(q, k, v, **more)
+    return Forward(o, lse.float())
+
+
+def gradients(q, k, v, do, causal: bool = False, **_: Any) -> Gradients:
+    """(dq, dk, dv) in float64, by autograd; queries that see nothing are left out, and get zeros."""
+    nothing = max(0, q.shape[-2] - k.shape[-2]) if causal else 0
+    with torch.enable_grad():
+        leaves = [t.double().detach().requires_grad_() for t in (q, k, v)]
+        o, _ = reference(leaves[0][..., nothing:, :], *leaves[1:], causal=causal)
+        return Gradients(*torch.autograd.grad(o, leaves, do[..., nothing:, :].double()))
+
+
+def merged(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> State:
+    """The state of both together, by way of log-sum-exps and means, in float64."""
+    m = torch.maximum(a[0], b[0]).double()
+    base = torch.where(m == -math.inf, 0, m)
+    lse_a, lse_b = (x[0].double() + x[1].double().log() for x in (a, b))
+    l = torch.exp(torch.logaddexp(lse_a, lse_b) - base)
+    shares = [
+        torch.exp(lse - base)[..., None] * (x[2].double() / x[1].double()[..., None]).nan_to_num(0)
+        for lse, x in ((lse_a, a), (lse_b, b))
+    ]
+    return State(m.float(), l.float(), sum(shares).float())
+
+
+def rotated(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
+    """Pairs (x[2 i], x[2 i + 1]) as complex numbers, each turned by position * base ** (-2 i / D)."""
+    turns = base ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float64, device=x.device) / x.shape[-1])
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+    angles = positions.double()[:, None] * turns
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+def tiles_of(programs: int, bm: int, bn: int, nq: int, nk: int) -> list[list[int]]:
+    """[full, end] for each program: looked up in the mask, tile by tile."""
+    mask, found = seen(nq, nk).numpy(), []
+    for pid in range(programs):
+        band = mask[pid * bm : (pid + 1) * bm]
+        tiles = [band[:, start : start + bn] for start in range(0, nk, bn)]
+        whole = [t.all() and t.shape[1] == bn for t in tiles]
+        found.append([int(sum(whole)), int(sum(t.any() for t in tiles))])
+    return found
+
+
+@cache
+def footprints() -> dict[tuple, int]:
+    """(n, d, bm, bn, itemsize, causal) -> bytes that a traced kernel moved."""
+    return {tuple(row[:-1]): row[-1] for row in recordings.read("flash_footprints")["rows"]}
+
+
+def moved_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> int:
+    """Bytes of a forward pass, as traced if it was; else each program's tiles are looked up in the mask."""
+    traced = footprints().get((n, d, bm, bn, itemsize, causal))
+    if traced is not None:
+        return traced
+    mask, keys = seen(n, n, causal).numpy(), 0
+    for first in range(0, n, bm):
+        for start in range(0, n, bn):
+            if mask[first : first + bm, start : start + bn].any():
+                keys += min(bn, n - start)
+    return 2 * n * d * itemsize + 4 * n + 2 * keys * d * itemsize
+
+
+# ------------------------------------------------------------------------------------------------ budgets
+
+
+def rotary_budget(expected, dtype, arguments):
+    """One rounding of a result no longer than its pair, and what an angle in float32 may be off by."""
+    x, positions = arguments["x"].double(), arguments["positions"].double()
+    length = x.unflatten(-1, (-1, 2)).norm(dim=-1).repeat_interleave(2, -1)
+    turns = arguments.get("base", 10000.0) ** (-torch.arange(0, x.shape[-1], 2, device=x.device).double() / x.shape[-1])
+    angle = (positions.abs()[:, None] * turns).repeat_interleave(2, -1)
+    return length * (0.75 * torch.finfo(dtype).eps + (8 + 8 * angle) * EPS32)
+
+
+def merge_budget(expected, dtype, arguments):
+    """Each factor exp(m - m_new) is off by some roundings, and by one of its exponent."""
+    (m_a, _, acc_a), (m_b, _, acc_b) = arguments["a"], arguments["b"]
+    apart = (m_a - m_b).double().abs().nan_to_num(0, posinf=0)
+    relative = (8 + apart) * EPS32
+    if expected.dim() == m_a.dim():
+        return relative * torch.where(expected.isfinite(), expected.abs(), 0)
+    m = torch.maximum(m_a, m_b).double()
+    base = torch.where(m == -math.inf, 0, m)
+    size = sum(torch.exp(x.double() - base)[..., None] * acc.double().abs() for x, acc in ((m_a, acc_a), (m_b, acc_b)))
+    return relative[..., None] * size
+
+
+def score_error(q: torch.Tensor, k: torch.Tensor, scale: float | None = None) -> torch.Tensor:
+    """(..., Nq): the relative error of exp(score), and of a sum of them, that honest float32 arithmetic may have."""
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    size = (scale * q.double().abs() @ k.double().abs().mT).amax(-1)
+    return (2 * math.sqrt(k.shape[-2]) + 8 + 2 * size) * EPS32
+
+
+def attention_budget(expected, dtype, arguments):
+    """Of o: four roundings of its own, and the error of float32 arithmetic times the largest |v| of the channel. Of lse: that
+    error, and a rounding or four."""
+    q, k, v = (arguments[name] for name in "qkv")
+    error = score_error(q, k, arguments.get("scale"))
+    if expected.dim() < q.dim():
+        return error + 4 * EPS32 * torch.where(expected.isfinite(), expected.abs(), 0)
+    return roundings(expected, dtype) + error[..., None] * v.double().abs().amax(-2, keepdim=True)
+
+
+def backward_budget(expected, dtype, arguments):
+    """Sums over keys (dq) or queries (dk, dv), each term with the error of its probability, added in float32. o was rounded to
+    the task's dtype, and so delta = rowsum(do * o) is off by as much."""
+    which = next(i for i, found in enumerate(gradients(**arguments)) if torch.equal(found, expected))
+    q, k, v, o, do = (arguments[name].double() for name in ("q", "k", "v", "o", "do"))
+    scale = 1 / math.sqrt(q.shape[-1])
+    mask = seen(q.shape[-2], k.shape[-2], arguments["causal"], q.device)
+    p = torch.softmax((q @ k.mT * scale).masked_fill(~mask, -math.inf), -1).nan_to_num(0)
+    walk = 2 * math.sqrt(q.shape[-2] + q.shape[-1]) * EPS32
+    # of s - lse: the score's error, and lse's own last bit
+    error = (score_error(q, k) + walk + EPS32 * arguments["lse"].double().abs().nan_to_num(0, posinf=0))[..., None]
+    do_o = (do * o).abs().sum(-1, keepdim=True)
+    ds = p * ((do.abs() @ v.abs().mT + do_o) * error + torch.finfo(dtype).eps / 2 * do_o)
+    sums = (lambda: scale * ds @ k.abs(), lambda: scale * ds.mT @ q.abs(), lambda: (p * error).mT @ do.abs())
+    return roundings(expected, dtype) + sums[which]()
+
+
+# ------------------------------------------------------------------------------------------------ properties
+
+
+def any_order(output: Any, a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> str:
+    """ "" if the rows of `rearranged` agree: x + y with y + x, and (x + y) + z with x + (y + z)."""
+    if not isinstance(output, list) or len(output) != 3 or not all(isinstance(t, torch.Tensor) for t in output):
+        return "expected three tensors, m, l and acc"
+    n = len(a[0]) // 4
+    for name, out, right in zip(("m", "l", "acc"), output, merged(a, b), strict=True):
+        if out.shape != right.shape:
+            return f"{name}: expected shape {tuple(right.shape)}, got {tuple(out.shape)}"
+        parts = out.double().split(n)
+        for law, one, other in (("a + b is not b + a", 0, 1), ("(a + b) + c is not a + (b + c)", 2, 3)):
+            apart = (parts[one] - parts[other]).abs().max()
+            if not apart <= 1e-5 * (1 + parts[one].abs().max()):
+                return f"{law}: `{name}` differs by {float(apart):.3g}"
+    return ""
+
+
+def _tiles(first: int, end: int, kind: str) -> str:
+    """ "tile 3 is full", "tiles 0 to 2 are full" or "no tile is full"."""
+    if end - first < 2:
+        return f"tile {first} is {kind}" if end > first else f"no tile is {kind}"
+    return f"tiles {first} to {end - 1} are {kind}"
+
+
+def right_tiles(output: Any, programs: int, bm: int, bn: int, nq: int, nk: int) -> str:
+    right = tiles_of(programs, bm, bn, nq, nk)
+    for pid, (found, expected) in enumerate(zip(output, right, strict=True)):
+        said = f"nq = {nq}, nk = {nk}, tiles of {bm} x {bn}, program {pid}"
+        if not isinstance(found, list) or [type(x) for x in found] != [int, int]:
+            return f"{said}: expected a pair of whole numbers (full, end), got {in_words(found)}"
+        if found != expected:
+            full, end = expected
+            kinds = f"{_tiles(0, full, 'full')} and {_tiles(full, end, 'masked')}"
+            return f"{said}: {kinds}, so ({full}, {end}); got {tuple(found)}"
+    return ""

@@ -1,0 +1,233 @@
+"""Attention by tiles: partial results merged, tiles skipped, bytes counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import torch
+
+from course_lib.cases import fixed
+from course_lib.criteria import Correct, Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.attention.cases import rearranged, states, tiled
+from course_lib.exercises.attention.criteria import ATTENTION, LargestBuffer, Products
+from course_lib.exercises.attention.mistakes import TOP_LEFT, UNMASKED, UNSCALED, has_nan
+from course_lib.exercises.attention.oracles import (
+    any_order,
+    attention_budget,
+    merge_budget,
+    merged,
+    moved_bytes,
+    output_and_lse,
+    right_tiles,
+    tiles_of,
+)
+from course_lib.mistakes import every
+
+merge = Exercise(
+    id="attention.merge",
+    entry="merge",
+    signature="merge(a, b) -> (m, l, acc), the state of both; each is (m: (...,), l: (...,), acc: (..., D))",
+    minutes=15,
+    difficulty=3,
+    lines=7,
+    cases=[
+        Case("10 queries", "plain", states(10)),
+        Case("(2, 3, 5) queries", "plain", states(2, 3, 5, d=4)),
+        Case("6 queries, b the larger", "plain", states(6, mean=(0, 5))),
+        Case("b has seen nothing", "identity", states(7, nothing="b")),
+        Case("a has seen nothing", "identity", states(7, nothing="a")),
+        Case("neither has seen anything", "nothing", states(2, 7, nothing="both")),
+        Case("scores near 1000 and 960", "large", states(9, mean=(1000, 960), spread=10)),
+        Case("scores near -500 and 500", "large", states(9, mean=(-500, 500), spread=1)),
+        Case("6 states, exchanged and regrouped", "order", rearranged()),
+    ],
+    oracle=merged,
+    budget=merge_budget,
+    allows=ATTENTION,
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("identity", 2, "the empty state changes nothing"),
+        Correct("nothing", 1, "two empty states"),
+        Correct("large", 2, "scores far from 0, and far apart"),
+        Holds(any_order, 1, "any order, any grouping", "order"),
+    ],
+    hints=[
+        "Both sums were taken relative to their own maximum. Relative to which should the new ones be?",
+        "m = torch.maximum(m_a, m_b). A sum relative to m_a becomes one relative to m when it is multiplied by exp(m_a - m). "
+        "What does that give where both maxima are -inf?",
+        "Where m is -inf, subtract 0 in place of m: base = torch.where(m == -math.inf, 0, m). Then fa = torch.exp(m_a - base) is 0 "
+        "for an empty state, and likewise fb; l = l_a * fa + l_b * fb; acc = acc_a * fa[..., None] + acc_b * fb[..., None].",
+    ],
+    mistakes=[
+        has_nan(
+            ["identity", "nothing"],
+            "NaN: -inf - -inf is not a number. An empty state has the maximum -inf, and so have two of them.",
+        ),
+        has_nan(["large"], "NaN: an exp ran over. Both factors are at most 1 if the larger maximum is subtracted."),
+    ],
+)
+
+SHAPES = [(2, 2), (3, 2), (2, 3), (4, 1)]
+
+
+def tile_cases(group: str, wanted: Callable[[int, int, int, int], bool]) -> list[Case]:
+    """Every nq and nk from 1 to 8 with tiles of four shapes, as far as wanted."""
+    sides = range(1, 9)
+    return [
+        fixed(
+            f"{nq} queries, {nk} keys, tiles of {bm} x {bn}", group, programs=-(-nq // bm), bm=bm, bn=bn, nq=nq, nk=nk
+        )
+        for (bm, bn), nq, nk in product(SHAPES, sides, sides)
+        if wanted(nq % bm, nk % bn, nq, nk)
+    ]
+
+
+causal_tiles = Exercise(
+    id="attention.causal_tiles",
+    entry="causal_tiles",
+    signature="causal_tiles(pid, bm, bn, nq, nk) -> tuple[int, int]: (full, end)",
+    kind="formula",
+    called="for every program",
+    minutes=15,
+    difficulty=3,
+    lines=5,
+    cases=[
+        fixed("256 queries and keys, tiles of 64 x 32", "plain", programs=4, bm=64, bn=32, nq=256, nk=256),
+        *tile_cases("plain", lambda qs, ks, nq, nk: qs == ks == 0 and nq == nk),
+        *tile_cases("ragged", lambda qs, ks, nq, nk: (qs or ks) and nq == nk),
+        *tile_cases("more keys", lambda qs, ks, nq, nk: nq < nk),
+        *tile_cases("more queries", lambda qs, ks, nq, nk: nq > nk),
+    ],
+    oracle=tiles_of,
+    criteria=[
+        Holds(right_tiles, 2, "as many queries as keys, whole tiles"),
+        Holds(right_tiles, 1, "ragged sizes", "ragged"),
+        Holds(right_tiles, 1, "more keys than queries", "more keys"),
+        Holds(right_tiles, 1, "more queries than keys", "more queries"),
+    ],
+    hints=[
+        "Two queries decide: what the first of the tile sees, all of them see; what the last does not see, none sees.",
+        "Query i sees i + nk - nq + 1 keys, at least 0 and at most nk. The last query of the tile is min((pid + 1) * bm, nq) - 1.",
+        "seen_by = lambda i: min(max(i + nk - nq + 1, 0), nk). full = seen_by(first) // bn, and end = -(-seen_by(last) // bn), "
+        "which rounds up.",
+    ],
+    mistakes=[],
+)
+
+
+tiled_attention = Exercise(
+    id="attention.tiled_attention",
+    entry="tiled_attention",
+    signature="tiled_attention(q, k, v, causal: bool, bm: int, bn: int) -> o: (..., Nq, D), lse: (..., Nq) float32",
+    minutes=35,
+    difficulty=4,
+    lines=30,
+    cases=[
+        Case("32 queries, 48 keys", "plain", tiled(32, 48, 16, 16, 16)),
+        Case("(2, 3) heads, 37 queries, 50 keys", "ragged", tiled(37, 50, 16, 32, 24, lead=(2, 3), layout="heads")),
+        Case("1 query, 33 keys", "ragged", tiled(1, 33, 32, 16, 16, layout="windows")),
+        Case("20 queries, 7 keys, one tile", "ragged", tiled(20, 7, 8, 64, 64)),
+        Case("40 queries and keys, causal", "causal", tiled(40, 40, 16, 24, 16, causal=True)),
+        Case("23 queries, 61 keys, causal", "causal", tiled(23, 61, 16, 16, 32, lead=(2,), causal=True)),
+        Case("44 queries, 19 keys, causal", "nothing", tiled(44, 19, 16, 16, 16, lead=(2,), causal=True)),
+        Case("large scores", "hard", tiled(24, 70, 16, 32, 24, scores="large")),
+        Case("scores that rise from tile to tile", "hard", tiled(24, 70, 16, 32, 24, scores="rising", offset=20.0)),
+        Case("one score of 80, at the last key", "hard", tiled(24, 65, 16, 32, 32, scores="last")),
+        Case("scores near -200", "hard", tiled(24, 70, 16, 32, 32, scores="low", causal=True)),
+        Case("bfloat16, large scores", "half", tiled(30, 100, 32, 32, 48, torch.bfloat16, scores="large", offset=4.0)),
+        Case("float16, rising scores", "half", tiled(33, 60, 32, 32, 24, torch.float16, scores="rising", causal=True)),
+        Case("bfloat16, 8 tiles of keys", "half", tiled(20, 125, 16, 32, 16, torch.bfloat16, lead=(2,))),
+        Case("192 queries and keys", "performance", tiled(192, 192, 16, 48, 48)),
+        Case("192 queries and keys, causal", "performance", tiled(192, 192, 16, 48, 48, causal=True)),
+        Case("96 queries, 192 keys, causal", "performance", tiled(96, 192, 16, 48, 48, causal=True)),
+    ],
+    oracle=output_and_lse,
+    budget=attention_budget,
+    allows=ATTENTION,
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("ragged", 2, "ragged sizes, leading dimensions"),
+        Correct("causal", 2, "causal, Nq != Nk too"),
+        Correct("nothing", 1, "queries that see no key"),
+        Correct("hard", 3, "large, rising, low scores"),
+        Correct("half", 2, "half precision in and out, float32 inside"),
+        LargestBuffer(lambda q, k, bm, **_: 4 * bm * k.shape[-2], 2, "no scores beyond one tile"),
+        Products(2, "skips what nobody sees"),
+    ],
+    hints=[
+        "Two loops: over tiles of bm queries, and inside over tiles of bn keys. What does a tile of queries carry from one tile of "
+        "keys to the next?",
+        "Its state (m, l, acc). A tile of scores s has the state (s.amax(-1), p.sum(-1), p @ v) with p = exp(s - its maximum): "
+        "merge it into the one you carry. After the last tile o = acc / l and lse = m + log(l).",
+        "Start from m = -inf, l = 0, acc = 0. For the mask compare rows = i + torch.arange(...) + Nk - Nq with cols = j + "
+        "torch.arange(...). causal_tiles(pid, bm, bn, Nq, Nk)[1] says where to stop. At the end, "
+        "o = acc / torch.where(l == 0, 1, l)[..., None], written into o[..., i : i + bm, :]. Cast tiles with .float().",
+    ],
+    mistakes=[
+        UNSCALED,
+        UNMASKED,
+        TOP_LEFT,
+        has_nan(
+            ["nothing", "causal"],
+            "NaN: where a query has seen nothing yet, m is -inf, and -inf - -inf is not a number; at the end l may be 0.",
+        ),
+        has_nan(
+            ["hard"], "NaN: an exp ran over, or all terms of a sum under. Subtract the running maximum before exp."
+        ),
+    ],
+)
+
+ASKED = [
+    ("plain", 256, 64, 64, 64, 2, False),
+    ("plain", 128, 32, 32, 64, 4, False),
+    ("ragged", 200, 64, 64, 32, 2, False),
+    ("ragged", 33, 16, 16, 32, 4, False),
+    ("causal", 256, 64, 64, 64, 2, True),
+    ("causal", 256, 32, 128, 32, 2, True),
+    ("causal ragged", 256, 64, 32, 128, 2, True),
+    ("causal ragged", 200, 64, 64, 32, 2, True),
+    ("causal ragged", 130, 16, 32, 64, 4, True),
+]
+"""(group, n, d, bm, bn, itemsize, causal) of the public cases; all are in the table of traced footprints."""
+
+NAMES = ("n", "d", "bm", "bn", "itemsize", "causal")
+
+flash_bytes = Exercise(
+    id="attention.flash_bytes",
+    entry="flash_bytes",
+    signature="flash_bytes(n, d, bm, bn, itemsize, causal) -> int",
+    kind="formula",
+    minutes=15,
+    difficulty=3,
+    lines=6,
+    cases=[
+        fixed(f"n = {c[0]}, tiles of {c[2]} x {c[3]}{', causal' * c[5]}", group, **dict(zip(NAMES, c, strict=True)))
+        for group, *c in ASKED
+    ],
+    oracle=moved_bytes,
+    criteria=[
+        Correct("plain", 1, "equal to the trace"),
+        Correct("ragged", 1, "equal to the trace, ragged sizes"),
+        Correct("causal", 2, "equal to the trace, causal"),
+        Correct("causal ragged", 1, "equal to the trace, causal, ragged or wide tiles"),
+    ],
+    hints=[
+        "Who reads what? q, o and lse belong to one program each. k and v are read again by every program.",
+        "A program of a full pass reads n rows of k and of v. A causal one stops after the last tile that it sees: "
+        "causal_tiles(pid, bm, bn, n, n)[1] tiles of bn rows, of which the last may be short.",
+        "rows = sum(min(n, end * bn) for each program), with end = ceil(n / bn) where it is not causal. Then "
+        "2 * n * d * itemsize for q and o, 4 * n for lse, 2 * rows * d * itemsize for k and v.",
+    ],
+    mistakes=[
+        every(
+            lambda output, n, **a: output == moved_bytes(n, **a) - 4 * n,
+            "All but lse: one float32 for each query is written too.",
+        ),
+        every(
+            lambda output, n, d, itemsize, **_: output in (4 * n * d * itemsize, 4 * n * d * itemsize + 4 * n),
+            "That reads k and v once. Each program reads them again: programs share nothing but the memory.",
+        ),
+    ],
+)

@@ -1,0 +1,20 @@
+"""Unit 02, dtypes."""
+
+from course_lib.exercises.dtypes.formulas import decode_float, predictions, relu_intensity, ulp
+from course_lib.exercises.dtypes.in_torch import half_sum, quantize_rows, round_to_bf16, stable_logsumexp
+from course_lib.exercises.dtypes.kernels import scaled_square
+
+EXERCISES = {
+    exercise.id: exercise
+    for exercise in (
+        decode_float,
+        ulp,
+        round_to_bf16,
+        predictions,
+        half_sum,
+        stable_logsumexp,
+        relu_intensity,
+        scaled_square,
+        quantize_rows,
+    )
+}

@@ -1,0 +1,237 @@
+"""Rounding, sums and quantizing in torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from course_lib.cases import ARITHMETIC, INTEGERS
+from course_lib.criteria import (
+    Correct,
+    Holds,
+    NoBufferOfSize,
+    sum_budget,
+)
+from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercises.dtypes.cases import (
+    bits_of_numbers,
+    cancelling,
+    logits,
+    normal,
+    rows_of_all_sizes,
+    special_floats,
+    ties,
+)
+from course_lib.exercises.dtypes.mistakes import any_of, cut_off, outputs_of, wraps_around
+from course_lib.exercises.dtypes.oracles import (
+    Ran,
+    bit_exact,
+    is_nan,
+    no_larger_step,
+    rounded,
+    within_half_a_step,
+    zeros_stay,
+)
+from course_lib.mistakes import Mistake
+
+
+def bits_in_and_out(trials: Sequence[Trial]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """(x, output) of each call whose output is bits of as many numbers."""
+    pairs = [(call["x"], out) for t in trials for call, out in zip(t.inputs, t.evidence.outputs, strict=False)]
+    return [
+        (x, out)
+        for x, out in pairs
+        if isinstance(out, torch.Tensor) and out.dtype == torch.int32 and out.shape == x.shape
+    ]
+
+
+def loses_nan(trials: Sequence[Trial]) -> str:
+    """A sentence, if a NaN became a number, and every number what it should."""
+    pairs = bits_in_and_out(trials)
+    lost = any(bool((is_nan(x) & ~is_nan(out)).any()) for x, out in pairs)
+    else_right = all(bool(((out == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
+    sentence = "A NaN went in, and an infinity or a number came out: rounding changed the bits that made it a NaN."
+    return sentence if lost and else_right else ""
+
+
+def shifted_down(trials: Sequence[Trial]) -> str:
+    pairs = bits_in_and_out(trials)
+    below = pairs and all(bool((((out << 16) == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
+    return (
+        "These are the upper halves, shifted down. Leave them where they are: the lower 16 bits are 0." if below else ""
+    )
+
+
+def rounds_as(added: int, sentence: str) -> Mistake:
+    """`sentence`, if every number came out as (x + added) with the lower 16 bits cleared."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        pairs = bits_in_and_out(trials)
+        found = pairs and all(bool(((out == (x + added & -0x10000)) | is_nan(x)).all()) for x, out in pairs)
+        return sentence if found else ""
+
+    return look
+
+
+round_to_bf16 = Exercise(
+    id="dtypes.round_to_bf16",
+    entry="round_to_bf16",
+    signature="round_to_bf16(x: (n,) int32, bits of float32) -> (n,) int32, bits whose lower 16 are 0",
+    minutes=20,
+    difficulty=4,
+    lines=5,
+    cases=[
+        Case("1000 numbers", "plain", bits_of_numbers(1000)),
+        Case("500 numbers of all sizes", "plain", bits_of_numbers(500, powers=30)),
+        Case("600 ties and neighbours", "ties", ties),
+        Case("zeros, infinities, NaN, subnormals", "special", special_floats),
+    ],
+    oracle=rounded,
+    allows=INTEGERS,
+    gates=[Ran()],
+    criteria=[
+        Holds(bit_exact, 2, "to the last bit"),
+        Holds(bit_exact, 2, "ties go to even", "ties"),
+        Holds(bit_exact, 2, "zeros, infinities, NaN, subnormal numbers", "special"),
+    ],
+    hints=[
+        "What does adding 0x8000, and then clearing the lower 16 bits, do to a number? To a tie?",
+        "It rounds to nearest, and every tie up. In a tie the lower half is exactly 0x8000, so adding 0x7FFF sends it down. The "
+        "lowest bit that stays is x >> 16 & 1: for which of its values should a tie go up?",
+        "up = (x + 0x7FFF + (x >> 16 & 1)) & -0x10000. The carry runs into the exponent, which is right. A NaN could become "
+        "an infinity, or run on into the sign: where (x & 0x7FFFFFFF) > 0x7F800000, return 0x7FC00000 by torch.where.",
+    ],
+    mistakes=[
+        shifted_down,
+        loses_nan,
+        rounds_as(0, "You always cut the lower 16 bits off. What lies more than halfway should go up."),
+        rounds_as(0x8000, "All your ties go up. A tie goes to the neighbour whose lowest bit that stays is 0."),
+        rounds_as(0x7FFF, "All your ties go towards 0. A tie goes to the neighbour whose lowest bit that stays is 0."),
+    ],
+)
+
+
+def rounded_at_the_end(trials: Sequence[Trial]) -> str:
+    """A sentence, if all sums of the first case are float32s that a float16 could hold."""
+    sums = outputs_of(trials, "plain")
+    rounded = sums and all(
+        o.dtype == torch.float32 and o.numel() > 1 and torch.equal(o, o.half().float()) for o in sums
+    )
+    return "Each result is a float16 in a float32: the sum was rounded to float16 before the cast." if rounded else ""
+
+
+half_sum = Exercise(
+    id="dtypes.half_sum",
+    entry="half_sum",
+    signature="half_sum(x: (M, N) float16) -> (M,) float32, the sum of each row",
+    minutes=5,
+    difficulty=2,
+    lines=1,
+    cases=[
+        Case("16 x 100", "plain", normal(16, 100, dtype=torch.float16)),
+        Case("16 x 5000 around 1", "long", normal(16, 5000, dtype=torch.float16, plus=1)),
+        Case("8 x 4001 between 0 and 1", "long", lambda g: {"x": torch.rand(8, 4001, generator=g).half()}),
+        Case("16 x 2000 around 100", "large", normal(16, 2000, dtype=torch.float16, plus=100)),
+        Case("16 x 2500, large numbers that cancel", "large", cancelling(16, 500)),
+        Case("64 x 4096", "performance", normal(64, 4096, dtype=torch.float16)),
+    ],
+    oracle=lambda x: x.double().sum(1).float(),
+    budget=sum_budget(lambda x: x.double().abs().sum(1), lambda x: x.shape[1]),
+    allows=ARITHMETIC,
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("long", 2, "long rows"),
+        Correct("large", 2, "sums and parts of sums beyond 65,504"),
+        NoBufferOfSize(lambda x: x.nbytes, 1, "no float32 copy of x"),
+    ],
+    hints=[
+        "The numbers may stay in float16. What must not is the number that they are added to.",
+        "torch.sum takes a dtype, in which it adds.",
+        "x.sum(1, dtype=torch.float32). x.float().sum(1) is as exact, and writes 4 bytes an element to memory first.",
+    ],
+    mistakes=[
+        rounded_at_the_end,
+        any_of(torch.isinf, ("large",), "A sum is infinite: float16 ends at 65,504, and a part of the sum passed it."),
+        any_of(torch.isnan, ("large",), "A sum is NaN: one part ran to infinity, another to minus infinity."),
+    ],
+)
+
+
+def logsumexp_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """Of the result a rounding or four; of the sum under the logarithm a relative error, which is an absolute one of it."""
+    size = torch.where(expected.isfinite(), expected.abs(), 0)
+    return (4 * size + 2 * math.sqrt(arguments["x"].shape[1]) + 8) * torch.finfo(torch.float32).eps
+
+
+stable_logsumexp = Exercise(
+    id="dtypes.stable_logsumexp",
+    entry="stable_logsumexp",
+    signature="stable_logsumexp(x: (M, N) float32 or float16) -> (M,) float32, log(sum(exp(row)))",
+    minutes=15,
+    difficulty=3,
+    lines=5,
+    cases=[
+        Case("7 x 100", "plain", logits(7, 100)),
+        Case("5 x 33 around 1000", "large", logits(5, 33, plus=1000)),
+        Case("5 x 33 around -1000", "large", logits(5, 33, plus=-1000)),
+        Case("4 x 50, from -30000 to 30000", "large", logits(4, 50, times=10000)),
+        Case("6 x 40, masked", "masked", logits(6, 40, masked=True)),
+        Case("3 x 70000, float16", "float16", logits(3, 70000, torch.float16, times=0.5)),
+        Case("6 x 300, float16", "float16", logits(6, 300, torch.float16, times=8)),
+    ],
+    oracle=lambda x: torch.logsumexp(x.double(), 1).float(),
+    budget=logsumexp_budget,
+    allows=ARITHMETIC,
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("large", 2, "logits near 1000, and near -1000"),
+        Correct("masked", 2, "logits of -inf, a row of nothing else"),
+        Correct("float16", 2, "float16 in, float32 inside"),
+    ],
+    hints=[
+        "exp(89) overflows float32, and exp(-104) is 0. log(sum(exp(x))) = m + log(sum(exp(x - m))) for any m: which m is safe?",
+        "Take the row's maximum, x.amax(1). Then the largest term is exp(0) = 1. Cast to float32 before, not after.",
+        "A row of -inf has the maximum -inf, and -inf - -inf is NaN: where m is -inf subtract 0 instead, "
+        "m = torch.where(m == -math.inf, 0, m). Then exp gives 0, and log(0) is -inf, which is right.",
+    ],
+    mistakes=[
+        any_of(
+            torch.isnan, ("masked",), "NaN: in a row of -inf the maximum is -inf too, and -inf - -inf is not a number."
+        ),
+        any_of(torch.isinf, ("large",), "Infinite: exp ran over (or all terms under) before log could bring it back."),
+    ],
+)
+
+quantize_rows = Exercise(
+    id="dtypes.quantize_rows",
+    entry="quantize_rows",
+    signature="quantize_rows(x: (M, N) float32) -> q: (M, N) int8, scale: (M,) float32",
+    minutes=15,
+    difficulty=3,
+    lines=4,
+    cases=[
+        Case("8 x 100", "plain", normal(8, 100)),
+        Case("1 x 1", "plain", normal(1, 1)),
+        Case("7 x 200, rows of all sizes", "sizes", rows_of_all_sizes(7, 200)),
+        Case("6 x 50, two rows of zeros", "zeros", rows_of_all_sizes(6, 50, zeros=2)),
+    ],
+    oracle=lambda x: (x.double(), x.double().abs().amax(1) / 127),  # what q * scale and scale stand for
+    allows=ARITHMETIC,
+    gates=[Ran()],
+    criteria=[
+        Holds(within_half_a_step, 2, "at most half a step away"),
+        Holds(within_half_a_step, 1, "so for rows of all sizes", "sizes"),
+        Holds(no_larger_step, 2, "no step larger than it must be", "sizes"),
+        Holds(zeros_stay, 1, "rows of zeros", "zeros"),
+    ],
+    hints=[
+        "int8 reaches from -128 to 127. Which step sends the largest element of a row to 127 or to -127?",
+        "scale = largest / 127, for each row. q = x / scale, rounded to the nearest whole number, not cut off.",
+        "A row of zeros has scale 0, and 0 / 0 is NaN: divide by torch.where(scale == 0, 1, scale). Then "
+        "q = (x / scale[:, None]).round().to(torch.int8).",
+    ],
+    mistakes=[wraps_around, cut_off],
+)

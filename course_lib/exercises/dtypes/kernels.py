@@ -1,0 +1,76 @@
+"""A kernel whose dtypes matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from course_lib.criteria import (
+    Compiles,
+    Correct,
+    Speed,
+    Traffic,
+    TritonDidTheWork,
+    copy_bytes,
+)
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.dtypes.cases import sizes
+from course_lib.exercises.dtypes.mistakes import any_of, if_plain_is_right
+
+
+def square_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """Three times the error of one rounding, of subnormal numbers too."""
+    info = torch.finfo(dtype)
+    return 1.5 * info.eps * expected.abs() + 1.5 * info.tiny * info.eps
+
+
+scaled_square = Exercise(
+    id="dtypes.scaled_square",
+    entry="scaled_square",
+    signature="scaled_square(x: (n,), scale: float) -> (n,) of the dtype of x: scale * x * x",
+    minutes=15,
+    difficulty=3,
+    lines=10,
+    cases=[
+        Case("4096", "plain", sizes(4096, 0.5, 2, torch.float32, 0.7)),
+        Case("1", "ragged", sizes(1, 0.5, 2, torch.float32, 3.0)),
+        Case("1031", "ragged", sizes(1031, 0.5, 2, torch.float16, 1.5)),
+        Case("5000, bfloat16", "ragged", sizes(5000, 0.5, 100, torch.bfloat16, 0.01)),
+        Case("3000 up to 60000, float16", "large", sizes(3000, 300, 60000, torch.float16, 2.0**-17)),
+        Case("3000 below 1e-4, float16", "tiny", sizes(3000, 1e-5, 1e-4, torch.float16, 2.0**30)),
+        Case("65536, float16", "performance", sizes(1 << 16, 0.5, 2, torch.float16, 0.5)),
+    ],
+    oracle=lambda x, scale: x.double() ** 2 * scale,
+    budget=square_budget,
+    gates=[TritonDidTheWork(), Correct("plain"), Compiles()],
+    criteria=[
+        Correct("ragged", 2, "ragged sizes, three dtypes"),
+        Correct("large", 2, "squares beyond float16"),
+        Correct("tiny", 2, "squares below float16"),
+        Traffic(copy_bytes, 2),
+    ],
+    bonus=[
+        Speed(
+            "copy",
+            Case("2^27, float16", "speed", sizes(1 << 27, 0.5, 2, torch.float16, 0.5)),
+            copy_bytes,
+            full=0.8,
+            none=0.5,
+            points=2,
+        )
+    ],
+    hints=[
+        "Which of the values along the way does not fit into float16, although the result does?",
+        "A block has the dtype of the tensor that it was loaded from. x.to(tl.float32) makes another block; memory is not touched.",
+        "x = tl.load(x_ptr + i, mask=i < n).to(tl.float32), then store scale * x * x: tl.store casts to the dtype of out_ptr.",
+    ],
+    mistakes=[
+        if_plain_is_right(
+            any_of(
+                torch.isinf, ("large",), "Infinite: x * x was computed in float16, and 300 * 300 is more than it holds."
+            )
+        ),
+        if_plain_is_right(any_of(lambda o: o == 0, ("tiny",), "Zero: x * x was computed in float16, where 1e-8 is 0.")),
+    ],
+)

@@ -1,0 +1,97 @@
+"""What goes wrong with dtypes, and how to tell by the results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+
+from course_lib.exercise import Trial
+from course_lib.exercises.dtypes.oracles import quantized, same, traced_intensity, truth
+from course_lib.mistakes import Mistake, every
+
+
+def outputs_of(trials: Sequence[Trial], *groups: str) -> list[torch.Tensor]:
+    found = [o for t in trials if t.case.group in groups for o in t.evidence.outputs]
+    return [o for o in found if isinstance(o, torch.Tensor) and o.is_floating_point()]
+
+
+def any_of(test: Callable[[torch.Tensor], torch.Tensor], groups: Sequence[str], sentence: str):
+    """`sentence`, if an output of these groups has an element for which `test` is true."""
+    return lambda trials: sentence if any(bool(test(o).any()) for o in outputs_of(trials, *groups)) else ""
+
+
+def if_plain_is_right(look: Mistake):
+    """What `look` says, unless plain results are more than 1 % off: then something else is wrong."""
+
+    def guarded(trials: Sequence[Trial]) -> str:
+        for t in trials:
+            if t.case.group == "plain":
+                for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+                    right = call["scale"] * call["x"].double() ** 2
+                    if not isinstance(out, torch.Tensor) or out.shape != right.shape:
+                        return ""
+                    if not torch.allclose(out.double(), right, rtol=0.01):
+                        return ""
+        return look(trials)
+
+    return guarded
+
+
+def times(factor: float, sentence: str, right: Callable[..., float]) -> Mistake:
+    """`sentence`, if every result is that many times the right one."""
+    return every(
+        lambda out, /, **call: type(out) in (int, float) and math.isclose(out, factor * right(**call), rel_tol=1e-6),
+        sentence,
+    )
+
+
+def upside_down(trials: Sequence[Trial]) -> str:
+    pairs = [(c, o) for t in trials for c, o in zip(t.inputs, t.evidence.outputs, strict=False)]
+    turned = pairs and all(type(o) in (int, float) and o * traced_intensity(**c) == 1 for c, o in pairs)
+    return "These are bytes for each operation: turn it round." if turned else ""
+
+
+def renamed(trials: Sequence[Trial]) -> str:
+    wrong = any("unexpected keyword argument" in t.evidence.error for t in trials)
+    return "Keep the parameter's name: the check calls relu_intensity(dtype=...)." if wrong else ""
+
+
+def no_hidden_one(trials: Sequence[Trial]) -> str:
+    """A sentence, if each normal number came out without the 1 before its mantissa."""
+    found = []
+    for t in trials:
+        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+            if t.case.group == "normal" and isinstance(out, list) and len(out) == len(call["patterns"]):
+                read = truth(call["exponent_bits"], call["mantissa_bits"])
+                for pattern, number in zip(call["patterns"], out, strict=True):
+                    power = read(pattern >> call["mantissa_bits"] << call["mantissa_bits"])  # the same with mantissa 0
+                    found.append(same(number, read(pattern) - power))
+    return "The 1 before the mantissa is missing: it is not stored, and counts." if found and all(found) else ""
+
+
+def wraps_around(trials: Sequence[Trial]) -> str:
+    """A sentence, if some q is off by about 256 steps."""
+    for t in trials:
+        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+            found = quantized(out, call["x"])
+            if not isinstance(found, str):
+                q, scale = found[0].double(), found[1].double()[:, None]
+                steps = (q * scale - call["x"]).abs() / scale
+                if bool((steps < 0.51).double().mean() > 0.5) and bool(((steps - 256).abs() < 2).any()):
+                    return (
+                        "A number beyond 127 wraps around in int8: 128 becomes −128. Look for the largest |x| of a row."
+                    )
+    return ""
+
+
+def cut_off(trials: Sequence[Trial]) -> str:
+    """A sentence, if every q is x / scale without its digits behind the point."""
+    cut = []
+    for t in trials:
+        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+            found = quantized(out, call["x"])
+            if not isinstance(found, str) and t.case.group in ("plain", "sizes"):
+                cut.append(torch.equal(found[0], (call["x"] / found[1][:, None]).to(torch.int8)))
+    return "A cast to int8 cuts off what is behind the point: round before it." if cut and all(cut) else ""

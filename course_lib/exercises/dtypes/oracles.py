@@ -1,0 +1,243 @@
+"""What is right in unit 02: tables of all numbers of a format, torch's conversions, traced kernels, and properties."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from course_lib.criteria import (
+    Judged,
+)
+from course_lib.exercise import Criterion, Exercise, Finding, Trial
+from course_lib.tracing import trace
+
+# ------------------------------------------------------------------------------------------------ oracles
+
+
+def as_signed(pattern: int, bits: int) -> int:
+    return pattern - (1 << bits) if pattern >> bits - 1 else pattern
+
+
+def embedded(pattern: int, exponent_bits: int, mantissa_bits: int) -> float:
+    """A number with 5 or 8 exponent bits is a float16 or a float32 with a shorter mantissa: torch reads it."""
+    bits, full = (16, 10) if exponent_bits == 5 else (32, 23)
+    whole = torch.tensor([as_signed(pattern << full - mantissa_bits, bits)])
+    if bits == 16:
+        return float(whole.to(torch.int16).view(torch.float16))
+    return float(whole.to(torch.int32).view(torch.float32))
+
+
+@cache
+def ladder(exponent_bits: int, mantissa_bits: int) -> list[float]:
+    """All numbers without a sign in the order of their patterns, each from the one before it by adding the gap. The gap
+    doubles at each power of two, from the second on."""
+    gap, steps = 2.0 ** (2 - 2 ** (exponent_bits - 1) - mantissa_bits), 1 << mantissa_bits
+    numbers = [0.0]
+    for pattern in range(1, (1 << exponent_bits) - 1 << mantissa_bits):
+        numbers.append(numbers[-1] + gap)
+        if pattern % steps == 0 and pattern >= 2 * steps:
+            gap *= 2
+    return [*numbers, math.inf, *[math.nan] * (steps - 1)]
+
+
+@cache
+def truth(exponent_bits: int, mantissa_bits: int) -> Callable[[int], float]:
+    """A pattern -> its number."""
+    bits = 1 + exponent_bits + mantissa_bits
+    if exponent_bits in (5, 8) and bits == 16:  # all at once
+        dtype = torch.float16 if exponent_bits == 5 else torch.bfloat16
+        return torch.arange(1 << 16).to(torch.uint16).view(dtype).tolist().__getitem__
+    if exponent_bits in (5, 8):
+        return lambda pattern: embedded(pattern, exponent_bits, mantissa_bits)
+    numbers = ladder(exponent_bits, mantissa_bits)
+    return lambda p: -numbers[p - len(numbers)] if p >= len(numbers) else numbers[p]
+
+
+def same(a: Any, b: float) -> bool:
+    """Equal to the last bit, the sign of zero included; any NaN equals any other."""
+    if type(a) not in (int, float) or abs(a) > 1e308 and type(a) is int:
+        return False
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
+    return a == b and math.copysign(1, a) == math.copysign(1, b)
+
+
+def decoded(output: Any, patterns: list[int], exponent_bits: int, mantissa_bits: int) -> str:
+    """ "" if `output` holds the number of each pattern; else a sentence."""
+    if not isinstance(output, list):
+        return f"expected a list of {len(patterns)} numbers, got {output!r:.60}"
+    if len(output) != len(patterns):
+        return f"expected {len(patterns):,} numbers, got {len(output):,}"
+    read = truth(exponent_bits, mantissa_bits)
+    wrong = [i for i, p in enumerate(patterns) if not same(output[i], read(p))]
+    if not wrong:
+        return ""
+    p, many = patterns[wrong[0]], f"{len(wrong):,} of {len(patterns):,} patterns"
+    text = f"{p:0{1 + exponent_bits + mantissa_bits}b}"
+    fields = f"{text[0]} {text[1 : 1 + exponent_bits]} {text[1 + exponent_bits :]}"
+    return f"{many} are wrong, first {fields}: expected {read(p)!r}, got {output[wrong[0]]!r:.60}"
+
+
+UNSIGNED = {  # dtype -> integers of as many bits
+    "float32": torch.int32,
+    "float16": torch.int16,
+    "bfloat16": torch.int16,
+    "float8_e5m2": torch.uint8,
+    "float8_e4m3fn": torch.uint8,
+}
+
+
+def next_number(x: float, dtype: str) -> tuple[float, float]:
+    """(|x| as the dtype holds it, the next larger number), by adding 1 to the bits."""
+    held = torch.tensor([abs(x)]).to(getattr(torch, dtype))
+    above = (held.view(UNSIGNED[dtype]) + 1).view(held.dtype)
+    return float(held), float(above)
+
+
+def gap(x: float, dtype: str) -> float:
+    held, above = next_number(x, dtype)
+    return above - held
+
+
+def is_gap(output: Any, x: float, dtype: str) -> str:
+    right = gap(x, dtype)
+    return "" if same(output, right) else f"for x = {x!r}, dtype = {dtype!r}: expected {right!r}, got {output!r:.60}"
+
+
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    """The bits of float32 numbers -> those of the same numbers as torch rounds them to bf16."""
+    return x.view(torch.float32).to(torch.bfloat16).float().view(torch.int32)
+
+
+def is_nan(x: torch.Tensor) -> torch.Tensor:
+    return x.view(torch.float32).isnan()
+
+
+def bit_exact(output: Any, x: torch.Tensor) -> str:
+    """ "" if `output` has the bits of torch's own rounding; any NaN whose lower bits are 0 may stand for another."""
+    if not isinstance(output, torch.Tensor) or output.dtype != torch.int32 or output.shape != x.shape:
+        return f"expected an int32 tensor of shape {tuple(x.shape)}"
+    right = rounded(x)
+    wrong = (output != right) & ~(is_nan(output) & is_nan(right) & (output & 0xFFFF == 0))
+    if not wrong.any():
+        return ""
+    i = int(wrong.nonzero()[0])
+    bits = [f"0x{int(t[i]) & 0xFFFFFFFF:08X}" for t in (x, right, output)]
+    wanted = "any NaN whose lower 16 bits are 0" if bool(is_nan(right)[i]) else bits[1]
+    return f"{bits[0]} should become {wanted}, got {bits[2]} ({int(wrong.sum())} of {x.numel()} are wrong)"
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i).to(tl.float32)
+    tl.store(out_ptr + i, tl.maximum(x, 0.0).to(out_ptr.dtype.element_ty))
+
+
+def traced_intensity(dtype: str) -> float:
+    """FLOPs per byte of a ReLU, as the trace counts both."""
+    x = torch.ones(1024).to(getattr(torch, dtype))
+    with trace() as t:
+        relu_kernel[(1,)](x, torch.empty_like(x), BLOCK=1024)
+    return t.launches[0].flops.total / (t.loads.bytes + t.stores.bytes)
+
+
+def counter_stops(dtype: torch.dtype) -> float:
+    """Where 0 + 1 + 1 + ... no longer grows, by counting."""
+    counter, one = torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype)
+    while counter + one != counter:
+        counter = counter + one
+    return float(counter)
+
+
+@cache
+def outcomes() -> dict[str, float]:
+    """The predicted programs, run."""
+    half, brain = torch.float16, torch.bfloat16
+    return {
+        "tiny_fp16": float(torch.tensor(1e-8).to(half) * 1000),
+        "square_fp16": float(torch.tensor(300.0, dtype=half) * torch.tensor(300.0, dtype=half)),
+        "weight_bf16": float(torch.tensor(1.0, dtype=brain) + torch.tensor(0.003, dtype=brain)),
+        "weight_fp16": float(torch.tensor(1.0, dtype=half) + torch.tensor(2.0**-10, dtype=half)),
+        "counter_bf16": counter_stops(brain),
+        "above_2048_fp16": gap(2048.0, "float16"),
+    }
+
+
+# ------------------------------------------------------------------------------------------------ properties
+
+
+@dataclass
+class Ran(Criterion):
+    """A gate for exercises that are judged by properties alone: every case ran, with the operations that are allowed."""
+
+    points: float = 0
+    title: str = "runs, with what torch may do here"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        for trial in trials:
+            problem = Judged.of(exercise, trial).stopped
+            if not problem and trial.evidence.faults:
+                problem = trial.evidence.faults[0].sentence
+            if problem:
+                return self.lost(problem, expected=f"runs on {trial.case.name}")
+        return self.earned(f"{len(trials)} cases")
+
+
+def quantized(output: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | str:
+    if not isinstance(output, list) or len(output) != 2 or not all(isinstance(t, torch.Tensor) for t in output):
+        return "expected two tensors, q and scale"
+    q, scale = output
+    if q.dtype != torch.int8 or q.shape != x.shape:
+        return f"q should be int8 of shape {tuple(x.shape)}; it is {q.dtype} of shape {tuple(q.shape)}"
+    if scale.dtype != torch.float32 or scale.shape != x.shape[:1]:
+        return f"scale should be float32 of shape ({x.shape[0]},); it is {scale.dtype} of shape {tuple(scale.shape)}"
+    return q, scale
+
+
+def within_half_a_step(output: Any, x: torch.Tensor) -> str:
+    """ "" if each q * scale lies within half a step of x (and a rounding error of the division)."""
+    found = quantized(output, x)
+    if isinstance(found, str):
+        return found
+    q, scale = found[0].double(), found[1].double()[:, None]
+    error = (q * scale - x.double()).abs()
+    good = error <= 0.5 * scale * (1 + 1e-4)  # x / scale is rounded too, by less than 128 x 2^-24 of a step
+    if good.all():
+        return ""
+    row, column = (int(i) for i in (~good).nonzero()[0])
+    steps = float(error[row, column] / scale[row, 0])
+    return f"[{row}, {column}] is {steps:.3g} steps from x; {int((~good).sum())} of {x.numel()} are more than half a step away"
+
+
+def no_larger_step(output: Any, x: torch.Tensor) -> str:
+    """ "" if the step of each row is the least with which its largest element fits into -127 ... 127."""
+    found = quantized(output, x)
+    if isinstance(found, str):
+        return found
+    scale, least = found[1].double(), x.double().abs().amax(1) / 127
+    good = (scale <= least * (1 + 1e-5)) | (least == 0)  # a row of zeros may have any step that is a number
+    if bool(good.all()) and bool(scale.isfinite().all()):
+        return ""
+    row = int((~(good & scale.isfinite())).nonzero()[0])
+    return f"row {row}: the step is {float(scale[row]):.6g}; {float(least[row]):.6g} would do"
+
+
+def zeros_stay(output: Any, x: torch.Tensor) -> str:
+    """ "" if rows of zeros are zeros in q, too, with a step above 0; and the other rows are within half a step."""
+    problem = within_half_a_step(output, x)
+    if problem:
+        return problem
+    q, scale = output
+    empty = (x == 0).all(1)
+    if (q[empty] != 0).any():
+        return "a row of zeros is not zeros in q"
+    good = scale.isfinite() & (scale > 0)
+    return "" if good.all() else f"the step of row {int((~good).nonzero()[0])} is {float(scale[~good][0])}"

@@ -1,0 +1,91 @@
+"""What the exercises of unit 09 are given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from course_lib.exercises.attention.cases import qkv
+
+HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
+
+
+def one_of_each_head(draw: Callable, heads: int) -> Callable:
+    """That drawing of one head, with `heads` of q and the one k and v for all of them, as views of stride 0."""
+
+    def drawn(g: torch.Generator) -> dict[str, Any]:
+        given = draw(g)
+        q = torch.randn(heads, *given["q"].shape, generator=g, device=g.device).to(given["q"].dtype)
+        return given | {"q": q} | {name: given[name].expand(heads, -1, -1) for name in "kv"}
+
+    return drawn
+
+
+def by_columns(draw: Callable) -> Callable:
+    """That drawing, with q and k laid out column by column; v stays as it is."""
+    return lambda g: (given := draw(g)) | {name: given[name].mT.contiguous().mT for name in "qk"}
+
+
+def backwards(draw: Callable) -> Callable:
+    """That drawing, with the keys in the opposite order."""
+    return lambda g: (given := draw(g)) | {name: given[name].flip(-2) for name in "kv"}
+
+
+def grouped(
+    heads: int, group: int, nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, scores: str = "mild", **more: Any
+):
+    """A drawing of q (heads * group, nq, d), k and v (heads, nk, d), then `more`."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        given = qkv(group * nq, nk, d, dtype, lead=(heads,), scores=scores)(g)
+        return given | {"q": given["q"].reshape(heads * group, nq, d)} | more
+
+    return draw
+
+
+def one_token(heads: int, group: int, nk: int, d: int, splits: int, dtype: torch.dtype = HALF, **kind: Any):
+    """A drawing of q (heads * group, d), k and v (heads, nk, d), and splits."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        given = grouped(heads, group, 1, nk, d, dtype, **kind)(g)
+        return given | {"q": given["q"][:, 0].contiguous(), "splits": splits}
+
+    return draw
+
+
+def scored(M: int, N: int, D: int, dtype: torch.dtype = SINGLE, *, scores: str = "mild", offset: float = 0.0):
+    """A drawing of s (M, N), float32, and v (N, D) around `offset`.
+
+    scores  "mild" around 0; "large", to about 150 either way; "rising" or "falling" by 300 along a row; "low", all near -300; "late", the
+            first half of each row -inf; "nothing", every other row -inf
+    """
+
+    def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
+        s = torch.randn(M, N, generator=g, device=g.device)
+        v = (torch.randn(N, D, generator=g, device=g.device) + offset).to(dtype)
+        if scores == "large":
+            s = 40 * s
+        elif scores == "rising":
+            s = s + torch.linspace(0, 300, N, device=g.device)
+        elif scores == "falling":
+            s = s - torch.linspace(0, 300, N, device=g.device)
+        elif scores == "low":
+            s = s - 300
+        elif scores == "late":
+            s[:, : N // 2] = -math.inf
+        elif scores == "nothing":
+            s[::2] = -math.inf
+        return {"s": s, "v": v}
+
+    return draw
+
+
+def heads(
+    nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, lead: Sequence[int] = (2,), causal=False, **more: Any
+):
+    """A drawing of q, k, v, causal, and scale if it is given."""
+    scale = {"scale": more.pop("scale")} if "scale" in more else {}
+    return qkv(nq, nk, d, dtype, lead=lead, **more, causal=causal, **scale)

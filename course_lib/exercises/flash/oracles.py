@@ -1,0 +1,99 @@
+"""What is right in unit 09, and within which error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from course_lib.criteria import (
+    roundings,
+)
+from course_lib.exercises.attention.oracles import EPS32, Forward, seen
+
+# ------------------------------------------------------------------------------------------------ oracles
+
+
+def visible(nq: int, nk: int, causal: bool, window: int | None, device: Any) -> torch.Tensor:
+    """(nq, nk), True where a query sees a key."""
+    mask = seen(nq, nk, causal, device)
+    if window is not None:
+        mask &= ~torch.ones_like(mask).tril(nk - nq - window)  # keys too old for the window
+    return mask
+
+
+def by_heads(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
+) -> Iterator[tuple[torch.Tensor, ...]]:
+    """For each head of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (Nq, Nk), v (Nk, D), the
+    log-sum-exp (Nq,), and the largest sum of |terms| of a score (Nq,)."""
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    mask = visible(q.shape[-2], k.shape[-2], causal, window, q.device)
+    group = q.shape[0] // k.shape[0]
+    for h in range(q.shape[0]):
+        one, key, value = q[h].double(), k[h // group].double(), v[h // group].double()
+        s = (one @ key.mT * scale).masked_fill(~mask, -math.inf)
+        size = (abs(scale) * one.abs() @ key.abs().mT).amax(-1)
+        yield torch.softmax(s, -1).nan_to_num(0), value, s.logsumexp(-1), size
+
+
+def attend(q, k, v, causal=False, scale=None, window=None, **_: Any) -> Forward:
+    """(o, lse): o (..., Nq, D) in float64, lse (..., Nq) in float32."""
+    heads = [x.reshape(-1, *x.shape[-2:]) for x in (q, k, v)]
+    found = [(p @ value, lse) for p, value, lse, _ in by_heads(*heads, causal, scale, window)]
+    o, lse = (torch.stack(part) for part in zip(*found, strict=True))
+    return Forward(o.reshape(q.shape), lse.reshape(q.shape[:-1]).float())
+
+
+def only_o(q, k, v, **more: Any) -> torch.Tensor:
+    return attend(q, k, v, **more)[0]
+
+
+def windowed(q, k, v, window: int) -> torch.Tensor:
+    return attend(q, k, v, causal=True, window=window)[0]
+
+
+def decoded(q, k, v, splits: int) -> torch.Tensor:
+    return attend(q[:, None], k, v)[0][:, 0]
+
+
+def means(s: torch.Tensor, v: torch.Tensor) -> Forward:
+    """(o, lse) of scores: in float64, and in float32."""
+    return Forward(torch.softmax(s.double(), -1).nan_to_num(0) @ v.double(), s.double().logsumexp(-1).float())
+
+
+# ------------------------------------------------------------------------------------------------ budgets
+
+
+def kernel_budget(expected, dtype, arguments):
+    """Of o: one rounding of the result and one of the probabilities, to the dtype of v, with half as much again; and float32
+    arithmetic inside. Of lse: float32 arithmetic alone."""
+    q, k, v = (arguments[name] for name in "qkv")
+    more = [arguments.get(name) for name in ("causal", "scale", "window")]
+    rows = q[:, None] if q.dim() == k.dim() - 1 else q
+    heads = [x.reshape(-1, *x.shape[-2:]) for x in (rows, k, v)]
+    found = []
+    for p, value, _, size in by_heads(*heads, bool(more[0]), *more[1:]):
+        error = (2 * math.sqrt(k.shape[-2]) + 8 + 2 * size) * EPS32
+        found.append((error, p @ value.abs(), error[:, None] * value.abs().amax(0)))
+    error, weights, inside = (torch.stack(part) for part in zip(*found, strict=True))
+    if expected.shape != q.shape:
+        return error.reshape(expected.shape) + 4 * EPS32 * expected.abs().nan_to_num(0, posinf=0, neginf=0)
+    return rounded(expected, dtype, v.dtype, weights.reshape(q.shape)) + inside.reshape(q.shape)
+
+
+def rounded(expected: torch.Tensor, dtype: torch.dtype, inner: torch.dtype, weights: torch.Tensor) -> torch.Tensor:
+    """Two roundings of the result, one of the terms that it sums; weights: the sum of their absolute values."""
+    return roundings(expected, dtype, 1) + torch.finfo(inner).eps / 2 * weights
+
+
+def means_budget(expected, dtype, arguments):
+    """The same, of given scores."""
+    s, v = arguments["s"].double(), arguments["v"].double()
+    error = (2 * math.sqrt(s.shape[1]) + 32) * EPS32
+    if expected.dim() == 1:
+        return error + 4 * EPS32 * expected.abs().nan_to_num(0, posinf=0, neginf=0)
+    weights = torch.softmax(s, -1).nan_to_num(0) @ v.abs()
+    return rounded(expected, dtype, arguments["v"].dtype, weights) + error * v.abs().amax(0)

@@ -1,0 +1,177 @@
+"""Towards a forward pass: predictions, one tile, one head."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from course_lib.criteria import (
+    Coalesced,
+    Correct,
+    Launches,
+    Rereads,
+    TritonDidTheWork,
+)
+from course_lib.exercise import Case, Evidence, Exercise
+from course_lib.exercises.attention.cases import qkv
+from course_lib.exercises.attention.mistakes import UNSCALED
+from course_lib.exercises.attention.oracles import moved_bytes, tiles_of
+from course_lib.exercises.flash.cases import BRAIN, HALF, scored
+from course_lib.exercises.flash.criteria import GATES, TILE
+from course_lib.exercises.flash.mistakes import NAN, OVERFLOW, RACE, SCALED_Q, UNDIVIDED, looks_like_tf32, unstored
+from course_lib.exercises.flash.oracles import attend, kernel_budget, means, means_budget
+
+# ------------------------------------------------------------------------------------------------ predictions
+
+
+ASKED = {"n": 1024, "d": 128, "itemsize": 2}
+
+
+def counted() -> dict[str, int]:
+    """Each number of `predictions`, counted tile by tile."""
+    n, d, size = ASKED["n"], ASKED["d"], ASKED["itemsize"]
+
+    def times(bm: int) -> int:
+        beside = 2 * n * d * size + 4 * n  # q, o and lse
+        return (moved_bytes(n, d, bm, 64, size, False) - beside) // (2 * n * d * size)
+
+    ends = [end for _, end in tiles_of(8, 128, 128, n, n)]
+    fulls = [full for full, _ in tiles_of(8, 128, 128, n, n)]
+    return {
+        "times k is read, tiles of 64 queries": times(64),
+        "times k is read, tiles of 128 queries": times(128),
+        "tiles of a causal pass": sum(ends),
+        "of these, tiles that need the mask": sum(ends) - sum(fulls),
+        "bytes of the accumulator of a program": torch.zeros(128, d).nbytes,
+        "bytes of scores written to memory": 0,
+    }
+
+
+predictions = Exercise(
+    id="flash.predictions",
+    entry="predictions",
+    signature="predictions: dict[str, int]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=6,
+    cases=[Case("six numbers", "plain", lambda g: {})],
+    oracle=counted,
+    criteria=[Correct("plain", 3, "as they are counted")],
+    hints=[
+        "Each program reads all of k. How many programs are there?",
+        "With 8 x 8 square tiles, row i of a causal map has i + 1 tiles, and the last of them lies on the diagonal.",
+        "The accumulator is float32, whatever q is: 128 rows of 128 numbers, 4 bytes each. Scores stay on the chip.",
+    ],
+)
+
+
+# ------------------------------------------------------------------------------------------------ one tile
+
+
+@dataclass
+class UpdateIsWritten(TritonDidTheWork):
+    """The gate of kernels, for one that is half given: of the plain case, the state that a program ends with is not the one that it
+    starts from. (Elsewhere sums may run under and look the same.)"""
+
+    def _problem(self, exercise: Exercise, evidence: Evidence, group: str) -> str:
+        untouched = [
+            isinstance(out, list)
+            and all(
+                isinstance(x, torch.Tensor) and (x == start).all()
+                for x, start in zip(out, (0, -math.inf), strict=False)
+            )
+            for out in evidence.outputs
+        ]
+        if group == "plain" and untouched and all(untouched):
+            return "online_update returns nothing new yet: its body is not filled in"
+        return super()._problem(exercise, evidence, group)
+
+
+online_update = Exercise(
+    id="flash.online_update",
+    entry="weighted_mean",
+    signature="online_update(m, l, acc, s, v) -> m, l, acc, called by weighted_mean(s: (M, N), v: (N, D)) -> o, lse",
+    minutes=15,
+    difficulty=3,
+    lines=7,
+    cases=[
+        Case("64 rows of 128 scores, float16", "plain", scored(64, 128, 32, HALF)),
+        Case("1 row of 5", "ragged", scored(1, 5, 16)),
+        Case("100 rows of 333", "ragged", scored(100, 333, 64)),
+        Case("large scores", "hard", scored(40, 300, 32, scores="large")),
+        Case("scores that rise by 300", "hard", scored(40, 300, 32, scores="rising", offset=20.0)),
+        Case("scores that fall by 300", "hard", scored(40, 300, 32, scores="falling", offset=20.0)),
+        Case("scores near -300", "hard", scored(40, 300, 32, scores="low")),
+        Case("tiles of -inf first", "late", scored(40, 300, 32, scores="late")),
+        Case("rows of -inf alone", "late", scored(40, 300, 32, scores="nothing")),
+        Case("32 rows of 4096, bfloat16", "half", scored(32, 4096, 32, BRAIN, offset=20.0)),
+        Case("32 rows of 4096, float16", "half", scored(32, 4096, 32, HALF, offset=20.0)),
+        Case("40 rows of 500, float32, v around 20", "float32", scored(40, 500, 32, offset=20.0)),
+    ],
+    oracle=means,
+    budget=means_budget,
+    gates=(UpdateIsWritten(), *GATES[1:]),
+    criteria=[
+        Correct("ragged", 1),
+        Correct("hard", 2, "large, rising, low scores"),
+        Correct("late", 2, "rows that have seen nothing yet, or ever"),
+        Correct("half", 2, "half precision in, float32 inside"),
+        Correct("float32", 1, "float32 stays float32"),
+    ],
+    hints=[
+        "It is merge of unit 08, with a state that you have and one that you make: of a tile of scores, relative to the new "
+        "maximum at once.",
+        "m_new = tl.maximum(m, tl.max(s, 1)). What was summed relative to m becomes relative to m_new when it is multiplied by "
+        "exp(m - m_new). Where m_new is -inf, subtract 0 in its place.",
+        'p = tl.exp(s - base[:, None]) and shrink = tl.exp(m - base), with base = tl.where(m_new == -float("inf"), 0.0, m_new); '
+        'l * shrink + tl.sum(p, 1); tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee").',
+    ],
+    mistakes=[NAN, OVERFLOW, looks_like_tf32],
+)
+
+
+# ------------------------------------------------------------------------------------------------ one head
+
+
+one_head = Exercise(
+    id="flash.one_head",
+    entry="one_head",
+    signature="one_head(q: (Nq, D), k: (Nk, D), v: (Nk, D), contiguous) -> o: (Nq, D), lse: (Nq,) float32",
+    minutes=25,
+    difficulty=3,
+    lines=30,
+    cases=[
+        Case("64 queries, 128 keys, float16", "plain", qkv(64, 128, 32, HALF)),
+        Case("37 queries, 50 keys, bfloat16", "ragged", qkv(37, 50, 32, BRAIN)),
+        Case("200 queries, 1 key, float16", "ragged", qkv(200, 1, 32, HALF)),
+        Case("1 query, 333 keys, float32", "ragged", qkv(1, 333, 32)),
+        Case("large scores, float16", "hard", qkv(24, 170, 32, HALF, scores="large")),
+        Case("rising scores, float32", "hard", qkv(24, 270, 32, scores="rising", offset=20.0)),
+        Case("one score of 80, at the last key", "hard", qkv(24, 257, 32, scores="last")),
+        Case("scores near -200, bfloat16", "hard", qkv(24, 170, 32, BRAIN, scores="low")),
+        Case("384 queries and keys, float16", "performance", qkv(384, 384, 64, HALF)),
+    ],
+    oracle=attend,
+    budget=kernel_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("hard", 2, "large, rising, low scores"),
+        Rereads("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), 2, "k is read at most Nq / 64 times"),
+        Launches(1, 1),
+        Coalesced("load", 1),
+    ],
+    hints=[
+        "Your tiled_attention of unit 08, without its outer loop: that loop is the grid. What does a program load once, and what "
+        "again and again?",
+        "q once, (BLOCK_M, D). In the loop keys = j + tl.arange(0, BLOCK_N), tiles of k and v of (BLOCK_N, D) under the mask keys < "
+        "Nk, s = tl.dot(q, k.T) * scale. Scores of keys that are not there must become -inf: 0 is a score like any other.",
+        'Start from tl.full((BLOCK_M,), -float("inf"), tl.float32) and zeros. After the loop o = acc / l[:, None] and lse = m + '
+        'tl.log(l), stored under rows < Nq; o.to(o_ptr.dtype.element_ty). The grid is (triton.cdiv(Nq, BLOCK_M),); input_precision="ieee" '
+        "in the dot.",
+    ],
+    mistakes=[RACE, unstored, UNSCALED, UNDIVIDED, *SCALED_Q, OVERFLOW, looks_like_tf32],
+)

@@ -1,0 +1,151 @@
+"""The forward pass with all heads, masks and lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from course_lib.criteria import (
+    Coalesced,
+    Correct,
+    DotFlops,
+    Launches,
+    NoBufferOfSize,
+    Speed,
+    Traffic,
+)
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.attention.mistakes import TOP_LEFT, UNMASKED, UNSCALED
+from course_lib.exercises.flash.cases import BRAIN, HALF, SINGLE, backwards, by_columns, heads, one_of_each_head
+from course_lib.exercises.flash.criteria import GATES, heads_of, least_bytes, least_flops
+from course_lib.exercises.flash.mistakes import (
+    EDGES,
+    NAN,
+    OVERFLOW,
+    RACE,
+    SCALED_Q,
+    UNDIVIDED,
+    looks_like_tf32,
+    unstored,
+)
+from course_lib.exercises.flash.oracles import attend, kernel_budget
+
+
+def torchs_flash(q, k, v, causal, **_: Any) -> Callable[[], object]:
+    """torch's FlashAttention-2 on the same inputs."""
+
+    def run() -> object:
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    return run
+
+
+flash_attention_forward = Exercise(
+    id="flash.flash_attention_forward",
+    entry="flash_attention_forward",
+    signature="flash_attention_forward(q: (..., Nq, D), k, v: (..., Nk, D), causal=False, scale=None) -> o, lse: (..., Nq) float32",
+    minutes=50,
+    difficulty=5,
+    lines=75,
+    cases=[  # few sizes of heads: the grader compiles every kernel for each, for two GPUs
+        Case("(2, 2) heads of 64 queries and keys, float16", "plain", heads(64, 64, 32, lead=(2, 2))),
+        Case("37 queries, 50 keys", "ragged", heads(37, 50, 32)),
+        Case("1 query, 200 keys, bfloat16", "ragged", heads(1, 200, 32, BRAIN)),
+        Case("130 queries, 7 keys", "ragged", heads(130, 7, 32)),
+        Case("no leading dimension", "leading", heads(40, 30, 32, lead=())),
+        Case("(3, 1, 2) heads", "leading", heads(20, 30, 32, lead=(3, 1, 2))),
+        Case("(B, N, H, D) as (B, H, N, D)", "strided", heads(40, 33, 32, lead=(2, 3), layout="heads")),
+        Case("windows", "strided", heads(30, 45, 32, BRAIN, lead=(2,), layout="windows")),
+        Case(
+            "(2, 2, B, N, H, D) as (2, 2, B, H, N, D)", "strided", heads(9, 14, 32, lead=(2, 2, 1, 2), layout="heads")
+        ),
+        Case("q and k column by column", "strided", by_columns(heads(30, 40, 32))),
+        Case("one k and v for 3 heads, stride 0", "strided", one_of_each_head(heads(30, 40, 32, lead=()), 3)),
+        Case("heads of 48", "dims", heads(33, 50, 48, lead=())),
+        Case("heads of 16", "dims", heads(33, 50, 16, lead=())),
+        Case("heads of 256", "dims", heads(20, 70, 256, lead=())),
+        Case("128 queries and keys, heads of 128, bfloat16", "dims", heads(128, 128, 128, BRAIN, lead=(1, 1))),
+        Case("33 queries, 150 keys, float32", "float32", heads(33, 150, 32, SINGLE, lead=())),
+        Case("70 queries, 90 keys, float32", "float32", heads(70, 90, 32, SINGLE, lead=(), offset=20.0)),
+        Case("100 queries and keys, causal", "causal", heads(100, 100, 32, causal=True)),
+        Case("23 queries, 161 keys, causal", "causal", heads(23, 161, 32, causal=True)),
+        Case("1 query, 70 keys, causal", "causal", heads(1, 70, 32, causal=True)),
+        Case("144 queries, 49 keys, causal", "nothing", heads(144, 49, 32, causal=True)),
+        Case("70 queries, 3 keys, causal", "nothing", heads(70, 3, 32, causal=True)),
+        Case("large scores", "hard", heads(24, 170, 32, BRAIN, scores="large")),
+        Case("rising scores, float32", "hard", heads(24, 270, 32, SINGLE, scores="rising", offset=20.0, lead=())),
+        Case(
+            "scores that fall by 340",
+            "hard",
+            backwards(heads(24, 270, 32, SINGLE, scores="rising", scale=1.0, lead=())),
+        ),
+        Case("one score of 80, at the last key", "hard", heads(24, 257, 32, scores="last")),
+        Case("scores near -200, causal", "hard", heads(150, 170, 32, scores="low", causal=True)),
+        Case("large scores, float16, causal", "hard", heads(70, 70, 32, scores="large", causal=True)),
+        Case("16 queries, 4096 keys, bfloat16", "half", heads(16, 4096, 32, BRAIN, lead=(), offset=20.0)),
+        Case("16 queries, 4096 keys, float16", "half", heads(16, 4096, 32, HALF, lead=(), offset=20.0)),
+        Case("a scale of 0.4", "scale", heads(33, 44, 32, scale=0.4)),
+        Case("a scale of 0.02, bfloat16", "scale", heads(33, 44, 32, BRAIN, scale=0.02)),
+        Case("512 queries and keys, float16", "performance", heads(512, 512, 32, lead=(1,))),
+        Case("512 queries and keys, causal, float16", "performance", heads(512, 512, 32, lead=(1,), causal=True)),
+    ],
+    oracle=attend,
+    budget=kernel_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("leading", 1, "any number of leading dimensions"),
+        Correct("strided", 3, "right on views, without copies"),
+        Correct("dims", 1, "heads of any size from 16 to 256"),
+        Correct("float32", 1, "float32 stays float32"),
+        Correct("causal", 2, "causal, Nq != Nk too"),
+        Correct("nothing", 1, "queries that see no key"),
+        Correct("hard", 3, "large, rising, low scores"),
+        Correct("half", 2, "half precision in and out, float32 inside"),
+        Correct("scale", 1, "a scale of one's own"),
+        Traffic(least_bytes, 2, at_most=1.0, title="the bytes of flash_bytes, tiles of 64 x 128 or better"),
+        DotFlops(least_flops, 2, "causal: half the products, and the diagonal"),
+        Launches(1, 1),
+        NoBufferOfSize(lambda q, k, **_: heads_of(q) * q.shape[-2] * k.shape[-2], 1, "nothing of Nq x Nk in memory"),
+        Coalesced("load", 1),
+        Coalesced("store", 1),
+    ],
+    bonus=[
+        Speed(
+            "torch's FlashAttention-2",
+            Case("16 heads of 128, 8192 tokens, bfloat16", "speed", heads(8192, 8192, 128, BRAIN, lead=(1, 16))),
+            lambda q, k, v, **_: q.nbytes + k.nbytes + v.nbytes + q.nbytes,
+            full=1.0,
+            none=0.6,
+            points=4,
+            baseline=torchs_flash,
+            advice="Try 64 x 64 tiles, 4 warps, 3 stages; then tl.exp2: see *How fast?* below.",
+        )
+    ],
+    hints=[
+        "Begin with one_head. Then one thing at a time: a program finds its head, then its strides; then `sees`, how many keys each "
+        "row sees; then two loops, over tiles that all rows see whole, and over those that need a mask.",
+        "x[None] until x has four dimensions, then x.flatten(0, -4), is a view (B, H, N, D) of any of these; *x.stride() are four "
+        "numbers for the kernel. sees = min(max(rows + 1 + Nk - Nq, 0), Nk) if causal, else Nk; a score stays where keys < sees.",
+        "whole = tl.min(sees, 0) // BLOCK_N * BLOCK_N, stop = tl.max(sees, 0): the first loop goes from 0 to whole, the second from "
+        "whole to stop. BLOCK_D = triton.next_power_of_2(D), with a mask dims < D. Tiles of 64 x 64 with num_stages=3 for half "
+        "precision, 64 x 32 for float32. l is 0 for a row that sees nothing: divide by tl.where(l == 0, 1, l).",
+    ],
+    mistakes=[
+        RACE,
+        unstored,
+        UNSCALED,
+        UNMASKED,
+        TOP_LEFT,
+        *EDGES,
+        UNDIVIDED,
+        *SCALED_Q,
+        NAN,
+        OVERFLOW,
+        looks_like_tf32,
+    ],
+)

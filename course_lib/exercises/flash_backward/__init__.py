@@ -1,0 +1,14 @@
+"""Unit 10, FlashAttention backward in Triton. Shapes, masks and lse as in unit 08: see course_lib/exercises/attention.
+
+    do      (..., Nq, D), the gradient of o;  dq, dk, dv the gradients of q, k, v, of their dtypes
+    delta   (..., Nq) float32, rowsum(do * o)
+
+Oracles: autograd in float64, head by head; autograd's saved tensors, on tensors without data; products counted as torch does them.
+"""
+
+from course_lib.exercises.flash_backward.kernels import delta, dkdv, dq
+from course_lib.exercises.flash_backward.memory import longest_context
+from course_lib.exercises.flash_backward.predictions import costs
+from course_lib.exercises.flash_backward.whole import flash_attention
+
+EXERCISES = {exercise.id: exercise for exercise in (costs, delta, dkdv, dq, flash_attention, longest_context)}

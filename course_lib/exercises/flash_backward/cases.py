@@ -1,0 +1,84 @@
+"""What the exercises of unit 10 are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_lib.exercises.attention.cases import laid_out
+from course_lib.exercises.flash.cases import HALF, heads
+from course_lib.exercises.flash.oracles import attend
+
+
+def upstream(like: torch.Tensor, kind: str, g: torch.Generator) -> torch.Tensor:
+    """A gradient of o, shaped as `like` is.
+
+    kind   "mild" around 0; "around 3"; "turning" from around 3 to around -3 half way, so that sums over queries grow and then
+           cancel; "one number" for all, a view of stride 0, as after o.sum().backward(); "heads" or "windows", mild in that layout
+    """
+    if kind == "one number":
+        return torch.randn((), generator=g, device=g.device).to(like.dtype).expand(like.shape)
+    do = torch.randn(like.shape, generator=g, device=g.device)
+    if kind in ("around 3", "turning"):
+        do = do + 3
+    if kind == "turning":
+        do[..., like.shape[-2] // 2 :, :] -= 6
+    return laid_out(do.to(like.dtype), kind)
+
+
+def with_do(draw: Callable, kind: str = "mild") -> Callable:
+    """That drawing of q, k, v and more, with a gradient of o, last."""
+
+    def drawn(g: torch.Generator) -> dict[str, Any]:
+        given = draw(g)
+        return given | {"dy": upstream(given["q"], kind, g)}
+
+    return drawn
+
+
+def backward(
+    nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, do: str = "mild", q=0.0, k=0.0, v: str = "mild", **more: Any
+):
+    """A drawing of q, k, v, do, lse and delta as forward and `delta` leave them, causal, and scale if it is given.
+
+    q, k are around these numbers; v is of a kind of `upstream`, with keys for queries.
+    """
+
+    def drawn(g: torch.Generator) -> dict[str, Any]:
+        given = heads(nq, nk, d, dtype, **more)(g)
+        given |= {name: given[name] + around for name, around in (("q", q), ("k", k)) if around}
+        given |= {"v": upstream(given["v"], v, g)} if v != "mild" else {}
+        return after_forward(given | {"do": upstream(given["q"], do, g)})
+
+    return drawn
+
+
+def after_forward(given: dict[str, Any]) -> dict[str, Any]:
+    """q, k, v, do, more -> with the lse and delta of an exact forward pass."""
+    do, rest = given["do"], {name: value for name, value in given.items() if name != "do"}
+    o, lse = attend(**rest)
+    delta = (do.double() * o).sum(-1).float()
+    tensors = {name: rest.pop(name) for name in "qkv"}
+    return tensors | {"do": do, "lse": lse, "delta": delta} | rest
+
+
+def outputs(*shape: int, dtype: torch.dtype = HALF, around: float = 0.0, layout: str = "rows", do: str = "mild"):
+    """A drawing of o and do."""
+
+    def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
+        o = (torch.randn(shape, generator=g, device=g.device) + around).to(dtype)
+        return {"o": laid_out(o, layout), "do": upstream(o, do, g)}
+
+    return draw
+
+
+def both(nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, do: str = "mild", causal=False, **more: Any):
+    """A drawing of q, k, v, causal, scale if it is given, and dy."""
+    return with_do(heads(nq, nk, d, dtype, causal=causal, **more), do)
+
+
+def model(budget: float, layers: int, heads: int, head_dim: int, itemsize: int, scores: bool) -> dict[str, Any]:
+    config = dict(layers=layers, heads=heads, head_dim=head_dim, itemsize=itemsize, scores=scores)
+    return {"budget_bytes": int(budget), "config": config}

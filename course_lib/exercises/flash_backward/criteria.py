@@ -1,0 +1,110 @@
+"""What a backward pass may cost, and the criteria of unit 10."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from course_lib.criteria import (
+    NOTHING,
+)
+from course_lib.criteria.results import OnceRight
+from course_lib.exercise import Exercise, Finding, Trial
+from course_lib.exercises.attention.criteria import PRODUCTS
+from course_lib.exercises.attention.oracles import seen
+from course_lib.exercises.flash.criteria import heads_of, pairs
+
+
+def products(times: int) -> Callable[..., int]:
+    """So many products of each tile of 128 x 128 that is seen."""
+    return lambda q, k, causal=False, **_: (
+        2 * times * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal)
+    )
+
+
+def scores_bytes(q: torch.Tensor, k: torch.Tensor, **_: Any) -> int:
+    """Half a byte for each score."""
+    return heads_of(q) * q.shape[-2] * k.shape[-2] // 2
+
+
+@dataclass
+class KeepsOneNumberARow(OnceRight):
+    """Backward uses the inputs, o, and one more tensor: a float32 for each query."""
+
+    points: float
+    title: str = "keeps q, k, v, o and one number a query"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        allowed = 0
+        for trial in group:
+            evidence, arguments = trial.evidence, trial.inputs[-1]
+            if evidence.saved is None or 0 not in evidence.ready:
+                return self.lost("no forward half that ends with its result")
+            own = [s for s in evidence.saved if s.tensor not in arguments]
+            rows = [s for s in own if s.tensor != "out[0]"]
+            allowed = 4 * math.prod(arguments["q"].shape[:-1])
+            if len(rows) != 1 or rows[0].nbytes != allowed:
+                said = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {s.nbytes:,} bytes" for s in own) or "nothing"
+                expected = f"beside the inputs and o one tensor of {allowed:,} bytes on {trial.case.name}"
+                return self.lost(f"{len(rows)} tensors beside the inputs and o", expected=expected, detail=said)
+        return self.earned(f"o, and {allowed:,} bytes")
+
+
+@dataclass
+class KernelsAlone(OnceRight):
+    """torch allocates and makes views, in both halves."""
+
+    points: float
+    title: str = "no torch in between, no copies"
+    group: str = "strided"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        for trial in group:
+            if trial.evidence.operations:
+                done = ", ".join(dict.fromkeys(trial.evidence.operations))
+                return self.lost(f"torch does {done}", expected=f"kernels alone on {trial.case.name}")
+        return self.earned("kernels alone")
+
+
+@dataclass
+class KernelsMadeTheGradients:
+    """A gate: kernels of the backward half write dq, dk and dv, and do five products of what is seen; torch does no more
+    products than a slow forward pass takes."""
+
+    points: float = 0.0
+    title: str = "gradients computed by your Triton kernels"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        seen = next(filter(None, (self._problem(exercise, trial) for trial in trials)), "")
+        stopped = any(trial.evidence.error == seen for trial in trials)  # an error says nothing of what kernels wrote
+        expected = "" if seen and stopped else "kernels of the backward half write dq, dk and dv"
+        return Finding(self.title, 0, 0, not seen, expected=expected, seen=seen or "dq, dk and dv")
+
+    def _problem(self, exercise: Exercise, trial: Trial) -> str:
+        evidence = trial.evidence
+        if evidence.refused:
+            return evidence.refused
+        if evidence.error:
+            return evidence.error if not evidence.launches else ""
+        if evidence.outputs[-1] is None:
+            return f"{exercise.entry} {NOTHING}"
+        if evidence.saved is None or len(evidence.outputs[-1]) != 4:
+            return f"{exercise.entry} returns nothing yet, or too little"
+        launches = [launch for launch in evidence.launches if launch.phase == 1]
+        written = {f.tensor for launch in launches for f in launch.footprints if f.written_bytes}
+        missing = [name for i, name in enumerate(("dq", "dk", "dv"), 1) if f"out[{i}]" not in written]
+        if missing:
+            return f"no kernel of the backward half writes {', '.join(missing)}"
+        if sum(name in PRODUCTS for name in evidence.operations) > 2:
+            return "torch multiplies matrices in the backward half"
+        arguments = trial.inputs[-1]
+        q, k = arguments["q"], arguments["k"]
+        least = 10 * q.shape[-1] * heads_of(q) * int(seen(q.shape[-2], k.shape[-2], arguments["causal"]).sum())
+        if trial.case.group == "performance" and sum(launch.flops.dot for launch in launches) < least:
+            return "kernels do fewer products than gradients take"
+        return ""

@@ -1,0 +1,233 @@
+"""The three kernels of the backward pass, each alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from course_lib.criteria import (
+    Coalesced,
+    Correct,
+    DotFlops,
+    NoAtomics,
+    NoBufferOfSize,
+    Rereads,
+    Speed,
+    Traffic,
+)
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.flash.cases import BRAIN, SINGLE
+from course_lib.exercises.flash.criteria import GATES, TILE
+from course_lib.exercises.flash.mistakes import unstored
+from course_lib.exercises.flash_backward.cases import backward, outputs
+from course_lib.exercises.flash_backward.criteria import products, scores_bytes
+from course_lib.exercises.flash_backward.mistakes import (
+    LOST_NOTHING,
+    LOST_RAGGED,
+    atomics,
+    masks_of,
+    mistakes_of,
+    swapped,
+)
+from course_lib.exercises.flash_backward.oracles import (
+    delta_budget,
+    gradient_budget,
+    gradients,
+    keys_and_values,
+    row_dots,
+)
+
+# ------------------------------------------------------------------------------------------------ delta
+
+
+delta = Exercise(
+    id="flash_backward.delta",
+    entry="delta",
+    signature="delta(o: (..., N, D), do: (..., N, D)) -> (..., N) float32",
+    minutes=15,
+    difficulty=2,
+    lines=20,
+    cases=[
+        Case("(2, 2) heads of 64, float32", "plain", outputs(2, 2, 64, 32, dtype=SINGLE)),
+        Case("37 rows of 80, bfloat16", "ragged", outputs(37, 80, dtype=BRAIN)),
+        Case("(3, 1, 2) heads of 1 x 16, float32", "ragged", outputs(3, 1, 2, 1, 16, dtype=SINGLE)),
+        Case("3 heads of 100 x 256", "ragged", outputs(3, 100, 256)),
+        Case("(B, N, H, D) as (B, H, N, D)", "strided", outputs(2, 3, 40, 32, layout="heads", do="heads")),
+        Case("windows", "strided", outputs(2, 50, 24, layout="windows", do="windows", dtype=BRAIN)),
+        Case("do is one number for all", "strided", outputs(2, 3, 33, 16, do="one number")),
+        Case("(2, 2, B, N, H, D)", "strided", outputs(2, 2, 1, 2, 19, 16, layout="heads", do="heads")),
+        Case(
+            "o around 20, do around 3, bfloat16", "half", outputs(2, 70, 128, around=20.0, do="around 3", dtype=BRAIN)
+        ),
+        Case("o around 300, do around 3, float16", "half", outputs(70, 256, around=300.0, do="around 3")),
+        Case("8 heads of 512 x 64, bfloat16", "performance", outputs(8, 512, 64, dtype=BRAIN)),
+        Case("2 heads of 512 x 128, float32", "performance", outputs(2, 512, 128, dtype=SINGLE)),
+    ],
+    oracle=row_dots,
+    budget=delta_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 1, "any N, any D from 16 to 256"),
+        Correct("strided", 2, "right on views, without copies"),
+        Correct("half", 2, "half precision in, float32 inside"),
+        Traffic(lambda o, do: o.nbytes + do.nbytes + 4 * math.prod(o.shape[:-1]), 1, title="o and do read once"),
+        Coalesced("load", 1),
+    ],
+    bonus=[
+        Speed(
+            "copy",
+            Case("64 heads of 8192 x 128, bfloat16", "speed", outputs(64, 8192, 128, dtype=BRAIN)),
+            lambda o, do: o.nbytes + do.nbytes,
+            full=0.8,
+            none=0.5,
+            points=1,
+        )
+    ],
+    hints=[
+        "It is rowsum(o * do): a program takes some rows, whole. Any number of leading dimensions becomes two: flatten the first ones.",
+        "o[None, None].flatten(0, -4) is a view (B, H, N, D) of any of these, and o.stride() a tuple that a kernel takes as it is: "
+        "o_strides[2] is the stride of N. Program (i, j) has rows of head j: of batch j // H, head j % H.",
+        "tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1), with dims = tl.arange(0, BLOCK_D), BLOCK_D = triton.next_power_of_2(D), "
+        "and the mask (rows < N)[:, None] & (dims < D)[None, :]; stored at delta_ptr + j * N + rows.",
+    ],
+    mistakes=[],
+)
+
+
+# ------------------------------------------------------------------------------------------------ dk and dv, dq
+
+
+def gradient_cases(performance: Sequence[Case]) -> list[Case]:
+    """What both kernels are tried on."""
+    return [
+        Case("(2, 1) heads of 128 queries and keys, float16", "plain", backward(128, 128, 32, lead=(2, 1))),
+        Case("37 queries, 50 keys", "ragged", backward(37, 50, 16)),
+        Case("1 query, 200 keys, bfloat16", "ragged", backward(1, 200, 32, BRAIN)),
+        Case("130 queries, 7 keys", "ragged", backward(130, 7, 32)),
+        Case("no leading dimension, heads of 80", "ragged", backward(33, 50, 80, lead=())),
+        Case("(3, 1, 2) heads of 256", "ragged", backward(20, 30, 256, lead=(3, 1, 2))),
+        Case("33 queries, 70 keys, float32", "ragged", backward(33, 70, 32, SINGLE, lead=())),
+        Case("(B, N, H, D) as (B, H, N, D)", "strided", backward(40, 33, 32, lead=(2, 3), layout="heads", do="heads")),
+        Case("windows", "strided", backward(30, 45, 24, BRAIN, layout="windows", do="windows")),
+        Case("do is one number for all", "strided", backward(30, 45, 16, lead=(2, 2), do="one number")),
+        Case("100 queries and keys, causal", "causal", backward(100, 100, 16, causal=True)),
+        Case("23 queries, 161 keys, causal", "causal", backward(23, 161, 16, BRAIN, causal=True)),
+        Case("1 query, 70 keys, causal, float32", "causal", backward(1, 70, 32, SINGLE, causal=True)),
+        Case("144 queries, 49 keys, causal", "nothing", backward(144, 49, 16, causal=True)),
+        Case("70 queries, 1 key, causal, float32", "nothing", backward(70, 1, 16, SINGLE, causal=True)),
+        Case("large scores", "hard", backward(24, 170, 32, BRAIN, scores="large")),
+        Case(
+            "rising scores, v around 20, float32",
+            "hard",
+            backward(40, 150, 16, SINGLE, scores="rising", offset=20.0, lead=()),
+        ),
+        Case("scores near -200", "hard", backward(150, 170, 16, scores="low")),
+        Case("scores near -200, 70 keys, float32", "hard", backward(70, 70, 16, SINGLE, scores="low", lead=())),
+        Case(
+            "512 queries and keys, sums over queries that cancel, bfloat16",
+            "half",
+            backward(512, 512, 16, BRAIN, lead=(), do="turning", q=2.0),
+        ),
+        Case(
+            "400 queries and keys, v around 20, float16",
+            "half",
+            backward(400, 400, 16, lead=(), offset=20.0, do="around 3"),
+        ),
+        Case(
+            "512 queries and keys, sums over keys that cancel, bfloat16",
+            "half",
+            backward(512, 512, 16, BRAIN, lead=(), k=2.0, v="turning", do="around 3"),
+        ),
+        Case("a scale of 0.4", "scale", backward(33, 44, 16, scale=0.4)),
+        Case("a scale of 0.02", "scale", backward(33, 44, 32, BRAIN, scale=0.02)),
+        *performance,
+    ]
+
+
+PERFORMANCE = [
+    Case("512 queries and keys, float16", "performance", backward(512, 512, 32, lead=(1,))),
+    Case("512 queries and keys, causal, bfloat16", "half of it", backward(512, 512, 32, BRAIN, lead=(1,), causal=True)),
+]
+
+
+def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) -> list:
+    """The criteria of both kernels."""
+    return [
+        Correct("ragged", 2, "any sizes, any number of leading dimensions"),
+        Correct("strided", 1, "right on views, without copies"),
+        Correct("causal", 2, "causal, Nq != Nk too"),
+        Correct("nothing", 1, "queries that see no key"),
+        Correct("hard", 2, "large, rising, low scores"),
+        Correct("half", 2, "half precision in and out, float32 inside"),
+        Correct("scale", 1, "a scale of one's own"),
+        DotFlops(products(count), 1, f"{count} products of a tile, and no more"),
+        DotFlops(products(count), 1, "causal: of half of the tiles, and the diagonal", "half of it"),
+        NoAtomics(1),
+        Rereads(tensor, times, 1, title),
+        NoBufferOfSize(scores_bytes, 1, "nothing of Nq x Nk in memory"),
+        Coalesced("load", 1),
+    ]
+
+
+dkdv = Exercise(
+    id="flash_backward.dkdv",
+    entry="dkdv",
+    signature="dkdv(q, k, v, do, lse, delta, causal=False, scale=None) -> dk, dv: (..., Nk, D)",
+    minutes=45,
+    difficulty=5,
+    lines=70,
+    cases=gradient_cases(PERFORMANCE),
+    oracle=keys_and_values,
+    budget=gradient_budget,
+    gates=GATES,
+    criteria=judged_by("q", lambda k, **_: math.ceil(k.shape[-2] / TILE), "q is read at most Nk / 64 times", 4),
+    hints=[
+        "A program owns a tile of keys: it loads k and v once, keeps dk and dv in float32, and walks over tiles of queries. Which four "
+        "products does it do for each?",
+        "Work with tiles of keys x queries: s = tl.dot(k, q.T) * scale, p = tl.exp(s - lse[None, :]), dv += tl.dot(p.to(do.dtype), "
+        "do), dp = tl.dot(v, do.T), ds = p * (dp - delta[None, :]), dk += tl.dot(ds.to(q.dtype), q). No tile is turned but by .T of "
+        "what was loaded. Multiply dk by scale once, at the end.",
+        "Rows of q, do, lse and delta that are not there are loaded as 0, and add 0. Causal: p = tl.where(keys[:, None] <= rows[None, "
+        ":] + Nk - Nq, p, 0.0), and the loop begins at the tile of the first query that sees the first key: "
+        "max(first_key - (Nk - Nq), 0) // BLOCK_M * BLOCK_M. Only tiles up to the one where all see all keys need the mask: a second loop "
+        "goes on without it.",
+    ],
+    mistakes=[
+        unstored,
+        swapped(0),
+        *mistakes_of("dk", 0),
+        *masks_of("dk"),
+        LOST_NOTHING,
+        LOST_RAGGED,
+        atomics,
+    ],
+)
+
+dq = Exercise(
+    id="flash_backward.dq",
+    entry="dq",
+    signature="dq(q, k, v, do, lse, delta, causal=False, scale=None) -> (..., Nq, D)",
+    minutes=25,
+    difficulty=4,
+    lines=60,
+    cases=gradient_cases(PERFORMANCE),
+    oracle=lambda **given: gradients(**given)[0],
+    budget=gradient_budget,
+    gates=GATES,
+    criteria=judged_by("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), "k is read at most Nq / 64 times", 3),
+    hints=[
+        "It is the forward kernel's loop over tiles of keys, with other things inside. What does a program own, and what does it visit?",
+        "Loaded once: q, do, lse, delta of a tile of queries. In the loop: k, v, s = tl.dot(q, k.T) * scale, p = tl.exp(s - lse[:, "
+        "None]), dp = tl.dot(do, v.T), ds = p * (dp - delta[:, None]), dq += tl.dot(ds.to(k.dtype), k).",
+        "Keys that are not there have s = 0, and exp(0 - lse) is inf where lse is below -88: p = tl.where(seen, p, 0.0), with seen = "
+        "keys < Nk, and keys <= rows + Nk - Nq if causal. Tiles before min(max(first_row + 1 + Nk - Nq, 0), Nk) // BLOCK_N need no mask.",
+    ],
+    mistakes=[
+        unstored,
+        *mistakes_of("dq", 0),
+        *masks_of("dq"),
+        LOST_NOTHING,
+        LOST_RAGGED,
+        atomics,
+    ],
+)

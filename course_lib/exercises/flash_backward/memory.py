@@ -1,0 +1,110 @@
+"""How long a text fits into memory."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from course_lib.cases import fixed
+from course_lib.criteria import (
+    Holds,
+)
+from course_lib.exercise import Exercise
+from course_lib.exercises.flash.cases import BRAIN, SINGLE
+from course_lib.exercises.flash_backward.cases import model
+
+
+class KeepsRows(torch.autograd.Function):
+    """Attention's shapes without its arithmetic: keeps q, k, v, o and one float32 a query, as FlashAttention does."""
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        o, lse = torch.empty_like(q), torch.empty(q.shape[:-1], device=q.device)
+        ctx.save_for_backward(q, k, v, o, lse)
+        return o
+
+    @staticmethod
+    def backward(ctx, do):
+        return do, do, do
+
+
+def with_scores(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention as torch's own operations: autograd keeps what it needs of them."""
+    return torch.softmax(q @ k.mT, -1) @ v
+
+
+@cache
+def kept_bytes(tokens: int, layers: int, heads: int, head_dim: int, itemsize: int, scores: bool) -> int:
+    """Bytes of all storages that autograd keeps for backward, q, k and v among them; on tensors that have no data."""
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage()._cdata] = tensor.untyped_storage()
+        return tensor
+
+    dtype = {2: BRAIN, 4: SINGLE}[itemsize]
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        q, k, v = (
+            torch.empty(heads, tokens, head_dim, dtype=dtype, device="meta", requires_grad=True) for _ in range(3)
+        )
+        _o = with_scores(q, k, v) if scores else KeepsRows.apply(q, k, v)
+    return layers * sum(storage.nbytes() for storage in kept.values())
+
+
+def longest(budget_bytes: int, config: dict[str, Any]) -> int:
+    """The most tokens whose kept bytes are within the budget, found by halving."""
+    low, high = 0, 1
+    while kept_bytes(high, **config) <= budget_bytes:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if kept_bytes(middle, **config) <= budget_bytes else (low, middle)
+    return low
+
+
+def fits(output: Any, budget_bytes: int, config: dict[str, Any]) -> str:
+    """ "" if one token more would not fit, and this many do."""
+    if type(output) is not int or output < 0:
+        return f"expected a whole number of tokens, got {output!r}"[:100]
+    for tokens, within in ((output, True), (output + 1, False)):
+        if tokens and (kept_bytes(min(tokens, 1 << 40), **config) <= budget_bytes) != within:
+            return f"{budget_bytes:,} bytes, {config}: {output:,} tokens are {'too many' if within else 'not the most'}"
+    return ""
+
+
+longest_context = Exercise(
+    id="flash_backward.longest_context",
+    entry="longest_context",
+    signature="longest_context(budget_bytes: int, config: dict) -> int",
+    kind="formula",
+    minutes=15,
+    difficulty=3,
+    lines=8,
+    cases=[
+        fixed("16 GB, FlashAttention", "flash", **model(16e9, 24, 16, 64, 2, False)),
+        fixed("1 GB, one layer, float32", "flash", **model(1e9, 1, 8, 128, 4, False)),
+        fixed("100 kB, one layer", "flash", **model(1e5, 1, 4, 32, 2, False)),
+        fixed("16 GB, scores kept", "scores", **model(16e9, 24, 16, 64, 2, True)),
+        fixed("1 GB, one layer, float32, scores kept", "scores", **model(1e9, 1, 8, 128, 4, True)),
+        fixed("141 GB, scores kept", "scores", **model(141e9, 32, 32, 128, 2, True)),
+        fixed("one byte too few for one token", "edges", **model(2 * (4 * 64 * 2 + 4) * 3 - 1, 3, 2, 64, 2, False)),
+        fixed("just one token", "edges", **model(2 * (4 * 64 * 2 + 4) * 3, 3, 2, 64, 2, False)),
+        fixed("nine tokens to the byte, scores kept", "edges", **model(3 * 9 * 32 * 4 + 9 * 9 * 4, 1, 1, 32, 4, True)),
+        fixed("one byte less", "edges", **model(3 * 9 * 32 * 4 + 9 * 9 * 4 - 1, 1, 1, 32, 4, True)),
+    ],
+    oracle=longest,
+    criteria=[
+        Holds(fits, 2, "FlashAttention: as autograd keeps it", "flash"),
+        Holds(fits, 2, "with scores: as autograd keeps it", "scores"),
+        Holds(fits, 1, "to the token", "edges"),
+    ],
+    hints=[
+        "Write down what one layer keeps for n tokens: which tensors, how many numbers each, how many bytes a number?",
+        "FlashAttention keeps q, k, v and o, of heads * head_dim * itemsize bytes a token each, and 4 bytes a token and head. With "
+        "scores q, k, v, and the probabilities: heads * n * n * itemsize. All of it once a layer.",
+        "The first is budget // bytes_per_token. The second is layers * heads * itemsize * (3 * head_dim * n + n * n) <= budget: "
+        " solve it with whole numbers, so that the last token is right, by halving an interval or by math.isqrt.",
+    ],
+)

@@ -1,0 +1,126 @@
+"""What is right in unit 10, and within which error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from course_lib.criteria import (
+    roundings,
+)
+from course_lib.exercises import attention
+from course_lib.exercises.attention.oracles import EPS32, score_error
+from course_lib.exercises.flash.cases import SINGLE
+from course_lib.exercises.flash.oracles import attend, kernel_budget, visible
+
+# ------------------------------------------------------------------------------------------------ oracles
+
+
+class Result(NamedTuple):
+    o: torch.Tensor
+    dq: torch.Tensor
+    dk: torch.Tensor
+    dv: torch.Tensor
+
+
+class KeysAndValues(NamedTuple):
+    dk: torch.Tensor
+    dv: torch.Tensor
+
+
+def by_heads(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """(..., N, D) each -> (N, D) each, in float64, for every head."""
+    return zip(*(t.reshape(-1, *t.shape[-2:]).double() for t in tensors), strict=True)
+
+
+def joined(found: Sequence[Sequence[torch.Tensor]], *like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """What was found head by head, in the shapes of `like`."""
+    return tuple(torch.stack(part).reshape(x.shape) for part, x in zip(zip(*found, strict=True), like, strict=True))
+
+
+def gradients(q, k, v, do, causal: bool = False, scale: float | None = None, **_: Any) -> tuple[torch.Tensor, ...]:
+    """(dq, dk, dv) in float64."""
+    times = 1.0 if scale is None else scale * math.sqrt(q.shape[-1])  # a scale of one's own is one of q
+    found = []
+    for one in by_heads(q, k, v, do):
+        dq, dk, dv = attention.oracles.gradients(times * one[0], *one[1:], causal)
+        found.append((times * dq, dk, dv))
+    return joined(found, q, k, v)
+
+
+def keys_and_values(**given: Any) -> KeysAndValues:
+    return KeysAndValues(*gradients(**given)[1:])
+
+
+def result(q, k, v, dy, **more: Any) -> Result:
+    return Result(attend(q, k, v, **more)[0], *gradients(q, k, v, dy, **more))
+
+
+def row_dots(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor:
+    return (o.double() * do.double()).sum(-1).float()
+
+
+# ------------------------------------------------------------------------------------------------ budgets
+
+
+CHANCE = 5  # times the length of a random walk of roundings: honest ones get to 2
+
+
+def delta_budget(expected, dtype, arguments):
+    o, do = (arguments[name].double() for name in ("o", "do"))
+    return (2 * math.sqrt(o.shape[-1]) + 4) * EPS32 * (o * do).abs().sum(-1)
+
+
+def allowances(q, k, v, do, causal=False, scale=None, o_rounded: bool = False, **_: Any) -> tuple[torch.Tensor, ...]:
+    """What dq, dk and dv may be off by.
+
+    Float32 arithmetic: each probability has the error of its score, each sum that of its order. Half precision: probabilities and
+    ds are rounded once, for a product, and as many errors of either sign add up to the root of their squares.
+    o_rounded: delta was computed from an o of q's dtype.
+    """
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    nq, nk, d = q.shape[-2], k.shape[-2], q.shape[-1]
+    mask = visible(nq, nk, causal, None, q.device)
+    info = torch.finfo(q.dtype)
+    unit = info.eps / 2 if q.dtype != SINGLE else 0.0
+    least = info.smallest_normal * unit  # float16 has no smaller numbers to round to
+    order = 2 * math.sqrt(max(nq, nk) + d) * EPS32
+
+    def walk(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return CHANCE * torch.sqrt((unit * x.abs() + least * (x != 0)) ** 2 @ y**2)
+
+    found = []
+    for q1, k1, v1, do1 in by_heads(q, k, v, do):
+        s = (q1 @ k1.mT * scale).masked_fill(~mask, -math.inf)
+        lse = s.logsumexp(-1, keepdim=True)
+        p = torch.softmax(s, -1).nan_to_num(0)
+        error = (score_error(q1, k1, scale)[:, None] + order + EPS32 * lse.abs().nan_to_num(0, posinf=0)) * p
+        dp = do1 @ v1.mT
+        ds = p * (dp - (p * dp).sum(-1, keepdim=True))
+        sizes = do1.abs() @ v1.abs().mT + (do1.abs() * (p @ v1.abs())).sum(-1, keepdim=True)
+        # one error a query: of delta, if o was rounded, and so were the probabilities that made it
+        of_o = (do1 * (p @ v1)).square().sum(-1, keepdim=True) + (p * dp).square().sum(-1, keepdim=True)
+        delta = (CHANCE * unit * torch.sqrt(of_o)) if o_rounded else torch.zeros_like(lse)
+        dq = error * sizes @ k1.abs() + walk(ds, k1) + delta * (p @ k1).abs()
+        dk = (error * sizes).mT @ q1.abs() + walk(ds.mT, q1) + CHANCE * torch.sqrt(((delta * p) ** 2).mT @ q1**2)
+        dv = error.mT @ do1.abs() + walk(p.mT, do1)
+        found.append((scale * dq, scale * dk, dv))
+    return joined(found, q, k, v)
+
+
+def gradient_budget(expected, dtype, arguments):
+    """Of dq, dk or dv, whichever is expected."""
+    which = next(i for i, found in enumerate(gradients(**arguments)) if torch.equal(found, expected))
+    return roundings(expected, dtype, 1) + allowances(**arguments)[which]
+
+
+def result_budget(expected, dtype, arguments):
+    """Of o as in unit 09; of gradients with an o that was rounded."""
+    given = {("do" if name == "dy" else name): value for name, value in arguments.items()}
+    for i, found in enumerate(gradients(**given)):
+        if torch.equal(found, expected):
+            return roundings(expected, dtype, 1) + allowances(**given, o_rounded=True)[i]
+    return kernel_budget(expected, dtype, given)

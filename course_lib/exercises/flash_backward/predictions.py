@@ -1,0 +1,75 @@
+"""Products of tiles in each pass, predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_lib import slow_attention
+from course_lib.criteria import (
+    Correct,
+)
+from course_lib.exercise import Case, Exercise
+
+Q, K, V, DO = (torch.empty(16, 16) for _ in range(4))
+
+
+def forward_tile() -> None:
+    (Q @ K.T) @ V
+
+
+def dkdv_tile() -> None:
+    p, dp = Q @ K.T, DO @ V.T
+    (p.T @ DO, (p * dp).T @ Q)
+
+
+def dq_tile() -> None:
+    p, dp = Q @ K.T, DO @ V.T
+    (p * dp) @ K
+
+
+def all_at_once() -> None:
+    p, dp = Q @ K.T, DO @ V.T
+    (p.T @ DO, (p * dp).T @ Q, (p * dp) @ K)
+
+
+def counted(*tiles: Callable[[], None]) -> int:
+    """Products of 16 x 16 matrices, as torch counts their FLOPs."""
+    with FlopCounterMode(display=False) as counter:
+        for tile in tiles:
+            tile()
+    return counter.get_total_flops() // (2 * 16**3)
+
+
+def costs_counted() -> dict[str, int]:
+    both = counted(forward_tile, dkdv_tile, dq_tile)
+    forward = slow_attention.flash_attention_forward(*(torch.empty(2, 8, 512, 64, device="meta") for _ in range(3)))
+    return {
+        "products of a tile, forward": counted(forward_tile),
+        "products of a tile, dkdv": counted(dkdv_tile),
+        "products of a tile, dq": counted(dq_tile),
+        "products of a tile, if one kernel made all three gradients": counted(all_at_once),
+        "FLOPs of forward and backward, over B N N D": 2 * both,
+        "bytes of lse, 2 x 8 heads of 512 queries": forward[1].nbytes,
+    }
+
+
+costs = Exercise(
+    id="flash_backward.costs",
+    entry="costs",
+    signature="costs: dict[str, int]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=6,
+    cases=[Case("six numbers", "plain", lambda g: {})],
+    oracle=costs_counted,
+    criteria=[Correct("plain", 3, "as they are counted")],
+    hints=[
+        "Go down the table of the chain rule: which of its lines are products of matrices, and which does each kernel need?",
+        "Both kernels need S and dP, to make P and dS of them. dkdv goes on with two products, dq with one.",
+        "A product of N x D with D x N takes 2 N N D FLOPs, and so do the others. lse is float32.",
+    ],
+)

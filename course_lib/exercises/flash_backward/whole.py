@@ -1,0 +1,122 @@
+"""FlashAttention, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from course_lib.cases import operations
+from course_lib.criteria import (
+    Compiles,
+    Correct,
+    DotFlops,
+    Launches,
+    NoAtomics,
+    NoBufferOfSize,
+    Speed,
+)
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.flash.cases import BRAIN, SINGLE, by_columns, heads, one_of_each_head
+from course_lib.exercises.flash_backward.cases import both, with_do
+from course_lib.exercises.flash_backward.criteria import (
+    KeepsOneNumberARow,
+    KernelsAlone,
+    KernelsMadeTheGradients,
+    products,
+    scores_bytes,
+)
+from course_lib.exercises.flash_backward.mistakes import atomics, mistakes_of, swapped
+from course_lib.exercises.flash_backward.oracles import result, result_budget
+from course_lib.mistakes import raised
+
+
+def torchs_flash(q, k, v, causal, dy) -> Callable[[], object]:
+    """torch's FlashAttention-2, forward and backward, on the same inputs."""
+    leaves = [t.detach().requires_grad_() for t in (q, k, v)]
+
+    def run() -> object:
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION), torch.enable_grad():
+            o = scaled_dot_product_attention(*leaves, is_causal=causal)
+        return torch.autograd.grad(o, leaves, dy)
+
+    return run
+
+
+flash_attention = Exercise(
+    id="flash_backward.flash_attention",
+    entry="FlashAttention",
+    signature="FlashAttention.apply(q: (..., Nq, D), k, v: (..., Nk, D), is_causal=False, scale=None) -> (..., Nq, D)",
+    called="forward and backward",
+    minutes=30,
+    difficulty=4,
+    lines=25,
+    cases=[
+        Case("(2, 2) heads of 64 queries and keys, float16", "plain", both(64, 64, 16, lead=(2, 2))),
+        Case("1 query, 200 keys, bfloat16", "ragged", both(1, 200, 16, BRAIN)),
+        Case("(3, 1, 2) heads of 80, float32", "ragged", both(20, 30, 80, SINGLE, lead=(3, 1, 2))),
+        Case("no leading dimension, a scale of 0.4", "ragged", both(33, 44, 16, lead=(), scale=0.4)),
+        Case("128 queries and keys, heads of 128, bfloat16", "ragged", both(128, 128, 128, BRAIN, lead=(1, 1))),
+        Case("(B, N, H, D) as (B, H, N, D)", "strided", both(40, 33, 16, lead=(2, 3), layout="heads", do="heads")),
+        Case("by columns, after o.sum()", "strided", with_do(by_columns(heads(30, 40, 16)), "one number")),
+        Case("one k and v for 3 heads", "strided", with_do(one_of_each_head(heads(30, 40, 16, lead=()), 3))),
+        Case("23 queries, 161 keys, causal", "causal", both(23, 161, 16, BRAIN, causal=True)),
+        Case("70 queries, 31 keys, causal, float32", "causal", both(70, 31, 16, SINGLE, causal=True)),
+        Case("large scores", "hard", both(24, 170, 16, BRAIN, scores="large")),
+        Case("rising scores, float32", "hard", both(40, 150, 16, SINGLE, scores="rising", offset=20.0, lead=())),
+        Case("scores near -200", "hard", both(70, 70, 16, scores="low")),
+        Case("16 queries, 2048 keys, v around 20, bfloat16", "half", both(16, 2048, 16, BRAIN, lead=(), offset=20.0)),
+        Case("512 queries and keys, float16", "performance", both(512, 512, 16, lead=(1,))),
+        Case("512 queries and keys, causal, bfloat16", "half of it", both(512, 512, 16, BRAIN, lead=(1,), causal=True)),
+    ],
+    oracle=result,
+    budget=result_budget,
+    allows=operations("_to_copy _unsafe_view bmm mm clone eq exp logsumexp mul scalar_tensor sub tril where"),
+    gates=[KernelsMadeTheGradients(), Correct("plain"), Compiles()],
+    criteria=[
+        Correct("ragged", 2, "any sizes, any number of leading dimensions"),
+        Correct("strided", 2, "right on views"),
+        Correct("causal", 2, "causal, Nq != Nk too, queries that see no key"),
+        Correct("hard", 2, "large, rising, low scores"),
+        Correct("half", 1, "half precision in and out, float32 inside"),
+        KernelsAlone(2),
+        KeepsOneNumberARow(3),
+        Launches(1, 1, phase=0),
+        Launches(3, 1, phase=1),
+        DotFlops(products(9), 1, "18 B N N D, forward and backward"),
+        DotFlops(products(9), 1, "causal: half of it, and the diagonal", "half of it"),
+        NoAtomics(1),
+        NoBufferOfSize(scores_bytes, 1, "nothing of Nq x Nk in memory"),
+    ],
+    bonus=[
+        Speed(
+            "torch's FlashAttention-2, both ways",
+            Case("16 heads of 128, 4096 tokens, bfloat16", "speed", both(4096, 4096, 128, BRAIN, lead=(1, 16))),
+            lambda q, k, v, **_: 2 * (q.nbytes + k.nbytes + v.nbytes) + 3 * q.nbytes,
+            full=1.0,
+            none=0.6,
+            points=4,
+            baseline=torchs_flash,
+            advice="Try dK and dV in 64 x 64 tiles with 4 warps, dQ likewise, and tl.exp2: see *How fast is it?* below.",
+        )
+    ],
+    hints=[
+        "forward: o and lse from your forward pass; keep the three inputs and these two, return o. backward: three kernels that you have.",
+        "ctx.save_for_backward(q, k, v, o, lse), and numbers as ctx.causal, ctx.scale. backward(ctx, do) returns one gradient for each "
+        "argument of forward: dq, dk, dv, None, None.",
+        "rows = delta(o, do); dk, dv = dkdv(q, k, v, do, lse, rows, ctx.causal, ctx.scale); return dq(q, k, v, do, lse, rows, "
+        "ctx.causal, ctx.scale), dk, dv, None, None. do may have any strides, 0 among them; your kernels take them as they come.",
+    ],
+    mistakes=[
+        raised(
+            "incorrect number of gradients",
+            "backward returns one gradient, or None, for each of forward's five arguments: dq, dk, dv, None, None.",
+        ),
+        swapped(2),
+        *mistakes_of("dq", 1),
+        *mistakes_of("dk", 2),
+        atomics,
+    ],
+)

@@ -1,0 +1,221 @@
+"""FLOPs and bytes of products, and a counter of FLOPs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from course_lib.cases import fixed, integer
+from course_lib.criteria import Correct, Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.flops.cases import named, sizes
+from course_lib.exercises.flops.mistakes import elements, every, one_addition_less, times
+from course_lib.exercises.flops.oracles import counted, gives_back_the_flops, is_the_earliest, meta, product_cost
+from course_lib.mistakes import raised
+from course_lib.workloads import workload
+
+# ------------------------------------------------------------------------------------------------ counting
+
+
+matmul_cost = Exercise(
+    id="flops.matmul_cost",
+    entry="matmul_cost",
+    signature="matmul_cost(m: int, n: int, k: int, itemsize: int) -> tuple[int, int]",
+    kind="formula",
+    minutes=5,
+    difficulty=1,
+    lines=1,
+    cases=[
+        fixed("64 cubed, float32", "square", **sizes(64, 64, 64, 4)),
+        fixed("4096 cubed, 2 bytes", "square", **sizes(4096, 4096, 4096, 2)),
+        fixed("(3, 5) @ (5, 7)", "other", **sizes(3, 7, 5, 4)),
+        fixed("a matrix and a vector", "other", **sizes(1, 1000, 300, 2)),
+        Case(
+            "drawn sizes",
+            "other",
+            lambda g: sizes(integer(g, 1, 900), integer(g, 1, 900), integer(g, 1, 900), 8),
+        ),
+    ],
+    oracle=product_cost,
+    criteria=[Correct("square", 2, "square matrices"), Correct("other", 2, "any other sizes")],
+    hints=[
+        "How many elements does the result have? How many multiplications and additions does one of them take?",
+        "Each of the m n elements takes k multiplications and about k additions. Three matrices are moved.",
+        "(2 * m * n * k, itemsize * (elements of a + elements of b + elements of the result)).",
+    ],
+    mistakes=[
+        times(0.5, "A multiplication and an addition are two operations: 2 m n k.", product_cost, part=0),
+        one_addition_less,
+        elements(product_cost),
+    ],
+)
+
+intensity = Exercise(
+    id="flops.intensity",
+    entry="intensity",
+    signature="intensity(cost: tuple[int, int]) -> float",
+    kind="formula",
+    minutes=2,
+    difficulty=1,
+    lines=2,
+    cases=[
+        fixed("a product", "plain", cost=(524288, 49152)),
+        fixed("an addition", "plain", cost=(1000, 12000)),
+        Case("a drawn cost", "plain", lambda g: {"cost": (integer(g, 1, 10**9), integer(g, 1, 10**6))}),
+    ],
+    oracle=lambda cost: None,
+    criteria=[Holds(gives_back_the_flops, 2, "FLOPs for each byte")],
+    hints=[
+        "Intensity is FLOPs for each byte. Which of the two numbers of a cost is which?",
+        "flops, nbytes = cost",
+        "Divide the first by the second.",
+    ],
+    mistakes=[
+        every(lambda out, cost: math.isclose(out * cost[0], cost[1], rel_tol=1e-9), "These are bytes for each FLOP."),
+    ],
+)
+
+PEAK, BANDWIDTH = 989.4e12, 4.8e12
+roofline_seconds = Exercise(
+    id="flops.roofline_seconds",
+    entry="roofline_seconds",
+    signature="roofline_seconds(cost, flops_per_second: float, bytes_per_second: float) -> float",
+    kind="formula",
+    minutes=5,
+    difficulty=2,
+    lines=2,
+    cases=[
+        fixed(
+            "much arithmetic",
+            "compute",
+            cost=(2 * 8192**3, 6 * 8192**2),
+            flops_per_second=PEAK,
+            bytes_per_second=BANDWIDTH,
+        ),
+        fixed("a slow GPU", "compute", cost=(10**12, 10**9), flops_per_second=1e12, bytes_per_second=3e11),
+        fixed("an addition", "memory", cost=(1 << 26, 12 << 26), flops_per_second=PEAK, bytes_per_second=BANDWIDTH),
+        fixed("a copy", "memory", cost=(0, 1 << 31), flops_per_second=PEAK, bytes_per_second=BANDWIDTH),
+        Case(
+            "a drawn cost",
+            "memory",
+            lambda g: {
+                "cost": (integer(g, 1, 10**9), integer(g, 10**9, 10**12)),
+                "flops_per_second": 1e14,
+                "bytes_per_second": 2e12,
+            },
+        ),
+    ],
+    oracle=lambda cost, flops_per_second, bytes_per_second: None,
+    criteria=[
+        Holds(is_the_earliest, 2, "where arithmetic is what takes long", group="compute"),
+        Holds(is_the_earliest, 2, "where memory is what takes long", group="memory"),
+    ],
+    hints=[
+        "How long does the arithmetic take alone? And the moving of bytes?",
+        "A GPU computes on one part while it fetches another. So the two times overlap.",
+        "The longer of flops / flops_per_second and nbytes / bytes_per_second.",
+    ],
+)
+
+
+# ------------------------------------------------------------------------------------------------ predictions
+
+
+def predicted() -> dict[str, int]:
+    """What torch's counter says to each of the six."""
+    x, w = meta(100, 64), meta(64, 32, grad=True)
+    y = x @ w
+    return {
+        "product": counted(lambda: meta(100, 64) @ meta(64, 32)),
+        "batch of 8": counted(lambda: meta(8, 100, 64) @ meta(8, 64, 32)),
+        "gram matrix": counted(lambda: x.T @ x),
+        "relu": counted(lambda: torch.relu(x)),
+        "backward": counted(lambda: y.backward(torch.empty_like(y))),
+        "left to right": counted(lambda: (meta(1000, 1000) @ meta(1000, 1000)) @ meta(1000, 1)),
+    }
+
+
+predictions = Exercise(
+    id="flops.predictions",
+    entry="predicted_flops",
+    signature="predicted_flops: dict[str, int]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=6,
+    cases=[fixed("six pieces of torch", "plain")],
+    oracle=predicted,
+    criteria=[Correct("plain", 6, "FLOPs, as torch counts them")],
+    hints=[
+        "Find m, n and k of each product first. Which calls have no product at all?",
+        "x.T @ x is (64, 100) @ (100, 64). Of the backward pass torch does only the products whose result somebody wants.",
+        "backward: x wants no gradient, so there is one product, x.T @ dy. Left to right: first (1000, 1000) @ (1000, 1000).",
+    ],
+)
+
+
+# ------------------------------------------------------------------------------------------------ count_flops
+
+
+def torch_count(name: str, sizes: Sequence[int]) -> int:
+    fn, args = workload(name, sizes)
+    return counted(lambda: fn(*args))
+
+
+count_flops = Exercise(
+    id="flops.count_flops",
+    entry="count_flops",
+    signature="count_flops(fn, *args) -> int",
+    kind="formula",
+    called="on work",
+    without="torch.utils.flop_counter",
+    minutes=20,
+    difficulty=3,
+    lines=14,
+    cases=[
+        named("matmul", "products", 3, 4, 5),
+        named("transposed", "products", 30, 8),
+        named("batched", "batches", 2, 3, 4, 5),
+        named("einsum", "batches", 3, 4, 5, 6),
+        named("attention", "batches", 2, 9, 8),
+        named("added", "with an addition", 3, 4, 5),
+        named("added batches", "with an addition", 2, 3, 4, 5),
+        named("mlp", "with an addition", 5, 4, 6),
+        named("recurrent", "whole programs", 4, 3, 5),
+        named("mlp_step", "whole programs", 6, 4, 5),
+        named("elementwise", "whole programs", 100),
+    ],
+    oracle=torch_count,
+    criteria=[
+        Correct("products", 3, "products of two matrices"),
+        Correct("batches", 2, "batches of products"),
+        Correct("with an addition", 2, "products with an addition"),
+        Correct("whole programs", 3, "loops, a backward pass, no product at all"),
+    ],
+    hints=[
+        "Print `function` and the shapes of `args` inside __torch_dispatch__, and call relu(x @ w + b) under the mode.",
+        "Four operations matter: aten.mm, aten.bmm, aten.addmm, aten.baddbmm. `function.overloadpacket` names each without "
+        "its variant.",
+        "For mm and bmm the matrices are args[0] and args[1], for addmm and baddbmm args[1] and args[2]. The result has "
+        "out.numel() elements, each of 2 k FLOPs, and k is the last size of the first matrix.",
+    ],
+    mistakes=[
+        times(0.5, "Half of what torch counts: a multiplication and an addition are two operations.", torch_count),
+        times(
+            0,
+            "Nothing is counted: either `fn(*args)` does not run inside `with`, where the mode sees it, or no operation is "
+            "recognised. Compare `function.overloadpacket`: `function` is one of its variants.",
+            torch_count,
+        ),
+        raised(
+            "takes from",
+            "__torch_dispatch__ is a method: its parameters are (self, function, types, args=(), kwargs=None).",
+        ),
+        raised(
+            "Tensor but got None",
+            "__torch_dispatch__ stands between torch and the operation: it must return what the operation gave.",
+        ),
+    ],
+)

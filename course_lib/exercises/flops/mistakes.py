@@ -1,0 +1,71 @@
+"""What goes wrong in counting, and how to tell by the results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from course_lib import mistakes
+from course_lib.exercise import Trial
+from course_lib.exercises.flops.oracles import Cost, is_number
+from course_lib.mistakes import Mistake
+
+
+def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | None = None) -> Callable:
+    """`sentence`, if the result (or one part of it) is that many times the right one in every case that has a result."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        found = []
+        for trial in trials:
+            for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+                right = oracle(**arguments)
+                if part is not None:
+                    output = output[part] if isinstance(output, list) and len(output) > part else None
+                    right = right[part]
+                if right:
+                    found.append(is_number(output) and math.isclose(output, factor * right, rel_tol=1e-6))
+        return sentence if found and all(found) else ""
+
+    return look
+
+
+def every(matches: Callable[..., bool], sentence: str) -> Mistake:
+    """`sentence`, if matches(output, **arguments) for every result, and all are numbers."""
+    return mistakes.every(lambda out, /, **arguments: is_number(out) and matches(out, **arguments), sentence)
+
+
+def work_done(days: float, parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> float:
+    """FLOPs that these days deliver / FLOPs that the training needs."""
+    return days * 86400 * gpus * peak_flops * mfu / (6 * parameters * tokens)
+
+
+def is_pair(output: Any) -> bool:
+    return isinstance(output, list) and len(output) == 2
+
+
+as_if_fused = mistakes.every(
+    lambda out, batch, heads, n_q, n_k, d, itemsize: (
+        is_pair(out) and out[1] == batch * heads * 2 * (n_q + n_k) * d * itemsize
+    ),
+    "These are the bytes of a single kernel. Here S and P are written to memory and read again.",
+)
+
+
+def elements(oracle: Callable[..., Cost]) -> Mistake:
+    """A sentence, if the second number of a cost counts elements."""
+    return mistakes.every(
+        lambda out, /, **a: is_pair(out) and is_number(out[1]) and out[1] * a["itemsize"] == oracle(**a).bytes,
+        "These are elements, not bytes: each takes `itemsize` bytes.",
+    )
+
+
+def above_the_peak(trials: Sequence[Trial]) -> str:
+    shares = [o[0] for t in trials for o in t.evidence.outputs if isinstance(o, list) and o and is_number(o[0])]
+    return "An MFU above 1: no run does more than the peak of all its GPUs." if any(s > 1 for s in shares) else ""
+
+
+one_addition_less = mistakes.every(
+    lambda out, m, n, k, itemsize: is_pair(out) and out[0] == m * n * (2 * k - 1),
+    "These are k - 1 additions for each element. Torch counts k, as hardware does: its sum starts at 0.",
+)

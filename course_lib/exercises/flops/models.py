@@ -1,0 +1,308 @@
+"""FLOPs and bytes of whole models, their training, and napkins about it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from course_lib.cases import fixed, integer
+from course_lib.criteria import Correct, Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, run_of
+from course_lib.exercises.flops.mistakes import above_the_peak, as_if_fused, elements, every, times, work_done
+from course_lib.exercises.flops.oracles import (
+    Use,
+    attention,
+    block_flops,
+    counted,
+    delivers,
+    just_fits,
+    keeps_one_layer,
+    keeps_twelve_layers,
+    meta,
+    trained_bytes,
+    two_layers_backward,
+    within_a_percent,
+)
+
+# ------------------------------------------------------------------------------------------------ models
+
+
+backward_flops = Exercise(
+    id="flops.backward_flops",
+    entry="backward_flops",
+    signature="backward_flops(batch, d_in, d_hidden, d_out, input_needs_grad: bool) -> int",
+    kind="formula",
+    minutes=10,
+    difficulty=2,
+    lines=3,
+    cases=[
+        fixed("16, 32, 64, 8", "with", **layer_sizes(16, 32, 64, 8, True)),
+        fixed("1, 5, 3, 2", "with", **layer_sizes(1, 5, 3, 2, True)),
+        fixed("16, 32, 64, 8", "without", **layer_sizes(16, 32, 64, 8, False)),
+        fixed("128, 784, 100, 10", "without", **layer_sizes(128, 784, 100, 10, False)),
+    ],
+    oracle=two_layers_backward,
+    criteria=[
+        Correct("with", 3, "where x wants a gradient, too"),
+        Correct("without", 2, "where x is data"),
+    ],
+    hints=[
+        "Write the shapes of dW2, dh, dW1 and dx. Each is a product: of what with what?",
+        "dW2 = h.T @ dy and dh = dy @ W2.T cost as much as the forward product h @ W2, each.",
+        "Nobody wants dx when x is data: then the first layer does one product, not two.",
+    ],
+    mistakes=[
+        times(0.5, "Half of it: a multiplication and an addition are two operations, in each product.", two_layers_backward),
+        every(
+            lambda out, batch, d_hidden, d_out, **sizes:
+                out + 2 * batch * d_hidden * d_out
+                == two_layers_backward(batch=batch, d_hidden=d_hidden, d_out=d_out, **sizes),
+            "The second layer does two products, one for its weights and one for its input: one of them is missing.",
+        ),
+    ],
+)  # fmt: skip
+
+
+attention_cost = Exercise(
+    id="flops.attention_cost",
+    entry="attention_cost",
+    signature="attention_cost(batch, heads, n_q, n_k, d, itemsize) -> tuple[int, int]",
+    kind="formula",
+    minutes=10,
+    difficulty=3,
+    lines=6,
+    cases=[
+        fixed("one head", "one head", **dict(zip(NAIVE, (1, 1, 512, 512, 64, 2), strict=True))),
+        fixed("one token asks", "one head", **dict(zip(NAIVE, (1, 1, 1, 4096, 128, 2), strict=True))),
+        fixed("8 sequences, 16 heads", "many", **dict(zip(NAIVE, (8, 16, 256, 256, 64, 2), strict=True))),
+        fixed("unlike lengths", "many", **dict(zip(NAIVE, (2, 3, 100, 37, 16, 4), strict=True))),
+    ],
+    oracle=attention,
+    criteria=[
+        Correct("one head", 3, "one head"),
+        Correct("many", 2, "batches, heads, unlike lengths"),
+    ],
+    hints=[
+        "Three operations, one after the other: S = q @ k.T, P = softmax(S), o = P @ v. What are their shapes?",
+        "Both products have 2 n_q n_k d FLOPs a head. The softmax counts no FLOPs here, and reads S and writes P.",
+        "Bytes a head: q and k in, S out; S in, P out; P and v in, o out. S and P have n_q n_k elements each.",
+    ],
+    mistakes=[
+        as_if_fused,
+        elements(attention),
+        times(0.5, "Half of the FLOPs: there are two products, q @ k.T and P @ v, and 2 FLOPs for each multiply-add.",
+              attention, part=0),
+    ],
+)  # fmt: skip
+
+
+def products_of_tokens(batch: int, tokens: int, d_model: int, **_: int) -> int:
+    """FLOPs of S and o, in all heads."""
+    return 2 * counted(lambda: meta(batch, tokens, d_model) @ meta(batch, d_model, tokens))
+
+
+block_cost = Exercise(
+    id="flops.block_cost",
+    entry="block_cost",
+    signature="block_cost(batch, tokens, d_model, heads, kv_heads, d_ff) -> int",
+    kind="formula",
+    minutes=15,
+    difficulty=3,
+    lines=6,
+    cases=[
+        fixed("GPT-2 small", "plain", **dict(zip(CONFIG, (1, 1024, 768, 12, 12, 3072), strict=True))),
+        fixed("a long text", "plain", **dict(zip(CONFIG, (1, 16384, 768, 12, 12, 3072), strict=True))),
+        fixed("a batch", "plain", **dict(zip(CONFIG, (4, 512, 1024, 16, 16, 4096), strict=True))),
+        fixed("8 key heads of 32", "shared keys", **dict(zip(CONFIG, (2, 2048, 4096, 32, 8, 14336), strict=True))),
+        fixed("1 key head", "shared keys", **dict(zip(CONFIG, (1, 128, 512, 8, 1, 2048), strict=True))),
+    ],
+    oracle=block_flops,
+    criteria=[
+        Holds(within_a_percent, 4, "within 1 % of torch's count"),
+        Holds(within_a_percent, 2, "where heads share keys and values", group="shared keys"),
+    ],
+    hints=[
+        "List the products of a block: four projections, two in the attention, two in the MLP. What is (m, n, k) of each?",
+        "Every projection has m = batch * tokens. q and o are d_model wide; k and v are d_model * kv_heads / heads wide.",
+        "2 T (2 d² + 2 d d kv_heads / heads + 2 d d_ff) for the weights, with T = batch * tokens, and 4 batch tokens² d for "
+        "the attention.",
+    ],
+    mistakes=[
+        times(0.5, "Half of it: a multiplication and an addition are two operations.", block_flops),
+        every(
+            lambda out, kv_heads, **block: math.isclose(
+                out, block_flops(kv_heads=block["heads"], **block), rel_tol=0.01
+            ),
+            "Keys and values have kv_heads heads, not `heads`: their weight matrices are narrower where heads share them.",
+        ),
+        every(
+            lambda out, **block: math.isclose(out, block_flops(**block) - products_of_tokens(**block), rel_tol=0.01),
+            "These are the products with weights. S and o, which grow with the square of the tokens, are missing.",
+        ),
+    ],
+)
+
+utilisation = Exercise(
+    id="flops.utilisation",
+    entry="utilisation",
+    signature="utilisation(parameters, tokens_per_second, gpus, peak_flops, recompute: bool) -> tuple[float, float]",
+    kind="formula",
+    minutes=5,
+    difficulty=2,
+    lines=4,
+    cases=[
+        fixed("8 B, one GPU", "plain", parameters=8e9, tokens_per_second=9000.0, gpus=1, peak_flops=989.4e12, recompute=False),
+        fixed("70 B, 1024 GPUs", "plain", parameters=70e9, tokens_per_second=1.2e6, gpus=1024, peak_flops=989.4e12, recompute=False),
+        fixed("8 B, recomputed", "recompute", parameters=8e9, tokens_per_second=8000.0, gpus=1, peak_flops=989.4e12, recompute=True),
+        fixed("1 B, old GPUs", "recompute", parameters=1e9, tokens_per_second=2e5, gpus=16, peak_flops=125e12, recompute=True),
+    ],
+    oracle=lambda **arguments: second_by_second(**arguments),
+    criteria=[
+        Correct("plain", 2, "MFU, and HFU equal to it"),
+        Correct("recompute", 1, "HFU where the forward pass is done twice"),
+    ],
+    hints=[
+        "How many FLOPs does training do in a second, at 6 for each parameter and token? How many could the GPUs do?",
+        "MFU counts what the model needs: forward 2, backward 4. HFU counts what the hardware did.",
+        "With recomputation the hardware does forward 2, forward again 2, backward 4: 8 for each parameter and token.",
+    ],
+    mistakes=[
+        times(1 / 3, "This is the forward pass alone: training takes 6 FLOPs for each parameter and token.",
+              lambda **run: second_by_second(**run), part=0),
+        times(100, "These are percent: return shares of 1.", lambda **run: second_by_second(**run), part=0),
+        above_the_peak,
+    ],
+)  # fmt: skip
+
+
+def second_by_second(parameters: float, tokens_per_second: float, gpus: int, peak_flops: float, recompute: bool) -> Use:
+    """One token through a model of one weight, counted by torch; as many of it as a second holds."""
+    x, w = meta(1, 1, grad=True), meta(1, 1, grad=True)
+    forward = counted(lambda: x @ w)
+    y = x @ w
+    backward = counted(lambda: y.backward(torch.empty_like(y)))
+    could = gpus * peak_flops
+    each = parameters * tokens_per_second / could
+    return Use((forward + backward) * each, (forward * (2 if recompute else 1) + backward) * each)
+
+
+init_scale = Exercise(
+    id="flops.init_scale",
+    entry="init_scale",
+    signature="init_scale(fan_in: int) -> float",
+    kind="formula",
+    minutes=5,
+    difficulty=2,
+    lines=1,
+    cases=[fixed(f"width {n}", group, fan_in=n) for group, ns in (("one", (64, 256, 1024)), ("deep", (512, 768))) for n in ns],
+    oracle=lambda fan_in: None,
+    criteria=[
+        Holds(keeps_one_layer, 2, "one layer keeps the spread at 1", group="one"),
+        Holds(keeps_twelve_layers, 1, "so do twelve", group="deep"),
+    ],
+    hints=[
+        "One output is a sum of fan_in products of two random numbers. What is the variance of one product, of the sum?",
+        "The variance of the sum is fan_in. Which factor on the weights brings it to 1?",
+        "A factor s multiplies the variance by s²: s² fan_in = 1.",
+    ],
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ napkins
+
+
+training_days = Exercise(
+    id="flops.training_days",
+    entry="training_days",
+    signature="training_days(parameters, tokens, gpus, peak_flops, mfu) -> float",
+    kind="formula",
+    minutes=5,
+    difficulty=1,
+    lines=3,
+    cases=[
+        fixed("70 B on 15 T", "plain", parameters=70e9, tokens=15e12, gpus=1024, peak_flops=989.4e12, mfu=0.5),
+        fixed("124 M on 10 B", "plain", parameters=124e6, tokens=10e9, gpus=8, peak_flops=312e12, mfu=0.4),
+        Case(
+            "a drawn run",
+            "plain",
+            lambda g: dict(
+                parameters=integer(g, 1, 400) * 1e9, tokens=integer(g, 1, 20) * 1e12, gpus=integer(g, 1, 4096),
+                peak_flops=312e12, mfu=integer(g, 20, 60) / 100,
+            ),
+        ),
+    ],
+    oracle=lambda **_: None,
+    criteria=[Holds(delivers, 3, "so many days deliver the FLOPs")],
+    hints=[
+        "How many FLOPs does the training take? How many does the cluster do in a second, at this MFU?",
+        "FLOPs: 6 * parameters * tokens. FLOP/s: gpus * peak_flops * mfu.",
+        "Divide one by the other, and by the 86 400 seconds of a day.",
+    ],
+    mistakes=[
+        every(lambda out, factor=factor, **run: math.isclose(work_done(out, **run), factor, rel_tol=1e-6), sentence)
+        for factor, sentence in (
+            (24, "These are hours."),
+            (86400, "These are seconds."),
+            (1 / 3, "This is the forward pass alone: training takes 6 FLOPs for each parameter and token."),
+        )
+    ],
+)  # fmt: skip
+
+
+largest_model = Exercise(
+    id="flops.largest_model",
+    entry="largest_model",
+    signature="largest_model(gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> int",
+    kind="formula",
+    minutes=3,
+    difficulty=1,
+    lines=1,
+    cases=[
+        fixed("8 GPUs of 80 GB", "plain", gpus=8, memory_bytes=80 * GB),
+        fixed("one laptop", "plain", gpus=1, memory_bytes=8 * GB - 5),
+        Case(
+            "a drawn cluster",
+            "plain",
+            lambda g: dict(
+                gpus=integer(g, 1, 64), memory_bytes=integer(g, GB, 200 * GB), bytes_per_parameter=integer(g, 2, 20)
+            ),
+        ),
+    ],
+    oracle=lambda **_: None,
+    criteria=[Holds(just_fits, 2, "the largest whole number that fits")],
+    hints=[
+        "How many bytes are there in all? How many does one parameter take?",
+        "Divide, and round down: a part of a parameter is none.",
+        "gpus * memory_bytes // bytes_per_parameter",
+    ],
+)
+
+
+training_memory = Exercise(
+    id="flops.training_memory",
+    entry="training_memory",
+    signature="training_memory(layers, width, batch, optimizer: str) -> tuple[int, int, int, int]",
+    kind="formula",
+    minutes=15,
+    difficulty=3,
+    lines=6,
+    cases=[
+        fixed("2 layers, sgd", "sgd", **run_of(2, 16, 8, "sgd")),
+        fixed("5 layers, one row, sgd", "sgd", **run_of(5, 32, 1, "sgd")),
+        fixed("3 layers, adagrad", "states", **run_of(3, 16, 4, "adagrad")),
+        fixed("4 layers, adam", "states", **run_of(4, 24, 100, "adam")),
+        fixed("1 layer, momentum", "states", **run_of(1, 8, 3, "momentum")),
+    ],
+    oracle=trained_bytes,
+    criteria=[
+        Correct("sgd", 3, "parameters, gradients, activations"),
+        Correct("states", 3, "what the optimizer keeps"),
+    ],
+    hints=[
+        "How many numbers does one weight matrix hold? How many of those does the optimizer keep for each weight?",
+        "sgd keeps none; momentum keeps a velocity, adagrad a sum of squares, adam two averages: each as large as the weights.",
+        "The backward of x @ W needs x. So autograd keeps the input of every layer: layers * batch * width numbers.",
+    ],
+)

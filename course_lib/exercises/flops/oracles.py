@@ -1,0 +1,233 @@
+"""What is right in unit 03: counted, played through, or known by a property."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_lib.answers import in_words
+
+# ------------------------------------------------------------------------------------------------ oracles
+
+
+def counted(fn: Callable[[], object]) -> int:
+    """FLOPs of matrix products in fn(), as torch's counter has them."""
+    with FlopCounterMode(display=False) as counter:
+        fn()
+    return counter.get_total_flops()
+
+
+def meta(*shape: int, grad: bool = False) -> torch.Tensor:
+    """A tensor without data."""
+    return torch.empty(shape, device="meta", requires_grad=grad)
+
+
+class Moved(TorchDispatchMode):
+    """Elements that the operations inside take in and give out: each operand once an operation."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        self.elements += sum(t.numel() for t in [*args, out] if isinstance(t, torch.Tensor))
+        return out
+
+
+class Cost(NamedTuple):
+    FLOPs: int
+    bytes: int
+
+
+class Use(NamedTuple):
+    MFU: float
+    HFU: float
+
+
+class Memory(NamedTuple):
+    """Bytes."""
+
+    parameters: int
+    gradients: int
+    state: int
+    activations: int
+
+
+def cost(fn: Callable[[], object], itemsize: int) -> Cost:
+    """(FLOPs, bytes) of fn()."""
+    with Moved() as moved:
+        fn()
+    return Cost(counted(fn), moved.elements * itemsize)
+
+
+def product_cost(m: int, n: int, k: int, itemsize: int) -> Cost:
+    a, b = meta(m, k), meta(k, n)
+    return cost(lambda: torch.mm(a, b), itemsize)
+
+
+def attention(batch: int, heads: int, n_q: int, n_k: int, d: int, itemsize: int) -> Cost:
+    q, k, v = (meta(batch * heads, n, d) for n in (n_q, n_k, n_k))
+    k_t = k.mT
+    return cost(lambda: torch.bmm(torch.softmax(torch.bmm(q, k_t), -1), v), itemsize)
+
+
+def block_flops(batch: int, tokens: int, d_model: int, heads: int, kv_heads: int, d_ff: int) -> int:
+    """A block as models have it, run without data: projections, attention with shared keys, two layers of an MLP."""
+    d = d_model // heads
+    w_q, w_k, w_v, w_o = (meta(d_model, h * d) for h in (heads, kv_heads, kv_heads, heads))
+    up, down = meta(d_model, d_ff), meta(d_ff, d_model)
+    x = meta(batch, tokens, d_model)
+
+    def split(y: torch.Tensor, n: int) -> torch.Tensor:
+        parts = y.view(batch, tokens, n, d).transpose(1, 2)
+        return parts.repeat_interleave(heads // n, dim=1)
+
+    def run() -> torch.Tensor:
+        q, k, v = split(x @ w_q, heads), split(x @ w_k, kv_heads), split(x @ w_v, kv_heads)
+        mixed = (torch.softmax(q @ k.mT, -1) @ v).transpose(1, 2).reshape(batch, tokens, d_model)
+        y = x + mixed @ w_o.T
+        return y + torch.nn.functional.gelu(y @ up) @ down
+
+    return counted(run)
+
+
+def two_layers_backward(batch: int, d_in: int, d_hidden: int, d_out: int, input_needs_grad: bool) -> int:
+    x = meta(batch, d_in, grad=input_needs_grad)
+    w1, w2 = meta(d_in, d_hidden, grad=True), meta(d_hidden, d_out, grad=True)
+    y = torch.relu(x @ w1) @ w2
+    return counted(lambda: y.backward(torch.empty_like(y)))
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adagrad": lambda p: torch.optim.Adagrad(p),
+    "adam": lambda p: torch.optim.Adam(p),
+}
+
+
+def trained_bytes(layers: int, width: int, batch: int, optimizer: str) -> Memory:
+    """Train a deep linear model for one step, and look at what is there."""
+    weights = [torch.randn(width, width, requires_grad=True) for _ in range(layers)]
+    own = {w.untyped_storage().data_ptr() for w in weights}
+    kept: dict[int, int] = {}
+
+    def keep(t: torch.Tensor) -> torch.Tensor:
+        if t.untyped_storage().data_ptr() not in own:
+            kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
+    step = OPTIMIZERS[optimizer](weights)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        x = torch.randn(batch, width)
+        outputs = [x]
+        for w in weights:
+            outputs.append(outputs[-1] @ w)
+        outputs[-1].sum().backward()
+    step.step()
+    state = sum(t.nbytes for s in step.state.values() for t in s.values() if torch.is_tensor(t) and t.dim())
+    gradients = sum(w.grad.nbytes for w in weights)
+    return Memory(sum(w.nbytes for w in weights), gradients, state, sum(kept.values()))
+
+
+# ------------------------------------------------------------------------------------------------ properties
+
+
+def is_number(output: Any) -> bool:
+    return type(output) in (int, float) and math.isfinite(output)
+
+
+def not_number(output: Any) -> str:
+    return f"expected a number, got {in_words(output)}"
+
+
+def gives_back_the_flops(output: Any, cost: Sequence[float]) -> str:
+    if not is_number(output):
+        return not_number(output)
+    flops, nbytes = cost
+    right = math.isclose(output * nbytes, flops, rel_tol=1e-9)
+    would_be = f"{output:.6g} FLOPs for each byte would be {output * nbytes:.6g} FLOPs"
+    return "" if right else f"for {flops} FLOPs and {nbytes} bytes: {would_be}"
+
+
+def is_the_earliest(output: Any, cost: Sequence[float], flops_per_second: float, bytes_per_second: float) -> str:
+    """Both the FLOPs and the bytes are done then, and one of them was not a moment before."""
+    if not is_number(output):
+        return not_number(output)
+    flops, nbytes = cost
+    late, early = output * (1 + 1e-6), output * (1 - 1e-6)
+    said = (
+        f"{flops:.3g} FLOPs and {nbytes:.3g} bytes at {flops_per_second:.3g} FLOP/s and {bytes_per_second:.3g} bytes/s"
+    )
+    if late * flops_per_second < flops:
+        return f"{said}: in {output:.4g} s the FLOPs are not done"
+    if late * bytes_per_second < nbytes:
+        return f"{said}: in {output:.4g} s the bytes are not moved"
+    if early * flops_per_second > flops and early * bytes_per_second > nbytes:
+        after = math.isclose(output, flops / flops_per_second + nbytes / bytes_per_second, rel_tol=1e-6)
+        why = ". Does the GPU do one after the other?" if after else ""
+        return f"{said}: before {output:.4g} s both are done already{why}"
+    return ""
+
+
+def within_a_percent(output: Any, **config: int) -> str:
+    if not is_number(output):
+        return not_number(output)
+    expected = block_flops(**config)
+    off = output / expected - 1
+    shown = ", ".join(f"{name} = {value}" for name, value in config.items())
+    return "" if abs(off) <= 0.01 else f"for {shown}: {output:.6g}, and torch counts {expected:.6g} ({off:+.1%})"
+
+
+def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> str:
+    """So many days of these GPUs are as many FLOPs as the training takes: 6 for each parameter and token."""
+    if not is_number(output):
+        return not_number(output)
+    delivered, wanted = output * 24 * 3600 * gpus * peak_flops * mfu, 6 * parameters * tokens
+    right = math.isclose(delivered, wanted, rel_tol=1e-6)
+    return "" if right else f"in {output:.6g} days the GPUs do {delivered:.4g} FLOPs; the training needs {wanted:.4g}"
+
+
+def just_fits(output: Any, gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> str:
+    if type(output) is not int:
+        return f"expected a whole number of parameters, got {in_words(output)}"
+    room = gpus * memory_bytes
+    if output * bytes_per_parameter > room:
+        return f"{output:,} parameters take {output * bytes_per_parameter:,} bytes; there are {room:,}"
+    if (output + 1) * bytes_per_parameter <= room:
+        return f"{output:,} parameters leave room for another in {room:,} bytes"
+    return ""
+
+
+def keeps_one_layer(output: Any, fan_in: int) -> str:
+    return _keeps(output, fan_in, layers=1, low=0.93, high=1.07)
+
+
+def keeps_twelve_layers(output: Any, fan_in: int) -> str:
+    return _keeps(output, fan_in, layers=12, low=0.5, high=2.0)
+
+
+def _keeps(output: Any, fan_in: int, layers: int, low: float, high: float) -> str:
+    if not is_number(output):
+        return not_number(output)
+    generator = torch.Generator().manual_seed(fan_in)
+    x = torch.randn(256, fan_in, generator=generator)
+    for _ in range(layers):
+        x = x @ (torch.randn(fan_in, fan_in, generator=generator) * output)
+    spread = float(x.std())
+    after = "1 layer" if layers == 1 else f"{layers} layers"
+    return (
+        "" if low <= spread <= high else f"width {fan_in}: after {after} the values spread by {spread:.3g}, not about 1"
+    )
+
+
+def near_the_truth(output: Any, cold: float, **_: Any) -> str:
+    """Seconds, within 3 % of what the simulated work takes from a cold cache."""
+    if not is_number(output):
+        return not_number(output)
+    off = output * 1e6 / cold - 1
+    return "" if abs(off) <= 0.03 else f"the work takes {cold:g} µs; measured were {output * 1e6:.4g} µs ({off:+.0%})"

@@ -1,0 +1,103 @@
+"""A clock that measures what it says, against a simulated GPU."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from course_lib.criteria import Holds
+from course_lib.exercise import Exercise, Trial
+from course_lib.exercises.flops.cases import timed
+from course_lib.exercises.flops.mistakes import every
+from course_lib.exercises.flops.oracles import near_the_truth
+from course_lib.mistakes import Mistake
+from course_lib.workloads import SimulatedGPU
+
+
+def simulated(
+    cold: float,
+    hot: float,
+    slow_start: int,
+    noise: bool,
+    warm_up: int,
+    runs: int,
+    pick: Callable[[list[float]], float] = statistics.median,
+    flush: bool = True,
+    wait: bool = True,
+) -> float:
+    """What a timer says of a case, in seconds. pick: from the times; flush: before each run; wait: for the flush."""
+    gpu, times = SimulatedGPU(cold, hot, slow_start, noise), []
+    for run in range(warm_up + runs):
+        if flush and run >= warm_up:
+            gpu.flush()
+        if wait or run < warm_up:
+            gpu.synchronize()
+        before = gpu.clock()
+        gpu.work()
+        gpu.synchronize()
+        times.append(gpu.clock() - before)
+    return pick(times[warm_up:])
+
+
+def as_if(group: str, sentence: str, **how: Any) -> Mistake:
+    """`sentence`, if the times of that group are those of simulated(**how)."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        of_group = [t for t in trials if t.case.group == group]
+        return every(lambda out, **case: math.isclose(out, simulated(**case, **how), rel_tol=0.01), sentence)(of_group)
+
+    return look
+
+
+measure = Exercise(
+    id="flops.measure",
+    entry="measure",
+    signature="measure(work, gpu, warm_up: int = 5, runs: int = 20) -> float",
+    kind="formula",
+    called="with a simulated GPU",
+    minutes=15,
+    difficulty=3,
+    lines=12,
+    cases=[
+        timed("900 µs", "steady", 900.0),
+        timed("20 ms", "steady", 20000.0, runs=3),
+        timed("5 slow runs first", "warm-up", 700.0, slow_start=5, runs=5),
+        timed("2 slow runs first", "warm-up", 1500.0, slow_start=2, warm_up=2, runs=3),
+        # the first, the middle and the last of these runs are disturbed ones
+        timed("disturbed", "median", 800.0, noise=True, warm_up=4, runs=21),
+        timed("disturbed, 45 runs", "median", 1100.0, noise=True, runs=45),
+        timed("400 µs from the cache", "cold", 900.0, hot=400.0),
+        timed("100 µs from the cache", "cold", 600.0, hot=100.0, runs=9),
+    ],
+    oracle=lambda **_: None,
+    criteria=[
+        Holds(near_the_truth, 4, "waits for the GPU", group="steady"),
+        Holds(near_the_truth, 2, "leaves the first runs out", group="warm-up"),
+        Holds(near_the_truth, 2, "lets no outlier in", group="median"),
+        Holds(near_the_truth, 2, "starts from a cold cache", group="cold"),
+    ],
+    hints=[
+        "work() and gpu.flush() return at once. What must happen before you read the clock, at the start and at the end?",
+        "A run: flush, synchronize, read the clock, work, synchronize, read the clock again.",
+        "First call work() warm_up times. Then collect the times of `runs` runs, and return statistics.median of them.",
+    ],
+    mistakes=[
+        every(lambda out, **_: out < 20e-6, "These are launches: the clock stops before the device is done."),
+        as_if(
+            "steady",
+            "The flush is in these times: it is queued, too, so wait for it before you start the clock.",
+            wait=False,
+        ),
+        as_if("median", "This is the mean: one disturbed run spoils it. Take the median.", pick=statistics.mean),
+        as_if("median", "This is the shortest run: some runs are too fast. Take the median.", pick=min),
+        as_if("median", "This is the longest run, which was disturbed. Take the median.", pick=max),
+        as_if(
+            "median", "This is the first timed run, and others were not asked. Take the median.", pick=lambda t: t[0]
+        ),
+        as_if("median", "This is the run in the middle of a list that is not sorted.", pick=lambda t: t[len(t) // 2]),
+        as_if("cold", "These runs found their data in the cache: flush before each.", flush=False),
+        every(lambda out, cold, **_: abs(out * 1e3 / cold - 1) < 0.03, "These are milliseconds."),
+    ],
+)

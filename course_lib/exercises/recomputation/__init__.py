@@ -1,0 +1,32 @@
+"""Unit 07, recomputation.
+
+Oracles: autograd in float64, its saved-tensor hooks, traced kernels, the schedule of a checkpointed backward played through
+step by step, and a deep model whose live bytes are counted.
+"""
+
+from course_lib.exercises.recomputation.checkpoints import checkpoint, segments_for
+from course_lib.exercises.recomputation.kernels import (
+    cross_entropy_backward,
+    recomputed_gelu,
+    rmsnorm_backward,
+    seeded_dropout,
+    sigmoid3,
+    sigmoid3_traffic,
+)
+from course_lib.exercises.recomputation.saved import kept_tensors, saved_bytes
+
+EXERCISES = {
+    exercise.id: exercise
+    for exercise in (
+        kept_tensors,
+        saved_bytes,
+        sigmoid3_traffic,
+        sigmoid3,
+        recomputed_gelu,
+        cross_entropy_backward,
+        rmsnorm_backward,
+        seeded_dropout,
+        checkpoint,
+        segments_for,
+    )
+}

@@ -1,0 +1,196 @@
+"""Checkpoints: a layer's activations thrown away and made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from course_lib.activations import run_checkpoint, train_step
+from course_lib.answers import in_words
+from course_lib.cases import fixed
+from course_lib.criteria import (
+    Holds,
+)
+from course_lib.exercise import Exercise
+from course_lib.exercises.recomputation.cases import step
+from course_lib.exercises.recomputation.oracles import least_peak, peak_of
+from course_lib.mistakes import raised
+
+
+@cache
+def plain_step(**arguments: Any) -> dict[str, Any]:
+    """The same without a checkpoint."""
+    return run_checkpoint(lambda fn, *args: fn(*args), **arguments)
+
+
+def like_the_plain_step(*keys: str) -> Callable[..., str]:
+    names = {"out": "the result", "gradients": "a gradient", "after": "a random number drawn after backward"}
+
+    def look(output: Any, **arguments: Any) -> str:
+        if not isinstance(output, dict):
+            return "returned no tensor"
+        wrong = [names[k] for k in keys if output.get(k) != plain_step(**arguments)[k]]
+        return f"{wrong[0]} is another than without the checkpoint" if wrong else ""
+
+    return look
+
+
+def wrong_runs(draws: Sequence[int], calls: int) -> str:
+    """ "" if fn ran once forward and once backward in each call."""
+    if len(draws) == 2 * calls:
+        return ""
+    checkpoints = "1 checkpoint" if calls == 1 else f"{calls} checkpoints"
+    said = f"{checkpoints}: {2 * calls} runs of fn expected, {len(draws)} seen"
+    if len(draws) < 2 * calls:
+        return f"{said}; backward has to run fn once more"
+    return f"{said}; recomputing runs the arguments' own history, unless you detach() them"
+
+
+def recomputes(output: Any, rows: int, width: int, calls: int, **_: Any) -> str:
+    """Kept are the inputs of the calls; and fn runs once in each half."""
+    kept, draws = output.get("kept"), output.get("draws")
+    allowed = (calls - 1) * 8 * rows * width + 8192  # a random state is 5 KB
+    if type(kept) is not int or type(draws) is not list:
+        return "nothing was observed"
+    if kept > allowed:
+        return f"{kept:,} bytes are alive before backward, beside arguments and result; {allowed:,} would do"
+    return wrong_runs(draws, calls)
+
+
+def lets_go(output: Any, **_: Any) -> str:
+    left = output.get("left")
+    if type(left) is not int:
+        return "nothing was observed"
+    return "" if left <= 8192 else f"{left:,} bytes are still held after backward, beside gradients and result"
+
+
+def same_dropout(output: Any, calls: int, **_: Any) -> str:
+    draws = output.get("draws") or []
+    if wrong_runs(draws, calls):
+        return wrong_runs(draws, calls)
+    halves = draws[:calls], draws[calls:][::-1]
+    return "" if halves[0] == halves[1] else "dropout kept other elements in the recomputation than in the forward run"
+
+
+checkpoint = Exercise(
+    id="recomputation.checkpoint",
+    entry="checkpoint",
+    signature="checkpoint(fn, *args) -> fn(*args)",
+    kind="formula",
+    called="in a training step",
+    without="torch.utils.checkpoint",
+    minutes=30,
+    difficulty=4,
+    lines=28,
+    cases=[
+        step("a layer", "plain", p=0.0),
+        step("one input with a gradient", "plain", p=0.0, frozen=True, rows=7),
+        step("a large layer", "memory", rows=64, width=32),
+        step("three in a row", "memory", rows=64, width=32, calls=3),
+        step("dropout", "dropout"),
+        step("dropout, three in a row", "dropout", calls=3, seed=4),
+        step("what is drawn later", "after", seed=5),
+    ],
+    oracle=lambda **arguments: (plain_step(**arguments)["after"],),
+    criteria=[
+        Holds(like_the_plain_step("out", "gradients"), 3, "result and gradients of fn"),
+        Holds(recomputes, 2, "keeps the arguments alone, runs fn once more", group="memory"),
+        Holds(lets_go, 1, "lets go of them when backward has passed", group="memory"),
+        Holds(same_dropout, 2, "the same dropout, bit for bit", group="dropout"),
+        Holds(like_the_plain_step("after"), 2, "leaves the random state as it was", group="after"),
+    ],
+    hints=[
+        "A torch.autograd.Function: forward runs in no_grad mode, so nothing inside is kept. What will backward need?",
+        "backward: detach the arguments, require gradients again, run fn under torch.enable_grad(), and ask "
+        "torch.autograd.grad(out, leaves, dy).",
+        "ctx.rng = torch.get_rng_state() before fn runs; in backward, with torch.random.fork_rng(devices=[]): "
+        "torch.set_rng_state(ctx.rng), then fn. Return None for fn and for every argument without a gradient. Tensors go through "
+        "ctx.save_for_backward, which takes None for the others.",
+    ],
+    mistakes=[
+        raised("does not require grad", "Inside backward gradients are off: run fn there under torch.enable_grad()."),
+        raised(
+            "through the graph a second time",
+            "Run on the arguments themselves, fn runs their history, too: detach() them.",
+        ),
+    ],
+)
+
+MODEL = {"layers": 24, "boundary": 65536, "inside": 589824}  # bytes of train_step's layers: 512 tokens, width 32
+
+
+def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
+    if problem := no_prediction(output, layers):
+        return problem
+    peak, least = peak_of(layers, boundary, inside, output[0]), least_peak(layers, boundary, inside)
+    return (
+        ""
+        if peak == least[1]
+        else f"{output[0]} segments of {layers} layers peak at {peak:,} bytes; {least[1]:,} is possible"
+    )
+
+
+def says_its_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
+    if problem := no_prediction(output, layers):
+        return problem
+    peak = peak_of(layers, boundary, inside, output[0])
+    return (
+        ""
+        if output[1] == peak
+        else f"{output[0]} segments of {layers} layers peak at {peak:,} bytes, not {output[1]:,}"
+    )
+
+
+def holds_when_counted(output: Any, layers: int, boundary: int, inside: int) -> str:
+    """The counted model stays below the prediction plus what a single layer's backward works with, and is near to it."""
+    if problem := no_prediction(output, layers):
+        return problem
+    working = counted_peak(1, 0) - inside
+    counted = counted_peak(layers, output[0]) - working
+    if counted > output[1]:
+        return f"{output[0]} segments: {counted:,} bytes were counted, {output[1]:,} predicted"
+    return "" if counted > 0.8 * output[1] else f"{output[0]} segments need no more than {counted:,} bytes, as counted"
+
+
+@cache
+def counted_peak(layers: int, segments: int) -> int:
+    return train_step(layers, segments).peak
+
+
+def no_prediction(output: Any, layers: int) -> str:
+    """ "" for two whole numbers of which the first may be a number of segments."""
+    two = isinstance(output, list) and [type(v) for v in output] == [int, int]
+    if two and 1 <= output[0] <= layers:
+        return ""
+    return f"expected (segments, peak) with 1 to {layers} segments, got {in_words(output)}"
+
+
+segments_for = Exercise(
+    id="recomputation.segments_for",
+    entry="segments_for",
+    signature="segments_for(layers: int, boundary: int, inside: int) -> (segments: int, peak: int)",
+    kind="formula",
+    minutes=10,
+    difficulty=3,
+    lines=5,
+    cases=[
+        fixed("16 layers that keep one tensor each", "plain", layers=16, boundary=1000, inside=1000),
+        fixed("one layer", "plain", layers=1, boundary=10, inside=90),
+        fixed("23 layers", "plain", layers=23, boundary=10, inside=90),
+        fixed("100 thin layers", "plain", layers=100, boundary=4096, inside=8192),
+        fixed("wide boundaries", "plain", layers=40, boundary=500, inside=100),
+        fixed("a model of 24 layers", "counted", **MODEL),
+    ],
+    oracle=least_peak,
+    criteria=[
+        Holds(has_the_least_peak, 2, "no other number of segments needs less"),
+        Holds(says_its_peak, 1, "the peak of that many segments"),
+        Holds(holds_when_counted, 2, "a counted model of 24 layers stays below it", group="counted"),
+    ],
+    hints=[
+        "With s segments: which tensors are alive when the last segment has just been recomputed?",
+        "s boundaries, and `inside` for each layer of one segment; the longest has ceil(layers / s) layers.",
+        "min over s from 1 to layers of s * boundary + -(-layers // s) * inside; return s with it.",
+    ],
+)

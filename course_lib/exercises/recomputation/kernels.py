@@ -1,0 +1,295 @@
+"""Kernels that recompute, keep one number a row, or draw the same numbers again."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.functional import cross_entropy, gelu
+
+from course_lib.criteria import (
+    GATES,
+    Coalesced,
+    Correct,
+    Launches,
+    NoAtomics,
+    NoBufferOfSize,
+    Programs,
+    Saves,
+    Traffic,
+)
+from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercises.recomputation.cases import dropped, elementwise, logits, normed, times, traffic
+from course_lib.exercises.recomputation.criteria import (
+    FLOAT32,
+    KeepsNothing,
+    against_copy,
+    saved_something,
+    several_launches,
+)
+from course_lib.exercises.recomputation.oracles import (
+    cross_entropy_budget,
+    dropout_and_gradient,
+    gelu_budget,
+    rmsnorm_budget,
+    rmsnorm_gradients,
+    rounding_budget,
+    sigmoid_budget,
+    sigmoid_bytes,
+    with_gradients,
+)
+
+# ------------------------------------------------------------------------------------------------ recomputing for speed
+
+
+sigmoid3_traffic = Exercise(
+    id="recomputation.sigmoid3_traffic",
+    entry="sigmoid3_traffic",
+    signature="sigmoid3_traffic(n: int, itemsize: int, recompute: bool) -> (int, int)",
+    kind="formula",
+    minutes=5,
+    difficulty=2,
+    lines=2,
+    cases=[traffic(n, b, r) for r in (False, True) for n, b in ((1000, 4), (4096, 2), (77, 8))],
+    oracle=sigmoid_bytes,
+    criteria=[
+        Correct("stored", 2, "with s1 and s2 stored, equal to the trace"),
+        Correct("recomputed", 2, "recomputed, equal to the trace"),
+    ],
+    hints=[
+        "Count tensors first: which ones does the forward kernel read and write, which ones the backward kernel?",
+        "Stored: x in; s1, s2 and the result out. Then s1, s2 and dy in, dx out: the third sigmoid follows from s2.",
+        "Recomputed: x in, the result out; then x and dy in, dx out. Each tensor is n * itemsize bytes.",
+    ],
+)
+
+sigmoid3 = Exercise(
+    id="recomputation.sigmoid3",
+    entry="Sigmoid3",
+    signature="Sigmoid3.apply(x, contiguous) -> sigmoid(sigmoid(sigmoid(x)))",
+    called="forward and backward",
+    minutes=20,
+    difficulty=3,
+    lines=30,
+    cases=[
+        Case("64 x 128", "plain", elementwise((64, 128))),
+        Case("one element", "ragged", elementwise((1,))),
+        Case("37 x 53 x 3", "ragged", elementwise((37, 53, 3))),
+        Case("5001, bfloat16", "ragged", elementwise((5001,), torch.bfloat16)),
+        Case("large numbers", "hard", elementwise((40, 77), scale=60)),
+        Case("large numbers, float16", "hard", elementwise((3001,), torch.float16, scale=60)),
+        Case("128 x 512", "performance", elementwise((128, 512))),
+        Case("128 x 512, float16", "performance", elementwise((128, 512), torch.float16)),
+    ],
+    oracle=lambda x, dy: with_gradients(lambda x: x.sigmoid().sigmoid().sigmoid(), dy, x=x),
+    budget=sigmoid_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("hard", 1, "right for large numbers"),
+        Saves(lambda x, dy: 0, 3, "keeps nothing but x"),
+        Launches(1, 1, phase=0),
+        Launches(1, 1, phase=1),
+        Traffic(times(5), 2, title="five memory operations"),
+    ],
+    bonus=[against_copy("8192 x 8192", elementwise((8192, 8192)), times(5), full=0.85)],
+    hints=[
+        "forward(ctx, x): allocate, launch, ctx.save_for_backward(x), return. backward(ctx, dy): load x and dy, compute s1, s2, "
+        "s3 again, store dx.",
+        "With s = sigmoid(z), ds/dz = s (1 - s). The chain has three such factors: of s1, s2 and s3.",
+        "dx = dy * s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1), where s1 = tl.sigmoid(x.to(tl.float32)), and so on; x and dy "
+        "are one-dimensional to the kernel: x.numel() elements.",
+    ],
+    mistakes=[
+        FLOAT32,
+        saved_something(
+            "A tensor that forward writes and backward reads costs two memory operations. Can backward compute it?"
+        ),
+        several_launches("Three sigmoids in three launches pass through memory twice on the way: compute them in one."),
+    ],
+)
+
+recomputed_gelu = Exercise(
+    id="recomputation.recomputed_gelu",
+    entry="RecomputedGelu",
+    signature="RecomputedGelu.apply(x, gate), contiguous, of one shape -> gelu(x) * gate",
+    called="forward and backward",
+    minutes=15,
+    difficulty=3,
+    lines=35,
+    cases=[
+        Case("64 x 128", "plain", elementwise((64, 128), names="x gate dy")),
+        Case("one element", "ragged", elementwise((1,), names="x gate dy")),
+        Case("37 x 53 x 3", "ragged", elementwise((37, 53, 3), names="x gate dy")),
+        Case("5001, bfloat16", "ragged", elementwise((5001,), torch.bfloat16, names="x gate dy")),
+        Case("large numbers", "hard", elementwise((40, 77), scale=8, names="x gate dy")),
+        Case("large numbers, float16", "hard", elementwise((3001,), torch.float16, scale=20, names="x gate dy")),
+        Case("128 x 256", "performance", elementwise((128, 256), names="x gate dy")),
+        Case("128 x 256, float16", "performance", elementwise((128, 256), torch.float16, names="x gate dy")),
+    ],
+    oracle=lambda x, gate, dy: with_gradients(lambda x, gate: gelu(x) * gate, dy, x=x, gate=gate),
+    budget=gelu_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("hard", 2, "right for large numbers"),
+        Saves(lambda x, gate, dy: 0, 3, "keeps nothing but x and the gate"),
+        Launches(1, 1, phase=1),
+        Traffic(times(8), 2, title="eight memory operations"),
+    ],
+    bonus=[against_copy("8192 x 4096", elementwise((8192, 4096), names="x gate dy"), times(8), full=0.85)],
+    hints=[
+        "gelu(x) = x F(x), with F(x) = (1 + erf(x / sqrt(2))) / 2. What are the derivatives of x F(x) g by x and by g?",
+        "F' is the normal density: exp(-x * x / 2) / sqrt(2 pi). So dgate = dy * x * F and dx = dy * gate * (F + x * F').",
+        "backward loads x, gate and dy and stores both gradients; it returns (dx, dgate), in the order of forward's arguments. "
+        "tl.erf wants float32.",
+    ],
+    mistakes=[
+        FLOAT32,
+        saved_something("gelu(x) can be computed again from x: nothing but the inputs must be kept."),
+        several_launches("Both gradients need x, gate and dy: load them once, in one kernel."),
+    ],
+)
+
+
+# ------------------------------------------------------------------------------------------------ keeping less: one number a row
+
+
+cross_entropy_backward = Exercise(
+    id="recomputation.cross_entropy_backward",
+    entry="cross_entropy_backward",
+    signature="cross_entropy_backward(x: (M, V), target: (M,), lse: (M,), dloss: (M,)) -> (M, V)",
+    minutes=15,
+    difficulty=2,
+    lines=16,
+    cases=[
+        Case("48 rows of 256", "plain", logits(48, 256)),
+        Case("one row of one", "ragged", logits(1, 1)),
+        Case("37 rows of 5003", "ragged", logits(37, 5003)),
+        Case("9 rows of 777, bfloat16", "ragged", logits(9, 777, torch.bfloat16)),
+        Case("logits around 100", "hard", logits(20, 333, shift=100.0)),
+        Case("logits around -200", "hard", logits(20, 333, shift=-200.0)),
+        Case("logits of large spread, float16", "hard", logits(20, 333, torch.float16, scale=30.0)),
+        Case("a third of them -inf", "hard", logits(20, 333, ban=0.33)),
+        Case("64 rows of 4096", "performance", logits(64, 4096)),
+        Case("64 rows of 4096, float16", "performance", logits(64, 4096, torch.float16)),
+    ],
+    oracle=lambda x, target, lse, dloss: (
+        with_gradients(lambda x: cross_entropy(x, target, reduction="none"), dloss, x=x).dx
+    ),
+    budget=cross_entropy_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("hard", 2, "right for large logits and for -inf"),
+        Traffic(lambda x, target, lse, dloss: 2 * x.nbytes, 2),
+        Coalesced("load", 1),
+        NoBufferOfSize(lambda x, target, lse, dloss: x.nbytes / 8, 1, "no table of probabilities"),
+    ],
+    bonus=[against_copy("8192 rows of 8192", logits(8192, 8192), times(2), full=0.8)],
+    hints=[
+        "loss = lse - x[target]. What is the derivative of lse by x[j]? And of x[target]?",
+        "d loss / d x[j] = exp(x[j] - lse) - (1 if j is the target else 0). No sum over the row is left to do.",
+        "A program takes one row and one block of its columns: tl.load(target_ptr + row), p = tl.exp(x - lse), then "
+        "(p - tl.where(cols == target, 1.0, 0.0)) * dloss.",
+    ],
+    mistakes=[
+        FLOAT32,
+        lambda trials: (
+            "exp(x) overflows beyond 88: subtract lse before you exponentiate, not after."
+            if any(t.case.group == "hard" and _has_nan(t) for t in trials)
+            else ""
+        ),
+    ],
+)
+
+
+def _has_nan(trial: Trial) -> bool:
+    return any(isinstance(out, torch.Tensor) and bool(out.isnan().any()) for out in trial.evidence.outputs)
+
+
+rmsnorm_backward = Exercise(
+    id="recomputation.rmsnorm_backward",
+    entry="rmsnorm_backward",
+    signature="rmsnorm_backward(x: (M, N), weight: (N,), rstd: (M,), dy: (M, N)) -> (M, N), (N,) float32",
+    minutes=25,
+    difficulty=4,
+    lines=40,
+    cases=[
+        Case("96 rows of 128", "plain", normed(96, 128)),
+        Case("1 x 1", "ragged", normed(1, 1)),
+        Case("131 rows of 77", "ragged", normed(131, 77)),
+        Case("3 rows of 1031", "ragged", normed(3, 1031)),
+        Case("70 rows of 200, bfloat16", "ragged", normed(70, 200, torch.bfloat16)),
+        Case("many rows, float16", "hard", normed(301, 33, torch.float16)),
+        Case("large rows, float16", "hard", normed(40, 300, torch.float16, scale=1000.0)),
+        Case("128 rows of 2048", "performance", normed(128, 2048)),
+        Case("128 rows of 1024, float16", "performance", normed(128, 1024, torch.float16)),
+    ],
+    oracle=rmsnorm_gradients,
+    budget=rmsnorm_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("hard", 2, "right for many rows and for large ones"),
+        Traffic(times(3), 2, at_most=1.2, title="x and dy read once, dx written once"),
+        NoAtomics(2),
+        Programs(8, 1, group="performance"),
+        Coalesced("load", 1),
+    ],
+    bonus=[against_copy("8192 rows of 4096", normed(8192, 4096), times(3), full=0.7)],
+    hints=[
+        "With n = x * rstd: dweight[j] is the sum of dy * n down column j, and dx is what comes through n and through rstd.",
+        "g = weight * dy; dx = rstd * (g - n * mean(g * n)), the mean along the row. A program that does many rows, one after "
+        "the other, adds up its own dy * n in registers.",
+        "Each program stores its sum as a row of partial (programs, N); a second kernel adds up the columns of partial. With 16 "
+        "rows a program, partial is a sixteenth of x.",
+    ],
+    mistakes=[
+        lambda trials: (
+            "Atomics add in whatever order programs arrive: store a row of partial sums for each program instead."
+            if any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
+            else ""
+        )
+    ],
+)
+
+
+# ------------------------------------------------------------------------------------------------ random numbers
+
+
+seeded_dropout = Exercise(
+    id="recomputation.seeded_dropout",
+    entry="SeededDropout",
+    signature="SeededDropout.apply(x, contiguous, p: float, seed: int) -> x / (1 - p) or 0",
+    called="forward and backward",
+    minutes=10,
+    difficulty=3,
+    lines=25,
+    cases=[
+        Case("64 x 128, p = 0.5", "plain", dropped((64, 128), 0.5, 7)),
+        Case("one element", "ragged", dropped((1,), 0.3, 11)),
+        Case("37 x 53 x 3, p = 0.1", "ragged", dropped((37, 53, 3), 0.1, 123456789)),
+        Case("5001, bfloat16", "ragged", dropped((5001,), 0.25, 99, torch.bfloat16)),
+        Case("p = 0: nothing is dropped", "probabilities", dropped((1000,), 0.0, 5)),
+        Case("p = 0.9", "probabilities", dropped((50, 60), 0.9, 5)),
+        Case("another seed", "probabilities", dropped((50, 60), 0.9, 6)),
+        Case("128 x 512", "performance", dropped((128, 512), 0.2, 42)),
+        Case("128 x 512, float16", "performance", dropped((128, 512), 0.2, 43, torch.float16)),
+    ],
+    oracle=dropout_and_gradient,
+    budget=rounding_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("probabilities", 1, "any p, any seed"),
+        KeepsNothing(3),
+        Traffic(times(4), 2),
+    ],
+    bonus=[against_copy("8192 x 8192", dropped((8192, 8192), 0.2, 42), times(4), full=0.5)],
+    hints=[
+        "The mask is a function of the seed and of the element's number. What must be kept to compute it a second time?",
+        "dx is dropout of dy, with the same seed: one kernel serves both halves.",
+        "kept = tl.rand(seed, i) >= p; tl.where(kept, x / (1 - p), 0.0). Put p and seed on ctx as plain attributes; backward "
+        "returns dx, None, None.",
+    ],
+    mistakes=[saved_something("The mask is not needed: tl.rand(seed, i) gives the same numbers whenever it is asked.")],
+)

@@ -1,0 +1,179 @@
+"""What is right in unit 07, and within which error."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch.nn.functional import rms_norm
+
+from course_lib.activations import chain, split_evenly
+from course_lib.criteria import (
+    roundings,
+)
+from course_lib.tracing import trace
+
+EPS32 = torch.finfo(torch.float32).eps
+RMS_EPS = 1e-6
+
+
+# ------------------------------------------------------------------------------------------------ oracles
+
+
+def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """(out, dx, ...), one gradient for each of `inputs` and named after it, in float64."""
+    names = namedtuple("WithGradients", ["out", *(f"d{name}" for name in inputs)])
+    with torch.enable_grad():
+        leaves = [x.double().detach().requires_grad_() for x in inputs.values()]
+        out = fn(*leaves)
+        return names(out.detach(), *torch.autograd.grad(out, leaves, dy.double()))
+
+
+def kept_bytes(name: str, sizes: Sequence[int]) -> int:
+    """Bytes that autograd keeps for the backward pass of a chain, beside its arguments."""
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage()._cdata] = tensor.untyped_storage()
+        return tensor
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        fn, args = chain(name, sizes)
+        _out = fn(*args)
+    own = {a.untyped_storage()._cdata for a in args}
+    return sum(storage.nbytes() for key, storage in kept.items() if key not in own)
+
+
+@triton.jit
+def sigmoids(x_ptr, s1_ptr, s2_ptr, out_ptr, n, STORE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    s1 = tl.sigmoid(tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32))
+    s2 = tl.sigmoid(s1)
+    if STORE:
+        tl.store(s1_ptr + i, s1, mask=i < n)
+        tl.store(s2_ptr + i, s2, mask=i < n)
+    tl.store(out_ptr + i, tl.sigmoid(s2), mask=i < n)
+
+
+@triton.jit
+def sigmoids_backward(x_ptr, s1_ptr, s2_ptr, dy_ptr, dx_ptr, n, STORED: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if STORED:
+        s1 = tl.load(s1_ptr + i, mask=i < n, other=0).to(tl.float32)
+        s2 = tl.load(s2_ptr + i, mask=i < n, other=0).to(tl.float32)
+    else:
+        s1 = tl.sigmoid(tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32))
+        s2 = tl.sigmoid(s1)
+    s3 = tl.sigmoid(s2)
+    dy = tl.load(dy_ptr + i, mask=i < n, other=0).to(tl.float32)
+    tl.store(dx_ptr + i, dy * s1 * (1 - s1) * s2 * (1 - s2) * s3 * (1 - s3), mask=i < n)
+
+
+@cache
+def sigmoid_bytes(n: int, itemsize: int, recompute: bool) -> tuple[int, int]:
+    """(forward, backward) bytes of three fused sigmoids, traced: between them s1 and s2 are stored, or only x is there."""
+    x = torch.ones(n, dtype={2: torch.float16, 4: torch.float32, 8: torch.float64}[itemsize])
+    s1, s2, out, dy, dx = (torch.ones_like(x) for _ in range(5))
+    BLOCK, found = 1024, []
+    for kernel, tensors in ((sigmoids, (x, s1, s2, out)), (sigmoids_backward, (x, s1, s2, dy, dx))):
+        with trace() as t:
+            kernel[(triton.cdiv(n, BLOCK),)](*tensors, n, not recompute, BLOCK=BLOCK)
+        found.append(t.bytes)
+    return found[0], found[1]
+
+
+@triton.jit
+def draws(out_ptr, n, seed, BLOCK: tl.constexpr):
+    """out[i] = the i-th random number of the seed."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.rand(seed, i), mask=i < n)
+
+
+def kept_elements(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
+    """Where dropout keeps x: a boolean tensor of its shape."""
+    drawn = torch.empty(x.shape, device=x.device)
+    launch = lambda: draws[(triton.cdiv(x.numel(), 4096),)](drawn, x.numel(), seed, BLOCK=4096)  # noqa: E731
+    if x.is_cuda:
+        launch()
+    else:
+        with trace():
+            launch()
+    return drawn >= p
+
+
+def dropout_and_gradient(x, p, seed, dy) -> tuple[torch.Tensor, torch.Tensor]:
+    kept = kept_elements(x, p, seed).double() / (1 - p)
+    return with_gradients(lambda x: x * kept, dy, x=x)
+
+
+class NormGradients(NamedTuple):
+    dx: torch.Tensor
+    dweight: torch.Tensor
+
+
+def rmsnorm_gradients(x, weight, rstd, dy) -> NormGradients:
+    norm = lambda x, weight: rms_norm(x, x.shape[1:], weight, RMS_EPS)  # noqa: E731
+    _, dx, dweight = with_gradients(norm, dy, x=x, weight=weight)
+    return NormGradients(dx, dweight.float())
+
+
+def peak_of(layers: int, boundary: int, inside: int, segments: int) -> int:
+    """A checkpointed step played through: boundaries pile up, then segments are recomputed, last first, and freed."""
+    kept, peak = segments * boundary, 0
+    for length in reversed(split_evenly(layers, segments)):
+        peak = max(peak, kept + length * inside)
+        kept -= boundary
+    return peak
+
+
+def least_peak(layers: int, boundary: int, inside: int) -> tuple[int, int]:
+    peaks = {s: peak_of(layers, boundary, inside, s) for s in range(1, layers + 1)}
+    best = min(peaks, key=peaks.get)
+    return best, peaks[best]
+
+
+# ------------------------------------------------------------------------------------------------ budgets
+
+
+def sigmoid_budget(expected, dtype, arguments):
+    """Each factor s (1 - s) may be off by a few roundings of 1, of what dy brings; of the result's dtype, if s was stored."""
+    dy = arguments["dy"].double().abs()
+    return roundings(expected, dtype) + 4 * EPS32 * (1 + dy) + torch.finfo(dtype).eps / 16 * dy
+
+
+def gelu_budget(expected, dtype, arguments):
+    """The normal distribution function is off by a rounding of 1, and multiplies all of these."""
+    x, gate, dy = (arguments[name].double().abs() for name in ("x", "gate", "dy"))
+    return roundings(expected, dtype) + 8 * EPS32 * (x * gate + dy * gate * (1 + x) + dy * x)
+
+
+def cross_entropy_budget(expected, dtype, arguments):
+    """x - lse is off by a rounding of the larger, and so is the exponent's relative error."""
+    x, lse, dloss = (arguments[name].double() for name in ("x", "lse", "dloss"))
+    size = torch.where(x.isinf(), 0, x.abs()) + lse[:, None].abs() + 8
+    p = torch.exp(x - lse[:, None])
+    return roundings(expected, dtype) + 2 * EPS32 * dloss.abs()[:, None] * (p * size + 1)
+
+
+def rmsnorm_budget(expected, dtype, arguments):
+    """Sums of N terms for dx, of M terms for dweight: a random walk of roundings, with room for any order."""
+    x, weight, dy = (arguments[name].double() for name in ("x", "weight", "dy"))
+    rstd = arguments["rstd"].double()[:, None]
+    M, N = x.shape
+    if expected.dim() == 1:
+        size, length = (dy * x * rstd).abs().sum(0), M
+    else:
+        g = (weight * dy).abs()
+        size = rstd * (g + (x * rstd).abs() * (g * (x * rstd).abs()).mean(1, keepdim=True))
+        length = N
+    return roundings(expected, dtype) + (2 * math.sqrt(length) + 8) * EPS32 * size
+
+
+def rounding_budget(expected, dtype, arguments):
+    return roundings(expected, dtype)

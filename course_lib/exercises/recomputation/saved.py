@@ -1,0 +1,76 @@
+"""What autograd keeps for the backward pass."""
+
+from __future__ import annotations
+
+from course_lib.cases import fixed
+from course_lib.criteria import (
+    Correct,
+)
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.recomputation.oracles import kept_bytes
+
+QUESTIONS = {
+    "x + y": ("add", [64, 32]),
+    "x * y": ("multiply", [64, 32]),
+    "relu(x)": ("relu", [64, 32]),
+    "three sigmoids": ("three sigmoids", [64, 32]),
+    "gelu(x)": ("gelu", [64, 32]),
+    "gelu(x @ w1) @ w2": ("mlp", [64, 32, 128]),
+}
+
+kept_tensors = Exercise(
+    id="recomputation.kept_tensors",
+    entry="kept_tensors",
+    signature="kept_tensors: dict[str, int]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=6,
+    cases=[Case("six expressions", "plain", lambda g: {})],
+    oracle=lambda: {say: kept_bytes(*work) // (4 * 64 * 32) for say, work in QUESTIONS.items()},
+    criteria=[Correct("plain", 3, "as many as autograd keeps")],
+    hints=[
+        "Write the derivative. Which tensors stand in it? If one of them is an input, it is there anyway.",
+        "The derivative of relu needs to know where x > 0, and torch reads that off the output. That of a sigmoid s is s (1 - s).",
+        "gelu(x @ w1) @ w2 keeps two tensors of 64 x 128: the product goes into gelu's derivative, and gelu's result into w2's.",
+    ],
+)
+
+saved_bytes = Exercise(
+    id="recomputation.saved_bytes",
+    entry="saved_bytes",
+    signature="saved_bytes(fn, *inputs) -> int",
+    kind="formula",
+    called="on a chain",
+    minutes=10,
+    difficulty=3,
+    lines=9,
+    cases=[
+        fixed("relu", "plain", name="relu", sizes=[30, 17]),
+        fixed("three sigmoids", "plain", name="three sigmoids", sizes=[30, 17]),
+        fixed("a gated GELU", "plain", name="gated gelu", sizes=[9, 40]),
+        fixed("a sum", "inputs", name="add", sizes=[30, 17]),
+        fixed("a product", "inputs", name="multiply", sizes=[30, 17]),
+        fixed("an MLP", "inputs", name="mlp", sizes=[11, 8, 32]),
+        fixed("one tensor, kept twice", "shared", name="one exponential, twice", sizes=[12, 5]),
+        fixed("views of inputs", "shared", name="a product of views", sizes=[12, 5]),
+        fixed("a row for all rows", "shared", name="a row for all", sizes=[12, 5]),
+        fixed("half of a tensor", "shared", name="a product with half", sizes=[12, 5]),
+        fixed("twenty sigmoids", "shared", name="twenty sigmoids", sizes=[64, 128]),
+        fixed("half precision", "others", name="sigmoid in half precision", sizes=[12, 5]),
+        fixed("no gradients", "others", name="without grad", sizes=[12, 5]),
+    ],
+    oracle=kept_bytes,
+    criteria=[
+        Correct("plain", 2, "bytes of what is kept"),
+        Correct("inputs", 1, "inputs do not count"),
+        Correct("shared", 2, "each storage once and whole"),
+        Correct("others", 1, "other dtypes, nothing to keep"),
+    ],
+    hints=[
+        "with torch.autograd.graph.saved_tensors_hooks(pack, unpack): pack(t) is called for each tensor that autograd keeps.",
+        "Two tensors may be views of one storage: t.untyped_storage().data_ptr() names it, .nbytes() is its size.",
+        "Let pack put {pointer: bytes} into a dict and return t: as long as t lives, nobody else gets its address. Leave out "
+        "pointers of inputs.",
+    ],
+)

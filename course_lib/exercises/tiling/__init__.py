@@ -1,0 +1,26 @@
+"""Unit 05, tiling.
+
+Oracles: torch in float64, traced kernels, and loops that deal out tiles one by one. None is a closed form.
+"""
+
+from course_lib.exercises.tiling.counting import best_tile, matmul_bytes, predictions
+from course_lib.exercises.tiling.orders import grouped_order, hilbert_order
+from course_lib.exercises.tiling.products import matmul, outer_product_matmul, tiled_matmul
+from course_lib.exercises.tiling.waves import pad_to_multiple, predicted_throughput, tiles_and_waves
+
+EXERCISES = {
+    exercise.id: exercise
+    for exercise in (
+        outer_product_matmul,
+        tiled_matmul,
+        matmul_bytes,
+        predictions,
+        best_tile,
+        matmul,
+        tiles_and_waves,
+        predicted_throughput,
+        pad_to_multiple,
+        grouped_order,
+        hilbert_order,
+    )
+}

@@ -1,0 +1,63 @@
+"""What the exercises of unit 05 are given."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.cases import fixed, window
+from course_lib.exercise import Case
+
+
+def factors(
+    M: int,
+    N: int,
+    K: int,
+    dtype: torch.dtype = torch.float32,
+    *,
+    batch: int = 0,
+    layout: str = "rows",
+    shift: float = 0.0,
+    whole: bool = False,
+):
+    """A drawing of a (M, K) and b (K, N), or batches of them: normal around `shift`, or whole numbers from -3 to 3.
+
+    layout: "rows" is contiguous; "columns" has both transposed; "windows" are views into larger matrices full of NaN; "steps"
+    takes every other row and column; "heads" has the batch between the axes, (M, batch, K); "shared" has one b for all.
+    """
+
+    def one(generator: torch.Generator, rows: int, columns: int, share: bool) -> torch.Tensor:
+        place = dict(generator=generator, device=generator.device)
+        lead = () if not batch else (1,) if share else (batch,)
+        if whole:
+            values = torch.randint(-3, 4, (*lead, rows, columns), **place).to(dtype)
+        else:
+            values = torch.randn(*lead, rows, columns, **place).add_(shift).to(dtype)
+        if layout == "columns":
+            values = values.mT.contiguous().mT
+        if layout == "heads":
+            values = values.transpose(0, 1).contiguous().transpose(0, 1)
+        if layout in ("windows", "steps"):
+            values = window(values, step=2 if layout == "steps" else 1)
+        return values.expand(batch, -1, -1) if share else values
+
+    def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
+        return {"a": one(generator, M, K, False), "b": one(generator, K, N, layout == "shared")}
+
+    return draw
+
+
+def tiled(M: int, N: int, K: int, bm: int, bn: int, bk: int):
+    """The same, with the sides of a tile."""
+    return lambda g: factors(M, N, K)(g) | {"bm": bm, "bn": bn, "bk": bk}
+
+
+HALF, BRAIN = torch.float16, torch.bfloat16
+
+
+H200 = {"sms": 132, "flops_per_second": 672e12, "bytes_per_second": 4.25e12, "launch_seconds": 5e-6}
+A100 = {"sms": 108, "flops_per_second": 250e12, "bytes_per_second": 1.7e12, "launch_seconds": 4e-6}
+SLOW = {"sms": 40, "flops_per_second": 50e12, "bytes_per_second": 0.02e12, "launch_seconds": 2e-6}
+
+
+def order_case(title: str, group_of: str, grid_m: int, grid_n: int, group: int) -> Case:
+    return fixed(title, group_of, programs=grid_m * grid_n, grid_m=grid_m, grid_n=grid_n, group=group)

@@ -1,0 +1,129 @@
+"""Bytes that a tiled product moves, and the tile that moves fewest."""
+
+from __future__ import annotations
+
+from course_lib.cases import fixed, integer
+from course_lib.criteria import (
+    Correct,
+    Holds,
+)
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.tiling.oracles import fits_and_moves_least, traced
+from course_lib.mistakes import every
+
+matmul_bytes = Exercise(
+    id="tiling.matmul_bytes",
+    entry="matmul_bytes",
+    signature="matmul_bytes(m: int, n: int, k: int, bm: int, bn: int, itemsize: int) -> int",
+    kind="formula",
+    minutes=10,
+    difficulty=2,
+    lines=4,
+    cases=[
+        fixed("256 cubed, tiles of 64", "whole", m=256, n=256, k=256, bm=64, bn=64, itemsize=4),
+        fixed("128 x 512 x 256, tiles of 32 x 128", "whole", m=128, n=512, k=256, bm=32, bn=128, itemsize=4),
+        fixed("512 x 128 x 64, tiles of 128 x 64", "whole", m=512, n=128, k=64, bm=128, bn=64, itemsize=2),
+        fixed("256 cubed, one tile", "whole", m=256, n=256, k=256, bm=256, bn=256, itemsize=2),
+        fixed("257 x 300 x 100, tiles of 64", "ragged", m=257, n=300, k=100, bm=64, bn=64, itemsize=4),
+        fixed("30 x 500 x 77, tiles of 64 x 128", "ragged", m=30, n=500, k=77, bm=64, bn=128, itemsize=2),
+        Case(
+            "drawn sizes",
+            "ragged",
+            lambda g: {
+                "m": integer(g, 60, 250),
+                "n": integer(g, 60, 250),
+                "k": integer(g, 20, 90),
+                "bm": 32,
+                "bn": 64,
+                "itemsize": 4,
+            },
+        ),
+    ],
+    oracle=lambda m, n, k, bm, bn, itemsize: traced(m, n, k, bm, bn, itemsize=itemsize).bytes,
+    criteria=[
+        Correct("whole", 3, "equal to the trace"),
+        Correct("ragged", 2, "sizes that tiles do not divide"),
+    ],
+    hints=[
+        "How many tiles of c lie in one row of tiles? Each of them loads the same rows of a.",
+        "a is loaded once for each column of tiles, b once for each row of tiles, and c is stored once.",
+        "itemsize * (m * k * cdiv(n, bn) + k * n * cdiv(m, bm) + m * n). Masked lanes move nothing.",
+    ],
+    mistakes=[
+        every(
+            lambda out, m, n, k, bm, bn, itemsize: out == traced(m, n, k, bm, bn, itemsize=itemsize).loads.bytes,
+            "These are the bytes loaded. Where does the result go?",
+        ),
+    ],
+)
+
+SMALL = 256
+
+
+def times_read() -> dict[str, int]:
+    """Times each element is loaded, in products of 256 x 256 matrices."""
+    square, flat = traced(SMALL, SMALL, SMALL, 64, 64, 32), traced(SMALL, SMALL, SMALL, 32, 128, 32)
+    deep = traced(SMALL, SMALL, SMALL, 64, 64, 64)
+    found = {
+        "a, tiles of 64 x 64": square.reread("a_ptr"),
+        "b, tiles of 64 x 64": square.reread("b_ptr"),
+        "a, tiles of 32 x 128": flat.reread("a_ptr"),
+        "b, tiles of 32 x 128": flat.reread("b_ptr"),
+        "a, tiles of 64 x 64, BLOCK_K twice as large": deep.reread("a_ptr"),
+    }
+    return {name: int(times) for name, times in found.items()}
+
+
+predictions = Exercise(
+    id="tiling.predictions",
+    entry="predicted_reads",
+    signature="predicted_reads: dict[str, int]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=5,
+    cases=[Case("five counts", "plain", lambda g: {})],
+    oracle=times_read,
+    criteria=[Correct("plain", 5, "times read, as the trace counts them")],
+    hints=[
+        "Which programs need row 0 of a? Those whose tile of c lies in the first row of tiles.",
+        "There are 256 / BLOCK_N tiles side by side, and each loads its rows of a for itself.",
+        "BLOCK_K says how many columns are loaded at a time; how often each is loaded does not depend on it.",
+    ],
+)
+
+SHARED = {"A100": 163 << 10, "H200": 227 << 10, "T4": 64 << 10, "little": 20 << 10}
+best_tile = Exercise(
+    id="tiling.best_tile",
+    entry="best_tile",
+    signature="best_tile(m: int, n: int, k: int, shared_bytes: int) -> tuple[int, int]",
+    kind="formula",
+    minutes=10,
+    difficulty=3,
+    lines=8,
+    cases=[
+        *(
+            fixed(f"4096 cubed, {name}", "large", m=4096, n=4096, k=4096, shared_bytes=nbytes)
+            for name, nbytes in SHARED.items()
+        ),
+        fixed("16 rows", "other shapes", m=16, n=4096, k=4096, shared_bytes=SHARED["A100"]),
+        fixed("4096 x 48", "other shapes", m=4096, n=48, k=512, shared_bytes=SHARED["A100"]),
+        fixed("300 x 5000", "other shapes", m=300, n=5000, k=100, shared_bytes=SHARED["T4"]),
+    ],
+    oracle=lambda **_: None,
+    criteria=[
+        Holds(fits_and_moves_least, 3, "large squares", "large"),
+        Holds(fits_and_moves_least, 2, "other shapes", "other shapes"),
+    ],
+    hints=[
+        "There are five sides for bm and five for bn: few enough to try them all.",
+        "Leave out what does not fit: 3 * 64 * (bm + bn) * 2 > shared_bytes, or bm * bn > 32768.",
+        "Of the rest take the smallest by matmul_bytes(m, n, k, bm, bn, 2): min(candidates, key=...).",
+    ],
+    mistakes=[
+        every(
+            lambda out, m, n, k, shared_bytes: isinstance(out, list) and len(out) == 2 and out[0] == out[1],
+            "Squares have the highest intensity, unless a longer tile fits where the next square does not.",
+        )
+    ],
+)

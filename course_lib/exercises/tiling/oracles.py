@@ -1,0 +1,258 @@
+"""What is right in unit 05: torch in float64, traced kernels, tiles dealt out one by one, and properties."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from course_lib import throughput
+from course_lib.answers import in_words
+from course_lib.tracing import trace
+from course_lib.tracing.cache import MissCurve, matmul_tiles, row_major
+
+# ------------------------------------------------------------------------------------------------ oracles
+
+
+def product(a: torch.Tensor, b: torch.Tensor, **_: int) -> torch.Tensor:
+    return a.double() @ b.double()
+
+
+def pieces(length: int, block: int) -> Iterator[int]:
+    """How long each block is that a length is cut into; the last may be short."""
+    return (min(block, length - start) for start in range(0, length, block))
+
+
+@triton.jit
+def probe(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Each program loads what a tile of a @ b needs, once, and stores something there: what counts is which bytes move."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    seen = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0)
+        b = tl.load(b_ptr + k[:, None] * N + cols, mask=(k[:, None] < K) & (cols < N), other=0)
+        seen += tl.sum(a, 1)[:, None] + tl.sum(b, 0)[None, :]
+    tl.store(c_ptr + rows * N + cols, seen.to(c_ptr.dtype.element_ty), mask=(rows < M) & (cols < N))
+
+
+DTYPES = {2: torch.float16, 4: torch.float32}
+
+
+@cache
+def traced(m: int, n: int, k: int, bm: int, bn: int, bk: int = 64, itemsize: int = 4):
+    """The probe's trace."""
+    a, b, c = (torch.ones(shape, dtype=DTYPES[itemsize]) for shape in ((m, k), (k, n), (m, n)))
+    with trace() as t:
+        grid = (len(list(pieces(m, bm))), len(list(pieces(n, bn))))
+        probe[grid](a, b, c, m, n, k, BLOCK_M=bm, BLOCK_N=bn, BLOCK_K=bk)
+    return t
+
+
+def moved(m: int, n: int, k: int, bm: int, bn: int) -> int:
+    """Elements that the tiles of a product load, tile by tile."""
+    return sum((rows + columns) * k for rows in pieces(m, bm) for columns in pieces(n, bn))
+
+
+def dealt(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]:
+    """(tiles, waves): each SM takes one tile, and when all have, the next wave begins."""
+    tiles = [(i, j) for i, _ in enumerate(pieces(m, bm)) for j, _ in enumerate(pieces(n, bn))]
+    waves, left = 0, list(tiles)
+    while left:
+        left, waves = left[sms:], waves + 1
+    return len(tiles), waves
+
+
+def model_seconds(
+    n: int, bm: int, bn: int, sms: int, flops_per_second: float, bytes_per_second: float, launch_seconds: float
+) -> float:
+    """What the unit's model says of an (n, n, n) product in 2-byte numbers, for n a multiple of 8: waves, or memory."""
+    _, waves = dealt(n, n, bm, bn, sms)
+    a_wave = 2 * bm * bn * n / (flops_per_second / sms)
+    return launch_seconds + max(waves * a_wave, 3 * 2 * n * n / bytes_per_second)
+
+
+def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
+    """Spearman's: 1 if both put the sizes in the same order."""
+
+    def ranks(values: Sequence[float]) -> np.ndarray:
+        _, inverse, counts = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
+        last = np.cumsum(counts)
+        return (last - (counts - 1) / 2)[inverse]  # equal values share the mean of their ranks
+
+    return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
+
+
+# ------------------------------------------------------------------------------------------------ properties
+
+
+def fits_and_moves_least(output: Any, m: int, n: int, k: int, shared_bytes: int) -> str:
+    said = f"for {m} x {n} x {k} and {shared_bytes:,} bytes"
+    sides = [1 << p for p in range(4, 9)]
+    if not isinstance(output, list) or [type(side) for side in output] != [int, int]:
+        return f"{said}: expected a pair of whole numbers, got {in_words(output)}"
+    bm, bn = output
+    if bm not in sides or bn not in sides:
+        return f"{said}: ({bm}, {bn}) are not both one of 16, 32, 64, 128, 256"
+    if not fits(bm, bn, shared_bytes):
+        return f"{said}: a tile of {bm} x {bn} does not fit"
+    best = min(
+        (p for p in ((x, y) for x in sides for y in sides) if fits(*p, shared_bytes)), key=lambda p: moved(m, n, k, *p)
+    )
+    more = moved(m, n, k, bm, bn) / moved(m, n, k, *best)
+    return "" if more == 1 else f"{said}: ({bm}, {bn}) loads {more:.3g} times what another tile that fits loads"
+
+
+def fits(bm: int, bn: int, shared_bytes: int) -> bool:
+    """Three stages of 64 columns of a and 64 rows of b, 2 bytes each, and an accumulator in half of an SM's registers."""
+    return 3 * 64 * (bm + bn) * 2 <= shared_bytes and bm * bn <= 32768
+
+
+def pads_least(output: Any, n: int, multiple: int) -> str:
+    said = f"for n = {n}, multiple = {multiple}"
+    if type(output) is not int:
+        return f"{said}: expected a whole number, got {in_words(output)}"
+    right = next(candidate for candidate in range(n, n + multiple) if candidate % multiple == 0)
+    return "" if output == right else f"{said}: {output} is not it"
+
+
+def is_a_curve(output: Any, sizes: Sequence[int], **_: Any) -> str:
+    """ "" for a list of positive numbers, one for each size."""
+    if not isinstance(output, list) or len(output) != len(sizes):
+        return f"expected a list of {len(sizes)} numbers, one for each size, got {in_words(output)}"
+    for n, speed in zip(sizes, output, strict=True):
+        if type(speed) not in (int, float) or not math.isfinite(speed) or speed <= 0:
+            return f"n = {n}: expected a speed, a number above 0, got {in_words(speed)}"
+    return ""
+
+
+def follows_the_model(output: Any, sizes: Sequence[int], **machine: Any) -> str:
+    problem = is_a_curve(output, sizes)
+    for n, found in zip(sizes, output if not problem else [], strict=False):
+        expected = 2 * n**3 / model_seconds(n, **machine)
+        if not math.isclose(found, expected, rel_tol=1e-6):
+            _, waves = dealt(n, n, machine["bm"], machine["bn"], machine["sms"])
+            said = "1 wave" if waves == 1 else f"{waves} waves"
+            return f"n = {n} ({said}): expected {expected:.4g} FLOP/s, got {found:.4g}"
+    return problem
+
+
+def slows_down(output: Any, sizes: Sequence[int], **_: Any) -> str:
+    """Sizes that 8 does not divide: slower than the same answer's speed at the next multiple of 8, which is among the sizes,
+    and not by more than 20 times. Nothing is said of the waves."""
+    problem = is_a_curve(output, sizes)
+    speed = dict(zip(sizes, output if not problem else [], strict=False))
+    for n, found in speed.items():
+        aligned = -(-n // 8) * 8
+        if n % 8 and not speed[aligned] / 20 <= found <= 0.9 * speed[aligned]:
+            return (
+                f"n = {n}: {found:.3g} FLOP/s is {found / speed[aligned]:.2g} of what your model says of n = {aligned}"
+            )
+    return problem
+
+
+def ranks_the_measured(output: Any, sizes: Sequence[int], **_: Any) -> str:
+    problem = is_a_curve(output, sizes)
+    if problem:
+        return problem
+    found = with_the_measured(output, sizes)
+    return (
+        "" if found >= 0.95 else f"the rank correlation with the measured speeds of {len(sizes)} sizes is {found:.3f}"
+    )
+
+
+def with_the_measured(output: Sequence[float], sizes: Sequence[int]) -> float:
+    """The rank correlation of these speeds with those of throughput.recorded()."""
+    measured = dict(throughput.recorded()["curve"]["points"])
+    return rank_correlation(output, [measured[n] for n in sizes])
+
+
+def is_an_order(output: Any, grid_m: int, grid_n: int, **_: Any) -> str:
+    """ "" if each tile of the grid has one program."""
+    said = f"{grid_m} x {grid_n} tiles"
+    wrong = [
+        (pid, tile)
+        for pid, tile in enumerate(output)
+        if not (isinstance(tile, list) and [type(x) for x in tile] == [int, int])
+    ]
+    if wrong:
+        return f"{said}: program {wrong[0][0]} gets {in_words(wrong[0][1])}, not a pair of whole numbers (m, n)"
+    outside = [(pid, tile) for pid, tile in enumerate(output) if not (0 <= tile[0] < grid_m and 0 <= tile[1] < grid_n)]
+    if outside:
+        return f"{said}: program {outside[0][0]} gets tile {tuple(outside[0][1])}, outside of the grid"
+    first: dict[tuple, int] = {}
+    for pid, tile in enumerate(map(tuple, output)):
+        if tile in first:
+            return f"{said}: programs {first[tile]} and {pid} both get tile {tile}"
+        first[tile] = pid
+    return ""
+
+
+def finishes_groups(output: Any, grid_m: int, grid_n: int, group: int, **_: Any) -> str:
+    """Programs go through `group` rows of tiles before the next rows begin, column by column."""
+    problem = is_an_order(output, grid_m, grid_n)
+    for pid, tile in enumerate(output if not problem else []):
+        m, n = tile
+        done = sum(1 for other in output[:pid] if other[0] // group == m // group and other[1] < n)
+        height = next(h for i, h in enumerate(pieces(grid_m, group)) if i == m // group)
+        if any(other[0] // group > m // group for other in output[:pid]):
+            return f"{grid_m} x {grid_n} tiles, group {group}: program {pid} goes back to row {m}"
+        if done != n * height:
+            return f"{grid_m} x {grid_n} tiles, group {group}: program {pid} is in column {n} before column {n - 1} is done"
+    return problem
+
+
+def saves_traffic(output: Any, **arguments: int) -> str:
+    """DRAM bytes of the L2 model, against row order."""
+    grid_m, grid_n = arguments.get("grid_m") or arguments["side"], arguments.get("grid_n") or arguments["side"]
+    problem = is_an_order(output, grid_m, grid_n)
+    if problem:
+        return problem
+    share = dram_share(output, grid_m, grid_n)
+    return "" if share <= 0.65 else f"the L2 model fetches {share:.2f} of the bytes of row order; 0.65 is asked"
+
+
+def dram_share(
+    order: Sequence[Sequence[int]], M: int, N: int, K: int = 16, at_once: int = 132, tiles: int = 320
+) -> float:
+    """DRAM bytes that an order of tiles needs, by those that row order needs; an L2 of so many tiles of a and b."""
+    ways = (np.array(order), row_major(M, N))
+    own, rows = (MissCurve(matmul_tiles(way, K, at_once)).read_bytes(tiles) for way in ways)
+    return own / rows
+
+
+def is_an_order_of_a_square(output: Any, side: int, **_: int) -> str:
+    return is_an_order(output, side, side)
+
+
+def touches(output: Any, side: int, **_: int) -> str:
+    """Each tile lies beside the one before it."""
+    problem = is_an_order(output, side, side)
+    for pid, (one, two) in enumerate(zip(output, output[1:], strict=False) if not problem else []):
+        if abs(one[0] - two[0]) + abs(one[1] - two[1]) != 1:
+            return (
+                f"side {side}: program {pid} gets {tuple(one)} and program {pid + 1} {tuple(two)}, which do not touch"
+            )
+    return problem
+
+
+def stays_near(output: Any, side: int, **_: int) -> str:
+    """Every 4, 16, 64, ... programs in a row, from the start of such a piece, fill a square."""
+    problem = is_an_order(output, side, side)
+    width = 2
+    while not problem and width < side:
+        for start in range(0, side * side, width * width):
+            piece = output[start : start + width * width]
+            if max(np.ptp(np.array(piece), axis=0)) != width - 1:
+                return (
+                    f"side {side}: programs {start} to {start + width * width - 1} do not fill a square of side {width}"
+                )
+        width *= 2
+    return problem

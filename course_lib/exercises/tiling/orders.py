@@ -1,0 +1,91 @@
+"""Orders in which tiles are worked on."""
+
+from __future__ import annotations
+
+from course_lib.cases import fixed
+from course_lib.criteria import (
+    Holds,
+)
+from course_lib.exercise import Exercise
+from course_lib.exercises.tiling.cases import order_case
+from course_lib.exercises.tiling.oracles import finishes_groups, is_an_order, saves_traffic, stays_near, touches
+from course_lib.mistakes import every
+from course_lib.tracing.cache import row_major
+
+grouped_order = Exercise(
+    id="tiling.grouped_order",
+    entry="grouped_order",
+    signature="grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, int]",
+    kind="formula",
+    called="for every program",
+    minutes=15,
+    difficulty=3,
+    lines=5,
+    cases=[
+        order_case("8 x 6 tiles, group 4", "plain", 8, 6, 4),
+        order_case("6 x 9 tiles, group 1", "plain", 6, 9, 1),
+        order_case("9 x 5 tiles, group 4", "ragged", 9, 5, 4),
+        order_case("3 x 7 tiles, group 8", "ragged", 3, 7, 8),
+        order_case("48 x 48 tiles, group 8", "cache", 48, 48, 8),
+    ],
+    oracle=lambda **_: None,
+    criteria=[
+        Holds(is_an_order, 1, "each tile has one program"),
+        Holds(finishes_groups, 2, "groups of rows, column by column"),
+        Holds(finishes_groups, 2, "a last group that is not full", "ragged"),
+        Holds(saves_traffic, 2, "at most 0.65 of row order's DRAM bytes", "cache"),
+    ],
+    hints=[
+        "How many programs does one group have? Then which group is pid in, and which program of its group is it?",
+        "Inside a group go down the columns: the row is what is left of a division by the group's height, the column the "
+        "quotient. The last group may be less high.",
+        "first = pid // (group * grid_n) * group; height = min(grid_m - first, group); within = pid % (group * grid_n); "
+        "(first + within % height, within // height).",
+    ],
+    mistakes=[
+        every(
+            lambda out, grid_m, grid_n, **_: out == row_major(grid_m, grid_n).tolist(),
+            "This is row order: programs that run together lie in one long row, and want all columns of b.",
+        ),
+        every(
+            lambda out, grid_m, grid_n, group, **_: (
+                out
+                == [
+                    [p // (group * grid_n) * group + p % (group * grid_n) % group, p % (group * grid_n) // group]
+                    for p in range(len(out))
+                ]
+            ),
+            "The last group may have fewer rows than `group`: how many are left?",
+        ),
+    ],
+)
+
+hilbert_order = Exercise(
+    id="tiling.hilbert_order",
+    entry="hilbert_order",
+    signature="hilbert_order(pid: int, side: int) -> tuple[int, int]",
+    kind="formula",
+    called="for every program",
+    minutes=30,
+    difficulty=4,
+    lines=12,
+    cases=[
+        fixed("side 2", "plain", programs=4, side=2),
+        fixed("side 8", "plain", programs=64, side=8),
+        fixed("side 1", "plain", programs=1, side=1),
+        fixed("side 64", "cache", programs=4096, side=64),
+    ],
+    oracle=lambda **_: None,
+    criteria=[
+        Holds(touches, 2, "each tile once, beside the one before"),
+        Holds(stays_near, 1, "squares within squares"),
+        Holds(saves_traffic, 1, "at most 0.65 of row order's DRAM bytes", "cache"),
+    ],
+    hints=[
+        "Side 2 is a U: (0, 0), (0, 1), (1, 1), (1, 0). A larger curve is four smaller ones, of which the first and the last are "
+        "turned, so that each ends beside where the next begins.",
+        "Which quarter: pid // (side * side / 4). Within it: the same function, with half the side and the rest of pid.",
+        "For h = side // 2, quarter 0 is (n, m) of the smaller curve's (m, n); 1 is (m, n + h); 2 is (m + h, n + h); and 3 is "
+        "(2 * h - 1 - n, h - 1 - m).",
+    ],
+)

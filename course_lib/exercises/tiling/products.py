@@ -1,0 +1,208 @@
+"""Matrix products by tiles, in torch and in a kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from course_lib.criteria import (
+    Coalesced,
+    Compiles,
+    Correct,
+    OnceRight,
+    Rereads,
+    Speed,
+    Traffic,
+    TritonDidTheWork,
+    sum_budget,
+)
+from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.exercises.tiling.cases import BRAIN, HALF, factors, tiled
+from course_lib.exercises.tiling.mistakes import looks_like_tf32, small_tiles
+from course_lib.exercises.tiling.oracles import moved, pieces, product
+from course_lib.mistakes import faulty
+
+# ------------------------------------------------------------------------------------------------ criteria
+
+
+@dataclass
+class Counted(OnceRight):
+    """Torch did certain operations so often. names: aten names; times: the arguments of a call -> how often."""
+
+    names: frozenset[str]
+    times: Callable[..., int]
+    points: float
+    title: str
+    what: str  # in the plural
+    group: str = "plain"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        for trial in group:
+            expected = self.times(**trial.inputs[-1])
+            seen = sum(name in self.names for name in trial.evidence.operations)
+            if seen != expected:
+                return self.lost(f"{seen} {self.what}", expected=f"{expected} {self.what} on {trial.case.name}")
+        return self.earned(f"{seen} {self.what}")
+
+
+# ------------------------------------------------------------------------------------------------ in torch
+
+
+in_float32 = sum_budget(lambda a, b, **_: a.double().abs() @ b.double().abs(), lambda a, b, **_: a.shape[-1])
+
+OUTER = frozenset(["mul", "addcmul", "addcmul_", "addr", "addr_"])
+outer_product_matmul = Exercise(
+    id="tiling.outer_product_matmul",
+    entry="outer_product_matmul",
+    signature="outer_product_matmul(a: (M, K), b: (K, N)) -> (M, N)",
+    minutes=5,
+    difficulty=1,
+    lines=4,
+    cases=[
+        Case("8 x 6 x 5", "plain", factors(8, 6, 5)),
+        Case("33 x 7 x 20", "ragged", factors(33, 7, 20)),
+        Case("1 x 9 x 1", "ragged", factors(1, 9, 1)),
+        Case("20 x 31 x 40 around 3", "ragged", factors(20, 31, 40, shift=3.0)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    allows=OUTER | {"add", "add_", "copy_"},
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("ragged", 2, "any other sizes"),
+        Counted(OUTER, lambda a, b: a.shape[1], 2, "one outer product for each k", "outer products"),
+    ],
+    hints=[
+        "Column k of a is (M,), row k of b is (N,). Which matrix has the element a[m, k] * b[k, n] at (m, n)?",
+        "torch.outer(x, y), or x[:, None] * y[None, :], is the outer product of two vectors.",
+        "Begin with torch.zeros(M, N), and for each k add torch.outer(a[:, k], b[k, :]).",
+    ],
+)
+
+PRODUCTS = frozenset(["mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_"])
+tiled_matmul = Exercise(
+    id="tiling.tiled_matmul",
+    entry="tiled_matmul",
+    signature="tiled_matmul(a: (M, K), b: (K, N), bm: int, bn: int, bk: int) -> (M, N)",
+    minutes=10,
+    difficulty=2,
+    lines=7,
+    cases=[
+        Case("32 x 48 x 64, tiles of 16 x 16 x 32", "plain", tiled(32, 48, 64, 16, 16, 32)),
+        Case("33 x 50 x 70, tiles of 16 x 32 x 32", "ragged", tiled(33, 50, 70, 16, 32, 32)),
+        Case("5 x 7 x 9, tiles of 16", "ragged", tiled(5, 7, 9, 16, 16, 16)),
+        Case("20 x 60 x 33, tiles of 8 x 32 x 1", "ragged", tiled(20, 60, 33, 8, 32, 1)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    allows=PRODUCTS | {"add", "add_", "copy_", "zero_"},
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("ragged", 3, "sizes that tiles do not divide"),
+        Counted(
+            PRODUCTS,
+            lambda a, b, bm, bn, bk: (
+                len(list(pieces(a.shape[0], bm)))
+                * len(list(pieces(b.shape[1], bn)))
+                * len(list(pieces(a.shape[1], bk)))
+            ),
+            2,
+            "one product for each triple of tiles",
+            "products",
+        ),
+    ],
+    hints=[
+        "Three loops: over tiles of rows, over tiles of columns, and over the pieces of K that are added up.",
+        "a[i : i + bm, k : k + bk] is a tile of a. A slice that reaches past the end is cut off by itself.",
+        "c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn], for i, j, k in steps.",
+    ],
+)
+
+
+# ------------------------------------------------------------------------------------------------ the kernel
+
+
+TILE = 64  # with tiles of this side or larger, all points can be had
+
+
+def tile_traffic(a: torch.Tensor, b: torch.Tensor) -> int:
+    """Bytes that a product in tiles of 64 x 64 moves, with room for a sum in two float32 parts, written and read."""
+    M, K, N = a.shape[-2], a.shape[-1], b.shape[-1]
+    return a.element_size() * (M * N + moved(M, N, K, TILE, TILE)) + 2 * 2 * 4 * M * N
+
+
+def compulsory_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
+    """a and b read once, the result written once."""
+    return a.element_size() * (a.numel() + b.numel() + a.shape[-2] * b.shape[-1])
+
+
+matmul = Exercise(
+    id="tiling.matmul",
+    entry="matmul",
+    signature="matmul(a: (M, K) or (B, M, K), b: (K, N) or (B, K, N)) -> (M, N) or (B, M, N)",
+    minutes=60,
+    difficulty=4,
+    lines=35,
+    cases=[
+        Case("128 x 128 x 64, float16", "plain", factors(128, 128, 64, HALF)),
+        Case("1 x 1 x 1, float16", "ragged", factors(1, 1, 1, HALF)),
+        Case("130 x 33 x 77, whole numbers, float16", "ragged", factors(130, 33, 77, HALF, whole=True)),
+        Case("7 x 300 x 65, bfloat16", "ragged", factors(7, 300, 65, BRAIN)),
+        Case("96 x 70 x 150, both transposed, float16", "strided", factors(96, 70, 150, HALF, layout="columns")),
+        Case("45 x 61 x 100, slices, float16", "strided", factors(45, 61, 100, HALF, layout="windows")),
+        Case("40 x 50 x 33, every other, bfloat16", "strided", factors(40, 50, 33, BRAIN, layout="steps")),
+        Case("3 of 50 x 40 x 70, float16", "batched", factors(50, 40, 70, HALF, batch=3)),
+        Case("4 heads of 33 x 65 x 32, float16", "batched", factors(33, 65, 32, HALF, batch=4, layout="heads")),
+        Case("2 of 20 x 90 x 40, one b, bfloat16", "batched", factors(20, 90, 40, BRAIN, batch=2, layout="shared")),
+        Case("20 x 30 x 1000, float16", "long", factors(20, 30, 1000, HALF)),
+        Case("30 x 20 x 701 around 3, bfloat16", "long", factors(30, 20, 701, BRAIN, shift=3.0)),
+        Case("70 x 50 x 90, float32", "float32", factors(70, 50, 90)),
+        Case("33 x 40 x 500 around 3, float32", "float32", factors(33, 40, 500, shift=3.0)),
+        Case("256 x 320 x 128, bfloat16", "performance", factors(256, 320, 128, BRAIN)),
+        Case("384 x 512 x 256, float16", "performance", factors(384, 512, 256, HALF)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    gates=[TritonDidTheWork(), Correct("plain"), Compiles()],
+    criteria=[
+        Correct("ragged", 3),
+        Correct("strided", 3, "right on transposed matrices and slices"),
+        Correct("batched", 2, "right on batches"),
+        Correct("long", 2, "long sums keep their precision"),
+        Correct("float32", 2, "float32 stays float32"),
+        Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 2, "a is read at most N / 64 times"),
+        Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 2, "b is read at most M / 64 times"),
+        Traffic(tile_traffic, 1, title="no detour: about the bytes of tiles of 64 x 64"),
+        Coalesced("load", 2),
+        Coalesced("store", 1),
+    ],
+    bonus=[
+        Speed(
+            "torch's matmul",
+            Case("4096 x 4096 x 4096, bfloat16", "speed", factors(4096, 4096, 4096, BRAIN)),
+            compulsory_bytes,
+            full=0.6,
+            none=0.4,
+            points=3,
+            baseline=lambda a, b: lambda: torch.matmul(a, b),
+            advice="Try larger tiles and more stages: see *Autotuning* below. The first configuration is the one that is timed.",
+        )
+    ],
+    hints=[
+        "A program keeps a tile of c in registers, (BLOCK_M, BLOCK_N) float32 zeros at first, and walks along K: it loads a "
+        "tile of a and a tile of b, and adds their product with tl.dot.",
+        "Two strides for each matrix, and one more for the batch: a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak. "
+        "a[None] makes a batch of one of a single matrix, without a copy.",
+        'acc = tl.dot(a, b, acc, input_precision="ieee"), with masks (rows < M) & (k < K) and (k < K) & (cols < N), other=0; '
+        "then a store of acc.to(c_ptr.dtype.element_ty) under (rows < M) & (cols < N). Float32 tiles of 64 x 64 x 32, "
+        "float16 of 128 x 256 x 64 with num_warps=8.",
+    ],
+    mistakes=[
+        looks_like_tf32,
+        faulty("race", "Several programs write one tile: each needs its own, or tl.atomic_add."),
+        small_tiles,
+    ],
+)

@@ -1,0 +1,140 @@
+"""Tiles against the number of SMs: waves, padding, and a model of throughput."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+from course_lib import throughput
+from course_lib.cases import fixed, integer
+from course_lib.criteria import (
+    Correct,
+    Holds,
+)
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.tiling.cases import A100, H200, SLOW
+from course_lib.exercises.tiling.oracles import (
+    dealt,
+    follows_the_model,
+    pads_least,
+    ranks_the_measured,
+    slows_down,
+    with_the_measured,
+)
+from course_lib.mistakes import every
+
+tiles_and_waves = Exercise(
+    id="tiling.tiles_and_waves",
+    entry="tiles_and_waves",
+    signature="tiles_and_waves(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]",
+    kind="formula",
+    minutes=5,
+    difficulty=1,
+    lines=2,
+    cases=[
+        fixed("1024 squared, 128 x 128", "whole", m=1024, n=1024, bm=128, bn=128, sms=64),
+        fixed("4096 squared, 128 x 256", "whole", m=4096, n=4096, bm=128, bn=256, sms=132),
+        fixed("1792 on an A100", "cliffs", m=1792, n=1792, bm=256, bn=128, sms=108),
+        fixed("1793 on an A100", "cliffs", m=1793, n=1793, bm=256, bn=128, sms=108),
+        fixed("257 columns", "cliffs", m=100, n=257, bm=128, bn=256, sms=132),
+        Case(
+            "drawn sizes",
+            "cliffs",
+            lambda g: {
+                "m": integer(g, 1, 3000),
+                "n": integer(g, 1, 3000),
+                "bm": 64,
+                "bn": 128,
+                "sms": integer(g, 1, 150),
+            },
+        ),
+    ],
+    oracle=dealt,
+    criteria=[Correct("whole", 2, "whole tiles"), Correct("cliffs", 2, "tiles and waves that are not full")],
+    hints=[
+        "257 columns in tiles of 256: how many tiles?",
+        "Round up twice in each direction: tiles down, tiles across; and then waves.",
+        "tiles = cdiv(m, bm) * cdiv(n, bn); waves = cdiv(tiles, sms).",
+    ],
+    mistakes=[
+        every(
+            lambda out, m, n, bm, bn, sms: isinstance(out, list) and out[:1] == [math.ceil(m * n / (bm * bn))],
+            "These are tiles by area. A tile that sticks out at the right does not help at the bottom: round up in each direction.",
+        )
+    ],
+)
+
+pad_to_multiple = Exercise(
+    id="tiling.pad_to_multiple",
+    entry="pad_to_multiple",
+    signature="pad_to_multiple(n: int, multiple: int) -> int",
+    kind="formula",
+    minutes=2,
+    difficulty=1,
+    lines=1,
+    cases=[
+        fixed("GPT-2's vocabulary", "plain", n=50257, multiple=64),
+        fixed("already one", "plain", n=4096, multiple=64),
+        fixed("one more", "plain", n=257, multiple=256),
+        Case("a drawn size", "plain", lambda g: {"n": integer(g, 1, 9000), "multiple": integer(g, 2, 200)}),
+    ],
+    oracle=lambda n, multiple: None,
+    criteria=[Holds(pads_least, 2, "the next multiple, and no more")],
+    hints=[
+        "How many whole multiples does it take to cover n?",
+        "Round the quotient up, not the number.",
+        "-(-n // multiple) * multiple.",
+    ],
+    mistakes=[
+        every(
+            lambda out, n, multiple: out == (n // multiple + 1) * multiple,
+            "A number that is a multiple already needs no padding.",
+        )
+    ],
+)
+
+
+# each with the next multiple of 8, which has as many waves
+MISALIGNED = [1025, 1026, 1028, 1032, 2047, 2048, 3002, 3008, 4100, 4104]
+
+
+@cache
+def measured_sizes() -> list[int]:
+    return [n for n, _ in throughput.recorded()["curve"]["points"]]
+
+
+predicted_throughput = Exercise(
+    id="tiling.predicted_throughput",
+    entry="predicted_throughput",
+    signature="predicted_throughput(sizes, bm, bn, sms, flops_per_second, bytes_per_second, launch_seconds) -> list[float]",
+    kind="formula",
+    minutes=20,
+    difficulty=3,
+    lines=10,
+    cases=[
+        fixed("small sizes", "roofline", sizes=[8, 64, 128, 256], bm=128, bn=128, **SLOW),
+        fixed("around a cliff", "waves", sizes=[1776, 1792, 1800, 2048, 4096], bm=256, bn=128, **A100),
+        fixed("an H200", "waves", sizes=[1024, 1408, 1416, 2816, 3000], bm=128, bn=128, **H200),
+        fixed("odd and even", "alignment", sizes=MISALIGNED, bm=128, bn=128, **H200),
+        Case("230 sizes on an H200", "measured", lambda g: {"sizes": measured_sizes(), "bm": 128, "bn": 128, **H200}),
+    ],
+    oracle=lambda **_: None,
+    criteria=[
+        Holds(follows_the_model, 2, "memory and the launch set the pace of small sizes", "roofline"),
+        Holds(follows_the_model, 4, "waves of tiles set that of large ones", "waves"),
+        Holds(slows_down, 2, "sizes that 8 does not divide are slower", "alignment"),
+        Holds(
+            ranks_the_measured,
+            2,
+            "rank correlation with the measurement of at least 0.95",
+            "measured",
+            told=lambda output, sizes, **_: f"{with_the_measured(output, sizes):.3f}",
+        ),
+    ],
+    hints=[
+        "How long does one SM take for one tile of c, all of K? How many of those times pass until the last tile is done?",
+        "A wave takes 2 * bm * bn * n / (flops_per_second / sms). Waves come from tiles_and_waves(n, n, bm, bn, sms).",
+        "seconds = launch_seconds + max(waves * wave, 6 * n * n / bytes_per_second), speed = 2 * n ** 3 / seconds; and for sizes "
+        "that 8 does not divide times a share that you read off the plot: odd ones reach about 0.2.",
+    ],
+)
