@@ -7,7 +7,7 @@ import secrets
 from collections import Counter
 from typing import Any
 
-from course_lib import bench, criteria, logbook, render, tracing
+from course_lib import bench, criteria, logbook, render, stale, tracing
 from course_lib.exercise import Exercise, Verdict, find
 from course_lib.observe import child, observe, record_apart, timed
 from course_lib.threads import one_thread
@@ -51,6 +51,8 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
         return 0.0
     if exercise.bonus and bench.available():
         print("Timed on the GPU, too: ten to twenty seconds.", flush=True)
+    if older := stale.newer_version(exercise.entry):
+        print(older, flush=True)
     found = verdict(exercise, entry)
     logbook.enter(found)
     _show(found)

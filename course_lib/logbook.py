@@ -36,7 +36,7 @@ def whereabouts() -> str:
 
 
 def best() -> dict[str, float]:
-    """Exercise id -> the most points that a check has given; {} if there is no file, or it cannot be read."""
+    """Exercise id, or _extra(id) -> the most points that a check has given; {} if there is no file, or it cannot be read."""
     try:
         kept = json.loads(path().read_text())
         return {str(key): float(value) for key, value in kept.items()}
@@ -47,15 +47,22 @@ def best() -> dict[str, float]:
 def enter(verdict: Verdict) -> None:
     """Keep the points if they are the best so far. A check works without this: where nothing can be written, nothing is kept."""
     kept = best()
-    if verdict.points <= kept.get(verdict.exercise, 0.0):
+    found = {verdict.exercise: verdict.points, _extra(verdict.exercise): verdict.bonus}
+    better = {key: points for key, points in found.items() if points > kept.get(key, 0.0)}
+    if not better:
         return
     try:
         path().parent.mkdir(parents=True, exist_ok=True)
         draft = path().with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(kept | {verdict.exercise: verdict.points}, indent=1))
+        draft.write_text(json.dumps(kept | better, indent=1))
         draft.replace(path())  # whole or not at all: several notebooks may be open
     except OSError:
         pass
+
+
+def _extra(exercise_id: str) -> str:
+    """What an exercise's extra credit is kept under."""
+    return f"{exercise_id} extra"
 
 
 class Progress:
@@ -69,6 +76,10 @@ class Progress:
 
     def points(self, exercise: Exercise) -> float:
         return min(self.kept.get(exercise.id, 0.0), exercise.points)
+
+    def extra(self, exercise: Exercise) -> float:
+        """Extra credit, as a check on a GPU gives it: never part of the points."""
+        return self.kept.get(_extra(exercise.id), 0.0)
 
     def done(self, exercise: Exercise) -> bool:
         return self.points(exercise) == exercise.points
@@ -84,18 +95,22 @@ class Progress:
                     return f"Next: {exercise.id} in {unit}, about {exercise.minutes} minutes{so_far}."
         return "All done."
 
-    def rows(self) -> list[tuple[str, int, int, float, float]]:
-        """(unit, exercises done, exercises, points, points to be had) of each unit."""
-        return [
-            (unit, sum(map(self.done, es)), len(es), sum(map(self.points, es)), sum(e.points for e in es))
-            for unit, es in self.units.items()
-        ]
+    def rows(self) -> list[tuple[str, int, int, float, float, str]]:
+        """(unit, exercises done, exercises, points, points to be had, " and 2 extra" or "") of each unit."""
+        rows = []
+        for unit, es in self.units.items():
+            extra = sum(map(self.extra, es))
+            said = f" and {extra:g} extra" if extra else ""
+            rows.append(
+                (unit, sum(map(self.done, es)), len(es), sum(map(self.points, es)), sum(e.points for e in es), said)
+            )
+        return rows
 
     def __repr__(self) -> str:
         wide = max(map(len, self.units))
         lines = [
-            f"{unit:<{wide}}  {done:>2} of {count:>2} exercises  {points:>4g} of {out_of:>3g} points  {_bar(points / out_of)}"
-            for unit, done, count, points, out_of in self.rows()
+            f"{unit:<{wide}}  {done:>2} of {count:>2} exercises  {points:>4g} of {out_of:>3g} points  {_bar(points / out_of)}{extra}"
+            for unit, done, count, points, out_of, extra in self.rows()
         ]
         return "\n".join([*lines, self.next, whereabouts()])
 
@@ -103,8 +118,8 @@ class Progress:
         names = "".join(f"<th scope='col' {LEFT}>{name}</th>" for name in ("unit", "exercises", "points"))
         body = "".join(
             f"<tr><th scope='row' {LEFT}>{html.escape(unit)}</th><td {LEFT}>{done} of {count}</td><td {LEFT}>{points:g} of "
-            f"{out_of:g} <meter aria-hidden='true' min='0' max='1' value='{points / out_of:.3f}'></meter></td></tr>"
-            for unit, done, count, points, out_of in self.rows()
+            f"{out_of:g}{extra} <meter aria-hidden='true' min='0' max='1' value='{points / out_of:.3f}'></meter></td></tr>"
+            for unit, done, count, points, out_of, extra in self.rows()
         )
         return f"<table><tr>{names}</tr>{body}</table><p>{html.escape(self.next)}<br>{html.escape(whereabouts())}</p>"
 

@@ -35,9 +35,13 @@ class Validation:
     saved: float  # seconds since 1970
     lines: list[Line]
 
+    @property
+    def graded(self) -> list[Line]:
+        return [line for line in self.lines if line.graded]
+
     def text(self) -> str:
         """A line for each exercise, what else is to know below it."""
-        graded = [line for line in self.lines if line.graded]
+        graded = self.graded
         points, out_of = (sum(line.exercise.points for line in lines) for lines in (graded, self.lines))
         width = max(len(line.exercise.id) for line in self.lines)
         rows = [

@@ -26,6 +26,21 @@ def pack(validation: Validation) -> Path:
     return target
 
 
+def fuller(found: Validation) -> str:
+    """A sentence, if another notebook beside this one has more of the unit's exercises solved; "" else."""
+    for path in sorted(found.path.parent.glob("*.ipynb")):
+        try:
+            other = validated(path) if path != found.path else found
+        except (Problem, OSError):
+            continue
+        if other.unit == found.unit and len(other.graded) > len(found.graded):
+            return (
+                f"{path.name}, beside it, has more to grade: {len(other.graded)} of {len(other.lines)} exercises. "
+                f'If you mean that one: submission("{path.name}")'
+            )
+    return ""
+
+
 def submission(notebook: str = "") -> None:
     """Print what would be graded, and make the zip to hand in. notebook: a file's name, where it cannot be told."""
     try:
@@ -37,3 +52,5 @@ def submission(notebook: str = "") -> None:
     size = target.stat().st_size
     print(found.text())
     print(f"\nHand in {target.name}, {max(1, size // 1000)} kB. It lies beside the notebook: {target}")
+    if other := fuller(found):
+        print(other)

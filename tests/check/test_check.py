@@ -292,6 +292,45 @@ def test_a_notebook_gets_html_with_text_beside_it(monkeypatch, capsys, notebook)
     assert capsys.readouterr().out == ("" if notebook else render.text(verdict) + "\n")
 
 
+@pytest.fixture
+def shell():
+    """IPython, as a notebook runs its cells."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+RIGHT = "def padded_stride(n, itemsize):\n    return -(-n * itemsize // 32) * 32 // itemsize\n"
+
+
+def checked_after(shell, capsys, *cells):
+    for cell in ("from course_lib import check", RIGHT, *cells):
+        shell.run_cell(cell, store_history=True)
+    capsys.readouterr()
+    shell.run_cell(f"check({FORMULA!r}, padded_stride)", store_history=True)
+    return capsys.readouterr().out
+
+
+def test_after_a_syntax_error_a_check_says_that_it_judges_the_version_before(shell, capsys):
+    said = checked_after(shell, capsys, RIGHT.replace("itemsize):", "itemsize)"))
+    assert said.startswith("The cell that you ran last with `padded_stride` has a syntax error, in its line 1: ")
+    assert "4 / 4" in said, "it is judged all the same"
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (),
+        (RIGHT.replace("itemsize):", "itemsize)"), RIGHT),  # mended since
+        ("other = padded_stride(", "%time padded_stride(3, 4)", "!true"),  # another cell; magics
+        ("%%time\n" + RIGHT,),
+    ],
+)
+def test_what_python_has_read_is_said_nothing_of(shell, capsys, cells):
+    assert "syntax error" not in checked_after(shell, capsys, *cells)
+
+
 def test_a_plain_script(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -8,7 +8,7 @@ import random
 import pytest
 import torch
 
-from course_lib import throughput
+from course_lib import checking, throughput
 from course_lib.exercise import Evidence, Trial
 from course_lib.exercises import tiling as T
 from course_lib.observe.calls import CALLS
@@ -98,6 +98,43 @@ def test_tf32_is_outside_of_the_budget_and_is_named():
     assert "TF32" in T.mistakes.looks_like_tf32([Trial(case, [arguments], Evidence(case.name, outputs=[rounded]))])
     right = (arguments["a"] @ arguments["b"]).float()
     assert T.mistakes.looks_like_tf32([Trial(case, [arguments], Evidence(case.name, outputs=[right]))]) == ""
+
+
+def summed(dims_cut_off="", replaced=False):
+    """A tiled product as newcomers get it wrong."""
+
+    def multiply(a, b, bm, bn, bk):
+        (M, K), N = a.shape, b.shape[1]
+        ends = {
+            name: n // step * step if name in dims_cut_off else n
+            for name, n, step in (("m", M, bm), ("n", N, bn), ("k", K, bk))
+        }
+        c = torch.zeros(M, N)
+        for i in range(0, ends["m"], bm):
+            for j in range(0, ends["n"], bn):
+                for k in range(0, ends["k"], bk):
+                    tile = a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn]
+                    c[i : i + bm, j : j + bn] = tile if replaced else c[i : i + bm, j : j + bn] + tile
+        return c
+
+    return multiply
+
+
+def what_is_said_of(multiply) -> str:
+    return checking.verdict(T.tiled_matmul, multiply, seed=1).remark
+
+
+@pytest.mark.parametrize("dims", ["m", "n", "k", "mnk"])
+def test_tiles_that_are_left_out_at_the_edges_are_named(dims):
+    assert "M // bm rounds down" in what_is_said_of(summed(dims))
+
+
+def test_a_sum_that_is_replaced_is_named():
+    assert "(`+=`)" in what_is_said_of(summed(replaced=True))
+
+
+def test_what_is_wrong_otherwise_gets_neither_sentence():
+    assert what_is_said_of(lambda a, b, bm, bn, bk: a @ b * (1 + 1e-3 * (len(a) % bm > 0))) == ""
 
 
 MACHINE = {"bm": 128, "bn": 128} | T.cases.H200

@@ -201,6 +201,16 @@ def test_the_zip_of_a_newer_notebook_replaces_none_of_the_solved_one(notebook):
     assert notebook.with_suffix(".zip").read_bytes() == handed_in and newer.with_suffix(".zip").exists()
 
 
+def test_a_fuller_notebook_beside_the_one_handed_in_is_named(notebook, capsys):
+    solve(notebook)
+    newer = shutil.copy(files.released(UNIT), notebook.with_name(f"{UNIT}_2.ipynb"))
+    notebook.with_name("broken.ipynb").write_text("{")
+    submission(newer.name)
+    assert f"{NAME}, beside it, has more to grade: 1 of 10 exercises" in capsys.readouterr().out
+    submission(NAME)
+    assert "beside it, has" not in capsys.readouterr().out
+
+
 def test_what_cannot_be_written_is_a_sentence(notebook, capsys):
     solve(notebook)
     before = notebook.read_text()

@@ -30,7 +30,7 @@ def test_a_check_is_kept_and_shown(capsys):
     capsys.readouterr()
     exercise = find("start.num_programs")
     assert points == exercise.points == logbook.best()[exercise.id]
-    (unit, done, count, got, out_of), *others = progress().rows()
+    (unit, done, count, got, out_of, _), *others = progress().rows()
     assert (unit, done, got) == (next(iter(UNITS)), 1, exercise.points) and count > 1 and out_of > got
     assert all(row[1] == row[3] == 0 for row in others)
 
@@ -42,7 +42,17 @@ def test_nothing_yet_and_everything():
         for exercise in exercises:
             entered(exercise.id, exercise.points + 3)  # the exercise was worth more once
     assert progress().next == "All done."
-    assert all((done, points) == (count, out_of) for _, done, count, points, out_of in progress().rows())
+    assert all((done, points) == (count, out_of) for _, done, count, points, out_of, _ in progress().rows())
+
+
+def test_extra_credit_is_told_beside_the_points_and_is_none_of_them():
+    exercise = find("coalescing.transpose")
+    for bonus in (1.5, 2.0, 0.0):
+        logbook.enter(Verdict(exercise.id, 5.0, 10, [], bonus=bonus))
+    row = next(row for row in progress().rows() if row[0] == "04_memory_coalescing")
+    assert row[3] == 5.0 and row[5] == " and 2 extra"
+    assert sum(line.endswith(" and 2 extra") for line in repr(progress()).splitlines()) == 1
+    assert progress()._repr_html_().count(" and 2 extra") == 1
 
 
 def test_points_on_the_way_are_told():

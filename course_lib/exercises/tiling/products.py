@@ -21,7 +21,7 @@ from course_lib.criteria import (
 )
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.tiling.cases import BRAIN, HALF, factors, tiled
-from course_lib.exercises.tiling.mistakes import looks_like_tf32, small_tiles
+from course_lib.exercises.tiling.mistakes import last_tile_alone, looks_like_tf32, small_tiles, whole_tiles_alone
 from course_lib.exercises.tiling.oracles import moved, pieces, product
 from course_lib.mistakes import faulty
 
@@ -119,6 +119,7 @@ tiled_matmul = Exercise(
         "a[i : i + bm, k : k + bk] is a tile of a. A slice that reaches past the end is cut off by itself.",
         "c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn], for i, j, k in steps.",
     ],
+    mistakes=[last_tile_alone, whole_tiles_alone],
 )
 
 
