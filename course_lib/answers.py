@@ -1,10 +1,8 @@
-"""How an answer of a wrong kind is shown in a sentence."""
+"""How a student's answer is shown in a sentence."""
 
 from __future__ import annotations
 
 from typing import Any
-
-from course_lib.criteria.results import as_written
 
 
 def in_words(output: Any) -> str:
@@ -16,3 +14,10 @@ def in_words(output: Any) -> str:
 def _list(items: list[Any]) -> str:
     parts = (_list(v) if isinstance(v, list) else as_written(v) if isinstance(v, dict) else repr(v) for v in items)
     return f"[{', '.join(parts)}]"
+
+
+def as_written(value: Any) -> str:
+    """A prediction as it was written; an ellipsis is none."""
+    if isinstance(value, dict) and set(value) == {"unsupported"}:
+        return "no answer" if value["unsupported"] == "a ellipsis" else str(value["unsupported"])
+    return f"{value!r}, a string" if isinstance(value, str) else repr(value)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from course_lib import mistakes
+from course_lib.answers import as_written, in_words
 from course_lib.compiled.show import remarks
 from course_lib.exercise import Criterion, Evidence, Exercise, Finding, Trial
 
@@ -126,8 +127,8 @@ class Judged(Trial):
             )
             if self.case.hidden and not close:
                 return "not right for numbers that stay hidden; try the formula on some of your own"
-            shown = ", ".join(f"{k} = {_short(v)}" for k, v in arguments.items())
-            return "" if close else f"for {shown}: expected {expected!r}, got {_short(got)}"
+            shown = ", ".join(f"{k} = {in_words(v)}" for k, v in arguments.items())
+            return "" if close else f"for {shown}: expected {expected!r}, got {in_words(got)}"
         if not isinstance(got, torch.Tensor):
             return f"expected a tensor, got {_kind(got)}"
         if got.shape != expected.shape:
@@ -173,13 +174,6 @@ def _share(expected: dict[str, Any], output: Any) -> Finding:
     return Finding("", len(rights) / len(expected), 1, not wrongs, seen=seen[:400])
 
 
-def as_written(value: Any) -> str:
-    """A prediction as it was written; an ellipsis is none."""
-    if isinstance(value, dict) and set(value) == {"unsupported"}:
-        return "no answer" if value["unsupported"] == "a ellipsis" else str(value["unsupported"])
-    return f"{value!r}, a string" if isinstance(value, str) else repr(value)
-
-
 def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
     """(got, expected, name) for each part of a result; a tuple of the wrong length is one part."""
     if not isinstance(expected, tuple):
@@ -203,11 +197,6 @@ def _kind(value: Any) -> str:
     return {"Tensor": "a tensor", "list": f"a tuple or list of {len(value)}" if isinstance(value, list) else ""}.get(
         type(value).__name__, f"a value of type {type(value).__name__}"
     )
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:56] + " ..."
 
 
 # ------------------------------------------------------------------------------------------------------- criteria

@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.answers import in_words
 from course_lib.cases import integer, window
 from course_lib.criteria import (
     GATES,
@@ -111,10 +112,10 @@ def starts_sectors(output: Any, n: int, itemsize: int) -> str:
     if type(output) is float and output.is_integer():
         output = int(output)  # math.ceil and np.ceil differ in this alone
     if type(output) is float:
-        return f"for n = {n}, itemsize = {itemsize}: {output!r} is no row stride, which is a whole number: divide with //, not with /"
+        return f"for n = {n}, itemsize = {itemsize}: {in_words(output)} is no row stride, a whole number: divide with //, not with /"
     if type(output) is not int or not n <= output <= 2 * n + 64:
         return (
-            f"for n = {n}, itemsize = {itemsize}: {output!r} is no row stride that serves; rows of {n} start at least {n} and at "
+            f"for n = {n}, itemsize = {itemsize}: {in_words(output)} is no row stride that serves; rows of {n} start at least {n} and at "
             f"most about {n + 32} elements apart"
         )
     rows, BLOCK = 4, triton.next_power_of_2(n)

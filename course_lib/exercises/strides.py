@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from course_lib.answers import in_words
 from course_lib.cases import given
 from course_lib.criteria import Compiles, Correct, Holds, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise, Trial
@@ -85,7 +86,7 @@ def strides_of_a_new_tensor(output: Any, shape: list[int]) -> str:
     """For Holds: "" if these are the strides that torch gives a new tensor, else a sentence."""
     expected = list(torch.empty(shape, device="meta").stride())
     if not _is_sizes(output):
-        return f"for shape {shape}: expected a list of {len(shape)} whole numbers, got {_short(output)}"
+        return f"for shape {shape}: expected a list of {len(shape)} whole numbers, got {in_words(output)}"
     return "" if list(output) == expected else f"for shape {shape}: expected {expected}, got {list(output)}"
 
 
@@ -107,7 +108,9 @@ def reads_like(view: Callable[..., torch.Tensor]) -> Callable[..., str]:
         storage = storage_for(shape, strides)
         expected = view(storage.as_strided(shape, strides), **options)
         if not (isinstance(output, (list, tuple)) and len(output) == 2 and all(map(_is_sizes, output))):
-            return f"for {said}: expected (shape, strides), two lists of whole numbers from 0 up, got {_short(output)}"
+            return (
+                f"for {said}: expected (shape, strides), two lists of whole numbers from 0 up, got {in_words(output)}"
+            )
         new_shape, new_strides = map(list, output)
         if new_shape != list(expected.shape):
             return f"for {said}: expected shape {list(expected.shape)}, got {new_shape}"
@@ -135,13 +138,6 @@ def _is_sizes(value: Any) -> bool:
     if not isinstance(value, (list, tuple)) or len(value) > MAX_RANK:
         return False
     return all(type(n) is int and 0 <= n <= MAX_SIZE for n in value)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict) and set(value) == {"unsupported"}:
-        return str(value["unsupported"])
-    text = repr(value)
-    return text if len(text) <= 60 else text[:56] + " ..."
 
 
 def tiles(x: torch.Tensor, bm: int, bn: int) -> torch.Tensor:

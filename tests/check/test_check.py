@@ -137,7 +137,7 @@ def refusal(exercise_id, entry, capsys):
         (
             FORMULA,
             lambda n, itemsize: n + 7.5,
-            "1008.5 is no row stride, which is a whole number: divide with //",
+            "1008.5 is no row stride, a whole number: divide with //",
         ),
         (FORMULA, lambda m, itemsize: m, "keep the names of the parameters as the exercise gives them"),
         (FORMULA, lambda n, itemsize: sectors_of(n), "No cell that was run defines `sectors_of`: run the one"),  # noqa: F821

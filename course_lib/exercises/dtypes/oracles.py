@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.answers import in_words
 from course_lib.criteria import (
     Judged,
 )
@@ -72,7 +73,7 @@ def same(a: Any, b: float) -> bool:
 def decoded(output: Any, patterns: list[int], exponent_bits: int, mantissa_bits: int) -> str:
     """ "" if `output` holds the number of each pattern; else a sentence."""
     if not isinstance(output, list):
-        return f"expected a list of {len(patterns)} numbers, got {output!r:.60}"
+        return f"expected a list of {len(patterns)} numbers, got {in_words(output)}"
     if len(output) != len(patterns):
         return f"expected {len(patterns):,} numbers, got {len(output):,}"
     read = truth(exponent_bits, mantissa_bits)
@@ -82,7 +83,7 @@ def decoded(output: Any, patterns: list[int], exponent_bits: int, mantissa_bits:
     p, many = patterns[wrong[0]], f"{len(wrong):,} of {len(patterns):,} patterns"
     text = f"{p:0{1 + exponent_bits + mantissa_bits}b}"
     fields = f"{text[0]} {text[1 : 1 + exponent_bits]} {text[1 + exponent_bits :]}"
-    return f"{many} are wrong, first {fields}: expected {read(p)!r}, got {output[wrong[0]]!r:.60}"
+    return f"{many} are wrong, first {fields}: expected {read(p)!r}, got {in_words(output[wrong[0]])}"
 
 
 UNSIGNED = {  # dtype -> integers of as many bits
@@ -108,7 +109,9 @@ def gap(x: float, dtype: str) -> float:
 
 def is_gap(output: Any, x: float, dtype: str) -> str:
     right = gap(x, dtype)
-    return "" if same(output, right) else f"for x = {x!r}, dtype = {dtype!r}: expected {right!r}, got {output!r:.60}"
+    return (
+        "" if same(output, right) else f"for x = {x!r}, dtype = {dtype!r}: expected {right!r}, got {in_words(output)}"
+    )
 
 
 def rounded(x: torch.Tensor) -> torch.Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from course_lib.answers import in_words
 from course_lib.cases import fixed
 from course_lib.criteria import (
     Holds,
@@ -67,7 +68,7 @@ def longest(budget_bytes: int, config: dict[str, Any]) -> int:
 def fits(output: Any, budget_bytes: int, config: dict[str, Any]) -> str:
     """ "" if one token more would not fit, and this many do."""
     if type(output) is not int or output < 0:
-        return f"expected a whole number of tokens, got {output!r}"[:100]
+        return f"expected a whole number of tokens, got {in_words(output)}"
     for tokens, within in ((output, True), (output + 1, False)):
         if tokens and (kept_bytes(min(tokens, 1 << 40), **config) <= budget_bytes) != within:
             return f"{budget_bytes:,} bytes, {config}: {output:,} tokens are {'too many' if within else 'not the most'}"
