@@ -133,8 +133,8 @@ def overlapped(q, k, v, causal: bool) -> Callable[[], torch.Tensor]:
 
 
 def best(q, k, v, causal: bool) -> Callable[[], torch.Tensor]:
-    """The fastest for a shape: the overlapped kernel where its programs are long, with heads of 128 and 4096 keys or more."""
-    return (overlapped if q.shape[-1] == 128 and q.shape[-2] >= 4096 else tuned)(q, k, v, causal)
+    """The fastest for a shape: the overlapped kernel with heads of 128."""
+    return (overlapped if q.shape[-1] == 128 and q.shape[-2] % 128 == 0 else tuned)(q, k, v, causal)
 
 
 STEPS = {

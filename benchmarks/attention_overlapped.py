@@ -3,12 +3,13 @@
 Triton 3.6 waits for a product where it is issued, however the loop is written. Gluon, the language below it, leaves
 layouts, shared memory, barriers and waiting to the kernel. As in Shah et al., *FlashAttention-3*, 2024, a program has
 
-    produce     one warp: TMA fetches 128 queries once, then keys and values, 128 by 128, into rings of shared memory
+    produce     one warp: TMA fetches 128 queries, then their keys and values, 128 by 128, into rings of shared memory
     consume     twice, a warpgroup (four warps, which issue a product together) for 64 of the queries
 
 A consumer issues S = Q K^T of a tile and, right behind it, O += P V of the tile before. The softmax of S then runs while
 the tensor cores do P V and the other consumer's products. Keys are walked from the last to the first: the first tile is
-the one on the diagonal, the only one with a mask. It needs Hopper (sm_90); importing this needs neither GPU nor Gluon.
+the one on the diagonal, the only one with a mask. There is a program for each SM, which takes 128 queries after 128: the
+producer is ahead of the consumers. It needs Hopper (sm_90); importing this needs neither GPU nor Gluon.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ except ImportError:  # an older Triton: this can be read, not run
 
 LOG2_E, LN_2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 GROUP_M, BLOCK_N = tl.constexpr(64), tl.constexpr(128)  # queries of a consumer, keys of a tile
-STAGES = tl.constexpr(2)  # tiles in a ring: k and v take 128 KiB of an SM's 227, q 32
+STAGES = tl.constexpr(2)  # tiles in a ring: k and v take 128 KiB of an SM's 227, q (two times) 64
 REGISTERS = tl.constexpr(240)  # of a consumer's thread: S, O and P take 160; the producer gives up its own
 
 
@@ -82,82 +83,102 @@ def softmax(s, m, scale):
 
 
 @jit
-def produce(q_desc, k_desc, v_desc, qs, ks, vs, row, head_row, tiles):
-    fetch(q_desc, row, qs, 0)
-    fetch(q_desc, row + GROUP_M, qs, 1)
-    for i in range(tiles + 1):  # in the order of use: a tile's values after the next tile's keys
-        if i < tiles:
-            fetch(k_desc, head_row + (tiles - 1 - i) * BLOCK_N, ks, i)
-        if i > 0:
-            fetch(v_desc, head_row + (tiles - i) * BLOCK_N, vs, i - 1)
+def walk(at, N, heads, CAUSAL: gl.constexpr):
+    """(first row of the head, first query, tiles of keys, round) of a place in the queue of all tiles of queries."""
+    n, per_head = gl.num_programs(0), N // (2 * GROUP_M)
+    r = at // n
+    if CAUSAL:  # all heads' longest walks first; every other round backwards, so that all programs get as much
+        if r % 2 == 1 and (r + 1) * n <= heads * per_head:
+            at = (2 * r + 1) * n - 1 - at
+        head, tile = at % heads, per_head - 1 - at // heads
+    else:  # head by head, whose keys stay in L2
+        head, tile = at // per_head, at % per_head
+    tiles = ((tile + 1) * (2 * GROUP_M) if CAUSAL else N) // BLOCK_N
+    return head * N, head * N + tile * (2 * GROUP_M), tiles, r
 
 
 @jit
-def consume(o_desc, lse_ptr, qs, ks, vs, scale, row, head_row, tiles, GROUP: gl.constexpr, CAUSAL: gl.constexpr):
-    """Queries row + 64 GROUP and on, of the head that begins at head_row."""
+def produce(q_desc, k_desc, v_desc, qs, ks, vs, N, heads, CAUSAL: gl.constexpr):
+    done = 0
+    for at in range(gl.program_id(0), heads * (N // (2 * GROUP_M)), gl.num_programs(0)):
+        head_row, row, tiles, r = walk(at, N, heads, CAUSAL)
+        fetch(q_desc, row, qs, 2 * r)
+        fetch(q_desc, row + GROUP_M, qs, 2 * r + 1)
+        for i in range(tiles + 1):  # in the order of use: a tile's values after the next tile's keys
+            if i < tiles:
+                fetch(k_desc, head_row + (tiles - 1 - i) * BLOCK_N, ks, done + i)
+            if i > 0:
+                fetch(v_desc, head_row + (tiles - i) * BLOCK_N, vs, done + i - 1)
+        done += tiles
+
+
+@jit
+def consume(o_desc, lse_ptr, qs, ks, vs, scale, N, heads, GROUP: gl.constexpr, CAUSAL: gl.constexpr):
+    """The first or the second 64 of the queries. `done` counts the tiles of keys that went before, as in produce."""
     # Who holds what: four warps of 16 rows each, as wgmma wants it. P is in S's registers, two numbers in each.
     D: gl.constexpr = o_desc.block_type.shape[1]
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
-    rows = row + GROUP * GROUP_M + gl.arange(0, GROUP_M, gl.SliceLayout(1, S_LAYOUT))
     none = gl.zeros((GROUP_M, BLOCK_N), gl.float32, S_LAYOUT)
-    acc = gl.zeros((GROUP_M, D), gl.float32, O_LAYOUT)
-    m = gl.full((GROUP_M,), -float("inf"), gl.float32, gl.SliceLayout(1, S_LAYOUT))
-
-    q = tile_of(qs, GROUP)
-    wait_full(qs, GROUP)
-    wait_full(ks, 0)
-    s = mma(q, tile_of(ks, 0).permute((1, 0)), none, use_acc=False, is_async=True)
-    s = mma_wait(0, deps=[s])
-    release(ks, 0)
-    if CAUSAL:
-        cols = head_row + (tiles - 1) * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, S_LAYOUT))
-        s = gl.where(cols[None, :] <= rows[:, None], s, -float("inf"))
-    e, m, shrink = softmax(s, m, scale)
-    l = gl.sum(e, 1)
-    p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
-    wait_full(ks, 1, tiles > 1)
-    for i in range(1, tiles):
-        s = mma(q, tile_of(ks, i).permute((1, 0)), none, use_acc=False, is_async=True)
-        wait_full(vs, i - 1)
-        acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)
-        s = mma_wait(1, deps=[s])  # all products but the last one are done: S is there
-        release(ks, i)
+    done = 0
+    for at in range(gl.program_id(0), heads * (N // (2 * GROUP_M)), gl.num_programs(0)):
+        head_row, row, tiles, r = walk(at, N, heads, CAUSAL)
+        rows = row + GROUP * GROUP_M + gl.arange(0, GROUP_M, gl.SliceLayout(1, S_LAYOUT))
+        acc = gl.zeros((GROUP_M, D), gl.float32, O_LAYOUT)
+        m = gl.full((GROUP_M,), -float("inf"), gl.float32, gl.SliceLayout(1, S_LAYOUT))
+        q = tile_of(qs, 2 * r + GROUP)
+        wait_full(qs, 2 * r + GROUP)
+        wait_full(ks, done)
+        s = mma(q, tile_of(ks, done).permute((1, 0)), none, use_acc=False, is_async=True)
+        if r > 0:  # the last o has left its q's place
+            tma.store_wait(0)
+            release(qs, 2 * r - 2 + GROUP)
+        s = mma_wait(0, deps=[s])
+        release(ks, done)
+        if CAUSAL:
+            cols = head_row + (tiles - 1) * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, S_LAYOUT))
+            s = gl.where(cols[None, :] <= rows[:, None], s, -float("inf"))
         e, m, shrink = softmax(s, m, scale)
-        l = l * shrink + gl.sum(e, 1)
-        # This wait stands here because it is a loop: ptxas would move the exponentials behind mma_wait, where no product
-        # is left to run beside them, but not behind a branch.
-        wait_full(ks, i + 1, i + 1 < tiles)
-        acc = mma_wait(0, deps=[acc])
-        release(vs, i - 1)
+        l = gl.sum(e, 1)
         p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
-        acc = acc * gl.convert_layout(shrink, gl.SliceLayout(1, O_LAYOUT))[:, None]
-    wait_full(vs, tiles - 1)
-    acc = mma(p, tile_of(vs, tiles - 1), acc, is_async=True)
-    gl.store(lse_ptr + rows, (m + gl.log2(l)) * LN_2)
-    acc = mma_wait(0, deps=[acc])
-    q.store((acc / gl.convert_layout(l, gl.SliceLayout(1, O_LAYOUT))[:, None]).to(q.dtype))  # in q's place, for TMA
-    fence_async_shared()
-    tma.async_copy_shared_to_global(o_desc, [row + GROUP * GROUP_M, 0], q)
+        wait_full(ks, done + 1, tiles > 1)
+        for i in range(done + 1, done + tiles):
+            s = mma(q, tile_of(ks, i).permute((1, 0)), none, use_acc=False, is_async=True)
+            wait_full(vs, i - 1)
+            acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)
+            s = mma_wait(1, deps=[s])  # all products but the last one are done: S is there
+            release(ks, i)
+            e, m, shrink = softmax(s, m, scale)
+            l = l * shrink + gl.sum(e, 1)
+            # This wait stands here because it is a loop: ptxas would move the exponentials behind mma_wait, where no
+            # product is left to run beside them, but not behind a branch.
+            wait_full(ks, i + 1, i + 1 < done + tiles)
+            acc = mma_wait(0, deps=[acc])
+            release(vs, i - 1)
+            p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
+            acc = acc * gl.convert_layout(shrink, gl.SliceLayout(1, O_LAYOUT))[:, None]
+        done += tiles
+        wait_full(vs, done - 1)
+        acc = mma(p, tile_of(vs, done - 1), acc, is_async=True)
+        gl.store(lse_ptr + rows, (m + gl.log2(l)) * LN_2)
+        acc = mma_wait(0, deps=[acc])
+        release(vs, done - 1)
+        q.store((acc / gl.convert_layout(l, gl.SliceLayout(1, O_LAYOUT))[:, None]).to(q.dtype))  # in q's place, for TMA
+        fence_async_shared()
+        tma.async_copy_shared_to_global(o_desc, [row + GROUP * GROUP_M, 0], q)
     tma.store_wait(0)
 
 
 @jit
 def overlapped(q_desc, k_desc, v_desc, o_desc, lse_ptr, scale, N, heads, CAUSAL: gl.constexpr):
-    BLOCK_M: gl.constexpr = 2 * GROUP_M
-    if CAUSAL:  # the longest walks of all heads first, so that all SMs end together
-        head, tile = gl.program_id(0) % heads, N // BLOCK_M - 1 - gl.program_id(0) // heads
-    else:  # head by head, whose keys stay in L2
-        head, tile = gl.program_id(0) // (N // BLOCK_M), gl.program_id(0) % (N // BLOCK_M)
-    row, head_row, scale = head * N + tile * BLOCK_M, head * N, scale * LOG2_E
-    tiles = ((tile + 1) * BLOCK_M if CAUSAL else N) // BLOCK_N
-    qs, ks, vs = new_ring(q_desc, 2, 1), new_ring(k_desc, STAGES, 2), new_ring(v_desc, STAGES, 2)
+    qs, ks, vs = new_ring(q_desc, 4, 1), new_ring(k_desc, STAGES, 2), new_ring(v_desc, STAGES, 2)
+    scale = scale * LOG2_E
     gl.warp_specialize(
         [
-            (consume, (o_desc, lse_ptr, qs, ks, vs, scale, row, head_row, tiles, 0, CAUSAL)),
-            (consume, (o_desc, lse_ptr, qs, ks, vs, scale, row, head_row, tiles, 1, CAUSAL)),
-            (produce, (q_desc, k_desc, v_desc, qs, ks, vs, row, head_row, tiles)),
+            (consume, (o_desc, lse_ptr, qs, ks, vs, scale, N, heads, 0, CAUSAL)),
+            (consume, (o_desc, lse_ptr, qs, ks, vs, scale, N, heads, 1, CAUSAL)),
+            (produce, (q_desc, k_desc, v_desc, qs, ks, vs, N, heads, CAUSAL)),
         ],
         [4, 1],  # warps of the second consumer and of the producer; the first consumer is num_warps
         [REGISTERS, 24],
@@ -171,5 +192,6 @@ def launch(q, k, v, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
     layout = gl.NVMMASharedLayout.get_default_for([m, D], gl.float16)  # bfloat16 is as wide
     shapes = zip((q, k, v, o), (m, n, n, m), strict=True)
     descs = [TensorDescriptor.from_tensor(x.view(-1, D), [b, D], layout) for x, b in shapes]
-    overlapped[(B * H * N // (2 * m),)](*descs, lse, D**-0.5, N, B * H, CAUSAL=causal, num_warps=4)
+    programs = min(torch.cuda.get_device_properties(q.device).multi_processor_count, B * H * N // (2 * m))
+    overlapped[(programs,)](*descs, lse, D**-0.5, N, B * H, CAUSAL=causal, num_warps=4)
     return o, lse

@@ -531,8 +531,8 @@ else:
 figures.flash.ladder()
 
 # %% [markdown]
-# The lowest step is the solution of this unit: pointers, `tl.exp`, two loops. It has 1.32 times FlashAttention-2's
-# speed, and 1.49 times if causal. The next three change nothing of what you know, only how it is said to the hardware:
+# The lowest step is the solution of this unit: pointers, `tl.exp`, two loops. It has 1.33 times FlashAttention-2's
+# speed, and 1.48 times if causal. The next three change nothing of what you know, only how it is said to the hardware:
 #
 # * **exp2.** The hardware has 2ˣ and no eˣ: `tl.exp` multiplies by log₂ e first, once for each score. Put log₂ e into
 #   the scale, and use `tl.exp2`; the scale and the subtraction of the maximum become one fused operation.
@@ -545,8 +545,8 @@ figures.flash.ladder()
 # They are in benchmarks/attention_ladder.py, and cost generality: a descriptor wants rows of unit stride, and lengths
 # that tiles divide.
 #
-# The last step is another matter: with heads of 128 it brings a quarter more, and is as fast as cuDNN, which NVIDIA writes for
-# this GPU alone. What has it that the others have not? Nsight Compute counts how busy the parts of an SM are. Look for the busiest
+# The last step is another matter: with heads of 128 it brings a quarter more, and is a little faster than cuDNN, which NVIDIA
+# writes for its own GPUs. What has it that the others have not? Nsight Compute counts how busy the parts of an SM are. Look for the busiest
 # part of "unit 09" and of "descriptors" before you read on.
 
 # %%
@@ -562,11 +562,12 @@ for row in figures.flash.recorded()["counters"]:
 # **Overlap.** The last step, like FlashAttention-3 and cuDNN, gives the jobs to different warps of one program: one warp fetches
 # tiles, and two groups of four warps have 64 queries each. A group issues s = q @ k.T of a tile and right behind it the product
 # p @ v of the tile *before*; its softmax then runs while the tensor cores are at work, for itself and for the other group. And a
-# program holds 128 queries, not 64: half as many programs read k and v, so less passes between L2 and the SMs.
+# program holds 128 queries, not 64: half as many programs read k and v, so less passes between L2 and the SMs. There are
+# as many programs as SMs, and each takes 128 queries after 128: the next ones are fetched while the last ones are finished.
 #
 # Triton's compiler waits for a product where it is issued, and has no words for the rest. The step is written in **Gluon**, the
 # language below Triton in the same package, where layouts, shared memory, barriers and waiting are one's own:
-# benchmarks/attention_overlapped.py, 175 lines for this one GPU. Read it when you have finished this unit: you will know every
+# benchmarks/attention_overlapped.py, 197 lines for this one GPU. Read it when you have finished this unit: you will know every
 # line of its arithmetic.
 #
 # And against the length of a text? Left the speed, right what must be held beyond q, k and v.

@@ -718,7 +718,7 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # %% [markdown]
 # 3.5 times the FLOPs take less than 3.5 times as long. A tile of the forward pass has two products and one exponential;
 # on the way back two kernels make seven products and two exponentials of it, 3.5 products for each. So the tensor cores
-# wait less: full, at 16k, they do 7/5 · 425 = 595 TFLOP/s, the products that are computed twice included, and 464
+# wait less: full, at 16k, they do 7/5 · 425 = 595 TFLOP/s, the products that are computed twice included, and 465
 # forward.
 #
 # That is also the whole gap to cuDNN, whose 598 count the same five products as our 425: at the rate at which we do
