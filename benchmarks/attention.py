@@ -442,7 +442,8 @@ def main() -> int:
         return 0
     shapes = [shape for shape in SHAPES if shape[0] in asked.dims and shape[1] in asked.lengths]
     record = recordings.read("attention") if recordings.path("attention").exists() else {}
-    problems = [problem for d in asked.dims for causal in (False, True) if (problem := wrong(d, 4096, causal))]
+    checks = [(look, d, causal) for look in (wrong, wrong_backward) for d in asked.dims for causal in (False, True)]
+    problems = [problem for look, d, causal in checks if (problem := look(d, 4096, causal))]
     record |= {"machine": torch.cuda.get_device_name(), "date": date.today().isoformat()}
     record |= {"torch": torch.__version__, "triton": triton.__version__, "ceiling": ceiling()}
     work = {

@@ -349,33 +349,6 @@ def register(home: Path, unit: str, *, root: Path = ROOT) -> None:
         raise ValueError(f"{unit} cannot be put into the gradebook of {home}: {problem}")
 
 
-def grade_with_nbgrader(
-    home: Path,
-    unit: str,
-    students: Iterable[str] | None = None,
-    *,
-    root: Path = ROOT,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[str, str]:
-    """Autogrades and writes feedback for each student of home/submitted: student -> "ok", or a sentence.
-
-    One student's failure never stops the next. Prints nothing. nbgrader changes the working directory while it runs.
-    """
-    from grader.books import Books
-
-    home = Path(home).resolve()
-    books = Books(home, unit, root=root)
-    if students is None:
-        students = sorted(folder.parent.name for folder in (home / "submitted").glob(f"*/{unit}"))
-    students = list(students)
-    results = {}
-    for student in students:
-        progress(len(results), len(students))
-        results[student] = books.enter(student)
-    progress(len(students), len(students))
-    return results
-
-
 def convert(converter: type, settings, unit: str, student: str = "*") -> str:
     """Runs one of nbgrader's converters. Returns a sentence if it failed, with the last error of its log."""
     course = CourseDirectory(config=settings, assignment_id=unit, student_id=student)

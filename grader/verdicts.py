@@ -28,9 +28,16 @@ from grader import ROOT
 
 NO_GPU = "no GPU"
 # of grader/, what hands submissions out and shows verdicts; a change there changes none
-BOOKKEEPING = {
-    *("__main__", "build", "classroom", "workers", "verdicts", "books", "preprocessors", "nbgrader_config"),
-    *(
+BOOKKEEPING = set(
+    [
+        "__main__",
+        "build",
+        "classroom",
+        "workers",
+        "verdicts",
+        "books",
+        "preprocessors",
+        "nbgrader_config",
         "doctor",
         "results",
         "similar",
@@ -42,8 +49,10 @@ BOOKKEEPING = {
         "flags",
         "kill_matrix",
         "mutations",
-    ),
-}
+        "exchange",
+        "index",
+    ]
+)
 
 
 class Verdicts:
@@ -65,9 +74,6 @@ class Verdicts:
         draft = self.folder / f"{key}.{os.getpid()}.{threading.get_ident()}"
         draft.write_text(json.dumps(wire.to_tree(verdict)))
         draft.replace(self.folder / f"{key}.json")
-
-    def forget(self, key: str) -> None:
-        (self.folder / f"{key}.json").unlink(missing_ok=True)
 
 
 def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, device: str) -> str:

@@ -57,7 +57,6 @@ FORMATS = {
         Format("int8", 0, 7, torch.int8, torch.int8),
     )
 }
-FLOATS = [name for name in FORMATS if name != "int8"]
 LOOKS = {  # one colour, line and marker for a format in every picture
     "fp32": (INK, "-", "o"),
     "tf32": (GREEN, "--", "v"),

@@ -270,6 +270,12 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
     verdicts.code_version.cache_clear()
 
 
+def test_every_file_of_the_grader_judges_or_keeps_books():
+    judging = {"__init__", "judge", "submission", "sandbox", "zygote", "timing", "landlock", "seccomp"}
+    assert {path.stem for path in verdicts.ROOT.glob("grader/*.py")} == judging | verdicts.BOOKKEEPING
+    assert not judging & verdicts.BOOKKEEPING
+
+
 def test_a_damaged_verdict_is_no_verdict(tmp_path):
     store = verdicts.Verdicts(tmp_path)
     store.put("a", criteria.refused(QUICK[0], "why"))

@@ -16,7 +16,7 @@ from nbgrader.api import Gradebook
 from nbgrader.server_extensions.formgrader import handlers
 from toy import UNIT
 
-from grader import build, preprocessors, submission
+from grader import build, submission
 from grader.nbgrader_config import config
 
 pytestmark = pytest.mark.slow  # sixty students through nbgrader; test_preprocessors.py has a class of ten
@@ -38,10 +38,6 @@ def notebook(*cells, **more):
 
 def output(**data):
     return {"output_type": "display_data", "metadata": {}, "data": {k.replace("_", "/"): v for k, v in data.items()}}
-
-
-def without(name):
-    return notebook(cells=[cell(CODE[name], f"toy-{name}")])
 
 
 def raw(nb, old, new):
@@ -203,7 +199,7 @@ def graded(tmp_path_factory):
         patch.setitem(__import__("sys").modules, "grader.judge", judge)
         patch.setattr("grader.judge", judge, raising=False)
         started = time.monotonic()
-        outcomes = preprocessors.grade_with_nbgrader(home, UNIT, root=course)
+        outcomes = toy.grade_with_nbgrader(home, UNIT, root=course)
         assert not marker.exists(), "a file beside a notebook was imported"
         yield home, outcomes, time.monotonic() - started
 

@@ -7,13 +7,14 @@ import sys
 
 import nbformat
 import pytest
+import toy
 import toyclass
 from nbformat import v4
 from toy import UNIT
 from typer.testing import CliRunner
 
 from course_lib.exercise import find
-from grader import ROOT, books, late, nbgrader_config, preprocessors, results
+from grader import ROOT, books, late, nbgrader_config, results
 from grader.__main__ import app, show_gradebook
 from grader.late import ByTheDay
 from grader.variants import IMPORTS, solution_cell
@@ -50,7 +51,7 @@ def grade(course, monkeypatch):
         return settings
 
     monkeypatch.setattr(books, "config", config)
-    outcomes = preprocessors.grade_with_nbgrader(course / "class", UNIT, root=course)
+    outcomes = toy.grade_with_nbgrader(course / "class", UNIT, root=course)
     assert set(outcomes.values()) == {"ok"}, outcomes
     return {e.student: (e.total, e.penalty, e.score) for e in results.gradebook(course / "class", UNIT)}
 
@@ -74,7 +75,7 @@ def test_who_is_late_is_named_also_where_it_costs_nothing(course, monkeypatch, c
     home = course / "class"
     (home / "submitted" / "ada" / UNIT / "timestamp.txt").write_text("2026-11-20 10:00:00 UTC")
     late.set_due(home, UNIT, "2026-11-19T00:00+01:00")
-    preprocessors.grade_with_nbgrader(home, UNIT, root=course)
+    toy.grade_with_nbgrader(home, UNIT, root=course)
     show_gradebook(home, UNIT)
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("late:")]
     assert said == ["late: ada, by 35.0 hours; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"]

@@ -149,7 +149,7 @@ def graded(tmp_path_factory):
         (course / "class" / "submitted" / "plain" / UNIT / "link.txt").symlink_to(secret)
         (course / "class" / "submitted" / "plain" / UNIT / "timestamp.txt").write_text("2026-11-20 10:00:00 UTC")
         play_judge(patch, lambda student: FULL)
-        results = preprocessors.grade_with_nbgrader(course / "class", UNIT, root=course)
+        results = toy.grade_with_nbgrader(course / "class", UNIT, root=course)
         assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == released
         yield course, results
 
@@ -256,7 +256,7 @@ def test_no_verdict_is_an_error_to_be_seen_and_never_full_marks(graded, monkeypa
 
     course, _ = graded
     play_judge(monkeypatch, reply)
-    results = preprocessors.grade_with_nbgrader(course / "class", UNIT, ["copied_check"], root=course)
+    results = toy.grade_with_nbgrader(course / "class", UNIT, ["copied_check"], root=course)
     assert results == {"copied_check": "ok"}
     assert grades(course, "copied_check")["toy-double-check"][0] == score
     if sentence:
@@ -271,7 +271,7 @@ def test_one_failure_does_not_stop_the_next(graded, monkeypatch, capsys):
     course, _ = graded
     play_judge(monkeypatch, lambda student: FULL)
     monkeypatch.setattr(preprocessors.Normalise, "_chosen", lambda *a: 1 / 0)
-    results = preprocessors.grade_with_nbgrader(course / "class", UNIT, ["plain", "copied_check"], root=course)
+    results = toy.grade_with_nbgrader(course / "class", UNIT, ["plain", "copied_check"], root=course)
     assert results == dict.fromkeys(["plain", "copied_check"], "ZeroDivisionError: division by zero")
     assert capsys.readouterr() == ("", "")
 

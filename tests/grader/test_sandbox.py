@@ -63,7 +63,6 @@ def tried(zygote, statement, **more):
 
 # ----------------------------------------------------------------------------------------------- what is forbidden
 
-LIBC = "libc = ctypes.CDLL(None, use_errno=True)\n"
 FORBIDDEN = {
     "a TCP connection": "socket.create_connection(('127.0.0.1', 22), timeout=1)",
     "a UDP packet": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 53))",

@@ -7,7 +7,7 @@ from test_preprocessors import cell_of, hand_in, nb_of, play_judge
 from toy import UNIT
 
 from course_lib.exercise import ErrorMap, Finding, Verdict
-from grader import build, preprocessors
+from grader import build
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> {{ 7*7 }} =HYPERLINK(1)"
 
@@ -73,7 +73,7 @@ def make(patch, folder, says=SAYS, source=None):
     patch.setenv("GRADER_HOME", str(folder / "class"))
     patch.setattr("grader.released", lambda unit: folder / "notebooks" / unit / f"{unit}.ipynb")
     judged(patch, says)
-    outcomes = preprocessors.grade_with_nbgrader(folder / "class", UNIT, root=folder)
+    outcomes = toy.grade_with_nbgrader(folder / "class", UNIT, root=folder)
     assert set(outcomes.values()) == {"ok"}, outcomes
     return folder / "class"
 

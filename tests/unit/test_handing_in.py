@@ -19,7 +19,6 @@ from course_lib.handin.validate import MARK, validated
 UNIT = "04_memory_coalescing"
 NAME = f"{UNIT}.ipynb"
 TRANSPOSE = find("coalescing.transpose")
-SOLVED = files.ROOT / "solutions" / UNIT / NAME
 
 
 @pytest.fixture

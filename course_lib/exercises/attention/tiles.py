@@ -113,7 +113,6 @@ causal_tiles = Exercise(
         "seen_by = lambda i: min(max(i + nk - nq + 1, 0), nk). full = seen_by(first) // bn, and end = -(-seen_by(last) // bn), "
         "which rounds up.",
     ],
-    mistakes=[],
 )
 
 

@@ -90,7 +90,6 @@ delta = Exercise(
         "tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1), with dims = tl.arange(0, BLOCK_D), BLOCK_D = triton.next_power_of_2(D), "
         "and the mask (rows < N)[:, None] & (dims < D)[None, :]; stored at delta_ptr + j * N + rows.",
     ],
-    mistakes=[],
 )
 
 

@@ -228,10 +228,6 @@ def dram_share(
     return own / rows
 
 
-def is_an_order_of_a_square(output: Any, side: int, **_: int) -> str:
-    return is_an_order(output, side, side)
-
-
 def touches(output: Any, side: int, **_: int) -> str:
     """Each tile lies beside the one before it."""
     problem = is_an_order(output, side, side)
