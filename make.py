@@ -5,7 +5,8 @@
     test     lint, unit tests and one unit end to end
     test-browser  the notebooks and formgrader in a headless Chromium; CHROMIUM names one, else the system's or playwright's
     verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
-    versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/
+    versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/; what
+             else touches Triton (compiled/, observe/, a GPU) is tested under the installed one alone
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
     format   ruff's formatter and fixes
 

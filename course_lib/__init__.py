@@ -13,6 +13,42 @@
     figures               the pictures of each unit
 
 Names are loaded when they are first used, so that `import course_lib` costs next to nothing.
+
+A check
+    exercise.py       the vocabulary: Exercise, Case, Evidence, Finding, Verdict
+    exercises/        what each unit asks
+    checking.py       check() and hint()
+    stale.py          after a syntax error: which version a check judges
+    threads.py        torch without threads of its own
+    observe/          runs the student's code
+    tracing/          what a kernel does to memory
+    compiled/         what the compiler makes of it
+    criteria/         what was observed -> findings
+    mistakes.py       where a result is wrong, and the mistake it looks like
+    words.py          how answers and numbers are said
+    render.py         a verdict as text and HTML
+    logbook.py        progress()
+    handin/           validate(), submission(), reset()
+    jupyter/          settings of the student's lab
+
+What several exercises share
+    cases.py          ways to draw cases
+    workloads.py      functions to be counted and timed, by name
+    activations.py    functions to be differentiated, and what autograd keeps of them
+    chains.py         elementwise operations, cut into kernels
+    slow_attention.py attention in torch, for a unit 10 without unit 09
+
+Pictures, and what GPUs reach
+    figures/          the pictures of each unit
+    picture.py        what they are made of
+    widgets.py        controls above them
+    gpu.py            which GPU this is, and datasheets
+    bench.py          timed ratios
+    hierarchy.py      how fast its memories are
+    throughput.py     how fast products and copies are
+    inductor.py       the kernels that torch.compile writes
+    measured/         all that from one H200, for readers without a GPU
+    recordings.py     reads and writes measured/
 """
 
 from importlib import import_module

@@ -10,6 +10,8 @@ import torch
 
 from course_lib.exercise import Case
 
+HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32  # brain floats: bfloat16
+
 
 def integer(g: torch.Generator, low: int, high: int) -> int:
     """A whole number from low to high, both included."""

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from course_lib import recordings
+from course_lib.words import plural
 
 F = torch.nn.functional
 
@@ -182,5 +183,4 @@ def generated(name: str) -> Code:
         found = recorded()
         kernels = found["code"][name]
         where = f"recorded on an {found['machine']} with torch {found['torch']}, {found['date']}"
-    plural = "1 kernel" if len(kernels) == 1 else f"{len(kernels)} kernels"
-    return Code(f"# {plural}, {where}\n" + "\n".join(kernels))
+    return Code(f"# {plural(len(kernels), 'kernel')}, {where}\n" + "\n".join(kernels))

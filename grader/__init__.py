@@ -1,12 +1,42 @@
 """What only instructors have: sources are built into notebooks, and what students hand in is judged.
 
-    build.py            solutions/NN_topic.py -> the instructor's and the student's notebook
+A verdict
     submission.py       a file as handed in -> course_lib.handin: the program to run for each exercise
-    judge.py            secrets, references, criteria -> verdicts; zygote.py and timing.py run the code for it
-    sandbox.py          what keeps that code to itself: bubblewrap, landlock.py, seccomp.py, limits
+    judge.py            secrets, references, criteria -> verdicts; runs no student code
+    hidden/             cases that students never see
+    zygote.py           forks the children that run it
+    timing.py           the child that times it, on a GPU
+    sandbox.py          what keeps it to itself: bubblewrap, limits, and the next two
+    landlock.py         files that a child may see
+    seccomp.py          system calls that a child may make
+    verdicts.py         verdicts on disk, each under a hash of all that it depends on
     doctor.py           what this machine offers for all that
-    preprocessors.py    verdicts into nbgrader's chain; nbgrader_config.py switches it on
+
+A class
+    __main__.py         the commands
+    imports.py          submissions from an LMS
+    exchange.py         submissions through nbgrader's exchange
     classroom.py        a whole class
+    workers.py          who judges it: processes, or a cluster
+    single.py           one notebook, without a class
+    books.py            nbgrader's gradebook, graded notebooks, feedback
+    preprocessors.py    verdicts into nbgrader's chain
+    nbgrader_config.py  switches that on
+    late.py             due dates and extensions
+    flags.py            what a person should look at
+    similar.py          sources that look alike
+    results.py          what grading a unit has left
+    report.py           the class report
+    exports.py          marks as CSV
+    templates/          pages of feedback and reports
+
+The course
+    build.py            solutions/NN_topic.py -> the instructor's and the student's notebook
+    index.py            docs/solutions.md
+    variants/           other answers, wrong or odd, and what each must lose
+    kill_matrix.py      whether they do
+    mutations.py        small changes of kernels: those that cost nothing are explained in survivors.toml
+    samples/            the sample class
 
 course_lib never imports this package, and this package never imports a solution.
 """

@@ -21,7 +21,6 @@ from course_lib.exercises import UNITS
 from grader import ROOT, home, landlock, sandbox, seccomp
 
 FREE_DISK, FREE_GPU = 2e9, 8e9  # bytes: a class of 100 with its feedback; what the timed cases use
-TRITONS = ((3, 4), (3, 9))  # that the tracer has been tested on, as in pyproject.toml
 USER_NAMESPACES = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/sys/kernel/unprivileged_userns_clone"
 
 
@@ -56,15 +55,17 @@ def _software() -> Iterator[Row]:
     yield Row("Python", platform.python_version())
     yield Row("torch", _version("torch") or "not installed", *_missing("torch", "torch"))
     triton = _version("triton")
-    oldest, newest = (".".join(map(str, version)) for version in TRITONS)
+    course = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    tested = sorted(map(_numbers, course["tool"]["triton-versions"]))
     if not triton:
         yield Row("Triton", "not installed", *_missing("triton", "triton"))
-    elif TRITONS[0] <= _numbers(triton) <= TRITONS[1]:
+    elif tested[0] <= _numbers(triton) <= tested[-1]:
         yield Row("Triton", f"{triton}: the tracer fits")
     else:
-        pin = next(d for d in _project()["dependencies"] if d.startswith("triton"))
+        oldest, newest = (".".join(map(str, version)) for version in (tested[0], tested[-1]))
+        pin = next(d for d in course["project"]["dependencies"] if d.startswith("triton"))
         sentence = f"The tracer is tested on {oldest} to {newest}; `pip install '{pin.partition(';')[0]}'`."
-        yield Row("Triton", triton, sentence, stops=_numbers(triton) < TRITONS[0])
+        yield Row("Triton", triton, sentence, stops=_numbers(triton) < tested[0])
     numpy = _version("numpy")
     clash = triton and _numbers(triton) <= (3, 6) and _numbers(numpy) >= (2, 4)
     yield Row("numpy", numpy, f"Triton {triton} needs numpy below 2.4 for some kernels." if clash else "")
@@ -88,10 +89,6 @@ def _numbers(version: str) -> tuple[int, int]:
     """(3, 7) for "3.7.1"; (0, 0) for what is no version."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def _project() -> dict:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 # ----------------------------------------------------------------------------------------------- sandbox

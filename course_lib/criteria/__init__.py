@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.criteria.budgets import roundings, sum_budget
+from course_lib.criteria.budgets import EPS32, roundings, sum_budget
 from course_lib.criteria.memory import (
+    BuffersBelow,
     Coalesced,
     DotFlops,
     Launches,
     NoAtomics,
-    NoBufferOfSize,
     Programs,
     Rereads,
     Saves,
@@ -32,6 +32,7 @@ from course_lib.criteria.speed import Speed
 from course_lib.exercise import Exercise, Finding, Trial, Verdict
 
 __all__ = [
+    "EPS32",
     "GATES",
     "NOTHING",
     "Coalesced",
@@ -42,7 +43,7 @@ __all__ = [
     "Judged",
     "Launches",
     "NoAtomics",
-    "NoBufferOfSize",
+    "BuffersBelow",
     "OnceRight",
     "Programs",
     "Rereads",

@@ -10,6 +10,8 @@ import torch
 
 from course_lib.exercise import Budget
 
+EPS32 = torch.finfo(torch.float32).eps
+
 
 def roundings(expected: torch.Tensor, dtype: torch.dtype, times: float = 4) -> torch.Tensor:
     """So many eps of the result's dtype; and four spacings of its subnormal numbers, below which no spacing shrinks."""
@@ -25,7 +27,7 @@ def sum_budget(magnitude: Callable[..., torch.Tensor], length: Callable[..., int
     """
 
     def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-        walk = 2 * math.sqrt(length(**arguments)) * torch.finfo(torch.float32).eps * magnitude(**arguments)
+        walk = 2 * math.sqrt(length(**arguments)) * EPS32 * magnitude(**arguments)
         return roundings(expected, dtype) + walk
 
     return budget

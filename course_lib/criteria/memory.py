@@ -12,10 +12,7 @@ import torch
 from course_lib.criteria.results import OnceRight
 from course_lib.exercise import Access, Finding, Footprint, Launch, Trial
 from course_lib.observe.wire import tensors_of
-
-
-def in_words(value: float) -> str:
-    return f"{value:,.0f}"
+from course_lib.words import number, plural
 
 
 def accesses(trials: Sequence[Trial], op: str) -> list[Access]:
@@ -52,7 +49,7 @@ class Coalesced(OnceRight):
         names = {id(a): t.case.name for t in group for launch in t.evidence.launches for a in launch.accesses}
         sectors = sum(a.sectors for a in counted)
         needed = sum(math.ceil(a.useful_bytes / 32) for a in counted)
-        seen = f"{in_words(sectors)} sectors, {in_words(needed)} needed"
+        seen = f"{number(sectors)} sectors, {number(needed)} needed"
         total = sum(a.bytes for a in counted)
         large = [a for a in counted if a.bytes >= 0.02 * total]
         wasteful = [a for a in large if self._wastes([a])]
@@ -105,11 +102,11 @@ class Traffic(OnceRight):
         allowed = self.at_most * sum(self.needed(**t.inputs[-1]) for t in group)
         footprints = _footprints(group)
         moved = sum(f.read_bytes + f.written_bytes for f in footprints)
-        seen = f"{in_words(moved)} bytes moved"
+        seen = f"{number(moved)} bytes moved"
         if moved <= allowed:
-            return self.earned(f"{seen}, {in_words(allowed)} allowed")
+            return self.earned(f"{seen}, {number(allowed)} allowed")
         return self.lost(
-            seen, expected=f"at most {in_words(allowed)} on {cases}", detail=self._explain(footprints, group)
+            seen, expected=f"at most {number(allowed)} on {cases}", detail=self._explain(footprints, group)
         )
 
     def _explain(self, footprints: Sequence[Footprint], group: Sequence[Trial]) -> str:
@@ -183,7 +180,7 @@ class Programs(OnceRight):
             max(t.evidence.launches, key=lambda launch: sum(f.read_bytes for f in launch.footprints)) for t in group
         ]
         fewest = min(min(launch.programs, self._at_work(launch)) for launch in busiest)
-        seen = "1 program" if fewest == 1 else f"{fewest} programs"
+        seen = plural(fewest, "program")
         if fewest >= self.at_least:
             return self.earned(seen)
         return self.lost(seen, detail="Cut the long axis into parts, and give each part a program.")
@@ -195,7 +192,7 @@ class Programs(OnceRight):
 
 
 @dataclass
-class NoBufferOfSize(OnceRight):
+class BuffersBelow(OnceRight):
     """What a call allocates beside its results is, all together, less than a limit. limit: the arguments -> bytes."""
 
     limit: Callable[..., float]
@@ -207,11 +204,11 @@ class NoBufferOfSize(OnceRight):
         for trial in group:
             limit, buffers = self.limit(**trial.inputs[-1]), trial.evidence.buffers
             if buffers >= limit:
-                expected = f"less than {in_words(limit)} bytes on {trial.case.name}"
-                seen = f"{in_words(buffers)} bytes of buffers, the largest of {in_words(trial.evidence.largest_buffer)}"
+                expected = f"less than {number(limit)} bytes on {trial.case.name}"
+                seen = f"{number(buffers)} bytes of buffers, the largest of {number(trial.evidence.largest_buffer)}"
                 return self.lost(seen, expected=expected)
         most = max((t.evidence.buffers for t in group), default=0)
-        return self.earned(f"at most {in_words(most)} bytes of buffers")
+        return self.earned(f"at most {number(most)} bytes of buffers")
 
 
 @dataclass
@@ -233,7 +230,7 @@ class Launches(OnceRight):
         for trial in group:
             own = [la.kernel for la in trial.evidence.launches if self.phase in (None, la.phase)]
             names = max(names, own, key=len)
-        seen = "1 launch" if len(names) == 1 else f"{len(names)} launches"
+        seen = plural(len(names), "launch", "launches")
         if 0 < len(names) <= self.at_most:
             return self.earned(seen)
         detail = f"in order: {', '.join(f'`{name}`' for name in names[:8])}" if names else ""
@@ -260,7 +257,7 @@ class Rereads(OnceRight):
             if times > 1.02 * allowed:
                 loads = [a for a in accesses([trial], "load") if a.tensor == self.tensor]
                 lines = "; ".join(
-                    dict.fromkeys(f"line {a.line} `{a.source}` loads {in_words(a.bytes)} bytes" for a in loads)
+                    dict.fromkeys(f"line {a.line} `{a.source}` loads {number(a.bytes)} bytes" for a in loads)
                 )
                 expected = f"`{self.tensor}` read at most {allowed:.3g} times on {trial.case.name}"
                 return self.lost(f"`{self.tensor}` is read {times:.3g} times", expected=expected, detail=lines)
@@ -282,9 +279,9 @@ class DotFlops(OnceRight):
             done = sum(launch.flops.dot for launch in trial.evidence.launches)
             allowed = self.at_most(**trial.inputs[-1])
             if done > allowed:
-                expected = f"at most {in_words(allowed)} on {trial.case.name}"
-                return self.lost(f"{in_words(done)} FLOPs in tl.dot", expected=expected)
-        return self.earned(f"{in_words(done)} FLOPs in tl.dot, {in_words(allowed)} allowed")
+                expected = f"at most {number(allowed)} on {trial.case.name}"
+                return self.lost(f"{number(done)} FLOPs in tl.dot", expected=expected)
+        return self.earned(f"{number(done)} FLOPs in tl.dot, {number(allowed)} allowed")
 
 
 @dataclass
@@ -324,10 +321,10 @@ class Saves(OnceRight):
             own = [s for s in evidence.saved if s.tensor not in inputs]
             kept, limit = sum(s.nbytes for s in own), self.at_most(**trial.inputs[-1])
             if kept > limit:
-                expected = f"at most {in_words(limit)} bytes beside the inputs on {trial.case.name}"
-                detail = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {in_words(s.nbytes)} bytes" for s in own)
-                return self.lost(f"{in_words(kept)} bytes kept", expected=expected, detail=detail)
-        return self.earned(f"{in_words(kept)} bytes kept beside the inputs")
+                expected = f"at most {number(limit)} bytes beside the inputs on {trial.case.name}"
+                detail = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {number(s.nbytes)} bytes" for s in own)
+                return self.lost(f"{number(kept)} bytes kept", expected=expected, detail=detail)
+        return self.earned(f"{number(kept)} bytes kept beside the inputs")
 
 
 def _labels(arguments: dict[str, Any]) -> set[str]:

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from course_lib import mistakes
-from course_lib.answers import as_written, in_words
 from course_lib.compiled.show import remarks
 from course_lib.exercise import Criterion, Evidence, Exercise, Finding, Trial
+from course_lib.words import as_written, in_words, plural
 
 NOTHING = "returns nothing yet (is a `return` missing?)"
 LAUNCHED_AND_NOTHING = (
@@ -219,7 +219,7 @@ class Correct(Criterion):
             found = Judged.of(exercise, trial).difference
             if found is not None:
                 return replace(found, title=self.title, points=round(self.points * found.points, 2), out_of=self.points)
-        names = "1 case" if len(group) == 1 else f"{len(group)} cases"
+        names = plural(len(group), "case")
         return self.earned(f"right in {names}", expected="right")
 
 
@@ -292,7 +292,7 @@ class TritonDidTheWork(Criterion):
             return self.lost(f"a kernel is launched, and stores nothing. {mistakes.NO_PROGRAM}")
         if not launches:
             return self.lost("no Triton kernel was launched", expected=expected)
-        return self.earned("1 launch" if launches == 1 else f"{launches} launches", expected=expected)
+        return self.earned(plural(launches, "launch", "launches"), expected=expected)
 
     def _problem(self, exercise: Exercise, evidence: Evidence, group: str) -> str:
         if evidence.refused:

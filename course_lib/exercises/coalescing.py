@@ -12,7 +12,6 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.answers import in_words
 from course_lib.cases import integer, window
 from course_lib.criteria import (
     GATES,
@@ -29,6 +28,7 @@ from course_lib.criteria import (
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.mistakes import Mistake, faulty
 from course_lib.tracing import trace
+from course_lib.words import in_words
 
 
 def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:

@@ -10,13 +10,15 @@ import torch
 import triton
 
 from course_lib import cases, inductor
+from course_lib.cases import BRAIN, HALF
 from course_lib.chains import CHAINS, traced_bytes, traced_stages
 from course_lib.criteria import (
+    EPS32,
     GATES,
+    BuffersBelow,
     Coalesced,
     Correct,
     Launches,
-    NoBufferOfSize,
     Speed,
     Traffic,
     roundings,
@@ -24,8 +26,6 @@ from course_lib.criteria import (
 from course_lib.exercise import Budget, Case, Exercise, Trial
 from course_lib.mistakes import Mistake, every
 
-EPS32 = torch.finfo(torch.float32).eps
-HALF, BRAIN = torch.float16, torch.bfloat16
 F = torch.nn.functional
 
 
@@ -639,7 +639,7 @@ cross_entropy = Exercise(
         Correct("ragged", 2),
         Correct("hard", 3, "right for large, rising and masked logits"),
         Traffic(lambda logits, target: nbytes(logits), 3, at_most=1.01, title="reads the logits once"),
-        NoBufferOfSize(lambda logits, target: nbytes(logits) / 8, 2, "no probabilities stored"),
+        BuffersBelow(lambda logits, target: nbytes(logits) / 8, 2, "no probabilities stored"),
     ],
     bonus=[
         against_copy("8192 x 32768", labelled(8192, 32768), lambda logits, target: nbytes(logits)),

@@ -14,12 +14,12 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.answers import as_written
 from course_lib.cases import given
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
 from course_lib.mistakes import Mistake, every, faulty, raised
 from course_lib.tracing import trace
+from course_lib.words import as_written
 
 # ------------------------------------------------------------------------------------------------ inputs
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from course_lib.answers import in_words
 from course_lib.cases import given
 from course_lib.criteria import Compiles, Correct, Holds, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.mistakes import Mistake, every, raised
+from course_lib.words import in_words
 
 MAX_RANK, MAX_SIZE = 8, 1 << 22  # axes, and sizes and strides, of what a check believes
 

@@ -1,5 +1,7 @@
 """One module of pictures per unit: figures.coalescing.lanes_over_memory(stride=4).
 
+counters.py is of no unit: what a trace predicts beside what a GPU's counters said.
+
 A module is imported when it is first asked for, so that `from course_lib import figures` does not wait for matplotlib.
 """
 

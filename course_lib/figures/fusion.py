@@ -22,6 +22,7 @@ from course_lib.chains import CHAINS, traced_stages
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import trace
 from course_lib.widgets import Explorer, live
+from course_lib.words import plural
 
 # ------------------------------------------------------------------------------------------------------------ chains
 
@@ -97,7 +98,7 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
         fontsize=9,
         frameon=False,
     )
-    launches = "1 launch" if len(stages) == 1 else f"{len(stages)} launches"
+    launches = plural(len(stages), "launch", "launches")
     figure.caption(
         f"{name}: {launches}, {moved // (n * itemsize)} tensors carried, {moved / n:.0f} bytes for each float32 element "
         "(traced). A result stays in registers until the end of its kernel."

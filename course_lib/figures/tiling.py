@@ -21,6 +21,7 @@ from course_lib.figures.flops import BRANCHES, speeds
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
 from course_lib.tracing.cache import MissCurve, grouped, hilbert, matmul_tiles, row_major
 from course_lib.widgets import Sliders, live
+from course_lib.words import plural
 
 TERA, MIB, GIB = 1e12, 1 << 20, 1 << 30
 SIDES = [16, 32, 64, 128, 256]
@@ -395,7 +396,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     busy.xaxis.get_major_locator().set_params(integer=True)
     bare(busy)
     used = m * n / (count * sms * bm * bn)
-    one = "1 wave" if count == 1 else f"{count} waves"
+    one = plural(count, "wave")
     busy.set_title(one, fontsize=11, loc="left")
     figure.caption(
         f"{m} × {n}: {tiles} tiles in {one}. {at_work[-1]} of {sms} SMs work in the last wave; "

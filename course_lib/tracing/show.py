@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from course_lib.exercise import Access, Launch
 from course_lib.tracing.pattern import SECTOR
+from course_lib.words import plural
 
 if TYPE_CHECKING:
     from course_lib.tracing.record import Trace
@@ -173,7 +174,7 @@ def _summary(trace: Trace) -> list[str]:
     """Counts and bytes; FLOPs."""
     launches, programs, flops = len(trace.launches), trace.programs, trace.flops
     moved = (
-        f"{_plural(launches, 'launch', 'launches')}, {_plural(programs, 'program')}, "
+        f"{plural(launches, 'launch', 'launches')}, {plural(programs, 'program')}, "
         f"{_bytes(trace.loads.bytes)} loaded, {_bytes(trace.stores.bytes)} stored"
         + (f", {_bytes(trace.atomics.bytes)} updated by atomics" if trace.atomics.bytes else "")
     )
@@ -186,10 +187,6 @@ def _summary(trace: Trace) -> list[str]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g}%"
-
-
-def _plural(count: int, one: str, several: str = "") -> str:
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def _bytes(count: int) -> str:

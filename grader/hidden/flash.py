@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 
+from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.exercise import Case
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.flash import cases as F
-
-BRAIN, SINGLE = F.BRAIN, F.SINGLE
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -25,7 +24,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "one_head":
             return [
-                Case(f"{nq} queries, {nk} keys, float16", "ragged", qkv(nq, nk, d, F.HALF)),
+                Case(f"{nq} queries, {nk} keys, float16", "ragged", qkv(nq, nk, d, HALF)),
                 Case("hidden scores", "hard", qkv(nq, nk, d, SINGLE, scores=drawn, offset=9.0)),
             ]
         case "flash_attention_forward":
@@ -41,7 +40,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "sliding_window":
             window = rng.randrange(2, nk)
             return [
-                Case(f"{nk} tokens, window {window}", "ragged", qkv(nk, nk, d, F.HALF, lead=(2,), window=window)),
+                Case(f"{nk} tokens, window {window}", "ragged", qkv(nk, nk, d, HALF, lead=(2,), window=window)),
                 Case("hidden scores", "hard", qkv(nk, nk, d, SINGLE, lead=(2,), scores=drawn, window=window)),
             ]
         case "grouped_attention":

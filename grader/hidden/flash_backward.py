@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-from course_lib.cases import fixed
+from course_lib.cases import BRAIN, HALF, SINGLE, fixed
 from course_lib.exercise import Case
-from course_lib.exercises.flash.cases import BRAIN, HALF, SINGLE
 from course_lib.exercises.flash_backward import cases as B
 
 

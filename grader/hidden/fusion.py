@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
+from course_lib.cases import BRAIN, HALF
 from course_lib.exercise import Case
-from course_lib.exercises.fusion import BRAIN, HALF, added, also, labelled, normed, rows, vectors
+from course_lib.exercises.fusion import added, also, labelled, normed, rows, vectors
 
 
 def drawn_chain(rng: random.Random) -> list[list[str]]:

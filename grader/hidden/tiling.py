@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from course_lib.cases import fixed
+from course_lib.cases import BRAIN, HALF, fixed
 from course_lib.exercise import Case
-from course_lib.exercises.tiling.cases import A100, BRAIN, H200, HALF, SLOW, factors, order_case, tiled
+from course_lib.exercises.tiling.cases import A100, H200, SLOW, factors, order_case, tiled
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

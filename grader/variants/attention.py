@@ -197,6 +197,12 @@ WRONG = [
         ("torch.exp(m_a - base), torch.exp(m_b - base)", "torch.exp(m_b - base), torch.exp(m_a - base)"),
     ),
     wrong("merge", "upside down", PLAIN, ("torch.exp(m_a - base)", "torch.exp(base - m_a)")),
+    wrong(
+        "merge",
+        "a base of 0 beside an empty state",
+        [EMPTY],
+        ("torch.where(m == -inf, 0, m)", "torch.where(torch.minimum(m_a, m_b) == -inf, 0, m)"),
+    ),
     wrong("merge", "NaN of two empty states", [BOTH], ("torch.where(m == -inf, 0, m)", "m")),
     wrong(
         "merge",

@@ -109,6 +109,13 @@ WRONG = [
     wrong("one_head", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
     wrong("one_head", "lse without the maximum", [PLAIN], ("m + tl.log(l)", "tl.log(l)")),
     wrong("one_head", "k loaded twice", [READ], ("        v = tl.load(v_ptr", "        k = ((k + tl.load(k_ptr + theirs, mask=there, other=0)) * 0.5).to(k_ptr.dtype.element_ty)\n        v = tl.load(v_ptr")),
+    wrong("one_head", "a launch for each tile of queries", [LAUNCH],
+        ("    one_head_kernel[grid](q, k, v, o, lse, D**-0.5, Nq,", "    for i in range(0, Nq, 64):\n        one_head_kernel[(1,)](q[i:], k, v, o[i:], lse[i:], D**-0.5, Nq - i,")),
+    wrong("one_head", "even and odd channels of k apart", [LOADS],
+        ("        theirs, there", "        pairs = keys[:, None] * D + 2 * tl.arange(0, D // 2)[None, :]\n        theirs, there"),
+        ("        k = tl.load(k_ptr + theirs, mask=there, other=0)\n", "        k = tl.join(tl.load(k_ptr + pairs, mask=there, other=0), tl.load(k_ptr + pairs + 1, mask=there, other=0)).reshape(BLOCK_N, D)\n")),
+    wrong("one_head", "l begins as a number", [COMPILES], ("l = tl.zeros((BLOCK_M,), tl.float32)", "l = 0.0")),
+    wrong("one_head", "torch does it", [KERNEL], ("return o, lse", "return torch.softmax((q @ k.T).float() * D**-0.5, -1).to(v.dtype) @ v, lse")),
     # -------------------- flash_attention_forward: the update
     with_update("flash_attention_forward", "no running maximum", [HARD], NO_MAXIMUM),
     with_update("flash_attention_forward", "no rescaling", [RAGGED, VIEWS, DIMS, SINGLE, CAUSAL, HARD, HALVES, *COSTS], NO_RESCALING),
@@ -167,6 +174,7 @@ WRONG = [
     wrong("sliding_window", "one head", [PLAIN], ("head * N * D + keys", "keys")),
     with_update("sliding_window", "NaN for rows that have seen nothing yet", [PLAIN], NAN_STATE),
     with_update("sliding_window", "no rescaling", [PLAIN], NO_RESCALING),
+    wrong("sliding_window", "torch does it, with a mask", [KERNEL], ("return o\n", "i = torch.arange(N, device=q.device)\n    seen = (i <= i[:, None]) & (i > i[:, None] - window)\n    return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen)\n")),
     # -------------------- grouped_attention
     wrong("grouped_attention", "heads in another order", [PLAIN], ("head * group * Nq * D + rows[:, None] * D", "(head + rows[:, None] // Nq * tl.num_programs(1)) * Nq * D + rows[:, None] % Nq * D")),
     wrong("grouped_attention", "the first head for all", [PLAIN], ("head * Nk * D + keys", "keys")),
@@ -174,6 +182,7 @@ WRONG = [
     wrong("grouped_attention", "head is query", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1", "rows // Nq + 1")),
     wrong("grouped_attention", "aligned at the top left", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1 + Nk - Nq", "rows % Nq + 1")),
     wrong("grouped_attention", "until the last row", [CAUSAL, NOTHING, TWO], ("tl.max(sees, 0), BLOCK_N", "tl.min(sees, 0), BLOCK_N")),
+    wrong("grouped_attention", "only whole tiles of keys", [RAGGED, TWO], ("tl.int32) + Nk\n", "tl.int32) + Nk // BLOCK_N * BLOCK_N\n")),
     wrong("grouped_attention", "one head a program", [GROUP_READ], ("BLOCK_M=64", "BLOCK_M=16"), ("group * Nq, 64)", "group * Nq, 16)")),
     wrong("grouped_attention", "copies k and v for each head", [KERNEL], ("    group, o =", "    k, v = (x.repeat_interleave(Hq // Hkv, 0) for x in (k, v))\n    Hkv = Hq\n    group, o =")),
     wrong("grouped_attention", "0 / 0", [NOTHING], ("acc / tl.where(l == 0, 1, l)[:, None]", "acc / l[:, None]")),
@@ -194,6 +203,7 @@ WRONG = [
         ("scale, group, Nk, share,\n", "scale, group, shared, Nk, share,\n"),
         ("D**-0.5, group, Nk", "D**-0.5, group, shared, Nk"),
         ("(splits, Hkv)", "(splits, Hq)")),
+    wrong("flash_decode", "a merge for each head", [TWO_LAUNCHES], ("    merge_kernel[(Hq,)](m, l, acc, o,", "    for head in range(Hq):\n        merge_kernel[(1,)](m[head], l[head], acc[head], o[head],")),
     wrong("flash_decode", "torch merges", [KERNEL], ("    merge_kernel[(Hq,)](m, l, acc, o, splits, D=D, BLOCK=triton.next_power_of_2(splits))\n    return o", "    factor = torch.exp(m - m.amax(1, keepdim=True))\n    return ((factor[..., None] * acc).sum(1) / (factor * l).sum(1, keepdim=True)).to(q.dtype)")),
     with_update("flash_decode", "no running maximum", [HARD], NO_MAXIMUM),
 ]  # fmt: skip

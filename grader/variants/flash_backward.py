@@ -69,6 +69,21 @@ OTHER_HEAD = ("(j // H).to(tl.int64), (j % H).to(tl.int64)", "(j % H).to(tl.int6
 SMALL = "BLOCK_M=32, BLOCK_N=32, num_warps=4, num_stages=2"
 
 
+def added(grad: str, rows: str, n: str) -> list[tuple[str, str]]:
+    """The patches with which a kernel adds a gradient to zeros, atomically, where it stored it."""
+    value = grad if grad == "dv" else f"{grad} * scale"
+    strides, dims = f"{grad}_strides", "tl.arange(0, BLOCK_D)[None, :]"
+    return [
+        (
+            f"    store_rows({grad}_ptr, {strides}, batch, head, {rows}, {n}, D, BLOCK_D, {value})\n",
+            f"    {grad}_ptr += batch * {strides}[0] + head * {strides}[1]\n"
+            f"    at = {grad}_ptr + {rows}[:, None] * {strides}[2] + {dims} * {strides}[3]\n"
+            f"    tl.atomic_add(at, ({value}).to({grad}_ptr.dtype.element_ty), mask=({rows} < {n})[:, None] & ({dims} < D))\n",
+        ),
+        ("torch.empty_like(", "torch.zeros_like("),
+    ]
+
+
 def slow_forward(cell: str) -> str:
     """The cell with the forward pass that it was handed out with."""
     before, rest = cell.split("### BEGIN SOLUTION\n", 1)
@@ -142,6 +157,8 @@ WRONG = [
     wrong("dkdv", "scores twice", [FOUR, DIAGONAL], S_TWICE_KQ),
     wrong("dkdv", "tiles of 32 keys", [Q_READ], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=32")),
     wrong("dkdv", "a matrix of scores, unused", [TABLE], ("    (B, H, Nq, D), Nk =", "    p = torch.empty((*q.shape[:-1], k.shape[-2]), dtype=q.dtype, device=q.device)\n    (B, H, Nq, D), Nk =")),
+    wrong("dkdv", "adds dk atomically", [BITS], *added("dk", "keys", "Nk")),
+    wrong("dkdv", "lse for every score", [DENSE], ("lse_ptr + rows, mask=rows < Nq, other", "lse_ptr + rows[None, :] + 0 * keys[:, None], mask=(rows < Nq)[None, :], other"), ("(lse * 1.4426950408889634)[None, :]", "lse * 1.4426950408889634")),
     wrong("dkdv", "copies", [KERNEL], COPIES),
     wrong("dkdv", "ignores the scale it is given", [SCALE], IGNORED),
     wrong("dkdv", "a scale for padded heads", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF], PADDED_SCALE),
@@ -174,6 +191,8 @@ WRONG = [
     wrong("dq", "scores twice", [THREE, DIAGONAL], S_TWICE_QK),
     wrong("dq", "tiles of 32 queries", [K_READ], ("BLOCK_M=128, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=64")),
     wrong("dq", "a matrix of scores, unused", [TABLE], ("    (B, H, Nq, D), Nk =", "    p = torch.empty((*q.shape[:-1], k.shape[-2]), dtype=q.dtype, device=q.device)\n    (B, H, Nq, D), Nk =")),
+    wrong("dq", "adds atomically", [BITS], *added("dq", "rows", "Nq")),
+    wrong("dq", "lse for every channel", [DENSE], ("lse_ptr + j * Nq + rows, mask=rows < Nq, other=0.0)", "lse_ptr + j * Nq + rows[:, None] + 0 * tl.arange(0, BLOCK_D)[None, :], mask=(rows < Nq)[:, None], other=0.0)\n    lse = tl.max(lse, 1)")),
     wrong("dq", "copies", [KERNEL], COPIES),
     wrong("dq", "ignores the scale it is given", [SCALE], IGNORED),
     wrong("dq", "whole tiles of queries alone", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF, SCALE], ('triton.cdiv(Nq, shape["BLOCK_M"])', 'Nq // shape["BLOCK_M"]')),

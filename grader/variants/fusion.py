@@ -543,6 +543,16 @@ WRONG = [
             "    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=0).to(tl.float32)\n    weight =",
         ),
     ),
+    wrong(
+        "rmsnorm",
+        "a launch for each row",
+        [LAUNCH],
+        (
+            "    rmsnorm_kernel[(M,)](x, weight, out, N,",
+            "    for row in range(M):\n        rmsnorm_kernel[(1,)](x[row], weight, out[row], N,",
+        ),
+        ("x.stride(0)", "N"),
+    ),
     wrong("rmsnorm", "forgets the weights", [PLAIN], ("x * scale * weight", "x * scale")),
     wrong("rmsnorm", "x taken as contiguous", [APART], ("row * row_stride", "row * N")),
     wrong("rmsnorm", "masked lanes unset", [RAGGED, APART, NORM], (", other=0,", ",")),

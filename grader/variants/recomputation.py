@@ -389,6 +389,7 @@ WRONG = [
         [RAGGED, LARGE, ONLY_INPUTS, BACKWARD, EIGHT],
         ("other=0).to(tl.float32)", "other=0)"),
     ),
+    wrong("recomputed_gelu", "torch computes", WORK, ("return out\n", "return torch.nn.functional.gelu(x) * gate\n")),
     # -------------------- cross_entropy_backward
     wrong("cross_entropy_backward", "the target forgotten", PLAIN, ("(p - tl.where(cols == target, 1.0, 0.0))", "p")),
     wrong("cross_entropy_backward", "dloss forgotten", PLAIN, (" * dloss\n", "\n")),
@@ -507,6 +508,7 @@ WRONG = [
             "        normed = x * rstd\n        g = dy * weight\n",
         ),
     ),
+    wrong("rmsnorm_backward", "torch adds the rows", WORK, ("return dx, dweight\n", "return dx, partial.sum(0)\n")),
     # -------------------- seeded_dropout
     wrong("seeded_dropout", "a mask in memory", [NOTHING, ONCE], source=STORED_MASK),
     wrong("seeded_dropout", "drops what it should keep", PLAIN, (">= p", "< p")),

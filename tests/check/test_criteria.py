@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_lib import criteria
-from course_lib.criteria import Compiles, Correct, Holds, Launches, NoAtomics, NoBufferOfSize, Speed, TritonDidTheWork
+from course_lib.criteria import BuffersBelow, Compiles, Correct, Holds, Launches, NoAtomics, Speed, TritonDidTheWork
 from course_lib.exercise import Case, Compiled, Evidence, Exercise, Fault, Footprint, Launch, Trial
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
@@ -384,7 +384,7 @@ def test_a_trial_is_compared_once_however_many_criteria_ask():
         asked.append(x)
         return x.double() * 2
 
-    counting = [Launches(1, 1, group="plain"), NoAtomics(1, group="plain"), NoBufferOfSize(lambda x: 1, 1, "", "plain")]
+    counting = [Launches(1, 1, group="plain"), NoAtomics(1, group="plain"), BuffersBelow(lambda x: 1, 1, "", "plain")]
     judged = exercise(oracle, gates=(Correct("plain"),), criteria=(Correct("plain", 2), *counting))
     assert criteria.judge(judged, [trial(X * 2, launches=[WRITES_OUT])]).points == 5
     assert len(asked) == 1

@@ -10,7 +10,7 @@ from types import ModuleType
 import torch
 import toy
 
-from course_lib.criteria import Compiles, Correct, NoBufferOfSize, TritonDidTheWork
+from course_lib.criteria import BuffersBelow, Compiles, Correct, TritonDidTheWork
 from course_lib.exercise import Case, Exercise
 
 GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
@@ -146,7 +146,7 @@ attention = Exercise(
     criteria=[
         Correct("ragged", 2),
         Correct("hard", 2),
-        NoBufferOfSize(lambda q, k, v: q.shape[0] * k.shape[0] * 2, 4, "no S x S matrix in memory"),
+        BuffersBelow(lambda q, k, v: q.shape[0] * k.shape[0] * 2, 4, "no S x S matrix in memory"),
     ],
 )
 

@@ -25,7 +25,7 @@ def drawn(draw, seed: int = 1):
 @pytest.mark.parametrize("sizes", [(9, 9), (5, 12), (12, 5)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients_are_autograds(sizes, causal):
-    given = drawn(B.cases.with_do(B.cases.heads(*sizes, 8, torch.float64, lead=(2, 3), causal=causal, scale=0.3)))
+    given = drawn(B.cases.with_dy(B.cases.heads(*sizes, 8, torch.float64, lead=(2, 3), causal=causal, scale=0.3)))
     leaves = [given[name].requires_grad_() for name in "qkv"]
     nothing = max(0, sizes[0] - sizes[1]) if causal else 0
     o, _ = slow_attention.flash_attention_forward(*leaves, causal, 0.3)

@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 import torch
 
 from course_lib import recordings
-from course_lib.answers import in_words
-from course_lib.criteria import roundings
-
-EPS32 = torch.finfo(torch.float32).eps
-
+from course_lib.criteria import EPS32, roundings
+from course_lib.words import in_words
 
 # ------------------------------------------------------------------------------------------------ oracles
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.criteria import (
-    Correct,
-    Holds,
-)
+from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.dtypes.cases import drawn_patterns, numbers_of, patterns, specials
 from course_lib.exercises.dtypes.mistakes import no_hidden_one, renamed, times, upside_down

@@ -9,12 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.cases import ARITHMETIC, INTEGERS
-from course_lib.criteria import (
-    Correct,
-    Holds,
-    NoBufferOfSize,
-    sum_budget,
-)
+from course_lib.criteria import BuffersBelow, Correct, Holds, sum_budget
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.dtypes.cases import (
     bits_of_numbers,
@@ -145,7 +140,7 @@ half_sum = Exercise(
     criteria=[
         Correct("long", 2, "long rows"),
         Correct("large", 2, "sums and parts of sums beyond 65,504"),
-        NoBufferOfSize(lambda x: x.nbytes, 1, "no float32 copy of x"),
+        BuffersBelow(lambda x: x.nbytes, 1, "no float32 copy of x"),
     ],
     hints=[
         "The numbers may stay in float16. What must not is the number that they are added to.",

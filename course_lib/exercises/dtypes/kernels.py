@@ -6,14 +6,7 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import (
-    Compiles,
-    Correct,
-    Speed,
-    Traffic,
-    TritonDidTheWork,
-    copy_bytes,
-)
+from course_lib.criteria import Compiles, Correct, Speed, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.dtypes.cases import sizes
 from course_lib.exercises.dtypes.mistakes import any_of, if_plain_is_right

@@ -12,12 +12,10 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.answers import in_words
-from course_lib.criteria import (
-    Judged,
-)
+from course_lib.criteria import Judged
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
 from course_lib.tracing import trace
+from course_lib.words import in_words
 
 # ------------------------------------------------------------------------------------------------ oracles
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
+from course_lib.cases import HALF, SINGLE
 from course_lib.exercises.attention.cases import qkv
-
-HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
 
 
 def one_of_each_head(draw: Callable, heads: int) -> Callable:

@@ -7,11 +7,7 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import (
-    Compiles,
-    Correct,
-    TritonDidTheWork,
-)
+from course_lib.criteria import Compiles, Correct, TritonDidTheWork
 from course_lib.exercises.attention.oracles import moved_bytes
 from course_lib.exercises.flash.oracles import visible
 

@@ -8,13 +8,11 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import (
-    Judged,
-)
+from course_lib.cases import BRAIN, HALF, SINGLE
+from course_lib.criteria import Judged
 from course_lib.exercise import Evidence
 from course_lib.exercises.attention.mistakes import computes, has_nan, results, shown
 from course_lib.exercises.attention.oracles import Forward
-from course_lib.exercises.flash.cases import BRAIN, HALF, SINGLE
 from course_lib.exercises.flash.oracles import attend, decoded, means, visible, windowed
 from course_lib.mistakes import Mistake, faulty
 

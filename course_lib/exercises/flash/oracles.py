@@ -8,10 +8,8 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import (
-    roundings,
-)
-from course_lib.exercises.attention.oracles import EPS32, Forward, seen
+from course_lib.criteria import EPS32, roundings
+from course_lib.exercises.attention.oracles import Forward, seen
 
 # ------------------------------------------------------------------------------------------------ oracles
 

@@ -7,18 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
-from course_lib.criteria import (
-    Coalesced,
-    Correct,
-    Launches,
-    Rereads,
-    TritonDidTheWork,
-)
+from course_lib.cases import BRAIN, HALF
+from course_lib.criteria import Coalesced, Correct, Launches, Rereads, TritonDidTheWork
 from course_lib.exercise import Case, Evidence, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.attention.mistakes import UNSCALED
 from course_lib.exercises.attention.oracles import moved_bytes, tiles_of
-from course_lib.exercises.flash.cases import BRAIN, HALF, scored
+from course_lib.exercises.flash.cases import scored
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import NAN, OVERFLOW, RACE, SCALED_Q, UNDIVIDED, looks_like_tf32, unstored
 from course_lib.exercises.flash.oracles import attend, kernel_budget, means, means_budget

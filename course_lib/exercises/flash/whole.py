@@ -8,18 +8,11 @@ from typing import Any
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from course_lib.criteria import (
-    Coalesced,
-    Correct,
-    DotFlops,
-    Launches,
-    NoBufferOfSize,
-    Speed,
-    Traffic,
-)
+from course_lib.cases import BRAIN, HALF, SINGLE
+from course_lib.criteria import BuffersBelow, Coalesced, Correct, DotFlops, Launches, Speed, Traffic
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.mistakes import TOP_LEFT, UNMASKED, UNSCALED
-from course_lib.exercises.flash.cases import BRAIN, HALF, SINGLE, backwards, by_columns, heads, one_of_each_head
+from course_lib.exercises.flash.cases import backwards, by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.criteria import GATES, heads_of, least_bytes, least_flops
 from course_lib.exercises.flash.mistakes import (
     EDGES,
@@ -110,7 +103,7 @@ flash_attention_forward = Exercise(
         Traffic(least_bytes, 2, at_most=1.0, title="the bytes of flash_bytes, tiles of 64 x 128 or better"),
         DotFlops(least_flops, 2, "causal: half the products, and the diagonal"),
         Launches(1, 1),
-        NoBufferOfSize(lambda q, k, **_: heads_of(q) * q.shape[-2] * k.shape[-2], 1, "nothing of Nq x Nk in memory"),
+        BuffersBelow(lambda q, k, **_: heads_of(q) * q.shape[-2] * k.shape[-2], 1, "nothing of Nq x Nk in memory"),
         Coalesced("load", 1),
         Coalesced("store", 1),
     ],

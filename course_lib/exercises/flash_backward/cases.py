@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from course_lib.cases import HALF
 from course_lib.exercises.attention.cases import laid_out
-from course_lib.exercises.flash.cases import HALF, heads
+from course_lib.exercises.flash.cases import heads
 from course_lib.exercises.flash.oracles import attend
 
 
@@ -28,7 +29,7 @@ def upstream(like: torch.Tensor, kind: str, g: torch.Generator) -> torch.Tensor:
     return laid_out(do.to(like.dtype), kind)
 
 
-def with_do(draw: Callable, kind: str = "mild") -> Callable:
+def with_dy(draw: Callable, kind: str = "mild") -> Callable:
     """That drawing of q, k, v and more, with a gradient of o, last."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def outputs(*shape: int, dtype: torch.dtype = HALF, around: float = 0.0, layout:
 
 def both(nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, do: str = "mild", causal=False, **more: Any):
     """A drawing of q, k, v, causal, scale if it is given, and dy."""
-    return with_do(heads(nq, nk, d, dtype, causal=causal, **more), do)
+    return with_dy(heads(nq, nk, d, dtype, causal=causal, **more), do)
 
 
 def model(budget: float, layers: int, heads: int, head_dim: int, itemsize: int, scores: bool) -> dict[str, Any]:

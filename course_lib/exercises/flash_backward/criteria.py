@@ -9,9 +9,7 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import (
-    NOTHING,
-)
+from course_lib.criteria import NOTHING
 from course_lib.criteria.results import OnceRight
 from course_lib.exercise import Exercise, Finding, Trial
 from course_lib.exercises.attention.criteria import PRODUCTS

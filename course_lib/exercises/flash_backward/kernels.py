@@ -5,18 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from course_lib.criteria import (
-    Coalesced,
-    Correct,
-    DotFlops,
-    NoAtomics,
-    NoBufferOfSize,
-    Rereads,
-    Speed,
-    Traffic,
-)
+from course_lib.cases import BRAIN, SINGLE
+from course_lib.criteria import BuffersBelow, Coalesced, Correct, DotFlops, NoAtomics, Rereads, Speed, Traffic
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.flash.cases import BRAIN, SINGLE
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import unstored
 from course_lib.exercises.flash_backward.cases import backward, outputs
@@ -163,7 +154,7 @@ def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) 
         DotFlops(products(count), 1, "causal: of half of the tiles, and the diagonal", "half of it"),
         NoAtomics(1),
         Rereads(tensor, times, 1, title),
-        NoBufferOfSize(scores_bytes, 1, "nothing of Nq x Nk in memory"),
+        BuffersBelow(scores_bytes, 1, "nothing of Nq x Nk in memory"),
         Coalesced("load", 1),
     ]
 

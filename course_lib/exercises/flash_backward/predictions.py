@@ -8,9 +8,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib import slow_attention
-from course_lib.criteria import (
-    Correct,
-)
+from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
 
 Q, K, V, DO = (torch.empty(16, 16) for _ in range(4))

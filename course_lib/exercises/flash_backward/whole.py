@@ -8,19 +8,11 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from course_lib.cases import operations
-from course_lib.criteria import (
-    Compiles,
-    Correct,
-    DotFlops,
-    Launches,
-    NoAtomics,
-    NoBufferOfSize,
-    Speed,
-)
+from course_lib.cases import BRAIN, SINGLE, operations
+from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.flash.cases import BRAIN, SINGLE, by_columns, heads, one_of_each_head
-from course_lib.exercises.flash_backward.cases import both, with_do
+from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
+from course_lib.exercises.flash_backward.cases import both, with_dy
 from course_lib.exercises.flash_backward.criteria import (
     KeepsOneNumberARow,
     KernelsAlone,
@@ -60,8 +52,8 @@ flash_attention = Exercise(
         Case("no leading dimension, a scale of 0.4", "ragged", both(33, 44, 16, lead=(), scale=0.4)),
         Case("128 queries and keys, heads of 128, bfloat16", "ragged", both(128, 128, 128, BRAIN, lead=(1, 1))),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", both(40, 33, 16, lead=(2, 3), layout="heads", do="heads")),
-        Case("by columns, after o.sum()", "strided", with_do(by_columns(heads(30, 40, 16)), "one number")),
-        Case("one k and v for 3 heads", "strided", with_do(one_of_each_head(heads(30, 40, 16, lead=()), 3))),
+        Case("by columns, after o.sum()", "strided", with_dy(by_columns(heads(30, 40, 16)), "one number")),
+        Case("one k and v for 3 heads", "strided", with_dy(one_of_each_head(heads(30, 40, 16, lead=()), 3))),
         Case("23 queries, 161 keys, causal", "causal", both(23, 161, 16, BRAIN, causal=True)),
         Case("70 queries, 31 keys, causal, float32", "causal", both(70, 31, 16, SINGLE, causal=True)),
         Case("large scores", "hard", both(24, 170, 16, BRAIN, scores="large")),
@@ -88,7 +80,7 @@ flash_attention = Exercise(
         DotFlops(products(9), 1, "18 B N N D, forward and backward"),
         DotFlops(products(9), 1, "causal: half of it, and the diagonal", "half of it"),
         NoAtomics(1),
-        NoBufferOfSize(scores_bytes, 1, "nothing of Nq x Nk in memory"),
+        BuffersBelow(scores_bytes, 1, "nothing of Nq x Nk in memory"),
     ],
     bonus=[
         Speed(

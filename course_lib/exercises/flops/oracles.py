@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_lib.answers import in_words
+from course_lib.words import in_words, plural
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -219,7 +219,7 @@ def _keeps(output: Any, fan_in: int, layers: int, low: float, high: float) -> st
     for _ in range(layers):
         x = x @ (torch.randn(fan_in, fan_in, generator=generator) * output)
     spread = float(x.std())
-    after = "1 layer" if layers == 1 else f"{layers} layers"
+    after = plural(layers, "layer")
     return (
         "" if low <= spread <= high else f"width {fan_in}: after {after} the values spread by {spread:.3g}, not about 1"
     )

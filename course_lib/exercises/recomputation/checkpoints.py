@@ -7,15 +7,13 @@ from functools import cache
 from typing import Any
 
 from course_lib.activations import run_checkpoint, train_step
-from course_lib.answers import in_words
 from course_lib.cases import fixed
-from course_lib.criteria import (
-    Holds,
-)
+from course_lib.criteria import Holds
 from course_lib.exercise import Exercise
 from course_lib.exercises.recomputation.cases import step
 from course_lib.exercises.recomputation.oracles import least_peak, peak_of
 from course_lib.mistakes import raised
+from course_lib.words import in_words, plural
 
 
 @cache
@@ -40,7 +38,7 @@ def wrong_runs(draws: Sequence[int], calls: int) -> str:
     """ "" if fn ran once forward and once backward in each call."""
     if len(draws) == 2 * calls:
         return ""
-    checkpoints = "1 checkpoint" if calls == 1 else f"{calls} checkpoints"
+    checkpoints = plural(calls, "checkpoint")
     said = f"{checkpoints}: {2 * calls} runs of fn expected, {len(draws)} seen"
     if len(draws) < 2 * calls:
         return f"{said}; backward has to run fn once more"

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_lib.criteria import (
-    OnceRight,
-    Speed,
-)
+from course_lib.criteria import OnceRight, Speed
 from course_lib.exercise import Case, Finding, Trial
 from course_lib.mistakes import Mistake, raised
 

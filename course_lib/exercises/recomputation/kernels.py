@@ -5,17 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import cross_entropy, gelu
 
-from course_lib.criteria import (
-    GATES,
-    Coalesced,
-    Correct,
-    Launches,
-    NoAtomics,
-    NoBufferOfSize,
-    Programs,
-    Saves,
-    Traffic,
-)
+from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.recomputation.cases import dropped, elementwise, logits, normed, times, traffic
 from course_lib.exercises.recomputation.criteria import (
@@ -182,7 +172,7 @@ cross_entropy_backward = Exercise(
         Correct("hard", 2, "right for large logits and for -inf"),
         Traffic(lambda x, target, lse, dloss: 2 * x.nbytes, 2),
         Coalesced("load", 1),
-        NoBufferOfSize(lambda x, target, lse, dloss: x.nbytes / 8, 1, "no table of probabilities"),
+        BuffersBelow(lambda x, target, lse, dloss: x.nbytes / 8, 1, "no table of probabilities"),
     ],
     bonus=[against_copy("8192 rows of 8192", logits(8192, 8192), times(2), full=0.8)],
     hints=[

@@ -14,12 +14,9 @@ import triton.language as tl
 from torch.nn.functional import rms_norm
 
 from course_lib.activations import chain, split_evenly
-from course_lib.criteria import (
-    roundings,
-)
+from course_lib.criteria import EPS32, roundings
 from course_lib.tracing import trace
 
-EPS32 = torch.finfo(torch.float32).eps
 RMS_EPS = 1e-6
 
 

@@ -51,9 +51,6 @@ def tiled(M: int, N: int, K: int, bm: int, bn: int, bk: int):
     return lambda g: factors(M, N, K)(g) | {"bm": bm, "bn": bn, "bk": bk}
 
 
-HALF, BRAIN = torch.float16, torch.bfloat16
-
-
 H200 = {"sms": 132, "flops_per_second": 672e12, "bytes_per_second": 4.25e12, "launch_seconds": 5e-6}
 A100 = {"sms": 108, "flops_per_second": 250e12, "bytes_per_second": 1.7e12, "launch_seconds": 4e-6}
 SLOW = {"sms": 40, "flops_per_second": 50e12, "bytes_per_second": 0.02e12, "launch_seconds": 2e-6}

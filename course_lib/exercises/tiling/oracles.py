@@ -13,9 +13,9 @@ import triton
 import triton.language as tl
 
 from course_lib import throughput
-from course_lib.answers import in_words
 from course_lib.tracing import trace
 from course_lib.tracing.cache import MissCurve, matmul_tiles, row_major
+from course_lib.words import in_words, plural
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -139,7 +139,7 @@ def follows_the_model(output: Any, sizes: Sequence[int], **machine: Any) -> str:
         expected = 2 * n**3 / model_seconds(n, **machine)
         if not math.isclose(found, expected, rel_tol=1e-6):
             _, waves = dealt(n, n, machine["bm"], machine["bn"], machine["sms"])
-            said = "1 wave" if waves == 1 else f"{waves} waves"
+            said = plural(waves, "wave")
             return f"n = {n} ({said}): expected {expected:.4g} FLOP/s, got {found:.4g}"
     return problem
 

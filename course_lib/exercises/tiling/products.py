@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from course_lib.cases import BRAIN, HALF
 from course_lib.criteria import (
     Coalesced,
     Compiles,
@@ -20,7 +21,7 @@ from course_lib.criteria import (
     sum_budget,
 )
 from course_lib.exercise import Case, Exercise, Finding, Trial
-from course_lib.exercises.tiling.cases import BRAIN, HALF, factors, tiled
+from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.mistakes import last_tile_alone, looks_like_tf32, small_tiles, whole_tiles_alone
 from course_lib.exercises.tiling.oracles import moved, pieces, product
 from course_lib.mistakes import faulty

@@ -7,10 +7,7 @@ from functools import cache
 
 from course_lib import throughput
 from course_lib.cases import fixed, integer
-from course_lib.criteria import (
-    Correct,
-    Holds,
-)
+from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.tiling.cases import A100, H200, SLOW
 from course_lib.exercises.tiling.oracles import (

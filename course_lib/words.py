@@ -1,4 +1,4 @@
-"""How a student's answer is shown in a sentence."""
+"""How answers, numbers and counts are said in a sentence."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ def as_written(value: Any) -> str:
     if isinstance(value, dict) and set(value) == {"unsupported"}:
         return "no answer" if value["unsupported"] == "a ellipsis" else str(value["unsupported"])
     return f"{value!r}, a string" if isinstance(value, str) else repr(value)
+
+
+def number(value: float) -> str:
+    """With commas between thousands, without a fraction."""
+    return f"{value:,.0f}"
+
+
+def plural(count: int, one: str, several: str = "") -> str:
+    """ "1 wave", "2 waves"; `several` where an s does not do."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
