@@ -25,7 +25,7 @@ from course_lib import bench, gpu, inductor, recordings  # noqa: E402
 from course_lib.exercises import fusion  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
-from grader.variants import program, solution_cell  # noqa: E402
+from grader.variants import program, published, solution_cell  # noqa: E402
 
 FLOOR = 0.85  # of the copy's speed, for the references; a student's full bonus lies a tenth below
 ELEMENTS = 1 << 26  # of each input
@@ -43,8 +43,7 @@ TORCH = {"online_softmax": "softmax"}  # where torch's function has another name
 
 
 def solution(name: str) -> Callable:
-    exercise = fusion.EXERCISES[f"fusion.{name}"]
-    return load(program(exercise.id, solution_cell(exercise.id)), exercise.entry, on_the_cpu=False)
+    return published(f"fusion.{name}", on_the_cpu=False)
 
 
 def measured(name: str, what: str, draw: Callable) -> dict[str, Any]:
@@ -107,7 +106,7 @@ def chain_ms() -> dict[str, Any]:
 
 def bias_tiles(M: int = 65536, N: int = 1024) -> list[dict[str, Any]]:
     """The solution's kernel for bias_gelu with tiles of other heights: how often each reads the bias, and its speed / copy."""
-    kernel = load(program("fusion.bias_gelu", solution_cell("fusion.bias_gelu")), "bias_gelu_kernel", on_the_cpu=False)
+    kernel = published("fusion.bias_gelu", "bias_gelu_kernel", on_the_cpu=False)
     x, bias = torch.randn(M, N, device="cuda"), torch.randn(N, device="cuda")
     out, copy, found = torch.empty_like(x), bench.copy_of(2 * x.nbytes), []
     for BLOCK_M, BLOCK_N in ((2, 1024), (8, 256), (16, 128), (32, 64)):

@@ -22,9 +22,8 @@ sys.path.insert(0, str(ROOT))
 from course_lib import bench, gpu, recordings, throughput  # noqa: E402
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
 from course_lib.exercises.tiling.oracles import rank_correlation  # noqa: E402
-from course_lib.observe.record import load  # noqa: E402
 from course_lib.tracing.cache import grouped, hilbert, row_major  # noqa: E402
-from grader.variants import program, solution_cell  # noqa: E402
+from grader.variants import published  # noqa: E402
 
 FLOOR = 0.8  # of cuBLAS, for the autotuned reference in bfloat16 at 4096 and 8192
 BRAIN, HALF, SINGLE = torch.bfloat16, torch.float16, torch.float32
@@ -45,8 +44,7 @@ TILES = [  # BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages
 
 def solution(name: str):
     """What the published cell of an exercise defines."""
-    entry = EXERCISES[f"tiling.{name}"].entry
-    return load(program(f"tiling.{name}", solution_cell(f"tiling.{name}")), entry, on_the_cpu=False)
+    return published(f"tiling.{name}", on_the_cpu=False)
 
 
 matmul = solution("matmul")

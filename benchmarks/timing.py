@@ -21,16 +21,15 @@ import grader  # noqa: E402
 from course_lib import bench  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
 from course_lib.observe import record_all, timed  # noqa: E402
-from course_lib.observe.record import load  # noqa: E402
 from grader import sandbox, timing  # noqa: E402
-from grader.variants import program, solution_cell  # noqa: E402
+from grader.variants import published  # noqa: E402
 
 RUNS, RANGE = 4, 0.05
 
 
 def ratios(exercise: Exercise) -> list[float]:
     """RUNS ratios of one solution. RuntimeError with the sentence if one was not measured."""
-    function = load(program(exercise.id, solution_cell(exercise.id)), exercise.entry)
+    function = published(exercise.id)
     found = []
     for seed in range(RUNS):
         (log,) = record_all(function, [[exercise.bonus[0].case.arguments(seed)]])

@@ -48,10 +48,11 @@ def operations(text: str) -> frozenset[str]:
 INTEGERS = operations(
     "__and__ __or__ __xor__ __rshift__ __lshift__ bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_right_shift "
     "bitwise_left_shift add sub rsub neg abs remainder floor_divide where eq ne lt le gt ge logical_and logical_or logical_not "
-    "masked_fill scalar_tensor"
+    "masked_fill scalar_tensor clone "
+    "add_ sub_ neg_ bitwise_and_ bitwise_or_ bitwise_xor_ __irshift__ __ilshift__ masked_fill_"
 )
 ARITHMETIC = INTEGERS | operations(
     "mul div reciprocal exp exp2 log log2 sqrt maximum minimum clamp clamp_min clamp_max amax amin max min sum cumsum mean "
-    "any all isnan isinf isfinite nan_to_num round floor ceil sign _to_copy clone copy_ add_ sub_ mul_ div_ exp_ log_ round_ "
-    "clamp_ clamp_min_ masked_fill_ nan_to_num_ zero_ fill_"
+    "any all isnan isinf isfinite nan_to_num round floor ceil sign _to_copy copy_ mul_ div_ exp_ log_ round_ clamp_ "
+    "clamp_min_ nan_to_num_ zero_ fill_"
 )

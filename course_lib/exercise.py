@@ -257,6 +257,10 @@ class ErrorMap:
     shares: list[list[float]]
     rows: int  # elements of the output along each side of the map
     columns: int
+    extent: list[int]  # first and last wrong row, first and last wrong column
+    lead: list[int] = field(
+        default_factory=list
+    )  # dimensions before the last two, whose matrices lie one below the other
 
 
 @dataclass

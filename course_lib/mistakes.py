@@ -24,9 +24,11 @@ def as_matrix(wrong: torch.Tensor) -> torch.Tensor:
 
 
 def error_map(wrong: torch.Tensor) -> ErrorMap:
-    """The share of wrong elements in each cell of a grid of at most 12 x 32 cells over the output."""
+    """The share of wrong elements in each cell of a grid of at most 12 x 32 cells over the output; something is wrong."""
+    lead = list(wrong.shape[:-2])
     wrong = as_matrix(wrong).double()
     rows, columns = wrong.shape
+    extent = [int(i) for along in wrong.nonzero().T for i in along.aminmax()]
     row_edges = _edges(rows, MAP_ROWS)
     column_edges = _edges(columns, MAP_COLUMNS)
     shares = [
@@ -36,7 +38,7 @@ def error_map(wrong: torch.Tensor) -> ErrorMap:
         ]
         for top, bottom in zip(row_edges, row_edges[1:], strict=False)
     ]
-    return ErrorMap(shares, rows, columns)
+    return ErrorMap(shares, rows, columns, extent, lead)
 
 
 def _edges(length: int, cells: int) -> list[int]:
@@ -77,7 +79,8 @@ def looks_like(
     poisoned  Evidence.poisoned
     """
     mask = as_matrix(wrong)
-    rows, columns = mask.any(1), mask.any(0)
+    matrices = mask.reshape(-1, wrong.shape[-2] if wrong.dim() > 1 else 1, mask.shape[1])
+    rows, columns = matrices.any(2).any(0), mask.any(0)
     bad = seen[wrong].double()
     if kernel and bool(wrong.all()) and bool((seen == 0).all()):
         return (
@@ -101,7 +104,8 @@ def looks_like(
         )
     nan = bool(bad.isnan().all()) and not bool(expected.isnan().any())
     empty = nan or bool((bad == 0).all())
-    tail = _tail(rows, "row", empty) or _tail(columns, "column" if seen.dim() > 1 else "element", empty)
+    tail = _tail(matrices.any(2).any(1), "matrix", empty)
+    tail = tail or _tail(rows, "row", empty) or _tail(columns, "column" if seen.dim() > 1 else "element", empty)
     if nan:
         return _of_nan(
             tail, missing=unstored == bad.numel() * seen.element_size(), stored=unstored == 0, poisoned=poisoned
@@ -159,12 +163,15 @@ def _tail(bad: torch.Tensor, axis: str, empty: bool) -> str:
     start = int(bad.to(torch.int8).argmax())
     if not bool(bad[start:].all()):
         return ""
+    several = "matrices" if axis == "matrix" else f"{axis}s"
     if start <= bad.numel() // 2:
-        right = f"{axis}s 0 to {start - 1}" if start > 1 else f"{axis} 0"
+        right = f"{several} 0 to {start - 1}" if start > 1 else f"{axis} 0"
         if empty:
             return f"Right in {right} alone: does a mask end too early, has the grid too few programs, or do the offsets not move on?"
         return f"Right in {right} alone: do the offsets move on from program to program, by whole blocks and right strides?"
-    which = f"{axis}s {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
+    if axis == "column" and start % 8 and not empty:
+        return ""  # no block begins there
+    which = f"{several} {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
     return (
         f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), its mask wrong, or does another "
         "program take its place?"

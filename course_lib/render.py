@@ -147,23 +147,25 @@ def _map_text(error_map: ErrorMap) -> list[str]:
     width = len(error_map.shares[0])
     top = f"┌{'─' * width}┐ columns 0 to {error_map.columns - 1}"
     rows = ["│" + "".join(_shade(share) for share in row) + "│" for row in error_map.shares]
-    rows[-1] += f" rows 0 to {error_map.rows - 1}, top to bottom; blank: right, ░▒▓ some wrong, █ most or all"
+    rows[-1] += f" {_rows(error_map)}, top to bottom; blank: right, ░▒▓ some wrong, █ most or all"
     return [top, *rows, f"└{'─' * width}┘"]
 
 
 def _places(error_map: ErrorMap) -> str:
-    """ "rows 0 to 63, columns 96 to 99": the least rectangle of whole cells of the map with all that is wrong."""
-    rows = [any(row) for row in error_map.shares]
-    columns = [any(column) for column in zip(*error_map.shares, strict=True)]
-    return f"{_span('row', rows, error_map.rows)}, {_span('column', columns, error_map.columns)}"
+    """ "rows 0 to 63, columns 96 to 99": the least rectangle with all that is wrong."""
+    top, bottom, left, right = error_map.extent
+    return f"{_span('row', top, bottom)}, {_span('column', left, right)}"
 
 
-def _span(what: str, wrong: list[bool], length: int) -> str:
-    """wrong: of each cell of the map along a side of `length` elements."""
-    step = math.ceil(length / len(wrong))
-    found = [i for i, here in enumerate(wrong) if here]
-    first, last = found[0] * step, min((found[-1] + 1) * step, length) - 1
+def _span(what: str, first: int, last: int) -> str:
     return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+
+
+def _rows(error_map: ErrorMap) -> str:
+    """ "rows 0 to 99", and what they are where there are more than two dimensions."""
+    count = math.prod(error_map.lead)
+    each = f" ({count} matrices of {error_map.rows // count}, one below the other)" if error_map.lead and count else ""
+    return f"rows 0 to {error_map.rows - 1}{each}"
 
 
 def _shade(share: float) -> str:
@@ -179,7 +181,7 @@ def _map_svg(error_map: ErrorMap) -> str:
         for r, row in enumerate(error_map.shares)
         for c, share in enumerate(row)
     )
-    label = f"columns 0 to {error_map.columns - 1}, rows 0 to {error_map.rows - 1} from the top; filled: wrong"
+    label = f"columns 0 to {error_map.columns - 1}, {_rows(error_map)} from the top; filled: wrong"
     return (
         f'<svg role="img" aria-label="Map of the wrong elements, all of them in {_places(error_map)}" width="{width}" '
         f'height="{height}" viewBox="0 0 {width} {height}" style="display:block;margin:4px 0">{rectangles}</svg>'

@@ -19,7 +19,8 @@ def _list(items: list[Any]) -> str:
 def as_written(value: Any) -> str:
     """A prediction as it was written; an ellipsis is none."""
     if isinstance(value, dict) and set(value) == {"unsupported"}:
-        return "no answer" if value["unsupported"] == "a ellipsis" else str(value["unsupported"])
+        kind = str(value["unsupported"])
+        return "no answer" if kind == "a ellipsis" else "a tensor" if kind.startswith("a tensor ") else kind
     return f"{value!r}, a string" if isinstance(value, str) else repr(value)
 
 

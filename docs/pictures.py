@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -32,20 +31,16 @@ from course_lib.picture import Picture  # noqa: E402
 from grader import report as class_report  # noqa: E402
 from grader.judge import Judge  # noqa: E402
 from grader.samples.coalescing import ONE_ROW_A_PROGRAM  # noqa: E402
-from grader.variants import program, solution_cell  # noqa: E402
+from grader.variants import program, published, solution_cell  # noqa: E402
 
 PAGE = "<!doctype html><meta charset=utf-8><body style='font: 14px sans-serif; margin: 8px'>"
 SIZES = {"verdict": (920, 290), "feedback": (920, 600), "report": (1200, 790)}  # of a page in the browser, in pixels
 
 
-def function(exercise_id: str, source: str = "") -> Callable:
-    """The exercise's function as `source` defines it; without one, the published solution."""
-    return load(program(exercise_id, source or solution_cell(exercise_id)), find(exercise_id).entry)
-
-
 def verdict() -> str:
     exercise = find("coalescing.transpose")
-    return render.html(checking.verdict(exercise, function(exercise.id, ONE_ROW_A_PROGRAM), seed=0))
+    wasteful = load(program(exercise.id, ONE_ROW_A_PROGRAM), exercise.entry)
+    return render.html(checking.verdict(exercise, wasteful, seed=0))
 
 
 def feedback() -> str:
@@ -65,12 +60,12 @@ def heatmap() -> Picture:
     """Keys lie along the columns, as a view with other strides: the picture is wide then."""
     q, v, keys = torch.randn(256, 64), torch.randn(256, 64), torch.randn(64, 256)
     with trace() as t:
-        function("flash.flash_attention_forward")(q, keys.T, v, causal=True)
+        published("flash.flash_attention_forward")(q, keys.T, v, causal=True)
     return t.heatmap(keys)
 
 
 def mystery_plot() -> Picture:
-    return figures.tiling.predicted_against_measured(function("tiling.predicted_throughput"))
+    return figures.tiling.predicted_against_measured(published("tiling.predicted_throughput"))
 
 
 def trace_vs_counters() -> Picture:

@@ -91,9 +91,16 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
         if not finding.passed and any(f.seen == finding.seen and not f.passed for f in findings[:i] if f.judged):
             finding.seen, finding.detail, finding.expected, finding.error_map = "as above", "", "", None
     points = sum(f.points for f in findings if not f.gate and not f.bonus)
-    remark = next(filter(None, (m(trials) for m in exercise.mistakes)), "") if points < exercise.points else ""
+    shown = trials if open_gates else _of_gates(exercise, trials)
+    remark = next(filter(None, (m(shown) for m in exercise.mistakes)), "") if points < exercise.points else ""
     printed = next((t.evidence.printed for t in trials if t.evidence.printed), "")
     return Verdict(exercise.id, round(points, 2), exercise.points, findings, round(bonus, 2), remark, printed)
+
+
+def _of_gates(exercise: Exercise, trials: Sequence[Trial]) -> list[Trial]:
+    """What the gates look at: a remark on anything else would not fit what is shown."""
+    groups = {gate.group for gate in exercise.gates if hasattr(gate, "group")}
+    return [t for t in trials if t.case.group in groups] or list(trials)
 
 
 def _not_measured(criterion: Any) -> Finding:

@@ -119,14 +119,9 @@ class Traffic(OnceRight):
         writes = worst.written_bytes / max(1, worst.written_distinct_bytes)
         if max(reads, writes) <= 1.01:
             return f"in order: {_moves(group[0].evidence.launches)}"
-        lines = {
-            f"line {a.line} `{a.source}`"
-            for op in ("load", "store")
-            for a in accesses(group, op)
-            if a.tensor == worst.tensor
-        }
-        times = f"read {reads:.3g} times" if reads > writes else f"written {writes:.3g} times"
-        return f"`{worst.tensor}` is {times}: {'; '.join(sorted(lines))}"
+        op, times = ("load", f"read {reads:.3g} times") if reads > writes else ("store", f"written {writes:.3g} times")
+        lines = {(a.line, a.source) for a in accesses(group, op) if a.tensor == worst.tensor}
+        return f"`{worst.tensor}` is {times}: {'; '.join(f'line {line} `{source}`' for line, source in sorted(lines))}"
 
 
 def _moved_again(f: Footprint) -> int:
@@ -255,7 +250,7 @@ class Rereads(OnceRight):
             allowed = self.at_most(**trial.inputs[-1])
             times = sum(f.read_bytes for f in own) / max([1, *(f.read_distinct_bytes for f in own)])
             if times > 1.02 * allowed:
-                loads = [a for a in accesses([trial], "load") if a.tensor == self.tensor]
+                loads = sorted((a for a in accesses([trial], "load") if a.tensor == self.tensor), key=lambda a: a.line)
                 lines = "; ".join(
                     dict.fromkeys(f"line {a.line} `{a.source}` loads {number(a.bytes)} bytes" for a in loads)
                 )

@@ -253,7 +253,7 @@ def _check_attributes(definition: ast.FunctionDef, names: dict[str, Any]) -> Non
             raise KernelRefused(f"{definition.name}, line {node.lineno}: {ast.unparse(node)} is a module")
         for attribute in chain:
             if attribute not in ATTRIBUTES:
-                near = _near(attribute, ATTRIBUTES)
+                near = ". Write .to(tl.float32)" if attribute == "float" else _near(attribute, ATTRIBUTES)
                 raise KernelRefused(
                     f"{definition.name}, line {node.lineno}: a block has no public `.{attribute}`{near}"
                 )
@@ -271,8 +271,19 @@ def _public(kernel: str, line: int, module: Any, name: str) -> Any:
     return getattr(module, name)
 
 
+INSTEAD = {  # of names that Python's other modules have: what a kernel can say
+    "inf": "float('inf')",
+    "nan": "float('nan')",
+    "math": "the functions of tl, such as tl.sqrt, or the number itself",
+    "np": "tl, or the number itself",
+    "torch": "tl",
+}
+
+
 def _near(name: str, known: Iterable[str]) -> str:
-    """A question, if a name looks like one of the known ones, misspelt."""
+    """A question, if a name looks like one of the known ones, misspelt; what to write, if it is known from elsewhere."""
+    if name in INSTEAD:
+        return f". Write {INSTEAD[name]}"
     near = difflib.get_close_matches(name, sorted(known), n=1)
     return f". Did you mean `{near[0]}`?" if near else ""
 

@@ -22,6 +22,7 @@ import linecache
 import math
 import re
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
@@ -43,7 +44,7 @@ from course_lib.observe.calls import CALLS
 from course_lib.observe.wire import layout, tensors_of
 from course_lib.tracing import hooks
 
-MAX_EVENTS = 2_000
+MAX_EVENTS = 4_000
 
 
 class RecordError(ValueError):
@@ -168,7 +169,9 @@ class _Recorder(TorchDispatchMode):
 
     def _write(self, event: dict[str, Any]) -> None:
         if len(self.events) >= MAX_EVENTS:
-            raise RecordError(f"more than {MAX_EVENTS} torch operations and launches in one call")
+            raise RecordError(
+                f"more than {MAX_EVENTS} torch operations and launches in one call: do more in each, with larger tiles"
+            )
         self.events.append(event)
 
     def encode(self, value: Any) -> Any:
@@ -222,7 +225,7 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
         call = {"events": recorder.events, "result": None, "error": ""}
         log["calls"].append(call)
         try:
-            with recorder, _for_a_gpu(), hooks.launches_go_to(recorder.launch) as traced:
+            with recorder, _for_a_gpu(), _no_warnings(), hooks.launches_go_to(recorder.launch) as traced:
                 by = CALLS[called]
                 result = by(function, _fresh(arguments), recorder.mark) if callable(function) else function
             if traced and not any("launch" in event for event in recorder.events):
@@ -235,6 +238,14 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
         if call["error"]:
             break
     return log
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """None of torch's, which would name lines of this file: the student printed none of it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"course_lib\.")
+        yield
 
 
 def _fresh(value: Any) -> Any:
@@ -275,7 +286,7 @@ def describe_exception(error: BaseException) -> str:
     own = [f for f in frames if "site-packages" not in f.filename and "dist-packages" not in f.filename]
     where = ""
     if own:
-        function = "" if own[-1].name == "<module>" else f" of `{own[-1].name}`"
+        function = "" if own[-1].name == "<module>" else f" of its {_place(own[-1].filename)}, in `{own[-1].name}`"
         where = f", in line {own[-1].lineno}{function}" + (f": `{own[-1].line.strip()}`" if own[-1].line else "")
     message = " ".join(str(error).split())[:300]
     advice = _advice(error, message, entered=bool(own))
@@ -287,12 +298,21 @@ def describe_exception(error: BaseException) -> str:
     )
 
 
+def _place(filename: str) -> str:
+    """What a line of code is counted in."""
+    return "cell" if filename.startswith("<") or "ipykernel" in filename else "file"
+
+
 def _advice(error: BaseException, message: str, entered: bool) -> str:
     """What Python's words do not say to a newcomer. entered: the error came from within the student's function."""
     if type(error) is NameError and error.name:
         return f"No cell that was run defines `{error.name}`: run the one that does first, or is it misspelt?"
     if message.startswith("'function' object is not subscriptable"):
         return "Is `@triton.jit` missing above the kernel?"
+    if message.startswith("Cannot call @triton.jit'd outside of the scope of a kernel"):
+        return "A kernel is launched with its grid in square brackets: kernel[(programs,)](...)."
+    if message.startswith("Boolean value of Tensor with more than one value"):
+        return "An `if` cannot look at each element of a tensor: torch.where chooses for each."
     if re.search(r"got an unexpected keyword argument|missing \d+ required positional", message) and not entered:
         return "A check passes arguments by name: keep the names of the parameters as the exercise gives them."
     return ""

@@ -44,7 +44,15 @@ ALLOCATIONS = frozenset(
 )
 IN_WORDS = {"_to_copy": "a cast or copy (.to, .half, .contiguous)", "clone": "a copy (.clone or .contiguous)"}
 IN_WORDS |= {"lift_fresh": "a tensor made of values from outside (torch.tensor, torch.from_numpy)"}
-IN_WORDS |= {"copy_": "a copy (.copy_)", "_local_scalar_dense": "reading a tensor's value on the host (.item)"}
+IN_WORDS |= {"copy_": "a copy (.copy_)", "_softmax_backward_data": "a step of autograd's backward pass"}
+IN_WORDS |= {
+    name: "attention as torch has it (scaled_dot_product_attention)"
+    for name in ("_safe_softmax", "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math")
+}
+IN_WORDS |= {
+    "_local_scalar_dense": "reading a tensor's value on the host (.item(), or an `if` on a tensor, where torch.where would "
+    "choose for each element)"
+}
 FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what the function allocated: torch.zeros in two steps
 Launched = tuple[str, Any, dict[str, Any], dict[str, Any]]  # key of a kernel, the kernel, its arguments, its options
 MAX_BYTES = 4 << 30

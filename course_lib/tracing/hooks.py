@@ -4,7 +4,7 @@ While an Interpreter is installed, `kernel[grid](...)` runs here instead of on a
 same `@triton.jit` function compiles before and after. TRITON_INTERPRET need not be set; if it is, its kernels run here too.
 
 Triton's language is patched to work on numbers, with the operations of builder.py, reached through plans.py. These two
-files, hooks.py and builder.py, are the only ones that touch Triton's internals.
+files, hooks.py and builder.py, are the only ones of tracing/ that touch Triton's internals.
 """
 
 from __future__ import annotations

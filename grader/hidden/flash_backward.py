@@ -6,6 +6,7 @@ import random
 
 from course_lib.cases import BRAIN, HALF, SINGLE, fixed
 from course_lib.exercise import Case
+from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash_backward import cases as B
 
 
@@ -18,9 +19,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     match exercise_id.split(".")[1]:
         case "delta":
             return [
-                Case(f"{lead} x {nk} x {d}", "ragged", B.outputs(*lead, nk, d, dtype=low)),
-                Case(f"{nq} x {d}, windows", "strided", B.outputs(2, nq, d, layout="windows", do="windows", dtype=low)),
-                Case(f"{nq} x {d}, by columns", "strided", B.outputs(2, nq, d, layout="columns", do="mild", dtype=low)),
+                Case(f"{lead} x {nk} x {d}", "ragged", B.outputs(*lead, nk, d)),
+                Case(f"{nq} x {d}, windows", "strided", B.outputs(2, nq, d, layout="windows", do="windows")),
+                Case(f"{nq} x {d}, by columns", "strided", B.outputs(2, nq, d, layout="columns", do="mild")),
                 Case(
                     "far from 0", "half", B.outputs(nk, 5 * d, around=rng.randrange(10, 90), do="around 3", dtype=low)
                 ),
@@ -29,7 +30,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", B.backward(nq, nk, d, low, lead=lead)),
                 Case(
-                    f"{nq} queries, heads between", "strided", B.backward(nq, nq, d, low, lead=(2, 2), layout="heads")
+                    f"{nq} queries, each in its order",
+                    "strided",
+                    each_in_its_order(B.backward(nq, nq + 1, d, low, lead=(2, 3)), ("q", "k", "v", "do")),
                 ),
                 Case(f"{nq} queries, {nk} keys, causal", "causal", B.backward(nq, nk, d, low, causal=True)),
                 # one key short of a whole tile that the first query sees

@@ -18,11 +18,10 @@ ANY, CAUSAL, NOTHING, FAR, HALF = (
     "scores far from 0",
     "half precision in and out, float32 inside",
 )
-EMPTY, BOTH, APART, ORDER = (
+EMPTY, BOTH, APART = (
     "the empty state changes nothing",
     "two empty states",
     "scores far from 0, and far apart",
-    "any order, any grouping",
 )
 WHOLE, SHORT, MORE_KEYS, MORE_QUERIES = (
     "as many queries as keys, whole tiles",
@@ -104,10 +103,10 @@ WRONG = [
     wrong("attention", "a scale of 1 / D", PLAIN, ("D**-0.5", "D**-1.0")),
     wrong("attention", "ignores the scale it is given", [ANY], ("(D**-0.5 if scale is None else scale)", "D**-0.5")),
     wrong("attention", "sqrt of Nq", PLAIN, ("D**-0.5", "Nq**-0.5")),
-    wrong("attention", "aligned at the top left", [CAUSAL, NOTHING, HALF], ("tril(Nk - Nq)", "tril()")),
-    wrong("attention", "off by one", [CAUSAL, NOTHING, HALF], ("tril(Nk - Nq)", "tril(Nk - Nq - 1)")),
-    wrong("attention", "sees one more", [CAUSAL, NOTHING, HALF], ("tril(Nk - Nq)", "tril(Nk - Nq + 1)")),
-    wrong("attention", "no mask", [CAUSAL, NOTHING, HALF], ("if causal:", "if False:")),
+    wrong("attention", "aligned at the top left", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "tril()")),
+    wrong("attention", "off by one", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "tril(Nk - Nq - 1)")),
+    wrong("attention", "sees one more", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "tril(Nk - Nq + 1)")),
+    wrong("attention", "no mask", [CAUSAL, NOTHING], ("if causal:", "if False:")),
     wrong(
         "attention",
         "a mask of zeros",
@@ -305,20 +304,20 @@ WRONG = [
     wrong(
         "tiled_attention",
         "off by one",
-        [CAUSAL, NOTHING, HARD, HALF, TILE, SKIPS],
+        [CAUSAL, NOTHING, SKIPS],
         ("cols <= rows + Nk - Nq", "cols < rows + Nk - Nq"),
     ),
     wrong(
         "tiled_attention",
         "aligned at the top left",
-        [CAUSAL, NOTHING, HARD, HALF, TILE, SKIPS],
+        [CAUSAL, NOTHING, SKIPS],
         ("cols <= rows + Nk - Nq", "cols <= rows"),
         ("causal_tiles(pid, bm, bn, Nq, Nk)[1] if causal else ", ""),
     ),
     wrong(
         "tiled_attention",
         "no mask in a tile",
-        [CAUSAL, NOTHING, HARD, HALF, TILE, SKIPS],
+        [CAUSAL, NOTHING, SKIPS],
         ("            if causal:\n", "            if False:\n"),
     ),
     wrong(
@@ -330,7 +329,7 @@ WRONG = [
     wrong(
         "tiled_attention",
         "full tiles alone",
-        [CAUSAL, NOTHING, HARD, HALF, TILE, SKIPS],
+        [CAUSAL, NOTHING, SKIPS],
         ("causal_tiles(pid, bm, bn, Nq, Nk)[1]", "causal_tiles(pid, bm, bn, Nq, Nk)[0]"),
     ),
     wrong(
@@ -343,7 +342,7 @@ WRONG = [
     wrong(
         "tiled_attention",
         "NaN where nothing was seen yet",
-        [CAUSAL, NOTHING, HARD, HALF],
+        [CAUSAL, NOTHING],
         ("torch.where(m == -inf, 0, m)[..., None]", "m[..., None]"),
     ),
     wrong("tiled_attention", "0 / 0 where nothing was seen", [NOTHING], ("torch.where(l == 0, 1, l)", "l")),
@@ -508,26 +507,26 @@ WRONG = [
     wrong(
         "attention_backward",
         "no mask",
-        [CAUSAL, NOTHING, HARD, HALF, NEVER],
+        [CAUSAL, NOTHING],
         ("            if causal:\n", "            if False:\n"),
     ),
     wrong(
         "attention_backward",
         "off by one",
-        [CAUSAL, NOTHING, HARD, HALF, NEVER],
+        [CAUSAL, NOTHING],
         ("cols <= rows + Nk - Nq", "cols < rows + Nk - Nq"),
     ),
     wrong(
         "attention_backward",
         "aligned at the top left",
-        [CAUSAL, NOTHING, HARD, HALF],
+        [CAUSAL, NOTHING],
         ("cols <= rows + Nk - Nq", "cols <= rows"),
         ("if causal and j > i + B - 1 + Nk - Nq", "if False"),
     ),
     wrong(
         "attention_backward",
         "stops a tile early",
-        [CAUSAL, NOTHING, HARD, HALF, NEVER],
+        [CAUSAL, NOTHING],
         ("j > i + B - 1 + Nk - Nq", "j > i + Nk - Nq - 1"),
         ("j > i", "j >= max(1, i)"),
     ),

@@ -6,11 +6,10 @@ wrong, honest = kinds("flash_backward")
 
 # titles
 COUNTED = ["as they are counted"]
-PLAIN, KERNEL, GRADIENTS, COMPILES = (
+PLAIN, KERNEL, GRADIENTS = (
     "right on plain inputs",
     "computed by your Triton kernel",
     "gradients computed by your Triton kernels",
-    "compiles for a GPU",
 )
 SIZES, VIEWS, HALF_IN, ONCE, DENSE = (
     "any N, any D from 16 to 256",
@@ -66,7 +65,6 @@ S_TWICE_QK = ("        s = tl.dot(q, k.T, input", "        s = tl.dot(q, k.T)\n 
 TILE_SUM = ("        dp = tl.dot(", "        p = p / tl.sum(p, 1)[:, None]\n        dp = tl.dot(")
 PADDED_SCALE = ("D**-0.5", "triton.next_power_of_2(D) ** -0.5")
 OTHER_HEAD = ("(j // H).to(tl.int64), (j % H).to(tl.int64)", "(j % H).to(tl.int64), (j // H).to(tl.int64)")
-SMALL = "BLOCK_M=32, BLOCK_N=32, num_warps=4, num_stages=2"
 
 
 def added(grad: str, rows: str, n: str) -> list[tuple[str, str]]:
@@ -103,8 +101,8 @@ WRONG = [
     wrong("delta", "o alone", [PLAIN], ("tl.sum(o * do, axis=1)", "tl.sum(o * o, axis=1)")),
     wrong("delta", "the mean", [PLAIN], ("tl.sum(o * do, axis=1)", "tl.sum(o * do, axis=1) / D")),
     wrong("delta", "sums down", [PLAIN], ("BLOCK = 32", "BLOCK = triton.next_power_of_2(D)"), ("axis=1", "axis=0")),
-    wrong("delta", "products in half precision", [SIZES, VIEWS, HALF_IN, ONCE, DENSE], (").to(tl.float32)\n    tl.store", ")\n    tl.store"), (".to(tl.float32)\n    do", "\n    do")),
-    wrong("delta", "a sum in half precision", [SIZES, VIEWS, HALF_IN, ONCE, DENSE], ("tl.sum(o * do, axis=1)", "tl.sum((o * do).to(o_ptr.dtype.element_ty), axis=1)")),
+    wrong("delta", "products in half precision", [HALF_IN], (").to(tl.float32)\n    tl.store", ")\n    tl.store"), (".to(tl.float32)\n    do", "\n    do")),
+    wrong("delta", "a sum in half precision", [HALF_IN], ("tl.sum(o * do, axis=1)", "tl.sum((o * do).to(o_ptr.dtype.element_ty), axis=1)")),
     wrong("delta", "only whole tiles", [SIZES, HALF_IN], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)"), ("BLOCK = 32", "BLOCK = 64")),
     wrong("delta", "the same strides for both", [VIEWS], ("o.stride(), do.stride()", "o.stride(), o.stride()")),
     wrong("delta", "contiguous alone", [VIEWS], ("o.stride(), do.stride()", "*[(H * N * D, N * D, D, 1)] * 2")),
@@ -113,7 +111,7 @@ WRONG = [
     wrong("delta", "copies", [KERNEL], ("(x[None, None]", "(x.contiguous()[None, None]")),
     wrong("delta", "torch does it", [KERNEL], source="def delta(o, do):\n    return (o.float() * do.float()).sum(-1)\n"),
     wrong("delta", "batches and heads swapped", [PLAIN], OTHER_HEAD),
-    wrong("delta", "in half precision", [SIZES, VIEWS, HALF_IN, ONCE, DENSE], ("dtype=torch.float32", "dtype=o.dtype")),
+    wrong("delta", "in half precision", [HALF_IN], ("dtype=torch.float32", "dtype=o.dtype")),
     # -------------------- dkdv: the formulas
     wrong("dkdv", "dk lacks the scale", [PLAIN], ("dk * scale)", "dk)")),
     wrong("dkdv", "dv has the scale", [PLAIN], ("BLOCK_D, dv)", "BLOCK_D, dv * scale)")),
@@ -163,6 +161,8 @@ WRONG = [
     wrong("dkdv", "ignores the scale it is given", [SCALE], IGNORED),
     wrong("dkdv", "a scale for padded heads", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF], PADDED_SCALE),
     wrong("dkdv", "the strides of q for do", [VIEWS], ("q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, keys,\n        whole", "q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, q_strides, batch, head, keys,\n        whole")),
+    wrong("dkdv", "v through k's strides", [VIEWS], ("*(x.stride() for x in tensors)", "*(tensors[i].stride() for i in (0, 1, 1, 3, 4, 5))")),
+    wrong("dkdv", "dv through dk's strides", [VIEWS], ("*(x.stride() for x in tensors)", "*(tensors[i].stride() for i in (0, 1, 2, 3, 4, 4))")),
     wrong("dkdv", "torch does it", [KERNEL], source="def dkdv(q, k, v, do, lse, delta, causal=False, scale=None):\n    p = torch.exp((q @ k.mT).float() * q.shape[-1] ** -0.5 - lse[..., None])\n    ds = p * ((do @ v.mT).float() - delta[..., None])\n    return (ds.mT @ q.float()).to(k.dtype), (p.mT @ do.float()).to(v.dtype)\n"),
     # -------------------- dq
     wrong("dq", "dq lacks the scale", [PLAIN], ("dq * scale)", "dq)")),
@@ -196,6 +196,7 @@ WRONG = [
     wrong("dq", "copies", [KERNEL], COPIES),
     wrong("dq", "ignores the scale it is given", [SCALE], IGNORED),
     wrong("dq", "whole tiles of queries alone", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF, SCALE], ('triton.cdiv(Nq, shape["BLOCK_M"])', 'Nq // shape["BLOCK_M"]')),
+    wrong("dq", "v through k's strides", [VIEWS], ("*(x.stride() for x in tensors)", "*(tensors[i].stride() for i in (0, 1, 1, 3, 4))")),
     wrong("dq", "torch does it", [KERNEL], source="def dq(q, k, v, do, lse, delta, causal=False, scale=None):\n    p = torch.exp((q @ k.mT).float() * q.shape[-1] ** -0.5 - lse[..., None])\n    ds = p * ((do @ v.mT).float() - delta[..., None])\n    return (ds @ k.float()).to(q.dtype)\n"),
     # -------------------- FlashAttention
     wrong("flash_attention", "the slow forward", [ALONE, FORWARD, TABLE], source=slow_forward(solution_cell("flash_backward.flash_attention"))),

@@ -417,7 +417,7 @@ WRONG = [
             "tl.load(x_ptr + i, mask=i < n).to(tl.float16).to(tl.float32)",
         ),
     ),
-    wrong("sin2_plus_cos2", "in the dtype of x", [HALF, LAUNCH, ONCE], (".to(tl.float32)", "")),
+    wrong("sin2_plus_cos2", "in the dtype of x", [HALF], (".to(tl.float32)", "")),
     wrong(
         "sin2_plus_cos2",
         "reads x twice",

@@ -254,7 +254,7 @@ def test_what_no_terminal_can_show_is_replaced():
 
 
 def test_a_map_of_the_error():
-    finding = Finding("right", 0, 2, False, error_map=ErrorMap([[0.0, 1.0], [0.3, 0.0]], 4, 4))
+    finding = Finding("right", 0, 2, False, error_map=ErrorMap([[0.0, 1.0], [0.3, 0.0]], 4, 4, [0, 3, 0, 3]))
     verdict = Verdict("unit.x", 0, 2, [finding])
     assert "│ █│" in render.text(verdict) and "│▒ │" in render.text(verdict)
     assert render.html(verdict).count("<rect") == 4

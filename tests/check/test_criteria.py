@@ -153,6 +153,39 @@ def test_a_mask_that_ends_early_is_told_from_offsets_that_do_not_move_on(wrong, 
     assert finding.detail.startswith("Right in row 0 alone: ") and words in finding.detail
 
 
+def heads_wrong(where):
+    """The finding on two heads of 3 x 64 twice over, wrong (by 1) where `where` says, as a kernel left it."""
+    x = torch.ones(2, 2, 3, 64)
+    out = x * 2
+    where(out).add_(1.0)
+    return Correct("plain").judge(exercise(), criteria_trials(out, x))
+
+
+def criteria_trials(out, x):
+    judged = trial(out, inputs=[{"x": x}], kernels={"k": "def k(): pass"}, launches=[launch()])
+    return [criteria.Judged.of(exercise(), judged)]
+
+
+def test_a_map_says_exactly_where_and_that_rows_are_those_of_several_matrices():
+    found = heads_wrong(lambda out: out[1, 0, 1:, 40:50]).error_map
+    assert (found.rows, found.columns, found.extent, found.lead) == (12, 64, [7, 8, 40, 49], [2, 2])
+    assert heads_wrong(lambda out: out[:, :, :, 1:]).error_map is None, "nearly everything: a map says nothing"
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        (lambda out: out[1], "Right in matrices 0 to 1 alone"),
+        (lambda out: out[:, :, 2], "Wrong in row 2 alone"),
+        (lambda out: out[..., 48:], "Wrong in columns 48 to 63 alone"),
+        (lambda out: out[..., 51:], ""),  # no block begins there
+    ],
+)
+def test_matrices_rows_and_columns_that_are_wrong_to_the_end(where, words):
+    detail = heads_wrong(where).detail
+    assert detail.startswith(words) and bool(detail) == bool(words)
+
+
 def test_a_grid_without_programs():
     nothing_ran = trial(NAN, kernels=["k"])
     assert (
@@ -375,6 +408,14 @@ def test_the_first_mistake_that_fits_is_the_remark():
     mistakes = (lambda trials: "", lambda trials: "Look at the mask.", lambda trials: "Look elsewhere.")
     assert criteria.judge(exercise(criteria=(fails(1),), mistakes=mistakes), [trial(X)]).remark == "Look at the mask."
     assert criteria.judge(exercise(criteria=(passes(1),), mistakes=mistakes), [trial(X)]).remark == ""
+
+
+def test_behind_a_gate_that_failed_a_remark_sees_what_the_gate_saw():
+    trials = [trial(X), trial(X, group="hard")]
+    for gates, seen in (((Correct("plain"),), "plain"), ((), "plain hard")):
+        looks = [lambda seen: " ".join(t.case.group for t in seen)]
+        judged = criteria.judge(exercise(gates=gates, criteria=(fails(1),), mistakes=looks), trials)
+        assert judged.remark == seen
 
 
 def test_a_trial_is_compared_once_however_many_criteria_ask():

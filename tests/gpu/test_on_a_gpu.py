@@ -16,7 +16,7 @@ from course_lib.observe.record import load
 from course_lib.tracing import trace
 from grader import ROOT
 from grader.judge import Judge
-from grader.variants import program, solution_cell
+from grader.variants import program, published, solution_cell
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
@@ -48,7 +48,7 @@ def test_the_card_is_known():
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_solution_earns_its_bonus(name):
     exercise = find(f"coalescing.{name}")
-    function = load(program(exercise.id, solution_cell(exercise.id)), exercise.entry)
+    function = published(exercise.id)
     found = verdict(exercise, function)
     assert found.points == found.out_of, found
     assert found.bonus == exercise.bonus[0].points, found.findings[-1]

@@ -37,7 +37,7 @@ WRONG = RIGHT | {
             "right on 130 x 33",
             "12 of 99 differ",
             HOSTILE,
-            error_map=ErrorMap([[0.5]], 3, 3),
+            error_map=ErrorMap([[0.5]], 3, 3, [0, 2, 0, 2]),
         ),
         printed=HOSTILE,
     )

@@ -16,7 +16,11 @@ EVIDENCE = Evidence(
     timing=Timing("speed", "copy", 0.9, 0.01, "H200"),
 )
 VERDICT = Verdict(
-    "a.b", 1.5, 2.0, [Finding("right", 1, 2, False, error_map=ErrorMap([[0.5, 1.0]], 3, 4))], remark="Look."
+    "a.b",
+    1.5,
+    2.0,
+    [Finding("right", 1, 2, False, error_map=ErrorMap([[0.5, 1.0]], 3, 4, [0, 2, 1, 3], [2]))],
+    remark="Look.",
 )
 
 

@@ -78,16 +78,33 @@ def test_any_nan_stands_for_another_and_zero_has_a_sign():
 def test_quantized_rows_are_judged_by_their_own_steps():
     x = torch.tensor([[1.0, -127.0], [0.0, 0.0]])
     good = [torch.tensor([[1, -127], [0, 0]], dtype=torch.int8), torch.tensor([1.0, 1.0])]
-    assert (
-        D.oracles.within_half_a_step(good, x)
-        == D.oracles.no_larger_step(good, x)
-        == D.oracles.zeros_stay(good, x)
-        == ""
-    )
+    assert D.oracles.within_half_a_step(good, x) == D.oracles.least_step(good, x) == D.oracles.zeros_stay(good, x) == ""
     assert "step of row 1" in D.oracles.zeros_stay([good[0], torch.tensor([1.0, 0.0])], x)
-    assert "row 0" in D.oracles.no_larger_step([good[0], torch.tensor([2.0, 1.0])], x)
+    for step in (2.0, 0.5, math.nan):
+        assert "row 0" in D.oracles.least_step([good[0], torch.tensor([step, 1.0])], x)
     for odd in (None, [good[0]], [good[0].int(), good[1]], [good[0], good[1].double()]):
         assert D.oracles.within_half_a_step(odd, x)
+
+
+def test_a_floor_under_the_step_shows_where_it_matters():
+    case = next(c for c in D.quantize_rows.cases if c.group == "sizes")
+    x = case.arguments(3)["x"]
+    for floor, holds in ((1e-12, True), (1e-8, True), (1e-6, False)):
+        scale = (x.abs().amax(1) / 127).clamp(min=floor)
+        output = [(x / scale[:, None]).round().to(torch.int8), scale]
+        assert D.oracles.within_half_a_step(output, x) == ""
+        assert (D.oracles.least_step(output, x) == "") is holds
+
+
+def test_a_tensor_in_place_of_a_number_is_told_how_to_become_one():
+    tensor = {"unsupported": "a tensor"}
+    assert D.oracles.is_gap(tensor, 1.0, "float16").endswith("got a tensor (.item() makes a number of it)")
+    assert D.oracles.decoded(tensor, [0, 1], 5, 2).endswith("got a tensor (.tolist() makes a list of it)")
+
+
+@pytest.mark.parametrize("name", ["add_", "bitwise_and_", "bitwise_or_", "__irshift__", "masked_fill_"])
+def test_what_is_allowed_is_allowed_in_place(name):
+    assert name in D.round_to_bf16.allows and name in D.half_sum.allows
 
 
 def test_the_budget_of_a_masked_row_accepts_no_number():
@@ -113,6 +130,10 @@ def cut(x):
     return [(x / scale[:, None]).to(torch.int8), scale]
 
 
+def shifted_by(x, m):
+    return m + (x - m[:, None]).exp().sum(1).log()
+
+
 @pytest.mark.parametrize(
     ("name", "outputs", "word"),
     [
@@ -134,12 +155,42 @@ def cut(x):
         ("quantize_rows", lambda x: quantized(x, 128), "wraps around"),
         ("quantize_rows", lambda x: quantized(x, 127), ""),
         ("quantize_rows", cut, "cuts off"),
+        ("quantize_rows", lambda x: [torch.zeros(x.shape, dtype=torch.int8), torch.full((len(x),), 1e-30)], ""),
+        ("stable_logsumexp", lambda x: shifted_by(x.float(), x.float().amax(1)), "-inf - -inf"),
+        ("stable_logsumexp", lambda x: shifted_by(x.float(), x.float().mean(1).nan_to_num(0, 0, 0)), "Infinite"),
+        ("stable_logsumexp", lambda x: torch.full((len(x),), math.nan), ""),
         ("quantize_rows", lambda x: [quantized(x, 127)[0], 1 / quantized(x, 127)[1]], ""),
     ],
 )
 def test_remarks_on_typical_mistakes(name, outputs, word):
     told = remark(name, outputs)
     assert word in told if word else told == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "evidence", "word"),
+    [
+        ("quantize_rows", {"error": "raised RuntimeError: The size of tensor a (100) must match"}, "scale[:, None]"),
+        (
+            "round_to_bf16",
+            {"error": "raised RuntimeError: value cannot be converted to type int without overflow"},
+            "0x7FFFFFFF",
+        ),
+        ("round_to_bf16", {"refused": "it also does a tensor made of values from outside"}, "torch.where"),
+    ],
+)
+def test_remarks_on_what_stopped(name, evidence, word):
+    exercise = D.EXERCISES[f"dtypes.{name}"]
+    trial = Trial(exercise.cases[0], [exercise.cases[0].arguments(0)], Evidence("", **evidence))
+    told = next(filter(None, (look([trial]) for look in exercise.mistakes)), "")
+    assert word in told
+
+
+def test_a_result_of_one_row_is_not_cut_off():
+    case = D.quantize_rows.cases[1]
+    call = case.arguments(0)
+    trial = Trial(case, [call], Evidence(case.name, outputs=[quantized(call["x"], 127)]))
+    assert D.mistakes.cut_off([trial]) == ""
 
 
 def quantized(x, steps):

@@ -13,7 +13,7 @@ from course_lib.criteria import judge
 from course_lib.exercises.fusion import EXERCISES
 from course_lib.observe import observe
 from course_lib.observe.record import load
-from grader.variants import Variant, of_unit, program, solution_cell
+from grader.variants import Variant, of_unit, published
 
 KERNELS = [e for e in EXERCISES.values() if e.kind == "kernel"]
 each_kernel = pytest.mark.parametrize("exercise", KERNELS, ids=[e.entry for e in KERNELS])
@@ -55,7 +55,7 @@ def chains(draw):
 @settings(max_examples=25, deadline=None)
 @given(chains())
 def test_the_published_formula_equals_the_trace(chain):
-    formula = load(program("fusion.chain_bytes", solution_cell("fusion.chain_bytes")), "chain_bytes")
+    formula = published("fusion.chain_bytes")
     ops, fused = chain
     assert formula(10, ops, 4, fused) == traced_bytes(10, ops, 4, fused)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,10 @@ from grader import index
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MODULES = sorted(path for room in ("course_lib", "grader") for path in (ROOT / room).rglob("*.py"))
+EXERCISES = ROOT / "course_lib" / "exercises"  # says once, for the package of any unit, which files are in it
+PACKAGES = [path.parent for path in MODULES if path.name == "__init__.py" and path.parent.parent != EXERCISES]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 def rows(page: str) -> dict[str, list[str]]:
@@ -72,6 +78,56 @@ def test_the_map_names_files_that_exist():
     assert named - have == set()
     rooms = re.findall(r"^ *(\w+)/  ", text, re.M)
     assert [room for room in rooms if not any((p / room).is_dir() for p in (ROOT, *ROOT.glob("*")))] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_package_s_docstring_lists_its_files(package):
+    """But for those that are named as a unit: UNITS lists them."""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8")))
+    files = {path.name for path in package.glob("*.py") if path.stem not in ("__init__", *UNITS.values())}
+    rooms = {f"{path.parent.name}/" for path in package.glob("*/__init__.py") if path.parent.name not in UNITS.values()}
+    named = set(re.findall(r"\b\w+(?:\.py\b|/)", text))
+    assert (files | rooms) - named == set()
+    assert {name for name in named if name.endswith(".py")} - {path.name for path in MODULES} - {"NN_topic.py"} == set()
+
+
+def short(version: str) -> str:
+    """3.7 of 3.7.1."""
+    return ".".join(version.split(".")[:2])
+
+
+PINS = dict(re.findall(r"(\w+)==([\d.]+)", "\n".join(PYPROJECT["project"]["dependencies"])))
+TRITONS = [short(version) for version in PYPROJECT["tool"]["triton-versions"]]
+PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")
+
+
+@pytest.mark.parametrize(
+    ("page", "words", "version"),
+    [
+        ("README.md", r"Python (\d[\d.]+\d)", PYTHON),
+        ("README.md", r"torch==(\d[\d.]+\d)", PINS["torch"]),
+        ("README.md", r"Triton from (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
+        ("docs/hosted.md", r"Python (\d[\d.]+\d) or newer", PYTHON),
+        ("docs/hosted.md", r"must have Python (\d[\d.]+\d)", PYTHON),
+        ("docs/hosted.md", r"torch (\d[\d.]+\d) with", short(PINS["torch"])),
+        ("docs/hosted.md", r"with Triton (\d[\d.]+\d)", short(PINS["triton"])),
+        ("docs/hosted.md", r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
+        ("docs/hosted.md", r"Triton is (\d[\d.]+\d) or newer", TRITONS[0]),
+        ("course_lib/tracing/hooks.py", r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
+        ("make.py", r"Python (\d[\d.]+\d) or newer", PYTHON),
+    ],
+)
+def test_versions_are_those_of_pyproject(page, words, version):
+    assert set(re.findall(words, " ".join((ROOT / page).read_text("utf-8").split()))) == {version}
+
+
+def test_the_environments_have_one_python_and_it_is_new_enough():
+    """environment.yml leaves torch and Triton to pyproject.toml."""
+    conda, docker = ((ROOT / name).read_text("utf-8") for name in ("environment.yml", "Dockerfile"))
+    (python,) = {*re.findall(r"\bpython=([\d.]+)", conda), *re.findall(r"^FROM python:([\d.]+)", docker, re.M)}
+    assert [int(part) for part in python.split(".")] >= [int(part) for part in PYTHON.split(".")]
+    assert f"`python:{python}-slim`" in (ROOT / "docs" / "hosted.md").read_text("utf-8")
+    assert not re.search("torch|triton", conda)
 
 
 def test_instructors_find_the_short_path_in_the_readme():

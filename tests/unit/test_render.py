@@ -8,7 +8,7 @@ import pytest
 from course_lib import progress, render
 from course_lib.exercise import ErrorMap, Finding, Verdict
 
-MAP = ErrorMap([[0, 0, 0], [0, 0.5, 0], [0, 0, 1]], 26, 7)  # cells of 9 x 3
+MAP = ErrorMap([[0, 0, 0], [0, 0.5, 0], [0, 0, 1]], 26, 7, [10, 25, 4, 6])  # cells of 9 x 3
 VERDICT = Verdict(
     "coalescing.transpose",
     3,
@@ -67,7 +67,7 @@ def test_what_is_heard_is_what_is_seen_and_in_that_order():
         "passed | your kernel does it | 1 launch | "
         "passed | right | 2 / 2 | equal | "
         "failed | right on ragged shapes | 0 / 3 | out | is wrong | on <7 x 5> | first at [9, 3] | "
-        "Map of the wrong elements, all of them in rows 9 to 25, columns 3 to 6 | "
+        "Map of the wrong elements, all of them in rows 10 to 25, columns 4 to 6 | "
         "columns 0 to 6, rows 0 to 25 from the top; filled: wrong | "
         "partly | coalesced | 1 / 4 | 32 bytes | expected: 4 bytes | "
         "not judged | speed | 0 / 0 | not measured | "
@@ -77,9 +77,17 @@ def test_what_is_heard_is_what_is_seen_and_in_that_order():
 
 def test_the_text_says_in_words_where_it_is_wrong_before_it_draws_it():
     text = render.text(VERDICT)
-    assert text.index("where it is wrong: rows 9 to 25, columns 3 to 6") < text.index("┌───┐")
-    single = render.text(Verdict("a", 0, 1, [Finding("b", 0, 1, False, error_map=ErrorMap([[0, 1]], 1, 2))]))
+    assert text.index("where it is wrong: rows 10 to 25, columns 4 to 6") < text.index("┌───┐")
+    single = render.text(
+        Verdict("a", 0, 1, [Finding("b", 0, 1, False, error_map=ErrorMap([[0, 1]], 1, 2, [0, 0, 1, 1]))])
+    )
     assert "where it is wrong: row 0, column 1" in single
+
+
+def test_rows_of_several_matrices_are_said_to_be_that():
+    heads = ErrorMap([[0, 1]], 222, 2, [37, 100, 1, 1], [2, 3])
+    text = render.text(Verdict("a", 0, 1, [Finding("b", 0, 1, False, error_map=heads)]))
+    assert "rows 0 to 221 (6 matrices of 37, one below the other)" in text
 
 
 def luminance(colour):

@@ -11,7 +11,7 @@ import torch
 
 from course_lib.cases import ARITHMETIC, operations
 from course_lib.criteria import OnceRight
-from course_lib.exercise import Finding, Trial
+from course_lib.exercise import Exercise, Finding, Trial
 from course_lib.exercises.attention.oracles import seen
 
 PRODUCTS = operations("mm bmm addmm baddbmm addmm_ baddbmm_ mv dot")
@@ -26,12 +26,20 @@ ATTENTION = TENSORS | operations(
 
 @dataclass
 class LargestBuffer(OnceRight):
-    """No single allocation beside the results has a limit's size. limit: the arguments -> bytes."""
+    """No single allocation beside the results has a limit's size. limit: the arguments -> bytes.
+
+    besides: cases that count as well, right or wrong, so that a slip in a mask costs nothing here
+    """
 
     limit: Callable[..., float]
     points: float
     title: str
     group: str = "performance"
+    besides: str = "skipping"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        found = super().judge(exercise, trials)
+        return self.count([t for t in trials if t.case.group in (self.group, self.besides)]) if found.passed else found
 
     def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:
@@ -49,7 +57,7 @@ class Products(OnceRight):
 
     points: float
     title: str
-    group: str = "performance"
+    group: str = "skipping"
 
     def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:

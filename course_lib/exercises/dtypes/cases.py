@@ -81,10 +81,10 @@ def numbers_of(dtype: str, low: float, high: float):
 
 
 def rows_of_all_sizes(rows: int, columns: int, zeros: int = 0):
-    """A drawing of x (rows, columns) whose rows differ in size by powers of ten; the last `zeros` rows are 0."""
+    """A drawing of x (rows, columns) whose rows have sizes from 1e-6 to 1000; the last `zeros` rows are 0."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
-        x = torch.randn(rows, columns, generator=generator) * 10.0 ** torch.arange(-3, rows - 3)[:, None]
+        x = torch.randn(rows, columns, generator=generator) * torch.logspace(-6, 3, rows)[:, None]
         if zeros:
             x[-zeros:] = 0
         return {"x": x}

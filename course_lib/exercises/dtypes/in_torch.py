@@ -20,17 +20,17 @@ from course_lib.exercises.dtypes.cases import (
     special_floats,
     ties,
 )
-from course_lib.exercises.dtypes.mistakes import any_of, cut_off, outputs_of, wraps_around
+from course_lib.exercises.dtypes.mistakes import any_of, cut_off, nan_where_all_is_masked, outputs_of, wraps_around
 from course_lib.exercises.dtypes.oracles import (
     Ran,
     bit_exact,
     is_nan,
-    no_larger_step,
+    least_step,
     rounded,
     within_half_a_step,
     zeros_stay,
 )
-from course_lib.mistakes import Mistake
+from course_lib.mistakes import Mistake, raised
 
 
 def bits_in_and_out(trials: Sequence[Trial]) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -50,6 +50,11 @@ def loses_nan(trials: Sequence[Trial]) -> str:
     else_right = all(bool(((out == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
     sentence = "A NaN went in, and an infinity or a number came out: rounding changed the bits that made it a NaN."
     return sentence if lost and else_right else ""
+
+
+def refused(words: str, sentence: str) -> Mistake:
+    """`sentence`, if torch did what is refused in these words."""
+    return lambda trials: sentence if any(words in t.evidence.refused for t in trials) else ""
 
 
 def shifted_down(trials: Sequence[Trial]) -> str:
@@ -100,6 +105,14 @@ round_to_bf16 = Exercise(
         "an infinity, or run on into the sign: where (x & 0x7FFFFFFF) > 0x7F800000, return 0x7FC00000 by torch.where.",
     ],
     mistakes=[
+        raised(
+            "without overflow",
+            "An int32 ends at 0x7FFFFFFF: a pattern with its highest bit set is that number - 2 ** 32.",
+        ),
+        refused(
+            "made of values from outside",
+            "`r[mask] = number` makes a tensor of the number: torch.where(mask, number, r) does not.",
+        ),
         shifted_down,
         loses_nan,
         rounds_as(0, "You always cut the lower 16 bits off. What lies more than halfway should go up."),
@@ -193,9 +206,7 @@ stable_logsumexp = Exercise(
         "m = torch.where(m == -math.inf, 0, m). Then exp gives 0, and log(0) is -inf, which is right.",
     ],
     mistakes=[
-        any_of(
-            torch.isnan, ("masked",), "NaN: in a row of -inf the maximum is -inf too, and -inf - -inf is not a number."
-        ),
+        nan_where_all_is_masked,
         any_of(torch.isinf, ("large",), "Infinite: exp ran over (or all terms under) before log could bring it back."),
     ],
 )
@@ -219,7 +230,7 @@ quantize_rows = Exercise(
     criteria=[
         Holds(within_half_a_step, 2, "at most half a step away"),
         Holds(within_half_a_step, 1, "so for rows of all sizes", "sizes"),
-        Holds(no_larger_step, 2, "no step larger than it must be", "sizes"),
+        Holds(least_step, 2, "no step larger than it must be", "sizes"),
         Holds(zeros_stay, 1, "rows of zeros", "zeros"),
     ],
     hints=[
@@ -228,5 +239,11 @@ quantize_rows = Exercise(
         "A row of zeros has scale 0, and 0 / 0 is NaN: divide by torch.where(scale == 0, 1, scale). Then "
         "q = (x / scale[:, None]).round().to(torch.int8).",
     ],
-    mistakes=[wraps_around, cut_off],
+    mistakes=[
+        wraps_around,
+        cut_off,
+        raised(
+            "The size of tensor a", "scale has one number for each row: beside (M, N) that is scale[:, None], (M, 1)."
+        ),
+    ],
 )

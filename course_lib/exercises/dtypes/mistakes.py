@@ -86,12 +86,22 @@ def wraps_around(trials: Sequence[Trial]) -> str:
     return ""
 
 
+def nan_where_all_is_masked(trials: Sequence[Trial]) -> str:
+    """A sentence, if the rows of nothing but -inf came out as NaN, and no others."""
+    masked = [p for t in trials if t.case.group == "masked" for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+    empty = [(call["x"].isneginf().all(1), out) for call, out in masked]
+    found = empty and all(isinstance(out, torch.Tensor) and torch.equal(out.isnan(), rows) for rows, out in empty)
+    return "NaN: in a row of -inf the maximum is -inf too, and -inf - -inf is not a number." if found else ""
+
+
 def cut_off(trials: Sequence[Trial]) -> str:
-    """A sentence, if every q is x / scale without its digits behind the point."""
-    cut = []
+    """A sentence, if every q is x / scale without its digits behind the point, and rounded some would be others."""
+    cut, matters = [], False
     for t in trials:
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
             found = quantized(out, call["x"])
             if not isinstance(found, str) and t.case.group in ("plain", "sizes"):
-                cut.append(torch.equal(found[0], (call["x"] / found[1][:, None]).to(torch.int8)))
-    return "A cast to int8 cuts off what is behind the point: round before it." if cut and all(cut) else ""
+                steps = call["x"] / found[1][:, None]
+                cut.append(bool((steps.abs() < 128).all()) and torch.equal(found[0], steps.trunc().to(torch.int8)))
+                matters |= not torch.equal(steps.trunc(), steps.round())
+    return "A cast to int8 cuts off what is behind the point: round before it." if matters and all(cut) else ""

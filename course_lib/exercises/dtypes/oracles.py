@@ -68,10 +68,16 @@ def same(a: Any, b: float) -> bool:
     return a == b and math.copysign(1, a) == math.copysign(1, b)
 
 
+def as_answer(output: Any, cure: str = ".item() makes a number of it") -> str:
+    """What came in place of a number, in words. cure: what to do with a tensor."""
+    words = in_words(output)
+    return f"{words} ({cure})" if words == "a tensor" else words
+
+
 def decoded(output: Any, patterns: list[int], exponent_bits: int, mantissa_bits: int) -> str:
     """ "" if `output` holds the number of each pattern; else a sentence."""
     if not isinstance(output, list):
-        return f"expected a list of {len(patterns)} numbers, got {in_words(output)}"
+        return f"expected a list of {len(patterns)} numbers, got {as_answer(output, '.tolist() makes a list of it')}"
     if len(output) != len(patterns):
         return f"expected {len(patterns):,} numbers, got {len(output):,}"
     read = truth(exponent_bits, mantissa_bits)
@@ -81,7 +87,7 @@ def decoded(output: Any, patterns: list[int], exponent_bits: int, mantissa_bits:
     p, many = patterns[wrong[0]], f"{len(wrong):,} of {len(patterns):,} patterns"
     text = f"{p:0{1 + exponent_bits + mantissa_bits}b}"
     fields = f"{text[0]} {text[1 : 1 + exponent_bits]} {text[1 + exponent_bits :]}"
-    return f"{many} are wrong, first {fields}: expected {read(p)!r}, got {in_words(output[wrong[0]])}"
+    return f"{many} are wrong, first {fields}: expected {read(p)!r}, got {as_answer(output[wrong[0]])}"
 
 
 UNSIGNED = {  # dtype -> integers of as many bits
@@ -108,7 +114,7 @@ def gap(x: float, dtype: str) -> float:
 def is_gap(output: Any, x: float, dtype: str) -> str:
     right = gap(x, dtype)
     return (
-        "" if same(output, right) else f"for x = {x!r}, dtype = {dtype!r}: expected {right!r}, got {in_words(output)}"
+        "" if same(output, right) else f"for x = {x!r}, dtype = {dtype!r}: expected {right!r}, got {as_answer(output)}"
     )
 
 
@@ -218,17 +224,18 @@ def within_half_a_step(output: Any, x: torch.Tensor) -> str:
     return f"[{row}, {column}] is {steps:.3g} steps from x; {int((~good).sum())} of {x.numel()} are more than half a step away"
 
 
-def no_larger_step(output: Any, x: torch.Tensor) -> str:
-    """ "" if the step of each row is the least with which its largest element fits into -127 ... 127."""
+def least_step(output: Any, x: torch.Tensor) -> str:
+    """ "" if the step of each row is the least with which its largest element fits into -127 ... 127, and not less."""
     found = quantized(output, x)
     if isinstance(found, str):
         return found
     scale, least = found[1].double(), x.double().abs().amax(1) / 127
-    good = (scale <= least * (1 + 1e-5)) | (least == 0)  # a row of zeros may have any step that is a number
-    if bool(good.all()) and bool(scale.isfinite().all()):
+    off = (scale - least).abs() > 1e-5 * least
+    good = (~off | (least == 0)) & scale.isfinite()  # a row of zeros may have any step that is a number
+    if bool(good.all()):
         return ""
-    row = int((~(good & scale.isfinite())).nonzero()[0])
-    return f"row {row}: the step is {float(scale[row]):.6g}; {float(least[row]):.6g} would do"
+    row = int((~good).nonzero()[0])
+    return f"row {row}: the step is {float(scale[row]):.6g}; {float(least[row]):.6g} sends the largest |x| to 127"
 
 
 def zeros_stay(output: Any, x: torch.Tensor) -> str:

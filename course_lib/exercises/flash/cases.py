@@ -28,6 +28,17 @@ def by_columns(draw: Callable) -> Callable:
     return lambda g: (given := draw(g)) | {name: given[name].mT.contiguous().mT for name in "qk"}
 
 
+def each_in_its_order(draw: Callable, names: Sequence[str] = "qkv") -> Callable:
+    """That drawing, with these tensors (B, H, N, D) in memory one in each order of their axes: (B, H, N, D), (D, B, H, N),
+    (N, D, B, H), (H, N, D, B). No stride is as long in any two of them."""
+
+    def laid_out(x: torch.Tensor, turns: int) -> torch.Tensor:
+        there, back = ([(axis + by) % 4 for axis in range(4)] for by in (-turns, turns))
+        return x.permute(there).contiguous().permute(back)
+
+    return lambda g: (given := draw(g)) | {name: laid_out(given[name], i) for i, name in enumerate(names)}
+
+
 def backwards(draw: Callable) -> Callable:
     """That drawing, with the keys in the opposite order."""
     return lambda g: (given := draw(g)) | {name: given[name].flip(-2) for name in "kv"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import HALF
+from course_lib.cases import HALF, SINGLE
 from course_lib.exercises.attention.cases import laid_out
 from course_lib.exercises.flash.cases import heads
 from course_lib.exercises.flash.oracles import attend
@@ -65,7 +65,7 @@ def after_forward(given: dict[str, Any]) -> dict[str, Any]:
     return tensors | {"do": do, "lse": lse, "delta": delta} | rest
 
 
-def outputs(*shape: int, dtype: torch.dtype = HALF, around: float = 0.0, layout: str = "rows", do: str = "mild"):
+def outputs(*shape: int, dtype: torch.dtype = SINGLE, around: float = 0.0, layout: str = "rows", do: str = "mild"):
     """A drawing of o and do."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:

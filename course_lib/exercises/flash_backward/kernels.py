@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from course_lib.cases import BRAIN, SINGLE
+from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.criteria import BuffersBelow, Coalesced, Correct, DotFlops, NoAtomics, Rereads, Speed, Traffic
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import unstored
 from course_lib.exercises.flash_backward.cases import backward, outputs
@@ -38,21 +39,21 @@ delta = Exercise(
     minutes=15,
     difficulty=2,
     lines=20,
-    cases=[
-        Case("(2, 2) heads of 64, float32", "plain", outputs(2, 2, 64, 32, dtype=SINGLE)),
-        Case("37 rows of 80, bfloat16", "ragged", outputs(37, 80, dtype=BRAIN)),
-        Case("(3, 1, 2) heads of 1 x 16, float32", "ragged", outputs(3, 1, 2, 1, 16, dtype=SINGLE)),
+    cases=[  # float32 but for one group: a cast that is forgotten costs that group alone
+        Case("(2, 2) heads of 64, float32", "plain", outputs(2, 2, 64, 32)),
+        Case("37 rows of 80", "ragged", outputs(37, 80)),
+        Case("(3, 1, 2) heads of 1 x 16", "ragged", outputs(3, 1, 2, 1, 16)),
         Case("3 heads of 100 x 256", "ragged", outputs(3, 100, 256)),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", outputs(2, 3, 40, 32, layout="heads", do="heads")),
-        Case("windows", "strided", outputs(2, 50, 24, layout="windows", do="windows", dtype=BRAIN)),
+        Case("windows", "strided", outputs(2, 50, 24, layout="windows", do="windows")),
         Case("do is one number for all", "strided", outputs(2, 3, 33, 16, do="one number")),
         Case("(2, 2, B, N, H, D)", "strided", outputs(2, 2, 1, 2, 19, 16, layout="heads", do="heads")),
         Case(
             "o around 20, do around 3, bfloat16", "half", outputs(2, 70, 128, around=20.0, do="around 3", dtype=BRAIN)
         ),
-        Case("o around 300, do around 3, float16", "half", outputs(70, 256, around=300.0, do="around 3")),
-        Case("8 heads of 512 x 64, bfloat16", "performance", outputs(8, 512, 64, dtype=BRAIN)),
-        Case("2 heads of 512 x 128, float32", "performance", outputs(2, 512, 128, dtype=SINGLE)),
+        Case("o around 300, do around 3, float16", "half", outputs(70, 256, around=300.0, do="around 3", dtype=HALF)),
+        Case("8 heads of 512 x 64", "performance", outputs(8, 512, 64)),
+        Case("2 heads of 512 x 128", "performance", outputs(2, 512, 128)),
     ],
     oracle=row_dots,
     budget=delta_budget,
@@ -100,6 +101,11 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
         Case("(B, N, H, D) as (B, H, N, D)", "strided", backward(40, 33, 32, lead=(2, 3), layout="heads", do="heads")),
         Case("windows", "strided", backward(30, 45, 24, BRAIN, layout="windows", do="windows")),
         Case("do is one number for all", "strided", backward(30, 45, 16, lead=(2, 2), do="one number")),
+        Case(
+            "q, k, v, do each in an order of its own",
+            "strided",
+            each_in_its_order(backward(30, 45, 24, lead=(2, 3)), ("q", "k", "v", "do")),
+        ),
         Case("100 queries and keys, causal", "causal", backward(100, 100, 16, causal=True)),
         Case("23 queries, 161 keys, causal", "causal", backward(23, 161, 16, BRAIN, causal=True)),
         Case("1 query, 70 keys, causal, float32", "causal", backward(1, 70, 32, SINGLE, causal=True)),
