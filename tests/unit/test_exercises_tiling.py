@@ -80,7 +80,7 @@ def test_honest_sums_are_within_the_budget_and_low_precision_is_not(case):
         arguments = case.arguments(seed)
         a, b = arguments.values()
         expected, dtype = T.oracles.product(a, b), a.dtype
-        budget = T.products.in_float32(expected, dtype, arguments)
+        budget = T.oracles.in_float32(expected, dtype, arguments)
         halves = _sequential(a[:, ::2], b[::2], torch.float32) + _sequential(a[:, 1::2], b[1::2], torch.float32)
         for honest in (_sequential(a, b, torch.float32), halves, a.float() @ b.float()):
             assert bool(((honest.to(dtype).double() - expected).abs() <= 0.8 * budget).all())
@@ -94,7 +94,7 @@ def test_tf32_is_outside_of_the_budget_and_is_named():
     short = [(x.view(torch.int32) & ~0x1FFF).view(torch.float32) for x in arguments.values()]
     rounded = short[0] @ short[1]
     expected = T.oracles.product(**arguments)
-    assert bool(((rounded.double() - expected).abs() > T.products.in_float32(expected, torch.float32, arguments)).any())
+    assert bool(((rounded.double() - expected).abs() > T.oracles.in_float32(expected, torch.float32, arguments)).any())
     assert "TF32" in T.mistakes.looks_like_tf32([Trial(case, [arguments], Evidence(case.name, outputs=[rounded]))])
     right = (arguments["a"] @ arguments["b"]).float()
     assert T.mistakes.looks_like_tf32([Trial(case, [arguments], Evidence(case.name, outputs=[right]))]) == ""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -13,46 +11,20 @@ from course_lib.criteria import (
     Coalesced,
     Compiles,
     Correct,
-    OnceRight,
     Rereads,
     Speed,
     Traffic,
     TritonDidTheWork,
-    sum_budget,
 )
-from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.exercise import Case, Exercise
 from course_lib.exercises.tiling.cases import factors, tiled
+from course_lib.exercises.tiling.criteria import Counted
 from course_lib.exercises.tiling.mistakes import last_tile_alone, looks_like_tf32, small_tiles, whole_tiles_alone
-from course_lib.exercises.tiling.oracles import moved, pieces, product
+from course_lib.exercises.tiling.oracles import in_float32, moved, pieces, product
 from course_lib.mistakes import faulty
-
-# ------------------------------------------------------------------------------------------------ criteria
-
-
-@dataclass
-class Counted(OnceRight):
-    """Torch did certain operations so often. names: aten names; times: the arguments of a call -> how often."""
-
-    names: frozenset[str]
-    times: Callable[..., int]
-    points: float
-    title: str
-    what: str  # in the plural
-    group: str = "plain"
-
-    def count(self, group: Sequence[Trial]) -> Finding:
-        for trial in group:
-            expected = self.times(**trial.inputs[-1])
-            seen = sum(name in self.names for name in trial.evidence.operations)
-            if seen != expected:
-                return self.lost(f"{seen} {self.what}", expected=f"{expected} {self.what} on {trial.case.name}")
-        return self.earned(f"{seen} {self.what}")
-
 
 # ------------------------------------------------------------------------------------------------ in torch
 
-
-in_float32 = sum_budget(lambda a, b, **_: a.double().abs() @ b.double().abs(), lambda a, b, **_: a.shape[-1])
 
 OUTER = frozenset(["mul", "addcmul", "addcmul_", "addr", "addr_"])
 outer_product_matmul = Exercise(
