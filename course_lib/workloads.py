@@ -72,14 +72,17 @@ class SimulatedGPU:
 
     cold, hot    microseconds that the work takes when its data is in memory, and when it is still in the cache
     slow_start   first runs that take ten times as long (loading, clocks)
+    stamina      runs after which each takes twice as long (the chip is warm, its clock goes down); 0: for ever
     noise        every 5th run takes eight times as long (another process), and every 7th three quarters (a higher clock)
     """
 
     LAUNCH, FLUSH = 5.0, 300.0  # microseconds: the host queues a piece of work; the device overwrites its cache
 
-    def __init__(self, cold: float, hot: float | None = None, slow_start: int = 0, noise: bool = False):
+    def __init__(
+        self, cold: float, hot: float | None = None, slow_start: int = 0, noise: bool = False, stamina: int = 0
+    ):
         self._cold, self._hot = cold, cold if hot is None else hot
-        self._slow_start, self._noise = slow_start, noise
+        self._slow_start, self._noise, self._stamina = slow_start, noise, stamina
         self._now = self._free = (
             0.0  # microseconds: the host's clock; when the device will have done all that is queued
         )
@@ -104,6 +107,8 @@ class SimulatedGPU:
         self._runs += 1
         if self._runs <= self._slow_start:
             took *= 10
+        elif self._stamina and self._runs > self._stamina:
+            took *= 2
         elif self._noise:
             took *= 8 if self._runs % 5 == 0 else 0.75 if self._runs % 7 == 0 else 1
         self._queue(took)

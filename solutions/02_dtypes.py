@@ -233,8 +233,9 @@ figures.dtypes.rounding_staircase()
 # `x` is an int32 vector with the bits of float32 numbers, as `numbers.view(torch.int32)` gives them. Return an int32
 # vector with the bits of the rounded numbers: the lower 16 are 0. To see numbers again, `.view(torch.float32)`.
 #
-# torch may do whole-number arithmetic (`+`, `-`, `&`, `|`, `>>`, `<<`), comparisons and `torch.where`; no casts. An int32 has
-# a sign: `-0x10000` is the number whose upper 16 bits are 1 and whose lower 16 bits are 0. Full marks need
+# torch may do whole-number arithmetic (`+`, `-`, `&`, `|`, `>>`, `<<`, in place too: `+=`), comparisons and `torch.where`; no
+# casts. An int32 has a sign: `-0x10000` is the number whose upper 16 bits are 1 and whose lower 16 bits are 0, and what you would
+# write as 0xFFFF0000 is too large for it. Full marks need
 # * every number as torch rounds it, to the last bit (2 points),
 # * ties to even (2 points),
 # * zeros with their sign, infinities, numbers that round up to infinity, subnormals, and NaN that stays NaN (2 points):

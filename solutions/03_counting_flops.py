@@ -858,7 +858,8 @@ print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} Â
 # returns the median time of the timed runs in seconds, each from a cold cache. The check hands it a `SimulatedGPU`. Full
 # marks need a time within 3 % of the true one
 # * for steady work (4 points),
-# * where the first runs are slow (2 points),
+# * where the first runs are slow, or those beyond the last that you were asked for: a chip that gets warm lowers its clock
+#   (2 points),
 # * where other work disturbs some runs, early, in the middle or late (2 points),
 # * where the cache would help (2 points).
 

@@ -138,6 +138,9 @@ figures.recomputation.what_autograd_keeps()
 # * each storage counted once and whole, however many views of it are kept (2 points),
 # * other dtypes, and 0 where nothing is kept (1 point).
 #
+# A verdict names what it called your function on: `course_lib.activations.chain("twenty sigmoids", [64, 128])` gives that `fn`
+# and its arguments.
+#
 # Storages are told apart by `t.untyped_storage().data_ptr()`. One trap: an address is given to another tensor as soon
 # as its first owner is gone. Whose tensor is it that autograd keeps, if `pack` returns something else?
 
@@ -262,6 +265,9 @@ print(t.table())
 # * one launch each way (1 point each),
 # * five memory operations (2 points).
 #
+# What counts as kept, here and below, is what backward *reads*. A tensor that is kept and never read is not seen by the check,
+# and costs its memory all the same: hand `save_for_backward` what backward needs, and no more.
+#
 # Extra credit on a GPU: 2 points at 0.85 of a copy's speed, a share of them from 0.55 on (8192 × 8192).
 
 
@@ -327,7 +333,7 @@ check("recomputation.sigmoid3", Sigmoid3)
 #
 # With F(x) = (1 + erf(x / √2)) / 2, the normal distribution function: gelu(x) = x F(x), and F'(x) = exp(-x² / 2) / √(2π).
 # Write `RecomputedGelu`, the exact one (`torch.nn.functional.gelu`, not its tanh approximation); x and gate are contiguous
-# and have one shape. Triton has `tl.erf`. Full marks need
+# and have one shape. Triton has `tl.erf`. There is no `math` inside a kernel: write √2 and √(2π) as numbers. Full marks need
 # * the right result and both gradients at odd sizes (2 points) and for large numbers (2 points),
 # * nothing kept but x and the gate (3 points),
 # * one launch backward (1 point), and eight memory operations in all (2 points). Which eight?
@@ -607,7 +613,7 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 # `SeededDropout.apply(x, p, seed)`, for a contiguous x of any shape and 0 ≤ p < 1: element i in memory order is kept if
 # `tl.rand(seed, i) >= p`, and is then divided by 1 - p; otherwise it is 0. Full marks need
 # * the right result and gradient at odd sizes (2 points), for any p and any seed (1 point): the same elements as ours, every one,
-# * **nothing** kept between forward and backward, not even x (3 points),
+# * **nothing** of forward's read by backward, not even x (3 points): then nothing need be kept,
 # * four memory operations (2 points).
 #
 # Philox is long code. Blocks of 512 to 2048 elements compile fast; with 8192 you wait.
@@ -740,7 +746,7 @@ figures.recomputation.masks()
 # Four things that surprise people:
 # * Inside `forward` of a Function, gradients are off: that is what you want.
 # * Inside `backward` they are off, too: that is not.
-# * Recomputing on the arguments themselves would run their own history; `detach()` cuts it.
+# * Recomputing on the arguments themselves would run their own history; `detach()` cuts it, and drops `requires_grad` with it.
 # * A tensor on `ctx.anything` stays until the whole graph is gone; `ctx.save_for_backward` lets go of it as soon as backward has
 #   passed. It takes None in place of what is no tensor.
 
@@ -824,9 +830,9 @@ check("recomputation.segments_for", segments_for)
 figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 
 # %% [markdown]
-# 216 boundaries have become 30, with 2 to 3 of temporary tensors besides in both, for a third more compute: on the H200 the
-# step took 1.30 times as long, and 1.01 GiB instead of 6.85. And the two sides agree: what is counted on a CPU is what the
-# GPU's allocator hands out.
+# 216 boundaries have become 30, for a third more compute: on the H200 the step took 1.30 times as long, and 1.01 GiB instead
+# of 6.85. (The peaks in the legends are two or three boundaries higher: the temporary tensors of one layer's backward pass.) And
+# the two sides agree: what is counted on a CPU is what the GPU's allocator hands out.
 #
 # When is which kind of recomputation worth it?
 #

@@ -118,7 +118,8 @@ print("top left, as torch's is_causal:\n", torch.ones(Nq, Nk, dtype=torch.int).t
 #
 # Write it in torch, with the whole matrix of scores: everything after this will be compared with it. Return o in q's
 # dtype, and lse in float32. Compute in float32, whatever comes in. torch.softmax and torch.logsumexp are allowed, and
-# torch's own attention is not. Full marks need
+# torch's own attention is not. Nor is an `if` on a number in a tensor, or `.item()`, here and in all exercises of this unit
+# that take tensors: torch.where chooses for each element. Full marks need
 # * leading dimensions, any Nq and Nk, a scale other than 1 / √D (1 point),
 # * causal, with Nq ≠ Nk as well (2 points), and queries that see nothing (1 point),
 # * scores far from 0 (1 point), and half precision in and out (1 point).
@@ -584,7 +585,8 @@ else:
 #
 # `attention.attention_backward` · 12 points · about 35 minutes · about 30 lines · difficulty ●●●●●
 #
-# Return dq, dk, dv in the dtype of q, k, v. The scale is 1 / √D. Choose tiles yourself, 64 by 64 for example.
+# Return dq, dk, dv in the dtype of q, k, v. The scale is 1 / √D. Choose tiles yourself, 64 by 64 for example: operations
+# of torch are counted here as in `tiled_attention`, and small tiles take many.
 # Gradients are sums over tiles: keep them in float32, and round once. A query that sees nothing has a gradient of
 # zeros, and gives nothing to dk and dv. Full marks need
 # * ragged sizes and leading dimensions (2 points), causal with Nq ≠ Nk (2 points), queries that see nothing (1

@@ -147,9 +147,9 @@ print(
 #
 # `flash_backward.delta` · 7 points · about 15 minutes · about 20 lines · difficulty ●●○○○
 #
-# Write `delta(o, do)`. Sum in float32, whatever comes in: the plain case, on which all points rest, is float32. torch
-# may only allocate and make views, here and in the two kernels below: one `.contiguous()`, and no point is left. Full
-# marks need
+# Write `delta(o, do)`. Sum in float32, whatever comes in: inputs are float32 but for the two points of half precision.
+# torch may only allocate and make views, here and in the two kernels below: one `.contiguous()`, and no point is left.
+# Full marks need
 # * any N, any D from 16 to 256 (1 point),
 # * views of any strides, without copies (2 points),
 # * half precision in, float32 inside, for o and dO far from 0 (2 points),

@@ -295,10 +295,10 @@ class NoAtomics(OnceRight):
 
 @dataclass
 class Saves(OnceRight):
-    """Between forward and backward hardly anything is kept beside the inputs. at_most: the arguments -> bytes.
+    """Backward reads hardly anything of forward's beside the inputs. at_most: the arguments -> bytes.
 
-    Counted is what the backward half used of all that the forward half had made, each storage whole. The first `outputs`
-    results must be there when the backward half begins.
+    Counted is what the backward half used of all that the forward half had made, each storage whole; what is kept and never
+    read is not seen. The first `outputs` results must be there when the backward half begins.
     """
 
     at_most: Callable[..., float]
@@ -319,7 +319,7 @@ class Saves(OnceRight):
                 expected = f"at most {number(limit)} bytes beside the inputs on {trial.case.name}"
                 detail = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {number(s.nbytes)} bytes" for s in own)
                 return self.lost(f"{number(kept)} bytes kept", expected=expected, detail=detail)
-        return self.earned(f"{number(kept)} bytes kept beside the inputs")
+        return self.earned(f"backward reads {number(kept)} bytes of forward's beside the inputs")
 
 
 def _labels(arguments: dict[str, Any]) -> set[str]:

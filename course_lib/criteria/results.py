@@ -168,11 +168,20 @@ def _share(expected: dict[str, Any], output: Any) -> Finding:
         if (type(output.get(key)) in (int, float)) == (type(value) in (int, float)) and output.get(key) == value
     ]
     wrongs = [
-        f"{k} (you: {as_written(output[k]) if k in output else 'no answer'})" for k in expected if k not in rights
+        f"{k} (you: {as_written(output[k]) + _meant(output[k], expected[k]) if k in output else 'no answer'})"
+        for k in expected
+        if k not in rights
     ]
     wrongs += [f"{key}: not one of the questions" for key in output if key not in expected]
     seen = f"{len(rights)} of {len(expected)} right" + (f"; not right: {', '.join(wrongs)}" if wrongs else "")
     return Finding("", len(rights) / len(expected), 1, not wrongs, seen=seen[:400])
+
+
+def _meant(answer: Any, expected: Any) -> str:
+    """What kind of answer is asked for, where 1 stands for True or True for 1."""
+    if type(answer) is int and type(expected) is bool:
+        return "; True or False is meant"
+    return "; a number is meant" if type(answer) is bool and type(expected) is int else ""
 
 
 def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:

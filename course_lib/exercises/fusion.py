@@ -18,6 +18,7 @@ from course_lib.criteria import (
     BuffersBelow,
     Coalesced,
     Correct,
+    Judged,
     Launches,
     Speed,
     Traffic,
@@ -178,10 +179,10 @@ def performance(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def read_times(tensor: str, times: float, sentence: str) -> Mistake:
-    """`sentence`, if a tensor is read at least so many times."""
+    """`sentence`, if a tensor is read at least so many times by kernels that get it right."""
 
-    def look(trials: Sequence[Trial]) -> str:
-        for trial in performance(trials):
+    def look(trials: Sequence[Judged]) -> str:
+        for trial in (t for t in performance(trials) if not t.difference):
             own = [f for launch in trial.evidence.launches for f in launch.footprints if f.tensor == tensor]
             distinct = max([1, *(f.read_distinct_bytes for f in own)])
             if sum(f.read_bytes for f in own) >= times * distinct:
@@ -197,21 +198,133 @@ def launched(more_than: int, sentence: str) -> Mistake:
 
 
 def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any], torch.Tensor]]:
-    """(arguments, result) of each call in these groups that gave a tensor; of a tuple its first part."""
-    pairs = [p for t in trials if t.case.group in groups for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+    """(arguments, result) of each call in these groups, or in all, that gave a tensor; of a tuple its first part."""
+    pairs = [
+        p
+        for t in trials
+        if t.case.group in groups or not groups
+        for p in zip(t.inputs, t.evidence.outputs, strict=False)
+    ]
     firsts = [(arguments, o[0] if isinstance(o, list) and o else o) for arguments, o in pairs]
     return [(arguments, o) for arguments, o in firsts if isinstance(o, torch.Tensor)]
 
 
-def not_finite(group: str, sentence: str) -> Mistake:
-    """`sentence`, if a result of that group holds NaN, and none that masked lanes without `other` explain as well."""
+def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
+    """`sentence`, if all results that are not right are what `wrong` makes of the arguments."""
 
-    def look(trials: Sequence[Trial]) -> str:
-        nan = lambda group: any(bool(o.isnan().any()) for _, o in results(trials, group))  # noqa: E731
-        masks = any(t.evidence.poisoned for t in trials) and nan("ragged")
-        return sentence if nan(group) and not masks else ""
+    def close(out: torch.Tensor, guess: torch.Tensor) -> bool:
+        share = max(1e-3, 4 * torch.finfo(out.dtype).eps)
+        most = guess.nan_to_num(0, 0, 0).abs().max().item()
+        return out.shape == guess.shape and torch.allclose(
+            out.double(), guess.double(), share, 1e-5 * most, equal_nan=True
+        )
+
+    def look(trials: Sequence[Judged]) -> str:
+        found = [(t, *pair) for t in trials if t.difference for pair in results([t])]
+        likely = all(close(out, wrong(**arguments)) for _, arguments, out in found)
+        firsts = (right[0] if isinstance(right := t.exercise.oracle(**a), tuple) else right for t, a, _ in found)
+        unlike = not all(close(out, right) for (*_, out), right in zip(found, firsts, strict=True))
+        return sentence if found and likely and unlike else ""
 
     return look
+
+
+def nan_of_exp(trials: Sequence[Judged]) -> str:
+    """Where the NaN of exponentials along rows comes from, if masked lanes without `other` do not explain it as well."""
+    lanes = any(t.evidence.poisoned for t in trials)
+    if lanes and any(bool(o.isnan().any()) for _, o in results(trials, "ragged")):
+        return ""
+    pairs = [
+        (next(iter(a.values())).float(), out.isnan().reshape(len(out), -1))
+        for a, out in results(trials, "plain", "hard")
+    ]
+    rows = [x[nan.any(1)] for x, nan in pairs if len(x) == len(nan) and bool(nan.any())]
+    if any(bool((x.abs().amax(1) < 80).any()) for x in rows):  # exp(x) is neither 0 nor infinite there
+        return UPSIDE_DOWN if not lanes and all(bool(nan.all()) for _, nan in pairs) else ""
+    if any(bool(((x.amax(1) > 89) & x.isfinite().all(1)).any()) for x in rows):
+        return OVERFLOWS
+    masked = [bool(x.isinf().any()) for x in rows]
+    if any(masked):
+        return MASKED_START if all(masked) else ""
+    return STARTS_AT_0 if rows else ""
+
+
+def overflows(trials: Sequence[Judged]) -> str:
+    """A sentence, if a softmax of whole rows is NaN where exp(x) is infinite."""
+    return OVERFLOWS if nan_of_exp(trials) == OVERFLOWS else ""
+
+
+def columns_add_up(trials: Sequence[Judged]) -> str:
+    """A sentence, if it is the columns of a block of rows that add up to 1."""
+    for arguments, out in results([t for t in trials if t.difference], "plain"):
+        M, N = arguments["x"].shape
+        for rows in (2, 4, 8, 16, 32, 64):
+            if out.shape == (M, N) and M % rows == 0:
+                sums = out.double().reshape(-1, rows, N).sum(1)
+                if torch.allclose(sums, torch.ones_like(sums), rtol=0.01):
+                    return f"In each block of {rows} rows the columns add up to 1: for the rows take the maximum and the sum along axis=1."
+    return ""
+
+
+def cut_off(trials: Sequence[Judged]) -> str:
+    """A sentence, if each row is the softmax of a first block of it, and the rest was left out."""
+    for arguments, out in results([t for t in trials if t.difference]):
+        there = ~out.isnan()
+        first = int(there[0].sum()) if out.dim() == 2 else 0
+        if out.shape == arguments["x"].shape and 0 < first < out.shape[1] and bool((there.sum(1) == first).all()):
+            right = torch.softmax(arguments["x"][:, :first].double(), 1)
+            if torch.allclose(out[:, :first].double(), right, 0.01):
+                return (
+                    f"Of rows of {out.shape[1]} the columns from {first} on are neither read nor stored: a block must hold the row: "
+                    "triton.next_power_of_2(N) lanes."
+                )
+    return ""
+
+
+def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
+    """A sentence, if program i began i elements after the first."""
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return function(x.as_strided(x.shape, (x.stride(1), x.stride(1))))
+
+    return computes(
+        wrong,
+        "Here each program starts one element after the one before it. Rows lie x.stride(0) apart; x.stride(1) is 1.",
+    )
+
+
+def divided_by(sum_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """exp(x - m), divided by a sum of x and of itself."""
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        p = torch.exp(x.double() - x.double().amax(1, keepdim=True))
+        return p / sum_of(x.double(), p)
+
+    return wrong
+
+
+def normed_by(factor: Callable[[torch.Tensor, float], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """x (and residual) times weight, times a factor of x and eps."""
+
+    def wrong(x: torch.Tensor, weight: torch.Tensor, eps: float, residual: torch.Tensor | None = None) -> torch.Tensor:
+        x = x.double() + (0 if residual is None else residual.double())
+        return x * weight.double() * factor(x, eps)
+
+    return wrong
+
+
+def mean_square(x: torch.Tensor) -> torch.Tensor:
+    return x.square().mean(1, keepdim=True)
+
+
+def loss_by(of_row: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A loss of float32 logits (M, V), and those of the targets (M,)."""
+    return lambda logits, target: of_row(logits.float(), logits.float().gather(1, target[:, None])[:, 0])
+
+
+def padded(block: int) -> Callable[..., torch.Tensor]:
+    """The loss, if masked lanes of the last block hold 0."""
+    return loss_by(lambda x, right: F.pad(x.double(), (0, -x.shape[1] % block)).logsumexp(1) - right)
 
 
 def all_zero(group: str, sentence: str) -> Mistake:
@@ -228,7 +341,8 @@ def scaled_rows(sentence: str) -> Mistake:
             if out.shape == right.shape and bool(out.isfinite().all()):
                 factor = out.sum(1, keepdim=True)
                 far = (out - factor * right).abs().amax(1, keepdim=True) / (factor * right).amax(1, keepdim=True)
-                if bool((far < 0.01).all() and (factor < 1.02).all() and (factor < 0.98).any()):
+                below = (factor > 0) & (factor < 1.02)
+                if bool((far < 0.01).all() and below.all() and (factor < 0.98).any()):
                     return sentence
         return ""
 
@@ -240,6 +354,8 @@ def divided_by_the_block(trials: Sequence[Trial]) -> str:
     found = False
     for arguments, out in results(trials, "ragged"):
         x, N = arguments["x"].double() + arguments.get("residual", torch.zeros(())).double(), arguments["x"].shape[1]
+        if triton.next_power_of_2(N) == N:
+            continue  # no lane is masked
         mean = x.square().sum(1, keepdim=True) / triton.next_power_of_2(N)
         likely = x * torch.rsqrt(mean + arguments["eps"]) * arguments["weight"].double()
         if out.shape != likely.shape or not torch.allclose(out.double(), likely, rtol=0.01, atol=0.01):
@@ -256,6 +372,14 @@ def one_store_each(out: Any, n: int, ops: Sequence[Sequence[str]], itemsize: int
 
 ONE_LAUNCH = "What the first kernel stores, the second loads again: that trip through memory is what fusion saves."
 OVERFLOWS = "exp(x) is infinite in float32 from x = 89 on, and inf / inf is NaN: subtract the row's maximum first."
+STARTS_AT_0 = (
+    "All logits of these rows are far below 0, and each exp is 0: 0 / 0 is NaN. The running maximum must be one of the logits: "
+    "start it from -3.4e38; 0 is larger than all of these."
+)
+UPSIDE_DOWN = (
+    "NaN in every row, and no logit is large: does exp(m_new - m) multiply the old sum? From m = -3.4e38 that is infinite, and "
+    "infinite times 0 is NaN. The factor is exp(m - m_new), at most 1."
+)
 MASKED_START = (
     "-inf - -inf is NaN: while a row has shown nothing but -inf, its maximum is -inf. Start the running maximum from a finite "
     "number, or leave such blocks out."
@@ -269,7 +393,50 @@ NO_CORRECTION = (
 )
 BY_BLOCK = "The squares are divided by the length of the block. Masked lanes are no elements of the row: divide by N."
 SQUARED = "In float16 300 squared is infinite, and x / inf is 0: convert to float32 before you square."
+NORMS = [
+    computes(normed_by(factor), sentence)
+    for factor, sentence in (
+        (
+            lambda x, eps: 1 / (mean_square(x).sqrt() + eps),
+            "eps is added to the root. It stands below it: rsqrt(mean + eps).",
+        ),
+        (lambda x, eps: mean_square(x).rsqrt(), "eps is missing: rsqrt(mean + eps)."),
+        (
+            lambda x, eps: (x.square().sum(1, keepdim=True) + eps).rsqrt(),
+            "The squares are added up, and not divided by N: the norm takes their mean.",
+        ),
+        (
+            lambda x, eps: 1 / (mean_square(x) + eps),
+            "Divided by the mean of the squares; the norm divides by its root.",
+        ),
+    )
+]
+CROSS_ENTROPY = [
+    *(
+        computes(padded(2**k), "With other=0 each masked lane adds exp(0 - m) to s: other=-float('inf') adds 0.")
+        for k in range(7, 18)
+    ),
+    computes(
+        loss_by(lambda x, right: x.logsumexp(1) - x.amax(1) - right),
+        "This lacks m: s is relative to the maximum, so the logarithm of the sum is m + log(s).",
+    ),
+    computes(
+        loss_by(lambda x, right: x.exp().sum(1).log() - right),
+        "exp(x) is infinite in float32 from x = 89 on: subtract the row's maximum first.",
+    ),
+    computes(
+        loss_by(lambda x, right: -(torch.exp(right - x.amax(1)) / torch.exp(x - x.amax(1, keepdim=True)).sum(1)).log()),
+        "exp(x[t] - m) is 0 for a target far below the maximum, and log(0) infinite: m + log(s) - x[t] needs no exp of x[t].",
+    ),
+]
 STORES_ONE = "Each kernel is counted with one store. How many of its results does a later kernel need?"
+
+
+def by_row(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """GELU with bias[i] added to row i."""
+    own = bias.double()[torch.arange(len(x)).clamp(max=len(bias) - 1)]
+    return F.gelu(x.double() + own[:, None])
+
 
 # ------------------------------------------------------------------------------------------------ formulas
 
@@ -348,7 +515,7 @@ sin2_plus_cos2 = Exercise(
         Case("999, float16", "half", vectors(999, HALF)),
         Case("1333 around 100, bfloat16", "half", vectors(1333, BRAIN, scale=100.0)),
         Case("131072", "performance", vectors(1 << 17)),
-        Case("100000", "performance", vectors(100_000)),
+        Case("65536", "performance", vectors(1 << 16)),
     ],
     oracle=lambda x, y: x.double().sin().square() + y.double().cos().square(),
     budget=near(lambda x, y: torch.ones_like(x, dtype=torch.float64)),
@@ -405,6 +572,13 @@ bias_gelu = Exercise(
         "z = x.to(tl.float32) + bias.to(tl.float32), then 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)).",
     ],
     mistakes=[
+        computes(
+            lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
+            "This is GELU's approximation by tanh. Here it is exact: 0.5 * z * (1 + erf(z / sqrt(2))).",
+        ),
+        computes(
+            by_row, "Each row has one number of the bias. It has one for each column: load it at bias_ptr + cols."
+        ),
         launched(1, ONE_LAUNCH),
         read_times("x", 1.9, ONE_LAUNCH),
     ],
@@ -453,7 +627,15 @@ softmax = Exercise(
         "x = tl.load(..., other=-float('inf')).to(tl.float32); p = tl.exp(x - tl.max(x, axis=0)); store p / tl.sum(p, axis=0).",
     ],
     mistakes=[
-        not_finite("hard", OVERFLOWS),
+        overflows,
+        columns_add_up,
+        cut_off,
+        not_apart(lambda x: torch.softmax(x.double(), 1)),
+        computes(
+            divided_by(lambda x, p: x.sum(1, keepdim=True)),
+            "Each row is divided by the sum of x: divide by the sum of p.",
+        ),
+        computes(divided_by(lambda x, p: 1.0), "These are the exponentials p: divide by their sum."),
         scaled_rows(MASKED_ZERO),
         launched(1, ONE_LAUNCH),
         read_times(
@@ -513,7 +695,8 @@ online_softmax = Exercise(
         "-inf - -inf, NaN.",
     ],
     mistakes=[
-        not_finite("hard", MASKED_START),
+        nan_of_exp,
+        not_apart(lambda x: torch.softmax(x.double(), 1)),
         scaled_rows(NO_CORRECTION),
         read_times(
             "x", 2.9, "The maximum and the sum can be found in one pass: correct the sum whenever the maximum grows."
@@ -560,6 +743,7 @@ rmsnorm = Exercise(
     ],
     mistakes=[
         divided_by_the_block,
+        *NORMS,
         all_zero("hard", SQUARED),
         launched(1, ONE_LAUNCH),
         read_times(
@@ -609,7 +793,7 @@ add_rmsnorm = Exercise(
         "h = x.to(tl.float32) + residual.to(tl.float32); tl.store(h_ptr + ..., h, mask=inside); then rmsnorm's lines with h for x. "
         "Return (out, h).",
     ],
-    mistakes=[divided_by_the_block, all_zero("hard", SQUARED), launched(1, ONE_LAUNCH)],
+    mistakes=[divided_by_the_block, *NORMS, all_zero("hard", SQUARED), launched(1, ONE_LAUNCH)],
 )
 
 cross_entropy = Exercise(
@@ -651,7 +835,8 @@ cross_entropy = Exercise(
         "x[t] is one more load of a single element: tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).",
     ],
     mistakes=[
-        not_finite("hard", MASKED_START),
+        nan_of_exp,
+        *CROSS_ENTROPY,
         read_times(
             "logits",
             1.9,

@@ -88,8 +88,8 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
     figure.caption(
         f"{heads} heads of {d}, {itemsize} bytes an element, forward. Scores in memory: scores and weights are held at once, and six "
         f"passes over such a matrix are moved. At 32k tokens, programs with tiles of {bm} queries ask for "
-        f"{ratios[0]:.1f} times fewer bytes; from {ratios[0]:.1f} to {ratios[1]:.0f} times fewer come from DRAM, and {ratios[2]:.0f} "
-        "times fewer are held."
+        f"{ratios[0]:.1f} times fewer bytes. Of these DRAM delivers all, if the L2 cache keeps none, or {ratios[1]:.0f} times fewer than "
+        f"those of scores in memory, if it keeps k and v. What is held at once is {ratios[2]:.0f} times less."
     )
     return figure
 

@@ -503,7 +503,7 @@ def running_sum() -> Figure:
         right.annotate(
             f"{error[-1]:.2g}", (n[-1], max(error[-1], 2.0**-30)), (6, -3), textcoords="offset points", fontsize=9
         )
-    left.set(xlabel="numbers added", ylabel="sum")
+    left.set(xlabel="numbers added", ylabel="sum", xticks=range(0, int(n[-1]) + 1, 4096))
     left.legend(fontsize=8, loc="upper left")
     right.set_xscale("log", base=2)
     right.set_yscale("log", base=10)
@@ -738,7 +738,7 @@ def quantization_error(rows: int = 6, columns: int = 256) -> Figure:
     ax.set_yscale("log")
     ax.set(ylabel="error / size of the row (rms)", ylim=(2e-3, 6))
     ax.set_xticks(range(rows), [f"row {k}\nmax {float(x[k].abs().max()):.2g}" for k in range(rows)])
-    ax.set_xlabel("each row is a quarter as large as the one before it")
+    ax.set_xlabel("each row is drawn from numbers a quarter as large as those of the one before it")
     ax.legend(fontsize=9, loc="upper left", ncols=2)
     bare(ax)
     figure.caption(

@@ -271,8 +271,12 @@ def backward_speed(d: int = 128) -> Figure:
         *bars, fontsize=8.5, ncols=5, loc="outside upper left", frameon=False
     )  # inside it would cover numbers
     ratios = [row["contenders"]["unit 10"]["tflops"] / row["contenders"]["FlashAttention-2"]["tflops"] for row in rows]
+    length, peak = max(
+        (row["length"], naive["peak_bytes"]) for row in rows if (naive := row["contenders"].get("naive"))
+    )
     figure.caption(
         f"Measured on one {recorded()['machine']}, {recorded()['date']}: bfloat16, heads of {d}, 16,384 tokens in all, 10 B N N D FLOPs "
-        f"counted for everyone, half if causal. The unit's kernels reach {min(ratios):.2f} to {max(ratios):.2f} of FlashAttention-2."
+        f"counted for everyone, half if causal. The unit's kernels reach {min(ratios):.2f} to {max(ratios):.2f} of FlashAttention-2. "
+        f"naive was run up to {length // 1024}k: it takes {peak / 1e9:.0f} GB there, and more in proportion to the length."
     )
     return figure

@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -89,8 +90,8 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
         side.set_visible(False)
     ax.legend(
         handles=[
-            Patch(facecolor=BLUE, label="loaded, upwards (solid)"),
-            Patch(facecolor=RED, label="stored, downwards (dashed)"),
+            Line2D([], [], color=BLUE, linewidth=2, label="loaded, upwards (solid)"),
+            Line2D([], [], color=RED, linewidth=2, linestyle="--", label="stored, downwards (dashed)"),
         ],
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),

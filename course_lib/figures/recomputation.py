@@ -384,7 +384,7 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
     for ax in rows[:, 0]:
         ax.set_ylabel("alive, in boundaries")
     figure.caption(
-        f"A boundary is what passes from one layer to the next. To a prediction come the {extra:.1f} boundaries that the "
-        "backward pass of one layer works with."
+        "A boundary is what passes from one layer to the next. The dashed line is the prediction, and above it "
+        f"{extra:.1f} boundaries for what the backward pass of one layer works with."
     )
     return figure

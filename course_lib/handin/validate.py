@@ -23,6 +23,11 @@ class Line:
     graded: bool
     sentence: str
     remarks: list[str] = field(default_factory=list)
+    lacks: bool = False  # it needs a name that is defined nowhere
+
+    @property
+    def mark(self) -> str:
+        return "✗" if not self.graded else "!" if self.lacks else "✓"
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,15 @@ class Validation:
     def text(self) -> str:
         """A line for each exercise, what else is to know below it."""
         graded = self.graded
-        points, out_of = (sum(line.exercise.points for line in lines) for lines in (graded, self.lines))
+        sound = [line for line in graded if not line.lacks]
+        points, out_of = (sum(line.exercise.points for line in lines) for lines in (sound, self.lines))
         width = max(len(line.exercise.id) for line in self.lines)
         rows = [
             self._when(),
             f"{len(graded)} of {len(self.lines)} exercises would be graded, for up to {points:g} of {out_of:g} points.",
         ]
         for line in self.lines:
-            rows.append(f"{'✓' if line.graded else '✗'} {line.exercise.id:<{width}}  {line.sentence}")
+            rows.append(f"{line.mark} {line.exercise.id:<{width}}  {line.sentence}")
             rows += [f"    {remark}" for remark in line.remarks]
         return "\n".join(rows)
 
@@ -94,7 +100,7 @@ def _line(notebook: Notebook, exercise: Exercise) -> Line:
     if not _own(notebook, exercise):
         remarks.append(f"The cell that was handed out for it is gone; cell {cell.number} counts in its place.")
     remarks += notebook.odd_check(exercise)
-    return Line(exercise, True, f"cell {cell.number} would be graded.", remarks)
+    return Line(exercise, True, f"cell {cell.number} would be graded.", remarks, lacks=bool(program.missing))
 
 
 def _own(notebook: Notebook, exercise: Exercise) -> list[Cell]:

@@ -29,7 +29,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "attention_cost":
             return [
-                fixed("a hidden head", "one head", **dict(zip(NAIVE, (1, 1, a, b, c, 2), strict=True))),
+                fixed("a hidden head", "one head", **dict(zip(NAIVE, (1, 1, a, a, c, 2), strict=True))),
                 fixed("hidden sizes", "many", **dict(zip(NAIVE, (2, 3, a, b, d, 4), strict=True))),
             ]
         case "block_cost":
@@ -72,6 +72,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 timed("hidden work", "steady", truth, runs=7),
                 timed("hidden work", "cold", truth, hot=truth / 2, runs=11),
                 timed("hidden work", "warm-up", truth, slow_start=4, warm_up=4, runs=5),
+                timed("hidden work", "warm-up", truth, slow_start=2, stamina=9, warm_up=2, runs=7),
                 timed("hidden work", "median", truth, noise=True, warm_up=4, runs=31),
             ]
     return []  # predictions: their questions stand in the notebook

@@ -108,6 +108,7 @@ WRONG = [
     wrong("delta", "contiguous alone", [VIEWS], ("o.stride(), do.stride()", "*[(H * N * D, N * D, D, 1)] * 2")),
     wrong("delta", "heads of a power of two", [SIZES, VIEWS, HALF_IN], ("BLOCK_D=triton.next_power_of_2(D)", "BLOCK_D=D")),
     wrong("delta", "reads twice", [ONCE], ("    tl.store(delta_ptr", "    do = 0.5 * (do + load_rows(do_ptr, do_strides, batch, head, rows, N, D, BLOCK_D).to(tl.float32))\n    tl.store(delta_ptr")),
+    wrong("delta", "even and odd channels apart", [DENSE], ("    return tl.load(ptr + rows[:, None] * strides[2] + dims[None, :] * strides[3], mask=inside, other=0.0)", "    at, even = ptr + rows[:, None] * strides[2] + dims[None, :] * strides[3], (dims % 2 == 0)[None, :]\n    return tl.load(at, mask=inside & even, other=0.0) + tl.load(at, mask=inside & (even == 0), other=0.0)")),
     wrong("delta", "copies", [KERNEL], ("(x[None, None]", "(x.contiguous()[None, None]")),
     wrong("delta", "torch does it", [KERNEL], source="def delta(o, do):\n    return (o.float() * do.float()).sum(-1)\n"),
     wrong("delta", "batches and heads swapped", [PLAIN], OTHER_HEAD),

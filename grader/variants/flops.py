@@ -118,7 +118,7 @@ WRONG = [
         ["batches, heads, unlike lengths"],
         ("return batch * heads * flops", "return heads * flops"),
     ),
-    wrong("attention_cost", "all lengths alike", ATTENTION, ("scores = n_q * n_k", "scores = n_q * n_q")),
+    wrong("attention_cost", "all lengths alike", ATTENTION[1:], ("scores = n_q * n_k", "scores = n_q * n_q")),
     wrong("attention_cost", "2 bytes", ["batches, heads, unlike lengths"], ("elements * itemsize", "elements * 2")),
     # -------------------- block_cost
     wrong("block_cost", "no attention", BLOCK, ("return projections + attention", "return projections")),

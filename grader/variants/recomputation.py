@@ -554,7 +554,7 @@ WRONG = [
     wrong(
         "checkpoint",
         "keeps everything",
-        [MEMORY, DROPOUT],
+        [MEMORY, FREES, DROPOUT, AFTER],
         ("return Checkpoint.apply(fn, *args)", "return fn(*args)"),
     ),
     wrong(

@@ -14,6 +14,8 @@ from course_lib import criteria
 from course_lib.exercise import Evidence, Trial
 from course_lib.exercises import attention as A
 from course_lib.observe import observe
+from course_lib.observe.record import load
+from grader.variants import Variant
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -286,3 +288,86 @@ def test_the_other_convention_of_pairs_is_named():
     arguments = case.arguments(1)
     trial = Trial(case, [arguments], Evidence(case.name, outputs=[rotate_half(**arguments)]))
     assert "column i with column i + D / 2" in criteria.judge(A.rotary, [trial]).remark
+
+
+# ------------------------------------------------------------------------------------------------ what verdicts say
+
+
+def remark_on(entry: str, *patches: tuple[str, str]) -> str:
+    exercise = next(e for e in A.EXERCISES.values() if e.entry == entry)
+    found = judged(exercise, load(Variant(exercise.id, "spoiled", (), patches).cells(), entry))
+    assert found.points < found.out_of
+    return found.remark
+
+
+@pytest.mark.parametrize(
+    ("entry", "patch", "words"),
+    [
+        (
+            "attention",
+            ("lse = torch.logsumexp(s, -1)", "lse = torch.exp(s).sum(-1).log()"),
+            "subtract each row's maximum",
+        ),
+        ("attention", ("torch.where(lse == -inf, 0, lse)", "lse"), "a query that sees nothing"),
+        ("attention", ("(D**-0.5 if scale is None else scale)", "D**-0.5"), "where another was given"),
+        (
+            "merge",
+            ("acc_a * from_a[..., None] + acc_b * from_b[..., None]", "acc_a + acc_b"),
+            "m and l are right, acc is not",
+        ),
+        ("merge", ("m_a - base), torch.exp(m_b - base)", "base - m_a), torch.exp(base - m_b)"), "upside down"),
+        ("merge", ("torch.where(m == -inf, 0, m)", "m"), "-inf - -inf"),
+        ("tiled_attention", ("range(-(-Nq // bm))", "range(Nq // bm)"), "memory that nobody wrote"),
+        ("tiled_attention", ("else -(-Nk // bn)", "else Nk // bn"), "short tile of keys is left out"),
+        ("tiled_attention", ("torch.where(m == -inf, 0, m)[..., None]", "m[..., None]"), "-inf - -inf"),
+        ("tiled_attention", ("cols <= rows + Nk - Nq", "cols <= rows"), "aligned at the top left"),
+        ("tiled_attention", ("cols <= rows + Nk - Nq", "cols < rows + Nk - Nq"), "one key too few"),
+        ("tiled_attention", ("m + l.log()", "l.log()"), "lse lacks m"),
+        ("tiled_attention", ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"), "divide by l"),
+        ("attention_backward", ("(dp - delta[..., i : i + B, None])", "dp"), "lack delta"),
+        ("attention_backward", ("            if causal:\n", "            if False:\n"), "without the causal mask"),
+        ("attention_backward", ("cols <= rows + Nk - Nq", "cols <= rows"), "aligned at the top left"),
+        ("attention_backward", ("torch.where(lse == -inf, 0, lse)", "lse"), "lse is -inf where a query sees nothing"),
+        ("attention_backward", ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="), "add each tile"),
+        ("flash_bytes", ("min(n, end * bn)", "end * bn"), "The last tile is counted whole"),
+    ],
+)
+def test_a_slip_gets_its_own_sentence(entry, patch, words):
+    assert words in remark_on(entry, patch)
+
+
+def test_a_large_negative_number_for_a_mask_is_named():
+    patches = ("s, -inf)", "s, -1e9)"), ("p = torch.exp(s - base[..., None])", "p = torch.softmax(s, -1)")
+    assert "the mean of all values" in remark_on("attention", *patches)
+
+
+def test_without_a_maximum_nothing_is_said_of_infinities_subtracted():
+    naive = ("torch.exp(m_a - base), torch.exp(m_b - base)", "torch.exp(m_a) / m.exp(), torch.exp(m_b) / m.exp()")
+    assert "subtract the larger maximum inside exp" in remark_on("merge", naive)
+
+
+def test_p_masked_with_minus_infinity_is_not_a_query_that_sees_nothing():
+    masked = "            if causal:\n                p = torch.where(cols <= rows + Nk - Nq, p, -inf)\n"
+    assert "and 0 after it, in p" in remark_on(
+        "attention_backward", ("            dp = doi", f"{masked}            dp = doi")
+    )
+
+
+def test_a_sum_that_starts_from_empty_is_named():
+    empty = ("    for i in range(0, Nq, B):", "    dq = torch.empty_like(dq)\n    for i in range(0, Nq, B):")
+    assert "All of dq is NaN" in remark_on("attention_backward", empty)
+
+
+@pytest.mark.parametrize(("entry", "lost"), [("attention", 3), ("tiled_attention", 5), ("attention_backward", 3)])
+def test_a_slip_in_the_mask_costs_what_is_causal_alone(entry, lost):
+    exercise = next(e for e in A.EXERCISES.values() if e.entry == entry)
+    patch = ("tril(Nk - Nq)", "tril(Nk - Nq - 1)") if entry == "attention" else ("cols <= rows", "cols < rows")
+    found = judged(exercise, load(Variant(exercise.id, "spoiled", (), (patch,)).cells(), entry))
+    assert found.out_of - found.points == lost
+
+
+def test_one_for_true_is_told_what_is_meant():
+    answers = {name: int(value) for name, value in A.formula.claims_checked().items()}
+    trial = Trial(A.claims.cases[0], [{}], Evidence("ten claims", outputs=[answers]))
+    said = criteria.judge(A.claims, [trial]).findings[0].seen
+    assert "values_doubled_double_o (you: 1; True or False is meant)" in said and "18" not in said

@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import criteria, trace
-from course_lib.exercise import Evidence, Footprint, Launch, Trial
+from course_lib.exercise import Evidence, Fault, Footprint, Launch, Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash as F
 from grader.variants import published
@@ -298,6 +298,31 @@ def test_a_nan_is_no_tf32():
         return (p.to(v.dtype).float() @ v.float()) / torch.where(l == 0, 1, l)[:, None], l.log()
 
     assert remark(F.online_update, overflows).startswith("NaN: an exp ran over")
+
+
+def test_a_factor_upside_down_is_no_row_that_saw_nothing():
+    def upside_down(s, v):
+        return torch.full((s.shape[0], v.shape[1]), math.nan, dtype=v.dtype), torch.full(s.shape[:1], math.nan)
+
+    assert "not the other way" in remark(F.online_update, upside_down)
+
+
+def test_what_reads_elsewhere_is_no_arithmetic():
+    """A NaN from out of bounds is not laid to -inf - -inf, nor to an exp."""
+    for exercise in (F.online_update, F.flash_attention_forward):
+        for case in exercise.cases:
+            arguments = case.arguments(1)
+            out = [torch.full_like(x, math.nan) for x in exercise.oracle(**arguments)]
+            fault = Fault("out of bounds", "`v` is read out of bounds")
+            trial = criteria.Judged(case, [arguments], Evidence(case.name, outputs=[out], faults=[fault]), exercise)
+            for look in (F.mistakes.NAN, F.mistakes.NAN_AT_ONCE, F.mistakes.OVERFLOW):
+                assert look([trial]) == ""
+
+
+def test_a_result_of_another_shape_is_not_called_unstored():
+    case = F.flash_attention_forward.cases[1]
+    found = trial(F.flash_attention_forward, case, lambda q, k, **_: (torch.full_like(k, math.nan), torch.zeros(2, 37)))
+    assert F.mistakes.unstored([found]) == ""
 
 
 def test_sums_that_run_under_are_no_tf32():

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from course_lib import criteria, slow_attention
-from course_lib.exercise import Evidence, Launch, Saved, Trial
+from course_lib.exercise import Evidence, Fault, Launch, Saved, Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash_backward as B
+from course_lib.exercises.flash.mistakes import unstored
 from course_lib.observe.calls import forward_and_backward
 
 
@@ -234,6 +235,148 @@ def test_too_few_gradients_are_told_without_further_ado():
     assert "five arguments" in verdict.remark
 
 
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        ("returned an incorrect number of gradients (expected 4, got 1)", "returns nothing, or one gradient alone"),
+        ("backward() takes 2 positional arguments but 3 were given", "Return o alone"),
+    ],
+)
+def test_what_backward_returns_is_named(error, word):
+    trials = [
+        Trial(case, [case.arguments(1)], Evidence(case.name, error=error)) for case in B.flash_attention.cases[:1]
+    ]
+    assert word in criteria.judge(B.flash_attention, trials).remark
+
+
+def kernel_of(exp=torch.exp, axis: int = -1, rows=("lse", "delta"), last: bool = False, turned: bool = False):
+    """dkdv in tiles of 64 x 64, with lse or delta along that axis, sums of the last tile alone, or ds transposed in its tile."""
+
+    def function(q, k, v, do, lse, delta, causal=False, scale=None):
+        if causal or q.shape[-2] != 128:
+            return B.oracles.gradients(q, k, v, do, causal, scale)[1:]
+        scale, dk, dv = scale or q.shape[-1] ** -0.5, torch.zeros(k.shape), torch.zeros(v.shape)
+        for j in range(0, 128, 64):
+            for i in range(0, 128, 64):
+                queries, keys = (..., slice(i, i + 64), slice(None)), (..., slice(j, j + 64), slice(None))
+                lies = {x: axis if x in rows else -1 for x in ("lse", "delta")}
+                shift, less = lse[queries[:2]].unsqueeze(lies["lse"]), delta[queries[:2]].unsqueeze(lies["delta"])
+                p = exp(scale * q[queries].float() @ k[keys].float().mT - shift)
+                ds = p * (do[queries].float() @ v[keys].float().mT - less)
+                dv[keys] += p.mT @ do[queries].float()
+                dk[keys] = (0 if last else dk[keys]) + scale * (ds if turned else ds.mT) @ q[queries].float()
+        return dk, dv
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("how", "word"),
+    [
+        ({}, ""),
+        ({"axis": -2, "rows": ["lse"]}, "lse lies along the wrong axis"),
+        ({"axis": -2, "rows": ["delta"]}, "delta lies along the wrong axis"),
+        ({"axis": -2}, "lse and delta lie along the wrong axis"),
+        ({"exp": torch.exp2}, "exp2(x) is 2 to the power x"),
+        ({"last": True}, "dk is that of the last tile alone"),
+        ({"turned": True}, "A tile of ds is transposed"),
+    ],
+)
+def test_slips_in_tiles_are_named(how, word):
+    said = remark(B.dkdv, kernel_of(**how))
+    assert said.startswith(word) and bool(word) == bool(said)
+
+
+def as_tf32(x: torch.Tensor) -> torch.Tensor:
+    """Float32 rounded to 10 bits after the point; other dtypes as they are."""
+    x = x.contiguous()
+    return (x.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32) if x.dtype == torch.float32 else x
+
+
+@pytest.mark.parametrize("exercise", [B.dkdv, B.dq], ids=lambda e: e.entry)
+def test_tf32_is_named(exercise):
+    which = slice(1, 3) if exercise is B.dkdv else slice(0, 1)
+
+    def tf32(q, k, v, do, causal=False, scale=None, **_):
+        return B.oracles.gradients(*map(as_tf32, (q, k, v, do)), causal, scale)[which]
+
+    assert "TF32" in remark(exercise, tf32)
+
+
+def test_a_nan_is_laid_to_queries_that_see_nothing_only_where_there_are_some():
+    def said(holds, **more) -> str:
+        """Of the right dk and dv, but NaN in calls of which that holds."""
+        trials = []
+        for case in B.dkdv.cases:
+            call = case.arguments(1)
+            out = [
+                (x * (math.nan if holds(**call) else 1)).to(call["q"].dtype) for x in B.oracles.gradients(**call)[1:]
+            ]
+            trials.append(criteria.Judged(case, [call], Evidence(case.name, outputs=[out], **more), B.dkdv))
+        return B.mistakes.lost_nothing(trials)
+
+    def sees_nothing(lse, **_):
+        return bool(lse.isinf().any())
+
+    assert "a query sees nothing" in said(sees_nothing)
+    assert said(lambda causal=False, **_: causal) == ""
+    assert said(sees_nothing, faults=[Fault("out of bounds", "lse is read out of bounds")]) == ""
+
+
+def test_a_result_of_another_shape_is_not_called_unstored():
+    def like_q(q, k, **_):
+        return torch.full_like(q, math.nan), torch.full_like(k, math.nan)
+
+    ragged = next(case for case in B.dkdv.cases if case.group == "ragged")
+    arguments = ragged.arguments(1)
+    trial = criteria.Judged(ragged, [arguments], Evidence(ragged.name, outputs=[list(like_q(**arguments))]), B.dkdv)
+    assert B.mistakes.handed_q([trial]) == "dk has the shape of q. It is the gradient of k: torch.empty_like(k)."
+    assert unstored([trial]) == ""
+
+
+def test_swapped_heads_of_delta_are_named():
+    def swapped(o, do):
+        right = B.oracles.row_dots(o, do)
+        return right.transpose(0, 1) if right.dim() == 3 and right.shape[0] == right.shape[1] else right
+
+    trials = []
+    for case in B.delta.cases:
+        arguments = case.arguments(1)
+        trials.append(criteria.Judged(case, [arguments], Evidence(case.name, outputs=[swapped(**arguments)]), B.delta))
+    assert B.mistakes.SWAPPED_HEADS(trials).startswith("Batches and heads are swapped")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "word"),
+    [
+        ({"error": "raised RuntimeError: view size is not compatible with input tensor's size"}, "is a view of each"),
+        ({"refused": "it also does a copy (.clone or .contiguous)"}, ".reshape and .flatten copy"),
+        ({"error": "IndexError: list index out of range"}, "four strides"),
+        ({"faults": [Fault("race", "two programs")], "outputs": [torch.zeros(2, 2, 64)]}, "Two programs store"),
+    ],
+)
+@pytest.mark.parametrize("exercise", [B.delta, B.dkdv, B.dq], ids=lambda e: e.entry)
+def test_what_stops_a_kernel_is_named(exercise, evidence, word):
+    case = exercise.cases[0]
+    trials = [criteria.Judged(case, [case.arguments(1)], Evidence(case.name, **evidence), exercise)]
+    assert word in next(said for mistake in exercise.mistakes if (said := mistake(trials)))
+
+
+@pytest.mark.parametrize("exercise", [B.dkdv, B.dq], ids=lambda e: e.entry)
+def test_no_tensor_can_be_read_through_anothers_strides(exercise):
+    """In some case no two of q, k, v and do share a stride."""
+    for case in exercise.cases:
+        strides = zip(*(case.arguments(1)[name].stride() for name in ("q", "k", "v", "do")), strict=True)
+        if all(len(set(of_one_axis)) == 4 for of_one_axis in strides):
+            return
+    raise AssertionError("each case has two of one stride")
+
+
+def test_float32_is_all_that_delta_meets_but_for_one_group():
+    for case in B.delta.cases:
+        assert (case.arguments(1)["o"].dtype == torch.float32) == (case.group != "half"), case.name
+
+
 def test_a_stub_returns_nothing_yet():
     """Called as a check calls it, with a forward half that is still empty."""
 
@@ -326,7 +469,8 @@ def test_the_longest_fits_and_one_more_does_not(case):
     arguments = case.arguments(0)
     n = B.memory.longest(**arguments)
     assert B.memory.fits(n, **arguments) == ""
-    assert "too many" in B.memory.fits(n + 1, **arguments)
+    kept = B.memory.kept_bytes(n + 1, **arguments["config"])
+    assert f"too many, {n + 1:,} keep {kept:,} bytes" in B.memory.fits(n + 1, **arguments)
     assert n == 0 or "not the most" in B.memory.fits(n - 1, **arguments)
 
 

@@ -103,6 +103,16 @@ def test_the_simulated_gpu_queues_and_waits():
     assert gpu.clock() == pytest.approx(905e-6 + 405e-6 + 5e-6 + 300e-6 + 900e-6), "in order, and cold again"
 
 
+def test_the_simulated_gpu_tires():
+    gpu, times = SimulatedGPU(cold=100, slow_start=1, stamina=3), []
+    for _ in range(5):
+        before = gpu.clock()
+        gpu.work()
+        gpu.synchronize()
+        times.append(round((gpu.clock() - before) * 1e6 - 5))
+    assert times == [1000, 100, 100, 200, 200]
+
+
 def test_the_simulated_gpu_starts_slowly_and_is_disturbed():
     gpu, times = SimulatedGPU(cold=100, slow_start=2, noise=True), []
     for _ in range(10):
@@ -126,6 +136,42 @@ def remark(name: str, output) -> str:
     return next(filter(None, (look(trials) for look in exercise.mistakes)), "")
 
 
+def without_the_softmax(batch, heads, n_q, n_k, itemsize, **a):
+    whole = flops.oracles.attention(batch=batch, heads=heads, n_q=n_q, n_k=n_k, itemsize=itemsize, **a)
+    return [whole.FLOPs, whole.bytes - 2 * batch * heads * n_q * n_k * itemsize]
+
+
+def with_its_forward_pass(batch, d_in, d_hidden, d_out, input_needs_grad):
+    backward = flops.oracles.two_layers_backward(batch, d_in, d_hidden, d_out, input_needs_grad)
+    return backward + 2 * batch * d_hidden * (d_in + d_out)
+
+
+def up(batch, tokens, d_model, d_ff, **_):
+    return 2 * batch * tokens * d_model * d_ff
+
+
+def test_a_timer_that_runs_as_often_as_it_likes_is_seen():
+    wrong = [
+        case.group
+        for case in flops.measure.cases
+        if flops.oracles.near_the_truth(
+            flops.timing.simulated(**case.arguments(0) | {"warm_up": 50, "runs": 100}), **case.arguments(0)
+        )
+    ]
+    assert wrong == ["warm-up"]
+
+
+def test_one_head_has_one_length():
+    heads = [case.arguments(0) for case in flops.attention_cost.cases if case.group == "one head"]
+    assert all(a["n_q"] == a["n_k"] for a in heads)
+
+
+def test_what_does_not_fit_is_told_with_its_numbers():
+    assert "6 parameters of 4 bytes take 24" in flops.oracles.just_fits(6, 2, 10, 4)
+    run = dict(parameters=70e9, tokens=15e12, gpus=1024, peak_flops=9e14, mfu=0.5)
+    assert "1024 GPUs of 9e+14 FLOP/s at an MFU of 0.5" in flops.oracles.delivers(1.0, **run)
+
+
 @pytest.mark.parametrize(
     ("name", "output", "word"),
     [
@@ -136,6 +182,20 @@ def remark(name: str, output) -> str:
         ("measure", lambda **case: flops.timing.simulated(**case, pick=lambda t: t[len(t) // 2]), "not sorted"),
         ("measure", lambda **case: flops.timing.simulated(**case, flush=False), "in the cache"),
         ("measure", lambda **case: flops.timing.simulated(**case, wait=False), "The flush is in these times"),
+        ("measure", lambda **case: 5e-6, "These are launches"),
+        ("measure", lambda **case: 10e-6, "These are launches"),
+        ("measure", lambda **case: 1.3e-6, "Python's clock"),
+        ("measure", lambda **case: -flops.timing.simulated(**case), "Negative"),
+        ("measure", lambda **case: 1e3 * flops.timing.simulated(**case), "milliseconds"),
+        ("measure", lambda **case: 1e6 * flops.timing.simulated(**case), "microseconds"),
+        ("measure", lambda **case: flops.timing.simulated(**case | {"warm_up": 50, "runs": 100}), "and no more"),
+        ("matmul_cost", lambda **a: list(flops.oracles.product_cost(**a))[::-1], "the FLOPs come first"),
+        ("attention_cost", lambda **a: list(flops.oracles.attention(**a))[::-1], "the FLOPs come first"),
+        ("attention_cost", lambda **a: list(flops.oracles.attention(**a)), ""),
+        ("attention_cost", without_the_softmax, "reads S and writes P"),
+        ("backward_flops", with_its_forward_pass, "The forward pass is in it"),
+        ("block_cost", lambda **a: flops.oracles.block_flops(**a) - up(**a), "missing: up or down"),
+        ("block_cost", flops.oracles.block_flops, ""),
         (
             "matmul_cost",
             lambda **a: [flops.oracles.product_cost(**a)[0], flops.oracles.product_cost(**a | {"itemsize": 1})[1]],

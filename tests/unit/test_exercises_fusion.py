@@ -187,3 +187,46 @@ def test_masked_lanes_without_other_are_no_overflow():
     """The maximum is subtracted; what is NaN comes from the mask, and the findings say so."""
     verdict = verdict_of(variant("softmax", "masked lanes unset"))
     assert any("loaded without `other`" in f.detail for f in verdict.findings) and verdict.remark == ""
+
+
+def spoiled(exercise: str, *patches: tuple[str, str]):
+    """The verdict on the published solution with these changes."""
+    return verdict_of(Variant(f"fusion.{exercise}", "spoiled", (), patches))
+
+
+OUTSIDE = ("tl.rsqrt(tl.sum(x * x, axis=0) / N + eps)", "1 / (tl.sqrt(tl.sum(x * x, axis=0) / N) + eps)")
+START, FACTOR = ("m, s = -3.4e38, 0.0", "m, s = 0.0, 0.0"), ("tl.exp(m - m_new)", "tl.exp(m_new - m)")
+
+
+@pytest.mark.parametrize(
+    ("exercise", "patch", "words"),
+    [
+        ("softmax", ("p / tl.sum(p, axis=0)", "p / tl.sum(x, axis=0)"), "divide by the sum of p"),
+        ("softmax", ("x.stride(0)", "x.stride(1)"), "Rows lie x.stride(0) apart"),
+        (
+            "softmax",
+            ("triton.next_power_of_2(N)", "min(triton.next_power_of_2(N), 1024)"),
+            "columns from 1024 on",
+        ),
+        ("online_softmax", START, "0 is larger than all of these"),
+        ("cross_entropy", FACTOR, "does exp(m_new - m) multiply"),
+        ("cross_entropy", ('other=-float("inf")', "other=0"), "each masked lane adds exp(0 - m)"),
+        ("cross_entropy", ("m + tl.log(s) - right", "tl.log(s) - right"), "This lacks m"),
+        ("rmsnorm", OUTSIDE, "eps is added to the root"),
+        ("rmsnorm", (" / N + eps)", " / N)"), "eps is missing"),
+        ("rmsnorm", ("axis=0) / N + eps", "axis=0) + eps"), "the norm takes their mean"),
+    ],
+)
+def test_a_slip_gets_its_own_sentence_and_no_other(exercise, patch, words):
+    assert words in spoiled(exercise, patch).remark
+
+
+def test_a_store_without_a_mask_is_not_called_a_wrong_mean():
+    """What is left to look at is 1 x 1, where a block is as long as its row."""
+    verdict = spoiled("rmsnorm", ("x * scale * weight, mask=cols < N)", "x * scale * weight)"))
+    assert verdict.points < verdict.out_of and verdict.remark == ""
+
+
+def test_one_forgotten_cast_costs_one_criterion():
+    verdict = spoiled("sin2_plus_cos2", (".to(tl.float32)", ""))
+    assert [f.title for f in verdict.findings if f.judged and not f.passed] == ["right in float16 and bfloat16"]

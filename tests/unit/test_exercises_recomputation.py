@@ -163,10 +163,17 @@ def test_predictions_are_held_against_a_counted_model():
     assert "were counted" in R.checkpoints.holds_when_counted([12, right[1] // 2], **R.checkpoints.MODEL)
     assert "need no more" in R.checkpoints.holds_when_counted([12, 2 * right[1]], **R.checkpoints.MODEL)
     assert R.checkpoints.says_its_peak([12, {"unsupported": "a tensor"}], **R.checkpoints.MODEL).endswith(
-        "segments, got [12, a tensor]"
+        "segments; got (12, a tensor)"
+    )
+    assert R.checkpoints.has_the_least_peak([4, 8000.0], 16, 1000, 1000).endswith("1 to 16 segments; got (4, 8000.0)")
+    assert R.checkpoints.has_the_least_peak([3, 120], 1, 10, 90).endswith("with 1 to 1 segment; got (3, 120)")
+    assert "boundary = 10 and inside = 90, 23 layers in 1 segment" in R.checkpoints.has_the_least_peak(
+        [1, 9], 23, 10, 90
     )
     for nonsense in (None, [0, 5], [25, 5], 12, [12, "many"], [True, 5]):
-        assert R.checkpoints.has_the_least_peak(nonsense, **R.checkpoints.MODEL).startswith("expected (segments, peak)")
+        assert R.checkpoints.has_the_least_peak(nonsense, **R.checkpoints.MODEL).startswith(
+            "expected two whole numbers"
+        )
 
 
 # ------------------------------------------------------------------------------------------------ checkpoints
@@ -181,8 +188,16 @@ def test_torchs_checkpoint_passes_where_a_plain_call_keeps_everything():
     big = STEP | {"rows": 64, "width": 32}
     assert "are alive before backward" in R.checkpoints.recomputes(R.checkpoints.plain_step(**big), **big)
     assert R.checkpoints.same_dropout(plain, **STEP).startswith(
-        "2 checkpoints: 4 runs of fn expected, 2 seen; backward has to run"
+        "2 checkpoints: 4 runs of fn expected, half of them in backward; 2 seen; backward has to run"
     )
+
+
+def test_a_plain_call_earns_nothing_but_its_result():
+    earned = 0
+    for criterion in R.checkpoint.criteria:
+        cases = [c.arguments(1) for c in R.checkpoint.cases if c.group == criterion.group]
+        earned += criterion.points * all(criterion.problem(R.checkpoints.plain_step(**a), **a) == "" for a in cases)
+    assert earned == 3
 
 
 def checkpoint_by_hand(how: str):
@@ -202,7 +217,12 @@ def checkpoint_by_hand(how: str):
                 tensors = [t.detach().requires_grad_() for t in tensors]
             with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(how != "no enable_grad"):
                 out = ctx.fn(*tensors, ctx.p)
-            return None, *torch.autograd.grad(out, tensors, dy), None
+            if how == "all arguments":
+                tensors = [*tensors, torch.zeros(2)]
+            elif how == "nothing asked":
+                tensors = []
+            gradients = torch.autograd.grad(out, tensors, dy)
+            return gradients[0] if how == "one gradient" else (None, *gradients, None)
 
     return Checkpoint.apply
 
@@ -220,10 +240,24 @@ def test_arguments_with_a_history_are_told_to_be_detached():
     said = R.checkpoints.recomputes(
         run_checkpoint(checkpoint_by_hand("no detach, on ctx"), **calls) | {"kept": 0}, **calls
     )
-    assert said.startswith("3 checkpoints: 6 runs of fn expected, 10 seen") and "detach()" in said
+    assert said.startswith("3 checkpoints: 6 runs of fn expected") and "10 seen" in said and "detach()" in said
 
 
-@pytest.mark.parametrize(("how", "advice"), [("no enable_grad", "torch.enable_grad()"), ("no detach", "detach()")])
+@pytest.mark.parametrize(("calls", "runs"), [(1, 3), (3, 9)])
+def test_two_runs_in_backward_are_not_blamed_on_a_history(calls, runs):
+    assert "detach" not in R.checkpoints.wrong_runs([0] * runs, calls)
+
+
+@pytest.mark.parametrize(
+    ("how", "advice"),
+    [
+        ("no enable_grad", "torch.enable_grad()"),
+        ("no detach", "detach()"),
+        ("all arguments", "without a gradient"),
+        ("nothing asked", "drops requires_grad"),
+        ("one gradient", "fn among them"),
+    ],
+)
 def test_torchs_complaints_get_advice(how, advice):
     with pytest.raises(RuntimeError) as error:
         run_checkpoint(checkpoint_by_hand(how), **STEP)
@@ -256,10 +290,108 @@ def judged(saved, ready=(0, 1)) -> criteria.Finding:
 
 
 def test_keeping_even_an_input_is_seen():
-    assert judged([]).points == 3
+    assert judged([]).points == 3 and judged([]).seen == "backward reads nothing of forward's"
     found = judged([Saved("x", 4000)])
-    assert found.points == 0 and "backward uses `x`: 4,000 bytes" in found.seen
+    assert found.points == 0 and "backward reads `x`: 4,000 bytes" in found.seen
     assert judged(None).points == 0 and judged([], ready=()).points == 0
+
+
+# ------------------------------------------------------------------------------------------------ mistakes
+
+
+def remark(name: str, outputs, **evidence) -> str:
+    """The remark on an exercise whose calls return outputs(arguments)."""
+    exercise = R.EXERCISES[f"recomputation.{name}"]
+    trials = []
+    for case in exercise.cases:
+        if case.group != "performance":
+            call = case.arguments(3)
+            trials.append(Trial(case, [call], Evidence(case.name, outputs=[outputs(**call)], **evidence)))
+    return next(filter(None, (look(trials) for look in exercise.mistakes)), "")
+
+
+def the_right(name: str):
+    """What a right solution returns: in the dtype of x where the oracle says float64."""
+    exercise = R.EXERCISES[f"recomputation.{name}"]
+
+    def outputs(**call):
+        right = exercise.oracle(**call)
+        if not isinstance(right, tuple):
+            right = (right,)
+        cast = [t.to(call["x"].dtype) if t.dtype == torch.float64 else t for t in right]
+        return cast if len(cast) > 1 else cast[0]
+
+    return outputs
+
+
+def overflowing(x, target, lse, dloss):
+    p = x.float().exp() / lse.exp()[:, None]
+    p[torch.arange(len(p)), target] -= 1
+    return (p * dloss[:, None]).to(x.dtype)
+
+
+def in_the_tail(x, target, lse, dloss):
+    dx = the_right("cross_entropy_backward")(x=x, target=target, lse=lse, dloss=dloss)
+    dx[:, x.shape[1] // 256 * 256 :] = math.nan
+    return dx
+
+
+def dropped_anew(x, p, seed, dy):
+    out, _ = the_right("seeded_dropout")(x=x, p=p, seed=seed, dy=dy)
+    return [out, the_right("seeded_dropout")(x=x, p=p, seed=seed + 1, dy=dy)[1]]
+
+
+def not_divided(x, p, seed, dy):
+    kept = R.oracles.kept_elements(x, p, seed)
+    return [torch.where(kept, x, 0), torch.where(kept, dy, 0)]
+
+
+def over_a_block(x, weight, rstd, dy):
+    n, g = x.double() * rstd[:, None], dy.double() * weight.double()
+    dx = rstd[:, None] * (g - n * (g * n).sum(1, keepdim=True) / 2 ** math.ceil(math.log2(x.shape[1])))
+    return [dx.to(x.dtype), (dy.double() * n).sum(0).float()]
+
+
+@pytest.mark.parametrize(
+    ("name", "outputs", "word"),
+    [
+        ("cross_entropy_backward", overflowing, "subtract lse before"),
+        ("cross_entropy_backward", in_the_tail, ""),
+        ("cross_entropy_backward", the_right("cross_entropy_backward"), ""),
+        ("seeded_dropout", dropped_anew, "the same seed"),
+        ("seeded_dropout", not_divided, "divide it by 1 - p"),
+        ("seeded_dropout", the_right("seeded_dropout"), ""),
+        ("rmsnorm_backward", over_a_block, "not over the block"),
+        ("rmsnorm_backward", the_right("rmsnorm_backward"), ""),
+        ("saved_bytes", lambda **c: R.oracles.kept_bytes(**c, inputs=True), "storages of the inputs"),
+        ("saved_bytes", lambda **c: min(R.oracles.kept_bytes(**c), 196608), "addresses are used again"),
+        ("saved_bytes", R.oracles.kept_bytes, ""),
+        ("saved_bytes", lambda **c: 5, ""),
+    ],
+)
+def test_remarks_on_typical_mistakes(name, outputs, word):
+    told = remark(name, outputs)
+    assert word in told if word else told == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        ("raised RuntimeError: function X returned an incorrect number of gradients (expected 2, got 1)", "a tuple"),
+        (
+            "raised ValueError: not enough values to unpack (expected 1, got 0), in `(x,) = ctx.saved_tensors`",
+            "nothing",
+        ),
+        ("raised ValueError: not enough values to unpack (expected 2, got 0), in `a, b = []`", ""),
+    ],
+)
+def test_errors_of_a_function_get_advice(error, word):
+    told = remark("sigmoid3", lambda **_: None, error=error)
+    assert word in told if word else told == ""
+
+
+def test_the_halves_of_a_pair_have_names():
+    assert R.oracles.sigmoid_bytes(1000, 4, False)._fields == ("forward", "backward")
 
 
 def test_mistakes_name_what_was_stored():

@@ -127,6 +127,17 @@ def test_what_counts_and_is_odd_is_told(notebook):
     ]
 
 
+def test_what_lacks_a_name_is_not_ticked_and_brings_no_points(notebook, capsys):
+    def lacking(nb, cell):
+        cell.source = "def transpose(x): return SIZE * x"
+
+    edit(notebook, lacking)
+    validate()
+    printed = capsys.readouterr().out
+    assert "! coalescing.transpose" in printed and "`SIZE`, which it needs, is defined in no cell" in printed
+    assert "1 of 10 exercises would be graded, for up to 0 of 66 points." in printed
+
+
 def test_the_text_says_what_was_read_and_how_many_count(notebook, capsys):
     solve(notebook)
     validate()

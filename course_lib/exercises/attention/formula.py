@@ -12,12 +12,18 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
 from course_lib.exercises.attention.criteria import ATTENTION, TENSORS, LargestBuffer
 from course_lib.exercises.attention.mistakes import (
+    CHAIN_RULE,
+    FORMULA_SLIPS,
+    NO_MAXIMUM,
     TOP_LEFT,
     UNMASKED,
     UNSCALED,
     computes,
+    each_sees_a_key,
     has_nan,
+    no_infinities,
     no_scale_on_the_way_back,
+    starts_from_empty,
 )
 from course_lib.exercises.attention.oracles import (
     attention_budget,
@@ -181,8 +187,12 @@ attention = Exercise(
         UNSCALED,
         UNMASKED,
         TOP_LEFT,
+        *FORMULA_SLIPS,
+        *NO_MAXIMUM,
         has_nan(
-            ["nothing"], "NaN: a query that sees nothing has scores of -inf alone, and a softmax of them is 0 / 0."
+            ["nothing"],
+            "NaN: a query that sees nothing has scores of -inf alone, and a softmax of them is 0 / 0.",
+            each_sees_a_key,
         ),
     ],
 )
@@ -238,7 +248,18 @@ backward = Exercise(
         "take tiles of 64 by 64, and cast each result once, at the end.",
     ],
     mistakes=[
-        has_nan(["nothing"], "NaN: lse is -inf where a query sees nothing, and exp(-inf - -inf) is not a number."),
+        starts_from_empty,
+        has_nan(
+            ["causal"],
+            "NaN under the causal mask, where each query sees a key: what is masked is -inf before exp, in s, and 0 after it, in p.",
+            no_infinities,
+        ),
+        has_nan(
+            ["nothing"],
+            "NaN: lse is -inf where a query sees nothing, and exp(-inf - -inf) is not a number.",
+            each_sees_a_key,
+        ),
+        *CHAIN_RULE,
         no_scale_on_the_way_back,
     ],
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import torch
 
 from course_lib.criteria import Judged
 from course_lib.exercise import Trial
-from course_lib.exercises.attention.oracles import gradients, output_and_lse, reference
+from course_lib.exercises.attention.oracles import gradients, merged, output_and_lse, reference, seen
 from course_lib.mistakes import Mistake
 
 
@@ -81,17 +82,195 @@ def all_keys(q, k, v, causal=False, **more):
     return reference(q, k, v, **more)[0] if causal else None
 
 
-def has_nan(groups: Sequence[str], sentence: str) -> Mistake:
-    """`sentence`, if a result of these groups that is shown as wrong holds a NaN, and not one from a masked lane without `other`."""
+def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = lambda **_: False) -> Mistake:
+    """`sentence`, if a result of these groups that is shown as wrong holds a NaN, and not one from a masked lane without `other`.
+
+    never   says of a call's arguments that such a NaN cannot come of them: one that is there has another cause, and so have all
+    """
 
     def look(trials: Sequence[Judged]) -> str:
-        outputs = [
-            o for t in shown(trials) if t.case.group in groups and not t.evidence.poisoned for o in t.evidence.outputs
-        ]
-        tensors = [x for o in outputs for x in (o if isinstance(o, list) else [o]) if isinstance(x, torch.Tensor)]
-        return sentence if any(bool(x.isnan().any()) for x in tensors if x.is_floating_point()) else ""
+        found = False
+        for t in (t for t in shown(trials) if not t.evidence.poisoned):
+            for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+                if nan_in(out) and never(**call):
+                    return ""
+                found |= nan_in(out) and t.case.group in groups
+        return sentence if found else ""
 
     return look
+
+
+def nan_in(value: Any) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    return any(isinstance(x, torch.Tensor) and x.is_floating_point() and bool(x.isnan().any()) for x in parts)
+
+
+def no_infinities(q, k, causal=False, **_) -> bool:
+    """Nothing is masked, and no score is so far from 0 that its exp is 0 or infinite."""
+    return not causal and float((q.double() @ k.double().mT).abs().max()) < 80 * math.sqrt(q.shape[-1])
+
+
+def each_sees_a_key(q, k, causal=False, **_) -> bool:
+    return not causal or q.shape[-2] <= k.shape[-2]
+
+
+def last_queries_unwritten(trials: Sequence[Judged]) -> str:
+    """A sentence, if what is NaN, here and everywhere, is the last tile of queries where it is short."""
+    places = [(o.isnan().all(-1), call) for call, o in results(trials) if bool(o.isnan().any())]
+    for rows, call in places:
+        partial = torch.arange(rows.shape[-1], device=rows.device) >= rows.shape[-1] // call["bm"] * call["bm"]
+        if not torch.equal(rows, partial.expand_as(rows)):
+            return ""
+    return LAST_QUERIES if places else ""
+
+
+def starts_from_empty(trials: Sequence[Judged]) -> str:
+    """A sentence that names which gradients are NaN everywhere, beside others that are not."""
+    for t in shown(trials):
+        for out in t.evidence.outputs:
+            if isinstance(out, list) and len(out) == 3 and all(isinstance(x, torch.Tensor) for x in out):
+                empty = [name for name, x in zip(("dq", "dk", "dv"), out, strict=True) if bool(x.isnan().all())]
+                if empty and not all(nan_in(x) for x in out):
+                    return f"All of {' and '.join(empty)} is NaN: a sum over torch.empty? Memory that nobody wrote shows as NaN here."
+    return ""
+
+
+# ------------------------------------------------------------------------------------------------ slips, computed
+
+
+def shares(q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor, scale: float | None = None) -> torch.Tensor:
+    """Scores in float64, -inf where the mask is False."""
+    scores = q.double() @ k.double().mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    return scores.masked_fill(~mask, -math.inf)
+
+
+def masked_by(sees: Callable[..., torch.Tensor], tiles: bool) -> Callable[..., Any]:
+    """o, if query i sees the keys j with sees(i, j, Nk - Nq, bm); tiles: only tiles that hold seen and unseen keys are masked."""
+
+    def wrong(q, k, v, causal=False, scale=None, bm=0, bn=0, **_):
+        if not causal:
+            return None
+        nq, nk = q.shape[-2], k.shape[-2]
+        right, places = seen(nq, nk), torch.arange(max(nq, nk))
+        mask = sees(places[:nq, None], places[:nk], nk - nq, bm).expand(nq, nk).clone()
+        for i, j in product(range(0, nq, bm), range(0, nk, bn)) if tiles else ():
+            tile = slice(i, i + bm), slice(j, j + bn)
+            mask[tile] = mask[tile] & right[tile].any() | right[tile].all()
+        return torch.softmax(shares(q, k, mask.to(q.device), scale), -1).nan_to_num(0) @ v.double()
+
+    return wrong
+
+
+def masks(sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool] = (False, True)) -> list[Mistake]:
+    return [computes(masked_by(sees, t), sentence) for t in tiles]
+
+
+def walked(acc_too: bool = True, l_too: bool = True, divided: bool = True) -> Callable[..., Any]:
+    """(o, lse without m) of a walk along tiles of keys, scores being mild; acc_too, l_too: whether that sum is multiplied when the
+    maximum grows."""
+
+    def wrong(q, k, v, causal=False, bn=64, **_):
+        if not no_infinities(q, k, causal):
+            return None
+        s, v = shares(q, k, seen(q.shape[-2], k.shape[-2], causal, q.device)), v.double()
+        m, l, acc = s.amax(-1).fill_(-math.inf), s.sum(-1).fill_(0), q.double() * 0
+        for j in range(0, k.shape[-2], bn):
+            top = torch.maximum(m, s[..., j : j + bn].amax(-1))
+            base = torch.where(top == -math.inf, 0, top)
+            p, factor = torch.exp(s[..., j : j + bn] - base[..., None]), torch.exp(m - base)
+            l = (l * factor if l_too else l) + p.sum(-1)
+            acc = (acc * factor[..., None] if acc_too else acc) + p @ v[..., j : j + bn, :]
+            m = top
+        return (acc / torch.where(l == 0, 1, l)[..., None] if divided else acc), l.log()
+
+    return wrong
+
+
+def whole_tiles(q, k, v, causal=False, bn=64, **_):
+    """o without the last, short tile of keys."""
+    end = k.shape[-2] // bn * bn
+    return reference(q, k[..., :end, :], v[..., :end, :])[0] if end and not causal else None
+
+
+def underflowing(q, k, v, causal=False, **_):
+    """Zeros in o, if each exp(s) is 0 in float32."""
+    return q.double() * 0 if float((q.double() @ k.double().mT).max()) < -104 * math.sqrt(q.shape[-1]) else None
+
+
+def overflowing(q, k, v, causal=False, scale=None, **_):
+    """(o, lse) of exponentials in float32 without a maximum, where that is something else."""
+    e = torch.exp(q.float() @ k.float().mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale))
+    l = e.sum(-1, keepdim=True)
+    far = bool((l.isinf() | (l == 0)).any())
+    return (e @ v.float() / l, l.log()[..., 0]) if far and not causal else None
+
+
+def mean_of_all(q, k, v, causal=False, scale=None, **_):
+    """o, if a query that sees nothing gets the mean of all values."""
+    if each_sees_a_key(q, k, causal):
+        return None
+    o = reference(q, k, v, causal, scale)[0]
+    o[..., : q.shape[-2] - k.shape[-2], :] = v.double().mean(-2, keepdim=True)
+    return o
+
+
+def by_chain_rule(
+    minus: float = 1.0, edge: Callable[[int, int], int] | None = None, keys: int = 0, queries: int = 0, tile: int = 0
+):
+    """(dq, dk, dv) with so many times delta; edge(Nq, Nk): a mask lets query i see the keys up to i + that, although lse knows better;
+    keys, queries: dq of the last tile of so many keys alone, dk and dv of that of so many queries; tile: a softmax of each tile of so
+    many keys in place of p. None where scores are not mild."""
+
+    def wrong(q, k, v, do, lse, causal=False, **_):
+        nq, nk = q.shape[-2], k.shape[-2]
+        if not each_sees_a_key(q, k, causal) or not no_infinities(q, k) or edge and not causal or tile and causal:
+            return None
+        q, k, v, do = (x.double() for x in (q, k, v, do))
+        s, dp, sees = q @ k.mT / math.sqrt(q.shape[-1]), do @ v.mT, seen(nq, nk, causal, q.device)
+        p = torch.exp(s - lse.double()[..., None])
+        delta = (p * sees * dp).sum(-1, keepdim=True)
+        p = torch.cat([torch.softmax(part, -1) for part in s.split(tile, -1)], -1) if tile else p
+        p = p * (torch.ones_like(sees).tril(edge(nq, nk)) if edge else sees)
+        ds = p * (dp - minus * delta) / math.sqrt(q.shape[-1])
+        j, i = (start_of_last(n, tile) for n, tile in ((nk, keys), (nq, queries)))
+        return ds[..., j:] @ k[..., j:, :], ds[..., i:, :].mT @ q[..., i:, :], p[..., i:, :].mT @ do[..., i:, :]
+
+    return wrong
+
+
+def start_of_last(n: int, tile: int) -> int:
+    return (n - 1) // tile * tile if tile else 0
+
+
+def state_by(*, l: Callable[..., Any] | None = None, acc: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """(m, l, acc) of two states a and b; l and acc as these functions of (part of a, part of b, m of a, m of b)
+    make them. None where a state is empty."""
+
+    def wrong(a, b):
+        (m_a, l_a, acc_a), (m_b, l_b, acc_b) = a, b
+        right = merged(a, b)
+        if not bool(torch.stack((m_a, m_b)).isfinite().all()):
+            return None
+        return (
+            right.m,
+            l(l_a, l_b, m_a, m_b) if l else right.l,
+            acc(acc_a, acc_b, m_a[..., None], m_b[..., None]) if acc else right.acc,
+        )
+
+    return wrong
+
+
+def without_a_maximum(a, b):
+    """l by exp(m), where that is 0 or infinite."""
+    (m_a, l_a, _), (m_b, l_b, _) = a, b
+    m = torch.maximum(m_a, m_b)
+    far = bool((m[m.isfinite()].abs() > 80).any())
+    return (l_a * m_a.exp() + l_b * m_b.exp()) / m.exp() if far else None
+
+
+def upside_down(x, y, m_x, m_y):
+    m = torch.maximum(m_x, m_y)
+    return x * torch.exp(m - m_x) + y * torch.exp(m - m_y)
 
 
 def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
@@ -116,3 +295,98 @@ AT_THE_TOP_LEFT = "This mask is aligned at the top left. Ours lets the last quer
 TOP_LEFT = computes(top_left, AT_THE_TOP_LEFT)
 UNSCALED = computes(unscaled, "These are the results without the scale 1 / sqrt(D).")
 UNMASKED = computes(all_keys, "These are the results without the causal mask.")
+NO_MAXIMUM = [
+    computes(
+        overflowing,
+        "exp(s) is infinite in float32 from s = 89 on, and 0 below -104: subtract each row's maximum first.",
+        place=place,
+    )
+    for place in (0, 1)
+]
+LAST_QUERIES = (
+    "Only the last tile of queries, which is short, holds NaN: memory that nobody wrote shows as NaN here. Does the loop round up, "
+    "-(-Nq // bm)?"
+)
+
+FORMULA_SLIPS = [
+    computes(
+        lambda q, k, v, causal=False, scale=None: None if scale is None else reference(q, k, v, causal)[0],
+        "These are the results with a scale of 1 / sqrt(D), where another was given.",
+    ),
+    computes(
+        lambda q, k, v, causal=False, scale=None: (
+            None
+            if causal
+            else torch.softmax(shares(q, k, seen(q.shape[-2], k.shape[-2], False), scale), -2) @ v.double()
+        ),
+        "This softmax goes along the queries. The weights of each query add up to 1: dim=-1.",
+    ),
+    computes(
+        mean_of_all,
+        "A query that sees nothing gets the mean of all values here, as a softmax of equal scores does: mask with -inf, and give zeros.",
+    ),
+]
+WALKS = [
+    computes(walked(divided=False), "This is acc: divide by l after the last tile."),
+    computes(
+        walked(acc_too=False),
+        "When the maximum grows, l is multiplied by exp(m - m_new), and acc is not. It is relative to m, too.",
+    ),
+    computes(
+        walked(l_too=False),
+        "When the maximum grows, acc is multiplied by exp(m - m_new), and l is not. It is relative to m, too.",
+    ),
+    computes(walked(False, False), "When the maximum grows, what acc and l hold must be multiplied by exp(m - m_new)."),
+    computes(walked(), "lse lacks m: l is relative to the maximum, so it is m + log(l).", place=1),
+]
+LAST_KEYS = computes(whole_tiles, "The last, short tile of keys is left out. Does the loop round up, -(-Nk // bn)?")
+UNDERFLOW = computes(
+    underflowing, "All scores are near -200, and each exp is 0: is the maximum subtracted, and does it start from -inf?"
+)
+MASKS = [
+    *masks(lambda i, j, shift, bm: j <= i, AT_THE_TOP_LEFT),
+    *masks(
+        lambda i, j, shift, bm: j <= i % bm + shift,
+        "The mask takes a query's number in its tile for its number in q: add where the tile begins.",
+    ),
+    *masks(lambda i, j, shift, bm: j < i + shift, "Each query sees one key too few: j <= i + Nk - Nq."),
+    *masks(lambda i, j, shift, bm: j <= i + shift + 1, "Each query sees one key too many: j <= i + Nk - Nq."),
+    *masks(lambda i, j, shift, bm: j > -1, "The tiles that hold seen and unseen keys want the causal mask.", [True]),
+]
+MERGES = [
+    computes(
+        without_a_maximum,
+        "exp(m) by itself is infinite in float32 from m = 89 on, and 0 below -104: subtract the larger maximum inside exp.",
+        merged,
+        1,
+    ),
+    computes(state_by(l=upside_down), "These factors are upside down: exp(m_a - m), which is at most 1.", merged, 1),
+    computes(
+        state_by(l=lambda x, y, *_: x + y),
+        "l is added up as it is. l_a is relative to m_a: multiply it by exp(m_a - m).",
+        merged,
+        1,
+    ),
+    computes(
+        state_by(acc=lambda x, y, *_: x + y),
+        "m and l are right, acc is not: it is relative to the maximum as l is, and wants the same factors, with [..., None].",
+        merged,
+        2,
+    ),
+    computes(
+        lambda a, b: (right := merged(a, b)) and (right.m, right.l, right.acc / right.l[..., None]),
+        "acc is divided by l. A state holds sums: divide after the last merge.",
+        merged,
+        2,
+    ),
+]
+CHAIN_RULE = [
+    computes(by_chain_rule(minus=0.0), "dq and dk lack delta: ds = p * (dp - delta).", gradients),
+    computes(by_chain_rule(edge=lambda nq, nk: nk), "These are the gradients without the causal mask.", gradients),
+    computes(by_chain_rule(edge=lambda nq, nk: 0), AT_THE_TOP_LEFT, gradients),
+    computes(by_chain_rule(tile=64), "A softmax of a tile adds up to 1 in that tile. p is exp(s - lse).", gradients),
+    computes(by_chain_rule(keys=64), "dq holds the last tile of keys alone: add each tile to it, +=.", gradients),
+    computes(
+        by_chain_rule(queries=64), "dk holds the last tile of queries alone: add each tile to it, +=.", gradients, 1
+    ),
+]

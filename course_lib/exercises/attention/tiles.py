@@ -12,7 +12,18 @@ from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import rearranged, states, tiled
 from course_lib.exercises.attention.criteria import ATTENTION, LargestBuffer, Products
-from course_lib.exercises.attention.mistakes import TOP_LEFT, UNMASKED, UNSCALED, has_nan
+from course_lib.exercises.attention.mistakes import (
+    LAST_KEYS,
+    MASKS,
+    MERGES,
+    UNDERFLOW,
+    UNMASKED,
+    UNSCALED,
+    WALKS,
+    has_nan,
+    last_queries_unwritten,
+    no_infinities,
+)
 from course_lib.exercises.attention.oracles import (
     any_order,
     attention_budget,
@@ -61,6 +72,7 @@ merge = Exercise(
         "for an empty state, and likewise fb; l = l_a * fa + l_b * fb; acc = acc_a * fa[..., None] + acc_b * fb[..., None].",
     ],
     mistakes=[
+        *MERGES,
         has_nan(
             ["identity", "nothing"],
             "NaN: -inf - -inf is not a number. An empty state has the maximum -inf, and so have two of them.",
@@ -130,7 +142,7 @@ tiled_attention = Exercise(
         Case("20 queries, 7 keys, one tile", "ragged", tiled(20, 7, 8, 64, 64)),
         Case("40 queries and keys, causal", "causal", tiled(40, 40, 16, 24, 16, causal=True)),
         Case("23 queries, 61 keys, causal", "causal", tiled(23, 61, 16, 16, 32, lead=(2,), causal=True)),
-        Case("44 queries, 19 keys, causal", "nothing", tiled(44, 19, 16, 16, 16, lead=(2,), causal=True)),
+        Case("44 queries, 19 keys, causal", "nothing", tiled(44, 19, 16, 16, 12, lead=(2,), causal=True)),
         Case("large scores", "hard", tiled(24, 70, 16, 32, 24, scores="large")),
         Case("scores that rise from tile to tile", "hard", tiled(24, 70, 16, 32, 24, scores="rising", offset=20.0)),
         Case("one score of 80, at the last key", "hard", tiled(24, 65, 16, 32, 32, scores="last")),
@@ -167,14 +179,21 @@ tiled_attention = Exercise(
     mistakes=[
         UNSCALED,
         UNMASKED,
-        TOP_LEFT,
+        *WALKS,
+        *MASKS,
+        LAST_KEYS,
+        last_queries_unwritten,
         has_nan(
             ["nothing", "causal"],
             "NaN: where a query has seen nothing yet, m is -inf, and -inf - -inf is not a number; at the end l may be 0.",
+            no_infinities,
         ),
         has_nan(
-            ["hard"], "NaN: an exp ran over, or all terms of a sum under. Subtract the running maximum before exp."
+            ["hard"],
+            "NaN: an exp ran over, or all terms of a sum under. Subtract the running maximum before exp.",
+            no_infinities,
         ),
+        UNDERFLOW,
     ],
 )
 
@@ -192,6 +211,20 @@ ASKED = [
 """(group, n, d, bm, bn, itemsize, causal) of the public cases; all are in the table of traced footprints."""
 
 NAMES = ("n", "d", "bm", "bn", "itemsize", "causal")
+
+
+def causal_halved(output: int, n: int, d: int, itemsize: int, causal: bool, **tiles: int) -> bool:
+    """Whether a causal pass was counted as half of a full one, or its k and v were."""
+    whole, once = moved_bytes(n, d, itemsize=itemsize, causal=False, **tiles), 2 * n * d * itemsize + 4 * n
+    return 2 * output in (whole, whole + once) if causal else output == whole
+
+
+def padded_tiles(output: int, n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> bool:
+    """Whether each tile of keys was counted as bn rows."""
+    programs = -(-n // bm)
+    tiles = sum(end for _, end in tiles_of(programs, bm, bn, n, n)) if causal else programs * -(-n // bn)
+    return output == 2 * n * d * itemsize + 4 * n + 2 * tiles * bn * d * itemsize
+
 
 flash_bytes = Exercise(
     id="attention.flash_bytes",
@@ -223,6 +256,13 @@ flash_bytes = Exercise(
         every(
             lambda output, n, **a: output == moved_bytes(n, **a) - 4 * n,
             "All but lse: one float32 for each query is written too.",
+        ),
+        every(
+            causal_halved,
+            "Causal tiles are counted as half of all. Those on the diagonal are loaded whole: add up each program's own.",
+        ),
+        every(
+            padded_tiles, "The last tile is counted whole. Masked lanes move nothing: it costs the rows that it has."
         ),
         every(
             lambda output, n, d, itemsize, **_: output in (4 * n * d * itemsize, 4 * n * d * itemsize + 4 * n),

@@ -10,11 +10,16 @@ import torch
 
 from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.criteria import Judged
-from course_lib.exercise import Evidence
-from course_lib.exercises.attention.mistakes import computes, has_nan, results, shown
+from course_lib.exercise import Evidence, Trial
+from course_lib.exercises.attention.mistakes import computes, has_nan, part, results, shown
 from course_lib.exercises.attention.oracles import Forward
 from course_lib.exercises.flash.oracles import attend, decoded, means, visible, windowed
-from course_lib.mistakes import Mistake, faulty
+from course_lib.mistakes import Mistake, faulty, raised
+
+TF32 = (
+    'Float32 results have the precision of TF32: write tl.dot(..., input_precision="ieee"), in all products. A GPU rounds the '
+    "blocks of a float32 dot to 10 bits after the point unless you ask it not to."
+)
 
 
 def looks_like_tf32(trials: Sequence[Judged]) -> str:
@@ -27,12 +32,7 @@ def looks_like_tf32(trials: Sequence[Judged]) -> str:
             return ""
         off[call["v"].dtype].append(float((found.double() - right).norm() / right.norm()))
     like_it = any(x > 2**-14 for x in off[SINGLE]) and all(x < 0.1 for x in off[SINGLE])  # a NaN is neither
-    if like_it and all(x < 0.02 for x in off[HALF] + off[BRAIN]):
-        return (
-            'Float32 results have the precision of TF32: write tl.dot(..., input_precision="ieee"), in both products. A GPU rounds the '
-            "blocks of a float32 dot to 10 bits after the point unless you ask it not to."
-        )
-    return ""
+    return TF32 if like_it and all(x < 0.02 for x in off[HALF] + off[BRAIN]) else ""
 
 
 def _oracle_of(call: dict[str, Any]) -> Callable[..., Any]:
@@ -52,6 +52,8 @@ def unstored(trials: Sequence[Judged]) -> str:
             for place, x in enumerate(parts):
                 label = f"out[{place}]" if isinstance(out, list) else "out"
                 if isinstance(x, torch.Tensor) and x.isnan().any():
+                    if x.shape != part(t.exercise.oracle(**t.inputs[-1]), place).shape:
+                        return ""  # of another shape: that says all
                     stored = stored_bytes(t.evidence, label) // x.element_size()
                     if stored < x.numel():
                         return (
@@ -59,6 +61,21 @@ def unstored(trials: Sequence[Judged]) -> str:
                             "last, partial tile (triton.cdiv), and each head?"
                         )
     return ""
+
+
+def copied(trials: Sequence[Trial]) -> str:
+    """A sentence, if torch copied a view."""
+    if any("a copy (.clone or .contiguous)" in t.evidence.refused for t in trials):
+        return (
+            ".reshape and .flatten copy, too, where no view has that shape. x[None, None].flatten(0, -4) is a view (B, H, N, D) of "
+            "every input here."
+        )
+    return ""
+
+
+def in_bounds(look: Mistake) -> Mistake:
+    """What `look` says, unless kernels were at fault: a NaN that came from elsewhere in memory is nobody's arithmetic."""
+    return lambda trials: "" if any(t.evidence.faults for t in shown(trials)) else look(trials)
 
 
 def stored_bytes(evidence: Evidence, label: str) -> int:
@@ -162,13 +179,24 @@ MERGES = [
         "acc is weighted with exp(m - top), and l is not. Both are relative to the maximum of their share.",
     ),
 ]
-NAN = has_nan(
-    ["nothing", "causal", "late", "plain"],
-    "NaN: where a row has seen nothing yet, m is -inf, and -inf - -inf is not a number; at the end l may be 0.",
+SEEN_NOTHING = (
+    "NaN: where a row has seen nothing yet, m is -inf, and -inf - -inf is not a number; at the end l may be 0."
 )
-OVERFLOW = has_nan(
-    ["hard"], "NaN: an exp ran over, or all terms of a sum under. Subtract the running maximum before exp."
+NAN = in_bounds(has_nan(["nothing", "causal", "late"], SEEN_NOTHING))
+NAN_IN_WINDOW = in_bounds(has_nan(["plain", "ragged"], SEEN_NOTHING))
+NAN_AT_ONCE = in_bounds(
+    has_nan(["plain"], "NaN: is it exp(m - m_new), and not the other way? m starts at -inf, and exp(inf) * 0 is NaN.")
 )
+OVERFLOW = in_bounds(
+    has_nan(["hard"], "NaN: an exp ran over, or all terms of a sum under. Subtract the running maximum before exp.")
+)
+VIEWS = [
+    raised(
+        "view size is not compatible",
+        "Some inputs here are views, which .view cannot reshape so and .reshape copies. x[None, None].flatten(0, -4) is a view of each.",
+    ),
+    copied,
+]
 RACE = faulty(
     "race", "Two programs store to the same place: do tile and head come from the program's number, each once?"
 )

@@ -14,6 +14,8 @@ from course_lib.exercises.flash.mistakes import (
     EDGES,
     MERGES,
     NAN,
+    NAN_AT_ONCE,
+    NAN_IN_WINDOW,
     OTHER_HEADS,
     OVERFLOW,
     RACE,
@@ -57,7 +59,7 @@ sliding_window = Exercise(
         "start = max(tile * BLOCK_M + 1 - window, 0) // BLOCK_N * BLOCK_N, stop = min((tile + 1) * BLOCK_M, N), and the scores "
         "stay where (keys >= first) & (keys < sees). In the first tiles some rows see nothing yet: online_update copes.",
     ],
-    mistakes=[RACE, unstored, *EDGES, UNDIVIDED, NAN, OVERFLOW, looks_like_tf32],
+    mistakes=[RACE, unstored, *EDGES, UNDIVIDED, NAN_IN_WINDOW, OVERFLOW, looks_like_tf32],
 )
 
 grouped_attention = Exercise(
@@ -104,7 +106,7 @@ grouped_attention = Exercise(
         "is: sees = min(max(rows % Nq + 1 + Nk - Nq, 0), Nk). A tile may hold rows of several heads, so let the loop go to "
         "tl.max(sees, 0).",
     ],
-    mistakes=[RACE, unstored, OTHER_HEADS, *EDGES, UNDIVIDED, OVERFLOW, NAN, looks_like_tf32],
+    mistakes=[RACE, unstored, OTHER_HEADS, *EDGES, UNDIVIDED, OVERFLOW, NAN_AT_ONCE, NAN, looks_like_tf32],
 )
 
 

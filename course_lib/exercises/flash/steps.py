@@ -15,7 +15,16 @@ from course_lib.exercises.attention.mistakes import UNSCALED
 from course_lib.exercises.attention.oracles import moved_bytes, tiles_of
 from course_lib.exercises.flash.cases import scored
 from course_lib.exercises.flash.criteria import GATES, TILE
-from course_lib.exercises.flash.mistakes import NAN, OVERFLOW, RACE, SCALED_Q, UNDIVIDED, looks_like_tf32, unstored
+from course_lib.exercises.flash.mistakes import (
+    NAN,
+    NAN_AT_ONCE,
+    OVERFLOW,
+    RACE,
+    SCALED_Q,
+    UNDIVIDED,
+    looks_like_tf32,
+    unstored,
+)
 from course_lib.exercises.flash.oracles import attend, kernel_budget, means, means_budget
 
 # ------------------------------------------------------------------------------------------------ predictions
@@ -124,7 +133,7 @@ online_update = Exercise(
         'p = tl.exp(s - base[:, None]) and shrink = tl.exp(m - base), with base = tl.where(m_new == -float("inf"), 0.0, m_new); '
         'l * shrink + tl.sum(p, 1); tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee").',
     ],
-    mistakes=[NAN, OVERFLOW, looks_like_tf32],
+    mistakes=[NAN_AT_ONCE, NAN, OVERFLOW, looks_like_tf32],
 )
 
 
@@ -168,5 +177,5 @@ one_head = Exercise(
         'tl.log(l), stored under rows < Nq; o.to(o_ptr.dtype.element_ty). The grid is (triton.cdiv(Nq, BLOCK_M),); input_precision="ieee" '
         "in the dot.",
     ],
-    mistakes=[RACE, unstored, UNSCALED, UNDIVIDED, *SCALED_Q, OVERFLOW, looks_like_tf32],
+    mistakes=[RACE, unstored, UNSCALED, UNDIVIDED, *SCALED_Q, NAN_AT_ONCE, OVERFLOW, looks_like_tf32],
 )

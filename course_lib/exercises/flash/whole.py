@@ -17,10 +17,12 @@ from course_lib.exercises.flash.criteria import GATES, heads_of, least_bytes, le
 from course_lib.exercises.flash.mistakes import (
     EDGES,
     NAN,
+    NAN_AT_ONCE,
     OVERFLOW,
     RACE,
     SCALED_Q,
     UNDIVIDED,
+    VIEWS,
     looks_like_tf32,
     unstored,
 )
@@ -129,6 +131,7 @@ flash_attention_forward = Exercise(
         "precision, 64 x 32 for float32. l is 0 for a row that sees nothing: divide by tl.where(l == 0, 1, l).",
     ],
     mistakes=[
+        *VIEWS,
         RACE,
         unstored,
         UNSCALED,
@@ -137,6 +140,7 @@ flash_attention_forward = Exercise(
         *EDGES,
         UNDIVIDED,
         *SCALED_Q,
+        NAN_AT_ONCE,
         NAN,
         OVERFLOW,
         looks_like_tf32,

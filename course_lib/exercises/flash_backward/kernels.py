@@ -10,16 +10,21 @@ from course_lib.criteria import BuffersBelow, Coalesced, Correct, DotFlops, NoAt
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
-from course_lib.exercises.flash.mistakes import unstored
+from course_lib.exercises.flash.mistakes import RACE, VIEWS, unstored
 from course_lib.exercises.flash_backward.cases import backward, outputs
 from course_lib.exercises.flash_backward.criteria import products, scores_bytes
 from course_lib.exercises.flash_backward.mistakes import (
-    LOST_NOTHING,
+    FOUR_STRIDES,
     LOST_RAGGED,
+    SWAPPED_HEADS,
     atomics,
+    handed_q,
+    like_tf32,
+    lost_nothing,
     masks_of,
     mistakes_of,
     swapped,
+    tiles_of,
 )
 from course_lib.exercises.flash_backward.oracles import (
     delta_budget,
@@ -82,6 +87,7 @@ delta = Exercise(
         "tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1), with dims = tl.arange(0, BLOCK_D), BLOCK_D = triton.next_power_of_2(D), "
         "and the mask (rows < N)[:, None] & (dims < D)[None, :]; stored at delta_ptr + j * N + rows.",
     ],
+    mistakes=[*VIEWS, FOUR_STRIDES, RACE, SWAPPED_HEADS, unstored],
 )
 
 
@@ -189,12 +195,20 @@ dkdv = Exercise(
         "goes on without it.",
     ],
     mistakes=[
+        *VIEWS,
+        FOUR_STRIDES,
+        handed_q,
+        RACE,
         unstored,
         swapped(0),
         *mistakes_of("dk", 0),
+        *tiles_of("dk", 0),
+        *tiles_of("dv", 1),
         *masks_of("dk"),
-        LOST_NOTHING,
+        lost_nothing,
         LOST_RAGGED,
+        like_tf32("dk", 0),
+        like_tf32("dv", 1),
         atomics,
     ],
 )
@@ -219,11 +233,16 @@ dq = Exercise(
         "keys < Nk, and keys <= rows + Nk - Nq if causal. Tiles before min(max(first_row + 1 + Nk - Nq, 0), Nk) // BLOCK_N need no mask.",
     ],
     mistakes=[
+        *VIEWS,
+        FOUR_STRIDES,
+        RACE,
         unstored,
         *mistakes_of("dq", 0),
+        *tiles_of("dq", 0),
         *masks_of("dq"),
-        LOST_NOTHING,
+        lost_nothing,
         LOST_RAGGED,
+        like_tf32("dq", 0),
         atomics,
     ],
 )

@@ -11,7 +11,7 @@ from course_lib.cases import BRAIN, SINGLE, fixed
 from course_lib.criteria import Holds
 from course_lib.exercise import Exercise
 from course_lib.exercises.flash_backward.cases import model
-from course_lib.words import in_words
+from course_lib.words import in_words, plural
 
 
 class KeepsRows(torch.autograd.Function):
@@ -67,8 +67,15 @@ def fits(output: Any, budget_bytes: int, config: dict[str, Any]) -> str:
     if type(output) is not int or output < 0:
         return f"expected a whole number of tokens, got {in_words(output)}"
     for tokens, within in ((output, True), (output + 1, False)):
-        if tokens and (kept_bytes(min(tokens, 1 << 40), **config) <= budget_bytes) != within:
-            return f"{budget_bytes:,} bytes, {config}: {output:,} tokens are {'too many' if within else 'not the most'}"
+        if not tokens:
+            continue
+        kept = kept_bytes(min(tokens, 1 << 40), **config)
+        if (kept <= budget_bytes) != within:
+            words = "too many" if within else "not the most"
+            return (
+                f"{budget_bytes:,} bytes, {config}: {plural(output, 'token')} {'is' if output == 1 else 'are'} {words}, "
+                f"{tokens:,} keep {kept:,} bytes"
+            )
     return ""
 
 

@@ -8,12 +8,15 @@ from typing import Any
 
 import torch
 
+from course_lib.criteria import Judged
+from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
 from course_lib.exercises import attention
-from course_lib.exercises.attention.mistakes import computes, has_nan
+from course_lib.exercises.attention.mistakes import computes, has_nan, part, results, shown
 from course_lib.exercises.attention.oracles import seen
-from course_lib.exercises.flash_backward.oracles import gradients
-from course_lib.mistakes import Mistake
+from course_lib.exercises.flash.mistakes import TF32, in_bounds
+from course_lib.exercises.flash_backward.oracles import gradients, row_dots
+from course_lib.mistakes import Mistake, raised
 
 
 def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
@@ -63,6 +66,106 @@ def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float =
     return wrong
 
 
+def of_tiles(
+    side: int = 128,
+    lse: Callable[..., torch.Tensor] = lambda x, _: x[..., None],
+    delta: Callable[..., torch.Tensor] = lambda x, _: x[..., None],
+    *,
+    exp: Callable[..., torch.Tensor] = torch.exp,
+    last: bool = False,
+    turned: bool = False,
+    others: bool = False,
+) -> Callable[..., Any]:
+    """(dq, dk, dv), not causal, from tiles of side x side that all are whole.
+
+    lse, delta  (x, side) -> what is subtracted, of (..., Nq, 1) or (..., Nq, Nk)
+    last        sums of the last tile alone
+    turned      of p and ds with each tile transposed in itself
+    others      of products with v in place of k, do in place of q, q in place of do
+    """
+
+    def wrong(q, k, v, do, scale=None, causal=False, **rows):
+        n = k.shape[-2]
+        if causal or q.shape[-2] != n or n % side:
+            return None
+        q, k, v, do, shift, less = (x.double() for x in (q, k, v, do, rows["lse"], rows["delta"]))
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        p = exp(scale * q @ k.mT - lse(shift, side))
+        ds = p * (do @ v.mT - delta(less, side))
+        if turned:
+            p, ds = (x.unflatten(-1, (-1, side)).unflatten(-3, (-1, side)).transpose(-3, -1) for x in (p, ds))
+            p, ds = (x.flatten(-2).flatten(-3, -2) for x in (p, ds))
+        if others:
+            q, k, do = do, v, q
+        kept = torch.arange(n) >= n - side if last else torch.ones(n)
+        return scale * (ds * kept) @ k, scale * (ds.mT * kept) @ q, (p.mT * kept) @ do
+
+    return wrong
+
+
+def along_keys(x: torch.Tensor, side: int) -> torch.Tensor:
+    """x (..., N) of the queries as it meets the keys of tiles (..., N, N), if it is laid along the wrong axis."""
+    n = torch.arange(x.shape[-1])
+    return x[..., n[:, None] // side * side + n % side]
+
+
+def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = (16, 32, 64, 128), **how: Any) -> Mistake:
+    """`sentence`, if of the plain case that result is what comes of tiles of one of these sides that are treated so."""
+    looks = [slip(name, place, of_tiles(side, **how), sentence) for side in sides]
+    return lambda trials: next(filter(None, (look(of_group(trials, "plain")) for look in looks)), "")
+
+
+def tiles_of(name: str, place: int) -> list[Mistake]:
+    """What may happen in the tiles of dq, dk or dv (`name`), result number `place`."""
+    alone = f"{name} is that of the last tile alone: add to what is there, with += or the third argument of tl.dot."
+    turned = (
+        f"A tile of {'p' if name == 'dv' else 'ds'} is transposed, or lacks its .T, in the product that makes {name}."
+    )
+    found = [in_tiles_of(name, place, alone, (16, 32, 64), last=True), in_tiles_of(name, place, turned, turned=True)]
+    if name == "dv":
+        return found
+    other, wanted = ("v", "k") if name == "dq" else ("do", "q")
+    axis = "the wrong axis: queries are the rows of q @ k.T, [:, None], and the columns of k @ q.T, [None, :]."
+    base = "exp2(x) is 2 to the power x: s and lse are both multiplied by log2(e) = 1.4427 before it. tl.exp takes them as they are."
+    return [
+        in_tiles_of(name, place, f"lse lies along {axis}", lse=along_keys),
+        in_tiles_of(name, place, f"delta lies along {axis}", delta=along_keys),
+        in_tiles_of(name, place, f"lse and delta lie along {axis}", lse=along_keys, delta=along_keys),
+        in_tiles_of(name, place, base, (128,), exp=torch.exp2),
+        in_tiles_of(name, place, base, (128,), lse=lambda x, _: math.log(2) * x[..., None]),
+        in_tiles_of(name, place, "p lacks lse: p = exp(s - lse).", (128,), lse=lambda x, _: 0 * x[..., None]),
+        in_tiles_of(name, place, f"{name} is ds times {wanted}, and here it is ds times {other}.", (128,), others=True),
+        *found,
+    ]
+
+
+def like_tf32(name: str, place: int) -> Mistake:
+    """A sentence, if float32 alone is wrong where no sum is hard, and by about 2^-11 of the result."""
+    which = ("dq", "dk", "dv").index(name)
+
+    def look(trials: Sequence[Judged]) -> str:
+        mild = [t for t in shown(trials) if t.case.group in ("plain", "ragged", "strided", "causal")]
+        off = []
+        for call, found in results(mild, place):
+            right = gradients(**with_do_named(call))[which]
+            if found.dtype != torch.float32 or found.shape != right.shape:
+                return ""
+            off.append(float((found.double() - right).norm() / right.norm()))
+        return TF32 if off and all(2**-14 < x < 2**-6 for x in off) else ""
+
+    return look
+
+
+def handed_q(trials: Sequence[Judged]) -> str:
+    """A sentence, if dk or dv has the shape of q, and should not."""
+    for t in shown(trials):
+        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+            for place, (name, like) in enumerate((("dk", "k"), ("dv", "v"))):
+                if getattr(part(out, place), "shape", None) == call["q"].shape != call[like].shape:
+                    return f"{name} has the shape of q. It is the gradient of {like}: torch.empty_like({like})."
+    return ""
+
+
 def atomics(trials: Sequence[Trial]) -> str:
     found = any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
     return "Atomics add in whatever order programs arrive. Give each sum a program of its own." if found else ""
@@ -99,11 +202,31 @@ def swapped(place: int) -> Mistake:
     )
 
 
-LOST_NOTHING = has_nan(
-    ["nothing", "causal"],
-    "NaN: lse is -inf where a query sees nothing, and exp(s + inf) is inf. Mask p, after exp, with 0.",
+def lost_nothing(trials: Sequence[Judged]) -> str:
+    """A sentence, if NaN comes where some query sees nothing, and in no other causal case."""
+    sentence = "NaN: lse is -inf where a query sees nothing, and exp(s + inf) is inf. Mask p, after exp, with 0."
+    return "" if has_nan(["causal"], "elsewhere")(trials) else in_bounds(has_nan(["nothing"], sentence))(trials)
+
+
+LOST_RAGGED = in_bounds(
+    has_nan(
+        ["ragged", "hard"],
+        "NaN: rows that are not there have a score of 0, and exp(0 - lse) may be inf; inf * 0 is NaN. Mask p with 0.",
+    )
 )
-LOST_RAGGED = has_nan(
-    ["ragged", "hard"],
-    "NaN: rows that are not there have a score of 0, and exp(0 - lse) may be inf; inf * 0 is NaN. Mask p with 0.",
+FOUR_STRIDES = raised(
+    "index out of range",
+    "load_rows and store_rows index four strides, those of (B, H, N, D): hand them x[None, None].flatten(0, -4) and its stride().",
+)
+
+
+def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
+    """delta (n, n, N), if batch and head are swapped."""
+    return row_dots(o, do).transpose(0, 1) if o.dim() == 4 and o.shape[0] == o.shape[1] else None
+
+
+SWAPPED_HEADS = computes(
+    heads_and_batches,
+    "Batches and heads are swapped: of programs 0 to B * H - 1 number j has batch j // H and head j % H.",
+    row_dots,
 )

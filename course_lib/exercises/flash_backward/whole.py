@@ -20,7 +20,7 @@ from course_lib.exercises.flash_backward.criteria import (
     products,
     scores_bytes,
 )
-from course_lib.exercises.flash_backward.mistakes import atomics, mistakes_of, swapped
+from course_lib.exercises.flash_backward.mistakes import atomics, like_tf32, mistakes_of, swapped
 from course_lib.exercises.flash_backward.oracles import result, result_budget
 from course_lib.mistakes import raised
 
@@ -103,12 +103,22 @@ flash_attention = Exercise(
     ],
     mistakes=[
         raised(
+            "got 1)",
+            "backward returns nothing, or one gradient alone: end it with `return`, and dq, dk, dv, None, None.",
+        ),
+        raised(
             "incorrect number of gradients",
-            "backward returns one gradient, or None, for each of forward's five arguments: dq, dk, dv, None, None.",
+            "backward returns a result for each of forward's five arguments, dq, dk, dv, None, None. (torch counts those that were "
+            "passed, and takes further ones if they are None.)",
+        ),
+        raised(
+            "takes 2 positional arguments but 3 were given",
+            "forward returns two tensors, so backward is given two gradients. Return o alone; ctx keeps lse.",
         ),
         swapped(2),
         *mistakes_of("dq", 1),
         *mistakes_of("dk", 2),
+        like_tf32("dk", 2),
         atomics,
     ],
 )

@@ -35,5 +35,7 @@ def run_of(layers: int, width: int, batch: int, optimizer: str) -> dict[str, Any
 
 def timed(name: str, group: str, cold: float, **how: Any) -> Case:
     return fixed(
-        name, group, **{"cold": cold, "hot": cold, "slow_start": 0, "noise": False, "warm_up": 5, "runs": 20, **how}
+        name,
+        group,
+        **{"cold": cold, "hot": cold, "slow_start": 0, "noise": False, "stamina": 0, "warm_up": 5, "runs": 20, **how},
     )

@@ -11,7 +11,7 @@ from course_lib.cases import fixed, integer
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.flops.cases import named, sizes
-from course_lib.exercises.flops.mistakes import elements, every, one_addition_less, times
+from course_lib.exercises.flops.mistakes import elements, every, one_addition_less, swapped, times
 from course_lib.exercises.flops.oracles import counted, gives_back_the_flops, is_the_earliest, meta, product_cost
 from course_lib.mistakes import raised
 from course_lib.workloads import workload
@@ -46,6 +46,7 @@ matmul_cost = Exercise(
         "(2 * m * n * k, itemsize * (elements of a + elements of b + elements of the result)).",
     ],
     mistakes=[
+        swapped(product_cost),
         times(0.5, "A multiplication and an addition are two operations: 2 m n k.", product_cost, part=0),
         one_addition_less,
         elements(product_cost),
@@ -208,6 +209,10 @@ count_flops = Exercise(
             "Nothing is counted: either `fn(*args)` does not run inside `with`, where the mode sees it, or no operation is "
             "recognised. Compare `function.overloadpacket`: `function` is one of its variants.",
             torch_count,
+        ),
+        raised(
+            "raised NotImplementedError",
+            "Has the mode its __torch_dispatch__ yet? torch calls that method for each operation.",
         ),
         raised(
             "takes from",

@@ -8,7 +8,7 @@ from typing import Any
 
 from course_lib import mistakes
 from course_lib.exercise import Trial
-from course_lib.exercises.flops.oracles import Cost, is_number
+from course_lib.exercises.flops.oracles import Cost, block_flops, counted, is_number, meta, two_layers_backward
 from course_lib.mistakes import Mistake
 
 
@@ -50,6 +50,57 @@ as_if_fused = mistakes.every(
     ),
     "These are the bytes of a single kernel. Here S and P are written to memory and read again.",
 )
+
+
+without_softmax = mistakes.every(
+    lambda out, batch, heads, n_q, n_k, d, itemsize: (
+        is_pair(out) and out[1] == batch * heads * (2 * (n_q + n_k) * d + 2 * n_q * n_k) * itemsize
+    ),
+    "The softmax is an operation of its own, which reads S and writes P: these bytes are missing.",
+)
+
+
+def swapped(oracle: Callable[..., Cost]) -> Mistake:
+    return mistakes.every(
+        lambda out, /, **a: is_pair(out) and out == list(oracle(**a))[::-1],
+        "These are the bytes and the FLOPs, in this order: the FLOPs come first.",
+    )
+
+
+with_forward = every(
+    lambda out, batch, d_in, d_hidden, d_out, input_needs_grad: (
+        out - two_layers_backward(batch, d_in, d_hidden, d_out, input_needs_grad)
+        == counted(lambda: meta(batch, d_in) @ meta(d_in, d_hidden) @ meta(d_hidden, d_out))
+    ),
+    "The forward pass is in it: its two products are not asked for.",
+)
+
+
+def one_product_less(trials: Sequence[Trial]) -> str:
+    """A sentence, if a block is short of the same product in every case."""
+
+    def product(batch, tokens, columns, inner) -> int:
+        return counted(lambda: meta(batch, tokens, inner) @ meta(inner, columns))
+
+    sizes = {
+        "that for queries, or the last of the attention": lambda d_model, **_: (d_model, d_model),
+        "that for keys or that for values": lambda d_model, heads, kv_heads, **_: (
+            d_model // heads * kv_heads,
+            d_model,
+        ),
+        "up or down, of the MLP": lambda d_model, d_ff, **_: (d_ff, d_model),
+        "S, or o": lambda d_model, tokens, **_: (tokens, d_model),
+    }
+    for name, size in sizes.items():
+        less = every(
+            lambda out, size=size, **block: math.isclose(
+                block_flops(**block) - out, product(block["batch"], block["tokens"], *size(**block)), rel_tol=1e-6
+            ),
+            f"One product is missing: {name}.",
+        )
+        if told := less(trials):
+            return told
+    return ""
 
 
 def elements(oracle: Callable[..., Cost]) -> Mistake:

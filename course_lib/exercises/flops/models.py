@@ -10,7 +10,18 @@ from course_lib.cases import fixed, integer
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, run_of
-from course_lib.exercises.flops.mistakes import above_the_peak, as_if_fused, elements, every, times, work_done
+from course_lib.exercises.flops.mistakes import (
+    above_the_peak,
+    as_if_fused,
+    elements,
+    every,
+    one_product_less,
+    swapped,
+    times,
+    with_forward,
+    without_softmax,
+    work_done,
+)
 from course_lib.exercises.flops.oracles import (
     Use,
     attention,
@@ -61,6 +72,7 @@ backward_flops = Exercise(
                 == two_layers_backward(batch=batch, d_hidden=d_hidden, d_out=d_out, **sizes),
             "The second layer does two products, one for its weights and one for its input: one of them is missing.",
         ),
+        with_forward,
     ],
 )  # fmt: skip
 
@@ -75,8 +87,9 @@ attention_cost = Exercise(
     lines=6,
     cases=[
         fixed("one head", "one head", **dict(zip(NAIVE, (1, 1, 512, 512, 64, 2), strict=True))),
-        fixed("one token asks", "one head", **dict(zip(NAIVE, (1, 1, 1, 4096, 128, 2), strict=True))),
+        fixed("a longer text", "one head", **dict(zip(NAIVE, (1, 1, 4096, 4096, 128, 2), strict=True))),
         fixed("8 sequences, 16 heads", "many", **dict(zip(NAIVE, (8, 16, 256, 256, 64, 2), strict=True))),
+        fixed("one token asks", "many", **dict(zip(NAIVE, (1, 1, 1, 4096, 128, 2), strict=True))),
         fixed("unlike lengths", "many", **dict(zip(NAIVE, (2, 3, 100, 37, 16, 4), strict=True))),
     ],
     oracle=attention,
@@ -90,7 +103,9 @@ attention_cost = Exercise(
         "Bytes a head: q and k in, S out; S in, P out; P and v in, o out. S and P have n_q n_k elements each.",
     ],
     mistakes=[
+        swapped(attention),
         as_if_fused,
+        without_softmax,
         elements(attention),
         times(0.5, "Half of the FLOPs: there are two products, q @ k.T and P @ v, and 2 FLOPs for each multiply-add.",
               attention, part=0),
@@ -141,6 +156,7 @@ block_cost = Exercise(
             lambda out, **block: math.isclose(out, block_flops(**block) - products_of_tokens(**block), rel_tol=0.01),
             "These are the products with weights. S and o, which grow with the square of the tokens, are missing.",
         ),
+        one_product_less,
     ],
 )
 

@@ -189,17 +189,18 @@ def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flop
         return not_number(output)
     delivered, wanted = output * 24 * 3600 * gpus * peak_flops * mfu, 6 * parameters * tokens
     right = math.isclose(delivered, wanted, rel_tol=1e-6)
-    return "" if right else f"in {output:.6g} days the GPUs do {delivered:.4g} FLOPs; the training needs {wanted:.4g}"
+    cluster = f"{gpus} GPUs of {peak_flops:.4g} FLOP/s at an MFU of {mfu:g}"
+    return "" if right else f"in {output:.6g} days {cluster} do {delivered:.4g} FLOPs; the training needs {wanted:.4g}"
 
 
 def just_fits(output: Any, gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> str:
     if type(output) is not int:
         return f"expected a whole number of parameters, got {in_words(output)}"
-    room = gpus * memory_bytes
+    room, each = gpus * memory_bytes, f" of {bytes_per_parameter} bytes"
     if output * bytes_per_parameter > room:
-        return f"{output:,} parameters take {output * bytes_per_parameter:,} bytes; there are {room:,}"
+        return f"{output:,} parameters{each} take {output * bytes_per_parameter:,} bytes; there are {room:,}"
     if (output + 1) * bytes_per_parameter <= room:
-        return f"{output:,} parameters leave room for another in {room:,} bytes"
+        return f"{output:,} parameters{each} leave room for another in {room:,} bytes"
     return ""
 
 

@@ -21,6 +21,7 @@ def simulated(
     hot: float,
     slow_start: int,
     noise: bool,
+    stamina: int,
     warm_up: int,
     runs: int,
     pick: Callable[[list[float]], float] = statistics.median,
@@ -28,7 +29,7 @@ def simulated(
     wait: bool = True,
 ) -> float:
     """What a timer says of a case, in seconds. pick: from the times; flush: before each run; wait: for the flush."""
-    gpu, times = SimulatedGPU(cold, hot, slow_start, noise), []
+    gpu, times = SimulatedGPU(cold, hot, slow_start, noise, stamina), []
     for run in range(warm_up + runs):
         if flush and run >= warm_up:
             gpu.flush()
@@ -51,6 +52,25 @@ def as_if(group: str, sentence: str, **how: Any) -> Mistake:
     return look
 
 
+def is_launches(out: float, **_: Any) -> bool:
+    """One launch, or two."""
+    return any(math.isclose(out * 1e6, n * SimulatedGPU.LAUNCH, rel_tol=0.01) for n in (1, 2))
+
+
+def near(seconds: float, **case: Any) -> bool:
+    return near_the_truth(seconds, **case) == ""
+
+
+def as_if_many_runs(trials: Sequence[Trial]) -> str:
+    """A sentence, if all is right but where the GPU slows down after as many runs as were asked for."""
+    pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+    wrong = [(case, out) for case, out in pairs if near_the_truth(out, **case)]
+    found = wrong and all(case["stamina"] and isinstance(out, float) and near(out / 2, **case) for case, out in wrong)
+    return (
+        "Longer the more often it runs: call work() `warm_up` times, then `runs` times, and no more." if found else ""
+    )
+
+
 measure = Exercise(
     id="flops.measure",
     entry="measure",
@@ -65,6 +85,7 @@ measure = Exercise(
         timed("20 ms", "steady", 20000.0, runs=3),
         timed("5 slow runs first", "warm-up", 700.0, slow_start=5, runs=5),
         timed("2 slow runs first", "warm-up", 1500.0, slow_start=2, warm_up=2, runs=3),
+        timed("slower after 3 + 5 runs", "warm-up", 1000.0, slow_start=3, stamina=8, warm_up=3, runs=5),
         # the first, the middle and the last of these runs are disturbed ones
         timed("disturbed", "median", 800.0, noise=True, warm_up=4, runs=21),
         timed("disturbed, 45 runs", "median", 1100.0, noise=True, runs=45),
@@ -84,7 +105,13 @@ measure = Exercise(
         "First call work() warm_up times. Then collect the times of `runs` runs, and return statistics.median of them.",
     ],
     mistakes=[
-        every(lambda out, **_: out < 20e-6, "These are launches: the clock stops before the device is done."),
+        every(lambda out, **_: out < 0, "Negative: take the clock at the end minus the clock at the start."),
+        every(is_launches, "These are launches: the clock stops before the device is done."),
+        every(
+            lambda out, **_: 0 < out < 20e-6 and not is_launches(out),
+            "Too short for any work here: is it Python's clock that you read, in place of gpu.clock()?",
+        ),
+        every(lambda out, **case: near(out / 1e6, **case), "These are microseconds: return seconds."),
         as_if(
             "steady",
             "The flush is in these times: it is queued, too, so wait for it before you start the clock.",
@@ -98,6 +125,7 @@ measure = Exercise(
         ),
         as_if("median", "This is the run in the middle of a list that is not sorted.", pick=lambda t: t[len(t) // 2]),
         as_if("cold", "These runs found their data in the cache: flush before each.", flush=False),
-        every(lambda out, cold, **_: abs(out * 1e3 / cold - 1) < 0.03, "These are milliseconds."),
+        every(lambda out, **case: near(out / 1e3, **case), "These are milliseconds: return seconds."),
+        as_if_many_runs,
     ],
 )

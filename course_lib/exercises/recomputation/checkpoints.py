@@ -39,10 +39,23 @@ def wrong_runs(draws: Sequence[int], calls: int) -> str:
     if len(draws) == 2 * calls:
         return ""
     checkpoints = plural(calls, "checkpoint")
-    said = f"{checkpoints}: {2 * calls} runs of fn expected, {len(draws)} seen"
+    said = f"{checkpoints}: {2 * calls} runs of fn expected, half of them in backward; {len(draws)} seen"
     if len(draws) < 2 * calls:
         return f"{said}; backward has to run fn once more"
-    return f"{said}; recomputing runs the arguments' own history, unless you detach() them"
+    if calls > 1 and len(draws) == calls + 2**calls - 1:  # each backward runs those of all calls before it
+        return f"{said}: recomputing runs the arguments' own history, unless you detach() them"
+    return said
+
+
+def once_recomputed(look: Callable[..., str]) -> Callable[..., str]:
+    """What `look` finds, if fn ran again after the forward runs: a plain call earns nothing by leaving nothing behind."""
+
+    def looked(output: Any, calls: int, **arguments: Any) -> str:
+        if isinstance(output, dict) and len(output["draws"]) <= calls:
+            return wrong_runs(output["draws"], calls)
+        return look(output, calls=calls, **arguments)
+
+    return looked
 
 
 def recomputes(output: Any, rows: int, width: int, calls: int, **_: Any) -> str:
@@ -94,9 +107,9 @@ checkpoint = Exercise(
     criteria=[
         Holds(like_the_plain_step("out", "gradients"), 3, "result and gradients of fn"),
         Holds(recomputes, 2, "keeps the arguments alone, runs fn once more", group="memory"),
-        Holds(lets_go, 1, "lets go of them when backward has passed", group="memory"),
+        Holds(once_recomputed(lets_go), 1, "lets go of them when backward has passed", group="memory"),
         Holds(same_dropout, 2, "the same dropout, bit for bit", group="dropout"),
-        Holds(like_the_plain_step("after"), 2, "leaves the random state as it was", group="after"),
+        Holds(once_recomputed(like_the_plain_step("after")), 2, "leaves the random state as it was", group="after"),
     ],
     hints=[
         "A torch.autograd.Function: forward runs in no_grad mode, so nothing inside is kept. What will backward need?",
@@ -107,7 +120,23 @@ checkpoint = Exercise(
         "ctx.save_for_backward, which takes None for the others.",
     ],
     mistakes=[
-        raised("does not require grad", "Inside backward gradients are off: run fn there under torch.enable_grad()."),
+        raised(
+            "element 0 of tensors does not require grad",
+            "Inside backward gradients are off: compute all that torch.autograd.grad goes back from, fn first, under "
+            "torch.enable_grad(), on arguments that ask for gradients (detach() drops that).",
+        ),
+        raised(
+            "One of the differentiated Tensors does not require grad",
+            "torch.autograd.grad was asked about an argument without a gradient: give it the others, and return None for this.",
+        ),
+        raised(
+            "argument to `grad()` cannot be empty",
+            "torch.autograd.grad was given no tensor to differentiate by: detach() drops requires_grad, so set it anew.",
+        ),
+        raised(
+            "returned an incorrect number of gradients",
+            "backward returns one value for each argument of forward, fn among them: None where there is no gradient.",
+        ),
         raised(
             "through the graph a second time",
             "Run on the arguments themselves, fn runs their history, too: detach() them.",
@@ -118,6 +147,10 @@ checkpoint = Exercise(
 MODEL = {"layers": 24, "boundary": 65536, "inside": 589824}  # bytes of train_step's layers: 512 tokens, width 32
 
 
+def cut(segments: int, layers: int, boundary: int, inside: int) -> str:
+    return f"with boundary = {boundary:,} and inside = {inside:,}, {layers} layers in {plural(segments, 'segment')}"
+
+
 def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
     if problem := no_prediction(output, layers):
         return problem
@@ -125,7 +158,7 @@ def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> 
     return (
         ""
         if peak == least[1]
-        else f"{output[0]} segments of {layers} layers peak at {peak:,} bytes; {least[1]:,} is possible"
+        else f"{cut(output[0], layers, boundary, inside)} peak at {peak:,} bytes; {least[1]:,} is possible"
     )
 
 
@@ -136,7 +169,7 @@ def says_its_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
     return (
         ""
         if output[1] == peak
-        else f"{output[0]} segments of {layers} layers peak at {peak:,} bytes, not {output[1]:,}"
+        else f"{cut(output[0], layers, boundary, inside)} peak at {peak:,} bytes, not {output[1]:,}"
     )
 
 
@@ -161,7 +194,8 @@ def no_prediction(output: Any, layers: int) -> str:
     two = isinstance(output, list) and [type(v) for v in output] == [int, int]
     if two and 1 <= output[0] <= layers:
         return ""
-    return f"expected (segments, peak) with 1 to {layers} segments, got {in_words(output)}"
+    pair = f"({', '.join(map(in_words, output))})" if isinstance(output, list) else in_words(output)
+    return f"expected two whole numbers, (segments, peak), with 1 to {plural(layers, 'segment')}; got {pair}"
 
 
 segments_for = Exercise(

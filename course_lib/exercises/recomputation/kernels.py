@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
+import triton
 from torch.nn.functional import cross_entropy, gelu
 
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
@@ -10,8 +14,11 @@ from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.recomputation.cases import dropped, elementwise, logits, normed, times, traffic
 from course_lib.exercises.recomputation.criteria import (
     FLOAT32,
+    GRADIENTS,
     KeepsNothing,
     against_copy,
+    nan_if_hard,
+    saved_nothing,
     saved_something,
     several_launches,
 )
@@ -19,6 +26,7 @@ from course_lib.exercises.recomputation.oracles import (
     cross_entropy_budget,
     dropout_and_gradient,
     gelu_budget,
+    kept_elements,
     rmsnorm_budget,
     rmsnorm_gradients,
     rounding_budget,
@@ -26,6 +34,7 @@ from course_lib.exercises.recomputation.oracles import (
     sigmoid_bytes,
     with_gradients,
 )
+from course_lib.mistakes import every
 
 # ------------------------------------------------------------------------------------------------ recomputing for speed
 
@@ -90,6 +99,11 @@ sigmoid3 = Exercise(
     ],
     mistakes=[
         FLOAT32,
+        GRADIENTS,
+        saved_nothing,
+        nan_if_hard(
+            lambda: sigmoid3, "exp(x) overflows beyond 88, and inf / inf is NaN; tl.sigmoid does not overflow."
+        ),
         saved_something(
             "A tensor that forward writes and backward reads costs two memory operations. Can backward compute it?"
         ),
@@ -134,6 +148,8 @@ recomputed_gelu = Exercise(
     ],
     mistakes=[
         FLOAT32,
+        GRADIENTS,
+        saved_nothing,
         saved_something("gelu(x) can be computed again from x: nothing but the inputs must be kept."),
         several_launches("Both gradients need x, gate and dy: load them once, in one kernel."),
     ],
@@ -183,17 +199,38 @@ cross_entropy_backward = Exercise(
     ],
     mistakes=[
         FLOAT32,
-        lambda trials: (
-            "exp(x) overflows beyond 88: subtract lse before you exponentiate, not after."
-            if any(t.case.group == "hard" and _has_nan(t) for t in trials)
-            else ""
+        nan_if_hard(
+            lambda: cross_entropy_backward,
+            "exp(x) overflows beyond 88: subtract lse before you exponentiate, not after.",
         ),
     ],
 )
 
 
-def _has_nan(trial: Trial) -> bool:
-    return any(isinstance(out, torch.Tensor) and bool(out.isnan().any()) for out in trial.evidence.outputs)
+def mean_over_a_block(trials: Sequence[Trial]) -> str:
+    """A sentence, if every ragged dx is what a mean over the next power of two of columns gives, and that matters."""
+    found, matters = [], False
+    for t in trials:
+        for call, out in zip(t.inputs, t.evidence.outputs, strict=False) if t.case.group == "ragged" else ():
+            x, weight, rstd, dy = (call[name].double() for name in ("x", "weight", "rstd", "dy"))
+            n, g, N = x * rstd[:, None], dy * weight, x.shape[1]
+            dx = rstd[:, None] * (g - n * (g * n).sum(1, keepdim=True) / triton.next_power_of_2(N))
+            got = out[0] if isinstance(out, list) and isinstance(out[0], torch.Tensor) else torch.empty(0)
+            found.append(got.shape == dx.shape and torch.allclose(got.double(), dx, rtol=0.02, atol=1e-4))
+            matters |= triton.next_power_of_2(N) > N
+    return "The mean is over the N columns of a row, not over the block." if matters and all(found) else ""
+
+
+def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
+    """A sentence, if the first kernel writes a buffer as large as a float32 x."""
+    large = any(
+        f.tensor.startswith("buffer") and f.written_distinct_bytes >= 4 * t.inputs[-1]["x"].numel()
+        for t in trials
+        if t.case.group == "performance"
+        for launch in t.evidence.launches[:1]
+        for f in launch.footprints
+    )
+    return "A row of partial sums for each row of x is as much again: let a program add up 16 rows." if large else ""
 
 
 rmsnorm_backward = Exercise(
@@ -238,12 +275,42 @@ rmsnorm_backward = Exercise(
             "Atomics add in whatever order programs arrive: store a row of partial sums for each program instead."
             if any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
             else ""
-        )
+        ),
+        mean_over_a_block,
+        partial_sums_of_each_row,
     ],
 )
 
 
 # ------------------------------------------------------------------------------------------------ random numbers
+
+
+def two_like_x(output: Any, x: torch.Tensor) -> bool:
+    """Whether these are a result and a gradient: finite tensors of the shape of x."""
+    return (
+        isinstance(output, list)
+        and len(output) == 2
+        and all(isinstance(o, torch.Tensor) and o.shape == x.shape and bool(o.isfinite().all()) for o in output)
+    )
+
+
+def another_mask(trials: Sequence[Trial]) -> str:
+    """A sentence, if the right elements are kept forward, and gradients pass where others were."""
+    pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+    if not pairs or not all(two_like_x(output, call["x"]) for call, output in pairs):
+        return ""
+    forward = all(torch.equal(o[0] != 0, kept_elements(c["x"], c["p"], c["seed"]) & (c["x"] != 0)) for c, o in pairs)
+    backward = all(torch.equal(out != 0, dx != 0) for _, (out, dx) in pairs)
+    sentence = "Gradients pass where other elements did: does backward draw with the same seed, and the same numbers i?"
+    return sentence if forward and not backward else ""
+
+
+unscaled = every(
+    lambda output, x, p, seed, dy: (
+        two_like_x(output, x) and torch.equal(output[0], torch.where(kept_elements(x, p, seed), x, 0))
+    ),
+    "What is kept has its old size: divide it by 1 - p.",
+)
 
 
 seeded_dropout = Exercise(
@@ -281,5 +348,10 @@ seeded_dropout = Exercise(
         "kept = tl.rand(seed, i) >= p; tl.where(kept, x / (1 - p), 0.0). Put p and seed on ctx as plain attributes; backward "
         "returns dx, None, None.",
     ],
-    mistakes=[saved_something("The mask is not needed: tl.rand(seed, i) gives the same numbers whenever it is asked.")],
+    mistakes=[
+        GRADIENTS,
+        saved_something("The mask is not needed: tl.rand(seed, i) gives the same numbers whenever it is asked."),
+        unscaled,
+        another_mask,
+    ],
 )

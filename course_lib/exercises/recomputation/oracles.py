@@ -32,8 +32,8 @@ def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> tu
         return names(out.detach(), *torch.autograd.grad(out, leaves, dy.double()))
 
 
-def kept_bytes(name: str, sizes: Sequence[int]) -> int:
-    """Bytes that autograd keeps for the backward pass of a chain, beside its arguments."""
+def kept_bytes(name: str, sizes: Sequence[int], *, inputs: bool = False) -> int:
+    """Bytes that autograd keeps for the backward pass of a chain; beside its arguments, or with these `inputs`."""
     kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -43,7 +43,7 @@ def kept_bytes(name: str, sizes: Sequence[int]) -> int:
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         fn, args = chain(name, sizes)
         _out = fn(*args)
-    own = {a.untyped_storage()._cdata for a in args}
+    own = set() if inputs else {a.untyped_storage()._cdata for a in args}
     return sum(storage.nbytes() for key, storage in kept.items() if key not in own)
 
 
@@ -72,9 +72,16 @@ def sigmoids_backward(x_ptr, s1_ptr, s2_ptr, dy_ptr, dx_ptr, n, STORED: tl.const
     tl.store(dx_ptr + i, dy * s1 * (1 - s1) * s2 * (1 - s2) * s3 * (1 - s3), mask=i < n)
 
 
+class Ways(NamedTuple):
+    """Bytes."""
+
+    forward: int
+    backward: int
+
+
 @cache
-def sigmoid_bytes(n: int, itemsize: int, recompute: bool) -> tuple[int, int]:
-    """(forward, backward) bytes of three fused sigmoids, traced: between them s1 and s2 are stored, or only x is there."""
+def sigmoid_bytes(n: int, itemsize: int, recompute: bool) -> Ways:
+    """Bytes of three fused sigmoids, traced: between them s1 and s2 are stored, or only x is there."""
     x = torch.ones(n, dtype={2: torch.float16, 4: torch.float32, 8: torch.float64}[itemsize])
     s1, s2, out, dy, dx = (torch.ones_like(x) for _ in range(5))
     BLOCK, found = 1024, []
@@ -82,7 +89,7 @@ def sigmoid_bytes(n: int, itemsize: int, recompute: bool) -> tuple[int, int]:
         with trace() as t:
             kernel[(triton.cdiv(n, BLOCK),)](*tensors, n, not recompute, BLOCK=BLOCK)
         found.append(t.bytes)
-    return found[0], found[1]
+    return Ways(*found)
 
 
 @triton.jit

@@ -6,6 +6,7 @@ from course_lib.cases import fixed
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.recomputation.oracles import kept_bytes
+from course_lib.mistakes import every
 
 QUESTIONS = {
     "x + y": ("add", [64, 32]),
@@ -15,6 +16,8 @@ QUESTIONS = {
     "gelu(x)": ("gelu", [64, 32]),
     "gelu(x @ w1) @ w2": ("mlp", [64, 32, 128]),
 }
+
+LONG = "twenty sigmoids"
 
 kept_tensors = Exercise(
     id="recomputation.kept_tensors",
@@ -54,7 +57,7 @@ saved_bytes = Exercise(
         fixed("views of inputs", "shared", name="a product of views", sizes=[12, 5]),
         fixed("a row for all rows", "shared", name="a row for all", sizes=[12, 5]),
         fixed("half of a tensor", "shared", name="a product with half", sizes=[12, 5]),
-        fixed("twenty sigmoids", "shared", name="twenty sigmoids", sizes=[64, 128]),
+        fixed("twenty sigmoids", "shared", name=LONG, sizes=[64, 128]),
         fixed("half precision", "others", name="sigmoid in half precision", sizes=[12, 5]),
         fixed("no gradients", "others", name="without grad", sizes=[12, 5]),
     ],
@@ -70,5 +73,17 @@ saved_bytes = Exercise(
         "Two tensors may be views of one storage: t.untyped_storage().data_ptr() names it, .nbytes() is its size.",
         "Let pack put {pointer: bytes} into a dict and return t: as long as t lives, nobody else gets its address. Leave out "
         "pointers of inputs.",
+    ],
+    mistakes=[
+        every(
+            lambda out, name, sizes: out == kept_bytes(name, sizes, inputs=True),
+            "The storages of the inputs are counted, too: leave out those whose pointer an input has.",
+        ),
+        every(
+            lambda out, name, sizes: (
+                (out < kept_bytes(name, sizes)) if name == LONG else out == kept_bytes(name, sizes)
+            ),
+            "In a long chain addresses are used again: return t from pack, and keep the result of fn until you have counted.",
+        ),
     ],
 )
