@@ -718,10 +718,10 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # %% [markdown]
 # 3.5 times the FLOPs take less than 3.5 times as long. A tile of the forward pass has two products and one exponential;
 # on the way back two kernels make seven products and two exponentials of it, 3.5 products for each. So the tensor cores
-# wait less: full, at 16k, they do 7/5 · 425 = 595 TFLOP/s, the products that are computed twice included, and 465
+# wait less: full, at 16k, they do 7/5 · 433 = 606 TFLOP/s, the products that are computed twice included, and 465
 # forward.
 #
-# That is also the whole gap to cuDNN, whose 598 count the same five products as our 425: at the rate at which we do
+# That is also the whole gap to cuDNN, whose 606 count the same five products as our 433: at the rate at which we do
 # seven, five would be done as fast. And what made these kernels as fast as they are? Tiles and warps, found by trying.
 # Here is `dkdv` alone on the H200 (2026-11-21, 4096 tokens, full, TFLOP/s of its own 8 B N² D):
 #

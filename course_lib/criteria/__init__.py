@@ -67,22 +67,22 @@ GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged"."""
     trials = [Judged.of(exercise, trial) for trial in trials]
-    findings = []
+    findings, shut = [], None
     for gate in exercise.gates:
         finding = gate.judge(exercise, trials)
         finding.gate = True
         findings.append(finding)
         if not finding.passed:
-            break  # later gates would say the same again in other words
-    open_gates = all(f.passed for f in findings)
+            shut = gate  # later gates would say the same again in other words
+            break
     for criterion in exercise.criteria:
-        if open_gates:
+        if not shut:
             findings.append(criterion.judge(exercise, trials))
         else:
             findings.append(Finding(criterion.title, 0, criterion.points, False, seen="not judged", judged=False))
     bonus = 0.0
     for criterion in exercise.bonus:
-        timed = open_gates and any(t.evidence.timing for t in trials)
+        timed = not shut and any(t.evidence.timing for t in trials)
         finding = criterion.judge(exercise, trials) if timed else _not_measured(criterion)
         finding.bonus = True
         bonus += finding.points
@@ -91,16 +91,12 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
         if not finding.passed and any(f.seen == finding.seen and not f.passed for f in findings[:i] if f.judged):
             finding.seen, finding.detail, finding.expected, finding.error_map = "as above", "", "", None
     points = sum(f.points for f in findings if not f.gate and not f.bonus)
-    shown = trials if open_gates else _of_gates(exercise, trials)
+    # behind a gate that failed on one group, a remark on another would not fit what is shown
+    group = getattr(shut, "group", None)
+    shown = [t for t in trials if group in (None, t.case.group)]
     remark = next(filter(None, (m(shown) for m in exercise.mistakes)), "") if points < exercise.points else ""
     printed = next((t.evidence.printed for t in trials if t.evidence.printed), "")
     return Verdict(exercise.id, round(points, 2), exercise.points, findings, round(bonus, 2), remark, printed)
-
-
-def _of_gates(exercise: Exercise, trials: Sequence[Trial]) -> list[Trial]:
-    """What the gates look at: a remark on anything else would not fit what is shown."""
-    groups = {gate.group for gate in exercise.gates if hasattr(gate, "group")}
-    return [t for t in trials if t.case.group in groups] or list(trials)
 
 
 def _not_measured(criterion: Any) -> Finding:

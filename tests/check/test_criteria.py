@@ -274,7 +274,7 @@ def test_a_whole_number_is_exact():
         (
             {"a": True, "b": "2", "c": None},
             0,
-            "0 of 4 right; not right: a (you: True), b (you: '2', a string), c (you: None), d (you: no answer)",
+            "0 of 4 right; not right: a (you: True; a number is meant), b (you: '2', a string), c (you: None), d (you: no answer)",
         ),
         ({}, 0, "0 of 4 right"),
         (None, 0, "0 of 4 right"),

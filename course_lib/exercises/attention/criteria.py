@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from course_lib.cases import ARITHMETIC, operations
-from course_lib.criteria import OnceRight
+from course_lib.criteria import OnceRight, of_group
 from course_lib.exercise import Exercise, Finding, Trial
 from course_lib.exercises.attention.oracles import seen
 
@@ -26,20 +26,17 @@ ATTENTION = TENSORS | operations(
 
 @dataclass
 class LargestBuffer(OnceRight):
-    """No single allocation beside the results has a limit's size. limit: the arguments -> bytes.
-
-    besides: cases that count as well, right or wrong, so that a slip in a mask costs nothing here
-    """
+    """No single allocation beside the results has a limit's size, and where nothing is masked they are right: a slip in a mask
+    costs nothing here. limit: the arguments -> bytes."""
 
     limit: Callable[..., float]
     points: float
     title: str
     group: str = "performance"
-    besides: str = "skipping"
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        found = super().judge(exercise, trials)
-        return self.count([t for t in trials if t.case.group in (self.group, self.besides)]) if found.passed else found
+        found = super().judge(exercise, [t for t in trials if not t.inputs[-1]["causal"]])
+        return self.count(of_group(trials, self.group)) if found.passed else found
 
     def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:
@@ -57,7 +54,7 @@ class Products(OnceRight):
 
     points: float
     title: str
-    group: str = "skipping"
+    group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:

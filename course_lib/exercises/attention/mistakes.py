@@ -242,9 +242,11 @@ def start_of_last(n: int, tile: int) -> int:
     return (n - 1) // tile * tile if tile else 0
 
 
-def state_by(*, l: Callable[..., Any] | None = None, acc: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def state_by(
+    *, l: Callable[..., Any] | None = None, acc: Callable[..., Any] | None = None, divided: bool = False
+) -> Callable[..., Any]:
     """(m, l, acc) of two states a and b; l and acc as these functions of (part of a, part of b, m of a, m of b)
-    make them. None where a state is empty."""
+    make them; divided: acc by l. None where a state is empty."""
 
     def wrong(a, b):
         (m_a, l_a, acc_a), (m_b, l_b, acc_b) = a, b
@@ -254,7 +256,9 @@ def state_by(*, l: Callable[..., Any] | None = None, acc: Callable[..., Any] | N
         return (
             right.m,
             l(l_a, l_b, m_a, m_b) if l else right.l,
-            acc(acc_a, acc_b, m_a[..., None], m_b[..., None]) if acc else right.acc,
+            acc(acc_a, acc_b, m_a[..., None], m_b[..., None])
+            if acc
+            else right.acc / (right.l[..., None] if divided else 1),
         )
 
     return wrong
@@ -374,7 +378,7 @@ MERGES = [
         2,
     ),
     computes(
-        lambda a, b: (right := merged(a, b)) and (right.m, right.l, right.acc / right.l[..., None]),
+        state_by(divided=True),
         "acc is divided by l. A state holds sums: divide after the last merge.",
         merged,
         2,
