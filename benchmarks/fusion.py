@@ -31,12 +31,12 @@ FLOOR = 0.85  # of the copy's speed, for the references; a student's full bonus 
 ELEMENTS = 1 << 26  # of each input
 ROWS = (1024, 2048, 4096, 8192, 16384, 32768)
 DRAWN = {  # exercise -> the drawing of an input with M rows of N
-    "bias_gelu": lambda M, N: fusion.also(fusion.rows(M, N), "bias"),
-    "softmax": fusion.rows,
-    "online_softmax": fusion.rows,
-    "rmsnorm": lambda M, N: fusion.normed(fusion.rows(M, N)),
-    "add_rmsnorm": lambda M, N: fusion.added(fusion.rows(M, N)),
-    "cross_entropy": fusion.labelled,
+    "bias_gelu": lambda M, N: fusion.cases.also(fusion.cases.rows(M, N), "bias"),
+    "softmax": fusion.cases.rows,
+    "online_softmax": fusion.cases.rows,
+    "rmsnorm": lambda M, N: fusion.cases.normed(fusion.cases.rows(M, N)),
+    "add_rmsnorm": lambda M, N: fusion.cases.added(fusion.cases.rows(M, N)),
+    "cross_entropy": fusion.cases.labelled,
 }
 FLOORED = ("softmax", "rmsnorm", "add_rmsnorm", "cross_entropy")  # the others have no floor against the copy
 TORCH = {"online_softmax": "softmax"}  # where torch's function has another name
@@ -141,7 +141,7 @@ def main() -> int:
     if not bench.available():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
-    table = [measured("sin2_plus_cos2", f"{ELEMENTS}", fusion.vectors(ELEMENTS))]
+    table = [measured("sin2_plus_cos2", f"{ELEMENTS}", fusion.cases.vectors(ELEMENTS))]
     table += [
         measured(name, f"{ELEMENTS // N} x {N}", draw(ELEMENTS // N, N)) for name, draw in DRAWN.items() for N in ROWS
     ]

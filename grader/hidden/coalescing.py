@@ -7,7 +7,7 @@ import random
 import torch
 
 from course_lib.exercise import Case
-from course_lib.exercises.coalescing import matrix, matrix_and_index, vector
+from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vector
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

@@ -6,7 +6,7 @@ import random
 
 from course_lib.cases import BRAIN, HALF
 from course_lib.exercise import Case
-from course_lib.exercises.fusion import added, also, labelled, normed, rows, vectors
+from course_lib.exercises.fusion.cases import added, also, labelled, normed, rows, vectors
 
 
 def drawn_chain(rng: random.Random) -> list[list[str]]:

@@ -8,7 +8,7 @@ import torch
 
 from course_lib.cases import given
 from course_lib.exercise import Case
-from course_lib.exercises.strides import matrix, tokens
+from course_lib.exercises.strides.cases import matrix, tokens
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

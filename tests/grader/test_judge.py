@@ -97,7 +97,7 @@ def test_files_of_others_cannot_be_read(judge, tmp_path):
         pytest.skip("no sandbox on this machine")
     private = tmp_path / "solution.txt"
     private.write_text("the answer")
-    for path in (private, judge.folder / "secret", judging.grader.ROOT / "course_lib/exercises/coalescing.py"):
+    for path in (private, judge.folder / "secret", judging.grader.ROOT / "course_lib/exercises/coalescing/__init__.py"):
         verdict = judge.verdict(
             TRANSPOSE, cells(f"def transpose(x):\n    return open({str(path)!r}).read()"), "mallory"
         )

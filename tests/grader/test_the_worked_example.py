@@ -8,7 +8,7 @@ import pytest
 
 import grader
 from course_lib.checking import verdict
-from course_lib.exercises import fusion
+from course_lib.exercises.fusion import kernels
 from course_lib.observe.record import load
 from grader.variants import fusion as variants
 
@@ -19,7 +19,7 @@ IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 @pytest.fixture(scope="module")
 def swish():
-    scope = dict(vars(fusion))
+    scope = dict(vars(kernels))
     exec(DEFINED, scope)
     return scope["swish"]
 

@@ -13,7 +13,7 @@ def trials(sum_of):
 
 
 def test_a_total_that_is_replaced_is_the_sum_of_the_last_rows():
-    last = C.the_last_rows_alone(trials(lambda x: x[(len(x) - 1) // 32 * 32 :].sum(0)))
+    last = C.mistakes.the_last_rows_alone(trials(lambda x: x[(len(x) - 1) // 32 * 32 :].sum(0)))
     assert "`total =` where `total +=` is meant?" in last
     for other in (lambda x: x.sum(0), lambda x: x[:64].sum(0), lambda x: x.sum(1), lambda x: None):
-        assert C.the_last_rows_alone(trials(other)) == ""
+        assert C.mistakes.the_last_rows_alone(trials(other)) == ""

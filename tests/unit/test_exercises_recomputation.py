@@ -395,7 +395,7 @@ def test_the_halves_of_a_pair_have_names():
 
 
 def test_mistakes_name_what_was_stored():
-    look = R.criteria.saved_something("store less")
+    look = R.mistakes.saved_something("store less")
     trial = SimpleNamespace(evidence=SimpleNamespace(saved=[Saved("buffer 1", 8)]))
     assert look([trial]) == "store less"
     trial.evidence.saved = [Saved("x", 8)]

@@ -86,22 +86,26 @@ def test_recipes_read_what_torch_reads(solved, x, data):
     if shape:
         axes = st.integers(0, len(shape) - 1)
         options = {"i": data.draw(axes), "j": data.draw(axes)}
-        assert not S.reads_like(S.transposed)(
+        assert not S.oracles.reads_like(S.views.transposed)(
             solved["transpose_view"](shape, strides, **options), shape, strides, **options
         )
         options = {"width": data.draw(st.integers(1, shape[-1])), "step": data.draw(st.integers(1, 3))}
-        assert not S.reads_like(S.windows)(
+        assert not S.oracles.reads_like(S.views.windows)(
             solved["sliding_windows"](shape, strides, **options), shape, strides, **options
         )
     front = data.draw(st.lists(st.integers(1, 3), max_size=2))
     options = {"target": front + [data.draw(st.integers(1, 3)) if n == 1 else n for n in shape]}
-    assert not S.reads_like(S.broadcast)(solved["broadcast_view"](shape, strides, **options), shape, strides, **options)
+    assert not S.oracles.reads_like(S.views.broadcast)(
+        solved["broadcast_view"](shape, strides, **options), shape, strides, **options
+    )
     if len(shape) == 2:
         options = {
             k: data.draw(st.sampled_from([d for d in range(1, n + 1) if n % d == 0]))
             for k, n in zip(("bm", "bn"), shape, strict=True)
         }
-        assert not S.reads_like(S.tiles)(solved["tile_view"](shape, strides, **options), shape, strides, **options)
+        assert not S.oracles.reads_like(S.oracles.tiles)(
+            solved["tile_view"](shape, strides, **options), shape, strides, **options
+        )
 
 
 GIVEN = {"shape": [3, 4], "strides": [4, 1], "i": 0, "j": 1}
@@ -128,7 +132,7 @@ GIVEN = {"shape": [3, 4], "strides": [4, 1], "i": 0, "j": 1}
     ],
 )
 def test_a_recipe_is_followed_or_refused_in_a_sentence(output, says):
-    problem = S.reads_like(S.transposed)(output, **GIVEN)
+    problem = S.oracles.reads_like(S.views.transposed)(output, **GIVEN)
     assert says in problem and bool(problem) == bool(says)
 
 
@@ -166,7 +170,7 @@ def copies_where_x_is_contiguous(layout):
         x = case.arguments(3)["x"]
         out = x if x.is_contiguous() else layout(x)
         trials.append(Trial(case, [{"x": x}], Evidence(case.name, outputs=[out.contiguous()])))
-    return S.contiguous_alone(trials), trials
+    return S.mistakes.contiguous_alone(trials), trials
 
 
 def test_a_strided_copy_that_is_wrong_names_the_output_the_store_or_the_loads():
@@ -177,13 +181,13 @@ def test_a_strided_copy_that_is_wrong_names_the_output_the_store_or_the_loads():
     loads, trials = copies_where_x_is_contiguous(lambda x: x.T.reshape(x.shape))
     assert "does each load use both of x's own strides" in loads
     trials[-1].evidence.faults.append(Fault("out of bounds", "kernel `k`, line 5: program 0 stores to element 9"))
-    assert "Does the store use the strides of the output" in S.contiguous_alone(trials)
+    assert "Does the store use the strides of the output" in S.mistakes.contiguous_alone(trials)
     assert copies_where_x_is_contiguous(lambda x: x)[0] == ""
 
 
 def test_heads_cut_in_the_wrong_way_are_told_apart():
-    assert "mixes tokens" in said_by(S.split_heads, S.cut_in_the_wrong_order)
-    assert "(h d), not (d h)" in said_by(S.split_heads, S.channels_before_heads)
+    assert "mixes tokens" in said_by(S.split_heads, S.mistakes.cut_in_the_wrong_order)
+    assert "(h d), not (d h)" in said_by(S.split_heads, S.mistakes.channels_before_heads)
     assert said_by(S.split_heads, lambda x, heads: x.unflatten(-1, (heads, -1)).transpose(1, 2)) == ""
 
 
@@ -204,6 +208,6 @@ def test_oracles_pass_their_own_criteria(exercise):
 
 
 def test_new_bytes_tells_views_from_copies():
-    assert S.new_bytes(lambda x: x.T[::2].expand(5, 32, 64)) == 0
-    assert S.new_bytes(lambda x: x + 1) == 64 * 64 * 4
-    assert S.new_bytes(lambda x: x[:, :1].contiguous()) == 256
+    assert S.oracles.new_bytes(lambda x: x.T[::2].expand(5, 32, 64)) == 0
+    assert S.oracles.new_bytes(lambda x: x + 1) == 64 * 64 * 4
+    assert S.oracles.new_bytes(lambda x: x[:, :1].contiguous()) == 256

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
-import triton
 from torch.nn.functional import cross_entropy, gelu
 
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
-from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercise import Case, Exercise
 from course_lib.exercises.recomputation.cases import dropped, elementwise, logits, normed, times, traffic
-from course_lib.exercises.recomputation.criteria import (
+from course_lib.exercises.recomputation.criteria import KeepsNothing, against_copy
+from course_lib.exercises.recomputation.mistakes import (
     FLOAT32,
     GRADIENTS,
-    KeepsNothing,
-    against_copy,
+    another_mask,
+    mean_over_a_block,
     nan_if_hard,
+    partial_sums_of_each_row,
     saved_nothing,
     saved_something,
     several_launches,
@@ -32,6 +30,7 @@ from course_lib.exercises.recomputation.oracles import (
     rounding_budget,
     sigmoid_budget,
     sigmoid_bytes,
+    two_like_x,
     with_gradients,
 )
 from course_lib.mistakes import every
@@ -207,32 +206,6 @@ cross_entropy_backward = Exercise(
 )
 
 
-def mean_over_a_block(trials: Sequence[Trial]) -> str:
-    """A sentence, if every ragged dx is what a mean over the next power of two of columns gives, and that matters."""
-    found, matters = [], False
-    for t in trials:
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False) if t.case.group == "ragged" else ():
-            x, weight, rstd, dy = (call[name].double() for name in ("x", "weight", "rstd", "dy"))
-            n, g, N = x * rstd[:, None], dy * weight, x.shape[1]
-            dx = rstd[:, None] * (g - n * (g * n).sum(1, keepdim=True) / triton.next_power_of_2(N))
-            got = out[0] if isinstance(out, list) and isinstance(out[0], torch.Tensor) else torch.empty(0)
-            found.append(got.shape == dx.shape and torch.allclose(got.double(), dx, rtol=0.02, atol=1e-4))
-            matters |= triton.next_power_of_2(N) > N
-    return "The mean is over the N columns of a row, not over the block." if matters and all(found) else ""
-
-
-def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
-    """A sentence, if the first kernel writes a buffer as large as a float32 x."""
-    large = any(
-        f.tensor.startswith("buffer") and f.written_distinct_bytes >= 4 * t.inputs[-1]["x"].numel()
-        for t in trials
-        if t.case.group == "performance"
-        for launch in t.evidence.launches[:1]
-        for f in launch.footprints
-    )
-    return "A row of partial sums for each row of x is as much again: let a program add up 16 rows." if large else ""
-
-
 rmsnorm_backward = Exercise(
     id="recomputation.rmsnorm_backward",
     entry="rmsnorm_backward",
@@ -283,26 +256,6 @@ rmsnorm_backward = Exercise(
 
 
 # ------------------------------------------------------------------------------------------------ random numbers
-
-
-def two_like_x(output: Any, x: torch.Tensor) -> bool:
-    """Whether these are a result and a gradient: finite tensors of the shape of x."""
-    return (
-        isinstance(output, list)
-        and len(output) == 2
-        and all(isinstance(o, torch.Tensor) and o.shape == x.shape and bool(o.isfinite().all()) for o in output)
-    )
-
-
-def another_mask(trials: Sequence[Trial]) -> str:
-    """A sentence, if the right elements are kept forward, and gradients pass where others were."""
-    pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
-    if not pairs or not all(two_like_x(output, call["x"]) for call, output in pairs):
-        return ""
-    forward = all(torch.equal(o[0] != 0, kept_elements(c["x"], c["p"], c["seed"]) & (c["x"] != 0)) for c, o in pairs)
-    backward = all(torch.equal(out != 0, dx != 0) for _, (out, dx) in pairs)
-    sentence = "Gradients pass where other elements did: does backward draw with the same seed, and the same numbers i?"
-    return sentence if forward and not backward else ""
 
 
 unscaled = every(

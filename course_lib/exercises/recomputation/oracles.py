@@ -6,7 +6,7 @@ import math
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -140,6 +140,15 @@ def least_peak(layers: int, boundary: int, inside: int) -> tuple[int, int]:
     peaks = {s: peak_of(layers, boundary, inside, s) for s in range(1, layers + 1)}
     best = min(peaks, key=peaks.get)
     return best, peaks[best]
+
+
+def two_like_x(output: Any, x: torch.Tensor) -> bool:
+    """Whether these are a result and a gradient: finite tensors of the shape of x."""
+    return (
+        isinstance(output, list)
+        and len(output) == 2
+        and all(isinstance(o, torch.Tensor) and o.shape == x.shape and bool(o.isfinite().all()) for o in output)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ budgets

@@ -7,15 +7,7 @@ import math
 import torch
 
 from course_lib.cases import BRAIN, HALF
-from course_lib.criteria import (
-    Coalesced,
-    Compiles,
-    Correct,
-    Rereads,
-    Speed,
-    Traffic,
-    TritonDidTheWork,
-)
+from course_lib.criteria import Coalesced, Compiles, Correct, Rereads, Speed, Traffic, TritonDidTheWork
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.criteria import Counted

@@ -1,0 +1,26 @@
+"""Unit 04, memory coalescing."""
+
+from course_lib.exercises.coalescing.formulas import (
+    divergence_passes,
+    padded_stride,
+    predictions,
+    sectors_touched,
+    strided_efficiency,
+)
+from course_lib.exercises.coalescing.kernels import column_sum, deinterleave, gather_rows, row_copy, transpose
+
+EXERCISES = {
+    exercise.id: exercise
+    for exercise in (
+        sectors_touched,
+        strided_efficiency,
+        predictions,
+        row_copy,
+        gather_rows,
+        transpose,
+        column_sum,
+        deinterleave,
+        padded_stride,
+        divergence_passes,
+    )
+}

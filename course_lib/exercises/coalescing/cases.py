@@ -1,0 +1,49 @@
+"""What the exercises of unit 04 are given."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.cases import window
+
+DTYPES = {1: torch.int8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
+
+
+def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = "rows", shift: float = 0.0):
+    """A drawing of x (M, N), normal around `shift`. layout: "rows" is contiguous; "columns" is transposed; "window" is a
+    view into a larger matrix full of NaN, so that an element read from outside shows."""
+
+    def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
+        values = torch.randn(M, N, generator=generator, device=generator.device).add_(shift).to(dtype)
+        if layout == "columns":
+            values = values.T.contiguous().T
+        if layout == "window":
+            values = window(values)
+        return {"x": values}
+
+    return draw
+
+
+def matrix_and_index(M: int, N: int, K: int, dtype: torch.dtype = torch.float32, *, layout: str = "rows"):
+    """A drawing of x (M, N) and index (K,): row numbers, no two alike where K <= M allows it."""
+
+    def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
+        order = torch.randperm(max(M, K), generator=generator, device=generator.device)[:K] % M
+        return matrix(M, N, dtype, layout=layout)(generator) | {"index": order}
+
+    return draw
+
+
+def vector(length: int, dtype: torch.dtype = torch.float32):
+    """A drawing of x (length,)."""
+    return lambda g: {"x": torch.randn(length, generator=g, device=g.device).to(dtype)}
+
+
+def read_bytes(x: torch.Tensor) -> int:
+    """Every element read once; the result is small."""
+    return x.numel() * x.element_size()
+
+
+def gather_bytes(x: torch.Tensor, index: torch.Tensor) -> int:
+    """K rows read and written, and the index read."""
+    return index.numel() * (2 * x.shape[1] * x.element_size() + index.element_size())

@@ -1,0 +1,174 @@
+"""Sectors, efficiency, padding and divergence by their formulas."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+
+from course_lib.cases import integer
+from course_lib.criteria import (
+    Correct,
+    Holds,
+)
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.coalescing.oracles import passes, starts_sectors, traced
+
+sectors_touched = Exercise(
+    id="coalescing.sectors_touched",
+    entry="sectors_touched",
+    signature="sectors_touched(addresses: list[int], itemsize: int) -> int",
+    kind="formula",
+    minutes=5,
+    difficulty=1,
+    lines=3,
+    cases=[
+        Case("32 neighbours", "strides", lambda g: {"addresses": [4 * i for i in range(32)], "itemsize": 4}),
+        Case("stride 2", "strides", lambda g: {"addresses": [128 + 8 * i for i in range(32)], "itemsize": 4}),
+        Case("stride 8, doubles", "strides", lambda g: {"addresses": [64 * i for i in range(32)], "itemsize": 8}),
+        Case("one address", "strides", lambda g: {"addresses": [96] * 32, "itemsize": 2}),
+        Case(
+            "any order",
+            "order",
+            lambda g: {"addresses": (4 * torch.randint(0, 500, (32,), generator=g)).tolist(), "itemsize": 4},
+        ),
+        Case("no lane", "order", lambda g: {"addresses": [], "itemsize": 4}),
+        Case("one that just fits", "straddling", lambda g: {"addresses": [24], "itemsize": 8}),
+        Case("one that straddles", "straddling", lambda g: {"addresses": [30], "itemsize": 4}),
+        Case(
+            "unaligned",
+            "straddling",
+            lambda g: {"addresses": torch.randint(0, 2000, (24,), generator=g).tolist(), "itemsize": 8},
+        ),
+    ],
+    # every byte that is wanted, one by one
+    oracle=lambda addresses, itemsize: len({b // 32 for a in addresses for b in range(a, a + itemsize)}),
+    criteria=[
+        Correct("strides", 2, "neighbours, strides, repeats"),
+        Correct("order", 1, "any order, no lane at all"),
+        Correct("straddling", 2, "elements that straddle sectors"),
+    ],
+    hints=[
+        "Which sector holds byte 100? Which holds byte 127, and byte 128?",
+        "A set keeps each sector once. Put the sector of each lane's first byte into it, and look at its length.",
+        "The last byte that a lane wants is address + itemsize - 1. If its sector is another one, that one counts too.",
+    ],
+)
+
+strided_efficiency = Exercise(
+    id="coalescing.strided_efficiency",
+    entry="strided_efficiency",
+    signature="strided_efficiency(stride: int, itemsize: int) -> float",
+    kind="formula",
+    minutes=5,
+    difficulty=2,
+    lines=3,
+    cases=[
+        *(
+            Case(f"float32, stride {s}", "float32", lambda g, s=s: {"stride": s, "itemsize": 4})
+            for s in (1, 2, 4, 8, 32)
+        ),
+        *(
+            Case(f"stride {s}, {b} bytes", "other dtypes", lambda g, s=s, b=b: {"stride": s, "itemsize": b})
+            for s, b in ((3, 4), (5, 2), (7, 1), (33, 1), (3, 8), (16, 2))
+        ),
+        Case("a drawn stride", "other dtypes", lambda g: {"stride": integer(g, 1, 40), "itemsize": 2}),
+    ],
+    oracle=lambda stride, itemsize: traced(itemsize, step=stride, lanes=32).efficiency,
+    criteria=[
+        Correct("float32", 2, "equal to the trace in float32"),
+        Correct("other dtypes", 2, "odd strides, other dtypes"),
+    ],
+    hints=[
+        "At which byte does lane i start? How many bytes are useful in all?",
+        "You have a function that counts sectors: give it the 32 addresses i * stride * itemsize.",
+        "Useful bytes are 32 * itemsize. Moved bytes are 32 * sectors_touched(addresses, itemsize).",
+    ],
+)
+
+PROBES = {
+    "neighbours": {"itemsize": 4},
+    "every_fourth": {"itemsize": 2, "step": 4},
+    "shifted": {"itemsize": 4, "start": 1},
+    "half_masked": {"itemsize": 4, "every": 2},
+    "column": {"itemsize": 4, "step": 1000, "lanes": 64},
+}
+
+predictions = Exercise(
+    id="coalescing.predictions",
+    entry="predicted_sectors",
+    signature="predicted_sectors: dict[str, int]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=5,
+    cases=[Case("five kernels", "plain", lambda g: {})],
+    oracle=lambda: {name: traced(**options).sectors for name, options in PROBES.items()},
+    criteria=[Correct("plain", 5, "sectors, as the trace counts them")],
+    hints=[
+        "Take one group of 32 lanes. How many sectors does it touch? How many groups are there?",
+        "A sector holds 8 floats or 16 halves. A masked lane touches nothing, but its neighbour may want the same sector.",
+        "shifted: a group starts 4 bytes into a sector and is 128 bytes long, so it ends 4 bytes into a fifth.",
+    ],
+)
+
+padded_stride = Exercise(
+    id="coalescing.padded_stride",
+    entry="padded_stride",
+    signature="padded_stride(n: int, itemsize: int) -> int",
+    kind="formula",
+    minutes=5,
+    difficulty=1,
+    lines=2,
+    cases=[
+        *(
+            Case(f"{n} elements of {b} bytes", "plain", lambda g, n=n, b=b: {"n": n, "itemsize": b})
+            for n, b in ((1001, 4), (1000, 4), (1, 4), (17, 2), (20, 1), (31, 1), (13, 8), (64, 2))
+        ),
+        Case("a drawn length", "plain", lambda g: {"n": integer(g, 1, 600), "itemsize": 4}),
+    ],
+    oracle=lambda n, itemsize: next(s for s in itertools.count(n) if s * itemsize % 32 == 0),
+    criteria=[
+        Holds(starts_sectors, 2, "every row starts a sector"),
+        Correct("plain", 2, "no larger than that takes"),
+    ],
+    hints=[
+        "How many elements fill a sector?",
+        "The stride must be a multiple of that number.",
+        "Round n up: triton.cdiv(n, per_sector) * per_sector, with per_sector = 32 // itemsize.",
+    ],
+)
+
+divergence_passes = Exercise(
+    id="coalescing.divergence_passes",
+    entry="divergence_passes",
+    signature="divergence_passes(taken: list[bool], warp: int = 32) -> int",
+    kind="formula",
+    minutes=5,
+    difficulty=1,
+    lines=2,
+    cases=[
+        Case("two that agree", "whole warps", lambda g: {"taken": [True] * 32 + [False] * 32}),
+        Case("every other lane", "whole warps", lambda g: {"taken": [i % 2 == 0 for i in range(128)]}),
+        Case("one lane of 64", "whole warps", lambda g: {"taken": [i == 40 for i in range(64)]}),
+        Case(
+            "drawn lanes",
+            "whole warps",
+            lambda g: {"taken": (torch.rand(256, generator=g) < 0.03).tolist()},
+        ),
+        Case("50 threads", "short warps", lambda g: {"taken": [i < 40 for i in range(50)]}),
+        Case("warps of 8", "short warps", lambda g: {"taken": [i < 20 for i in range(61)], "warp": 8}),
+        Case("40 that agree", "short warps", lambda g: {"taken": [True] * 40}),
+        Case("no thread", "short warps", lambda g: {"taken": []}),
+    ],
+    oracle=passes,
+    criteria=[
+        Correct("whole warps", 2, "whole warps"),
+        Correct("short warps", 2, "short warps, other sizes, none"),
+    ],
+    hints=[
+        "Cut the list into pieces of `warp`. What can the lanes of one piece say?",
+        "A piece makes as many passes as there are different answers in it.",
+        "len(set(piece)) is 1 or 2; add it up over taken[start : start + warp] for every start.",
+    ],
+)

@@ -1,0 +1,65 @@
+"""What is right in unit 04: traced probes, and warps passed through step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from course_lib.exercises.coalescing.cases import DTYPES
+from course_lib.tracing import trace
+from course_lib.words import in_words
+
+
+@triton.jit
+def probe(x_ptr, out_ptr, STEP: tl.constexpr, START: tl.constexpr, EVERY: tl.constexpr, LANES: tl.constexpr):
+    """Lane i reads element i * STEP + START, if EVERY divides i."""
+    i = tl.arange(0, LANES)
+    x = tl.load(x_ptr + i * STEP + START, mask=i % EVERY == 0, other=0)
+    tl.store(out_ptr + i, x)
+
+
+@lru_cache(maxsize=256)  # a class asks for the same ones again and again
+def traced(itemsize: int, *, step: int = 1, start: int = 0, every: int = 1, lanes: int = 1024):
+    """The loads of the probe, as the trace counts them."""
+    x = torch.ones(lanes * step + start, dtype=DTYPES[itemsize])
+    with trace() as t:
+        probe[(1,)](x, torch.empty(lanes, dtype=x.dtype), STEP=step, START=start, EVERY=every, LANES=lanes)
+    return t.of("x_ptr", "load")
+
+
+@triton.jit
+def read_rows(x_ptr, out_ptr, n, row_stride, BLOCK: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    tl.store(out_ptr + row * BLOCK + i, tl.load(x_ptr + row * row_stride + i, mask=i < n, other=0))
+
+
+def starts_sectors(output: Any, n: int, itemsize: int) -> str:
+    """ "" if four rows of n elements, `output` apart, are read with the fewest sectors; else a sentence."""
+    if type(output) is float and output.is_integer():
+        output = int(output)  # math.ceil and np.ceil differ in this alone
+    if type(output) is float:
+        return f"for n = {n}, itemsize = {itemsize}: {in_words(output)} is no row stride, a whole number: divide with //, not with /"
+    if type(output) is not int or not n <= output <= 2 * n + 64:
+        return (
+            f"for n = {n}, itemsize = {itemsize}: {in_words(output)} is no row stride that serves; rows of {n} start at least {n} and at "
+            f"most about {n + 32} elements apart"
+        )
+    rows, BLOCK = 4, triton.next_power_of_2(n)
+    x = torch.ones(rows * output, dtype=DTYPES[itemsize])
+    with trace() as t:
+        read_rows[(rows,)](x, torch.empty(rows * BLOCK, dtype=x.dtype), n, output, BLOCK=BLOCK)
+    sectors, fewest = t.of("x_ptr", "load").sectors, rows * math.ceil(n * itemsize / 32)
+    rows_of = f"4 rows of {n} elements of {itemsize} bytes, {output} elements apart"
+    return "" if sectors == fewest else f"{rows_of}, touch {sectors} sectors; {fewest} would do"
+
+
+def passes(taken: Sequence[bool], warp: int = 32) -> int:
+    """Each warp makes a pass for the if where a lane takes it, and one for the else where a lane does not."""
+    warps = [taken[start : start + warp] for start in range(0, len(taken), warp)]
+    return sum(any(lanes) + any(not lane for lane in lanes) for lanes in warps)

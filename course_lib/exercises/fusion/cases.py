@@ -1,0 +1,95 @@
+"""What the exercises of unit 06 are given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_lib import cases
+
+
+def normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=generator, device=generator.device)
+
+
+def rows(
+    M: int,
+    N: int,
+    dtype: torch.dtype = torch.float32,
+    *,
+    window: bool = False,
+    scale: float = 1.0,
+    shift: float = 0.0,
+    rising: float = 0.0,
+    masked: int = 0,
+):
+    """A drawing of x (M, N), column stride 1: scale * normal + shift, and along a row a rise of `rising`.
+
+    window   a view into a wider matrix full of NaN, so that an element read from outside shows
+    masked   so many elements at the start of each row are -inf
+    """
+
+    def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
+        slope = torch.linspace(0, rising, N, device=generator.device)
+        values = (normal(generator, M, N) * scale + shift + slope).to(dtype)
+        values[:, :masked] = -math.inf
+        if window:
+            values = cases.window(values)
+        return {"x": values}
+
+    return draw
+
+
+def also(draw: Callable, *names: str, scale: float = 1.0, shift: float = 0.0):
+    """`draw`, and vectors (N,) of those names in x's dtype, normal * scale + shift."""
+
+    def drawn(generator: torch.Generator) -> dict[str, torch.Tensor]:
+        found = draw(generator)
+        N, dtype = found["x"].shape[-1], found["x"].dtype
+        return found | {name: (normal(generator, N) * scale + shift).to(dtype) for name in names}
+
+    return drawn
+
+
+def two(draw: Callable, second: str):
+    """`draw` twice: x, and a second tensor like it."""
+    return lambda g: {"x": draw(g)["x"], second: draw(g)["x"]}
+
+
+def vectors(N: int, dtype: torch.dtype = torch.float32, scale: float = 3.0):
+    """A drawing of x and y (N,)."""
+    return lambda g: {name: (normal(g, N) * scale).to(dtype) for name in ("x", "y")}
+
+
+def normed(draw: Callable, eps: float = 1e-6):
+    """`draw`, weights around 1, and eps."""
+    return lambda g: also(draw, "weight", scale=0.5, shift=1.0)(g) | {"eps": eps}
+
+
+def added(draw: Callable, eps: float = 1e-6):
+    """x, residual, weight, eps."""
+
+    def drawn(generator: torch.Generator) -> dict[str, Any]:
+        pair, rest = two(draw, "residual")(generator), normed(draw, eps)(generator)
+        return pair | {name: rest[name] for name in ("weight", "eps")}
+
+    return drawn
+
+
+def labelled(M: int, V: int, dtype: torch.dtype = torch.float32, **kind: Any):
+    """A drawing of logits (M, V) and target (M,) int64: classes that are not masked, the first and the last among them."""
+
+    def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
+        first = kind.get("masked", 0)
+        target = torch.randint(first, V, (M,), generator=generator, device=generator.device)
+        target[0], target[-1] = V - 1, first
+        return {"logits": rows(M, V, dtype, **kind)(generator)["x"], "target": target}
+
+    return draw
+
+
+def nbytes(*tensors: torch.Tensor) -> int:
+    return sum(t.numel() * t.element_size() for t in tensors)

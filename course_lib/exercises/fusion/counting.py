@@ -1,0 +1,71 @@
+"""Bytes and launches of chains of operations, counted and predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from course_lib import inductor
+from course_lib.chains import CHAINS, traced_bytes
+from course_lib.criteria import Correct
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.fusion.mistakes import STORES_ONE, one_store_each
+from course_lib.mistakes import every
+
+
+def chain(name: str, group: str, fused: Sequence[int], n: int = 1000, itemsize: int = 4) -> Case:
+    given = {"n": n, "ops": CHAINS[name], "itemsize": itemsize, "fused": list(fused)}
+    return Case(f"{name} in kernels of {list(fused)}", group, lambda g: given)
+
+
+chain_bytes = Exercise(
+    id="fusion.chain_bytes",
+    entry="chain_bytes",
+    signature="chain_bytes(n: int, ops: list[list[str]], itemsize: int, fused: list[int]) -> int",
+    kind="formula",
+    minutes=15,
+    difficulty=3,
+    lines=8,
+    cases=[
+        *(chain(name, "one by one", [1] * len(ops)) for name, ops in CHAINS.items()),
+        *(chain(name, "all in one", [len(ops)], itemsize=2) for name, ops in CHAINS.items()),
+        chain("sin² + cos²", "cuts", [2, 3]),
+        chain("sin² + cos²", "cuts", [4, 1], 777, 2),
+        chain("sin² + cos²", "cuts", [1, 3, 1]),
+        chain("bias, GELU, dropout, residual", "cuts", [2, 1, 1]),
+        chain("SwiGLU", "cuts", [1, 1, 2]),
+        chain("SwiGLU", "cuts", [3, 1], 64, 8),
+    ],
+    oracle=traced_bytes,
+    without="course_lib.chains",
+    criteria=[
+        Correct("one by one", 2, "one kernel for each operation"),
+        Correct("all in one", 2, "all in one kernel"),
+        Correct("cuts", 2, "cut anywhere, as the trace counts it"),
+    ],
+    hints=[
+        "Take one kernel at a time. Which names does it use that it does not make? Which does it make that are used later?",
+        "A kernel reads each tensor once, however many of its operations use it; what it makes for itself stays in registers.",
+        "reads = {inputs of its operations} - {results of its operations}; writes = {its results} & ({inputs of all later "
+        "operations} | {the last result}). Sets count each name once.",
+    ],
+    mistakes=[every(one_store_each, STORES_ONE)],
+)
+
+predicted_launches = Exercise(
+    id="fusion.predicted_launches",
+    entry="predicted_launches",
+    signature="predicted_launches: dict[str, int]",
+    kind="values",
+    minutes=10,
+    difficulty=2,
+    lines=7,
+    cases=[Case("seven functions", "plain", lambda g: {})],
+    oracle=lambda: inductor.recorded_launches(),
+    criteria=[Correct("plain", 7, "launches, as measured with torch.compile")],
+    hints=[
+        "Where must every program have finished before the next operation may begin? There is a cut, and nowhere else.",
+        "A row of 4096 fits into one program; a tensor of 16 million does not. A matrix product goes to a library as it is.",
+        "Dividing by the sum of a whole tensor: many programs add up parts, one adds the parts, many divide. A print needs "
+        "the finished tensor.",
+    ],
+)

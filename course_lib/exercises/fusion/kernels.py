@@ -1,0 +1,386 @@
+"""Kernels that do in one launch what torch does in several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from course_lib import inductor
+from course_lib.cases import BRAIN, HALF
+from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, Speed, Traffic
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.fusion.cases import added, also, labelled, nbytes, normed, rows, vectors
+from course_lib.exercises.fusion.mistakes import (
+    CROSS_ENTROPY,
+    MASKED_ZERO,
+    NO_CORRECTION,
+    NORMS,
+    ONE_LAUNCH,
+    SQUARED,
+    all_zero,
+    by_row,
+    columns_add_up,
+    computes,
+    cut_off,
+    divided_by,
+    divided_by_the_block,
+    launched,
+    nan_of_exp,
+    not_apart,
+    overflows,
+    read_times,
+    scaled_rows,
+)
+from course_lib.exercises.fusion.oracles import add_rms_norm, loss_budget, near, norm_budget, rms_norm, softmax_budget
+
+
+def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
+    """Extra credit: full at 0.75 of the speed of a device copy of the needed bytes."""
+    return Speed("copy", Case(name, "speed", draw), needed, full=0.75, none=0.4, points=2)
+
+
+sin2_plus_cos2 = Exercise(
+    id="fusion.sin2_plus_cos2",
+    entry="sin2_plus_cos2",
+    signature="sin2_plus_cos2(x: (N,), y: (N,), contiguous) -> (N,)",
+    minutes=10,
+    difficulty=2,
+    lines=9,
+    cases=[
+        Case("4096", "plain", vectors(4096)),
+        Case("1", "ragged", vectors(1)),
+        Case("5001", "ragged", vectors(5001)),
+        Case("999, float16", "half", vectors(999, HALF)),
+        Case("1333 around 100, bfloat16", "half", vectors(1333, BRAIN, scale=100.0)),
+        Case("131072", "performance", vectors(1 << 17)),
+        Case("65536", "performance", vectors(1 << 16)),
+    ],
+    oracle=lambda x, y: x.double().sin().square() + y.double().cos().square(),
+    budget=near(lambda x, y: torch.ones_like(x, dtype=torch.float64)),
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 1),
+        Correct("half", 1, "right in float16 and bfloat16"),
+        Launches(1, 1),
+        Traffic(lambda x, y: 3 * nbytes(x), 3, at_most=1.0),
+    ],
+    bonus=[against_copy("33554432", vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
+    hints=[
+        "It is the first kernel of unit 00 with a longer line in the middle. What must be loaded, what stored?",
+        "tl.sin and tl.cos want float32: convert with .to(tl.float32) after the load. tl.store converts back.",
+        "s = tl.sin(x); c = tl.cos(y); tl.store(out_ptr + i, s * s + c * c, mask=i < n).",
+    ],
+    mistakes=[launched(1, ONE_LAUNCH)],
+)
+
+bias_gelu = Exercise(
+    id="fusion.bias_gelu",
+    entry="bias_gelu",
+    signature="bias_gelu(x: (M, N), column stride 1, bias: (N,)) -> (M, N), contiguous",
+    minutes=15,
+    difficulty=3,
+    lines=12,
+    cases=[
+        Case("64 x 256", "plain", also(rows(64, 256), "bias")),
+        Case("1 x 1", "ragged", also(rows(1, 1), "bias")),
+        Case("37 x 1031", "ragged", also(rows(37, 1031, scale=3.0), "bias")),
+        Case("61 x 7", "ragged", also(rows(61, 7), "bias")),
+        Case("45 x 100, a window", "strided", also(rows(45, 100, window=True), "bias")),
+        Case("50 x 130, float16", "half", also(rows(50, 130, HALF, scale=4.0), "bias")),
+        Case("50 x 130, bfloat16", "half", also(rows(50, 130, BRAIN, scale=4.0), "bias")),
+        Case("256 x 512", "performance", also(rows(256, 512), "bias")),
+        Case("128 x 1024, bfloat16", "performance", also(rows(128, 1024, BRAIN), "bias")),
+    ],
+    oracle=lambda x, bias: F.gelu(x.double() + bias.double()),
+    budget=near(lambda x, bias: x.double().abs() + bias.double().abs()),
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("strided", 1, "right where rows lie apart"),
+        Correct("half", 1, "right in float16 and bfloat16"),
+        Launches(1, 1),
+        Traffic(lambda x, bias: 2 * nbytes(x) + x.shape[0] * nbytes(bias), 2, at_most=1.0),
+        Coalesced("load", 1),
+    ],
+    bonus=[against_copy("8192 x 8192", also(rows(8192, 8192), "bias"), lambda x, bias: 2 * nbytes(x))],
+    hints=[
+        "Give a program a piece of x, as in unit 04's row_copy: a part of a row, or a tile. Which elements of the bias does it need?",
+        "Load them at bias_ptr + cols, with the mask of the columns. For a tile that is a block (1, BLOCK_N), which broadcasts over "
+        "the rows when you add it.",
+        "z = x.to(tl.float32) + bias.to(tl.float32), then 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)).",
+    ],
+    mistakes=[
+        computes(
+            lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
+            "This is GELU's approximation by tanh. Here it is exact: 0.5 * z * (1 + erf(z / sqrt(2))).",
+        ),
+        computes(
+            by_row, "Each row has one number of the bias. It has one for each column: load it at bias_ptr + cols."
+        ),
+        launched(1, ONE_LAUNCH),
+        read_times("x", 1.9, ONE_LAUNCH),
+    ],
+)
+
+
+def softmax_bytes(x: torch.Tensor) -> int:
+    return 2 * nbytes(x)
+
+
+softmax = Exercise(
+    id="fusion.softmax",
+    entry="softmax",
+    signature="softmax(x: (M, N), column stride 1, N up to 32768) -> (M, N), contiguous",
+    minutes=20,
+    difficulty=3,
+    lines=10,
+    cases=[
+        Case("64 x 256", "plain", rows(64, 256)),
+        Case("1 x 1", "ragged", rows(1, 1)),
+        Case("37 x 1031", "ragged", rows(37, 1031)),
+        Case("61 x 7, float16", "ragged", rows(61, 7, HALF)),
+        Case("45 x 100, a window", "strided", rows(45, 100, window=True)),
+        Case("20 x 777 around 1000", "hard", rows(20, 777, scale=20.0, shift=1000.0)),
+        Case("20 x 500, rising by 200, float16", "hard", rows(20, 500, HALF, rising=200.0)),
+        Case("20 x 300 around -300, bfloat16", "hard", rows(20, 300, BRAIN, scale=30.0, shift=-300.0)),
+        Case("20 x 300, 150 of them -inf", "hard", rows(20, 300, scale=5.0, masked=150)),
+        Case("128 x 1024", "performance", rows(128, 1024)),
+        Case("64 x 4096, bfloat16", "performance", rows(64, 4096, BRAIN)),
+    ],
+    oracle=lambda x: torch.softmax(x.double(), 1),
+    budget=softmax_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("strided", 1, "right where rows lie apart"),
+        Correct("hard", 3, "right for large, low and masked logits"),
+        Launches(1, 1),
+        Traffic(softmax_bytes, 3, at_most=1.0),
+    ],
+    bonus=[against_copy("8192 x 8192", rows(8192, 8192), softmax_bytes)],
+    hints=[
+        "One program, one row: once the row is in registers, how often must memory be asked again?",
+        "BLOCK = triton.next_power_of_2(N) holds a row. Masked lanes must not change the maximum or the sum: which `other` "
+        "is right for both?",
+        "x = tl.load(..., other=-float('inf')).to(tl.float32); p = tl.exp(x - tl.max(x, axis=0)); store p / tl.sum(p, axis=0).",
+    ],
+    mistakes=[
+        overflows,
+        columns_add_up,
+        cut_off,
+        not_apart(lambda x: torch.softmax(x.double(), 1)),
+        computes(
+            divided_by(lambda x, p: x.sum(1, keepdim=True)),
+            "Each row is divided by the sum of x: divide by the sum of p.",
+        ),
+        computes(divided_by(lambda x, p: 1.0), "These are the exponentials p: divide by their sum."),
+        scaled_rows(MASKED_ZERO),
+        launched(1, ONE_LAUNCH),
+        read_times(
+            "x", 1.9, "The row was in registers already: keep the block and compute on it, instead of loading it again."
+        ),
+    ],
+)
+
+LONG = 1_060_000  # no block is that long: Triton's largest has 2**20 elements
+
+online_softmax = Exercise(
+    id="fusion.online_softmax",
+    entry="online_softmax",
+    signature="online_softmax(x: (M, N), column stride 1, any N) -> (M, N), contiguous",
+    minutes=25,
+    difficulty=4,
+    lines=18,
+    cases=[
+        Case("64 x 3000", "plain", rows(64, 3000)),
+        Case("1 x 1", "ragged", rows(1, 1)),
+        Case("7 x 10007", "ragged", rows(7, 10007)),
+        Case("30 x 999, a window, float16", "ragged", rows(30, 999, HALF, window=True)),
+        Case("5 x 20011, rising by 3000", "hard", rows(5, 20011, rising=3000.0)),
+        Case("5 x 20011, falling by 3000", "hard", rows(5, 20011, shift=500.0, rising=-3000.0)),
+        Case("3 x 40000, 36000 of them -inf", "hard", rows(3, 40000, scale=10.0, masked=36000)),
+        Case("5 x 9000 around -300, bfloat16", "hard", rows(5, 9000, BRAIN, scale=30.0, shift=-300.0)),
+        Case(f"1 x {LONG:_}", "long", rows(1, LONG)),
+        Case("16 x 16384", "performance", rows(16, 16384)),
+        Case("8 x 16384, bfloat16", "performance", rows(8, 16384, BRAIN)),
+    ],
+    oracle=lambda x: torch.softmax(x.double(), 1),
+    budget=softmax_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("hard", 3, "right for a rising maximum and a masked start"),
+        Correct("long", 2, "right for a row longer than any block"),
+        Traffic(lambda x: 3 * nbytes(x), 3, at_most=1.01, title="reads at most twice, writes once"),
+    ],
+    bonus=[
+        Speed(
+            "torch.compile",
+            Case("2048 x 32768", "speed", rows(2048, 32768)),
+            lambda x: 2 * nbytes(x),
+            full=0.9,
+            none=0.6,
+            points=2,
+            baseline=lambda x: inductor.compiled("softmax", x),
+        )
+    ],
+    hints=[
+        "After each block you know the largest value so far, and a sum that was taken relative to it. What must happen to the "
+        "old sum when the maximum grows from m to m_new?",
+        "s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0), with m_new = tl.maximum(m, tl.max(x, axis=0)). A second "
+        "loop over the row stores tl.exp(x - m) / s.",
+        "Start with s = 0.0 and a finite m, such as -3.4e38: then a block of -inf gives exp(-inf) = 0, where m = -inf would give "
+        "-inf - -inf, NaN.",
+    ],
+    mistakes=[
+        nan_of_exp,
+        not_apart(lambda x: torch.softmax(x.double(), 1)),
+        scaled_rows(NO_CORRECTION),
+        read_times(
+            "x", 2.9, "The maximum and the sum can be found in one pass: correct the sum whenever the maximum grows."
+        ),
+    ],
+)
+
+rmsnorm = Exercise(
+    id="fusion.rmsnorm",
+    entry="rmsnorm",
+    signature="rmsnorm(x: (M, N), column stride 1, weight: (N,), eps: float) -> (M, N), contiguous",
+    minutes=15,
+    difficulty=3,
+    lines=11,
+    cases=[
+        Case("64 x 256", "plain", normed(rows(64, 256))),
+        Case("1 x 1, eps 0.1", "ragged", normed(rows(1, 1), 0.1)),
+        Case("37 x 1031", "ragged", normed(rows(37, 1031), 1e-5)),
+        Case("61 x 7, float16", "ragged", normed(rows(61, 7, HALF))),
+        Case("45 x 100, a window", "strided", normed(rows(45, 100, window=True))),
+        Case("30 x 600 around 300, float16", "hard", normed(rows(30, 600, HALF, scale=100.0, shift=300.0))),
+        Case("30 x 600 near 0.001, eps 0.00001", "hard", normed(rows(30, 600, scale=1e-3), 1e-5)),
+        Case("30 x 3000 around 20, bfloat16", "hard", normed(rows(30, 3000, BRAIN, shift=20.0))),
+        Case("128 x 1024", "performance", normed(rows(128, 1024))),
+        Case("64 x 2048, bfloat16", "performance", normed(rows(64, 2048, BRAIN))),
+    ],
+    oracle=rms_norm,
+    budget=norm_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("strided", 1, "right where rows lie apart"),
+        Correct("hard", 3, "right for large and tiny values"),
+        Launches(1, 1),
+        Traffic(lambda x, weight, eps: 2 * nbytes(x) + x.shape[0] * nbytes(weight), 3, at_most=1.0),
+    ],
+    bonus=[against_copy("8192 x 8192", normed(rows(8192, 8192)), lambda x, weight, eps: 2 * nbytes(x))],
+    hints=[
+        "It has softmax's shape: load a row, reduce it to one number, use the row again, store it.",
+        "Masked lanes load 0, which adds nothing to a sum of squares; divide by N, not by the length of the block. Square in "
+        "float32: 300 squared is more than float16 can hold.",
+        "scale = tl.rsqrt(tl.sum(x * x, axis=0) / N + eps); then load the weights and store x * scale * weight. tl.store "
+        "converts to the dtype of out.",
+    ],
+    mistakes=[
+        divided_by_the_block,
+        *NORMS,
+        all_zero("hard", SQUARED),
+        launched(1, ONE_LAUNCH),
+        read_times(
+            "x", 1.9, "The row was in registers already: keep the block and compute on it, instead of loading it again."
+        ),
+    ],
+)
+
+add_rmsnorm = Exercise(
+    id="fusion.add_rmsnorm",
+    entry="add_rmsnorm",
+    signature="add_rmsnorm(x: (M, N), residual: (M, N), weight: (N,), eps: float), contiguous -> (M, N) normed, (M, N) sum",
+    minutes=10,
+    difficulty=2,
+    lines=13,
+    cases=[
+        Case("64 x 256", "plain", added(rows(64, 256))),
+        Case("1 x 1, eps 0.1", "ragged", added(rows(1, 1), 0.1)),
+        Case("37 x 1031", "ragged", added(rows(37, 1031), 1e-5)),
+        Case("61 x 7, float16", "ragged", added(rows(61, 7, HALF))),
+        Case("30 x 600 around 300, float16", "hard", added(rows(30, 600, HALF, scale=100.0, shift=300.0))),
+        Case("30 x 600 near 0.001, eps 0.00001", "hard", added(rows(30, 600, scale=1e-3), 1e-5)),
+        Case("30 x 3000 around 20, bfloat16", "hard", added(rows(30, 3000, BRAIN, shift=20.0))),
+        Case("128 x 1024", "performance", added(rows(128, 1024))),
+        Case("64 x 2048, bfloat16", "performance", added(rows(64, 2048, BRAIN))),
+    ],
+    oracle=add_rms_norm,
+    budget=norm_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("hard", 2, "right for large and tiny values"),
+        Launches(1, 1),
+        Traffic(
+            lambda x, residual, weight, eps: 4 * nbytes(x) + x.shape[0] * nbytes(weight),
+            3,
+            at_most=1.0,
+            title="reads both once, writes both once",
+        ),
+    ],
+    bonus=[
+        against_copy("8192 x 8192", added(rows(8192, 8192)), lambda x, residual, weight, eps: 4 * nbytes(x)),
+    ],
+    hints=[
+        "Two kernels would write the sum and read it again. Where is the sum when your rmsnorm needs it?",
+        "Load x and residual, add them in float32, store the sum, and go on with the block that you have in hand.",
+        "h = x.to(tl.float32) + residual.to(tl.float32); tl.store(h_ptr + ..., h, mask=inside); then rmsnorm's lines with h for x. "
+        "Return (out, h).",
+    ],
+    mistakes=[divided_by_the_block, *NORMS, all_zero("hard", SQUARED), launched(1, ONE_LAUNCH)],
+)
+
+cross_entropy = Exercise(
+    id="fusion.cross_entropy",
+    entry="cross_entropy",
+    signature="cross_entropy(logits: (M, V), column stride 1, target: (M,) int64) -> (M,) float32",
+    minutes=20,
+    difficulty=4,
+    lines=15,
+    cases=[
+        Case("64 x 1000", "plain", labelled(64, 1000)),
+        Case("1 x 1", "ragged", labelled(1, 1)),
+        Case("17 x 10007", "ragged", labelled(17, 10007)),
+        Case("9 x 50257", "ragged", labelled(9, 50257)),
+        Case("30 x 999, a window", "ragged", labelled(30, 999, window=True)),
+        Case("20 x 3000, rising by 500", "hard", labelled(20, 3000, rising=500.0)),
+        Case("20 x 3000 around 1000", "hard", labelled(20, 3000, scale=20.0, shift=1000.0)),
+        Case("3 x 40000, 36000 of them -inf", "hard", labelled(3, 40000, scale=10.0, masked=36000)),
+        Case("20 x 1500, float16", "hard", labelled(20, 1500, HALF, scale=30.0)),
+        Case("20 x 1500 around 90, bfloat16", "hard", labelled(20, 1500, BRAIN, scale=20.0, shift=90.0)),
+        Case("64 x 8192", "performance", labelled(64, 8192)),
+        Case("32 x 16384", "performance", labelled(32, 16384)),
+    ],
+    oracle=lambda logits, target: F.cross_entropy(logits.double(), target, reduction="none").float(),
+    budget=loss_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("hard", 3, "right for large, rising and masked logits"),
+        Traffic(lambda logits, target: nbytes(logits), 3, at_most=1.01, title="reads the logits once"),
+        BuffersBelow(lambda logits, target: nbytes(logits) / 8, 2, "no probabilities stored"),
+    ],
+    bonus=[
+        against_copy("8192 x 32768", labelled(8192, 32768), lambda logits, target: nbytes(logits)),
+    ],
+    hints=[
+        "-log(softmax(x)[t]) needs no softmax: write it out with the logarithm of the sum of exponentials.",
+        "loss = m + log(s) - x[t], with m and s as in online_softmax; the second loop is not needed.",
+        "x[t] is one more load of a single element: tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).",
+    ],
+    mistakes=[
+        nan_of_exp,
+        *CROSS_ENTROPY,
+        read_times(
+            "logits",
+            1.9,
+            "The maximum and the sum can be found in one pass: correct the sum whenever the maximum grows.",
+        ),
+    ],
+)

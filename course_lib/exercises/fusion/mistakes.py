@@ -1,0 +1,279 @@
+"""What goes wrong when kernels are fused, and how to tell by the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+import triton
+
+from course_lib.chains import traced_stages
+from course_lib.criteria import Judged
+from course_lib.exercise import Trial
+from course_lib.mistakes import Mistake
+
+
+def performance(trials: Sequence[Trial]) -> list[Trial]:
+    return [t for t in trials if t.case.group == "performance" and t.evidence.launches]
+
+
+def read_times(tensor: str, times: float, sentence: str) -> Mistake:
+    """`sentence`, if a tensor is read at least so many times by kernels that get it right."""
+
+    def look(trials: Sequence[Judged]) -> str:
+        for trial in (t for t in performance(trials) if not t.difference):
+            own = [f for launch in trial.evidence.launches for f in launch.footprints if f.tensor == tensor]
+            distinct = max([1, *(f.read_distinct_bytes for f in own)])
+            if sum(f.read_bytes for f in own) >= times * distinct:
+                return sentence
+        return ""
+
+    return look
+
+
+def launched(more_than: int, sentence: str) -> Mistake:
+    """`sentence`, if a call launches more kernels than that."""
+    return lambda trials: sentence if any(len(t.evidence.launches) > more_than for t in performance(trials)) else ""
+
+
+def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any], torch.Tensor]]:
+    """(arguments, result) of each call in these groups, or in all, that gave a tensor; of a tuple its first part."""
+    pairs = [
+        p
+        for t in trials
+        if t.case.group in groups or not groups
+        for p in zip(t.inputs, t.evidence.outputs, strict=False)
+    ]
+    firsts = [(arguments, o[0] if isinstance(o, list) and o else o) for arguments, o in pairs]
+    return [(arguments, o) for arguments, o in firsts if isinstance(o, torch.Tensor)]
+
+
+def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
+    """`sentence`, if all results that are not right are what `wrong` makes of the arguments."""
+
+    def close(out: torch.Tensor, guess: torch.Tensor) -> bool:
+        share = max(1e-3, 4 * torch.finfo(out.dtype).eps)
+        most = guess.nan_to_num(0, 0, 0).abs().max().item()
+        return out.shape == guess.shape and torch.allclose(
+            out.double(), guess.double(), share, 1e-5 * most, equal_nan=True
+        )
+
+    def look(trials: Sequence[Judged]) -> str:
+        found = [(t, *pair) for t in trials if t.difference for pair in results([t])]
+        likely = all(close(out, wrong(**arguments)) for _, arguments, out in found)
+        firsts = (right[0] if isinstance(right := t.exercise.oracle(**a), tuple) else right for t, a, _ in found)
+        unlike = not all(close(out, right) for (*_, out), right in zip(found, firsts, strict=True))
+        return sentence if found and likely and unlike else ""
+
+    return look
+
+
+def nan_of_exp(trials: Sequence[Judged]) -> str:
+    """Where the NaN of exponentials along rows comes from, if masked lanes without `other` do not explain it as well."""
+    lanes = any(t.evidence.poisoned for t in trials)
+    if lanes and any(bool(o.isnan().any()) for _, o in results(trials, "ragged")):
+        return ""
+    pairs = [
+        (next(iter(a.values())).float(), out.isnan().reshape(len(out), -1))
+        for a, out in results(trials, "plain", "hard")
+    ]
+    rows = [x[nan.any(1)] for x, nan in pairs if len(x) == len(nan) and bool(nan.any())]
+    if any(bool((x.abs().amax(1) < 80).any()) for x in rows):  # exp(x) is neither 0 nor infinite there
+        return UPSIDE_DOWN if not lanes and all(bool(nan.all()) for _, nan in pairs) else ""
+    if any(bool(((x.amax(1) > 89) & x.isfinite().all(1)).any()) for x in rows):
+        return OVERFLOWS
+    masked = [bool(x.isinf().any()) for x in rows]
+    if any(masked):
+        return MASKED_START if all(masked) else ""
+    return STARTS_AT_0 if rows else ""
+
+
+def overflows(trials: Sequence[Judged]) -> str:
+    """A sentence, if a softmax of whole rows is NaN where exp(x) is infinite."""
+    return OVERFLOWS if nan_of_exp(trials) == OVERFLOWS else ""
+
+
+def columns_add_up(trials: Sequence[Judged]) -> str:
+    """A sentence, if it is the columns of a block of rows that add up to 1."""
+    for arguments, out in results([t for t in trials if t.difference], "plain"):
+        M, N = arguments["x"].shape
+        for rows in (2, 4, 8, 16, 32, 64):
+            if out.shape == (M, N) and M % rows == 0:
+                sums = out.double().reshape(-1, rows, N).sum(1)
+                if torch.allclose(sums, torch.ones_like(sums), rtol=0.01):
+                    return f"In each block of {rows} rows the columns add up to 1: for the rows take the maximum and the sum along axis=1."
+    return ""
+
+
+def cut_off(trials: Sequence[Judged]) -> str:
+    """A sentence, if each row is the softmax of a first block of it, and the rest was left out."""
+    for arguments, out in results([t for t in trials if t.difference]):
+        there = ~out.isnan()
+        first = int(there[0].sum()) if out.dim() == 2 else 0
+        if out.shape == arguments["x"].shape and 0 < first < out.shape[1] and bool((there.sum(1) == first).all()):
+            right = torch.softmax(arguments["x"][:, :first].double(), 1)
+            if torch.allclose(out[:, :first].double(), right, 0.01):
+                return (
+                    f"Of rows of {out.shape[1]} the columns from {first} on are neither read nor stored: a block must hold the row: "
+                    "triton.next_power_of_2(N) lanes."
+                )
+    return ""
+
+
+def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
+    """A sentence, if program i began i elements after the first."""
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return function(x.as_strided(x.shape, (x.stride(1), x.stride(1))))
+
+    return computes(
+        wrong,
+        "Here each program starts one element after the one before it. Rows lie x.stride(0) apart; x.stride(1) is 1.",
+    )
+
+
+def divided_by(sum_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """exp(x - m), divided by a sum of x and of itself."""
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        p = torch.exp(x.double() - x.double().amax(1, keepdim=True))
+        return p / sum_of(x.double(), p)
+
+    return wrong
+
+
+def normed_by(factor: Callable[[torch.Tensor, float], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """x (and residual) times weight, times a factor of x and eps."""
+
+    def wrong(x: torch.Tensor, weight: torch.Tensor, eps: float, residual: torch.Tensor | None = None) -> torch.Tensor:
+        x = x.double() + (0 if residual is None else residual.double())
+        return x * weight.double() * factor(x, eps)
+
+    return wrong
+
+
+def mean_square(x: torch.Tensor) -> torch.Tensor:
+    return x.square().mean(1, keepdim=True)
+
+
+def loss_by(of_row: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A loss of float32 logits (M, V), and those of the targets (M,)."""
+    return lambda logits, target: of_row(logits.float(), logits.float().gather(1, target[:, None])[:, 0])
+
+
+def padded(block: int) -> Callable[..., torch.Tensor]:
+    """The loss, if masked lanes of the last block hold 0."""
+    return loss_by(lambda x, right: F.pad(x.double(), (0, -x.shape[1] % block)).logsumexp(1) - right)
+
+
+def all_zero(group: str, sentence: str) -> Mistake:
+    """`sentence`, if a result of that group is zero everywhere."""
+    return lambda trials: sentence if any(not bool(o.any()) for _, o in results(trials, group)) else ""
+
+
+def scaled_rows(sentence: str) -> Mistake:
+    """`sentence`, if rows are the softmax but for a factor below 1: the sum that divides them is too large."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        for arguments, out in results(trials, "plain", "ragged", "hard", "long"):
+            right, out = torch.softmax(arguments["x"].double(), 1), out.double()
+            if out.shape == right.shape and bool(out.isfinite().all()):
+                factor = out.sum(1, keepdim=True)
+                far = (out - factor * right).abs().amax(1, keepdim=True) / (factor * right).amax(1, keepdim=True)
+                below = (factor > 0) & (factor < 1.02)
+                if bool((far < 0.01).all() and below.all() and (factor < 0.98).any()):
+                    return sentence
+        return ""
+
+    return look
+
+
+def divided_by_the_block(trials: Sequence[Trial]) -> str:
+    """A sentence, if a mean of squares was taken over a whole block, masked lanes included."""
+    found = False
+    for arguments, out in results(trials, "ragged"):
+        x, N = arguments["x"].double() + arguments.get("residual", torch.zeros(())).double(), arguments["x"].shape[1]
+        if triton.next_power_of_2(N) == N:
+            continue  # no lane is masked
+        mean = x.square().sum(1, keepdim=True) / triton.next_power_of_2(N)
+        likely = x * torch.rsqrt(mean + arguments["eps"]) * arguments["weight"].double()
+        if out.shape != likely.shape or not torch.allclose(out.double(), likely, rtol=0.01, atol=0.01):
+            return ""
+        found = True
+    return BY_BLOCK if found else ""
+
+
+def one_store_each(out: Any, n: int, ops: Sequence[Sequence[str]], itemsize: int, fused: Sequence[int]) -> bool:
+    """Whether a chain's bytes were counted as if each kernel stored one tensor."""
+    stages, _ = traced_stages(n, ops, itemsize, fused)
+    return out == n * itemsize * sum(len(stage.loads) + 1 for stage in stages)
+
+
+ONE_LAUNCH = "What the first kernel stores, the second loads again: that trip through memory is what fusion saves."
+OVERFLOWS = "exp(x) is infinite in float32 from x = 89 on, and inf / inf is NaN: subtract the row's maximum first."
+STARTS_AT_0 = (
+    "All logits of these rows are far below 0, and each exp is 0: 0 / 0 is NaN. The running maximum must be one of the logits: "
+    "start it from -3.4e38; 0 is larger than all of these."
+)
+UPSIDE_DOWN = (
+    "NaN in every row, and no logit is large: does exp(m_new - m) multiply the old sum? From m = -3.4e38 that is infinite, and "
+    "infinite times 0 is NaN. The factor is exp(m - m_new), at most 1."
+)
+MASKED_START = (
+    "-inf - -inf is NaN: while a row has shown nothing but -inf, its maximum is -inf. Start the running maximum from a finite "
+    "number, or leave such blocks out."
+)
+
+FACTOR = "Each row is the softmax but for a factor below 1, so the sum s is too large. "
+MASKED_ZERO = FACTOR + "With other=0 each masked lane adds exp(0 - m) to it: other=-float('inf') adds exp(-inf) = 0."
+NO_CORRECTION = (
+    FACTOR + "When the maximum grows, is the old sum multiplied by exp(m - m_new)? And do masked lanes hold -inf? With "
+    "other=0 each adds exp(0 - m)."
+)
+BY_BLOCK = "The squares are divided by the length of the block. Masked lanes are no elements of the row: divide by N."
+SQUARED = "In float16 300 squared is infinite, and x / inf is 0: convert to float32 before you square."
+NORMS = [
+    computes(normed_by(factor), sentence)
+    for factor, sentence in (
+        (
+            lambda x, eps: 1 / (mean_square(x).sqrt() + eps),
+            "eps is added to the root. It stands below it: rsqrt(mean + eps).",
+        ),
+        (lambda x, eps: mean_square(x).rsqrt(), "eps is missing: rsqrt(mean + eps)."),
+        (
+            lambda x, eps: (x.square().sum(1, keepdim=True) + eps).rsqrt(),
+            "The squares are added up, and not divided by N: the norm takes their mean.",
+        ),
+        (
+            lambda x, eps: 1 / (mean_square(x) + eps),
+            "Divided by the mean of the squares; the norm divides by its root.",
+        ),
+    )
+]
+CROSS_ENTROPY = [
+    *(
+        computes(padded(2**k), "With other=0 each masked lane adds exp(0 - m) to s: other=-float('inf') adds 0.")
+        for k in range(7, 18)
+    ),
+    computes(
+        loss_by(lambda x, right: x.logsumexp(1) - x.amax(1) - right),
+        "This lacks m: s is relative to the maximum, so the logarithm of the sum is m + log(s).",
+    ),
+    computes(
+        loss_by(lambda x, right: x.exp().sum(1).log() - right),
+        "exp(x) is infinite in float32 from x = 89 on: subtract the row's maximum first.",
+    ),
+    computes(
+        loss_by(lambda x, right: -(torch.exp(right - x.amax(1)) / torch.exp(x - x.amax(1, keepdim=True)).sum(1)).log()),
+        "exp(x[t] - m) is 0 for a target far below the maximum, and log(0) infinite: m + log(s) - x[t] needs no exp of x[t].",
+    ),
+]
+STORES_ONE = "Each kernel is counted with one store. How many of its results does a later kernel need?"
+
+
+def by_row(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """GELU with bias[i] added to row i."""
+    own = bias.double()[torch.arange(len(x)).clamp(max=len(bias) - 1)]
+    return F.gelu(x.double() + own[:, None])

@@ -1,0 +1,58 @@
+"""What is right in unit 06, and within which error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_lib.criteria import EPS32, roundings
+from course_lib.exercise import Budget
+
+
+def near(magnitude: Callable[..., torch.Tensor], steps: float = 8) -> Budget:
+    """roundings(expected) + steps eps32 magnitude: a few roundings in float32, and one on the way out."""
+
+    def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+        return roundings(expected, dtype) + steps * EPS32 * magnitude(**arguments)
+
+    return budget
+
+
+def softmax_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """Of the row's largest probability: roundings, and (2 sqrt(N) + max |x|) eps32."""
+    x = arguments["x"].double()
+    largest = torch.where(x.isinf(), 0, x).abs().amax(1, keepdim=True)
+    top = expected.amax(1, keepdim=True)
+    return roundings(top, dtype) + (2 * math.sqrt(x.shape[1]) + largest) * EPS32 * top
+
+
+def loss_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """A difference of two numbers as large as the logits, and a sum of V terms inside a logarithm."""
+    x = arguments["logits"].double()
+    largest = torch.where(x.isinf(), 0, x).abs().amax(1)
+    return (4 * expected.abs() + 4 * largest + 2 * math.sqrt(x.shape[1])) * EPS32
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    x = x.double()
+    return x * torch.rsqrt(x.square().mean(1, keepdim=True) + eps) * weight.double()
+
+
+def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> tuple:
+    h = x.double() + residual.double()
+    return rms_norm(h, weight, eps), h
+
+
+def norm_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """x times a root of a sum of N squares: relative errors alone, as x itself is exact; of a sum x + residual the
+    rounded summands."""
+    N = arguments["x"].shape[1]
+    budget = roundings(expected, dtype) + 2 * math.sqrt(N) * EPS32 * expected.abs()
+    if "residual" in arguments:
+        scale = arguments["x"].double().abs() + arguments["residual"].double().abs()
+        size = expected.abs() / (arguments["x"].double() + arguments["residual"].double()).abs().clamp_min(1e-30)
+        budget = budget + 2 * EPS32 * scale * size
+    return budget

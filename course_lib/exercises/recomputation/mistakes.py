@@ -1,0 +1,101 @@
+"""What goes wrong in unit 07, and how to tell by the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import triton
+
+from course_lib.criteria import Judged
+from course_lib.exercise import Exercise, Trial
+from course_lib.exercises.recomputation.oracles import kept_elements, two_like_x
+from course_lib.mistakes import Mistake, raised
+
+
+def saved_something(sentence: str) -> Mistake:
+    """`sentence`, if backward used a buffer of the forward half."""
+    return lambda trials: (
+        sentence if any(s.tensor.startswith("buffer") for t in trials for s in t.evidence.saved or ()) else ""
+    )
+
+
+FLOAT32 = raised(
+    "Expected dtype ['fp32', 'fp64']",
+    "tl.exp, tl.erf and tl.sigmoid take float32: put .to(tl.float32) behind each load.",
+)
+
+
+GRADIENTS = raised(
+    "returned an incorrect number of gradients",
+    "backward returns a tuple with one value for each argument of forward, None where there is no gradient; a list counts "
+    "as one value.",
+)
+
+
+def saved_nothing(trials: Sequence[Trial]) -> str:
+    errors = [t.evidence.error for t in trials]
+    empty = any("not enough values to unpack" in e and "got 0)" in e and "saved_tensors" in e for e in errors)
+    return (
+        "Forward has saved nothing: ctx.save_for_backward(...) is what ctx.saved_tensors gives back." if empty else ""
+    )
+
+
+def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> Mistake:
+    """`sentence`, if hard inputs come out as NaN, and ragged ones right: what is not stored shows as NaN there, too."""
+
+    def has_nan(output: Any) -> bool:
+        parts = output if isinstance(output, list) else [output]
+        return any(isinstance(part, torch.Tensor) and bool(part.isnan().any()) for part in parts)
+
+    def look(trials: Sequence[Trial]) -> str:
+        hard = any(t.case.group == "hard" and any(map(has_nan, t.evidence.outputs)) for t in trials)
+        ragged = [Judged.of(exercise(), t) for t in trials if t.case.group == "ragged"]
+        return sentence if hard and ragged and not any(t.difference for t in ragged) else ""
+
+    return look
+
+
+def several_launches(sentence: str) -> Mistake:
+    """`sentence`, if a call of a performance case launches more than one kernel a half."""
+    return lambda trials: (
+        sentence if any(len(t.evidence.launches) > 2 for t in trials if t.case.group == "performance") else ""
+    )
+
+
+def mean_over_a_block(trials: Sequence[Trial]) -> str:
+    """A sentence, if every ragged dx is what a mean over the next power of two of columns gives, and that matters."""
+    found, matters = [], False
+    for t in trials:
+        for call, out in zip(t.inputs, t.evidence.outputs, strict=False) if t.case.group == "ragged" else ():
+            x, weight, rstd, dy = (call[name].double() for name in ("x", "weight", "rstd", "dy"))
+            n, g, N = x * rstd[:, None], dy * weight, x.shape[1]
+            dx = rstd[:, None] * (g - n * (g * n).sum(1, keepdim=True) / triton.next_power_of_2(N))
+            got = out[0] if isinstance(out, list) and isinstance(out[0], torch.Tensor) else torch.empty(0)
+            found.append(got.shape == dx.shape and torch.allclose(got.double(), dx, rtol=0.02, atol=1e-4))
+            matters |= triton.next_power_of_2(N) > N
+    return "The mean is over the N columns of a row, not over the block." if matters and all(found) else ""
+
+
+def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
+    """A sentence, if the first kernel writes a buffer as large as a float32 x."""
+    large = any(
+        f.tensor.startswith("buffer") and f.written_distinct_bytes >= 4 * t.inputs[-1]["x"].numel()
+        for t in trials
+        if t.case.group == "performance"
+        for launch in t.evidence.launches[:1]
+        for f in launch.footprints
+    )
+    return "A row of partial sums for each row of x is as much again: let a program add up 16 rows." if large else ""
+
+
+def another_mask(trials: Sequence[Trial]) -> str:
+    """A sentence, if the right elements are kept forward, and gradients pass where others were."""
+    pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+    if not pairs or not all(two_like_x(output, call["x"]) for call, output in pairs):
+        return ""
+    forward = all(torch.equal(o[0] != 0, kept_elements(c["x"], c["p"], c["seed"]) & (c["x"] != 0)) for c, o in pairs)
+    backward = all(torch.equal(out != 0, dx != 0) for _, (out, dx) in pairs)
+    sentence = "Gradients pass where other elements did: does backward draw with the same seed, and the same numbers i?"
+    return sentence if forward and not backward else ""

@@ -1,0 +1,208 @@
+"""Places in memory, strides and bytes by their formulas."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from course_lib.cases import given
+from course_lib.criteria import Correct, Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.strides.cases import integers
+from course_lib.exercises.strides.mistakes import gives
+from course_lib.exercises.strides.oracles import VIEWS, new_bytes, position, strides_of_a_new_tensor
+from course_lib.mistakes import raised
+
+flat_index = Exercise(
+    id="strides.flat_index",
+    entry="flat_index",
+    signature="flat_index(index: list[int], strides: list[int], offset: int) -> int",
+    kind="formula",
+    minutes=5,
+    difficulty=1,
+    lines=1,
+    cases=[
+        Case("a matrix", "plain", given(index=[2, 3], strides=[4, 1], offset=0)),
+        Case("a transposed matrix", "plain", given(index=[3, 2], strides=[1, 4], offset=0)),
+        Case("three axes", "plain", given(index=[1, 2, 3], strides=[20, 5, 1], offset=0)),
+        Case("a slice", "offset", given(index=[1, 2], strides=[6, 2], offset=9)),
+        Case("an expanded row", "offset", given(index=[5, 3], strides=[0, 1], offset=12)),
+        Case("no axis", "any rank", given(index=[], strides=[], offset=7)),
+        Case("one axis", "any rank", given(index=[11], strides=[3], offset=2)),
+        Case(
+            "five drawn axes",
+            "any rank",
+            lambda g: {"index": integers(g, 0, 5, 5), "strides": integers(g, 0, 300, 5), "offset": 17},
+        ),
+    ],
+    oracle=position,
+    criteria=[
+        Correct("plain", 2, "matrices and three axes"),
+        Correct("offset", 1, "slices and expanded rows"),
+        Correct("any rank", 1, "any number of axes"),
+    ],
+    hints=[
+        "How far apart in storage are two elements that are neighbours along axis 0? Along axis 1?",
+        "Start at the offset. Each axis takes you index times stride further.",
+        "offset + sum(i * s for i, s in zip(index, strides)).",
+    ],
+    mistakes=[
+        gives(
+            lambda index, strides, offset: sum(i * s for i, s in zip(index, strides, strict=True)),
+            "The walk starts at the offset, not at the first element of the storage.",
+        ),
+    ],
+)
+
+row_major_strides = Exercise(
+    id="strides.row_major_strides",
+    entry="row_major_strides",
+    signature="row_major_strides(shape: list[int]) -> list[int]",
+    kind="formula",
+    minutes=10,
+    difficulty=2,
+    lines=5,
+    cases=[
+        Case("3 x 4", "plain", given(shape=[3, 4])),
+        Case("5 x 5", "plain", given(shape=[5, 5])),
+        Case("2 x 3 x 4", "plain", given(shape=[2, 3, 4])),
+        Case("8 x 16 x 128 x 64", "plain", given(shape=[8, 16, 128, 64])),
+        Case("no axis", "any rank", given(shape=[])),
+        Case("one axis", "any rank", given(shape=[7])),
+        Case("axes of size 1", "any rank", given(shape=[1, 5, 1, 3, 1])),
+        Case("six drawn axes", "any rank", lambda g: {"shape": integers(g, 1, 6, 6)}),
+    ],
+    oracle=lambda shape: torch.empty(shape, device="meta").stride(),
+    criteria=[
+        Holds(strides_of_a_new_tensor, 2, "two, three and four axes"),
+        Holds(strides_of_a_new_tensor, 2, "any number of axes, axes of size 1", "any rank"),
+    ],
+    hints=[
+        "What is the stride of the last axis, whatever the shape? How many elements does one step along the axis before it skip?",
+        "The stride of an axis is the product of all the sizes to its right.",
+        "Walk over the shape from its end with `step = 1`: the stride is `step`, then `step *= size`. Turn the list round at "
+        "the end.",
+    ],
+    mistakes=[
+        gives(
+            lambda shape: [math.prod(shape[:axis]) for axis in range(len(shape))],
+            "These are the strides of column-major order, where the first axis has stride 1. In torch the last one has.",
+        ),
+        gives(
+            lambda shape: [math.prod(shape[axis:]) for axis in range(len(shape))],
+            "A step along an axis skips what lies to its right; its own size does not count.",
+        ),
+    ],
+)
+
+is_contiguous = Exercise(
+    id="strides.is_contiguous",
+    entry="is_contiguous",
+    signature="is_contiguous(shape: list[int], strides: list[int]) -> bool",
+    kind="formula",
+    minutes=10,
+    difficulty=2,
+    lines=6,
+    cases=[
+        Case("3 x 4", "plain", given(shape=[3, 4], strides=[4, 1])),
+        Case("its transpose", "plain", given(shape=[4, 3], strides=[1, 4])),
+        Case("a slice of columns", "plain", given(shape=[3, 2], strides=[4, 1])),
+        Case("every other column", "plain", given(shape=[3, 2], strides=[4, 2])),
+        Case("an expanded row", "plain", given(shape=[3, 4], strides=[0, 1])),
+        Case("2 x 3 x 4", "plain", given(shape=[2, 3, 4], strides=[12, 4, 1])),
+        Case("the middle sliced", "plain", given(shape=[2, 2, 4], strides=[12, 4, 1])),
+        Case("one row of a wide matrix", "size 1", given(shape=[1, 4], strides=[99, 1])),
+        Case("one column", "size 1", given(shape=[5, 1], strides=[1, 7])),
+        Case("one column of a matrix", "size 1", given(shape=[5, 1], strides=[4, 1])),
+        Case("a size of 1 in the middle", "size 1", given(shape=[3, 1, 4], strides=[4, 0, 1])),
+        Case("no axis", "size 1", given(shape=[], strides=[])),
+        Case("no rows", "empty", given(shape=[0, 4], strides=[1, 9])),
+        Case("no columns", "empty", given(shape=[3, 0], strides=[5, 5])),
+    ],
+    oracle=lambda shape, strides: torch.empty_strided(shape, strides, device="meta").is_contiguous(),
+    criteria=[
+        Correct("plain", 2, "matrices and three axes"),
+        Correct("size 1", 2, "axes of size 1"),
+        Correct("empty", 1, "tensors without elements"),
+    ],
+    hints=[
+        "Which strides would a contiguous tensor of this shape have? You wrote a function for that.",
+        "Along an axis of size 1 nobody ever takes a step. Does its stride matter?",
+        "True if any size is 0. Otherwise all(s == r for n, s, r in zip(shape, strides, row_major_strides(shape)) if n != 1).",
+    ],
+    mistakes=[
+        raised("NoneType", "If you call row_major_strides: is it solved? Unsolved, it returns None."),
+        gives(
+            lambda shape, strides: False,
+            "Never? A list does not equal a tuple, whatever is in them: is one of the two that you compare a tuple?",
+            besides="empty",
+        ),
+        gives(
+            lambda shape, strides: list(strides) == list(torch.empty(shape, device="meta").stride()),
+            "Equal strides are enough, and not needed: whose stride does not matter, because nobody takes a step along it?",
+            besides="empty",
+        ),
+        gives(
+            lambda shape, strides: list(strides) == sorted(strides, reverse=True),
+            "Falling strides are not enough: the slice x[:, :2] has them too, and skips elements.",
+            besides="empty",
+        ),
+    ],
+)
+
+predictions = Exercise(
+    id="strides.predictions",
+    entry="predicted_new_bytes",
+    signature="predicted_new_bytes: dict[str, int]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=10,
+    cases=[Case("ten expressions", "plain", lambda g: {})],
+    oracle=lambda: {name: new_bytes(make) for name, make in VIEWS.items()},
+    criteria=[Correct("plain", 5, "new bytes, as torch allocates them")],
+    hints=[
+        "For each: can the result be described by a shape, strides and an offset over the storage that is there?",
+        "A list of row numbers could be any rows, in any order, and another dtype needs other bits. And what does "
+        "`contiguous` have to do if x is contiguous already?",
+        "Four of them are new: two copies of x.T, one of two rows, and one in 2 bytes an element. The rest is 0.",
+    ],
+)
+
+tensor_bytes = Exercise(
+    id="strides.tensor_bytes",
+    entry="tensor_bytes",
+    signature="tensor_bytes(shape: list[int], dtype: str) -> int",
+    kind="formula",
+    minutes=5,
+    difficulty=1,
+    lines=4,
+    cases=[
+        Case("3 x 4 floats", "float32", given(shape=[3, 4], dtype="float32")),
+        Case("GPT-3's matrix", "float32", given(shape=[12288, 49152], dtype="float32")),
+        Case("one number", "float32", given(shape=[], dtype="float32")),
+        Case("none at all", "float32", given(shape=[5, 0], dtype="float32")),
+        *(
+            Case(name, "dtypes", given(shape=[7, 11, 13], dtype=name))
+            for name in ("bfloat16", "float16", "int64", "bool", "float8_e4m3fn", "float64")
+        ),
+    ],
+    oracle=lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype), device="meta").nbytes,
+    criteria=[
+        Correct("float32", 2, "any shape in float32"),
+        Correct("dtypes", 2, "other dtypes"),
+    ],
+    hints=[
+        "How many elements does the shape hold, and how many bytes does each take?",
+        "getattr(torch, 'bfloat16') is torch.bfloat16, and torch.bfloat16.itemsize is its bytes.",
+        "Multiply the sizes, starting from 1 so that an empty shape holds one element; then times the itemsize.",
+    ],
+    mistakes=[
+        gives(
+            lambda shape, dtype: 4 * math.prod(shape),
+            "Not every element takes 4 bytes: ask the dtype for its itemsize.",
+        ),
+        gives(lambda shape, dtype: math.prod(shape), "That is the number of elements; each takes `itemsize` bytes."),
+    ],
+)

@@ -1,0 +1,107 @@
+"""What is right in unit 01: what torch's views read, and new tensors have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from course_lib.words import in_words
+
+MAX_RANK, MAX_SIZE = 8, 1 << 22  # axes, and sizes and strides, of what a check believes
+
+
+def storage_for(shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+    """0, 1, 2, ...: as many as a tensor of that shape and those strides reaches over. Each number is its own position."""
+    return torch.arange(torch.empty_strided(shape, strides, dtype=torch.int8, device="meta").untyped_storage().nbytes())
+
+
+def position(index: list[int], strides: list[int], offset: int) -> int:
+    """What torch reads there, in a storage of positions."""
+    shape = [i + 1 for i in index]
+    return int(torch.arange(1 << 16).as_strided(shape, strides, offset)[tuple(index)])
+
+
+def strides_of_a_new_tensor(output: Any, shape: list[int]) -> str:
+    """For Holds: "" if these are the strides that torch gives a new tensor, else a sentence."""
+    expected = list(torch.empty(shape, device="meta").stride())
+    if not _is_sizes(output):
+        return f"for shape {shape}: expected a list of {len(shape)} whole numbers, got {in_words(output)}"
+    return "" if list(output) == expected else f"for shape {shape}: expected {expected}, got {list(output)}"
+
+
+def recipe_of(view: Callable[..., torch.Tensor]) -> Callable[..., tuple]:
+    """An oracle: the recipe of torch's own view."""
+
+    def oracle(shape: list[int], strides: list[int], **options: Any) -> tuple:
+        found = view(storage_for(shape, strides).as_strided(shape, strides), **options)
+        return list(found.shape), list(found.stride())
+
+    return oracle
+
+
+def reads_like(view: Callable[..., torch.Tensor]) -> Callable[..., str]:
+    """For Holds: "" if the recipe reads the elements that torch's view reads, else a sentence."""
+
+    def problem(output: Any, shape: list[int], strides: list[int], **options: Any) -> str:
+        said = ", ".join(f"{k} {v}" for k, v in {"shape": shape, "strides": strides, **options}.items())
+        storage = storage_for(shape, strides)
+        expected = view(storage.as_strided(shape, strides), **options)
+        if not (isinstance(output, (list, tuple)) and len(output) == 2 and all(map(_is_sizes, output))):
+            return (
+                f"for {said}: expected (shape, strides), two lists of whole numbers from 0 up, got {in_words(output)}"
+            )
+        new_shape, new_strides = map(list, output)
+        if new_shape != list(expected.shape):
+            return f"for {said}: expected shape {list(expected.shape)}, got {new_shape}"
+        if len(new_strides) != len(new_shape):
+            return f"for {said}: {len(new_shape)} sizes need as many strides, got {new_strides}"
+        last = sum((n - 1) * s for n, s in zip(new_shape, new_strides, strict=True))
+        if last >= len(storage):
+            way = " + ".join(f"{n - 1} * {s}" for n, s in zip(new_shape, new_strides, strict=True))
+            return (
+                f"for {said}: with strides {new_strides} the last element would lie at {way} = {last}, and x's storage "
+                f"ends at {len(storage) - 1}"
+            )
+        got = storage.as_strided(new_shape, new_strides)
+        wrong = (got != expected).nonzero()
+        if not len(wrong):
+            return ""
+        place = tuple(wrong[0].tolist())
+        there = f"element {list(place)} lies at position {int(expected[place])}"
+        return f"for {said}: {there}, and with strides {new_strides} it is {int(got[place])}"
+
+    return problem
+
+
+def _is_sizes(value: Any) -> bool:
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_RANK:
+        return False
+    return all(type(n) is int and 0 <= n <= MAX_SIZE for n in value)
+
+
+def tiles(x: torch.Tensor, bm: int, bn: int) -> torch.Tensor:
+    """(M, N) -> (M // bm, N // bn, bm, bn)."""
+    return x.unfold(0, bm, bm).unfold(1, bn, bn)
+
+
+VIEWS = {
+    "x.T": lambda x: x.T,
+    "x[:, ::2]": lambda x: x[:, ::2],
+    "x.contiguous()": lambda x: x.contiguous(),
+    "x.T.contiguous()": lambda x: x.T.contiguous(),
+    "x.reshape(4096)": lambda x: x.reshape(4096),
+    "x.T.reshape(4096)": lambda x: x.T.reshape(4096),
+    "x.expand(10, 64, 64)": lambda x: x.expand(10, 64, 64),
+    "x[[0, 1]]": lambda x: x[[0, 1]],
+    "x.half()": lambda x: x.half(),
+    "x.float()": lambda x: x.float(),
+}
+
+
+def new_bytes(make: Callable[[torch.Tensor], torch.Tensor]) -> int:
+    """Bytes of the storage that make(x) got for itself, x being (64, 64) in float32; 0 if it shares that of x."""
+    x = torch.zeros(64, 64)
+    storage = make(x).untyped_storage()
+    return 0 if storage.data_ptr() == x.untyped_storage().data_ptr() else storage.nbytes()

@@ -1,0 +1,91 @@
+"""Views and copies made by torch."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.strides.cases import matrix, tokens
+from course_lib.exercises.strides.mistakes import (
+    channels_before_heads,
+    contiguous_alone,
+    cut_in_the_wrong_order,
+    equals,
+)
+
+split_heads = Exercise(
+    id="strides.split_heads",
+    entry="split_heads",
+    signature="split_heads(x: (B, S, heads * D), heads: int) -> (B, heads, S, D), a copy",
+    minutes=10,
+    difficulty=2,
+    lines=1,
+    cases=[
+        Case("2 x 5 x (3 x 4)", "plain", tokens(2, 5, 3, 4)),
+        Case("3 x 7 x (2 x 8), float16", "plain", tokens(3, 7, 2, 8, torch.float16)),
+        Case("2 x 4 x (4 x 4): all alike", "plain", tokens(2, 4, 4, 4)),
+        Case("4 x 6 x (2 x 5), sequence first", "strided", tokens(4, 6, 2, 5, layout="sequence first")),
+    ],
+    # head by head, cut out of the last axis
+    oracle=lambda x, heads: torch.stack(x.double().chunk(heads, dim=-1), dim=1),
+    allows=frozenset(["clone", "copy_"]),
+    criteria=[
+        Correct("plain", 4, "each head gets its own channels of each token"),
+        Correct("strided", 2, "so it does where x is a view"),
+    ],
+    hints=[
+        "Which axis holds the heads? Cut that one, and no other, into two.",
+        "In einops' words the axis is (h d), and h goes before s. That makes a view. What copies it?",
+        'rearrange(x, "b s (h d) -> b h s d", h=heads) is right, and a view; .contiguous() makes the copy.',
+    ],
+    mistakes=[
+        equals(
+            cut_in_the_wrong_order,
+            "This cuts the numbers in the order in which they lie, and mixes tokens: cut the last axis, then swap two.",
+        ),
+        equals(
+            channels_before_heads,
+            "Every head has got each `heads`-th channel. The D channels of a head lie side by side, so of the two parts of the "
+            "last axis the heads are the slow one: (h d), not (d h).",
+        ),
+    ],
+)
+
+strided_copy = Exercise(
+    id="strides.strided_copy",
+    entry="strided_copy",
+    signature="strided_copy(x: (M, N), any strides) -> (M, N), contiguous",
+    minutes=25,
+    difficulty=3,
+    lines=11,
+    cases=[
+        Case("64 x 128", "plain", matrix(64, 128)),
+        Case("1 x 1", "ragged", matrix(1, 1)),
+        Case("37 x 201", "ragged", matrix(37, 201)),
+        Case("130 x 5, float16", "ragged", matrix(130, 5, torch.float16)),
+        Case("40 x 70, transposed", "strided", matrix(40, 70, layout="columns")),
+        Case("33 x 50, a window", "strided", matrix(33, 50, layout="window")),
+        Case("21 x 30, every second row and third column", "strided", matrix(21, 30, layout="steps")),
+        Case("48 x 20, one row expanded", "zero strides", matrix(48, 20, layout="one row")),
+        Case("19 x 66, one column expanded", "zero strides", matrix(19, 66, layout="one column")),
+        Case("128 x 256", "performance", matrix(128, 256)),
+        Case("128 x 256, transposed, float16", "performance", matrix(128, 256, torch.float16, layout="columns")),
+    ],
+    oracle=lambda x: x.double(),
+    gates=(TritonDidTheWork(), Correct("plain"), Compiles()),
+    criteria=[
+        Correct("ragged", 2, "right on any size, in float16 as well"),
+        Correct("strided", 3, "right on transposed and sliced inputs"),
+        Correct("zero strides", 1, "right on expanded inputs"),
+        Traffic(copy_bytes, 2),
+    ],
+    hints=[
+        "Where does x keep element (m, n), and where does the contiguous result keep it? You wrote that formula: `flat_index`.",
+        "Two program ids give a tile: rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), cols alike. Then rows[:, None] * "
+        "stride_m + cols[None, :] * stride_n is a block (BLOCK, BLOCK) of offsets.",
+        "Mask both with (rows[:, None] < M) & (cols[None, :] < N). Load at x_ptr + the offsets above, store at out_ptr + "
+        "rows[:, None] * N + cols[None, :], and launch triton.cdiv(M, BLOCK) by triton.cdiv(N, BLOCK) programs.",
+    ],
+    mistakes=[contiguous_alone],
+)

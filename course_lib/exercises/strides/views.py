@@ -1,0 +1,180 @@
+"""Views by their shape, strides and offset."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.cases import given
+from course_lib.criteria import Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.strides.mistakes import gives
+from course_lib.exercises.strides.oracles import reads_like, recipe_of, tiles
+
+
+def transposed(x: torch.Tensor, i: int, j: int) -> torch.Tensor:
+    return x.transpose(i, j)
+
+
+transpose_view = Exercise(
+    id="strides.transpose_view",
+    entry="transpose_view",
+    signature="transpose_view(shape: list[int], strides: list[int], i: int, j: int) -> (shape, strides)",
+    kind="formula",
+    minutes=5,
+    difficulty=1,
+    lines=4,
+    cases=[
+        Case("a matrix", "plain", given(shape=[3, 4], strides=[4, 1], i=0, j=1)),
+        Case("the last two of three", "plain", given(shape=[2, 3, 4], strides=[12, 4, 1], i=1, j=2)),
+        Case("the outer two of three", "plain", given(shape=[2, 3, 4], strides=[12, 4, 1], i=2, j=0)),
+        Case("an axis with itself", "plain", given(shape=[2, 3], strides=[3, 1], i=1, j=1)),
+        Case("a matrix with gaps", "strided", given(shape=[3, 5], strides=[20, 2], i=0, j=1)),
+        Case("a transposed one", "strided", given(shape=[4, 3], strides=[1, 4], i=1, j=0)),
+        Case("an expanded one", "strided", given(shape=[6, 2, 3], strides=[0, 3, 1], i=0, j=2)),
+    ],
+    oracle=recipe_of(transposed),
+    criteria=[
+        Holds(reads_like(transposed), 2, "reads like x.transpose(i, j)"),
+        Holds(reads_like(transposed), 1, "so it does where x is a view itself", "strided"),
+    ],
+    hints=[
+        "Element (m, n) of the transpose is element (n, m) of x. Where did x keep it?",
+        "The stride belongs to the axis: where the size goes, the stride goes.",
+        "Copy both lists, then swap entries i and j in each: shape[i], shape[j] = shape[j], shape[i].",
+    ],
+    mistakes=[
+        gives(
+            lambda shape, strides, i, j: [list(torch.empty(shape, device="meta").transpose(i, j).shape), strides],
+            "You swapped the sizes and not the strides. The stride belongs to its axis: the two travel together.",
+        ),
+    ],
+)
+
+
+def broadcast(x: torch.Tensor, target: list[int]) -> torch.Tensor:
+    return x.expand(target)
+
+
+broadcast_view = Exercise(
+    id="strides.broadcast_view",
+    entry="broadcast_view",
+    signature="broadcast_view(shape: list[int], strides: list[int], target: list[int]) -> (shape, strides)",
+    kind="formula",
+    minutes=10,
+    difficulty=2,
+    lines=4,
+    cases=[
+        Case("one row", "plain", given(shape=[1, 4], strides=[4, 1], target=[3, 4])),
+        Case("one column", "plain", given(shape=[3, 1], strides=[1, 1], target=[3, 5])),
+        Case("nothing to do", "plain", given(shape=[3, 4], strides=[4, 1], target=[3, 4])),
+        Case("a bias over a batch", "leading", given(shape=[4], strides=[1], target=[2, 3, 4])),
+        Case("one number", "leading", given(shape=[], strides=[], target=[3, 2])),
+        Case("matrices over a batch", "leading", given(shape=[3, 1], strides=[1, 1], target=[5, 3, 2])),
+        Case("every other element", "strided", given(shape=[4], strides=[2], target=[3, 4])),
+        Case("one column of a matrix", "strided", given(shape=[3, 1], strides=[7, 1], target=[3, 4])),
+        Case("a transposed matrix", "strided", given(shape=[4, 3], strides=[1, 4], target=[2, 4, 3])),
+    ],
+    oracle=recipe_of(broadcast),
+    criteria=[
+        Holds(reads_like(broadcast), 2, "sizes of 1 are repeated"),
+        Holds(reads_like(broadcast), 1, "new axes in front", "leading"),
+        Holds(reads_like(broadcast), 1, "so it is where x is a view itself", "strided"),
+    ],
+    hints=[
+        "Along a repeated axis every step must lead to the same element. How far is a step, then?",
+        "Line the two shapes up at their right ends. An axis that x lacks, or that has size 1 in x and more in the target, gets "
+        "stride 0.",
+        "missing = len(target) - len(shape); then [0] * missing + [0 if n == 1 and t != 1 else s for n, s, t in zip(shape, "
+        "strides, target[missing:])].",
+    ],
+    mistakes=[
+        gives(
+            lambda shape, strides, target: [target, torch.empty(target, device="meta").stride()],
+            "These are the strides of a real copy. A repeated axis stays where it is: its stride is 0.",
+        ),
+    ],
+)
+
+tile_view = Exercise(
+    id="strides.tile_view",
+    entry="tile_view",
+    signature="tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> (shape, strides)",
+    kind="formula",
+    minutes=15,
+    difficulty=3,
+    lines=3,
+    cases=[
+        Case("4 x 6 in tiles of 2 x 3", "plain", given(shape=[4, 6], strides=[6, 1], bm=2, bn=3)),
+        Case("8 x 8 in tiles of 4 x 2", "plain", given(shape=[8, 8], strides=[8, 1], bm=4, bn=2)),
+        Case("one tile", "plain", given(shape=[3, 5], strides=[5, 1], bm=3, bn=5)),
+        Case("tiles of one element", "plain", given(shape=[3, 5], strides=[5, 1], bm=1, bn=1)),
+        Case("a transposed matrix", "strided", given(shape=[6, 4], strides=[1, 6], bm=3, bn=2)),
+        Case("a matrix with gaps", "strided", given(shape=[6, 8], strides=[40, 3], bm=2, bn=4)),
+        Case("an expanded row", "strided", given(shape=[4, 6], strides=[0, 1], bm=2, bn=2)),
+    ],
+    oracle=recipe_of(tiles),
+    criteria=[
+        Holds(reads_like(tiles), 3, "tiles of a contiguous matrix"),
+        Holds(reads_like(tiles), 2, "tiles of any matrix", "strided"),
+    ],
+    hints=[
+        "There are four questions: how far is it to the next tile below, to the next tile on the right, to the next row within "
+        "a tile, and to the next column within it?",
+        "A step within a tile is a step of x. A step to the next tile below is bm steps of x at once.",
+        "shape [M // bm, N // bn, bm, bn], strides [bm * s0, bn * s1, s0, s1].",
+    ],
+    mistakes=[
+        gives(
+            lambda shape, strides, bm, bn: [
+                [shape[0] // bm, shape[1] // bn, bm, bn],
+                torch.empty([shape[0] // bm, shape[1] // bn, bm, bn], device="meta").stride(),
+            ],
+            "These strides walk through storage from its start to its end: the first tile would be the first bm * bn numbers. Is "
+            "a tile's second row there?",
+        ),
+    ],
+)
+
+
+def windows(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
+    return x.unfold(-1, width, step)
+
+
+sliding_windows = Exercise(
+    id="strides.sliding_windows",
+    entry="sliding_windows",
+    signature="sliding_windows(shape: list[int], strides: list[int], width: int, step: int) -> (shape, strides)",
+    kind="formula",
+    minutes=10,
+    difficulty=3,
+    lines=3,
+    cases=[
+        Case("10 numbers, 4 at a time", "plain", given(shape=[10], strides=[1], width=4, step=1)),
+        Case("10 numbers, 4 at a time, step 2", "plain", given(shape=[10], strides=[1], width=4, step=2)),
+        Case("9 numbers, 3 at a time, step 3", "plain", given(shape=[9], strides=[1], width=3, step=3)),
+        Case("11 numbers: the last do not fit", "plain", given(shape=[11], strides=[1], width=4, step=3)),
+        Case("one window", "plain", given(shape=[5], strides=[1], width=5, step=2)),
+        Case("a batch", "batch", given(shape=[3, 8], strides=[8, 1], width=3, step=2)),
+        Case("every other number", "batch", given(shape=[8], strides=[2], width=3, step=1)),
+        Case("down the columns", "batch", given(shape=[4, 6], strides=[1, 4], width=2, step=2)),
+    ],
+    oracle=recipe_of(windows),
+    criteria=[
+        Holds(reads_like(windows), 2, "windows over a row of numbers"),
+        Holds(reads_like(windows), 2, "windows over a batch, and over views", "batch"),
+    ],
+    hints=[
+        "Within a window, how far is the next element? And how far is the start of the next window?",
+        "How many starts 0, step, 2 step, ... leave room for a whole window before the end?",
+        "The last axis of size L and stride s becomes two: sizes (L - width) // step + 1 and width, strides step * s and s.",
+    ],
+    mistakes=[
+        gives(
+            lambda shape, strides, width, step: [
+                list(torch.empty(shape, device="meta").unfold(-1, width, step).shape),
+                [*strides[:-1], step, 1],
+            ],
+            "A step along x is strides[-1] elements, which need not be 1.",
+        ),
+    ],
+)
