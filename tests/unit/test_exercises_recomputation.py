@@ -14,6 +14,7 @@ from course_lib import activations, criteria
 from course_lib.activations import CHAINS, Live, chain, run_checkpoint, split_evenly, train_step
 from course_lib.exercise import Evidence, Saved, Trial
 from course_lib.exercises import recomputation as R
+from course_lib.observe.replay import IN_WORDS
 from course_lib.tracing import trace
 
 
@@ -388,6 +389,13 @@ def test_remarks_on_typical_mistakes(name, outputs, word):
 def test_errors_of_a_function_get_advice(error, word):
     told = remark("sigmoid3", lambda **_: None, error=error)
     assert word in told if word else told == ""
+
+
+@pytest.mark.parametrize("name", ["sigmoid3", "recomputed_gelu", "seeded_dropout"])
+def test_a_cast_that_nobody_wrote_is_autograds(name):
+    cast, clone = (f"torch may only allocate; it also does {IN_WORDS[op]}" for op in ("_to_copy", "clone"))
+    assert "autograd did" in remark(name, lambda **_: None, refused=cast)
+    assert remark(name, lambda **_: None, refused=clone) == ""
 
 
 def test_the_halves_of_a_pair_have_names():

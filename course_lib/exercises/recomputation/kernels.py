@@ -13,6 +13,7 @@ from course_lib.exercises.recomputation.mistakes import (
     FLOAT32,
     GRADIENTS,
     another_mask,
+    cast_by_autograd,
     mean_over_a_block,
     nan_if_hard,
     partial_sums_of_each_row,
@@ -99,6 +100,7 @@ sigmoid3 = Exercise(
     mistakes=[
         FLOAT32,
         GRADIENTS,
+        cast_by_autograd,
         saved_nothing,
         nan_if_hard(
             lambda: sigmoid3, "exp(x) overflows beyond 88, and inf / inf is NaN; tl.sigmoid does not overflow."
@@ -148,6 +150,7 @@ recomputed_gelu = Exercise(
     mistakes=[
         FLOAT32,
         GRADIENTS,
+        cast_by_autograd,
         saved_nothing,
         saved_something("gelu(x) can be computed again from x: nothing but the inputs must be kept."),
         several_launches("Both gradients need x, gate and dy: load them once, in one kernel."),
@@ -303,6 +306,7 @@ seeded_dropout = Exercise(
     ],
     mistakes=[
         GRADIENTS,
+        cast_by_autograd,
         saved_something("The mask is not needed: tl.rand(seed, i) gives the same numbers whenever it is asked."),
         unscaled,
         another_mask,

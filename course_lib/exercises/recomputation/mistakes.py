@@ -34,6 +34,13 @@ GRADIENTS = raised(
 )
 
 
+def cast_by_autograd(trials: Sequence[Trial]) -> str:
+    """A sentence, if there was a cast: autograd makes one where a gradient has another dtype than what it is the gradient of."""
+    if not any("a cast or copy (.to" in t.evidence.refused for t in trials):
+        return ""
+    return "If you wrote no cast, autograd did: results and gradients must have the dtype of x, as torch.empty_like(x) has."
+
+
 def saved_nothing(trials: Sequence[Trial]) -> str:
     errors = [t.evidence.error for t in trials]
     empty = any("not enough values to unpack" in e and "got 0)" in e and "saved_tensors" in e for e in errors)
