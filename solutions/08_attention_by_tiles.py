@@ -441,7 +441,7 @@ check("attention.causal_tiles", causal_tiles)
 # * no tensor of bm × Nk scores or more (2 points): the check looks at the largest thing that you allocate,
 # * no products for tiles that nobody sees, and two for each other tile (2 points).
 #
-# A check counts at most 3000 operations of torch in one call; a loop over tiles needs far fewer.
+# A check counts at most 2000 operations of torch in one call; a loop over tiles needs far fewer.
 
 
 # %% exercise="attention.tiled_attention"

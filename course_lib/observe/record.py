@@ -44,7 +44,7 @@ from course_lib.observe.calls import CALLS
 from course_lib.observe.wire import layout, tensors_of
 from course_lib.tracing import hooks
 
-MAX_EVENTS = 3_000
+MAX_EVENTS = 2_000
 
 
 class RecordError(ValueError):
