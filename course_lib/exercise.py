@@ -258,9 +258,7 @@ class ErrorMap:
     rows: int  # elements of the output along each side of the map
     columns: int
     extent: list[int]  # first and last wrong row, first and last wrong column
-    lead: list[int] = field(
-        default_factory=list
-    )  # dimensions before the last two, whose matrices lie one below the other
+    lead: list[int] = field(default_factory=list)  # other dimensions: that many matrices lie one below the other
 
 
 @dataclass
