@@ -63,22 +63,24 @@ def tables(rows: Sequence[Row]) -> Iterator[Table]:
 def run(
     chosen: Sequence[variants.Variant], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[Row]:
-    """Judge the variants as submissions of students who do not exist, in a folder of their own."""
+    """Judge the variants in a folder of their own, each as the submission of a student who bears its name.
+
+    So a variant meets the same hidden inputs whichever others are judged with it, and when others are added.
+    """
     local, judges = threading.local(), []
 
-    def judge(numbered: tuple[int, variants.Variant]) -> Row:
-        number, variant = numbered
+    def judge(variant: variants.Variant) -> Row:
         if not hasattr(local, "judge"):
             local.judge = Judge(folder, accept_risk=True)
             judges.append(local.judge)
-        return Row(variant, local.judge.verdict(find(variant.exercise), variant.cells(), f"variant {number}"))
+        return Row(variant, local.judge.verdict(find(variant.exercise), variant.cells(), variant.name))
 
     rows = []
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:
         folder = Path(name)
-        (folder / "secret").write_text("2a" * 32)  # the same hidden inputs in every run
+        (folder / "secret").write_text("2a" * 32)  # one secret for every run
         try:
-            for row in executor.map(judge, enumerate(chosen)):
+            for row in executor.map(judge, chosen):
                 rows.append(row)
                 progress(len(rows), len(chosen))
         finally:

@@ -119,7 +119,7 @@ WRONG = [
     wrong("attention", "scores in half precision", [HALF], ("q.float() @ k.float().mT", "(q @ k.mT).float()")),
     wrong("attention", "a product with v in half precision", [HALF], ("(p @ v.float())", "(p.to(v.dtype) @ v)")),
     wrong("attention", "o in float32", [HALF], (".to(q.dtype), lse", ", lse")),
-    wrong("attention", "base 2", PLAIN, ("), lse\n", "), lse * 1.4426950408889634\n")),
+    wrong("attention", "lse in base 2", PLAIN, ("), lse\n", "), lse * 1.4426950408889634\n")),
     wrong("attention", "o alone", PLAIN, (".to(q.dtype), lse", ".to(q.dtype)")),
     wrong("attention", "no heads", [ANY, CAUSAL, NOTHING, HALF], ("k.float().mT", "k.float().reshape(-1, D).T")),
     wrong(
@@ -539,7 +539,7 @@ WRONG = [
     wrong(
         "attention_backward", "exp without lse", PLAIN, ("torch.exp(s - base[..., i : i + B, None])", "torch.exp(s)")
     ),
-    wrong("attention_backward", "base 2", PLAIN, ("torch.exp(s - base", "torch.exp2(s - base")),
+    wrong("attention_backward", "exp2 of s", PLAIN, ("torch.exp(s - base", "torch.exp2(s - base")),
     wrong(
         "attention_backward",
         "sums in half precision",

@@ -65,6 +65,7 @@ def test_the_last_lines_have_the_unit_s_points_and_exercises(unit):
 def test_there_are_five_wrong_variants_and_their_patches_apply(unit, exercise):
     mine = [v for v in variants.of_unit(UNITS[unit]) if v.exercise == exercise.id]
     assert len([v for v in mine if v.loses]) >= 5
+    assert len({v.name for v in mine}) == len(mine), "kill_matrix draws a variant's hidden inputs by its name"
     titles = {"runs"} | {c.title for c in [*exercise.gates, *exercise.criteria]}  # "runs": it could not be observed
     for variant in mine:
         assert set(variant.loses) <= titles, variant.name
