@@ -1,4 +1,4 @@
-"""One module of pictures per unit: figures.coalescing.lanes_over_memory(stride=4).
+"""One module or package of pictures per unit: figures.coalescing.lanes_over_memory(stride=4).
 
 counters.py is of no unit: what a trace predicts beside what a GPU's counters said.
 

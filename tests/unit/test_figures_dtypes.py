@@ -10,6 +10,10 @@ import torch
 from pictures import words
 
 from course_lib import figures
+from course_lib.figures.dtypes.bits import BitExplorer, _neighbours
+from course_lib.figures.dtypes.patterns import FORMATS, gap_above, largest, pattern_of, value_of
+from course_lib.figures.dtypes.rounding import count_by_ones, relative_gaps, running_sums
+from course_lib.figures.dtypes.training import WAYS, scaled_runs, share_lost, training_runs
 
 F = figures.dtypes
 
@@ -47,35 +51,35 @@ PICTURES = {
     ],
 )
 def test_patterns_known_by_heart(number, format, pattern):
-    assert F.pattern_of(number, format) == pattern
+    assert pattern_of(number, format) == pattern
     if abs(number) < 1000:
-        assert F.value_of(pattern, format) == number
+        assert value_of(pattern, format) == number
 
 
-@pytest.mark.parametrize("format", F.FORMATS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_every_pattern_of_a_value_is_found_again(format):
-    bits = F.FORMATS[format].bits
+    bits = FORMATS[format].bits
     step = max(1, (1 << bits) // 5003)
     for pattern in range(0, 1 << bits, step):
-        value = F.value_of(pattern, format)
+        value = value_of(pattern, format)
         if math.isfinite(value):
-            assert F.pattern_of(value, format) == pattern
+            assert pattern_of(value, format) == pattern
 
 
 @pytest.mark.parametrize(
     ("number", "held"), [(1 + 2.0**-11, 1.0), (1 + 3 * 2.0**-11, 1 + 2.0**-9), (0.1, 0.0999755859375)]
 )
 def test_tf32_rounds_to_nearest_ties_to_even(number, held):
-    assert F.value_of(F.pattern_of(number, "tf32"), "tf32") == held
+    assert value_of(pattern_of(number, "tf32"), "tf32") == held
 
 
 def test_limits_are_those_of_finfo():
     for format in ("fp32", "fp16", "bf16", "e4m3", "e5m2"):
-        info = torch.finfo(F.FORMATS[format].dtype)
-        assert F.largest(format) == info.max
-        assert F.gap_above(1.0, format) == info.eps
-    assert F.largest("int8") == 127
-    assert F.gap_above(1.0, "tf32") == 2.0**-10
+        info = torch.finfo(FORMATS[format].dtype)
+        assert largest(format) == info.max
+        assert gap_above(1.0, format) == info.eps
+    assert largest("int8") == 127
+    assert gap_above(1.0, "tf32") == 2.0**-10
 
 
 @pytest.mark.parametrize(
@@ -96,9 +100,9 @@ def test_the_explorer_reads_a_pattern(pattern, format, told):
     assert told in words(F.bit_explorer(pattern, format))
 
 
-@pytest.mark.parametrize("format", F.FORMATS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_the_explorer_draws_a_box_for_each_bit_and_never_fails(format):
-    bits = F.FORMATS[format].bits
+    bits = FORMATS[format].bits
     half = 1 << bits - 1
     for pattern in (0, 1, half - 1, half, half + 1, 2 * half - 1):
         figure = F.bit_explorer(pattern, format)
@@ -107,8 +111,8 @@ def test_the_explorer_draws_a_box_for_each_bit_and_never_fails(format):
 
 
 def test_the_neighbours_of_zero_are_on_both_sides():
-    assert F._neighbours(0, F.FORMATS["fp16"]) == [-(2.0**-23), -(2.0**-24), 0.0, 2.0**-24, 2.0**-23]
-    assert F._neighbours(0x7BFF, F.FORMATS["fp16"])[-1] == 65504
+    assert _neighbours(0, FORMATS["fp16"]) == [-(2.0**-23), -(2.0**-24), 0.0, 2.0**-24, 2.0**-23]
+    assert _neighbours(0x7BFF, FORMATS["fp16"])[-1] == 65504
 
 
 @pytest.mark.parametrize(
@@ -124,27 +128,27 @@ def test_the_explorer_names_a_wrong_argument(arguments, word):
 
 def test_the_widget_follows_its_switches_its_number_and_its_format():
     pytest.importorskip("ipywidgets")
-    widget = F.BitExplorer()
+    widget = BitExplorer()
     pictures = {widget.png}
     widget.bits[0].value = True  # the sign
     assert widget.number.value == -1.5
     pictures.add(widget.png)
     widget.number.value = 0.1
-    assert widget.number.value == float(torch.tensor(0.1).half()) and widget.pattern == F.pattern_of(0.1, "fp16")
+    assert widget.number.value == float(torch.tensor(0.1).half()) and widget.pattern == pattern_of(0.1, "fp16")
     pictures.add(widget.png)
-    for format, f in F.FORMATS.items():
+    for format, f in FORMATS.items():
         widget.format.value = format
         shown = [bit for bit in widget.bits if bit.layout.display != "none"]
         assert len(shown) == f.bits
         assert [bit.description for bit in shown] == list(f"{widget.pattern:0{f.bits}b}")
         pictures.add(widget.png)
-    assert len(pictures) == 3 + len(F.FORMATS) - 1  # fp16 at 0.1 was there before; int8 is new
+    assert len(pictures) == 3 + len(FORMATS) - 1  # fp16 at 0.1 was there before; int8 is new
     assert widget.number.value == 0
 
 
 def test_the_widget_shows_infinity_and_nan():
     pytest.importorskip("ipywidgets")
-    widget = F.BitExplorer(65504, "fp16")
+    widget = BitExplorer(65504, "fp16")
     widget.bits[5].value = True  # the lowest exponent bit
     assert math.isnan(widget.number.value)
     widget.number.value = 1e9
@@ -158,7 +162,7 @@ def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
     widget = F.bit_explorer_widget()
     widget._ipython_display_()
     widget.bits[3].value = not widget.bits[3].value
-    assert isinstance(widget, F.BitExplorer)
+    assert isinstance(widget, BitExplorer)
     before, after = notebook.images()
     assert before.data["image/png"] != after.data["image/png"]
     assert after.update and before.transient["display_id"] == after.transient["display_id"]
@@ -168,9 +172,9 @@ def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
 
 
 def test_counters_stop_where_the_gap_becomes_two(picture):
-    assert F.count_by_ones("fp16", 4000)[-1] == 2048
-    assert F.count_by_ones("bf16", 4000)[-1] == 256
-    assert F.count_by_ones("fp32", 4000)[-1] == 4000
+    assert count_by_ones("fp16", 4000)[-1] == 2048
+    assert count_by_ones("bf16", 4000)[-1] == 256
+    assert count_by_ones("fp32", 4000)[-1] == 4000
     assert "no guess yet" in words(picture("counting"))
     assert "you guessed 3,000" in words(F.counting(3000))
     for no_number in ("many", None, math.nan, True):
@@ -179,15 +183,15 @@ def test_counters_stop_where_the_gap_becomes_two(picture):
 
 def test_relative_gaps_are_eps_and_rise_among_subnormals():
     for format in ("fp16", "bf16", "e4m3", "e5m2"):
-        x, gaps = F.relative_gaps(format)
-        info = torch.finfo(F.FORMATS[format].dtype)
+        x, gaps = relative_gaps(format)
+        info = torch.finfo(FORMATS[format].dtype)
         assert gaps[0] == 1.0, "the smallest number is a gap of its own"
         assert np.nanmin(gaps) == info.eps
-        assert x[0] == F.value_of(1, format) and x[-1] <= info.max
+        assert x[0] == value_of(1, format) and x[-1] <= info.max
 
 
 def test_fp16_loses_most_of_a_long_sum_and_an_fp32_accumulator_does_not():
-    found = F.running_sums()
+    found = running_sums()
     error = {
         name: abs(sums[-1] / found["exact"][-1] - 1) for name, sums in found.items() if name not in ("lengths", "exact")
     }
@@ -199,34 +203,34 @@ def test_fp16_loses_most_of_a_long_sum_and_an_fp32_accumulator_does_not():
 def test_pure_bf16_trains_worse_and_master_weights_repair_it():
     import time
 
-    F.training_runs.cache_clear()
+    training_runs.cache_clear()
     started = time.process_time()
-    runs = F.training_runs()
+    runs = training_runs()
     assert time.process_time() - started < 30
-    plain, pure, master = (runs[way]["loss"][-1] for way in F.WAYS)
+    plain, pure, master = (runs[way]["loss"][-1] for way in WAYS)
     assert pure > 1.5 * plain
     assert master == pytest.approx(plain, rel=0.02)
-    assert runs["bf16"]["moved"][-1] < 0.3 and runs[F.WAYS[2]]["moved"][-1] > 0.9
+    assert runs["bf16"]["moved"][-1] < 0.3 and runs[WAYS[2]]["moved"][-1] > 0.9
 
 
 def test_training_leaves_the_number_of_threads_alone(two_threads):
-    F.training_runs()
+    training_runs()
     F.gradients()
     assert torch.get_num_threads() == 2
 
 
 def test_a_scaled_loss_saves_gradients(picture):
-    assert F.share_lost(1) > 0.05
-    assert F.share_lost(2.0**14) < 0.001
-    assert f"{F.share_lost(1):.1%}" in words(picture("loss_scaling"))
+    assert share_lost(1) > 0.05
+    assert share_lost(2.0**14) < 0.001
+    assert f"{share_lost(1):.1%}" in words(picture("loss_scaling"))
 
 
 def test_fp16_trains_with_a_scaled_loss_alone(picture):
     import time
 
-    F.scaled_runs.cache_clear()
+    scaled_runs.cache_clear()
     started = time.process_time()
-    plain, lost, scaled, bf16 = F.scaled_runs().values()
+    plain, lost, scaled, bf16 = scaled_runs().values()
     assert time.process_time() - started < 30
     assert lost["loss"][-1] > 3 * plain["loss"][-1]
     assert scaled["loss"][-1] == pytest.approx(plain["loss"][-1], rel=0.02)

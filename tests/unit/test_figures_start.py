@@ -9,6 +9,10 @@ import pytest
 from pictures import words
 
 from course_lib import figures, gpu, hierarchy
+from course_lib.exercises.start import issue
+from course_lib.figures.start.cards import transistors
+from course_lib.figures.start.execution import _runs
+from course_lib.figures.start.hardware import rungs
 
 F = figures.start
 
@@ -52,7 +56,7 @@ def test_the_machine_can_be_drawn_for_every_datasheet(card):
 
 def test_the_ladder_has_thirteen_rungs_and_the_cards_numbers():
     card = gpu.datasheet("H200")
-    names = [name for _, name, *_ in F.rungs(card)]
+    names = [name for _, name, *_ in rungs(card)]
     assert len(names) == 13 and names[0] == "transistor" and names[-1] == "transformer"
     told = words(F.ladder(card))
     for number in ("80 billion", "65,536 in each SM", "128 in each SM", "4 in each SM", "132 on the GPU", "141 GB"):
@@ -88,9 +92,9 @@ def test_a_card_is_known_by_the_name_that_its_driver_gives_it():
         "NVIDIA GeForce RTX 4090": 76.3,
     }
     for name, billions in known.items():
-        assert F.transistors(replace(gpu.datasheet("H200"), name=name)) == billions
-    assert F.transistors(replace(gpu.datasheet("H200"), name="NVIDIA X1")) is None
-    assert all(F.transistors(card) for card in gpu.DATASHEETS)
+        assert transistors(replace(gpu.datasheet("H200"), name=name)) == billions
+    assert transistors(replace(gpu.datasheet("H200"), name="NVIDIA X1")) is None
+    assert all(transistors(card) for card in gpu.DATASHEETS)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +114,9 @@ def test_hiding_latency_counts_like_a_hand(arguments, busy):
 
 
 def test_a_warp_issues_its_work_and_then_waits():
-    assert F.issue(1, 3, 2, 10).tolist() == [0, 0, -1, -1, -1, 0, 0, -1, -1, -1]
-    assert F.issue(2, 3, 2, 10).tolist() == [0, 0, 1, 1, -1, 0, 0, 1, 1, -1]
-    assert F._runs(np.array([True, True, False, True])) == [(0, 2), (3, 4)]
+    assert issue(1, 3, 2, 10).tolist() == [0, 0, -1, -1, -1, 0, 0, -1, -1, -1]
+    assert issue(2, 3, 2, 10).tolist() == [0, 0, 1, 1, -1, 0, 0, 1, 1, -1]
+    assert _runs(np.array([True, True, False, True])) == [(0, 2), (3, 4)]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ from pictures import words
 
 from course_lib import bench, figures, gpu
 from course_lib.exercises.tiling.oracles import dealt, model_seconds
+from course_lib.figures.tiling.mystery import measured_and_predicted, worst_misses
+from course_lib.figures.tiling.recording import recorded
+from course_lib.figures.tiling.tiles import tile_costs
 
 F = figures.tiling
 
@@ -38,7 +41,7 @@ PICTURES = {
     "order_traffic": (16, 8, 20),
 }
 
-recorded = pytest.mark.skipif(bench.available(), reason="here these pictures are measured, not recorded")
+without_gpu = pytest.mark.skipif(bench.available(), reason="here these pictures are measured, not recorded")
 
 
 def test_outer_products_add_up(picture):
@@ -54,7 +57,7 @@ def test_the_picture_of_a_tile_does_not_answer_the_predictions(picture):
 
 
 def test_a_tile_costs_what_a_hand_counts():
-    cost = F.tile_costs(128, 256, 64, 3, "bfloat16")
+    cost = tile_costs(128, 256, 64, 3, "bfloat16")
     assert cost["shared"] == 3 * 64 * 384 * 2 and cost["registers"] == 128 << 10
     assert cost["loaded"] == 2 * (4096**3 // 256 + 4096**3 // 128)
     assert cost["intensity"] == pytest.approx(2 * 128 * 256 / (2 * 384))
@@ -93,7 +96,7 @@ def test_quantization_counts_the_tiles(picture):
     assert "9 tiles of 128 × 128, 45% used" in words(picture("tile_quantization"))
 
 
-@recorded
+@without_gpu
 def test_the_model_is_laid_over_the_measurement(picture):
     assert "Rank correlation over 230 sizes: 0.98" in words(picture("predicted_against_measured"))
     assert "There is no model yet" in words(F.predicted_against_measured(nothing))
@@ -101,14 +104,14 @@ def test_the_model_is_laid_over_the_measurement(picture):
     assert F.how_well(nothing).startswith("solve predicted_throughput")
 
 
-@recorded
+@without_gpu
 def test_the_prose_about_the_model_holds():
     rows = {line[:30].strip(): line.split()[-3:] for line in F.how_well(predict).splitlines()[2:8]}
     every, large = ([float(x) for x in rows[name]] for name in ("all sizes", "multiples of 8, from 2500 on"))
     assert every[0] > 0.97 and every[1] < 0.75, "without part 4 the correlation falls"
     assert large[0] > large[2] + 0.05, "among large sizes the waves tell more than the size"
-    sizes, measured, model, _ = F.measured_and_predicted(predict)
-    worst = [i for i in F.worst_misses(sizes, measured, model, 5) if sizes[i] % 8 == 0]
+    sizes, measured, model, _ = measured_and_predicted(predict)
+    worst = [i for i in worst_misses(sizes, measured, model, 5) if sizes[i] % 8 == 0]
     for i in worst:
         tiles, _ = dealt(int(sizes[i]), int(sizes[i]), 128, 128, 132)
         assert model[i] < measured[i] and (tiles - 1) % 132 + 1 < 40, (
@@ -120,11 +123,11 @@ def test_worst_misses_lie_apart():
     sizes, ones = np.arange(1024, 2048, 8), np.ones(128)
     model = ones.copy()
     model[10:14] = 3
-    assert F.worst_misses(sizes, ones, model, 2, apart=100) != F.worst_misses(sizes, ones, model, 2)
+    assert worst_misses(sizes, ones, model, 2, apart=100) != worst_misses(sizes, ones, model, 2)
 
 
 def test_the_recording_is_whole_and_nothing_is_faster_than_the_card():
-    found, card = F.recorded(), gpu.datasheet("H200")
+    found, card = recorded(), gpu.datasheet("H200")
     assert found["machine"] == "NVIDIA H200" and {row["n"] for row in found["orders"]} == {4096, 8192, 16384}
     speeds = (
         [row["flops"] for row in found["tiles"]]
@@ -136,7 +139,7 @@ def test_the_recording_is_whole_and_nothing_is_faster_than_the_card():
 
 
 def test_the_prose_about_the_recording_holds():
-    found = F.recorded()
+    found = recorded()
     by_tile = sorted(found["tiles"], key=lambda row: row["flops"])
     assert by_tile[-1]["flops"] > 0.8 * found["cublas"]["4096"], "the best configuration"
     assert by_tile[-1]["flops"] > 3 * by_tile[0]["flops"]

@@ -1,0 +1,44 @@
+"""The pictures of 00_start_here.
+
+    cards.py       what is known of a card beyond its datasheet, and how to say it
+    hardware.py    what a GPU is made of, its memories, and how compute outgrew them
+    execution.py   how a GPU works through many elements: launches, programs, warps that wait; and dot products
+
+Each picture is a matplotlib Figure. Sizes and speeds are those of the machine's own GPU where there is one, else of an
+H200 as its datasheet has it, and each picture says which. Colours are Okabe and Ito's, and none means anything alone.
+"""
+
+from course_lib.figures.start.cards import clock, lanes
+from course_lib.figures.start.execution import (
+    dots_and_weights,
+    hiding_latency,
+    hiding_latency_widget,
+    one_or_many,
+    programs_over_elements,
+    programs_over_elements_widget,
+    thread_hierarchy,
+)
+from course_lib.figures.start.hardware import (
+    compute_outgrew_memory,
+    ladder,
+    memories,
+    memory_hierarchy,
+    working_sets,
+)
+
+__all__ = [
+    "clock",
+    "compute_outgrew_memory",
+    "dots_and_weights",
+    "hiding_latency",
+    "hiding_latency_widget",
+    "ladder",
+    "lanes",
+    "memories",
+    "memory_hierarchy",
+    "one_or_many",
+    "programs_over_elements",
+    "programs_over_elements_widget",
+    "thread_hierarchy",
+    "working_sets",
+]

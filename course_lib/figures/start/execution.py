@@ -1,0 +1,244 @@
+"""How a GPU works through many elements: launches, programs, warps that wait; and a dot product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from course_lib import gpu, hierarchy
+from course_lib.exercises.start import issue
+from course_lib.figures.start.cards import when
+from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.widgets import Sliders, live
+
+
+def _from(first: int, sizes: Sequence[int]) -> str:
+    """Where a curve measured at `sizes` was crossed, if `first` is the first size behind the crossing."""
+    before = sizes.index(first) - 1
+    return f"from somewhere between {sizes[before]:,} and {first:,}" if before >= 0 else f"from {first:,}"
+
+
+@on_white
+def one_or_many(guess: float = ...) -> Figure:
+    """x + 1 for 1 to 16 777 216 floats: the CPU timed here; the GPU timed here too, or as recorded on an H200.
+
+    guess: from how many elements on the GPU wins; ..., or anything else that is not a number, is no guess.
+    """
+    sizes = hierarchy.ADD_ONE
+    cpu = [seconds for _, seconds in hierarchy.add_one_seconds(sizes, "cpu")]
+    if torch.cuda.is_available():
+        other, label = hierarchy.add_one_seconds(sizes, "cuda"), f"{torch.cuda.get_device_name()}, timed here"
+    else:
+        kept = hierarchy.recorded()
+        other, label = (kept["add_one"], f"an {kept['machine']}, {when(kept)}") if kept else ([], "no GPU")
+    other = [seconds for _, seconds in other]
+
+    figure = Picture(9, 4.2)
+    ax = figure.subplots()
+    ax.plot(sizes, np.array(cpu) * 1e6, color=ORANGE, marker="o", label="one core of this machine's CPU, timed here")
+    ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=BLUE, marker="s", linestyle="--", label=label)
+    ax.set(xscale="log", yscale="log", xlabel="n, elements of x (float32)", ylabel="until x + 1 is there, microseconds")
+    pairs = list(zip(sizes, cpu, other, strict=False))
+    wins = [pairs[i][0] for i in range(len(pairs)) if all(b < a for _, a, b in pairs[i:])]
+    if isinstance(guess, (int, float, np.number)) and guess > 0:
+        ax.axvline(guess, color=INK, linestyle=":", linewidth=1)
+        ax.text(guess, 0.97, f" your guess: {guess:,.0f}", transform=ax.get_xaxis_transform(), va="top", fontsize=9)
+    said = f"the GPU wins {_from(wins[0], sizes)} elements on" if wins else "the GPU never wins in this range"
+    if other and cpu[-1] > other[-1]:
+        said += f"\nwith {sizes[-1]:,} it takes 1 / {cpu[-1] / other[-1]:.0f} of the time"
+    ax.set_title(said, loc="left", fontsize=11)
+    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
+    ax.grid(alpha=0.3)
+    bare(ax)
+    figure.caption(
+        "Left: one element costs the GPU as much as ten thousand, since asking is what takes the time. "
+        "Right: the GPU moves many more bytes a second."
+    )
+    return figure
+
+
+@on_white
+def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure:
+    """One scheduler and its warps. Each warp issues `work` cycles of instructions, waits `latency` cycles for memory, and
+    so on: simulated, cycle by cycle."""
+    cycles = 1500
+    slots = issue(warps, latency, work, cycles)
+    period = max(latency + work, warps * work)
+    later = issue(warps, latency, work, 5 * period)[-period:]  # settled
+    busy = np.count_nonzero(later >= 0) / later.size
+
+    figure = Picture(9, 2.2 + 0.22 * max(warps, 4))
+    ax = figure.subplots()
+    for warp in range(warps):
+        ax.add_patch(Rectangle((0, warp + 0.12), cycles, 0.76, facecolor="white", edgecolor=GREY, hatch="////", lw=0.4))
+        for start, stop in _runs(slots == warp):
+            ax.add_patch(Rectangle((start, warp + 0.12), stop - start, 0.76, facecolor=BLUE, edgecolor=BLUE, lw=0.4))
+    for start, stop in _runs(slots >= 0):
+        ax.add_patch(Rectangle((start, warps + 0.4), stop - start, 1, facecolor=ORANGE, edgecolor=ORANGE, lw=0.4))
+    ax.add_patch(Rectangle((0, warps + 0.4), cycles, 1, fill=False, edgecolor=INK, lw=0.8))
+    ax.set(xlim=(0, cycles), ylim=(warps + 1.5, -0.1), xlabel="time, cycles")
+    names = (
+        [f"warp {w}" for w in range(warps)] if warps <= 8 else [f"warp {w}" if w % 4 == 0 else "" for w in range(warps)]
+    )
+    ax.set_yticks([*(np.arange(warps) + 0.5), warps + 0.9], [*names, "the ALUs"])
+    ax.tick_params(axis="y", length=0)
+    ax.set_title(f"{warps} warps: {work} cycles of work, {latency} of waiting", loc="left", fontsize=11)
+    ax.legend(
+        handles=[
+            Patch(color=BLUE, label="works"),
+            Patch(facecolor="white", edgecolor="#A0A0A0", hatch="////", label="waits"),
+            Patch(color=ORANGE, label="ALUs work"),
+        ],
+        ncols=3,
+        fontsize=9,
+        frameon=False,
+        loc="lower right",
+        bbox_to_anchor=(1, 0.99),
+    )
+    bare(ax)
+    figure.caption(
+        f"The ALUs are at work in {busy:.0%} of the cycles. No warp waits a cycle less when there are more of them."
+    )
+    return figure
+
+
+def _runs(on: np.ndarray) -> list[tuple[int, int]]:
+    """(start, stop) of each run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], on.astype(np.int8), [0]))))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def hiding_latency_widget() -> Sliders | Figure:
+    """The picture with sliders in a notebook; the picture alone elsewhere."""
+    if not live():
+        return hiding_latency()
+    from ipywidgets import IntSlider
+
+    return Sliders(
+        hiding_latency,
+        warps=IntSlider(4, 1, 16, description="warps", continuous_update=False),
+        latency=IntSlider(400, 20, 800, 20, description="wait", continuous_update=False),
+        work=IntSlider(40, 10, 100, 10, description="work", continuous_update=False),
+    )
+
+
+@on_white
+def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
+    """A launch of 12 programs, one of its programs, one of its warps; and what runs each."""
+    card = card or gpu.assumed()
+    figure = Picture(9, 5.4)
+    grid, program, warp = figure.subplots(3, 1)
+    for p in range(12):
+        chosen = p == 5
+        grid.add_patch(Rectangle((p, 0), 0.92, 1, facecolor=ORANGE if chosen else "white", edgecolor=INK))
+        grid.text(p + 0.46, 0.5, f"program\n{p}", ha="center", va="center", fontsize=9)
+    program.add_patch(
+        Rectangle((-0.05, -0.05), 12, 1.1, facecolor=ORANGE)
+    )  # what the chosen one of the row above is made of
+    warp.add_patch(Rectangle((-0.05, -0.05), 12.02, 1.1, facecolor=SKY))
+    for w in range(4):
+        program.add_patch(Rectangle((3 * w, 0), 2.9, 1, facecolor=SKY if w == 2 else "white", edgecolor=INK))
+        program.text(
+            3 * w + 1.45, 0.5, f"warp {w}: threads {32 * w} to {32 * w + 31}", ha="center", va="center", fontsize=9
+        )
+    for lane in range(32):
+        x = 12 * lane / 32
+        warp.add_patch(Rectangle((x, 0), 0.34, 1, facecolor="white", edgecolor=INK))
+        warp.text(x + 0.17, 0.5, lane, ha="center", va="center", fontsize=8)
+    titles = (
+        f"the GRID of kernel[(12,)](...): 12 programs, dealt out to the GPU's {card.sms} SMs in any order",
+        "one PROGRAM, here 5 (CUDA: block), with 4 warps: 128 threads. It stays on ONE SM, and its warps share memory there",
+        "one WARP, here 2: 32 threads, or lanes, that execute the same instruction together. Each has registers of its own",
+    )
+    for ax, title in zip((grid, program, warp), titles, strict=True):
+        ax.set(xlim=(-0.05, 12), ylim=(1.05, -0.05), xticks=[], yticks=[])
+        ax.set_title(title, loc="left", fontsize=10)
+        bare(ax, *ax.spines)
+    for ax, label in ((grid, "GPU"), (program, "SM"), (warp, "lanes")):
+        ax.set_ylabel(label)
+    warp.set_xlabel("number of the lane")
+    figure.caption(
+        "You choose the grid and write what one program does with its blocks; the compiler deals a block out to lanes."
+    )
+    return figure
+
+
+@on_white
+def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
+    """ceil(n / block) programs, a block of positions each: which element each position has, and which are masked."""
+    if n < 1 or block < 1:
+        raise ValueError(f"n and block count elements, from 1 on: got n = {n}, block = {block}")
+    programs = len(range(0, n, block))
+    figure = Picture(9, 1.5 + 0.36 * programs)
+    ax = figure.subplots()
+    for p in range(programs):
+        for position in range(block):
+            i = p * block + position
+            inside = i < n
+            style = dict(facecolor=SKY) if inside else dict(facecolor="white", hatch="////")
+            ax.add_patch(
+                Rectangle((position, p), 0.94, 0.9, edgecolor=INK if inside else "#A0A0A0", linewidth=0.8, **style)
+            )
+            if block <= 32 and inside:
+                ax.text(
+                    position + 0.47, p + 0.45, i, ha="center", va="center_baseline", fontsize=9 if block <= 16 else 7
+                )
+    ax.set(xlim=(-0.1, block), ylim=(programs, -0.1), xlabel="position in the block: tl.arange(0, BLOCK)")
+    ax.set_xticks(np.arange(block) + 0.47, range(block), fontsize=8)
+    ax.set_yticks(np.arange(programs) + 0.45, [f"program {p}" for p in range(programs)], fontsize=9)
+    ax.tick_params(length=0)
+    ax.set_title(
+        f"n = {n}, BLOCK = {block}; the number in a box is i = program * BLOCK + position", loc="left", fontsize=11
+    )
+    bare(ax, *ax.spines)
+    masked = programs * block - n
+    figure.caption(
+        f"{programs} program{'s' * (programs > 1)} × {block} = {programs * block} positions for {n} element{'s' * (n > 1)}: "
+        f"{masked} hatched, where i < n is false and the mask is off."
+    )
+    return figure
+
+
+def programs_over_elements_widget() -> Sliders | Figure:
+    """The picture with sliders in a notebook; the picture alone elsewhere."""
+    if not live():
+        return programs_over_elements()
+    from ipywidgets import IntSlider, SelectionSlider
+
+    return Sliders(
+        programs_over_elements,
+        n=IntSlider(10, 1, 64, description="n", continuous_update=False),
+        block=SelectionSlider(options=[4, 8, 16, 32], value=4, description="BLOCK", continuous_update=False),
+    )
+
+
+@on_white
+def dots_and_weights(width: int = 64, keys: int = 8, seed: int = 0) -> Figure:
+    """A query and some keys, one of which is much like it: the dot products, and what a softmax makes of them."""
+    generator = torch.Generator().manual_seed(seed)
+    query = torch.randn(width, generator=generator)
+    key = torch.randn(keys, width, generator=generator)
+    key[3] = query + 0.1 * torch.randn(width, generator=generator)
+    dots = key @ query
+    figure = Picture(9, 3.3)
+    left, right = figure.subplots(1, 2)
+    for ax, values, form, label in (
+        (left, dots, "{:.1f}", "dot product with the query"),
+        (right, torch.softmax(dots / width**0.5, 0), "{:.3f}", f"softmax of dot / √{width}"),
+    ):
+        drawn = ax.bar(
+            range(keys), values, color=[ORANGE if k == 3 else BLUE for k in range(keys)], edgecolor=INK, linewidth=0.8
+        )
+        ax.bar_label(drawn, [form.format(value) for value in values], fontsize=8, padding=2)
+        ax.axhline(1, color=RED, linestyle=":", linewidth=1)
+        ax.set(xlabel="key (key 3 is the query plus a little noise)", ylabel=label, xticks=range(keys))
+        ax.margins(y=0.15)
+        bare(ax)
+    figure.caption(
+        "Similar vectors have a large dot product, not one near 1 (dotted). After the softmax, a weight may be near 1."
+    )
+    return figure

@@ -1,0 +1,189 @@
+"""The mystery plot: speed against size, and a model laid over it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from course_lib import bench, gpu
+from course_lib.exercises.tiling.oracles import dealt, rank_correlation
+from course_lib.figures.flops import BRANCHES, speeds
+from course_lib.figures.tiling.recording import TERA, recorded, whose
+from course_lib.picture import BLUE, GREY, INK, ORANGE, Picture, bare, on_white
+
+Predict = Callable[..., Any]
+
+
+def measured_and_predicted(predict: Predict) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, str]:
+    """Sizes, measured FLOP/s, predicted FLOP/s (None if `predict` gives none), and whose measurement it is."""
+    (curve, whose), (ceilings, _) = speeds("curve"), speeds("ceilings")
+    sizes, measured = (np.array([point[i] for point in curve["points"]]) for i in (0, 1))
+    sms = gpu.num_sms() if bench.available() else gpu.datasheet("H200").sms
+    machine = {
+        "sms": sms,
+        "flops_per_second": ceilings["random"]["bf16"],
+        "bytes_per_second": ceilings["copy_bytes_per_second"],
+        "launch_seconds": 5e-6,
+    }
+    return sizes, measured, _called(predict, sizes, bm=128, bn=128, **machine), whose
+
+
+def _called(predict: Predict, sizes: np.ndarray, **arguments: Any) -> np.ndarray | None:
+    found = predict([int(n) for n in sizes], **arguments)
+    try:
+        found = np.array(found, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    return found if found.shape == sizes.shape and np.isfinite(found).all() and (found > 0).all() else None
+
+
+@on_white
+def predicted_against_measured(predict: Predict) -> Figure:
+    """The mystery plot with a model laid over it, and model against measurement; the worst misses are named."""
+    sizes, measured, model, whose = measured_and_predicted(predict)
+    figure = Picture(9.5, 6.6)
+    curve, ratio = figure.subplots(2, 1, height_ratios=[2, 1], sharex=True)
+    even = sizes & -sizes
+    for low, high, name, colour, marker in BRANCHES:
+        chosen = (even >= low) & (even <= high)
+        label = f"N is {name}" if name != "multiple of 8" else "N is a multiple of 8"
+        curve.plot(
+            sizes[chosen],
+            measured[chosen] / TERA,
+            marker=marker,
+            markersize=4,
+            color=colour,
+            linestyle="none",
+            label=label,
+        )
+        if model is not None:
+            curve.plot(sizes[chosen], model[chosen] / TERA, color=colour, linewidth=1)
+            ratio.plot(
+                sizes[chosen],
+                model[chosen] / measured[chosen],
+                marker=marker,
+                markersize=4,
+                color=colour,
+                linestyle="none",
+            )
+    curve.set(ylabel="TFLOP/s", ylim=(0, None), xlim=(0, None))
+    curve.legend(fontsize=9, frameon=False, loc="upper left")
+    curve.set_title(f"marks: measured; lines: the model. {whose}", fontsize=11, loc="left")
+    ratio.axhline(1, color=INK, linewidth=1)
+    ratio.set(xlabel="N", ylabel="model / measured", yscale="log", ylim=(0.3, 2.5))
+    ratio.set_yticks([0.5, 0.7, 1, 1.5, 2], ["0.5", "0.7", "1", "1.5", "2"])
+    ratio.minorticks_off()
+    for ax in (curve, ratio):
+        ax.grid(alpha=0.3)
+        bare(ax)
+    if model is None:
+        figure.caption("There is no model yet: solve predicted_throughput, and its curves appear here.")
+        return figure
+    for i in worst_misses(sizes, measured, model, 4, apart=128):
+        place = (0, 9) if model[i] > measured[i] else (0, -13)
+        ratio.annotate(
+            sizes[i],
+            (sizes[i], model[i] / measured[i]),
+            xytext=place,
+            textcoords="offset points",
+            fontsize=8,
+            ha="center",
+        )
+    figure.caption(
+        f"Rank correlation over {len(sizes)} sizes: {rank_correlation(model, measured):.3f}. The numbers below name the worst misses "
+        "from N = 1024 on."
+    )
+    return figure
+
+
+def worst_misses(sizes: np.ndarray, measured: np.ndarray, model: np.ndarray, count: int, apart: int = 0) -> list[int]:
+    """Indices of the sizes from 1024 on where the model is furthest off, as a factor; no two nearer than `apart`."""
+    off = np.abs(np.log(model / measured)) * (sizes >= 1024)
+    chosen: list[int] = []
+    for i in np.argsort(-off):
+        if len(chosen) < count and all(abs(sizes[i] - sizes[j]) >= apart for j in chosen):
+            chosen.append(int(i))
+    return chosen
+
+
+def how_well(predict: Predict) -> str:
+    """Rank correlations by kind of size, of the model, of the model without alignment, and of size alone; the worst misses."""
+    sizes, measured, model, whose = measured_and_predicted(predict)
+    if model is None:
+        return "solve predicted_throughput to see how well it predicts"
+    kinds = [
+        ("all sizes", sizes > 0),
+        ("multiples of 8", sizes % 8 == 0),
+        ("multiples of 8, from 2500 on", (sizes % 8 == 0) & (sizes >= 2500)),
+        ("4 × odd", sizes % 8 == 4),
+        ("2 × odd", sizes % 4 == 2),
+        ("odd", sizes % 2 == 1),
+    ]
+    smooth = np.interp(sizes, sizes[sizes % 8 == 0], model[sizes % 8 == 0])  # as if every size were a multiple of 8
+    lines = [
+        f"rank correlation with the measured speeds ({whose})",
+        f"{'':30}sizes   model   no alignment   size alone",
+    ]
+    for name, chosen in kinds:
+        rho = [rank_correlation(y[chosen], measured[chosen]) for y in (model, smooth, sizes)]
+        lines.append(f"{name:30}{chosen.sum():5}   {rho[0]:5.3f}   {rho[1]:12.3f}   {rho[2]:10.3f}")
+    lines.append("worst misses, from N = 1024 on:")
+    for i in worst_misses(sizes, measured, model, 5):
+        tiles, count = dealt(int(sizes[i]), int(sizes[i]), 128, 128, 132)
+        last = "in one wave of" if count == 1 else f"the last of {count} waves has"
+        said = f"measured {measured[i] / TERA:4.0f}, predicted {model[i] / TERA:4.0f} TFLOP/s"
+        lines.append(f"    N = {sizes[i]}: {said}; {tiles} tiles of 128 × 128, {last} {(tiles - 1) % 132 + 1}")
+    return "\n".join(lines)
+
+
+@on_white
+def one_tile_for_all(predict: Predict) -> Figure:
+    """Throughput of the published kernel with one tile against size, and the model for that tile."""
+    found = recorded()
+    bm, bn, *_ = found["curve"]["tile"]
+    sizes, measured = (np.array([point[i] for point in found["curve"]["points"]]) for i in (0, 1))
+    sms = gpu.datasheet("H200").sms
+    counts = np.array([dealt(int(n), int(n), bm, bn, sms)[1] for n in sizes])
+    used = sizes.astype(float) ** 2 / (counts * sms * bm * bn)
+    full = (measured / used)[sizes > 3000].max()  # what all SMs together reached, the idle ones counted as well
+    model = _called(
+        predict, sizes, bm=bm, bn=bn, sms=sms, flops_per_second=full, bytes_per_second=4.25e12, launch_seconds=5e-6
+    )
+    figure = Picture(9.5, 4.4)
+    ax = figure.subplots()
+    ax.plot(sizes, measured / TERA, color=BLUE, marker="o", markersize=4, linewidth=0.8, label="measured")
+    if model is not None:
+        ax.plot(sizes, model / TERA, color=ORANGE, linestyle="--", label="the model")
+    for i in range(1, len(sizes)):
+        if counts[i] > counts[i - 1]:
+            ax.axvline((sizes[i] + sizes[i - 1]) / 2, color=GREY, linewidth=1, zorder=0)
+            ax.text((sizes[i] + sizes[i - 1]) / 2, 20, f" {counts[i]}", fontsize=8, color=INK)
+    ax.set(xlabel="N, multiples of 64 (a grey line: another wave begins)", ylabel="TFLOP/s", ylim=(0, None))
+    ax.legend(fontsize=9, frameon=False, loc="upper left")
+    ax.set_title(f"the published matmul with tiles of {bm} × {bn} alone, bfloat16; {whose()}", fontsize=11, loc="left")
+    bare(ax)
+    if model is None:
+        figure.caption(
+            "Each grey line is a cliff: one more wave. Solve predicted_throughput, and the model appears here."
+        )
+        return figure
+    figure.caption(
+        f"With one tile for all sizes the sawtooth is there: rank correlation {rank_correlation(model, measured):.3f}, "
+        f"and {rank_correlation(sizes, measured):.3f} for size alone. The model's peak is the best that a full wave reached here."
+    )
+    return figure
+
+
+def vocabulary() -> str:
+    """Time of GPT-2's last layer with its vocabulary as it is, and padded."""
+    rows = recorded()["vocabulary"]
+    lines = [f"(8192, 768) @ (768, vocabulary), bfloat16; {whose()}"]
+    for row in rows:
+        flops = 2 * 8192 * 768 * row["vocabulary"]
+        lines.append(
+            f"    {row['vocabulary']}: {row['seconds'] * 1e3:.2f} ms, {flops / row['seconds'] / TERA:.0f} TFLOP/s"
+        )
+    faster, more = rows[0]["seconds"] / rows[1]["seconds"], rows[1]["vocabulary"] - rows[0]["vocabulary"]
+    lines.append(f"    {faster:.1f} times faster with {more} columns more")
+    return "\n".join(lines)

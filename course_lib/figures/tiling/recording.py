@@ -1,0 +1,18 @@
+"""What was measured on an H200, and whose it is."""
+
+from typing import Any
+
+from course_lib import recordings
+
+TERA, MIB, GIB = 1e12, 1 << 20, 1 << 30
+SIDES = [16, 32, 64, 128, 256]
+ITEMSIZE = {"bfloat16": 2, "float32": 4}
+
+
+def recorded() -> dict[str, Any]:
+    """What benchmarks/tiling.py measured on one H200: machine, date, tiles, cublas, orders, curve, vocabulary."""
+    return recordings.read("tiling")
+
+
+def whose() -> str:
+    return f"recorded on one {recorded()['machine']}, {recorded()['date']}"

@@ -1,0 +1,123 @@
+"""Tiles dealt out to SMs: what is wasted at the edges and in the last wave."""
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from course_lib.exercises.tiling.oracles import dealt
+from course_lib.figures.tiling.recording import SIDES
+from course_lib.picture import INK, RED, SKY, Picture, bare, ink_on, on_white
+from course_lib.widgets import Sliders, live
+from course_lib.words import plural
+
+
+@on_white
+def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> Figure:
+    """Tiles over a matrix that they cover exactly, and over one with one row and one column more."""
+    figure = Picture(9.5, 4.2)
+    told = []
+    for ax, size in zip(figure.subplots(1, 2), sizes, strict=True):
+        tiles, _ = dealt(size, size, block, block, 1)
+        across = round(tiles**0.5)
+        for i in range(across):
+            for j in range(across):
+                inside = min(block, size - i * block) * min(block, size - j * block) / block**2
+                ax.add_patch(
+                    Rectangle((j * block, i * block), block, block, facecolor=SKY if inside == 1 else "white", edgecolor=INK,
+                              hatch="" if inside == 1 else "//")
+                )  # fmt: skip
+                ax.text(
+                    (j + 0.5) * block,
+                    (i + 0.5) * block,
+                    f"{inside:.1%}" if inside < 1 else "full",
+                    ha="center",
+                    va="center",
+                    fontsize=10,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
+                )
+        ax.add_patch(Rectangle((0, 0), size, size, facecolor="none", edgecolor=RED, linewidth=2))
+        ax.set(xlim=(-8, 400), ylim=(400, -8), aspect="equal", xlabel="columns", ylabel="rows")
+        ax.set_xticks([0, 128, 256, 384])
+        ax.set_yticks([0, 128, 256, 384])
+        used = size * size / (tiles * block * block)
+        ax.set_title(f"{size} × {size}: {tiles} tiles of {block} × {block}, {used:.0%} used", fontsize=11, loc="left")
+        bare(ax)
+        told.append(tiles)
+    figure.caption(
+        f"The red frame is the matrix. One row and one column more take {told[1]} tiles instead of {told[0]}: "
+        "a masked lane of tl.dot costs as much as any other."
+    )
+    return figure
+
+
+@on_white
+def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int = 108) -> Figure:
+    """Tiles of an (m, n) result, by the wave in which they run, and the SMs at work in each wave."""
+    if min(m, n, bm, bn, sms) < 1:
+        raise ValueError(f"sizes are at least 1: got m = {m}, n = {n}, tiles {bm} x {bn}, {sms} SMs")
+    tiles, count = dealt(m, n, bm, bn, sms)
+    down, across = -(-m // bm), -(-n // bn)
+    wave = np.arange(tiles).reshape(down, across) // sms
+    figure = Picture(9.5, 4.4)
+    grid, busy = figure.subplots(1, 2, width_ratios=[1.25, 1])
+    colours = colormaps["cividis"](np.linspace(0.15, 1, max(count, 2)))
+    grid.imshow(colours[wave], extent=(0, across * bn, down * bm, 0), aspect="auto", interpolation="nearest")
+    if tiles <= 160:
+        for (i, j), w in np.ndenumerate(wave):
+            grid.text(
+                (j + 0.5) * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=8, color=ink_on(colours[w])
+            )
+    if tiles <= 4000:
+        grid.vlines(np.arange(1, across) * bn, 0, down * bm, color="white", linewidth=0.5)
+        grid.hlines(np.arange(1, down) * bm, 0, across * bn, color="white", linewidth=0.5)
+    grid.add_patch(Rectangle((0, 0), n, m, facecolor="none", edgecolor=RED, linewidth=2))
+    grid.set(xlabel="columns (red frame: the matrix)", ylabel="rows")
+    grid.set_title(f"{tiles} tiles of {bm} × {bn}; number: wave", fontsize=11, loc="left")
+
+    at_work = np.bincount(wave.ravel(), minlength=count)
+    busy.bar(range(1, count + 1), at_work, color=colours[:count], edgecolor=INK, linewidth=0.5)
+    busy.axhline(sms, color=INK, linestyle="--", linewidth=1.5)
+    busy.text(0.42, sms, f"{sms} SMs", fontsize=9, va="bottom")
+    if count <= 12:
+        for w, value in enumerate(at_work, 1):
+            busy.text(
+                w,
+                value / 2,
+                value,
+                ha="center",
+                va="center",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
+            )
+    busy.set(xlabel="wave", ylabel="SMs at work", ylim=(0, 1.15 * sms), xlim=(0.4, count + 0.6))
+    busy.xaxis.get_major_locator().set_params(integer=True)
+    bare(busy)
+    used = m * n / (count * sms * bm * bn)
+    one = plural(count, "wave")
+    busy.set_title(one, fontsize=11, loc="left")
+    figure.caption(
+        f"{m} × {n}: {tiles} tiles in {one}. {at_work[-1]} of {sms} SMs work in the last wave; "
+        f"of all that the SMs could have computed meanwhile, {used:.0%} was asked for."
+    )
+    return figure
+
+
+def waves_widget() -> Sliders | Figure:
+    """The picture with sliders in a notebook; the picture alone elsewhere. The size is that of a square result."""
+    if not live():
+        return waves()
+    from ipywidgets import BoundedIntText, SelectionSlider
+
+    def square(size: int, **rest: int) -> Figure:
+        return waves(size, size, **rest)
+
+    def side(name: str, value: int):
+        return SelectionSlider(options=SIDES[2:], value=value, description=name, continuous_update=False)
+
+    return Sliders(
+        square,
+        size=BoundedIntText(1793, 1, 8192, description="N"),
+        bm=side("BLOCK_M", 256),
+        bn=side("BLOCK_N", 128),
+        sms=SelectionSlider(options=[40, 58, 108, 132, 148], value=108, description="SMs", continuous_update=False),
+    )

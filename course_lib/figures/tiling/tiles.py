@@ -1,0 +1,274 @@
+"""One tile: the products it is made of, what it takes of an SM, how its loads are hidden, how fast it is."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from course_lib import gpu
+from course_lib.exercises.tiling.oracles import moved, traced
+from course_lib.figures.tiling.recording import GIB, ITEMSIZE, SIDES, TERA, recorded, whose
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
+from course_lib.widgets import Sliders, live
+
+
+def _empty(ax, xlabel: str = "", ylabel: str = "") -> None:
+    """No ticks and no frame, for drawings of matrices."""
+    ax.set(xticks=[], yticks=[], xlabel=xlabel, ylabel=ylabel)
+    bare(ax, *ax.spines)
+
+
+@on_white
+def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
+    """a @ b, as the sum of outer products of a's columns and b's rows; small whole numbers."""
+    generator = np.random.default_rng(5)
+    a, b = generator.integers(-2, 3, (m, k)), generator.integers(-2, 3, (k, n))
+    figure = Picture(9.5, 3.4)
+    axes = figure.subplots(1, k + 1)
+    limit = 1.6 * max(np.abs(a @ b).max(), 4)  # short of the darkest, on which no ink is legible
+    for i, ax in enumerate(axes):
+        values = np.outer(a[:, i], b[i]) if i < k else a @ b
+        drawn = ax.imshow(values, cmap="PuOr", vmin=-limit, vmax=limit)
+        for (row, column), value in np.ndenumerate(values):
+            ink = ink_on(drawn.to_rgba(value))
+            ax.text(column, row, value, ha="center", va="center", fontsize=9, color=ink)
+        if i < k:
+            ax.set_xticks(range(n), b[i], color=RED_INK)
+            ax.set_yticks(range(m), a[:, i], color=BLUE)
+            ax.xaxis.tick_top()
+            ax.tick_params(length=0)
+            ax.set_xlabel(f"row {i} of b above,\ncolumn {i} of a at the left", fontsize=9)
+        else:
+            ax.set(xticks=[], yticks=[])
+            ax.set_xlabel("their sum", fontsize=9)
+        ax.set_title(f"{'+ ' if 0 < i < k else ''}outer product {i}" if i < k else "= a @ b", fontsize=11)
+    figure.caption(
+        f"Each outer product reads {m} + {n} numbers and makes {m} × {n} products of them. "
+        f"Together they read each of the {m * k} + {k * n} numbers of a and b once."
+    )
+    return figure
+
+
+@on_white
+def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
+    """Which rows of a and which columns of b one tile of c needs, and in which pieces; each cell is a tile, counts come from a
+    trace."""
+    figure = Picture(9.5, 3.9)
+    axes = figure.subplots(1, 3)
+    m, n = 1, 2  # the tile
+    pieces = side // block_k
+    for ax, name in zip(axes, "abc", strict=True):
+        down, across = {"a": (block, block_k), "b": (block_k, block), "c": (block, block)}[name]
+        for i in range(0, side, down):
+            for j in range(0, side, across):
+                ax.add_patch(Rectangle((j, i), across, down, facecolor="white", edgecolor=GREY, linewidth=0.6))
+        if name == "c":
+            ax.add_patch(Rectangle((n * block, m * block), block, block, facecolor=GREEN, edgecolor=INK, linewidth=2))
+            ax.text(
+                (n + 0.5) * block, (m + 0.5) * block, "acc", ha="center", va="center", color=ink_on(GREEN), fontsize=9
+            )
+        for p in range(pieces if name != "c" else 0):
+            at = (p * block_k, m * block) if name == "a" else (n * block, p * block_k)
+            size = (block_k, block) if name == "a" else (block, block_k)
+            colour, hatch = (SKY, "") if p == 0 else ("white", "///")
+            ax.add_patch(
+                Rectangle(at, *size, facecolor=colour, edgecolor=INK if p == 0 else BLUE, hatch=hatch, linewidth=1.2)
+            )
+            white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            ax.text(at[0] + size[0] / 2, at[1] + size[1] / 2, p, ha="center", va="center", fontsize=10, bbox=white)
+        ax.set(xlim=(-0.1, side + 0.1), ylim=(side + 0.1, -0.1), aspect="equal")
+        rows, columns = {"a": ("M", "K"), "b": ("K", "N"), "c": ("M", "N")}[name]
+        _empty(ax, columns, rows)
+        ax.set_title(
+            {"a": "a: loaded in steps 0, 1, ...", "b": "b: loaded in steps 0, 1, ...", "c": "c: one tile"}[name],
+            fontsize=11,
+        )
+    found = traced(128, 192, 128, 64, 64)  # other numbers than the exercise asks for
+    figure.caption(
+        f"The program of this tile loads a band of a and a band of b, a pair of tiles in each step, and adds up in registers. "
+        f"Traced, a result of 128 × 192 in tiles of 64 × 64: a is read {found.reread('a_ptr'):.0f} times, "
+        f"b {found.reread('b_ptr'):.0f} times."
+    )
+    return figure
+
+
+def tile_costs(block_m: int, block_n: int, block_k: int, stages: int, dtype: str, n: int = 4096) -> dict[str, float]:
+    """What a tile takes and gives: bytes of shared memory and of registers, intensity, bytes loaded by an n cubed product."""
+    itemsize = ITEMSIZE[dtype]
+    loaded = itemsize * moved(n, n, n, block_m, block_n)
+    return {
+        "shared": stages * block_k * (block_m + block_n) * itemsize,
+        "registers": 4 * block_m * block_n,
+        "loaded": loaded,
+        "intensity": 2 * n**3 / loaded,
+    }
+
+
+@on_white
+def tile_sizes(
+    block_m: int = 64,
+    block_n: int = 64,
+    block_k: int = 64,
+    stages: int = 3,
+    dtype: str = "bfloat16",
+    card: str = "H200",
+) -> Figure:
+    """One tile: its shape, what it takes of an SM, and what it saves."""
+    if dtype not in ITEMSIZE:
+        raise ValueError(f"dtype is {dtype!r}; this figure draws {', '.join(ITEMSIZE)}")
+    if min(block_m, block_n, block_k, stages) < 1:
+        raise ValueError(f"sides and stages are at least 1: got {block_m}, {block_n}, {block_k}, {stages}")
+    sheet, cost = gpu.datasheet(card), tile_costs(block_m, block_n, block_k, stages, dtype)
+    peak = (sheet.bf16_flops or sheet.fp32_flops) if dtype == "bfloat16" else sheet.fp32_flops
+    programs = int(sheet.shared_bytes_per_sm // (cost["shared"] + 1024))  # CUDA keeps 1 KiB for itself
+    figure = Picture(9.5, 4.3)
+    shape, rest = figure.subfigures(1, 2, width_ratios=[1, 1.9])
+    shape.set_facecolor("white"), rest.set_facecolor("white")
+
+    ax = shape.subplots()
+    ax.add_patch(Rectangle((0, 0), block_n, block_m, facecolor=GREEN, edgecolor=INK))
+    ax.add_patch(Rectangle((-block_k - 20, 0), block_k, block_m, facecolor=SKY, edgecolor=INK))
+    ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=ORANGE, hatch="//", edgecolor=INK))
+    for x, y, text in (
+        (block_n / 2, block_m / 2, "c"),
+        (-block_k / 2 - 20, block_m / 2, "a"),
+        (block_n / 2, -block_k / 2 - 20, "b"),
+    ):
+        white = {"facecolor": "white", "edgecolor": "none", "pad": 2}
+        ax.text(x, y, text, ha="center", va="center", bbox=white)
+    ax.set(xlim=(-160, 264), ylim=(264, -160), aspect="equal")
+    ax.set(xticks=[0, 64, 128, 256], yticks=[0, 64, 128, 256], xlabel="columns", ylabel="rows")
+    ax.set_title(f"c {block_m} × {block_n}, steps of {block_k}", fontsize=11, loc="left")
+    bare(ax)
+
+    gauges = [
+        (
+            "shared memory",
+            cost["shared"] / 1024,
+            sheet.shared_bytes_per_block / 1024,
+            "KiB",
+            f"one program on {card} may have",
+        ),
+        ("accumulator", cost["registers"] / 1024, 128, "KiB", "half of an SM's registers"),
+        (
+            "intensity",
+            cost["intensity"],
+            peak / sheet.hbm_bandwidth,
+            "FLOP/byte",
+            f"{card}'s ridge, were all of it from DRAM",
+        ),
+    ]
+    for ax, (name, value, limit, unit, what) in zip(rest.subplots(3, 1), gauges, strict=True):
+        over = value > limit and name != "intensity"
+        ax.barh([0], [value], color=RED if over else BLUE, hatch="xx" if over else "", edgecolor="white", height=0.6)
+        ax.axvline(limit, color=INK, linestyle="--", linewidth=1.5)
+        ax.text(
+            limit,
+            0.52,
+            f"{limit:,.0f}: {what} ",
+            fontsize=9,
+            va="bottom",
+            ha="right",
+        )
+        told = f" {value:,.0f} {unit}" + (": does not fit" if over else "")
+        white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        ax.text(value, 0, told, va="center", ha="left", fontsize=10, bbox=white)
+        ax.set(xlim=(0, 1.55 * max(limit, min(value, 3 * limit))), ylim=(-0.4, 0.9), yticks=[], xlabel=unit)
+        ax.set_title(name, fontsize=11, loc="left")
+        bare(ax)
+    figure.caption(
+        f"A product of 4096 × 4096 {dtype} matrices in these tiles loads {cost['loaded'] / GIB:.2f} GiB. "
+        f"A square of the same area would load {_square(block_m, block_n, dtype) / GIB:.2f} GiB. "
+        f"By their shared memory, {programs} such programs fit onto one SM of {card} at a time."
+    )
+    return figure
+
+
+def _square(block_m: int, block_n: int, dtype: str) -> float:
+    side = (block_m * block_n) ** 0.5
+    return ITEMSIZE[dtype] * 2 * 4096**3 / side
+
+
+def tile_sizes_widget() -> Sliders | Figure:
+    """The picture with sliders in a notebook; the picture alone elsewhere."""
+    if not live():
+        return tile_sizes()
+    from ipywidgets import Dropdown, IntSlider, SelectionSlider
+
+    def side(name: str, value: int, options: list[int] = SIDES):
+        return SelectionSlider(options=options, value=value, description=name, continuous_update=False)
+
+    return Sliders(
+        tile_sizes,
+        block_m=side("BLOCK_M", 64),
+        block_n=side("BLOCK_N", 64),
+        block_k=side("BLOCK_K", 64, [16, 32, 64, 128]),
+        stages=IntSlider(3, 1, 6, description="stages", continuous_update=False),
+        dtype=Dropdown(options=list(ITEMSIZE), value="bfloat16", description="dtype"),
+        card=Dropdown(options=[sheet.name for sheet in gpu.DATASHEETS], value="H200", description="GPU"),
+    )
+
+
+@on_white
+def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
+    """Loads and dots of one program with 1, 2 and 3 stages. A drawing: a load takes `load`, a dot `dot`, in no unit."""
+    figure = Picture(9.5, 4.6)
+    axes = figure.subplots(3, 1, sharex=True)
+    ends = {}
+    for ax, stages in zip(axes, (1, 2, 3), strict=True):
+        dots: list[tuple[float, float]] = []
+        for step in range(steps):
+            free = dots[step - stages][1] if step >= stages else 0.0  # its buffer was read for the last time
+            start, arrived = free, free + load
+            begin = max(arrived, dots[-1][1] if dots else 0.0)
+            dots.append((begin, begin + dot))
+            row = step % stages
+            ax.add_patch(Rectangle((start, row), load, 0.8, facecolor=SKY, edgecolor=INK))
+            ax.text(start + load / 2, row + 0.4, f"load {step}", ha="center", va="center", fontsize=8)
+            ax.add_patch(Rectangle((begin, stages), dot, 0.8, facecolor=ORANGE, hatch="//", edgecolor=INK))
+            white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            ax.text(begin + dot / 2, stages + 0.4, step, ha="center", va="center", fontsize=8, bbox=white)
+        ends[stages] = dots[-1][1]
+        ax.axvline(ends[stages], color=RED, linestyle="--", linewidth=1.5)
+        ax.set_yticks(
+            [row + 0.4 for row in range(stages + 1)], [*(f"buffer {b}" for b in range(stages)), "tl.dot"], fontsize=9
+        )
+        ax.set(ylim=(stages + 1, -0.1), xlim=(0, steps * (load + dot) + 0.3), ylabel="")
+        ax.set_title(f"num_stages = {stages}: {steps} steps take {ends[stages]:g}", fontsize=11, loc="left")
+        bare(ax)
+    axes[-1].set(xlabel="time, in no unit (a drawing: a load takes twice as long as a dot)")
+    figure.caption(
+        f"With one buffer loads and dots take turns. With three, the tensor cores wait for the first load alone: "
+        f"{ends[1] / ends[3]:.1f} times faster, for three times the shared memory."
+    )
+    return figure
+
+
+@on_white
+def autotuned() -> Figure:
+    """The published kernel by tile, at 4096 cubed in bfloat16, as a share of cuBLAS."""
+    found = recorded()
+    rows = sorted(found["tiles"], key=lambda row: -row["flops"])
+    cublas = found["cublas"]["4096"]
+    figure = Picture(9.5, 4.6)
+    ax = figure.subplots()
+    for y, row in enumerate(rows):
+        m, n, *_ = row["tile"]
+        ax.barh(y, row["flops"] / TERA, color=BLUE, edgecolor="white")
+        intensity = 2 * m * n / (2 * (m + n))
+        said = f"{row['flops'] / cublas:.2f} of cuBLAS; {intensity:.0f} FLOP/byte"
+        ax.text(1.02 * cublas / TERA, y, said, va="center", fontsize=9)
+    ax.axvline(cublas / TERA, color=INK, linestyle="--", linewidth=1.5)
+    ax.text(cublas / TERA, -0.7, "cuBLAS ", fontsize=9, va="bottom", ha="right")
+    names = ["{} × {} × {}, {} warps, {} stages".format(*row["tile"]) for row in rows]
+    ax.set_yticks(range(len(rows)), names, fontsize=9)
+    ax.invert_yaxis()
+    ax.set(xlabel="TFLOP/s", ylabel="configuration", xlim=(0, cublas / TERA * 1.5))
+    ax.set_title(f"4096 × 4096 × 4096, bfloat16; {whose()}", fontsize=11, loc="left", pad=16)
+    bare(ax)
+    best, worst = rows[0]["flops"], rows[-1]["flops"]
+    figure.caption(
+        f"One kernel, {len(rows)} configurations, a factor of {best / worst:.1f} between the best and the worst. "
+        "The intensity sorts them roughly; the rest is warps and stages, and is measured, not derived. All lie left of the ridge (206): "
+        "the L2 delivers what DRAM could not."
+    )
+    return figure
