@@ -28,11 +28,38 @@ def fixed(name: str, group: str, /, **arguments: Any) -> Case:
     return Case(name, group, given(**arguments))
 
 
-def window(values: torch.Tensor, step: int = 1) -> torch.Tensor:
-    """values (..., M, N), as every `step`-th row and column of a larger matrix full of NaN: an element read from outside shows."""
+LAYOUTS = ("rows", "columns", "heads", "window", "steps")
+
+
+def laid_out(values: torch.Tensor, layout: str) -> torch.Tensor:
+    """values (..., M, N), the same elements laid out in another way.
+
+    "rows"     as they are, contiguous
+    "columns"  the last two axes swapped in memory: column by column
+    "heads"    the axis before them between them, as (B, N, H, D) seen as (B, H, N, D)
+    "window"   a view into larger matrices full of NaN, so that an element read from outside shows; rows begin anywhere
+    "steps"    the same, and every second row and third column of them
+
+    Raises ValueError for another layout.
+    """
+    match layout:
+        case "rows":
+            return values
+        case "columns":
+            return values.mT.contiguous().mT
+        case "heads":
+            return values.transpose(-3, -2).contiguous().transpose(-3, -2)
+        case "window":
+            return _inside(values, 1, 1)
+        case "steps":
+            return _inside(values, 2, 3)
+    raise ValueError(f"layout is {layout!r}; there are {', '.join(LAYOUTS)}")
+
+
+def _inside(values: torch.Tensor, down: int, across: int) -> torch.Tensor:
     *lead, M, N = values.shape
-    around = torch.full((*lead, step * M + 3, step * N + 8), math.nan, dtype=values.dtype, device=values.device)
-    inside = around[..., 2 : 2 + step * M : step, 8 : 8 + step * N : step]
+    around = torch.full((*lead, down * M + 3, across * N + 9), math.nan, dtype=values.dtype, device=values.device)
+    inside = around[..., 2 : 2 + down * M : down, 5 : 5 + across * N : across]
     inside.copy_(values)
     return inside
 

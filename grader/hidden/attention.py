@@ -47,7 +47,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", A.tiled(nq, nk, d, bm, bn, lead=lead)),
                 Case(f"{nq} queries, {nk} keys, causal", "causal", A.tiled(nq, nk, d, bm, bn, causal=True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", A.tiled(nk, nq, d, bm, bn, causal=True)),
-                Case("hidden scores", "hard", A.tiled(nq, nk, d, bm, bn, scores=drawn, offset=10.0)),
+                Case("hidden scores", "hard", A.tiled(nq, nk, d, bm, bn, scores=drawn, v_mean=10.0)),
                 Case("bfloat16", "half", A.tiled(nq, nk, d, bm, bn, BRAIN, scores="large")),
             ]
         case "flash_bytes":
@@ -66,7 +66,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 ),
                 Case(f"{nq} queries, {nk} keys, causal", "causal", A.with_backward(A.qkv(nq, nk, d), True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", A.with_backward(A.qkv(nk, nq, d), True)),
-                Case("hidden scores", "hard", A.with_backward(A.qkv(nq, nk, d, scores=drawn, offset=5.0), False)),
+                Case("hidden scores", "hard", A.with_backward(A.qkv(nq, nk, d, scores=drawn, v_mean=5.0), False)),
                 Case("bfloat16", "half", A.with_backward(A.qkv(nk, nk + nq, d, BRAIN), False)),
             ]
     return []  # claims

@@ -47,7 +47,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "column_sum":
             return [
                 Case(f"{M} x {N}, a window", "ragged", matrix(M, N, layout="window")),
-                Case(f"{20 * M} x {small}, float16", "float16", matrix(20 * M, small, torch.float16, shift=1.0)),
+                Case(f"{20 * M} x {small}, float16", "float16", matrix(20 * M, small, torch.float16, mean=1.0)),
             ]
         case "deinterleave":
             return [

@@ -52,14 +52,14 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "half_sum":
             return [
-                Case(f"{M} x {5 * N}", "long", D.normal(M, 5 * N, dtype=torch.float16, plus=1.5)),
-                Case(f"{M} x {3 * N} below -100", "large", D.normal(M, 5 * N + 600, dtype=torch.float16, plus=-150)),
+                Case(f"{M} x {5 * N}", "long", D.normal(M, 5 * N, dtype=torch.float16, mean=1.5)),
+                Case(f"{M} x {3 * N} below -100", "large", D.normal(M, 5 * N + 600, dtype=torch.float16, mean=-150)),
             ]
         case "stable_logsumexp":
             return [
-                Case(f"{M} x {N}", "large", D.logits(M, N, plus=rng.choice((-5000, 300, 20000)))),
-                Case(f"{M} x {N}, masked", "masked", D.logits(M, N, masked=True, plus=200)),
-                Case(f"{M} x {10 * N}, float16", "float16", D.logits(M, 10 * N, torch.float16, times=5)),
+                Case(f"{M} x {N}", "large", D.logits(M, N, mean=rng.choice((-5000, 300, 20000)))),
+                Case(f"{M} x {N}, masked", "masked", D.logits(M, N, masked=True, mean=200)),
+                Case(f"{M} x {10 * N}, float16", "float16", D.logits(M, 10 * N, torch.float16, scale=5)),
             ]
         case "relu_intensity":
             dtype = rng.choice(("float16", "bfloat16"))
@@ -72,7 +72,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "quantize_rows":
             return [
-                Case(f"{M} x {N}", "plain", D.normal(M, N, plus=rng.choice((-2.0, 0.0, 5.0)))),
+                Case(f"{M} x {N}", "plain", D.normal(M, N, mean=rng.choice((-2.0, 0.0, 5.0)))),
                 Case(f"7 x {N}", "sizes", D.rows_of_all_sizes(7, N)),
                 Case(f"8 x {N}, a row of zeros", "zeros", D.rows_of_all_sizes(8, N, zeros=1)),
             ]

@@ -20,12 +20,12 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{nq} rows of {nk}", "ragged", F.scored(nq, nk, d)),
                 Case("hidden scores", "hard", F.scored(nq, nk, d, scores=rng.choice(("large", "rising", "low")))),
-                Case(f"{nq} rows of {nk}, float32", "float32", F.scored(nq, nk, d, offset=9.0)),
+                Case(f"{nq} rows of {nk}, float32", "float32", F.scored(nq, nk, d, v_mean=9.0)),
             ]
         case "one_head":
             return [
                 Case(f"{nq} queries, {nk} keys, float16", "ragged", qkv(nq, nk, d, HALF)),
-                Case("hidden scores", "hard", qkv(nq, nk, d, SINGLE, scores=drawn, offset=9.0)),
+                Case("hidden scores", "hard", qkv(nq, nk, d, SINGLE, scores=drawn, v_mean=9.0)),
             ]
         case "flash_attention_forward":
             return [
@@ -36,7 +36,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"heads of 48, {nq} queries", "dims", F.heads(nq, nk, 48, lead=())),
                 Case(f"{nq} queries, {nk} keys, causal", "causal", F.heads(nq, nk, d, causal=True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", F.heads(nk, nq, d, causal=True)),
-                Case("hidden scores", "hard", F.heads(nq, nk, d, BRAIN, scores=drawn, offset=9.0)),
+                Case("hidden scores", "hard", F.heads(nq, nk, d, BRAIN, scores=drawn, v_mean=9.0)),
                 Case("hidden scores, causal", "hard", F.heads(nk, nk, d, scores=drawn, causal=True)),
             ]
         case "sliding_window":

@@ -20,11 +20,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "delta":
             return [
                 Case(f"{lead} x {nk} x {d}", "ragged", B.outputs(*lead, nk, d)),
-                Case(f"{nq} x {d}, windows", "strided", B.outputs(2, nq, d, layout="windows", do="windows")),
+                Case(f"{nq} x {d}, windows", "strided", B.outputs(2, nq, d, layout="window", do="window")),
                 Case(f"{nq} x {d}, by columns", "strided", B.outputs(2, nq, d, layout="columns", do="mild")),
-                Case(
-                    "far from 0", "half", B.outputs(nk, 5 * d, around=rng.randrange(10, 90), do="around 3", dtype=low)
-                ),
+                Case("far from 0", "half", B.outputs(nk, 5 * d, mean=rng.randrange(10, 90), do="around 3", dtype=low)),
             ]
         case "dkdv" | "dq":
             return [
@@ -38,7 +36,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 # one key short of a whole tile that the first query sees
                 Case(f"{nq} queries, {nq + 126} keys, causal", "causal", B.backward(nq, nq + 126, d, low, causal=True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", B.backward(nk, nq, d, low, causal=True)),
-                Case("hidden scores", "hard", B.backward(nq, nk, d, SINGLE, lead=(), scores=scores, offset=5.0)),
+                Case("hidden scores", "hard", B.backward(nq, nk, d, SINGLE, lead=(), scores=scores, v_mean=5.0)),
                 Case("sums over queries", "half", B.backward(4 * nk, nk, d, low, lead=(), do="turning", q=2.0)),
                 Case(
                     "sums over keys", "half", B.backward(nk, 4 * nq, d, low, lead=(), do="around 3", k=2.0, v="turning")
@@ -50,7 +48,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", B.both(nq, nk, d, low, lead=lead)),
                 Case(f"{nq} queries, heads between", "strided", B.both(nq, nk, d, low, lead=(2, 2), layout="heads")),
                 Case(f"{nk} queries, {nq} keys, causal", "causal", B.both(nk, nq, d, low, causal=True)),
-                Case("hidden scores", "hard", B.both(nq, nk, d, SINGLE, lead=(), scores=scores, offset=5.0)),
+                Case("hidden scores", "hard", B.both(nq, nk, d, SINGLE, lead=(), scores=scores, v_mean=5.0)),
             ]
         case "longest_context":
             return [

@@ -44,8 +44,8 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{M} x {N}", "ragged", rows(M, N)),
                 Case(f"{M} x {N}, a window, float16", "strided", rows(M, N, HALF, window=True)),
-                Case(f"{M} x {N} around {top}", "hard", rows(M, N, scale=15.0, shift=float(top))),
-                Case(f"{M} x {N} around {-top}", "hard", rows(M, N, shift=float(-top))),
+                Case(f"{M} x {N} around {top}", "hard", rows(M, N, scale=15.0, mean=float(top))),
+                Case(f"{M} x {N} around {-top}", "hard", rows(M, N, mean=float(-top))),
             ]
         case "online_softmax":
             return [
@@ -57,13 +57,13 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{M} x {N}", "ragged", normed(rows(M, N), 1e-5)),
                 Case(f"{M} x {N}, a window", "strided", normed(rows(M, N, window=True))),
-                Case(f"{M} x {N} around {top}, float16", "hard", normed(rows(M, N, HALF, shift=float(top)))),
+                Case(f"{M} x {N} around {top}, float16", "hard", normed(rows(M, N, HALF, mean=float(top)))),
                 Case(f"{M} x {N} near 0.001", "hard", normed(rows(M, N, scale=1e-3), 1e-6)),
             ]
         case "add_rmsnorm":
             return [
                 Case(f"{M} x {N}", "ragged", added(rows(M, N), 1e-5)),
-                Case(f"{M} x {N} around {top}, float16", "hard", added(rows(M, N, HALF, shift=float(top)))),
+                Case(f"{M} x {N} around {top}, float16", "hard", added(rows(M, N, HALF, mean=float(top)))),
             ]
         case "cross_entropy":
             return [

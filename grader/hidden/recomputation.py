@@ -45,7 +45,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "cross_entropy_backward":
             return [
                 Case(f"{K} rows of {30 * N}", "ragged", logits(K, 30 * N, low)),
-                Case(f"{K} rows of {M}, shifted", "hard", logits(K, M, shift=rng.choice((-300.0, 90.0, 150.0)))),
+                Case(f"{K} rows of {M}, shifted", "hard", logits(K, M, mean=rng.choice((-300.0, 90.0, 150.0)))),
                 Case(f"{K} rows of {M}, some -inf", "hard", logits(K, M, ban=0.6)),
             ]
         case "rmsnorm_backward":

@@ -66,7 +66,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "split_heads":
             return [
                 Case("a hidden shape", "plain", tokens(a, N, b, c, torch.float16)),
-                Case("hidden, sequence first", "strided", tokens(a, N, b, c, layout="sequence first")),
+                Case("hidden, sequence first", "strided", tokens(a, N, b, c, sequence_first=True)),
             ]
         case "strided_copy":
             layout = rng.choice(("columns", "window", "steps"))

@@ -35,7 +35,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(
                     f"{side} of {N} x {K} x {M}, float16", "batched", factors(N, K, M, HALF, batch=side, layout="heads")
                 ),
-                Case(f"{K} x {N} x {M}, float32", "float32", factors(K, N, M, layout="windows")),
+                Case(f"{K} x {N} x {M}, float32", "float32", factors(K, N, M, layout="window")),
             ]
         case "tiles_and_waves":
             return [fixed("hidden sizes", "cliffs", m=10 * M, n=20 * N, bm=64, bn=256, sms=rng.randrange(20, 150))]

@@ -131,7 +131,7 @@ def test_scores_are_as_they_are_called(scores, holds):
     assert holds(given["q"].double() @ given["k"].double().mT / 4)
 
 
-@pytest.mark.parametrize("layout", ["heads", "windows"])
+@pytest.mark.parametrize("layout", ["heads", "window"])
 def test_layouts_hold_the_same_values(layout):
     plain, other = (drawn(A.cases.qkv(5, 7, 8, lead=(2, 3), layout=name)) for name in ("rows", layout))
     for name in "qkv":

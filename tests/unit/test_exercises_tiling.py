@@ -42,14 +42,14 @@ def test_tiles_are_dealt_out_in_waves():
     assert list(T.oracles.pieces(257, 256)) == [256, 1]
 
 
-@pytest.mark.parametrize("layout", ["rows", "columns", "windows", "steps"])
+@pytest.mark.parametrize("layout", ["rows", "columns", "window", "steps"])
 def test_factors_have_the_layout_that_they_are_named_for(layout):
     drawn = T.cases.factors(6, 7, 5, layout=layout)(torch.Generator().manual_seed(1))
     a, b = drawn["a"], drawn["b"]
     assert a.shape == (6, 5) and b.shape == (5, 7) and bool(a.isfinite().all() and b.isfinite().all())
     assert a.is_contiguous() == (layout == "rows")
-    assert a.stride(1) == {"rows": 1, "columns": 6, "windows": 1, "steps": 2}[layout]
-    if layout in ("windows", "steps"):
+    assert a.stride(1) == {"rows": 1, "columns": 6, "window": 1, "steps": 3}[layout]
+    if layout in ("window", "steps"):
         around = torch.as_strided(a, (a.untyped_storage().nbytes() // 4,), (1,), 0)
         assert bool(around.isnan().any()), "what is read from outside shows"
 
@@ -57,7 +57,7 @@ def test_factors_have_the_layout_that_they_are_named_for(layout):
 def test_batches_lie_as_they_are_named():
     heads = T.cases.factors(6, 7, 5, batch=3, layout="heads")(torch.Generator().manual_seed(1))
     assert heads["a"].shape == (3, 6, 5) and heads["a"].stride() == (5, 15, 1)
-    shared = T.cases.factors(6, 7, 5, batch=3, layout="shared")(torch.Generator().manual_seed(1))
+    shared = T.cases.factors(6, 7, 5, batch=3, shared=True)(torch.Generator().manual_seed(1))
     assert shared["b"].shape == (3, 5, 7) and shared["b"].stride(0) == 0 and shared["a"].is_contiguous()
 
 

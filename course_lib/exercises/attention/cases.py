@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.cases import laid_out
 from course_lib.exercises.attention.oracles import merged, reference
 
 
@@ -20,23 +21,22 @@ def qkv(
     lead: Sequence[int] = (),
     layout: str = "rows",
     scores: str = "mild",
-    offset: float = 0.0,
+    v_mean: float = 0.0,
     **more: Any,
 ):
     """A drawing of q (*lead, nq, d), k and v (*lead, nk, d), then `more`.
 
     scores  how scale * q @ k.mT looks: "mild" around 0; "large", to about 150 either way; "rising" by 60 from the first key to
             the last; "last", one of about 80 at the last key; "low", all near -200
-    offset  is added to v
-    layout  "rows" is contiguous; "heads" has the last leading dimension between the others, as (B, N, H, D) seen as (B, H, N, D);
-            "windows" are views into larger tensors full of NaN; "columns" has the last two dimensions swapped in memory
+    v_mean  is added to v
+    layout  of q, k and v, each alone: see course_lib.cases.laid_out
     """
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         def normal(n: int) -> torch.Tensor:
             return torch.randn(*lead, n, d, generator=g, device=g.device)
 
-        q, k, v = normal(nq), normal(nk), normal(nk) + offset
+        q, k, v = normal(nq), normal(nk), normal(nk) + v_mean
         if scores == "large":
             q = 40 * q
         elif scores != "mild":
@@ -50,20 +50,6 @@ def qkv(
         return {name: laid_out(x.to(dtype), layout) for name, x in zip("qkv", (q, k, v), strict=True)} | more
 
     return draw
-
-
-def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """x (..., N, D) with the same values in another layout: see qkv."""
-    if layout == "heads":
-        return x.transpose(-3, -2).contiguous().transpose(-3, -2)
-    if layout == "columns":
-        return x.mT.contiguous().mT
-    if layout == "windows":
-        *lead, n, d = x.shape
-        around = torch.full((*lead, n + 5, d + 3), math.nan, dtype=x.dtype, device=x.device)
-        around[..., 2 : 2 + n, 1 : 1 + d] = x
-        return around[..., 2 : 2 + n, 1 : 1 + d]
-    return x
 
 
 def with_backward(draw: Callable, causal: bool):

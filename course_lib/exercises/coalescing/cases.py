@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.cases import window
+from course_lib.cases import laid_out
 
 DTYPES = {1: torch.int8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
 
 
-def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = "rows", shift: float = 0.0):
-    """A drawing of x (M, N), normal around `shift`. layout: "rows" is contiguous; "columns" is transposed; "window" is a
-    view into a larger matrix full of NaN, so that an element read from outside shows."""
+def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = "rows", mean: float = 0.0):
+    """A drawing of x (M, N), normal around `mean`; layout: see course_lib.cases.laid_out."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
-        values = torch.randn(M, N, generator=generator, device=generator.device).add_(shift).to(dtype)
-        if layout == "columns":
-            values = values.T.contiguous().T
-        if layout == "window":
-            values = window(values)
-        return {"x": values}
+        values = torch.randn(M, N, generator=generator, device=generator.device).add_(mean).to(dtype)
+        return {"x": laid_out(values, layout)}
 
     return draw
 

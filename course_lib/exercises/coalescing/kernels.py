@@ -154,7 +154,7 @@ column_sum = Exercise(
         Case("1 x 1", "ragged", matrix(1, 1)),
         Case("37 x 300", "ragged", matrix(37, 300)),
         Case("1201 x 33, a window", "ragged", matrix(1201, 33, layout="window")),
-        Case("3001 x 20 around 1, float16", "float16", matrix(3001, 20, torch.float16, shift=1.0)),
+        Case("3001 x 20 around 1, float16", "float16", matrix(3001, 20, torch.float16, mean=1.0)),
         Case("1024 x 256", "performance", matrix(1024, 256)),
         Case("1024 x 512, float16", "performance", matrix(1024, 512, torch.float16)),
         Case("4096 x 128", "tall", matrix(4096, 128)),

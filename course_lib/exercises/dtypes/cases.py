@@ -11,12 +11,12 @@ import torch
 from course_lib.cases import integer
 
 
-def normal(*shape: int, dtype: torch.dtype = torch.float32, times: float = 1.0, plus: float = 0.0):
-    """A drawing of x, normal around `plus`."""
+def normal(*shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0, mean: float = 0.0):
+    """A drawing of x, normal around `mean`."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         values = torch.randn(*shape, generator=generator, device=generator.device)
-        return {"x": values.mul_(times).add_(plus).to(dtype)}
+        return {"x": values.mul_(scale).add_(mean).to(dtype)}
 
     return draw
 
@@ -134,12 +134,12 @@ def bits_of_numbers(n: int, *, powers: int = 0):
 
 
 def logits(
-    rows: int, columns: int, dtype: torch.dtype = torch.float32, *, times: float = 3.0, plus: float = 0.0, masked=False
+    rows: int, columns: int, dtype: torch.dtype = torch.float32, *, scale: float = 3.0, mean: float = 0.0, masked=False
 ):
-    """A drawing of x (rows, columns), normal around `plus`. masked: about half of it is -inf, and all of row 1."""
+    """A drawing of x (rows, columns), normal around `mean`. masked: about half of it is -inf, and all of row 1."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
-        x = torch.randn(rows, columns, generator=g, device=g.device) * times + plus
+        x = torch.randn(rows, columns, generator=g, device=g.device) * scale + mean
         if masked:
             x[torch.rand(rows, columns, generator=g, device=g.device) < 0.5] = -math.inf
             x[1] = -math.inf

@@ -66,8 +66,8 @@ def one_token(heads: int, group: int, nk: int, d: int, splits: int, dtype: torch
     return draw
 
 
-def scored(M: int, N: int, D: int, dtype: torch.dtype = SINGLE, *, scores: str = "mild", offset: float = 0.0):
-    """A drawing of s (M, N), float32, and v (N, D) around `offset`.
+def scored(M: int, N: int, D: int, dtype: torch.dtype = SINGLE, *, scores: str = "mild", v_mean: float = 0.0):
+    """A drawing of s (M, N), float32, and v (N, D) around `v_mean`.
 
     scores  "mild" around 0; "large", to about 150 either way; "rising" or "falling" by 300 along a row; "low", all near -300; "late", the
             first half of each row -inf; "nothing", every other row -inf
@@ -75,7 +75,7 @@ def scored(M: int, N: int, D: int, dtype: torch.dtype = SINGLE, *, scores: str =
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         s = torch.randn(M, N, generator=g, device=g.device)
-        v = (torch.randn(N, D, generator=g, device=g.device) + offset).to(dtype)
+        v = (torch.randn(N, D, generator=g, device=g.device) + v_mean).to(dtype)
         if scores == "large":
             s = 40 * s
         elif scores == "rising":

@@ -39,7 +39,7 @@ sliding_window = Exercise(
         Case("70 tokens, window 1000", "ragged", qkv(70, 70, 32, HALF, lead=(2,), window=1000)),
         Case("1 token, window 7, float32", "ragged", qkv(1, 1, 32, lead=(3,), window=7)),
         Case("large scores", "hard", qkv(170, 170, 32, HALF, lead=(1,), scores="large", window=77)),
-        Case("rising scores, float32", "hard", qkv(170, 170, 32, lead=(1,), scores="rising", offset=20.0, window=100)),
+        Case("rising scores, float32", "hard", qkv(170, 170, 32, lead=(1,), scores="rising", v_mean=20.0, window=100)),
         Case("scores near -200", "hard", qkv(170, 170, 32, BRAIN, lead=(1,), scores="low", window=65)),
         Case("768 tokens, window 128", "performance", qkv(768, 768, 32, HALF, lead=(1,), window=128)),
     ],

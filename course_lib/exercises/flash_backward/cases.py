@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import HALF, SINGLE
-from course_lib.exercises.attention.cases import laid_out
+from course_lib.cases import HALF, LAYOUTS, SINGLE, laid_out
 from course_lib.exercises.flash.cases import heads
 from course_lib.exercises.flash.oracles import attend
 
@@ -17,7 +16,8 @@ def upstream(like: torch.Tensor, kind: str, g: torch.Generator) -> torch.Tensor:
     """A gradient of o, shaped as `like` is.
 
     kind   "mild" around 0; "around 3"; "turning" from around 3 to around -3 half way, so that sums over queries grow and then
-           cancel; "one number" for all, a view of stride 0, as after o.sum().backward(); "heads" or "windows", mild in that layout
+           cancel; "one number" for all, a view of stride 0, as after o.sum().backward(); or a layout of
+           `course_lib.cases.laid_out`, mild
     """
     if kind == "one number":
         return torch.randn((), generator=g, device=g.device).to(like.dtype).expand(like.shape)
@@ -26,7 +26,7 @@ def upstream(like: torch.Tensor, kind: str, g: torch.Generator) -> torch.Tensor:
         do = do + 3
     if kind == "turning":
         do[..., like.shape[-2] // 2 :, :] -= 6
-    return laid_out(do.to(like.dtype), kind)
+    return laid_out(do.to(like.dtype), kind if kind in LAYOUTS else "rows")
 
 
 def with_dy(draw: Callable, kind: str = "mild") -> Callable:
@@ -65,11 +65,11 @@ def after_forward(given: dict[str, Any]) -> dict[str, Any]:
     return tensors | {"do": do, "lse": lse, "delta": delta} | rest
 
 
-def outputs(*shape: int, dtype: torch.dtype = SINGLE, around: float = 0.0, layout: str = "rows", do: str = "mild"):
+def outputs(*shape: int, dtype: torch.dtype = SINGLE, mean: float = 0.0, layout: str = "rows", do: str = "mild"):
     """A drawing of o and do."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
-        o = (torch.randn(shape, generator=g, device=g.device) + around).to(dtype)
+        o = (torch.randn(shape, generator=g, device=g.device) + mean).to(dtype)
         return {"o": laid_out(o, layout), "do": upstream(o, do, g)}
 
     return draw

@@ -50,13 +50,11 @@ delta = Exercise(
         Case("(3, 1, 2) heads of 1 x 16", "ragged", outputs(3, 1, 2, 1, 16)),
         Case("3 heads of 100 x 256", "ragged", outputs(3, 100, 256)),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", outputs(2, 3, 40, 32, layout="heads", do="heads")),
-        Case("windows", "strided", outputs(2, 50, 24, layout="windows", do="windows")),
+        Case("window", "strided", outputs(2, 50, 24, layout="window", do="window")),
         Case("do is one number for all", "strided", outputs(2, 3, 33, 16, do="one number")),
         Case("(2, 2, B, N, H, D)", "strided", outputs(2, 2, 1, 2, 19, 16, layout="heads", do="heads")),
-        Case(
-            "o around 20, do around 3, bfloat16", "half", outputs(2, 70, 128, around=20.0, do="around 3", dtype=BRAIN)
-        ),
-        Case("o around 300, do around 3, float16", "half", outputs(70, 256, around=300.0, do="around 3", dtype=HALF)),
+        Case("o around 20, do around 3, bfloat16", "half", outputs(2, 70, 128, mean=20.0, do="around 3", dtype=BRAIN)),
+        Case("o around 300, do around 3, float16", "half", outputs(70, 256, mean=300.0, do="around 3", dtype=HALF)),
         Case("8 heads of 512 x 64", "performance", outputs(8, 512, 64)),
         Case("2 heads of 512 x 128", "performance", outputs(2, 512, 128)),
     ],
@@ -105,7 +103,7 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
         Case("(3, 1, 2) heads of 256", "ragged", backward(20, 30, 256, lead=(3, 1, 2))),
         Case("33 queries, 70 keys, float32", "ragged", backward(33, 70, 32, SINGLE, lead=())),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", backward(40, 33, 32, lead=(2, 3), layout="heads", do="heads")),
-        Case("windows", "strided", backward(30, 45, 24, BRAIN, layout="windows", do="windows")),
+        Case("window", "strided", backward(30, 45, 24, BRAIN, layout="window", do="window")),
         Case("do is one number for all", "strided", backward(30, 45, 16, lead=(2, 2), do="one number")),
         Case(
             "q, k, v, do each in an order of its own",
@@ -121,7 +119,7 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
         Case(
             "rising scores, v around 20, float32",
             "hard",
-            backward(40, 150, 16, SINGLE, scores="rising", offset=20.0, lead=()),
+            backward(40, 150, 16, SINGLE, scores="rising", v_mean=20.0, lead=()),
         ),
         Case("scores near -200", "hard", backward(150, 170, 16, scores="low")),
         Case("scores near -200, 70 keys, float32", "hard", backward(70, 70, 16, SINGLE, scores="low", lead=())),
@@ -133,7 +131,7 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
         Case(
             "400 queries and keys, v around 20, float16",
             "half",
-            backward(400, 400, 16, lead=(), offset=20.0, do="around 3"),
+            backward(400, 400, 16, lead=(), v_mean=20.0, do="around 3"),
         ),
         Case(
             "512 queries and keys, sums over keys that cancel, bfloat16",

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from course_lib import cases
+from course_lib.cases import laid_out
 
 
 def normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
@@ -22,11 +22,11 @@ def rows(
     *,
     window: bool = False,
     scale: float = 1.0,
-    shift: float = 0.0,
+    mean: float = 0.0,
     rising: float = 0.0,
     masked: int = 0,
 ):
-    """A drawing of x (M, N), column stride 1: scale * normal + shift, and along a row a rise of `rising`.
+    """A drawing of x (M, N), column stride 1: scale * normal + mean, and along a row a rise of `rising`.
 
     window   a view into a wider matrix full of NaN, so that an element read from outside shows
     masked   so many elements at the start of each row are -inf
@@ -34,22 +34,20 @@ def rows(
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         slope = torch.linspace(0, rising, N, device=generator.device)
-        values = (normal(generator, M, N) * scale + shift + slope).to(dtype)
+        values = (normal(generator, M, N) * scale + mean + slope).to(dtype)
         values[:, :masked] = -math.inf
-        if window:
-            values = cases.window(values)
-        return {"x": values}
+        return {"x": laid_out(values, "window" if window else "rows")}
 
     return draw
 
 
-def also(draw: Callable, *names: str, scale: float = 1.0, shift: float = 0.0):
-    """`draw`, and vectors (N,) of those names in x's dtype, normal * scale + shift."""
+def also(draw: Callable, *names: str, scale: float = 1.0, mean: float = 0.0):
+    """`draw`, and vectors (N,) of those names in x's dtype, normal * scale + mean."""
 
     def drawn(generator: torch.Generator) -> dict[str, torch.Tensor]:
         found = draw(generator)
         N, dtype = found["x"].shape[-1], found["x"].dtype
-        return found | {name: (normal(generator, N) * scale + shift).to(dtype) for name in names}
+        return found | {name: (normal(generator, N) * scale + mean).to(dtype) for name in names}
 
     return drawn
 
@@ -66,7 +64,7 @@ def vectors(N: int, dtype: torch.dtype = torch.float32, scale: float = 3.0):
 
 def normed(draw: Callable, eps: float = 1e-6):
     """`draw`, weights around 1, and eps."""
-    return lambda g: also(draw, "weight", scale=0.5, shift=1.0)(g) | {"eps": eps}
+    return lambda g: also(draw, "weight", scale=0.5, mean=1.0)(g) | {"eps": eps}
 
 
 def added(draw: Callable, eps: float = 1e-6):

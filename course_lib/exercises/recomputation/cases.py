@@ -34,12 +34,12 @@ def dropped(shape: Sequence[int], p: float, seed: int, dtype: torch.dtype = torc
 
 
 def logits(
-    M: int, V: int, dtype: torch.dtype = torch.float32, *, scale: float = 3.0, shift: float = 0.0, ban: float = 0.0
+    M: int, V: int, dtype: torch.dtype = torch.float32, *, scale: float = 3.0, mean: float = 0.0, ban: float = 0.0
 ):
     """A drawing of x (M, V), target, lse, dloss. ban: the share of logits, none of them a target's, that are -inf."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
-        x = normal(g, (M, V), dtype, scale) + shift
+        x = normal(g, (M, V), dtype, scale) + mean
         target = torch.randint(V, (M,), generator=g, device=g.device)
         if ban:
             banned = torch.rand(M, V, generator=g, device=g.device) < ban

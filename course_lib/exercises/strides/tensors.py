@@ -25,7 +25,7 @@ split_heads = Exercise(
         Case("2 x 5 x (3 x 4)", "plain", tokens(2, 5, 3, 4)),
         Case("3 x 7 x (2 x 8), float16", "plain", tokens(3, 7, 2, 8, torch.float16)),
         Case("2 x 4 x (4 x 4): all alike", "plain", tokens(2, 4, 4, 4)),
-        Case("4 x 6 x (2 x 5), sequence first", "strided", tokens(4, 6, 2, 5, layout="sequence first")),
+        Case("4 x 6 x (2 x 5), sequence first", "strided", tokens(4, 6, 2, 5, sequence_first=True)),
     ],
     # head by head, cut out of the last axis
     oracle=lambda x, heads: torch.stack(x.double().chunk(heads, dim=-1), dim=1),

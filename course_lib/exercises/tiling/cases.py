@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.cases import fixed, window
+from course_lib.cases import fixed, laid_out
 from course_lib.exercise import Case
 
 
@@ -15,14 +15,14 @@ def factors(
     dtype: torch.dtype = torch.float32,
     *,
     batch: int = 0,
+    shared: bool = False,
     layout: str = "rows",
-    shift: float = 0.0,
+    mean: float = 0.0,
     whole: bool = False,
 ):
-    """A drawing of a (M, K) and b (K, N), or batches of them: normal around `shift`, or whole numbers from -3 to 3.
+    """A drawing of a (M, K) and b (K, N), or batches of them: normal around `mean`, or whole numbers from -3 to 3.
 
-    layout: "rows" is contiguous; "columns" has both transposed; "windows" are views into larger matrices full of NaN; "steps"
-    takes every other row and column; "heads" has the batch between the axes, (M, batch, K); "shared" has one b for all.
+    shared: there is one b for all of a batch. layout, else of b too: see course_lib.cases.laid_out.
     """
 
     def one(generator: torch.Generator, rows: int, columns: int, share: bool) -> torch.Tensor:
@@ -31,17 +31,11 @@ def factors(
         if whole:
             values = torch.randint(-3, 4, (*lead, rows, columns), **place).to(dtype)
         else:
-            values = torch.randn(*lead, rows, columns, **place).add_(shift).to(dtype)
-        if layout == "columns":
-            values = values.mT.contiguous().mT
-        if layout == "heads":
-            values = values.transpose(0, 1).contiguous().transpose(0, 1)
-        if layout in ("windows", "steps"):
-            values = window(values, step=2 if layout == "steps" else 1)
-        return values.expand(batch, -1, -1) if share else values
+            values = torch.randn(*lead, rows, columns, **place).add_(mean).to(dtype)
+        return values.expand(batch, -1, -1) if share else laid_out(values, layout)
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
-        return {"a": one(generator, M, K, False), "b": one(generator, K, N, layout == "shared")}
+        return {"a": one(generator, M, K, False), "b": one(generator, K, N, shared)}
 
     return draw
 
