@@ -57,7 +57,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Handin:
+class Notebook:
     """A notebook, and whose it is."""
 
     student: str
@@ -200,21 +200,21 @@ def _seconds(when: tuple[int, ...]) -> float:
 # ------------------------------------------------------------------------------------------------------- whose
 
 
-def whose(file: File, unit: str, skip: int = 0) -> Handin | None:
+def whose(file: File, unit: str, skip: int = 0) -> Notebook | None:
     """Whose notebook it is by its name, None if it does not say. skip: folders around the whole export."""
     parts = file.path.parts[skip:]
     path = "/".join(parts)
     if match := MOODLE.fullmatch(path):
         name = " ".join(match["name"].split("/")[-1].split())
-        return Handin(_id(f"{name}_{match['id']}"), file, (file.changed,), name, match["id"], stated=name)
+        return Notebook(_id(f"{name}_{match['id']}"), file, (file.changed,), name, match["id"], stated=name)
     if len(parts) == 1 and (match := ANONYMOUS.fullmatch(path) or CANVAS.fullmatch(path)):
         student = f"{match['name']}_{match['id']}"
         lms_id = match["id"] if match["id"].isdigit() else ""
-        return Handin(_id(student), file, (int(match["order"]),), "", lms_id, bool(match["late"]), student)
+        return Notebook(_id(student), file, (int(match["order"]),), "", lms_id, bool(match["late"]), student)
     stated = parts[0] if len(parts) > 1 else PurePosixPath(path).stem
     if not _id(stated) or stated in (unit, "submitted"):
         return None
-    return Handin(_id(stated), file, (file.changed,), stated=stated)
+    return Notebook(_id(stated), file, (file.changed,), stated=stated)
 
 
 def _id(name: str) -> str:
@@ -290,11 +290,11 @@ def _rubbish(path: PurePosixPath) -> bool:
     return path.name.startswith("._") or bool({"__MACOSX", ".ipynb_checkpoints", ".DS_Store"} & set(path.parts))
 
 
-def _chosen(files: list[File], unit: str, done: Imported) -> dict[str, Handin]:
+def _chosen(files: list[File], unit: str, done: Imported) -> dict[str, Notebook]:
     """Student -> the notebook that counts."""
     notebooks = [f for f in files if f.path.suffix.lower() == ".ipynb"]
     skip = _wrapped([f.path for f in notebooks], unit)
-    by_student: dict[str, list[Handin]] = {}
+    by_student: dict[str, list[Notebook]] = {}
     for file in notebooks:
         if handin := whose(file, unit, skip):
             by_student.setdefault(handin.student, []).append(handin)
@@ -321,7 +321,7 @@ def _chosen(files: list[File], unit: str, done: Imported) -> dict[str, Handin]:
     return chosen
 
 
-def _grouped(handins: Iterable[Handin]) -> dict[str, list[str]]:
+def _grouped(handins: Iterable[Notebook]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for handin in handins:
         found.setdefault(handin.student, []).append(handin.file.path.name)
@@ -386,7 +386,7 @@ def _write(folder: Path, unit: str, content: bytes, stamp: bytes) -> None:
             draft.replace(folder / name)
 
 
-def _remember(home: Path, handins: Iterable[Handin]) -> None:
+def _remember(home: Path, handins: Iterable[Notebook]) -> None:
     """Names and LMS ids, where the export tells them, in the gradebook."""
     with results.book(home) as book:
         for handin in handins:

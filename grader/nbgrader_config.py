@@ -59,7 +59,7 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
         "nbgrader.preprocessors.OverwriteCells",
     ]
     c.Autograde.autograde_preprocessors = [  # no Execute: nothing here starts a kernel
-        "grader.preprocessors.Judged",
+        "grader.preprocessors.WriteVerdicts",
         "nbgrader.preprocessors.SaveAutoGrades",
         "grader.preprocessors.SaveExtras",
         "nbgrader.preprocessors.AssignLatePenalties",

@@ -1,7 +1,7 @@
 """nbgrader keeps the books, the judge gives the verdicts, and nothing in between starts a kernel.
 
     submitted/ ── SubmissionExporter ──▶ Normalise ──▶ OverwriteCells ──▶ autograded/
-    autograded/ ── Judged ──▶ SaveAutoGrades ──▶ SaveExtras ──▶ autograded/, gradebook.db ──▶ feedback/
+    autograded/ ── WriteVerdicts ──▶ SaveAutoGrades ──▶ SaveExtras ──▶ autograded/, gradebook.db ──▶ feedback/
 
 nbgrader scores a test cell by its outputs: an error gives 0, an execute_result that reads as a number gives that many
 points, and anything else, no output included, gives them all. So each test cell gets one or the other here.
@@ -185,7 +185,7 @@ class Normalise(NbGraderPreprocessor):
 # ------------------------------------------------------------------------------------------------- verdicts
 
 
-class Judged(NbGraderPreprocessor):
+class WriteVerdicts(NbGraderPreprocessor):
     """In place of nbgrader's Execute: each test cell's outputs are the judge's verdict, as text, HTML and a number."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:

@@ -31,7 +31,7 @@ from course_lib.exercise import Exercise, Verdict
 from course_lib.picture import BLUE
 from grader import results, similar
 from grader.classroom import POISON
-from grader.results import Entry, Flag
+from grader.results import Entry, StudentFlag
 from grader.variants import solution_cell
 
 MISTAKES = 20  # shown at most, and so many pairs
@@ -147,8 +147,8 @@ class Report:
     total: Distribution
     distributions: list[Distribution]
     mistakes: list[Mistake]
-    flags: list[Flag]
-    unjudged: list[Flag]
+    flags: list[StudentFlag]
+    unjudged: list[StudentFlag]
     alike: list[Alike]
     published: dict[str, list[str]]  # exercise -> whose source is the published one
 
@@ -180,7 +180,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
         mistakes=mistakes({s: v for s, v in verdicts.items() if not handins[s].problem}),
         flags=[flag for h in handins.values() for flag in h.flags],
         unjudged=[
-            Flag(e.student, x.id, sentence)
+            StudentFlag(e.student, x.id, sentence)
             for e in entries
             for x in exercises
             if (sentence := ours(verdicts[e.student][x.id]) if x.id in verdicts[e.student] else NO_VERDICT)

@@ -110,7 +110,7 @@ def verdicts(home: Path, unit: str, student: str) -> dict[str, Verdict]:
 
 
 @dataclass(frozen=True)
-class Flag:
+class StudentFlag:
     """Something for a person to look at; it has taken no point."""
 
     student: str
@@ -123,7 +123,7 @@ class Handin:
     """What one student handed in: the source of each exercise as it was judged, and what is odd about it."""
 
     sources: dict[str, str]
-    flags: list[Flag]
+    flags: list[StudentFlag]
     problem: str = ""  # why the file could not be read
 
 
@@ -131,7 +131,7 @@ def handin(path: Path, unit: str, student: str) -> Handin:
     """Reads a submitted notebook; runs nothing."""
     exercises = list(grader.exercises(unit).values())
     read = submission.read(path, exercises, grader.released(unit))
-    flags = [Flag(student, exercise, sentence) for exercise, sentence in read.flags]
+    flags = [StudentFlag(student, exercise, sentence) for exercise, sentence in read.flags]
     sources = {}
     for exercise in exercises:
         with contextlib.suppress(submission.Problem):  # the verdict says why

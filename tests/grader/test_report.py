@@ -133,7 +133,9 @@ def test_a_failure_of_the_grader_is_no_mistake_of_a_student(monkeypatch, home):
 def test_what_could_not_be_read_is_to_look_at_and_no_mistake_in_ten_exercises(monkeypatch, home):
     refused = "x.ipynb is not a notebook: it does not read as JSON."
     monkeypatch.setattr(
-        results, "handin", lambda path, unit, student: results.Handin({}, [results.Flag(student, "", refused)], refused)
+        results,
+        "handin",
+        lambda path, unit, student: results.Handin({}, [results.StudentFlag(student, "", refused)], refused),
     )
     found = report.of_class(home, UNIT, published=lambda exercise: "")
     assert found.mistakes == [] and {flag.sentence for flag in found.flags} == {refused}
