@@ -4,7 +4,8 @@
         kernel[grid](x, y, n, BLOCK=1024)
     t.bytes, t.loads.sectors, t.reread("x_ptr"), t.faults
 
-hooks.py     runs kernels in Python;  builder.py  what each operation does. Here they alone touch Triton's internals.
+hooks.py     runs kernels in Python;  language.py, builder.py  what each function and each operation does. They alone touch
+             Triton's internals.
 launching.py arguments, grid, order, errors;  rewrite.py  the kernel's function;  numerics.py  a GPU's arithmetic
 plans.py     Triton's front end, asked once for each kind of call
 memory.py    where tensors lie, and what was done to each element;  pattern.py  addresses -> requests, sectors, lines

@@ -3,8 +3,8 @@
 While an Interpreter is installed, `kernel[grid](...)` runs here instead of on a GPU. The kernel object is untouched: the
 same `@triton.jit` function compiles before and after. TRITON_INTERPRET need not be set; if it is, its kernels run here too.
 
-Triton's language is patched to work on numbers, with the operations of builder.py, reached through plans.py. These two
-files, hooks.py and builder.py, are the only ones of tracing/ that touch Triton's internals.
+Triton's language is patched to work on numbers, with language.py and the operations of builder.py, reached through plans.py.
+These three files, hooks.py, language.py and builder.py, are the only ones of tracing/ that touch Triton's internals.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from course_lib.tracing import language
 from course_lib.tracing.builder import SPREADS, Builder, Handle, ManyTruths, NotHere, numpy_dtype, tensor_of, wide
 from course_lib.tracing.launching import (
     TRITON_FOLDER,
@@ -107,7 +108,7 @@ class Interpreter:
         self._watcher.begin_launch(source, grid, tensors)
         completed = False
         try:
-            values = {n: _unwrap(v) if n in constexprs else self._convert(v) for n, v in arguments.items()}
+            values = {n: language.unwrap(v) if n in constexprs else self._convert(v) for n, v in arguments.items()}
             self._run_programs(function, values, grid)
             completed = True
         except KernelFault as fault:
@@ -158,8 +159,8 @@ class Interpreter:
         if self._kernel is None:
             raise KernelError(f"`{function.__name__}` is a kernel: launch it as {function.__name__}[grid](...).")
         rewritten = self._rewritten(function)
-        args = tuple(map(_unwrap, args))
-        options = {n: _unwrap(v) for n, v in options.items() if n not in ("_semantic", "_generator")}
+        args = tuple(map(language.unwrap, args))
+        options = {n: language.unwrap(v) for n, v in options.items() if n not in ("_semantic", "_generator")}
         if self._sources[id(rewritten.__code__)].library:
             return self._plans.call(function, args, options, rewritten)
         return rewritten(*args, **options)
@@ -263,8 +264,8 @@ class Interpreter:
                 if tl.core.is_builtin(member) and name not in (*HINTS, *STATIC):
                     setattr(owner, name, self._planned(member))
         for lang in (tl, tl.core):
-            lang.reduce, lang.associative_scan = self._planned(_reduce), self._planned(_scan)
-            lang.static_range = _static_range
+            lang.reduce, lang.associative_scan = self._planned(language.reduce), self._planned(language.scan)
+            lang.static_range = language.static_range
             for name in HINTS:
                 setattr(lang, name, lambda tensor, values: tensor)
         for name, member in dict(vars(libdevice)).items():  # stubs, for which the compiler takes the GPU's own
@@ -275,8 +276,8 @@ class Interpreter:
             for name, member in members.items():
                 if callable(member) and vars(owner).get(name) is not member:
                     _stand_ins[id(member)] = vars(owner)[name]
-        _stand_ins[id(min)] = lambda *args: _of_tensors(args, tl.minimum, min)
-        _stand_ins[id(max)] = lambda *args: _of_tensors(args, tl.maximum, max)
+        _stand_ins[id(min)] = lambda *args: language.of_tensors(args, tl.minimum, min)
+        _stand_ins[id(max)] = lambda *args: language.of_tensors(args, tl.maximum, max)
 
     def _patch_values(self) -> None:
         """What Python does with tensors and constants by itself."""
@@ -285,10 +286,10 @@ class Interpreter:
         tl.tensor.T = property(lambda tensor: tl.trans(tensor))
         for name, member in list(vars(tl.tensor).items()):
             if isinstance(member, JITFunction):  # x.sum() and the like; the compiler binds the tensor by itself
-                setattr(tl.tensor, name, _method(member))
+                setattr(tl.tensor, name, language.method(member))
         for name, member in list(vars(tl.constexpr).items()):
             if name.startswith("__") and inspect.isfunction(member) and len(inspect.signature(member).parameters) == 2:
-                setattr(tl.constexpr, name, _constant_and_tensor(member))
+                setattr(tl.constexpr, name, language.constant_and_tensor(member))
 
     def _truth(self, tensor: tl.tensor, caller: str) -> bool:
         if caller.startswith(TRITON_FOLDER) and os.path.basename(caller) in ("semantic.py", "core.py"):
@@ -399,10 +400,6 @@ def _site(calls: list[tuple[Source, int]]) -> Site:
     return Site(kernel.name, line, kernel.text(line), inner)
 
 
-def _unwrap(value: Any) -> Any:
-    return value.value if isinstance(value, tl.constexpr) else value
-
-
 def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
     if "`_semantic` argument" in text:
@@ -458,69 +455,6 @@ def _run_first_config(tuner: Autotuner, *args: Any, **options: Any) -> Any:
         return tuner.fn.run(*args, **options, **settings)
     finally:
         tuner.nargs = None
-
-
-def _reduce(input, axis, combine_fn, keep_dims=False, _semantic=None, _generator=None):
-    """tl.reduce; the interpreting builder has no regions, so the function goes to it as it is."""
-    inputs, axis, keep_dims = _several(input), _unwrap(axis), bool(_unwrap(keep_dims))
-    shape = _shape(inputs[0])
-    axis = None if axis is None else _axis(axis, shape)
-    kept = [1 if axis in (None, i) else n for i, n in enumerate(shape)]
-    left = kept if keep_dims else [] if axis is None else shape[:axis] + shape[axis + 1 :]
-    handles = _semantic.builder.create_reduction(combine_fn, axis, keep_dims, *[t.handle for t in inputs])
-    results = tuple(_with_shape(handle, t.dtype, left) for handle, t in zip(handles, inputs, strict=True))
-    return results[0] if isinstance(input, tl.tensor) else results
-
-
-def _scan(input, axis, combine_fn, reverse=False, _semantic=None, _generator=None):
-    """tl.associative_scan, likewise."""
-    inputs, axis = _several(input), _axis(_unwrap(axis), _shape(_several(input)[0]))
-    handles = _semantic.builder.create_prefix_scan(
-        combine_fn, axis, bool(_unwrap(reverse)), *[t.handle for t in inputs]
-    )
-    results = tuple(_with_shape(handle, t.dtype, _shape(t)) for handle, t in zip(handles, inputs, strict=True))
-    return results[0] if isinstance(input, tl.tensor) else results
-
-
-def _several(input: Any) -> tuple[tl.tensor, ...]:
-    return (input,) if isinstance(input, tl.tensor) else tuple(input)
-
-
-def _shape(tensor: tl.tensor) -> list[int]:
-    return [int(_unwrap(n)) for n in tensor.shape]
-
-
-def _axis(axis: int, shape: list[int]) -> int:
-    if not -len(shape) <= axis < len(shape):
-        raise ValueError(f"axis {axis} is out of bounds for a block of shape {tuple(shape)}")
-    return axis % len(shape)
-
-
-def _with_shape(handle: Handle, dtype: tl.dtype, shape: list[int]) -> tl.tensor:
-    return tl.tensor(handle, tl.block_type(dtype, shape) if shape else dtype)
-
-
-def _static_range(start: Any, stop: Any = None, step: Any = 1, **options: Any) -> list[int]:
-    return list(range(0, start, step) if stop is None else range(start, stop, step or 1))
-
-
-def _of_tensors(args: tuple, of_two: Callable, otherwise: Callable) -> Any:
-    """Python's min and max are tl.minimum and tl.maximum to the compiler."""
-    return functools.reduce(of_two, args) if any(isinstance(a, tl.tensor) for a in args) else otherwise(*args)
-
-
-def _method(function: JITFunction) -> Callable:
-    return lambda tensor, *args, **options: function(tensor, *args, **options)
-
-
-def _constant_and_tensor(operator: Callable) -> Callable:
-    """`constant + tensor` is a tensor, not a constant."""
-
-    def call(constant: tl.constexpr, other: Any) -> Any:
-        result = operator(constant, other)
-        return result.value if isinstance(getattr(result, "value", None), tl.tensor) else result
-
-    return call
 
 
 def _put_back(owner: Any, name: str, value: Any) -> None:
