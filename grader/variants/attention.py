@@ -526,7 +526,7 @@ WRONG = [
     wrong(
         "attention_backward",
         "stops a tile early",
-        [CAUSAL, NOTHING],
+        [CAUSAL, NOTHING, HARD],
         ("j > i + B - 1 + Nk - Nq", "j > i + Nk - Nq - 1"),
         ("j > i", "j >= max(1, i)"),
     ),

@@ -323,7 +323,7 @@ WRONG = [
     wrong(
         "tiles_and_waves",
         "a wave too many",
-        [WHOLE],
+        [WHOLE, CLIFFS],
         ("triton.cdiv(tiles, sms)", "tiles // sms + 1"),
     ),
     wrong(
