@@ -23,14 +23,26 @@ VERB = {"load": "loads from", "store": "stores to", "atomic": "updates"}
 
 @dataclass
 class _Sighting:
-    """A fault as first seen, and how many elements it concerned in all."""
+    """A fault as first seen, and how many elements of a tensor it concerned, at most, in all programs."""
 
     fault: Fault
     advice: str
-    elements: int = 0
+    region: Region | None = None  # the last one in which it was seen: each call has tensors of its own
+    concerned: np.ndarray | None = None  # of its elements, each once
+    most: int = 0
+
+    def note(self, region: Region, places: np.ndarray) -> None:
+        if region is not self.region:
+            self.most = self._elements
+            self.region, self.concerned = region, np.zeros(region.size, bool)
+        self.concerned[places] = True
+
+    @property
+    def _elements(self) -> int:
+        return self.most if self.concerned is None else max(self.most, int(np.count_nonzero(self.concerned)))
 
     def report(self) -> Fault:
-        in_all = f" ({self.elements} elements in all)" if self.elements > 1 else ""
+        in_all = f" ({self._elements} elements in all)" if self._elements > 1 else ""
         return replace(self.fault, sentence=f"{self.fault.sentence}{in_all}. {self.advice}")
 
 
@@ -97,7 +109,7 @@ class Faults:
                     "uninitialised",
                     site,
                     region,
-                    raw,
+                    _places(elements, raw),
                     f"loads element {_first(elements, raw)} of `{region.name}`, which torch.empty made and nothing has written",
                     "Write it first, or start from torch.zeros.",
                 )
@@ -111,7 +123,7 @@ class Faults:
                     "race",
                     site,
                     region,
-                    others,
+                    _places(elements, others),
                     f"loads element {_first(elements, others)} of `{region.name}`, to which "
                     f"{self._other(writer, others)} stores in the same launch",
                     "On a GPU nobody knows which comes first: use two launches, or another output tensor.",
@@ -124,7 +136,7 @@ class Faults:
                 "input changed",
                 site,
                 region,
-                np.ones(pattern.elements, bool),
+                elements,
                 f"stores to `{region.name}`, which is an input",
                 "Write to a tensor of your own.",
             )
@@ -135,7 +147,7 @@ class Faults:
                 "race",
                 site,
                 region,
-                stored,
+                _places(elements, stored),
                 f"stores to element {_first(elements, stored)} of `{region.name}`, and so does "
                 f"{self._other(writer, stored)}",
                 "On a GPU nobody knows which comes last: give each program its own elements, or use an atomic.",
@@ -145,7 +157,7 @@ class Faults:
                 "race",
                 site,
                 region,
-                loaded,
+                _places(elements, loaded),
                 f"stores to element {_first(elements, loaded)} of `{region.name}`, which {self._other(reader, loaded)} "
                 "loads in the same launch",
                 "On a GPU nobody knows which comes first: use two launches, or another output tensor.",
@@ -157,7 +169,7 @@ class Faults:
                 "race",
                 site,
                 region,
-                np.ones(twice.size, bool),
+                twice,
                 f"stores to element {int(twice[0])} of `{region.name}` from several lanes at once",
                 "Only one of the values stays: give each lane its own element, or reduce first.",
             )
@@ -229,13 +241,13 @@ class Faults:
 
     # ------------------------------------------------------------------------------------------------- sentences
 
-    def _see(self, kind, site: Site, region: Region, concerned: np.ndarray, what: str, advice: str) -> None:
-        """Note a fault once for each kind, line and tensor, and count the elements."""
+    def _see(self, kind, site: Site, region: Region, places: slice | np.ndarray, what: str, advice: str) -> None:
+        """Note a fault once for each kind, line and tensor, and the elements that it concerns."""
         key = (kind, site.kernel, site.line, region.name)
         if key not in self._sightings:
             fault = Fault(kind, f"{site}: {self._who()} {what}", site.kernel, site.line, region.name)
             self._sightings[key] = _Sighting(fault, advice)
-        self._sightings[key].elements += int(np.count_nonzero(concerned))
+        self._sightings[key].note(region, places)
 
     def _who(self) -> str:
         return f"program {_program_text(self._index, self._grid)}"
@@ -263,6 +275,9 @@ def _mentions(source: str, name: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", source) is not None
 
 
+def _places(elements: slice | np.ndarray, concerned: np.ndarray) -> np.ndarray:
+    return elements.start + np.flatnonzero(concerned) if isinstance(elements, slice) else elements[concerned]
+
+
 def _first(elements: slice | np.ndarray, concerned: np.ndarray) -> int:
-    position = int(np.argmax(concerned))
-    return elements.start + position if isinstance(elements, slice) else int(elements[position])
+    return int(_places(elements, concerned)[0])

@@ -101,9 +101,19 @@ def test_two_programs_store_to_one_element():
     assert fault.kind == "race"
     assert fault.sentence == (
         "kernel `ignores_its_program`, line 2: `tl.store(o_ptr + tl.arange(0, BLOCK), tl.program_id(0))`: program 1 "
-        "stores to element 0 of `o_ptr`, and so does program 0 (32 elements in all). On a GPU nobody knows which comes "
+        "stores to element 0 of `o_ptr`, and so does program 0 (16 elements in all). On a GPU nobody knows which comes "
         "last: give each program its own elements, or use an atomic."
     )
+
+
+def test_an_element_counts_once_and_calls_are_not_added_up():
+    with trace() as t:
+        for size in (16, 32, 16):
+            out = torch.zeros(size, dtype=torch.int32)
+            t.name("out", out)
+            ignores_its_program[(3,)](out, BLOCK=size)
+    (fault,) = t.faults
+    assert "of `out`, and so does program 0 (32 elements in all)" in fault.sentence
 
 
 @triton.jit
