@@ -18,7 +18,7 @@ A check
     exercise.py       the vocabulary: Exercise, Case, Evidence, Finding, Verdict
     exercises/        what each unit asks
     checking.py       check() and hint()
-    stale.py          after a syntax error: which version a check judges
+    stale.py          after a cell that failed: which version a check judges
     threads.py        torch without threads of its own
     observe/          runs the student's code
     tracing/          what a kernel does to memory

@@ -14,6 +14,7 @@ from course_lib.threads import one_thread
 
 SECONDS = 10.0  # CPU time for everything a check runs
 COMPILE_SECONDS = 4.0  # on the clock: compilers are processes of their own
+stale.watch()
 
 
 @one_thread()

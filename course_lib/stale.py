@@ -1,29 +1,77 @@
-"""After a cell with a syntax error Python still knows the version before it: a check then says which one it judges."""
+"""After a cell that failed Python still knows the version before it: a check then says which one it judges."""
 
 from __future__ import annotations
 
 import ast
-import re
+import traceback
+from typing import Any
+
+_stopped: dict[int, tuple[str, int]] = {}  # number of a cell -> the error at which it stopped, and its line there
+
+
+def watch() -> None:
+    """From now on remember which cells of this notebook stop at an error; nothing where there is no notebook."""
+    shell = _shell()
+    if shell is not None and _remember not in shell.events.callbacks["post_run_cell"]:
+        _stopped.clear()
+        shell.events.register("post_run_cell", _remember)
 
 
 def newer_version(name: str) -> str:
-    """A sentence, if the cell that was run last to define `name` is one that Python could not read; "" else."""
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return ""
-    shell = get_ipython()
-    if shell is None:
-        return ""
-    for cell in reversed(getattr(shell, "user_ns", {}).get("In", [])):
-        if not re.search(rf"^(def|class) +{name}\b|^{name} *=[^=]", str(cell), re.M):
-            continue
+    """A sentence, if the cell that was run last to define `name` never got there; "" else."""
+    shell = _shell()
+    cells = getattr(shell, "user_ns", {}).get("In", [])
+    for number in range(len(cells) - 1, 0, -1):
+        cell = shell.transform_cell(cells[number])
         try:
-            ast.parse(shell.transform_cell(cell))
+            statements = ast.parse(cell).body
         except SyntaxError as error:
+            if not _mentions_definition(cell, name):
+                continue
             return (
                 f"The cell that you ran last with `{name}` has a syntax error, in its line {error.lineno}: "
                 f"what follows is about the version before it."
             )
-        return ""
+        if not any(name in _defined(statement) for statement in statements):
+            continue
+        error, line = _stopped.get(number, ("", len(cell)))
+        undone = {made for s in statements if s.end_lineno >= line for made in _defined(s)}
+        stop = f"The cell that you ran last with `{name}` stopped at its line {line} ({error})"
+        if not error or not undone:
+            return ""
+        if name in undone:
+            return f"{stop}: what follows is about the version before it."
+        return f"{stop}: what it defines from there on is as it was before."
     return ""
+
+
+def _shell() -> Any:
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return None
+    return get_ipython()
+
+
+def _remember(result: Any) -> None:
+    error = result.error_in_exec
+    if error is None or result.execution_count is None:
+        return
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
+    if lines:
+        _stopped[result.execution_count] = type(error).__name__, lines[0]
+
+
+def _mentions_definition(cell: str, name: str) -> bool:
+    starts = (f"def {name}", f"class {name}", f"{name} =", f"{name}=")
+    return any(line.startswith(starts) for line in cell.splitlines())
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    """The function, class or variables that a statement gives a name."""
+    match statement:
+        case ast.FunctionDef() | ast.ClassDef():
+            return {statement.name}
+        case ast.Assign():
+            return {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return set()

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import checking, criteria, render
+from course_lib import checking, criteria, render, stale
 from course_lib.exercise import ErrorMap, Finding, Verdict, find
 from course_lib.exercises.coalescing import EXERCISES
 
@@ -297,7 +297,9 @@ def shell():
     """IPython, as a notebook runs its cells."""
     from IPython.core.interactiveshell import InteractiveShell
 
-    yield InteractiveShell.instance()
+    instance = InteractiveShell.instance()
+    stale.watch()
+    yield instance
     InteractiveShell.clear_instance()
 
 
@@ -319,16 +321,39 @@ def test_after_a_syntax_error_a_check_says_that_it_judges_the_version_before(she
 
 
 @pytest.mark.parametrize(
+    "cell, said",
+    [
+        (RIGHT.replace("n, itemsize):", "n: torh.Tensor, itemsize):"), "line 1 (NameError): what follows is about the version before it."),
+        ("import nosuchmodule\n\n" + RIGHT, "line 1 (ModuleNotFoundError): what follows is about the version before it."),
+        ("@undefined\ndef helper():\n    pass\n" + RIGHT, "line 1 (NameError): what follows is about the version before it."),
+        (RIGHT + "@undefined\ndef helper():\n    pass\n", "line 3 (NameError): what it defines from there on is as it was before."),
+    ],
+)  # fmt: skip
+def test_after_a_cell_that_stopped_a_check_says_what_it_judges(shell, capsys, cell, said):
+    printed = checked_after(shell, capsys, cell)
+    assert printed.startswith(f"The cell that you ran last with `padded_stride` stopped at its {said}\n")
+    assert "4 / 4" in printed
+
+
+def test_after_answers_that_stopped_a_check_says_that_it_judges_those_before(shell, capsys):
+    for cell in ("from course_lib import check", "myths = {'a': 1}", "myths = {'a': true}"):
+        shell.run_cell(cell, store_history=True)
+    assert "line 1 (NameError): what follows is about the version before it." in stale.newer_version("myths")
+
+
+@pytest.mark.parametrize(
     "cells",
     [
         (),
+        (RIGHT + "padded_stride(1, 0)\n",),  # it was defined
+        ("import nosuchmodule\n" + RIGHT, RIGHT),
         (RIGHT.replace("itemsize):", "itemsize)"), RIGHT),  # mended since
         ("other = padded_stride(", "%time padded_stride(3, 4)", "!true"),  # another cell; magics
         ("%%time\n" + RIGHT,),
     ],
 )
 def test_what_python_has_read_is_said_nothing_of(shell, capsys, cells):
-    assert "syntax error" not in checked_after(shell, capsys, *cells)
+    assert "that you ran last" not in checked_after(shell, capsys, *cells)
 
 
 def test_a_plain_script(tmp_path):
