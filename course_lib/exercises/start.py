@@ -17,9 +17,9 @@ import triton.language as tl
 from course_lib.cases import given
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
-from course_lib.mistakes import Mistake, every, faulty, raised
+from course_lib.mistakes import Mistake, every, raised
 from course_lib.tracing import trace
-from course_lib.words import as_written
+from course_lib.words import as_written, plural
 
 # ------------------------------------------------------------------------------------------------ inputs
 
@@ -225,17 +225,51 @@ def ends_early(expected: Callable[[torch.Tensor], torch.Tensor]) -> Mistake:
 
     def look(trials: Sequence[Trial]) -> str:
         told = [
-            (torch.isclose(output.double(), expected(**arguments), rtol=0.01), t.evidence.faults)
+            (torch.isclose(output.double(), expected(**arguments), rtol=0.01), t.evidence)
             for t in trials
             for arguments, output in zip(t.inputs, t.evidence.outputs, strict=False)
             if isinstance(output, torch.Tensor) and output.shape == arguments["x"].shape
         ]
-        if not told or any(faults for _, faults in told) or any(right[right.int().sum() :].any() for right, _ in told):
+        if any(e.faults for _, e in told) or any(right[right.int().sum() :].any() for right, _ in told):
             return ""
-        cut = any(not right.all() for right, _ in told) and any(right.all() for right, _ in told)
-        return "The end of x is never reached where blocks do not divide n: does the grid round up?" if cut else ""
+        runs = [(len(right), int(right.sum()), sum(launch.programs for launch in e.launches)) for right, e in told]
+        cut = [(n, stored, programs) for n, stored, programs in runs if stored < n]
+        if not 0 < len(cut) < len(runs):
+            return ""
+        lengths, _, counts = map(set, zip(*runs, strict=True))
+        if len(counts) == 1 < len(lengths):
+            grid = plural(counts.pop(), "program")
+            return f"The grid is {grid} for every n, and the end of a longer x is never reached: let it grow with n."
+        if all((n - stored) * programs <= stored for n, stored, programs in cut):  # less than a block is missing
+            return "The end of x is never reached where blocks do not divide n: does the grid round up?"
+        return "The end of x is never reached: has the grid a program for each block of x?"
 
     return look
+
+
+def same_elements(trials: Sequence[Trial]) -> str:
+    """A sentence, if several programs store to the same elements, or several lanes of one do."""
+    races = [(f, t.evidence.launches) for t in trials for f in t.evidence.faults if f.kind == "race"]
+    if any("from several lanes" in fault.sentence for fault, _ in races):
+        return (
+            "Several lanes of one program store to the same element: does something, % or tl.minimum, lead positions past "
+            "the end back into x? A mask leaves them out."
+        )
+    stored = [
+        (footprint.written_bytes, footprint.written_distinct_bytes * launch.programs)
+        for fault, launches in races
+        if "and so does" in fault.sentence
+        for launch in launches
+        for footprint in launch.footprints
+        if footprint.tensor == fault.tensor
+    ]
+    if stored and all(written == all_alike for written, all_alike in stored):
+        return "All programs store to the same elements: does `i` begin with tl.program_id(0) * BLOCK?"
+    return (
+        "Programs store to each other's elements: does each begin BLOCK further on than the one before?"
+        if stored
+        else ""
+    )
 
 
 WITHOUT_A_GRID = raised(
@@ -299,6 +333,7 @@ num_programs = Exercise(
         Case("1000 in blocks of 256", "ragged", given(n=1000, block=256)),
         Case("1025 in blocks of 1024", "ragged", given(n=1025, block=1024)),
         Case("2047 in blocks of 1024", "ragged", given(n=2047, block=1024)),
+        Case("600 in blocks of 128", "ragged", given(n=600, block=128)),
         Case("1 in a block of 128", "small", given(n=1, block=128)),
         Case("none", "small", given(n=0, block=128)),
     ],
@@ -357,7 +392,7 @@ myths = Exercise(
     hints=[
         "Each statement was touched on in this unit. Search the notebook for its main word.",
         "About half of them are false. Most of the false ones take two things for one because they have similar names.",
-        "The check shows the explanation of each statement as soon as all are answered. Read those that surprise you.",
+        "The check shows the explanation of a statement as soon as it is answered. Read those that surprise you.",
     ],
 )
 
@@ -375,6 +410,7 @@ add_one = Exercise(
         Case("1 element", "ragged", vector(1)),
         Case("1000 elements", "ragged", vector(1000)),
         Case("5001 elements", "ragged", vector(5001)),
+        Case("70001 elements", "ragged", vector(70_001)),
         Case("777 elements, float16", "float16", vector(777, "float16")),
         Case("65536 elements", "performance", vector(1 << 16)),
         Case("65536 elements, float16", "performance", vector(1 << 16, "float16")),
@@ -393,7 +429,7 @@ add_one = Exercise(
         "add_one_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK); return out",
     ],
     mistakes=[
-        faulty("race", "Several programs store to the same place: does `i` depend on tl.program_id(0)?"),
+        same_elements,
         ends_early(lambda x: x.double() + 1),
         WITHOUT_A_GRID,
     ],
@@ -411,6 +447,7 @@ fixed_copy = Exercise(
         Case("1 element", "ragged", vector(1)),
         Case("1000 elements", "ragged", vector(1000)),
         Case("5001 elements", "ragged", vector(5001)),
+        Case("70001 elements", "ragged", vector(70_001)),
         Case("65536 elements", "performance", vector(1 << 16)),
     ],
     oracle=lambda x: x.double(),
@@ -426,7 +463,7 @@ fixed_copy = Exercise(
         "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and triton.cdiv(n, BLOCK) programs in place of n // BLOCK.",
     ],
     mistakes=[
-        faulty("race", "Several programs store to the same place: does `i` depend on tl.program_id(0)?"),
+        same_elements,
         ends_early(lambda x: x.double()),
         WITHOUT_A_GRID,
     ],

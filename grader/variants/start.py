@@ -55,6 +55,7 @@ WRONG = [
     wrong("num_programs", "a fraction", [PARTIAL, SMALL], ("(n + block - 1) // block", "n / block")),
     wrong("num_programs", "rounds n up to a power of two", [PARTIAL], ("(n + block - 1)", "(n and triton.next_power_of_2(max(n, block)))")),
     wrong("num_programs", "off by one", [WHOLE, PARTIAL], ("(n + block - 1) // block", "min(1, n) * (1 + (n + block - 1) // block) - (0 < n < block)")),
+    wrong("num_programs", "a power of two of blocks", [PARTIAL], ("(n + block - 1) // block", "(triton.next_power_of_2(n) // block if n >= block else min(n, 1))")),
     # -------------------- predictions
     wrong("predictions", "full blocks alone", [TRACED], ('"programs": 5', '"programs": 4')),
     wrong("predictions", "counts masked bytes", [TRACED], ("10_000", "10_240"), ("20_000", "20_480")),
@@ -75,6 +76,9 @@ WRONG = [
     wrong("add_one", "in place", [OWN], ("torch.empty_like(x)", "x")),
     wrong("add_one", "reads twice", [ONCE], ("    tl.store(", "    x = tl.load(x_ptr + i, mask=i < n)\n    tl.store(")),
     wrong("add_one", "every program does it all", [PLAIN], (PLACE, "tl.arange(0, BLOCK)"), ("1024", "triton.next_power_of_2(x.shape[0])"), ("triton.cdiv(n, BLOCK)", "4")),
+    wrong("add_one", "64 programs for every n", [ANY], ("triton.cdiv(n, BLOCK),", "64,")),
+    wrong("add_one", "one block that holds the public cases", [ANY], ("1024", "65536"), ("triton.cdiv(n, BLOCK),", "1,")),
+    wrong("add_one", "past the end, the start again", [ANY, HALF], (PLACE, f"({PLACE}) % n")),
     # -------------------- fixed_copy
     wrong("fixed_copy", "as broken as before", [PLAIN], (PLACE, "tl.arange(0, BLOCK)"), ("triton.cdiv(n, BLOCK)", "n // BLOCK")),
     wrong("fixed_copy", "the grid forgotten", [ANY], ("triton.cdiv(n, BLOCK)", "n // BLOCK")),
@@ -86,6 +90,7 @@ WRONG = [
     wrong("fixed_copy", "the input itself", [OWN], ("return out", "return x")),
     wrong("fixed_copy", "no mask", [ANY], (", mask=i < n", "")),
     wrong("fixed_copy", "reads twice", [ONCE], ("    tl.store(", "    x = tl.load(x_ptr + i, mask=i < n)\n    tl.store(")),
+    wrong("fixed_copy", "64 programs for every n", [ANY], ("triton.cdiv(n, BLOCK),", "64,")),
     # -------------------- myths
     wrong("myths", "believes everything", FALSE, ("False", "True")),
     wrong("myths", "believes nothing", TRUE, ("True", "False")),

@@ -1,4 +1,4 @@
-"""What the tests of the units' pictures share."""
+"""What the tests of the units' pictures, and of their verdicts, share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from types import SimpleNamespace
 
 import pictures
 import pytest
+
+from course_lib import criteria
+from course_lib.exercise import Evidence, Trial, Verdict, find
 
 
 @pytest.fixture(scope="module")
@@ -28,3 +31,32 @@ def notebook():
             yield SimpleNamespace(images=lambda: [o for o in shown.outputs if "image/png" in o.data])
     finally:
         InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def spoiled():
+    """spoiled(exercise_id, *patches): the verdict of a check on the published solution with these (old, new) replacements."""
+    from course_lib.observe import observe
+    from course_lib.observe.record import load
+    from grader.variants import Variant
+
+    def verdict(exercise_id: str, *patches: tuple[str, str]) -> Verdict:
+        exercise = find(exercise_id)
+        function = load(Variant(exercise_id, "spoiled", (), patches).cells(), exercise.entry)
+        return criteria.judge(exercise, observe(exercise, function, 3, seconds=120))
+
+    return verdict
+
+
+@pytest.fixture
+def answered():
+    """answered(exercise_id, formula): the verdict of a check on the numbers that this formula gives."""
+
+    def verdict(exercise_id: str, formula) -> Verdict:
+        exercise, trials = find(exercise_id), []
+        for case in exercise.cases:
+            arguments = case.arguments(3)
+            trials.append(Trial(case, [arguments], Evidence(case.name, outputs=[formula(**arguments)])))
+        return criteria.judge(exercise, trials)
+
+    return verdict

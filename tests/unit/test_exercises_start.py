@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import triton
 
 from course_lib.exercise import Evidence, Trial
 from course_lib.exercises import start
@@ -85,9 +86,18 @@ def test_a_wrong_formula_is_named_when_every_result_is_its():
     assert "full blocks" in said[0] and "one program too many" in said[1] and said[2] == ""
 
 
-def kernel_trial(x, output=None, faults=(), error=""):
+def test_a_power_of_two_of_programs_is_too_many(answered):
+    found = answered(
+        "start.num_programs", lambda n, block: triton.next_power_of_2(n) // block if n >= block else min(n, 1)
+    )
+    assert [f.title for f in found.findings if not f.passed] == ["where they do not"]
+
+
+def kernel_trial(x, output=None, faults=(), error="", programs=0):
     outputs = [] if output is None else [output]
-    evidence = SimpleNamespace(outputs=outputs, faults=list(faults), error=error)
+    evidence = SimpleNamespace(
+        outputs=outputs, faults=list(faults), error=error, launches=[SimpleNamespace(programs=programs)]
+    )
     return SimpleNamespace(inputs=[{"x": x}], evidence=evidence)
 
 
@@ -96,10 +106,36 @@ def test_a_result_that_ends_early_is_told_from_one_that_is_wrong():
     whole, cut, holed = x[:4096] + 1, x + 1, x + 1
     cut[4096:], holed[:1024] = torch.nan, torch.nan
     look = start.ends_early(lambda x: x.double() + 1)
-    right = kernel_trial(x[:4096], whole)
-    assert "round up" in look([right, kernel_trial(x, cut)])
+    right = kernel_trial(x[:4096], whole, programs=4)
+    assert "does the grid round up?" in look([right, kernel_trial(x, cut, programs=4), kernel_trial(x[:1], x[:1] + 1)])
     assert look([right]) == look([right, kernel_trial(x, holed)]) == look([]) == ""
     assert look([right, kernel_trial(x, cut, faults=["a race"])]) == ""
+
+
+GRID = "triton.cdiv(n, BLOCK),"
+PLACE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
+
+
+@pytest.mark.parametrize("exercise", ["start.add_one", "start.fixed_copy"])
+@pytest.mark.parametrize(
+    ("patches", "said"),
+    [
+        ([(GRID, "64,")], "The grid is 64 programs for every n"),
+        ([(GRID, "8,")], "The grid is 8 programs for every n"),
+        ([(GRID, "1,"), ("1024", "65536")], "The grid is 1 program for every n"),
+        ([(GRID, "max(1, n // BLOCK),")], "does the grid round up?"),
+        ([(GRID, "max(1, min(n // BLOCK, 16)),")], "has the grid a program for each block of x?"),
+        ([(PLACE, "tl.arange(0, BLOCK)")], "All programs store to the same elements"),
+        ([(PLACE, "tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)")], "All programs store to the same elements"),
+        ([(PLACE, "tl.program_id(0) + tl.arange(0, BLOCK)")], "does each begin BLOCK further on"),
+        ([(PLACE, "tl.program_id(0) // 2 * BLOCK + tl.arange(0, BLOCK)")], "does each begin BLOCK further on"),
+        ([(PLACE, f"({PLACE}) % n")], "Several lanes of one program"),
+        ([(PLACE, f"tl.minimum({PLACE}, n - 1)")], "Several lanes of one program"),
+    ],
+)
+def test_what_is_said_of_a_kernel_and_its_grid_is_so(spoiled, exercise, patches, said):
+    found = spoiled(exercise, *patches)
+    assert said in found.remark and found.points < found.out_of
 
 
 def test_a_launch_without_a_grid_is_named():
