@@ -63,6 +63,8 @@ __all__ = [
 GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 """Of an exercise that asks for a kernel, where it names no others."""
 
+NOT_YET = "(in every call of the check; kernels run after your function has returned, so their results are not there yet)"
+
 
 def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged"."""
@@ -88,7 +90,8 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
         bonus += finding.points
         findings.append(finding)
     for i, finding in enumerate(findings):  # one cause is told once
-        if not finding.passed and any(f.seen == finding.seen and not f.passed for f in findings[:i] if f.judged):
+        told = [(f.seen, f.detail) for f in findings[:i] if f.judged and not f.passed]
+        if not finding.passed and (finding.seen, finding.detail) in told:
             finding.seen, finding.detail, finding.expected, finding.error_map = "as above", "", "", None
     points = sum(f.points for f in findings if not f.gate and not f.bonus)
     # behind a gate that failed on one group, a remark on another would not fit what is shown
@@ -96,6 +99,8 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     shown = [t for t in trials if group in (None, t.case.group)]
     remark = next(filter(None, (m(shown) for m in exercise.mistakes)), "") if points < exercise.points else ""
     printed = next((t.evidence.printed for t in trials if t.evidence.printed), "")
+    if printed and any(t.evidence.launches for t in trials):
+        printed = f"{printed.rstrip()}\n{NOT_YET}"
     return Verdict(exercise.id, round(points, 2), exercise.points, findings, round(bonus, 2), remark, printed)
 
 

@@ -1,13 +1,14 @@
 """Criteria are pure functions of evidence: each judged on evidence made by hand."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from course_lib import criteria
 from course_lib.criteria import BuffersBelow, Compiles, Correct, Holds, Launches, NoAtomics, Speed, TritonDidTheWork
-from course_lib.exercise import Case, Compiled, Evidence, Exercise, Fault, Footprint, Launch, Trial
+from course_lib.exercise import Case, Compiled, Evidence, Exercise, Fault, Finding, Footprint, Launch, Trial
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
 X = torch.arange(12.0).reshape(3, 4) + 1
@@ -402,6 +403,24 @@ def test_a_failed_gate_leaves_the_rest_not_judged():
     assert (verdict.points, verdict.bonus, verdict.out_of) == (0, 0, 2)
     assert [(f.title, f.judged) for f in verdict.findings[:3]] == [("passes", True), ("fails", True), ("passes", False)]
     assert verdict.findings[2].seen == "not judged"
+
+
+def test_one_cause_is_told_once_and_another_line_is_another_cause():
+    findings = [
+        Finding(t, 0, 1, False, seen="64 sectors", detail=d)
+        for t, d in (("a", "line 2"), ("b", "line 2"), ("c", "line 5"))
+    ]
+    told = criteria.judge(
+        exercise(criteria=[SimpleNamespace(points=1, judge=lambda *_, f=f: f) for f in findings]), [trial(X)]
+    ).findings
+    assert [(f.seen, f.detail) for f in told] == [("64 sectors", "line 2"), ("as above", ""), ("64 sectors", "line 5")]
+
+
+def test_what_is_printed_beside_a_launch_is_said_not_to_be_there_yet():
+    printed = [
+        criteria.judge(exercise(), [trial(X, printed="x\n", launches=some)]).printed for some in ([], [launch()])
+    ]
+    assert printed == ["x\n", f"x\n{criteria.NOT_YET}"]
 
 
 def test_the_first_mistake_that_fits_is_the_remark():
