@@ -88,7 +88,7 @@ def looks_like(
             "on the way?"
         )
     for name, value in arguments.items():
-        if isinstance(value, torch.Tensor) and value.shape == seen.shape and torch.equal(value.to(seen.dtype), seen):
+        if _holds(value, seen):
             return f"The result equals the input `{name}`: was anything computed?"
         if isinstance(value, torch.Tensor) and _in_the_same_order(value, seen):
             return f"The result holds the numbers of `{name}` in the order of `{name}`: does each go where it belongs?"
@@ -98,10 +98,10 @@ def looks_like(
         return ""
     turned = _side_of_turned_tiles(expected, seen)
     if turned:
-        return (
-            f"Each tile of {turned} x {turned} is in its place, and is transposed in itself: is it turned twice (by tl.trans, and "
-            "by the offsets of the store), or not at all?"
-        )
+        what = f"Each tile of {turned} x {turned} is in its place, and is transposed in itself"
+        if any(_holds(value, expected) for value in arguments.values()):
+            return f"{what}, and nothing is to be turned in a copy: are the two `None`s swapped in the load, or in the store?"
+        return f"{what}: is it turned twice (by tl.trans, and by the offsets of the store), or not at all?"
     nan = bool(bad.isnan().all()) and not bool(expected.isnan().any())
     empty = nan or bool((bad == 0).all())
     tail = _tail(matrices.any(2).any(1), "matrix", empty)
@@ -133,6 +133,12 @@ def _of_nan(tail: str, missing: bool, stored: bool, poisoned: Sequence[str]) -> 
     return (
         f"Memory that nobody wrote shows as NaN here: did nothing store these elements? Other causes of NaN: {causes}."
     )
+
+
+def _holds(value: Any, result: torch.Tensor) -> bool:
+    """Whether an argument holds what a result does, element by element."""
+    alike = isinstance(value, torch.Tensor) and value.shape == result.shape
+    return alike and torch.equal(value.to(result.dtype), result)
 
 
 def _in_the_same_order(value: torch.Tensor, seen: torch.Tensor) -> bool:
@@ -213,3 +219,22 @@ def faulty(kind: str, sentence: str) -> Mistake:
 def raised(words: str, sentence: str) -> Mistake:
     """`sentence`, if a call ended with an error that says `words`."""
     return lambda trials: sentence if any(words in t.evidence.error for t in trials) else ""
+
+
+def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> Mistake:
+    """A sentence, if a result holds what is expected, stored row by row into a matrix that lies column by column."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        for trial in trials:
+            for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+                right = expected(**arguments)
+                if not isinstance(output, torch.Tensor) or output.shape != right.shape or torch.equal(output, right):
+                    continue
+                if torch.equal(output, right.reshape(right.shape[::-1]).T):
+                    return (
+                        "Stored row by row into an output that lies column by column: torch.empty_like takes over the strides "
+                        "of what it is given. Is your output contiguous?"
+                    )
+        return ""
+
+    return look

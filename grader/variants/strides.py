@@ -57,6 +57,15 @@ CONTIGUOUS = [
     wrong("is_contiguous", "empty is not", [NONE], ("return True", "return False")),
     wrong("is_contiguous", "falling strides", [PLAIN, ONE], ("return all(stride == e for size, stride, e in zip(shape, strides, expected, strict=True) if size != 1)", "return list(strides) == sorted(strides, reverse=True)")),
     wrong("is_contiguous", "the last stride is 1", [PLAIN, ONE], ("return all(stride == e for size, stride, e in zip(shape, strides, expected, strict=True) if size != 1)", "return strides[-1] == 1")),
+    wrong("is_contiguous", "the first axis alone", [PLAIN, ONE], source="""
+import math
+
+
+def is_contiguous(shape, strides):
+    if 0 in shape or not shape:
+        return True
+    return strides[0] * shape[0] == math.prod(shape)
+"""),
     wrong("is_contiguous", "always", [PLAIN, ONE], ("if 0 in shape:", "if True:")),
     wrong("is_contiguous", "never", [PLAIN, ONE, NONE], ("if 0 in shape:\n        return True", "if True:\n        return False")),
     wrong("is_contiguous", "any axis will do", [PLAIN, ONE], ("return all(", "return any(")),
@@ -213,6 +222,8 @@ COPY = [
     wrong("strided_copy", "strides swapped", [FIRST], ("rows * stride_m + cols * stride_n", "rows * stride_n + cols * stride_m")),
     wrong("strided_copy", "no mask", [FIRST], ("(rows < M) & (cols < N)", "(rows >= 0) & (cols >= 0)"), ("BLOCK = 64", "BLOCK = 128")),
     wrong("strided_copy", "masks rows alone", [RAGGED, STRIDED, ZERO], ("(rows < M) & (cols < N)", "(rows < M) & (cols >= 0)")),
+    wrong("strided_copy", "8 by 8 programs for every x", [RAGGED], ("triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK)", "8, 8")),
+    wrong("strided_copy", "offsets of one dimension", [FIRST], ("[:, None]", ""), ("[None, :]", "")),
     wrong("strided_copy", "no last tile", [RAGGED, STRIDED, ZERO], ("triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK)", "M // BLOCK, N // BLOCK")),
     wrong("strided_copy", "out has the strides of x", [STRIDED, ZERO, ONCE], ("out_ptr + rows * N + cols", "out_ptr + rows * stride_m + cols * stride_n")),
     wrong("strided_copy", "the output as a column-major one", [FIRST], ("out_ptr + rows * N + cols", "out_ptr + rows + cols * M")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -161,28 +162,62 @@ def test_contiguity_without_strides_to_compare_with_names_the_cause():
     assert "does not equal a tuple" in a_tuple
 
 
-def copies_where_x_is_contiguous(layout):
-    """The remark on copies that are right for a contiguous x, and as `layout` makes them for a transposed one."""
-    from course_lib.exercise import Evidence, Trial
-
-    trials = []
-    for case in S.strided_copy.cases[:5]:  # the fifth is transposed
-        x = case.arguments(3)["x"]
-        out = x if x.is_contiguous() else layout(x)
-        trials.append(Trial(case, [{"x": x}], Evidence(case.name, outputs=[out.contiguous()])))
-    return S.mistakes.contiguous_alone(trials), trials
+TILE = "(rows < M) & (cols < N)"
+OUT = "torch.empty((M, N), dtype=x.dtype, device=x.device)"
+FROM_X = "x_ptr + rows * stride_m + cols * stride_n"
+HALVES, PAIRS = "both halves of the mask", "Only a diagonal of each tile"
 
 
-def test_a_strided_copy_that_is_wrong_names_the_output_the_store_or_the_loads():
-    from course_lib.exercise import Fault
+@pytest.mark.parametrize(
+    ("patches", "said"),
+    [
+        ([(TILE, "(rows < M)")], HALVES),
+        ([(TILE, "(cols < N)")], HALVES),
+        ([(TILE, "(rows < M) | (cols < N)")], HALVES),
+        ([(", mask=inside", "")], HALVES),
+        ([(", tile, mask=inside", ", tile")], HALVES),
+        (
+            [("out_ptr + rows * N + cols", "out_ptr + rows * stride_m + cols * stride_n")],
+            "Does the store use the strides",
+        ),
+        ([(FROM_X, "x_ptr + rows * N + cols")], "does each load use both of x's own strides"),
+        ([(OUT, "torch.empty_like(x)")], "torch.empty_like takes over the strides"),
+        ([("[:, None]", ""), ("[None, :]", "")], PAIRS),
+        ([("[:, None]", "[:None]"), ("[None, :]", "[:None]")], PAIRS),
+        ([("[:, None]", ""), ("[None, :]", ""), ("BLOCK = 64", "BLOCK = 256")], PAIRS),
+        ([("BLOCK = 64", "BLOCK = 128"), (TILE, "(rows >= 0) & (cols >= 0)")], ""),  # the fault itself asks for a mask
+        ([("triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK)", "8, 8")], ""),
+    ],
+)
+def test_a_strided_copy_that_is_wrong_names_the_cause(spoiled, patches, said):
+    found = spoiled("strides.strided_copy", *patches)
+    assert found.points < found.out_of and (said in found.remark if said else not found.remark)
 
-    empty_like, _ = copies_where_x_is_contiguous(lambda x: x.reshape(x.shape[::-1]).T)
-    assert "empty_like(x) takes over x's strides" in empty_like
-    loads, trials = copies_where_x_is_contiguous(lambda x: x.T.reshape(x.shape))
-    assert "does each load use both of x's own strides" in loads
-    trials[-1].evidence.faults.append(Fault("out of bounds", "kernel `k`, line 5: program 0 stores to element 9"))
-    assert "Does the store use the strides of the output" in S.mistakes.contiguous_alone(trials)
-    assert copies_where_x_is_contiguous(lambda x: x)[0] == ""
+
+@pytest.mark.parametrize(
+    "patches",
+    [
+        [("BLOCK)[:, None]", "BLOCK)"), ("BLOCK)[None, :]", "BLOCK)"), ("rows < M", "rows[:, None] < M"),
+         ("cols < N", "cols[None, :] < N"), (FROM_X, load), ("out_ptr + rows * N + cols", store)]
+        for load, store in (
+            ("x_ptr + rows[None, :] * stride_m + cols[:, None] * stride_n", "out_ptr + rows[:, None] * N + cols[None, :]"),
+            ("x_ptr + rows[:, None] * stride_m + cols[None, :] * stride_n", "out_ptr + rows[None, :] * N + cols[:, None]"),
+        )
+    ],
+)  # fmt: skip
+def test_tiles_of_a_copy_that_are_turned_ask_for_the_nones(spoiled, patches):
+    plain = next(f for f in spoiled("strides.strided_copy", *patches).findings if not f.passed)
+    assert "Each tile of 64 x 64" in plain.detail and "are the two `None`s swapped" in plain.detail
+
+
+def test_what_holds_for_reversals_and_first_axes_alone_loses(answered):
+    turned = answered("strides.transpose_view", lambda shape, strides, i, j: [shape[::-1], strides[::-1]])
+    assert [f.passed for f in turned.findings] == [False, False]
+    first = answered(
+        "strides.is_contiguous",
+        lambda shape, strides: 0 in shape or not shape or strides[0] * shape[0] == math.prod(shape),
+    )
+    assert not first.findings[0].passed
 
 
 def test_heads_cut_in_the_wrong_way_are_told_apart():

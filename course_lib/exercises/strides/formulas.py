@@ -111,6 +111,7 @@ is_contiguous = Exercise(
         Case("every other column", "plain", given(shape=[3, 2], strides=[4, 2])),
         Case("an expanded row", "plain", given(shape=[3, 4], strides=[0, 1])),
         Case("2 x 3 x 4", "plain", given(shape=[2, 3, 4], strides=[12, 4, 1])),
+        Case("the last two swapped", "plain", given(shape=[2, 3, 4], strides=[12, 1, 3])),
         Case("the middle sliced", "plain", given(shape=[2, 2, 4], strides=[12, 4, 1])),
         Case("one row of a wide matrix", "size 1", given(shape=[1, 4], strides=[99, 1])),
         Case("one column", "size 1", given(shape=[5, 1], strides=[1, 7])),

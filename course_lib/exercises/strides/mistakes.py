@@ -22,23 +22,46 @@ def _as_lists(value: Any) -> Any:
 
 
 def contiguous_alone(trials: Sequence[Trial]) -> str:
-    """A copy that is right where x is contiguous, and wrong elsewhere."""
-    if any(f.kind == "out of bounds" and "stores to" in f.sentence for t in trials for f in t.evidence.faults):
-        return "Does the store use the strides of the output, N and 1, or those of x?"
-    right = {True: [], False: []}
+    """A copy that is right where x is contiguous, and wrong elsewhere; or where tiles divide it, and out of bounds elsewhere."""
+    right, outside = {True: [], False: []}, {True: [], False: []}
     for t in trials:
-        for arguments, output in zip(t.inputs, t.evidence.outputs, strict=False):
-            x = arguments["x"]
-            same = isinstance(output, torch.Tensor) and output.shape == x.shape and torch.equal(output, x)
-            if not same and isinstance(output, torch.Tensor) and torch.equal(output, x.reshape(x.shape[::-1]).T):
-                return (
-                    "Stored row by row into an output that lies column by column: torch.empty_like(x) takes over x's strides. "
-                    "Is your output contiguous?"
-                )
-            right[x.is_contiguous()].append(same and not t.evidence.faults)
-    if right[True] and all(right[True]) and not all(right[False]):
-        return "Right where x is contiguous: does each load use both of x's own strides, x.stride(0) and x.stride(1)?"
-    return ""
+        contiguous = all(arguments["x"].is_contiguous() for arguments in t.inputs)
+        same = [torch.equal(output, arguments["x"]) for arguments, output in _copies(t)]
+        right[contiguous].append(bool(same) and all(same) and not t.evidence.faults)
+        outside[contiguous] += [f.sentence for f in t.evidence.faults if f.kind == "out of bounds"]
+    if any(right[True]) and outside[True]:
+        return (
+            "Out of bounds where tiles do not divide x: do the load and the store both have both halves of the mask, "
+            "(rows < M) & (cols < N)?"
+        )
+    if not right[True] or not all(right[True]) or all(right[False]):
+        return ""
+    if any("stores to" in sentence for sentence in outside[False]):
+        return "Does the store use the strides of the output, N and 1, or those of x?"
+    return "Right where x is contiguous: does each load use both of x's own strides, x.stride(0) and x.stride(1)?"
+
+
+def diagonals_alone(trials: Sequence[Trial]) -> str:
+    """A copy of the diagonal of each tile, and of nothing else."""
+    same = [output == arguments["x"] for t in trials for arguments, output in _copies(t) if min(output.shape) > 1]
+
+    def diagonals(shape: Sequence[int], side: int) -> torch.Tensor:
+        m, n = (torch.arange(size) % side for size in shape)
+        return m[:, None] == n
+
+    sides = [2**power for power in range(1, 12)]
+    if not any(same and all(torch.equal(s, diagonals(s.shape, side)) for s in same) for side in sides):
+        return ""
+    return (
+        "Only a diagonal of each tile is copied: offsets of one dimension pair row 0 with column 0 and row 1 with column 1. "
+        "rows[:, None] and cols[None, :] make all pairs."
+    )
+
+
+def _copies(trial: Trial) -> list[tuple[dict[str, Any], torch.Tensor]]:
+    """The results of x's shape, with the arguments of their calls."""
+    pairs = zip(trial.inputs, trial.evidence.outputs, strict=False)
+    return [(a, output) for a, output in pairs if isinstance(output, torch.Tensor) and output.shape == a["x"].shape]
 
 
 def cut_in_the_wrong_order(x: torch.Tensor, heads: int) -> torch.Tensor:

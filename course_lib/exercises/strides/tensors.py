@@ -11,8 +11,10 @@ from course_lib.exercises.strides.mistakes import (
     channels_before_heads,
     contiguous_alone,
     cut_in_the_wrong_order,
+    diagonals_alone,
     equals,
 )
+from course_lib.mistakes import row_by_row_into_columns
 
 split_heads = Exercise(
     id="strides.split_heads",
@@ -62,8 +64,8 @@ strided_copy = Exercise(
     cases=[
         Case("64 x 128", "plain", matrix(64, 128)),
         Case("1 x 1", "ragged", matrix(1, 1)),
-        Case("37 x 201", "ragged", matrix(37, 201)),
-        Case("130 x 5, float16", "ragged", matrix(130, 5, torch.float16)),
+        Case("37 x 1201", "ragged", matrix(37, 1201)),
+        Case("1130 x 5, float16", "ragged", matrix(1130, 5, torch.float16)),
         Case("40 x 70, transposed", "strided", matrix(40, 70, layout="columns")),
         Case("33 x 50, a window", "strided", matrix(33, 50, layout="window")),
         Case("21 x 30, every second row and third column", "strided", matrix(21, 30, layout="steps")),
@@ -87,5 +89,5 @@ strided_copy = Exercise(
         "Mask both with (rows[:, None] < M) & (cols[None, :] < N). Load at x_ptr + the offsets above, store at out_ptr + "
         "rows[:, None] * N + cols[None, :], and launch triton.cdiv(M, BLOCK) by triton.cdiv(N, BLOCK) programs.",
     ],
-    mistakes=[contiguous_alone],
+    mistakes=[row_by_row_into_columns(lambda x: x), diagonals_alone, contiguous_alone],
 )

@@ -31,6 +31,7 @@ transpose_view = Exercise(
         Case("a matrix with gaps", "strided", given(shape=[3, 5], strides=[20, 2], i=0, j=1)),
         Case("a transposed one", "strided", given(shape=[4, 3], strides=[1, 4], i=1, j=0)),
         Case("an expanded one", "strided", given(shape=[6, 2, 3], strides=[0, 3, 1], i=0, j=2)),
+        Case("a slice of three axes", "strided", given(shape=[2, 3, 4], strides=[30, 6, 1], i=0, j=1)),
     ],
     oracle=recipe_of(transposed),
     criteria=[
