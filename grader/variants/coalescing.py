@@ -206,7 +206,7 @@ WRONG = [
     wrong(
         "padded_stride",
         "pads to lines",
-        ["every row starts a sector", "no larger than that takes"],
+        ["no larger than that takes"],
         ("32 // itemsize", "128 // itemsize"),
     ),
     wrong(
@@ -218,7 +218,7 @@ WRONG = [
     wrong(
         "padded_stride",
         "in bytes",
-        ["every row starts a sector", "no larger than that takes"],
+        ["no larger than that takes"],
         ("* per_sector\n", "* 32\n"),
     ),
     wrong(
@@ -400,6 +400,12 @@ WRONG = [
         ["right on ragged inputs", "right on strided inputs"],
         ("(triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))", "(max(1, M // BLOCK), max(1, N // BLOCK))"),
     ),
+    wrong(
+        "transpose",
+        "out has the strides of a view",
+        ["right on plain inputs"],
+        ("torch.empty((N, M), dtype=x.dtype, device=x.device)", "torch.empty_like(x.T)"),
+    ),
     # -------------------- column_sum
     wrong("column_sum", "one column a program", ["loads are dense"], ("512, 128, 64", "512, 512, 1")),
     wrong("column_sum", "bands of four", ["loads are dense"], ("512, 128, 64", "512, 512, 4")),
@@ -535,6 +541,14 @@ HONEST = [
         "strided_efficiency",
         "a closed form",
         source="def strided_efficiency(stride, itemsize):\n    return max(1 / stride, itemsize / 32)\n",
+    ),
+    honest(
+        "strided_efficiency",
+        "in float32",
+        (
+            "return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))",
+            "return (torch.tensor(32.0 * itemsize) / (32 * sectors_touched(addresses, itemsize))).item()",
+        ),
     ),
     honest(
         "padded_stride",

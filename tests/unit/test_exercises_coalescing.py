@@ -1,5 +1,8 @@
 """What unit 04 recognises in results."""
 
+import pytest
+import torch
+
 from course_lib.exercise import Evidence, Trial
 from course_lib.exercises import coalescing as C
 
@@ -17,3 +20,64 @@ def test_a_total_that_is_replaced_is_the_sum_of_the_last_rows():
     assert "`total =` where `total +=` is meant?" in last
     for other in (lambda x: x.sum(0), lambda x: x[:64].sum(0), lambda x: x.sum(1), lambda x: None):
         assert C.mistakes.the_last_rows_alone(trials(other)) == ""
+
+
+WRITES = ("tl.atomic_add(", "tl.store(")
+
+
+@pytest.mark.parametrize(
+    ("exercise", "patches", "said"),
+    [
+        ("column_sum", [WRITES], "Several programs write one sum"),
+        ("column_sum", [("total +=", "total =")], "`total =` where `total +=` is meant?"),
+        (
+            "column_sum",
+            [("dtype=tl.float32)\n    for", "dtype=x_ptr.dtype.element_ty)\n    for"), ("tile.to(tl.float32)", "tile")],
+            "In float16, 2048 + 1 is 2048",
+        ),
+        ("column_sum", [("512, 128, 64", "512, 512, 1")], "32 lanes, 32 sectors"),
+        ("transpose", [("torch.empty((N, M), dtype=x.dtype, device=x.device)", "torch.empty_like(x.T)")], "empty_like"),
+    ],
+)
+def test_a_kernel_that_is_wrong_names_the_cause(spoiled, exercise, patches, said):
+    found = spoiled(f"coalescing.{exercise}", *patches)
+    assert said in found.remark and found.points < found.out_of
+
+
+def lost(verdict):
+    return [f.title for f in verdict.findings if not f.passed]
+
+
+@pytest.mark.parametrize("unit", [128, 256])
+def test_a_row_stride_that_is_larger_than_needed_still_starts_sectors(answered, unit):
+    def padded(n, itemsize):
+        each = unit // itemsize if unit == 128 else unit
+        return -(-n // each) * each
+
+    assert lost(answered("coalescing.padded_stride", padded)) == ["no larger than that takes"]
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (1024, ""),
+        (1024.0, ""),
+        (1000, "too small"),
+        (1 << 20, "at most 65,536"),
+        (1001.5, "with //"),
+        ("8", "whole number"),
+    ],
+)
+def test_what_a_row_stride_is_refused_for(output, says):
+    said = C.oracles.starts_sectors(output, 1001, 4)
+    assert says in said and bool(says) == bool(said)
+
+
+def test_an_efficiency_computed_in_float32_is_right(answered):
+    def in_float32(stride, itemsize):
+        right = C.strided_efficiency.oracle(stride, itemsize)
+        return torch.tensor(right, dtype=torch.float32).item()
+
+    assert lost(answered("coalescing.strided_efficiency", in_float32)) == []
+    for odd in (lambda stride, itemsize: 10**400, lambda stride, itemsize: 1 / stride, lambda stride, itemsize: "1"):
+        assert len(lost(answered("coalescing.strided_efficiency", odd))) == 2

@@ -18,8 +18,8 @@ from course_lib.criteria import (
 )
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.coalescing.cases import gather_bytes, matrix, matrix_and_index, read_bytes, vector
-from course_lib.exercises.coalescing.mistakes import ONE_ELEMENT, the_last_rows_alone, wasteful
-from course_lib.mistakes import faulty
+from course_lib.exercises.coalescing.mistakes import ONE_ELEMENT, added_in_float16, the_last_rows_alone, wasteful
+from course_lib.mistakes import faulty, row_by_row_into_columns
 
 
 def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
@@ -133,6 +133,7 @@ transpose = Exercise(
         "(m, n) of x is element (n, m) of the result. The mask (rows < M) & (cols < N) serves both.",
     ],
     mistakes=[
+        row_by_row_into_columns(lambda x: x.T),
         wasteful(
             "store", "Each store goes down a column: 32 lanes, 32 sectors. What if the program held more than one row?"
         ),
@@ -141,6 +142,8 @@ transpose = Exercise(
         ),
     ],
 )
+
+SUMS = sum_budget(lambda x: x.double().abs().sum(0), lambda x: x.shape[0])
 
 column_sum = Exercise(
     id="coalescing.column_sum",
@@ -160,7 +163,7 @@ column_sum = Exercise(
         Case("4096 x 128", "tall", matrix(4096, 128)),
     ],
     oracle=lambda x: x.double().sum(0).float(),
-    budget=sum_budget(lambda x: x.double().abs().sum(0), lambda x: x.shape[0]),
+    budget=SUMS,
     gates=GATES,
     criteria=[
         Correct("ragged", 2, "ragged sizes, rows that lie apart"),
@@ -178,6 +181,7 @@ column_sum = Exercise(
     ],
     mistakes=[
         the_last_rows_alone,
+        added_in_float16(SUMS),
         faulty("uninitialised", "atomic_add adds to what is there: start from torch.zeros, not torch.empty."),
         faulty("race", "Several programs write one sum: tl.atomic_add, or a row of partial sums for each part."),
         wasteful("load", ONE_ELEMENT),

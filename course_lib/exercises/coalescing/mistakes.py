@@ -9,7 +9,7 @@ import torch
 from course_lib.criteria import (
     accesses,
 )
-from course_lib.exercise import Trial
+from course_lib.exercise import Budget, Trial
 from course_lib.mistakes import Mistake
 
 
@@ -24,7 +24,9 @@ def wasteful(op: str, sentence: str, times: float = 4.0) -> Mistake:
 
 
 def the_last_rows_alone(trials: Sequence[Trial]) -> str:
-    """A sentence, if every sum is that of the last rows of x, and not of all of them."""
+    """A sentence, if every sum is that of the last rows of x, and not of all of them; what programs overwrite looks alike."""
+    if any(t.evidence.faults for t in trials):
+        return ""
     left_out = []
     for t in trials:
         for arguments, output in zip(t.inputs, t.evidence.outputs, strict=False):
@@ -37,6 +39,28 @@ def the_last_rows_alone(trials: Sequence[Trial]) -> str:
                 return ""
             left_out.append(not alike[-1])
     return "This is the sum of the last rows alone: `total =` where `total +=` is meant?" if any(left_out) else ""
+
+
+def added_in_float16(budget: Budget) -> Mistake:
+    """A sentence, if every sum of floats is right, and sums of halves are finite and further off than `budget`."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        right = {torch.float32: [], torch.float16: []}
+        for t in trials:
+            for arguments, output in zip(t.inputs, t.evidence.outputs, strict=False):
+                x, sums = arguments["x"], arguments["x"].double().sum(0)
+                finite = isinstance(output, torch.Tensor) and output.shape == sums.shape and output.isfinite().all()
+                if not finite or t.evidence.faults:
+                    return ""
+                right[x.dtype].append(bool(((output - sums).abs() <= budget(sums, torch.float32, arguments)).all()))
+        if not all(right[torch.float32]) or all(right[torch.float16]):
+            return ""
+        return (
+            "Right in float32, and off in float16: is each tile turned into float32 before it is added, and `total` float32 from "
+            "the start? In float16, 2048 + 1 is 2048."
+        )
+
+    return look
 
 
 ONE_ELEMENT = (

@@ -39,17 +39,30 @@ def read_rows(x_ptr, out_ptr, n, row_stride, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * BLOCK + i, tl.load(x_ptr + row * row_stride + i, mask=i < n, other=0))
 
 
+def is_the_efficiency(output: Any, stride: int, itemsize: int) -> str:
+    """For Holds: "" if this is what the trace counts, in float32 at least; else a sentence."""
+    expected = traced(itemsize, step=stride, lanes=32).efficiency
+    if type(output) in (int, float) and 0 < output < 2 and math.isclose(output, expected, rel_tol=1e-6):
+        return ""
+    return f"for stride = {stride}, itemsize = {itemsize}: expected {expected!r}, got {in_words(output)}"
+
+
+FARTHEST = 1 << 16  # that rows may start apart, in elements: what a check lays out
+
+
 def starts_sectors(output: Any, n: int, itemsize: int) -> str:
     """ "" if four rows of n elements, `output` apart, are read with the fewest sectors; else a sentence."""
     if type(output) is float and output.is_integer():
         output = int(output)  # math.ceil and np.ceil differ in this alone
+    given = f"for n = {n}, itemsize = {itemsize}: {in_words(output)}"
     if type(output) is float:
-        return f"for n = {n}, itemsize = {itemsize}: {in_words(output)} is no row stride, a whole number: divide with //, not with /"
-    if type(output) is not int or not n <= output <= 2 * n + 64:
-        return (
-            f"for n = {n}, itemsize = {itemsize}: {in_words(output)} is no row stride that serves; rows of {n} start at least {n} and at "
-            f"most about {n + 32} elements apart"
-        )
+        return f"{given} is no row stride, a whole number: divide with //, not with /"
+    if type(output) is not int:
+        return f"{given} is no row stride, a whole number of elements"
+    if output < n:
+        return f"{given} is too small: rows of {n} start at least {n} elements apart"
+    if output > FARTHEST:
+        return f"{given} is no row stride that a check lays out: rows start at most {FARTHEST:,} elements apart there"
     rows, BLOCK = 4, triton.next_power_of_2(n)
     x = torch.ones(rows * output, dtype=DTYPES[itemsize])
     with trace() as t:
