@@ -188,6 +188,7 @@ class Compiled:
     dots: int = 0  # tl.dot operations, those of helpers included, wherever they run
     tf32_dots: list[str] = field(default_factory=list)  # places of fp32 dots that run as TF32
     to_the_end: bool = True  # False: accepted, and nothing is known of its machine code
+    cases: list[str] = field(default_factory=list)  # that launched it with these dtypes and constants
 
     def __str__(self) -> str:
         from course_lib.compiled import show

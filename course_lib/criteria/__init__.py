@@ -63,7 +63,9 @@ __all__ = [
 GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 """Of an exercise that asks for a kernel, where it names no others."""
 
-NOT_YET = "(in every call of the check; kernels run after your function has returned, so their results are not there yet)"
+NOT_YET = (
+    "(in every call of the check; kernels run after your function has returned, so their results are not there yet)"
+)
 
 
 def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 
 from course_lib import mistakes
 from course_lib.compiled.show import remarks
-from course_lib.exercise import Criterion, Evidence, Exercise, Finding, Trial
+from course_lib.exercise import Compiled, Criterion, Evidence, Exercise, Finding, Trial
 from course_lib.words import as_written, in_words, plural
 
 NOTHING = "returns nothing yet (is a `return` missing?)"
@@ -219,6 +219,7 @@ class Correct(Criterion):
     group: str
     points: float = 0.0
     title: str = ""
+    compiles: bool = False  # kernels as this group alone launches them must compile, too: see Compiles.apart
 
     def __post_init__(self) -> None:
         self.title = self.title or f"right on {self.group} inputs"
@@ -229,8 +230,26 @@ class Correct(Criterion):
             found = Judged.of(exercise, trial).difference
             if found is not None:
                 return replace(found, title=self.title, points=round(self.points * found.points, 2), out_of=self.points)
+        refused = next(
+            (f for f in _facts(trials) if self.compiles and _refused(f) and _of_groups(f, trials, [self.group])), None
+        )
+        if refused is not None:
+            return self.lost(f"on {refused.cases[0]}: {refused.complaint}", expected="accepted by the compiler")
         names = plural(len(group), "case")
         return self.earned(f"right in {names}", expected="right")
+
+
+def _facts(trials: Sequence[Trial]) -> list[Compiled]:
+    return [fact for trial in trials for fact in trial.evidence.compiled]
+
+
+def _refused(fact: Compiled) -> bool:
+    return not fact.accepted and not fact.too_slow
+
+
+def _of_groups(fact: Compiled, trials: Sequence[Trial], groups: Collection[str]) -> bool:
+    """Whether cases of these groups alone launched what this fact is about."""
+    return bool(fact.cases) and set(fact.cases) <= {t.case.name for t in trials if t.case.group in groups}
 
 
 @dataclass
@@ -321,15 +340,17 @@ class TritonDidTheWork(Criterion):
 
 @dataclass
 class Compiles(Criterion):
-    """What the interpreter ran must also compile for a GPU."""
+    """What the interpreter ran must also compile for a GPU. apart: groups whose own constants, such as the widest heads, cost
+    no more than the criterion on that group, which then has `compiles`."""
 
     points: float = 0
     title: str = "compiles for a GPU"
+    apart: Sequence[str] = ()
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        facts = [fact for trial in trials for fact in trial.evidence.compiled]
+        facts = [fact for fact in _facts(trials) if not _of_groups(fact, trials, self.apart)]
         for fact in facts:
-            if not fact.accepted and not fact.too_slow:
+            if _refused(fact):
                 return self.lost(fact.complaint, expected="accepted by the compiler")
         newest = {fact.kernel: fact for fact in sorted(facts, key=lambda fact: fact.gpu) if fact.accepted}
         # spills, and fp32 dots that a GPU would run as TF32

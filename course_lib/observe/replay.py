@@ -54,7 +54,9 @@ IN_WORDS |= {
     "choose for each element)"
 }
 FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what the function allocated: torch.zeros in two steps
-Launched = tuple[str, Any, dict[str, Any], dict[str, Any]]  # key of a kernel, the kernel, its arguments, its options
+Launched = tuple[
+    str, Any, dict[str, Any], dict[str, Any], str
+]  # key of a kernel, the kernel, its arguments, its options, the case
 MAX_BYTES = 4 << 30
 
 
@@ -122,7 +124,7 @@ class Tape:
         self.storages: dict[str, torch.UntypedStorage] = {}
         self.held: set[int] = set()  # what tells these storages apart
         self.operations: list[str] = []
-        self.launched: list[Launched] = []
+        self.launched: list[tuple] = []
         self.keys: list[str] = []  # of the kernels launched, in all calls
         self.allocated: dict[str, int] = {}
         self.made: dict[int, list[str]] = {}  # call -> storages that its last run allocated
@@ -323,7 +325,7 @@ def replay(
         evidence.poisoned = [f"kernel `{kernel}`, line {line}" for kernel, line in sorted(t.poisoned)]
         evidence.kernels = sorted(kernels.with_helpers(tape.keys, log["kernels"]))
         if launched is not None:
-            launched += tape.launched
+            launched += [(*one, case) for one in tape.launched]
     except Refused as refusal:
         evidence.refused = str(refusal)
         if isinstance(refusal, ReturnsInput):
@@ -374,38 +376,51 @@ def compile_launched(
     """
     deadline = time.monotonic() + seconds
     chosen: dict[Any, Launched] = {}
-    for key, kernel, arguments, options in launched:
-        constants = {p.name for p in kernel.params if p.is_constexpr}
-        types = [repr(v) if n in constants else _type_of(v) for n, v in arguments.items()]
-        chosen[key, tuple(types), repr(options)] = (key, kernel, arguments, options)
+    cases: dict[Any, dict[str, None]] = {}
+    for one in launched:
+        chosen[_set(one)] = one
+        cases.setdefault(_set(one), {})[one[-1]] = None
+
+    def ask(wanted: Sequence[tuple[Launched, str]], *rest: bool, within: float = seconds) -> list[Compiled]:
+        found = compile_all([(*_job(one), gpu, *rest) for one, gpu in wanted], within)
+        for fact, (one, _) in zip(found, wanted, strict=True):
+            fact.cases = list(cases[_set(one)])
+        return found
+
     oldest, *newer = gpus
     if not every:
         last = {one[0]: one for one in launched}
-        found = compile_all([(*_job(one), gpu) for one in last.values() for gpu in gpus], seconds)
+        found = ask([(one, gpu) for one in last.values() for gpu in gpus])
         largest = {one[0]: one for one in sorted(chosen.values(), key=_size)}
-        more = [one for key, one in largest.items() if _size(one) > _size(last[key])]
-        left = max(0.0, deadline - time.monotonic())
-        asked = compile_all([(*_job(one), oldest, False) for one in more], left)
+        more = [(one, oldest) for key, one in largest.items() if _size(one) > _size(last[key])]
+        asked = ask(more, False, within=max(0.0, deadline - time.monotonic()))
         return found + [known for known in asked if not known.too_slow]
-    jobs = [_job(one) for one in chosen.values()]
-    found = compile_all([(*job, oldest, False) for job in jobs], seconds)
-    asked = [job for job, known in zip(jobs, found, strict=True) if not _safe_to_assume(known)]
+    found = ask([(one, oldest) for one in chosen.values()], False)
+    asked = [one for one, known in zip(chosen.values(), found, strict=True) if not _safe_to_assume(known)]
     found += [replace(known, gpu=gpu, shared_limit=0) for known in found if _safe_to_assume(known) for gpu in newer]
-    found += compile_all([(*job, gpu, False) for job in asked for gpu in newer], seconds)
+    found += ask([(one, gpu) for one in asked for gpu in newer], False)
     for compiled in found:
         # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all
         compiled.too_slow = False
     return found
 
 
+def _set(launched: Launched) -> tuple:
+    """What the compiler is asked of: a kernel, its dtypes, constants and options."""
+    key, kernel, arguments, options, _ = launched
+    constants = {p.name for p in kernel.params if p.is_constexpr}
+    types = [repr(v) if n in constants else _type_of(v) for n, v in arguments.items()]
+    return key, tuple(types), repr(options)
+
+
 def _job(launched: Launched) -> tuple[Any, tuple, dict[str, Any]]:
-    _, kernel, arguments, options = launched
+    _, kernel, arguments, options, _ = launched
     return kernel, (), arguments | options
 
 
 def _size(launched: Launched) -> int:
     """The product of a launch's whole constants: how large its blocks are, more or less."""
-    _, kernel, arguments, _ = launched
+    _, kernel, arguments, _, _ = launched
     constants = (arguments.get(p.name) for p in kernel.params if p.is_constexpr)
     return math.prod(max(1, value) for value in constants if isinstance(value, int))
 

@@ -138,6 +138,7 @@ WRONG = [
     wrong("dkdv", "delta in half precision", [RAGGED, VIEWS, HARD, HALF], ("delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0)", "delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
     wrong("dkdv", "lse in half precision", [PLAIN], ("lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0)", "lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
     wrong("dkdv", "k scaled in half precision", [HARD], ("s = tl.dot(k, q.T", "s = tl.dot((k * scale).to(k.dtype), q.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
+    wrong("dkdv", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
     wrong("dkdv", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32),
     wrong("dkdv", "exp of s, divided by exp of lse", [HARD], ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])", "tl.exp(s * scale) / tl.exp(lse)[None, :]")),
     # -------------------- dkdv: masks and tiles
@@ -180,6 +181,7 @@ WRONG = [
     wrong("dq", "dp in bfloat16", [PLAIN], DP_ROUNDED),
     wrong("dq", "delta in half precision", [RAGGED, CAUSAL, NOTHING, HARD, HALF, DIAGONAL], ("    dq = tl.zeros", "    delta = delta.to(q.dtype).to(tl.float32)\n    dq = tl.zeros")),
     wrong("dq", "q scaled in half precision", [HARD], ("s = tl.dot(q, k.T", "s = tl.dot((q * scale).to(q.dtype), k.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
+    wrong("dq", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
     wrong("dq", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32),
     wrong("dq", "missing keys have weight", [HARD], ("seen = (keys < Nk)[None, :]", "seen = (keys < Nk + BLOCK_N)[None, :]")),
     wrong("dq", "no causal mask", [CAUSAL, NOTHING, DIAGONAL], ("            if CAUSAL:\n                seen", "            if False:\n                seen")),

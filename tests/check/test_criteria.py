@@ -362,6 +362,21 @@ def test_compiles():
     assert (finding.passed, finding.seen) == (False, refused.complaint)
 
 
+def test_what_one_group_alone_launches_costs_no_more_than_that_group():
+    wide = Compiled("k", "sm_80", False, "172,032 bytes", cases=["wide heads"])
+    trials = [
+        Trial(Case(name, group, None), [{"x": X}], Evidence(name, outputs=[X * 2], compiled=facts))
+        for name, group, facts in (("a case", "plain", [wide]), ("wide heads", "dims", []))
+    ]
+    gate, dims = Compiles(apart=["dims"]), Correct("dims", 1, compiles=True)
+    assert gate.judge(DOUBLE, trials).passed and not Compiles().judge(DOUBLE, trials).passed
+    found = dims.judge(DOUBLE, trials)
+    assert (found.points, found.seen) == (0, "on wide heads: 172,032 bytes")
+    assert Correct("dims", 1).judge(DOUBLE, trials).passed
+    wide.cases = ["a case", "wide heads"]  # others launch the same
+    assert not gate.judge(DOUBLE, trials).passed and dims.judge(DOUBLE, trials).passed
+
+
 SPILLS = {"spills": True, "spill_bytes": 400}
 
 

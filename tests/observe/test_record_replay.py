@@ -282,11 +282,11 @@ def test_kernels_are_compiled_once_or_once_for_each_specialisation():
     for every in (False, True):
         facts = compile_launched(launched, ["sm_90"], 60, every=every)
         assert [(fact.kernel, fact.accepted) for fact in facts] == [("scale", True)]
-    key, kernel, arguments, options = launched[0]
+    key, kernel, arguments, options, case = launched[0]
     halves = {n: v.half() if isinstance(v, torch.Tensor) else v for n, v in arguments.items()}
-    launched.append((key, kernel, halves, options))
+    launched += [(key, kernel, halves, options, case), (key, kernel, halves, options, "another")]
     assert len(compile_launched(launched, ["sm_90"], 60, every=False)) == 1
-    assert len(compile_launched(launched, ["sm_90"], 60, every=True)) == 2
+    assert [fact.cases for fact in compile_launched(launched, ["sm_90"], 60, every=True)] == [[case], [case, "another"]]
 
 
 @pytest.mark.parametrize("every", [False, True])

@@ -127,7 +127,8 @@ def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(m
 
     monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_nothing)
     launched = [
-        ("k", copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}, {}) for BLOCK in (64, 128, 512)
+        ("k", copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}, {}, "a case")
+        for BLOCK in (64, 128, 512)
     ]
     found = compile_launched(launched, ["sm_80", "sm_90"], 60, every=True)
     assert asked == [(64, "sm_80"), (128, "sm_80"), (512, "sm_80"), (128, "sm_90"), (512, "sm_90")]
@@ -143,7 +144,8 @@ def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(m
 
 def test_a_check_compiles_the_last_launch_and_asks_about_the_largest():
     launched = [
-        ("k", transpose, {"x_ptr": FLOAT, "o_ptr": FLOAT, "BLOCK": BLOCK}, {"num_warps": 8}) for BLOCK in (16, 256, 64)
+        ("k", transpose, {"x_ptr": FLOAT, "o_ptr": FLOAT, "BLOCK": BLOCK}, {"num_warps": 8}, "a case")
+        for BLOCK in (16, 256, 64)
     ]
     refused = [facts for facts in compile_launched(launched, ["sm_80", "sm_90"], 60, every=False) if not facts.accepted]
     assert [(facts.gpu, facts.shared_bytes > facts.shared_limit) for facts in refused] == [("sm_80", True)]

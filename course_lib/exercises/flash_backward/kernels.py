@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from course_lib.cases import BRAIN, HALF, SINGLE
-from course_lib.criteria import BuffersBelow, Coalesced, Correct, DotFlops, NoAtomics, Rereads, Speed, Traffic
+from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Speed, Traffic
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
@@ -50,7 +50,7 @@ delta = Exercise(
         Case("(3, 1, 2) heads of 1 x 16", "ragged", outputs(3, 1, 2, 1, 16)),
         Case("3 heads of 100 x 256", "ragged", outputs(3, 100, 256)),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", outputs(2, 3, 40, 32, layout="heads", do="heads")),
-        Case("window", "strided", outputs(2, 50, 24, layout="window", do="window")),
+        Case("windows", "strided", outputs(2, 50, 24, layout="window", do="window")),
         Case("do is one number for all", "strided", outputs(2, 3, 33, 16, do="one number")),
         Case("(2, 2, B, N, H, D)", "strided", outputs(2, 2, 1, 2, 19, 16, layout="heads", do="heads")),
         Case("o around 20, do around 3, bfloat16", "half", outputs(2, 70, 128, mean=20.0, do="around 3", dtype=BRAIN)),
@@ -103,7 +103,7 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
         Case("(3, 1, 2) heads of 256", "ragged", backward(20, 30, 256, lead=(3, 1, 2))),
         Case("33 queries, 70 keys, float32", "ragged", backward(33, 70, 32, SINGLE, lead=())),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", backward(40, 33, 32, lead=(2, 3), layout="heads", do="heads")),
-        Case("window", "strided", backward(30, 45, 24, BRAIN, layout="window", do="window")),
+        Case("windows", "strided", backward(30, 45, 24, BRAIN, layout="window", do="window")),
         Case("do is one number for all", "strided", backward(30, 45, 16, lead=(2, 2), do="one number")),
         Case(
             "q, k, v, do each in an order of its own",
@@ -153,7 +153,7 @@ PERFORMANCE = [
 def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) -> list:
     """The criteria of both kernels."""
     return [
-        Correct("ragged", 2, "any sizes, any number of leading dimensions"),
+        Correct("ragged", 2, "any sizes, any number of leading dimensions", compiles=True),
         Correct("strided", 1, "right on views, without copies"),
         Correct("causal", 2, "causal, Nq != Nk too"),
         Correct("nothing", 1, "queries that see no key"),
@@ -179,7 +179,7 @@ dkdv = Exercise(
     cases=gradient_cases(PERFORMANCE),
     oracle=keys_and_values,
     budget=gradient_budget,
-    gates=GATES,
+    gates=(*GATES[:2], Compiles(apart=["ragged"])),
     criteria=judged_by("q", lambda k, **_: math.ceil(k.shape[-2] / TILE), "q is read at most Nk / 64 times", 4),
     hints=[
         "A program owns a tile of keys: it loads k and v once, keeps dk and dv in float32, and walks over tiles of queries. Which four "
@@ -221,7 +221,7 @@ dq = Exercise(
     cases=gradient_cases(PERFORMANCE),
     oracle=lambda **given: gradients(**given)[0],
     budget=gradient_budget,
-    gates=GATES,
+    gates=(*GATES[:2], Compiles(apart=["ragged"])),
     criteria=judged_by("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), "k is read at most Nq / 64 times", 3),
     hints=[
         "It is the forward kernel's loop over tiles of keys, with other things inside. What does a program own, and what does it visit?",
