@@ -604,8 +604,8 @@ else:
 # ## Why compute outgrew memory
 #
 # A **FLOP** is one floating-point operation, an addition or a multiplication, so an FMA is two; **FLOP/s** is how many
-# a machine does in a second. (A TB/s, as above, is 10¹² bytes in a second.) Arithmetic has become faster sooner than
-# memory has. Here are five GPUs of four generations, from their datasheets:
+# a machine does in a second. (A TB/s, as above, is 10¹² bytes in a second.) From one generation to
+# the next, arithmetic has gained more speed than memory. Here are five GPUs of four generations, from their datasheets:
 
 # %%
 figures.start.compute_outgrew_memory()
@@ -686,8 +686,8 @@ print(
 # `start.myths` · 11 points · about 15 minutes · 22 lines · difficulty ●●○○○
 #
 # Much that is told about GPUs and transformers is nearly right. Here are 22 statements, half a point each. Write
-# `True` or `False` for `...`. All were touched on above. When every one has an answer, the check shows an explanation
-# beside each.
+# `True` or `False` for `...`. All were touched on above. The check shows an explanation beside each statement that has
+# an answer.
 
 # %% exercise="start.myths"
 myths = {
@@ -777,8 +777,8 @@ progress()
 # * A kernel finds its place with `tl.program_id`, its elements with `tl.arange`, and its end with a mask. A grid
 #   rounds up.
 # * Programs run in any order. Two that write to one place are a race, and a trace names it.
-# * From registers to HBM, memories get larger, slower and further away. Compute has outgrown them, so most kernels
-#   wait for memory.
+# * From registers to HBM, memories get slower and further away, and the last is larger by far. Compute has outgrown
+#   them, so most kernels wait for memory.
 #
 # The unit has 34 points in six exercises. Next: 01 looks at what a tensor is, and why a transpose moves nothing.
 #

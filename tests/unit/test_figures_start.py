@@ -142,6 +142,7 @@ def test_one_or_many_shows_the_guess(monkeypatch):
     monkeypatch.setattr(hierarchy, "add_one_seconds", lambda sizes, device: [(n, 1e-6 * (1 + n / 1000)) for n in sizes])
     told = words(F.one_or_many(5000))
     assert "your guess: 5,000" in told and "wins from somewhere between 4,096 and 16,384 elements on" in told
+    assert "elements on; with 16,777,216" in told
     for no_number in (..., "many", None, -1):
         assert "your guess" not in words(F.one_or_many(no_number))
 

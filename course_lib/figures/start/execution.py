@@ -49,7 +49,7 @@ def one_or_many(guess: float = ...) -> Figure:
         ax.text(guess, 0.97, f" your guess: {guess:,.0f}", transform=ax.get_xaxis_transform(), va="top", fontsize=9)
     said = f"the GPU wins {_from(wins[0], sizes)} elements on" if wins else "the GPU never wins in this range"
     if other and cpu[-1] > other[-1]:
-        said += f"\nwith {sizes[-1]:,} it takes 1 / {cpu[-1] / other[-1]:.0f} of the time"
+        said += f";\nwith {sizes[-1]:,} it takes 1 / {cpu[-1] / other[-1]:.0f} of the time"
     ax.set_title(said, loc="left", fontsize=11)
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
     ax.grid(alpha=0.3)
