@@ -36,7 +36,14 @@ MODULES = {
     "triton.language.extra.libdevice": libdevice,
     "triton.language.extra.cuda.libdevice": cuda_libdevice,
 }
-BUILTINS = {"range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "print"}
+BUILTINS = {"range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "print", "isinstance"}
+KINDS = {
+    "tensor",
+    "tensor_descriptor",
+    "constexpr",
+    "dtype",
+}  # classes of tl that `isinstance` may ask about, and nobody call
+REFUSED_BUILTINS = {"getattr", "hasattr", "list"}  # Triton has them; a name given as text would be a way out
 HOST_HELPERS = {"cdiv", "next_power_of_2"}  # of `triton` itself, usable inside kernels
 TYPES = {"constexpr", "range", "static_range", "tuple", "pointer_type", "PropagateNan", "TRITON_MAX_TENSOR_NUMEL"}
 
@@ -123,15 +130,15 @@ def describe(kernel: JITFunction, table: dict[str, dict[str, Any]], callers: tup
         elif name in BUILTINS:
             continue
         else:
-            near = _near(name, {*function.__code__.co_varnames, *BUILTINS})
-            raise KernelRefused(f"{kernel.__name__}, line {line}: `{name}` does not exist inside a kernel{near}")
+            raise KernelRefused(f"{kernel.__name__}, line {line}: {_unknown(name, function.__code__.co_varnames)}")
         if isinstance(value, tl.constexpr) and isinstance(value.value, tl.dtype):
             value = value.value
         described = _describe_name(value, table, (*callers, kernel))
         if described is None:
+            question = ". Is `@triton.jit` missing above it?" if inspect.isfunction(value) else ""
             raise KernelRefused(
                 f"{kernel.__name__}, line {line}: `{name}` is a {type(value).__name__}: inside a kernel only "
-                "triton.language, other kernels and tl.constexpr numbers exist"
+                f"triton.language, other kernels and tl.constexpr numbers exist{question}"
             )
         names[name] = described
     annotations = {p: _annotation(a) for p, a in getattr(function, "__annotations__", {}).items()}
@@ -236,7 +243,7 @@ def _free_names(definition: ast.FunctionDef) -> dict[str, int]:
 def _check_attributes(definition: ast.FunctionDef, names: dict[str, Any]) -> None:
     """Every `a.b.c` must end at a public object of triton.language or at a public attribute of a block."""
     roots = {name: MODULES[entry["module"]] for name, entry in names.items() if "module" in entry}
-    inner = set()
+    inner = {id(kind) for kind in _kinds_asked(definition)} if "isinstance" not in names else set()
     for node in ast.walk(definition):
         if not isinstance(node, ast.Attribute) or id(node) in inner:
             continue
@@ -257,6 +264,27 @@ def _check_attributes(definition: ast.FunctionDef, names: dict[str, Any]) -> Non
                 raise KernelRefused(
                     f"{definition.name}, line {node.lineno}: a block has no public `.{attribute}`{near}"
                 )
+
+
+def _kinds_asked(definition: ast.FunctionDef) -> list[ast.Attribute]:
+    """The `tl.tensor` of each `isinstance(x, tl.tensor)`; KernelRefused for a kind that is none of KINDS."""
+    kinds = []
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            kind = node.args[-1] if len(node.args) == 2 and not node.keywords else node
+            if not isinstance(kind, ast.Attribute) or not isinstance(kind.value, ast.Name) or kind.attr not in KINDS:
+                known = ", ".join(f"tl.{name}" for name in sorted(KINDS))
+                raise KernelRefused(f"{definition.name}, line {node.lineno}: `isinstance` asks for one of {known} here")
+            kinds.append(kind)
+    if kinds and "isinstance" not in _free_names(definition):
+        raise KernelRefused(f"{definition.name}: `isinstance` is a name of its own there; call that something else")
+    return kinds
+
+
+def _unknown(name: str, local: Iterable[str] = ()) -> str:
+    if name in REFUSED_BUILTINS:
+        return f"`{name}` is not part of the language that kernels may use here"
+    return f"`{name}` does not exist inside a kernel{_near(name, {*local, *BUILTINS})}"
 
 
 def _public(kernel: str, line: int, module: Any, name: str) -> Any:
@@ -327,7 +355,7 @@ def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction
     free = _free_names(definition)
     missing = sorted(free.keys() - names.keys() - BUILTINS)
     if missing:
-        raise KernelRefused(f"{name}, line {free[missing[0]]}: `{missing[0]}` does not exist inside a kernel")
+        raise KernelRefused(f"{name}, line {free[missing[0]]}: {_unknown(missing[0])}")
     unused = sorted(names.keys() - free.keys())
     if unused:
         raise KernelRefused(f"{name} does not use `{unused[0]}`")

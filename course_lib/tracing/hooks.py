@@ -277,6 +277,7 @@ class Interpreter:
                 if callable(member) and vars(owner).get(name) is not member:
                     _stand_ins[id(member)] = vars(owner)[name]
         _stand_ins[id(min)] = lambda *args: language.of_tensors(args, tl.minimum, min)
+        _stand_ins[id(isinstance)] = language.is_instance
         _stand_ins[id(max)] = lambda *args: language.of_tensors(args, tl.maximum, max)
 
     def _patch_values(self) -> None:

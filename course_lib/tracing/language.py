@@ -63,6 +63,13 @@ def of_tensors(args: tuple, of_two: Callable, otherwise: Callable) -> Any:
     return functools.reduce(of_two, args) if any(isinstance(a, tl.tensor) for a in args) else otherwise(*args)
 
 
+def is_instance(value: Any, kind: type) -> bool:
+    """As the compiler answers it: what it knows as a constant is a plain number here."""
+    if kind is tl.constexpr:
+        return isinstance(value, (tl.constexpr, int, float, str, tl.dtype))
+    return isinstance(value, kind)
+
+
 def method(function: JITFunction) -> Callable:
     return lambda tensor, *args, **options: function(tensor, *args, **options)
 

@@ -9,7 +9,9 @@ import triton.language as tl
 import triton.language.math as tm
 from triton.language import arange, rand, zeros
 from triton.language import sum as add_up
+from triton.tools.tensor_descriptor import TensorDescriptor
 
+from course_lib.compiled import compile_for
 from course_lib.observe import wire
 from course_lib.observe.kernels import KernelRefused, describe, rebuild, with_helpers
 from course_lib.tracing import KernelFault, trace
@@ -190,7 +192,73 @@ def test_an_imported_function_is_the_one_of_the_language():
     assert rebuild(table)[key].fn.__globals__["arange"] is tl.arange
 
 
+@triton.jit
+def asks_what_it_got(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    if isinstance(BLOCK, tl.constexpr):
+        x += 100
+    if isinstance(x, tl.tensor):
+        x += 20
+    if isinstance(x, tl.constexpr):
+        x += 3
+    tl.store(out_ptr + tl.arange(0, BLOCK), x)
+
+
+@triton.jit
+def into_a_descriptor(
+    x_ptr, out, BLOCK: tl.constexpr
+):  # as Triton's own tutorial on attention makes one where it got none
+    if isinstance(out, tl.tensor_descriptor):
+        made = out
+    else:
+        made = tl.make_tensor_descriptor(out, [BLOCK], [1], [BLOCK])
+    made.store([0], tl.load(x_ptr + tl.arange(0, BLOCK)) + 1)
+
+
+@pytest.mark.parametrize("journey", [travelled, lambda kernel: kernel])
+def test_isinstance_answers_as_the_compiler_does(journey):
+    x, out = torch.zeros(16), torch.zeros(16)
+    with trace():
+        journey(asks_what_it_got)[(1,)](x, out, BLOCK=16)
+        assert out[0] == 120
+        for target in (out, TensorDescriptor.from_tensor(out, [16])):
+            out.zero_()
+            journey(into_a_descriptor)[(1,)](x, target, BLOCK=16)
+            assert out[0] == 1
+    assert compile_for(asks_what_it_got, x, out, BLOCK=16).accepted
+    assert compile_for(into_a_descriptor, x, TensorDescriptor.from_tensor(out, [16]), BLOCK=16).accepted
+
+
 # ------------------------------------------------------------------------------------------------ refusals
+
+
+def not_a_kernel(x):
+    return x + 1
+
+
+@triton.jit
+def undecorated_helper(x_ptr):
+    tl.store(x_ptr, not_a_kernel(tl.load(x_ptr)))
+
+
+@triton.jit
+def asks_by_name(x_ptr):
+    tl.store(x_ptr, getattr(tl, "load")(x_ptr))  # noqa: B009
+
+
+@triton.jit
+def asks_for_a_class(x_ptr):
+    tl.store(x_ptr, isinstance(x_ptr, tl.core.tensor))
+
+
+@triton.jit
+def calls_a_class(x_ptr):
+    tl.store(x_ptr, tl.tensor(x_ptr, tl.int32))
+
+
+@triton.jit
+def hands_a_class_on(x_ptr, isinstance):
+    tl.store(x_ptr, isinstance(x_ptr, tl.tensor))
 
 
 def recursive_pair():
@@ -245,6 +313,8 @@ def opens_a_file(x_ptr):
         (torch_inside, r"torch_inside, line 2: `torch` is a module: inside a kernel only"),
         (python_inside, r"python_inside, line 2: `math` is a module: inside a kernel only"),
         (opens_a_file, r"opens_a_file, line 3: `open` does not exist inside a kernel"),
+        (undecorated_helper, r"`not_a_kernel` is a function: .*\. Is `@triton.jit` missing above it\?"),
+        (asks_by_name, r"line 2: `getattr` is not part of the language that kernels may use here"),
         (calls_itself, r"calls_itself calls itself"),
         (recursive_pair(), r"ping calls itself"),
     ],
@@ -253,6 +323,12 @@ def opens_a_file(x_ptr):
 def test_refused_when_recorded(kernel, sentence):
     with pytest.raises(KernelRefused, match=sentence):
         describe(kernel, {})
+
+
+@pytest.mark.parametrize("kernel", [asks_for_a_class, calls_a_class, hands_a_class_on])
+def test_classes_are_asked_about_and_go_nowhere(kernel):
+    with pytest.raises(KernelRefused):
+        travelled(kernel)
 
 
 def test_a_kernel_without_a_source_is_refused():
