@@ -67,6 +67,13 @@ READABLE = (
         r"Cannot have `return` statements inside",
         "`return` cannot stand in a loop: use a mask, or the condition of a `while`",
     ),
+    (r"type <class 'tuple'> to tensor", "a tuple stands where one block is meant (is a comma in the place of `&`?)"),
+    (
+        r"NoneType",
+        "None stands where a value is meant (does a kernel that is called here lack its `return`, or was None passed?)",
+    ),
+    (r"type\(s\) for @|MatMult", "blocks have no `@`: write tl.dot(a, b)"),
+    (r"accumulator shape is incompatible", "the `acc` of tl.dot(a, b, acc) has as many rows as `a` and columns as `b`"),
     (r"Boolean value of Tensor|'scf.condition' op operand #0 must be 1-bit", OF_A_BLOCK),
     (r"simultaneous multiple comparison", "comparisons cannot be chained: write (a <= x) & (x < b)"),
     (
@@ -152,6 +159,17 @@ REASONS = {
 def reason_of(function: str) -> str:
     """What a bare AssertionError in that function of Triton's front end means."""
     return REASONS.get(function, "Triton expects another dtype or shape here")
+
+
+def instead_of_truth(line: str) -> str:
+    """What to write where this line asks of a block whether it is true."""
+    if re.search(r"\btl\.(max|min)\(", line):
+        return "tl.max and tl.min go along an axis of one block; of two blocks, take tl.maximum and tl.minimum."
+    if re.search(r"^\W*(if|elif|while)\b|\bline \d+: `(if|elif|while)\b", line):
+        return "Leave elements out with the `mask` of a load or store, or choose for each with tl.where."
+    if re.search(r"[<>=]=?[^()]*[&|][^()]*[<>=]=?", line):
+        return "`&` binds before `<=`: put each comparison in brackets, (a <= b) & (c > d)."
+    return "Write (a) & (b) instead of `a and b` or `lo <= x < hi`, ~a instead of `not a`, tl.where instead of `x if a else y`."
 
 
 def complaint(places: Places, gpu: str, error: BaseException | None, diagnostics: str = "") -> str:

@@ -10,6 +10,7 @@ Gates decide whether an exercise earns anything; the others carry points of thei
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,8 +93,8 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
         bonus += finding.points
         findings.append(finding)
     for i, finding in enumerate(findings):  # one cause is told once
-        told = [(f.seen, f.detail) for f in findings[:i] if f.judged and not f.passed]
-        if not finding.passed and (finding.seen, finding.detail) in told:
+        told = [_cause(f) for f in findings[:i] if f.judged and not f.passed]
+        if not finding.passed and _cause(finding) in told:
             finding.seen, finding.detail, finding.expected, finding.error_map = "as above", "", "", None
     points = sum(f.points for f in findings if not f.gate and not f.bonus)
     # behind a gate that failed on one group, a remark on another would not fit what is shown
@@ -104,6 +105,15 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     if printed and any(t.evidence.launches for t in trials):
         printed = f"{printed.rstrip()}\n{NOT_YET}"
     return Verdict(exercise.id, round(points, 2), exercise.points, findings, round(bonus, 2), remark, printed)
+
+
+def _cause(finding: Finding) -> tuple[str, str]:
+    """What tells causes apart: of a line of a kernel what it does wrong, and not the program and the element that did."""
+    seen = finding.seen
+    if seen.startswith("kernel `"):
+        line, _, rest = seen.partition("`: ")
+        seen = line + re.sub(r"[\d,() ]+", "", rest)
+    return seen, finding.detail
 
 
 def _not_measured(criterion: Any) -> Finding:

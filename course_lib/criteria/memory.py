@@ -248,7 +248,9 @@ class Rereads(OnceRight):
         for trial in group:
             own = [f for f in _footprints([trial]) if f.tensor == self.tensor]
             allowed = self.at_most(**trial.inputs[-1])
-            times = sum(f.read_bytes for f in own) / max([1, *(f.read_distinct_bytes for f in own)])
+            # several launches may read a part each
+            loaded = min([sum(f.read_distinct_bytes for f in own), *(f.nbytes for f in own)])
+            times = sum(f.read_bytes for f in own) / max(1, loaded)
             if times > 1.02 * allowed:
                 loads = sorted((a for a in accesses([trial], "load") if a.tensor == self.tensor), key=lambda a: a.line)
                 lines = "; ".join(

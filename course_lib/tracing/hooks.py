@@ -114,7 +114,8 @@ class Interpreter:
         except KernelFault as fault:
             raise fault.with_traceback(None) from None
         except Exception as error:
-            raise KernelError(f"{self._site_of(error)}: {_message(error)}") from None
+            site = self._site_of(error)
+            raise KernelError(f"{site}: {_message(error, site)}") from None
         finally:
             for kind, operations in self._builder.flops.items():
                 self._watcher.computed(kind, operations)
@@ -295,7 +296,7 @@ class Interpreter:
     def _truth(self, tensor: tl.tensor, caller: str) -> bool:
         if caller.startswith(TRITON_FOLDER) and os.path.basename(caller) in ("semantic.py", "core.py"):
             return True  # Triton asks `other.handle if other else None`: is there one at all
-        return bool(self._one_value(tensor, ManyTruths, f"is neither true nor false. {INSTEAD_OF_TRUTH}"))
+        return bool(self._one_value(tensor, ManyTruths, "is neither true nor false"))
 
     def _one_value(self, tensor: tl.tensor, error: type[TypeError], complaint: str) -> Any:
         self._plans.value_asked()
@@ -303,11 +304,6 @@ class Interpreter:
         if values.size != 1:
             raise error(f"a block of {values.size} values {complaint}")
         return values.reshape(-1)[0]
-
-
-INSTEAD_OF_TRUTH = (
-    "Write (a) & (b) instead of `a and b` or `lo <= x < hi`, ~a instead of `not a`, tl.where instead of `if`"
-)
 
 
 _going_elsewhere: list[list[str]] = []  # of each launches_go_to that is open: what a trace inside ran in its place
@@ -401,14 +397,16 @@ def _site(calls: list[tuple[Source, int]]) -> Site:
     return Site(kernel.name, line, kernel.text(line), inner)
 
 
-def _message(error: Exception) -> str:
+def _message(error: Exception, site: Site) -> str:
     text = " ".join(str(error).split())
     if "`_semantic` argument" in text:
         return "this function has no version that runs without a GPU, or was not called as tl.<name>"
     if isinstance(error, NotHere):
         return text
-    from course_lib.compiled.complaints import readable, reason_of
+    from course_lib.compiled.complaints import instead_of_truth, readable, reason_of
 
+    if isinstance(error, ManyTruths):
+        return f"{text}. {instead_of_truth(site.inner or site.source)}"
     if isinstance(error, AssertionError) and not text:
         return reason_of(traceback.extract_tb(error.__traceback__)[-1].name)
     said = readable(text)

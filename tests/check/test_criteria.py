@@ -7,7 +7,17 @@ import pytest
 import torch
 
 from course_lib import criteria
-from course_lib.criteria import BuffersBelow, Compiles, Correct, Holds, Launches, NoAtomics, Speed, TritonDidTheWork
+from course_lib.criteria import (
+    BuffersBelow,
+    Compiles,
+    Correct,
+    Holds,
+    Launches,
+    NoAtomics,
+    Rereads,
+    Speed,
+    TritonDidTheWork,
+)
 from course_lib.exercise import Case, Compiled, Evidence, Exercise, Fault, Finding, Footprint, Launch, Trial
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
@@ -421,14 +431,30 @@ def test_a_failed_gate_leaves_the_rest_not_judged():
 
 
 def test_one_cause_is_told_once_and_another_line_is_another_cause():
-    findings = [
-        Finding(t, 0, 1, False, seen="64 sectors", detail=d)
-        for t, d in (("a", "line 2"), ("b", "line 2"), ("c", "line 5"))
+    outside = "kernel `k`, line {}: `x = tl.load(x_ptr + i)`: program {} loads from element {} of `x`, which has {}"
+    causes = [
+        ("64 sectors", "line 2"),
+        ("64 sectors", "line 2"),
+        ("64 sectors", "line 5"),
+        (outside.format(2, 1, 64, 64), ""),
+        (outside.format(2, "(0, 3)", "1,290", 200), ""),
+        (outside.format(4, 1, 64, 64), ""),
     ]
-    told = criteria.judge(
-        exercise(criteria=[SimpleNamespace(points=1, judge=lambda *_, f=f: f) for f in findings]), [trial(X)]
-    ).findings
-    assert [(f.seen, f.detail) for f in told] == [("64 sectors", "line 2"), ("as above", ""), ("64 sectors", "line 5")]
+    findings = [Finding("", 0, 1, False, seen=seen, detail=detail) for seen, detail in causes]
+    given = [SimpleNamespace(points=1, judge=lambda *_, f=f: f) for f in findings]
+    told = [(f.seen, f.detail) for f in criteria.judge(exercise(criteria=given), [trial(X)]).findings]
+    again = ("as above", "")
+    assert told == [causes[0], again, causes[2], causes[3], again, causes[5]]
+
+
+def test_launches_that_read_a_part_each_read_a_tensor_once():
+    parts = [
+        Launch("k", (1, 1, 1), footprints=[Footprint("x", 48, read_bytes=read, read_distinct_bytes=once)])
+        for read, once in ((48, 24), (24, 24))
+    ]
+    reads = Rereads("x", lambda x: 2, 1, "x is read twice", group="plain")
+    assert reads.judge(DOUBLE, [trial(X * 2, launches=parts)]).seen.startswith("`x` is read 1.5 times")
+    assert not reads.judge(DOUBLE, [trial(X * 2, launches=[parts[0]] * 3)]).passed
 
 
 def test_what_is_printed_beside_a_launch_is_said_not_to_be_there_yet():

@@ -294,11 +294,62 @@ def calls_libdevice(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + offs, libdevice.j0(tl.load(x_ptr + offs)))
 
 
+@triton.jit
+def a_comma_for_and(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 1.0, mask=(offs > 2, offs < 5))
+
+
+@triton.jit
+def max_of_two(x_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.store(x_ptr, tl.max(x, x))
+
+
+@triton.jit
+def comparisons_without_brackets(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 1.0, mask=offs >= 2 & offs < 5)
+
+
+@triton.jit
+def gives_nothing(x):
+    x += 1
+
+
+@triton.jit
+def unpacks_nothing(x_ptr, BLOCK: tl.constexpr):
+    x, y = gives_nothing(tl.load(x_ptr + tl.arange(0, BLOCK)))
+    tl.store(x_ptr, y)
+
+
+@triton.jit
+def at_sign(x_ptr, BLOCK: tl.constexpr):
+    x = tl.zeros((BLOCK, BLOCK), tl.float32)
+    tl.store(x_ptr, tl.sum(x @ x))
+
+
+@triton.jit
+def acc_of_another_shape(x_ptr, BLOCK: tl.constexpr):
+    x = tl.zeros((BLOCK, BLOCK), tl.float32)
+    tl.store(x_ptr, tl.sum(tl.dot(x, x, tl.zeros((BLOCK, 32), tl.float32))))
+
+
 @pytest.mark.parametrize(
     "kernel, arguments, said",
     [
+        (a_comma_for_and, (), "line 3: .*: a tuple stands where one block is meant \\(is a comma in the place of `&`"),
+        (max_of_two, (), "line 3: .*of two blocks, take tl.maximum and tl.minimum"),
+        (comparisons_without_brackets, (), "line 3: .*put each comparison in brackets"),
+        (unpacks_nothing, (), "line 2: .*: None stands where a value is meant"),
+        (at_sign, (), "line 3: .*write tl.dot\\(a, b\\)"),
+        (acc_of_another_shape, (), "line 3: .*has as many rows as `a` and columns as `b`"),
         (misspelt, (), "kernel `misspelt`, line 3: `tl.store(x_ptr + ofs, 1.0)  # noqa: F821`: NameError: name 'ofs'"),
-        (branches_on_a_block, (5,), "line 3: `if offs < n:`: a block of 16 values is neither true nor false"),
+        (
+            branches_on_a_block,
+            (5,),
+            "line 3: `if offs < n:`: a block of 16 values is neither true nor false. Leave elements out with the `mask`",
+        ),
         (joins_masks_with_and, (5,), "line 3: .*Write \\(a\\) & \\(b\\)"),
         (chains_comparisons, (5,), "line 3: .*Write \\(a\\) & \\(b\\)"),
         (calls_libdevice, (), "line 3: .*: libdevice.s `j0f` has no version that runs without a GPU"),
