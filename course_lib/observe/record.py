@@ -31,9 +31,11 @@ from typing import Any
 
 import torch
 import torch._dynamo  # noqa: F401  torch's modes import it at first use; here it is paid once, before any fork
+import triton
 import triton.language as tl
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -103,13 +105,33 @@ def _without_cuda() -> Iterator[None]:
         properties = SimpleNamespace(name=planned_for.name, multi_processor_count=planned_for.sms)
         names |= {"current_device": lambda: 0, "get_device_properties": lambda device=None: properties}
     before = {name: getattr(torch.cuda, name) for name in names}
+    drivers = dict(vars(triton.runtime.driver))
     try:
         for name, stand_in in names.items():
             setattr(torch.cuda, name, stand_in)
+        if not torch.cuda.is_available():
+            triton.runtime.driver.set_active(_driver(planned_for))
         yield
     finally:
+        vars(triton.runtime.driver).update(drivers)
         for name, original in before.items():
             setattr(torch.cuda, name, original)
+
+
+def _driver(planned_for: gpu.GPU) -> SimpleNamespace:
+    """What Triton's tutorials ask its driver, answered as on that GPU."""
+    properties = {
+        "multiprocessor_count": planned_for.sms,
+        "max_num_regs": planned_for.registers_per_sm,
+        "max_shared_mem": planned_for.shared_bytes_per_block,
+        "warpSize": 32,
+    }
+    return SimpleNamespace(
+        get_active_torch_device=lambda: torch.device("cpu"),  # where tensors are when this is asked
+        get_current_device=lambda: 0,
+        get_current_target=lambda: GPUTarget("cuda", int(planned_for.architecture.removeprefix("sm_")), 32),
+        utils=SimpleNamespace(get_device_properties=lambda device=0: dict(properties)),
+    )
 
 
 @contextmanager
@@ -206,7 +228,7 @@ class _Recorder(TorchDispatchMode):
         if hasattr(value, "item") and getattr(value, "shape", None) == () and type(value).__module__ == "numpy":
             return self.encode(value.item())  # numpy scalars are numbers
         if (inspect.ismethod(value) or inspect.isbuiltin(value)) and isinstance(value.__self__, torch.Tensor):
-            example = f"x.{value.__name__}({'0' if value.__name__ in ('stride', 'size') else ''})"
+            example = f"x.{value.__name__}({_first_axis(value.__name__)})"
             return {"unsupported": f"the method `{value.__name__}` without calling it; write brackets, as in {example}"}
         return {"unsupported": f"a {type(value).__module__}.{type(value).__name__}".replace("builtins.", "")}
 
@@ -289,7 +311,7 @@ def describe_exception(error: BaseException) -> str:
         function = "" if own[-1].name == "<module>" else f" of its {_place(own[-1].filename)}, in `{own[-1].name}`"
         where = f", in line {own[-1].lineno}{function}" + (f": `{own[-1].line.strip()}`" if own[-1].line else "")
     message = " ".join(str(error).split())[:300]
-    advice = _advice(error, message, entered=bool(own))
+    advice = _advice(error, message, own[-1].line or "" if own else "", entered=bool(own))
     return (
         f"raised {type(error).__name__}"
         + (f": {message}" if message else "")
@@ -298,17 +320,28 @@ def describe_exception(error: BaseException) -> str:
     )
 
 
+def _first_axis(method: str) -> str:
+    return "0" if method in ("stride", "size") else ""
+
+
 def _place(filename: str) -> str:
     """What a line of code is counted in."""
     return "cell" if filename.startswith("<") or "ipykernel" in filename else "file"
 
 
-def _advice(error: BaseException, message: str, entered: bool) -> str:
-    """What Python's words do not say to a newcomer. entered: the error came from within the student's function."""
+def _advice(error: BaseException, message: str, line: str, entered: bool) -> str:
+    """What Python's words do not say to a newcomer. line: of the student's; entered: the error came from within their function."""
     if type(error) is NameError and error.name:
         return f"No cell that was run defines `{error.name}`: run the one that does first, or is it misspelt?"
     if message.startswith("'function' object is not subscriptable"):
         return "Is `@triton.jit` missing above the kernel?"
+    if method := re.search(r"\.(stride|size|numel|dim)\[", line):
+        return f"`{method[1]}` is a method: call it with round brackets, as in x.{method[1]}({_first_axis(method[1])})."
+    if "torch.Size" in message or message.startswith("can only concatenate tuple"):
+        return "A shape holds a number for each axis: take one of them, as in x.shape[0]."
+    if (called := re.search(r"\btl\.(\w+)\(", line)) and "outside of the scope of a kernel" in message:
+        here = f"; here, write triton.{called[1]}" if hasattr(triton, called[1]) else ""
+        return f"`tl.{called[1]}` works inside kernels alone{here}."
     if message.startswith("Cannot call @triton.jit'd outside of the scope of a kernel"):
         return "A kernel is launched with its grid in square brackets: kernel[(programs,)](...)."
     if message.startswith("Boolean value of Tensor with more than one value"):

@@ -180,6 +180,12 @@ def test_refused(function, sentence):
             lambda x: plain_function[(1,)](x),
             "'function' object is not subscriptable, .* Is `@triton.jit` missing above",
         ),
+        (lambda x: torch.empty(x.stride[0]), r"`stride` is a method: call it .*, as in x.stride\(0\)"),
+        (
+            lambda x: torch.empty(x.shape + 1),
+            r"A shape holds a number for each axis: take one of them, as in x.shape\[0\]",
+        ),
+        (lambda x: torch.empty(tl.cdiv(N, 2)), "`tl.cdiv` works inside kernels alone; here, write triton.cdiv"),
         (lambda x: unsolved(x), "raised NameError: .* No cell that was run defines `unsolved`: run the one"),  # noqa: F821
         (lambda x: locally(), r"raised UnboundLocalError: [^.]*$"),
         (lambda x: free_name[(1,)](x), r"line 2: `BLOK` does not exist inside a kernel. Did you mean `BLOCK`\?"),
@@ -285,6 +291,18 @@ def test_code_for_a_gpu_is_recorded_without_one():
         return doubled_into(torch.empty(N, device="cuda"), x.cuda())
 
     assert evidence_of(on_the_gpu).error == ""
+
+
+def test_what_tutorials_ask_the_driver_is_answered_as_by_a_gpu():
+    def as_in_a_tutorial(x):
+        active = triton.runtime.driver.active
+        assert x.device == active.get_active_torch_device() and active.get_current_target().backend == "cuda"
+        sms = active.utils.get_device_properties(active.get_current_device())["multiprocessor_count"]
+        return doubled_into(torch.empty(N, device=active.get_active_torch_device()), x) if sms > 1 else None
+
+    before = vars(triton.runtime.driver).copy()
+    assert evidence_of(as_in_a_tutorial).error == ""
+    assert vars(triton.runtime.driver) == before
 
 
 def test_buffers_are_what_is_allocated_beyond_the_result():
