@@ -1,5 +1,7 @@
 """What unit 04 recognises in results."""
 
+import math
+
 import pytest
 import torch
 
@@ -79,5 +81,8 @@ def test_an_efficiency_computed_in_float32_is_right(answered):
         return torch.tensor(right, dtype=torch.float32).item()
 
     assert lost(answered("coalescing.strided_efficiency", in_float32)) == []
-    for odd in (lambda stride, itemsize: 10**400, lambda stride, itemsize: 1 / stride, lambda stride, itemsize: "1"):
-        assert len(lost(answered("coalescing.strided_efficiency", odd))) == 2
+    for wrong in (lambda right: 1.0001 * right, lambda right: 10**400, lambda right: math.nan, lambda right: "1"):
+        found = answered(
+            "coalescing.strided_efficiency", lambda w=wrong, **given: w(C.strided_efficiency.oracle(**given))
+        )
+        assert len(lost(found)) == 2

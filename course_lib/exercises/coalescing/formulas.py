@@ -12,7 +12,8 @@ from course_lib.criteria import (
     Holds,
 )
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.coalescing.oracles import is_the_efficiency, passes, starts_sectors, traced
+from course_lib.exercises.coalescing.criteria import CorrectInFloat32
+from course_lib.exercises.coalescing.oracles import passes, starts_sectors, traced
 
 sectors_touched = Exercise(
     id="coalescing.sectors_touched",
@@ -76,8 +77,8 @@ strided_efficiency = Exercise(
     ],
     oracle=lambda stride, itemsize: traced(itemsize, step=stride, lanes=32).efficiency,
     criteria=[
-        Holds(is_the_efficiency, 2, "equal to the trace in float32", "float32"),
-        Holds(is_the_efficiency, 2, "odd strides, other dtypes", "other dtypes"),
+        CorrectInFloat32("float32", 2, "equal to the trace in float32"),
+        CorrectInFloat32("other dtypes", 2, "odd strides, other dtypes"),
     ],
     hints=[
         "At which byte does lane i start? How many bytes are useful in all?",

@@ -39,14 +39,6 @@ def read_rows(x_ptr, out_ptr, n, row_stride, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * BLOCK + i, tl.load(x_ptr + row * row_stride + i, mask=i < n, other=0))
 
 
-def is_the_efficiency(output: Any, stride: int, itemsize: int) -> str:
-    """For Holds: "" if this is what the trace counts, in float32 at least; else a sentence."""
-    expected = traced(itemsize, step=stride, lanes=32).efficiency
-    if type(output) in (int, float) and 0 < output < 2 and math.isclose(output, expected, rel_tol=1e-6):
-        return ""
-    return f"for stride = {stride}, itemsize = {itemsize}: expected {expected!r}, got {in_words(output)}"
-
-
 FARTHEST = 1 << 16  # that rows may start apart, in elements: what a check lays out
 
 
