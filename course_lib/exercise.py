@@ -367,11 +367,15 @@ def find(exercise_id: str) -> Exercise:
 
     from course_lib.exercises import UNITS
 
-    name = str(exercise_id)[:100]  # whatever the student has put into the brackets
+    # whatever the student has put into the brackets, the function itself for one
+    name = str(getattr(exercise_id, "__name__", exercise_id))[:100]
     unit, _, _ = name.partition(".")
     units = [unit] if unit in UNITS.values() else UNITS.values()
     exercises = {k: v for u in units for k, v in import_module(f"course_lib.exercises.{u}").EXERCISES.items()}
     if name in exercises:
         return exercises[name]
-    near = get_close_matches(name, exercises, n=1, cutoff=0) or list(exercises)
-    raise ValueError(f"There is no exercise {repr(exercise_id)[:100]}. Did you mean {near[0]!r}?")
+    near = [k for k in exercises if k.endswith(f".{name}")] or get_close_matches(name, exercises, n=1, cutoff=0)
+    meant = f'Did you mean "{(near or list(exercises))[0]}"?'
+    if not isinstance(exercise_id, str):
+        raise ValueError(f"An exercise is named in quotes, with its unit. {meant}")
+    raise ValueError(f"There is no exercise {repr(exercise_id)[:100]}. {meant}")

@@ -120,7 +120,7 @@ class Judged(Trial):
             return f"expected {len(expected)} results, got {_kind(got)}"
         if not isinstance(expected, torch.Tensor):
             if type(got) not in (int, float, bool):
-                return f"expected a number, got {_kind(got)}"
+                return f"expected {'True or False' if isinstance(expected, bool) else 'a number'}, got {_kind(got)}"
             close = got == expected or (
                 isinstance(expected, float)
                 and abs(got) < 1e300
@@ -229,7 +229,12 @@ class Correct(Criterion):
         for trial in group:
             found = Judged.of(exercise, trial).difference
             if found is not None:
-                return replace(found, title=self.title, points=round(self.points * found.points, 2), out_of=self.points)
+                seen = found.seen
+                others = [o for t in trials if t.case is not trial.case for o in t.evidence.outputs]
+                if NOTHING in seen and any(o is not None for o in others):
+                    seen = f"on {trial.case.name}: {seen.replace('nothing yet', 'nothing')}"
+                points = round(self.points * found.points, 2)
+                return replace(found, seen=seen, title=self.title, points=points, out_of=self.points)
         refused = next(
             (f for f in _facts(trials) if self.compiles and _refused(f) and _of_groups(f, trials, [self.group])), None
         )
@@ -334,7 +339,8 @@ class TritonDidTheWork(Criterion):
             return ""  # no whole tile in a small input: wrong or right, that is for Correct to say
         written = {f.tensor for launch in evidence.launches for f in launch.footprints if f.written_bytes}
         if not any(name == "out" or name.startswith("out[") for name in written):
-            return "no kernel wrote to what the function returns"
+            others = f": what it wrote to is {' and '.join(f'`{name}`' for name in sorted(written))}" if written else ""
+            return f"no kernel wrote to what the function returns{others}"
         return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from course_lib.exercise import Exercise
 from course_lib.handin import files
 from course_lib.handin.cells import Cell, Problem
 from course_lib.handin.program import Notebook
+from course_lib.words import plural
 
 MARK = "...  # your code here"  # as in every stub but dicts of answers
 LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
@@ -97,10 +99,21 @@ def _line(notebook: Notebook, exercise: Exercise) -> Line:
     ]
     if MARK in cell.source:
         remarks.append(f"`{MARK}` still stands in it.")
+    if unanswered := _unanswered(cell, exercise.entry):
+        remarks.append(f"{plural(unanswered, 'answer is', 'answers are')} still `...`.")
     if not _own(notebook, exercise):
         remarks.append(f"The cell that was handed out for it is gone; cell {cell.number} counts in its place.")
     remarks += notebook.odd_check(exercise)
     return Line(exercise, True, f"cell {cell.number} would be graded.", remarks, lacks=bool(program.missing))
+
+
+def _unanswered(cell: Cell, entry: str) -> int:
+    """How many values are an ellipsis in the dict of answers that the cell leaves in `entry`."""
+    for statement in reversed(ast.parse(cell.source).body):
+        match statement:
+            case ast.Assign([ast.Name(id=name)], ast.Dict(values=values)) if name == entry:
+                return sum(isinstance(v, ast.Constant) and v.value is ... for v in values)
+    return 0
 
 
 def _own(notebook: Notebook, exercise: Exercise) -> list[Cell]:

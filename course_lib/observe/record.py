@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from numbers import Rational
 from types import SimpleNamespace
 from typing import Any
 
@@ -225,6 +226,8 @@ class _Recorder(TorchDispatchMode):
         if isinstance(value, TensorDescriptor):
             shapes = {name: list(getattr(value, name)) for name in ("shape", "strides", "block_shape")}
             return {"descriptor": self.encode(value.base)} | shapes
+        if isinstance(value, Rational):
+            return int(value) if value.denominator == 1 else float(value)
         if hasattr(value, "item") and getattr(value, "shape", None) == () and type(value).__module__ == "numpy":
             return self.encode(value.item())  # numpy scalars are numbers
         if (inspect.ismethod(value) or inspect.isbuiltin(value)) and isinstance(value.__self__, torch.Tensor):

@@ -42,7 +42,7 @@ ALLOCATIONS = frozenset(
         "new_full",
     ]
 )
-IN_WORDS = {"_to_copy": "a cast or copy (.to, .half, .contiguous)", "clone": "a copy (.clone or .contiguous)"}
+IN_WORDS = {"_to_copy": "a cast (.to, .float, .half)", "clone": "a copy (.clone or .contiguous)"}
 IN_WORDS |= {"lift_fresh": "a tensor made of values from outside (torch.tensor, torch.from_numpy)"}
 IN_WORDS |= {"copy_": "a copy (.copy_)", "_softmax_backward_data": "a step of autograd's backward pass"}
 IN_WORDS |= {
@@ -224,8 +224,7 @@ class Tape:
         own = [a for a in event["args"][:1] if isinstance(a, dict) and a.get("tensor") in self.allocated]
         fills = event["op"] in FILLS and own
         if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):
-            may = ", make views and do the operations that the exercise names" if self.allows else " and make views"
-            raise Refused(f"inside this function torch may only allocate{may}; it also does {IN_WORDS.get(name, name)}")
+            raise Refused(f"inside this function torch may only {self._may()}; it also does {IN_WORDS.get(name, name)}")
         operation = getattr(getattr(torch.ops.aten, name), overload, None)
         if not isinstance(operation, torch._ops.OpOverload):
             raise Refused(f"there is no torch operation {event['op']}")
@@ -234,6 +233,11 @@ class Tape:
                 f"inside this function torch may only allocate and make views; it also does {name} with `out`"
             )
         return name, operation
+
+    def _may(self) -> str:
+        named = [IN_WORDS.get(name, name) for name in sorted(self.allows)]
+        few = " or ".join(named) if len(named) < 4 else "the operations that the exercise names"
+        return f"allocate, make views and do {few}" if named else "allocate and make views"
 
     def decode(self, value: Any) -> Any:
         """A value of the log as an object of this process."""

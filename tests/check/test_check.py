@@ -189,7 +189,7 @@ def test_an_endless_loop(monkeypatch, capsys):
         ("coalescing.padded", "coalescing.padded_stride"),
         ("", ""),  # any
         (None, ""),
-        (transpose, "coalescing."),
+        (transpose, "coalescing.transpose"),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
@@ -198,7 +198,10 @@ def test_unknown_exercises_get_the_nearest_name(name, near, capsys):
     checking.hint(name)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
-    assert all(line.startswith(f"There is no exercise {name!r}. Did you mean '{near}") for line in lines)
+    told = (
+        f"There is no exercise {name!r}" if isinstance(name, str) else "An exercise is named in quotes, with its unit"
+    )
+    assert all(line.startswith(f'{told}. Did you mean "{near}') for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -335,7 +335,10 @@ def test_no_launch_at_all_is_not_triton():
             {"launches": [launch(footprints=[Footprint("out", 48, read_bytes=48)])]},
             "no kernel wrote to what the function",
         ),
-        ({"launches": [launch(footprints=[Footprint("outer", 4, written_bytes=4)])]}, "no kernel wrote to what the"),
+        (
+            {"launches": [launch(footprints=[Footprint("x", 4, written_bytes=4)])]},
+            "no kernel wrote to what the function returns: what it wrote to is `x`",
+        ),
         ({"launches": [WRITES_OUT], "refused": "it also does add"}, "it also does add"),
     ],
 )
@@ -349,6 +352,16 @@ def test_nothing_returned_yet():
     assert TritonDidTheWork().judge(DOUBLE, [trial(None)]).seen == "double returns nothing yet (is a `return` missing?)"
     launched = TritonDidTheWork().judge(DOUBLE, [trial(None, launches=[WRITES_OUT])])
     assert launched.seen.startswith("double returns nothing: ") and "(a launch itself returns None)" in launched.seen
+
+
+def test_nothing_returned_in_one_case_is_not_nothing_yet():
+    trials = [trial(X * 2), Trial(Case("a wide one", "ragged", None), [{"x": X}], Evidence("", outputs=[None]))]
+    assert Correct("ragged", 1).judge(DOUBLE, trials).seen.startswith("on a wide one: double returns nothing (is a")
+    assert Correct("ragged", 1).judge(DOUBLE, trials[1:]).seen.startswith("double returns nothing yet")
+
+
+def test_a_truth_is_asked_for_as_one():
+    assert seen("yes", of=exercise(lambda x: True)).startswith("expected True or False, got ")
 
 
 def test_what_is_refused_says_by_itself_what_is_allowed():

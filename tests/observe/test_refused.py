@@ -120,7 +120,7 @@ def test_a_trace_beside_the_launches_does_no_harm():
         (lambda x: x + x, "it also does add"),
         (lambda x: torch.empty_like(x).copy_(x), r"a copy \(.copy_\)"),
         (lambda x: doubled_into(x.clone(), x), r"a copy \(.clone or .contiguous\)"),
-        (lambda x: doubled_into(torch.empty(N), x.half()), r"a cast or copy \(.to, .half"),
+        (lambda x: doubled_into(torch.empty(N), x.half()), r"a cast \(.to, .float, .half"),
         (
             lambda x: doubled_into(torch.empty(N) * x[0].item(), x),
             r"reading a tensor's value on the host \(.item\(\), or an `if` on a tensor",

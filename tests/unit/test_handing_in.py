@@ -71,9 +71,15 @@ def test_a_dict_of_answers_has_no_line_for_code_below_it(notebook):
     """Answered, its cell ends with the dict, and no remark on a stub is left."""
     predictions = find("coalescing.predictions")
 
+    def one_answered(nb, cell):
+        assert cell.source.endswith("}") and cell.source.count("...") == 5
+        cell.source = cell.source.replace("...", "1", 1)
+
     def answered(nb, cell):
-        assert cell.source.endswith("}")
         cell.source = cell.source.replace("...", "1")
+
+    edit(notebook, one_answered, predictions.grade_id)
+    assert line(notebook, predictions).remarks == ["4 answers are still `...`."]
 
     edit(notebook, answered, predictions.grade_id)
     assert line(notebook, predictions).graded and line(notebook, predictions).remarks == []
@@ -331,8 +337,11 @@ def test_a_notebook_of_before_cells_had_ids_stays_one(notebook, recwarn):
     "words, sentence",
     [
         (("tiling.matmul",), f"tiling.matmul is no exercise of {NAME}. Nothing was changed."),
-        (("coalescing.transpos",), "There is no exercise 'coalescing.transpos'. Did you mean 'coalescing.transpose'?"),
-        (({"a": ...},), "There is no exercise {'a': Ellipsis}."),
+        (
+            ("coalescing.transpos",),
+            "There is no exercise 'coalescing.transpos'. Did you mean \"coalescing.transpose\"?",
+        ),
+        (({"a": ...},), "An exercise is named in quotes, with its unit."),
         ((TRANSPOSE.id, 3), "There is no notebook 3 here."),
         ((TRANSPOSE.id, "nowhere.ipynb"), "There is no notebook nowhere.ipynb here."),
         ((TRANSPOSE.id, str(files.released(UNIT))), "is the notebook as it was handed out. Work in a copy"),
