@@ -19,7 +19,10 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "online_update":
             return [
                 Case(f"{nq} rows of {nk}", "ragged", F.scored(nq, nk, d)),
-                Case("hidden scores", "hard", F.scored(nq, nk, d, scores=rng.choice(("large", "rising", "low")))),
+                Case(
+                    "hidden scores", "hard", F.scored(nq, nk, d, scores=rng.choice(("large", "rising", "low", "apart")))
+                ),
+                Case("hidden scores, late", "late", F.scored(nq, nk, d, scores=rng.choice(("late", "late and low")))),
                 Case(f"{nq} rows of {nk}, float32", "float32", F.scored(nq, nk, d, v_mean=9.0)),
             ]
         case "one_head":
@@ -40,8 +43,12 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case("hidden scores, causal", "hard", F.heads(nk, nk, d, scores=drawn, causal=True)),
             ]
         case "sliding_window":
-            window = rng.randrange(2, nk)
+            window, narrow = (
+                rng.randrange(2, nk),
+                rng.choice((2, 34, 66)),
+            )  # a walk may begin a key too late just for such
             return [
+                Case(f"150 tokens, window {narrow}", "ragged", qkv(150, 150, d, HALF, lead=(2,), window=narrow)),
                 Case(f"{nk} tokens, window {window}", "ragged", qkv(nk, nk, d, HALF, lead=(2,), window=window)),
                 Case("hidden scores", "hard", qkv(nk, nk, d, SINGLE, lead=(2,), scores=drawn, window=window)),
             ]
@@ -54,8 +61,12 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "flash_decode":
             splits = rng.randrange(2, 12)
             return [
-                Case(f"{2 * group} heads for 2, {nk} keys", "ragged", F.one_token(2, group, nk, d, splits)),
-                Case(f"{nq} keys, {nq + 3} splits", "empty", F.one_token(1, group, nq, d, nq + 3)),
+                Case(
+                    f"{2 * group} heads for 2, {nk} keys, {splits} shares",
+                    "ragged",
+                    F.one_token(2, group, nk, d, splits),
+                ),
+                Case(f"{nq} keys, {nq + 3} shares", "empty", F.one_token(1, group, nq, d, nq + 3)),
                 Case("hidden scores", "hard", F.one_token(2, group, nk, d, splits, BRAIN, scores=drawn)),
             ]
     return []  # predictions

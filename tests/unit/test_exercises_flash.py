@@ -79,6 +79,8 @@ def test_means_are_softmaxes():
         ("falling", lambda s: (s[:, -64:].amax(1) + 89 < s[:, :64].amax(1)).all()),
         ("low", lambda s: s.max() < -110),
         ("late", lambda s: s[:, :150].isinf().all() and s[:, 150:].isfinite().all()),
+        ("late and low", lambda s: s[:, :150].isinf().all() and s[:, 150:].max() < -110),
+        ("apart", lambda s: s[::2].max() + 104 < s[1::2].min()),
         ("nothing", lambda s: s[::2].isinf().all() and s[1::2].isfinite().all()),
     ],
 )
@@ -208,28 +210,44 @@ def remark(exercise, function) -> str:
     return said_of(exercise, [trial(exercise, case, function) for case in exercise.cases])
 
 
-def as_tf32(x: torch.Tensor) -> torch.Tensor:
-    """Float32 rounded to 10 bits after the point; other dtypes as they are."""
-    return (x.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32) if x.dtype == torch.float32 else x
-
-
 def test_tf32_is_named():
     def tf32(q, k, v, causal, scale=None):
-        return in_float32(*(as_tf32(x.contiguous()) for x in (q, k, v)), causal, scale)
+        return in_float32(*(F.mistakes.as_tf32(x).to(x.dtype) for x in (q, k, v)), causal, scale)
 
     assert "TF32" in remark(F.flash_attention_forward, tf32)
     assert remark(F.flash_attention_forward, in_float32) == ""
 
 
-def test_a_missing_scale_and_a_mask_at_the_top_left_are_named():
-    assert "without the scale" in remark(F.one_head, lambda q, k, v: in_float32(q, k, v, scale=1.0))
+@pytest.mark.parametrize("name", ["one_head", "flash_attention_forward", "sliding_window", "grouped_attention"])
+@pytest.mark.parametrize("product", range(3))
+def test_each_product_in_tf32_is_named(name, product):
+    def tf32(**call):
+        return F.mistakes.in_tf32(**call)[product] if call["v"].dtype == torch.float32 else None
 
-    def top_left(q, k, v, causal, scale=None):
-        wrong = A.mistakes.top_left(q, k, v, causal, scale)
+    assert "TF32" in remark(F.EXERCISES[f"flash.{name}"], slipping(F.EXERCISES[f"flash.{name}"], tf32))
+
+
+@pytest.mark.parametrize("name", ["one_head", "flash_attention_forward", "flash_decode"])
+def test_a_wrong_divisor_is_no_tf32(name):
+    """Off by about as much, and the products are as they should be."""
+    exercise = F.EXERCISES[f"flash.{name}"]
+
+    def wrong(**call):
+        s, v = F.mistakes.scored(**call)
+        p, l = F.mistakes.weights(s)
+        return F.mistakes.of_rows(p @ v / (l + 1e-3)[..., None], call) if v.dtype == torch.float64 else None
+
+    assert any(t.difference for t in trials_of(exercise, slipping(exercise, wrong)))
+    assert remark(exercise, slipping(exercise, wrong)) == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_float32_result_of_half_precision_is_no_tf32(dtype):
+    def rounded(q, k, v, causal, scale=None):
         o, lse = in_float32(q, k, v, causal, scale)
-        return (o if wrong is None else wrong.to(q.dtype)), lse
+        return o.to(dtype).to(o.dtype) if q.dtype == torch.float32 else o, lse
 
-    assert "top left" in remark(F.flash_attention_forward, top_left)
+    assert f"o is rounded to {str(dtype)[6:]} before" in remark(F.flash_attention_forward, rounded)
 
 
 def slipping(exercise, wrong):
@@ -244,6 +262,9 @@ def slipping(exercise, wrong):
     return function
 
 
+ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped_attention, F.flash_decode]
+
+
 @pytest.mark.parametrize(
     ("exercise", "wrong", "word"),
     [
@@ -251,6 +272,22 @@ def slipping(exercise, wrong):
         (F.flash_attention_forward, F.mistakes.shifted(1), "one key too many"),
         (F.sliding_window, F.mistakes.shifted(-1), "one key too few"),
         (F.sliding_window, F.mistakes.shifted(1), "one key too many"),
+        (F.one_head, F.mistakes.instead(scale=1.0), "without the scale"),
+        (F.sliding_window, F.mistakes.instead(scale=1.0), "without the scale"),
+        (F.grouped_attention, F.mistakes.instead(scale=1.0), "without the scale"),
+        (F.flash_decode, F.mistakes.instead(scale=1.0), "without the scale"),
+        (F.flash_attention_forward, F.mistakes.edge(lambda nq, nk: 0), "top left"),
+        (F.grouped_attention, F.mistakes.edge(lambda nq, nk: 0), "top left"),
+        (F.flash_attention_forward, F.mistakes.edge(lambda nq, nk: nq - nk), "the other way"),
+        (F.grouped_attention, F.mistakes.edge(lambda nq, nk: nq - nk, clamped=False), "the other way"),
+        (F.flash_attention_forward, F.mistakes.instead(causal=False), "without the causal mask"),
+        (F.grouped_attention, F.mistakes.instead(causal=False), "without the causal mask"),
+        (F.one_head, F.mistakes.first_keys, "first Nq keys"),
+        (F.flash_attention_forward, F.mistakes.first_keys, "first Nq keys"),
+        (F.sliding_window, F.mistakes.instead(window=None, causal=True), "without the window"),
+        (F.sliding_window, F.mistakes.in_the_tiles_of_a_walk(64, 32), "no mask does"),
+        (F.sliding_window, F.mistakes.without_its_own(0.0), "Its own is missing"),
+        *((e, F.mistakes.instead(lambda s: s * math.log(2)), "powers of 2") for e in ATTENTIONS),
         (F.one_head, F.mistakes.undivided, "Divide by l"),
         (F.sliding_window, F.mistakes.undivided, "Divide by l"),
         (F.grouped_attention, F.mistakes.other_heads, "neighbours"),
@@ -273,6 +310,107 @@ def test_slips_are_named(exercise, wrong, word):
 def test_nothing_is_said_of_what_is_right(name):
     exercise = F.EXERCISES[f"flash.{name}"]
     assert remark(exercise, slipping(exercise, lambda **_: None)) == ""
+
+
+def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
+    wrong = slipping(F.sliding_window, F.mistakes.without_its_own(math.nan))
+    trials = trials_of(F.sliding_window, wrong)
+    for t in trials:
+        size = t.evidence.outputs[0].nbytes
+        t.evidence.launches = [Launch("k", (1, 1, 1), footprints=[Footprint("out", size, 0, 0, size, size)])]
+    assert "Its own is missing" in said_of(F.sliding_window, trials)
+
+
+@pytest.mark.parametrize("exercise", [F.online_update, F.one_head, F.flash_attention_forward])
+@pytest.mark.parametrize(
+    ("combine", "word"),
+    [
+        (lambda m, l: m + l.log2(), "One term of lse"),
+        (lambda m, l: m * math.log2(math.e) + l.log(), "One term of lse"),
+        (lambda m, l: (m + l.log()) * math.log2(math.e), "times ln 2"),
+        (lambda m, l: l.log(), "lse lacks m"),
+        (lambda m, l: m + l.log(), ""),
+    ],
+)
+def test_the_base_of_lse_is_named(exercise, combine, word):
+    def wrong(**call):
+        return exercise.oracle(**call)[0].to(call["v"].dtype), F.mistakes.lse_by(combine)(**call)[1].float()
+
+    said = remark(exercise, wrong)
+    assert word in said and bool(word) == bool(said)
+
+
+def test_the_strides_of_lse_are_named():
+    def wrong(q, k, v, causal, scale=None):
+        o, lse = in_float32(q, k, v, causal, scale)
+        there = torch.empty_like(q[..., 0], dtype=torch.float32)
+        there.as_strided((lse.numel(),), (1,)).copy_(lse.flatten())  # stored row by row
+        return o, there
+
+    assert "lse is not contiguous" in remark(F.flash_attention_forward, wrong)
+
+
+@pytest.mark.parametrize("sums_too", [False, True])
+def test_a_sum_of_rounded_weights_is_named(sums_too):
+    def wrong(s, v):
+        o, lse = F.oracles.means(s, v)
+        rounded = F.mistakes.of_rounded_weights(sums_too)(s, v)
+        return o.to(v.dtype), lse if rounded is None else rounded[1].float()
+
+    assert remark(F.online_update, wrong).startswith("l adds up rounded weights")
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_rounded_scores_are_named(scaled):
+    def wrong(q, k, v):
+        found = F.mistakes.of_rounded_scores(scaled)(q=q, k=k, v=v) or F.oracles.attend(q, k, v)
+        return found.o.to(q.dtype), found.lse.float()
+
+    assert remark(F.one_head, wrong).startswith("The scores were rounded")
+
+
+@pytest.mark.parametrize("clamped", [False, True])
+def test_a_row_taken_for_a_query_is_named(clamped):
+    def wrong(q, k, v, causal):
+        if not causal:
+            return F.oracles.only_o(q, k, v).to(q.dtype)
+        (heads, nq, _), nk = q.shape, k.shape[1]
+        row = torch.arange(heads * nq).reshape(heads, nq, 1) % (heads // k.shape[0] * nq)
+        pad = 0 if clamped else heads * nq
+        k, v = (torch.nn.functional.pad(x, (0, 0, 0, pad)) for x in (k, v))
+        return F.mistakes.softened(torch.arange(nk + pad) < row + 1 + nk - nq, q, k, v).to(q.dtype)
+
+    assert "Row r is query r % Nq" in remark(F.grouped_attention, wrong)
+    assert (
+        remark(F.grouped_attention, lambda q, k, v, causal: wrong(q, k, v, True)) == ""
+    )  # full attention is wrong, too
+
+
+def test_a_missing_program_of_a_share_is_named():
+    trials = trials_of(F.flash_decode, lambda q, k, v, splits: torch.ones_like(q))
+    for t in trials:
+        t.evidence.launches = [Launch("share_kernel", (2, 1, 1), 2), Launch("merge_kernel", (8, 1, 1), 8)]
+    assert "`share_kernel` has 2 programs" in said_of(F.flash_decode, trials)
+    for t in trials:
+        t.evidence.launches[0].programs = 1000
+    assert said_of(F.flash_decode, trials) == ""
+
+
+def test_states_that_run_over_are_named():
+    def wrong(q, k, v, splits):
+        o = F.oracles.decoded(q, k, v, splits)
+        return (torch.full_like(o, math.inf) if k.shape[1] > 5000 else o).to(q.dtype)
+
+    assert remark(F.flash_decode, wrong).startswith("inf: the sums of a share")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_nan_in_a_result_of_another_shape_is_not_explained(place):
+    def wrong(q, k, v):
+        o, lse = in_float32(q, k, v)
+        return (torch.full_like(k, math.nan), lse) if place == 0 else (o, torch.full((k.shape[0],), math.nan))
+
+    assert remark(F.one_head, wrong) == ""
 
 
 def test_the_right_merge_of_shares_is_the_oracles():

@@ -26,8 +26,8 @@ def qkv(
 ):
     """A drawing of q (*lead, nq, d), k and v (*lead, nk, d), then `more`.
 
-    scores  how scale * q @ k.mT looks: "mild" around 0; "large", to about 150 either way; "rising" by 60 from the first key to
-            the last; "last", one of about 80 at the last key; "low", all near -200
+    scores  how scale * q @ k.mT looks: "mild" around 0; "flat", all within 0.2 of 0; "large", to about 150 either way; "rising" by
+            60 from the first key to the last; "last", one of about 80 at the last key; "low", all near -200
     v_mean  is added to v
     layout  of q, k and v, each alone: see course_lib.cases.laid_out
     """
@@ -37,8 +37,8 @@ def qkv(
             return torch.randn(*lead, n, d, generator=g, device=g.device)
 
         q, k, v = normal(nq), normal(nk), normal(nk) + v_mean
-        if scores == "large":
-            q = 40 * q
+        if scores in ("large", "flat"):
+            q = q * (40 if scores == "large" else 2**-6)
         elif scores != "mild":
             q, k = 1 + q / 4, k / 4  # each q points along (1, ..., 1): adding r there adds r * sqrt(d) to its scores
             ramp = torch.linspace(0, 60, nk, device=g.device)

@@ -50,16 +50,20 @@ def computes(
     sentence: str,
     unlike: Callable[..., Any] = output_and_lse,
     place: int = 0,
+    each: bool = False,
 ) -> Mistake:
     """`sentence`, if some result is what `wrong` of its arguments is, rather than what `unlike` of them is; of several results the
-    one at that place. `wrong` may return None where it has nothing to compare with."""
+    one at that place. `wrong` may return None where it has nothing to compare with. each: all results are, that it compares."""
 
     def look(trials: Sequence[Judged]) -> str:
-        for call, found in results(trials, place):
-            guess = part(wrong(**call), place)
-            if guess is not None and is_rather(found, guess, part(unlike(**call), place)):
-                return sentence
-        return ""
+        guesses = ((call, found, part(wrong(**call), place)) for call, found in results(trials, place))
+        alike = (
+            is_rather(found, guess, part(unlike(**call), place)) for call, found, guess in guesses if guess is not None
+        )
+        if each:
+            alike = list(alike)
+            return sentence if alike and all(alike) else ""
+        return sentence if any(alike) else ""
 
     return look
 
@@ -83,7 +87,8 @@ def all_keys(q, k, v, causal=False, **more):
 
 
 def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = lambda **_: False) -> Mistake:
-    """`sentence`, if a result of these groups that is shown as wrong holds a NaN, and not one from a masked lane without `other`.
+    """`sentence`, if a result of these groups that is shown as wrong holds a NaN, and not one from a masked lane without `other`,
+    nor one of another shape than it should have.
 
     never   says of a call's arguments that such a NaN cannot come of them: one that is there has another cause, and so have all
     """
@@ -92,12 +97,20 @@ def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = l
         found = False
         for t in (t for t in shown(trials) if not t.evidence.poisoned):
             for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
-                if nan_in(out) and never(**call):
+                if nan_in(out) and (never(**call) or misshapen(out, t.exercise.oracle(**call))):
                     return ""
                 found |= nan_in(out) and t.case.group in groups
         return sentence if found else ""
 
     return look
+
+
+def misshapen(found: Any, right: Any) -> bool:
+    """Whether a result has another shape than the right one, which says all."""
+    pairs = (
+        zip(found, right, strict=False) if isinstance(found, list) and isinstance(right, tuple) else [(found, right)]
+    )
+    return any(isinstance(x, torch.Tensor) and x.shape != y.shape for x, y in pairs)
 
 
 def nan_in(value: Any) -> bool:
@@ -297,8 +310,10 @@ def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
 
 AT_THE_TOP_LEFT = "This mask is aligned at the top left. Ours lets the last query see all keys: j <= i + Nk - Nq."
 TOP_LEFT = computes(top_left, AT_THE_TOP_LEFT)
-UNSCALED = computes(unscaled, "These are the results without the scale 1 / sqrt(D).")
-UNMASKED = computes(all_keys, "These are the results without the causal mask.")
+WITHOUT_SCALE = "These are the results without the scale 1 / sqrt(D)."
+WITHOUT_MASK = "These are the results without the causal mask."
+UNSCALED = computes(unscaled, WITHOUT_SCALE)
+UNMASKED = computes(all_keys, WITHOUT_MASK)
 NO_MAXIMUM = [
     computes(
         overflowing,

@@ -45,12 +45,21 @@ def backwards(draw: Callable) -> Callable:
 
 
 def grouped(
-    heads: int, group: int, nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, scores: str = "mild", **more: Any
+    heads: int,
+    group: int,
+    nq: int,
+    nk: int,
+    d: int,
+    dtype: torch.dtype = HALF,
+    *,
+    scores: str = "mild",
+    v_mean: float = 0.0,
+    **more: Any,
 ):
     """A drawing of q (heads * group, nq, d), k and v (heads, nk, d), then `more`."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
-        given = qkv(group * nq, nk, d, dtype, lead=(heads,), scores=scores)(g)
+        given = qkv(group * nq, nk, d, dtype, lead=(heads,), scores=scores, v_mean=v_mean)(g)
         return given | {"q": given["q"].reshape(heads * group, nq, d)} | more
 
     return draw
@@ -70,7 +79,8 @@ def scored(M: int, N: int, D: int, dtype: torch.dtype = SINGLE, *, scores: str =
     """A drawing of s (M, N), float32, and v (N, D) around `v_mean`.
 
     scores  "mild" around 0; "large", to about 150 either way; "rising" or "falling" by 300 along a row; "low", all near -300; "late", the
-            first half of each row -inf; "nothing", every other row -inf
+            first half of each row -inf; "late and low", that and the rest near -300; "nothing", every other row -inf; "apart", every
+            other row near -300
     """
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
@@ -84,8 +94,11 @@ def scored(M: int, N: int, D: int, dtype: torch.dtype = SINGLE, *, scores: str =
             s = s - torch.linspace(0, 300, N, device=g.device)
         elif scores == "low":
             s = s - 300
-        elif scores == "late":
+        elif scores in ("late", "late and low"):
+            s = s - (300 if scores == "late and low" else 0)
             s[:, : N // 2] = -math.inf
+        elif scores == "apart":
+            s[::2] -= 300
         elif scores == "nothing":
             s[::2] = -math.inf
         return {"s": s, "v": v}

@@ -11,7 +11,17 @@ import torch
 from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.criteria import Judged
 from course_lib.exercise import Evidence, Trial
-from course_lib.exercises.attention.mistakes import computes, has_nan, part, results, shown
+from course_lib.exercises.attention.mistakes import (
+    AT_THE_TOP_LEFT,
+    WITHOUT_MASK,
+    WITHOUT_SCALE,
+    computes,
+    has_nan,
+    misshapen,
+    part,
+    results,
+    shown,
+)
 from course_lib.exercises.attention.oracles import Forward
 from course_lib.exercises.flash.oracles import attend, decoded, means, visible, windowed
 from course_lib.mistakes import Mistake, faulty, raised
@@ -23,16 +33,52 @@ TF32 = (
 
 
 def looks_like_tf32(trials: Sequence[Judged]) -> str:
-    """A sentence, if float32 results are wrong, but not very, and all that is wrong of half precision nearly right."""
-    off = {SINGLE: [], HALF: [], BRAIN: []}  # the error of each result that is shown, as a share of it
+    """A sentence, if the errors of float32 results point where those of TF32 do, in the scores, in the values, or in both."""
+    sums = torch.zeros(3, 3, dtype=torch.float64)  # of these: seen times guessed, and the squares of each
     for call, found in results(trials):
-        right = _oracle_of(call)(**call)
-        right = right.o if isinstance(right, Forward) else right
-        if found.shape != right.shape:
-            return ""
-        off[call["v"].dtype].append(float((found.double() - right).norm() / right.norm()))
-    like_it = any(x > 2**-14 for x in off[SINGLE]) and all(x < 0.1 for x in off[SINGLE])  # a NaN is neither
-    return TF32 if like_it and all(x < 0.02 for x in off[HALF] + off[BRAIN]) else ""
+        right = part(_oracle_of(call)(**call), 0)
+        if call["v"].dtype != SINGLE or found.shape != right.shape:
+            continue
+        seen = across(found.double() - right, right)
+        for i, guess in enumerate(in_tf32(**call)):
+            guessed = across(guess - right, right)
+            sums[i] += torch.stack([(seen * guessed).sum(), seen.square().sum(), guessed.square().sum()]).cpu()
+    along, seen, guessed = sums.unbind(1)
+    return TF32 if bool((along > 0.7 * (seen * guessed).sqrt()).any()) else ""  # of a NaN, or of nothing, it is not
+
+
+def across(error: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """The part of an error that is no factor of a row: what divides a row by a wrong number leaves none."""
+    size = right.square().sum(-1, keepdim=True)
+    return error - (error * right).sum(-1, keepdim=True) / torch.where(size == 0, 1, size) * right
+
+
+def as_tf32(x: torch.Tensor) -> torch.Tensor:
+    """10 bits of what float32 has after the point; the others are dropped. In float64."""
+    return (x.float().contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
+
+
+def in_tf32(**call: Any) -> list[torch.Tensor]:
+    """o, if the product that makes the scores is TF32, if that with the values is, and if both are."""
+    rounded = call | {name: as_tf32(call[name]) for name in "qk" if name in call}
+    found = []
+    for given, values in ((rounded, False), (call, True), (rounded, True)):
+        s, v = scored(**given)
+        p, l = weights(s)
+        found.append(of_rows((as_tf32(p) @ as_tf32(v) if values else p @ v) / l[..., None], call))
+    return found
+
+
+def rounded_result(trials: Sequence[Judged]) -> str:
+    """A sentence, if float32 results hold numbers of half precision alone, and are nearly right."""
+    for call, found in results(trials):
+        right = part(_oracle_of(call)(**call), 0)
+        if call["v"].dtype != SINGLE or found.shape != right.shape or (found - right).norm() > 0.01 * right.norm():
+            continue
+        for dtype in (BRAIN, HALF):  # which has most numbers of the first as well
+            if bool(found.any()) and torch.equal(found, found.to(dtype).to(found.dtype)):
+                return f"o is rounded to {str(dtype)[6:]} before the store. o.to(o_ptr.dtype.element_ty) is what o was allocated as."
+    return ""
 
 
 def _oracle_of(call: dict[str, Any]) -> Callable[..., Any]:
@@ -52,8 +98,8 @@ def unstored(trials: Sequence[Judged]) -> str:
             for place, x in enumerate(parts):
                 label = f"out[{place}]" if isinstance(out, list) else "out"
                 if isinstance(x, torch.Tensor) and x.isnan().any():
-                    if x.shape != part(t.exercise.oracle(**t.inputs[-1]), place).shape:
-                        return ""  # of another shape: that says all
+                    if misshapen(out, t.exercise.oracle(**t.inputs[-1])):
+                        return ""
                     stored = stored_bytes(t.evidence, label) // x.element_size()
                     if stored < x.numel():
                         return (
@@ -95,23 +141,180 @@ def under(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor, scale: float | N
     return scores.masked_fill(~mask, -math.inf)
 
 
-def shifted(by: int) -> Callable[..., torch.Tensor | None]:
-    """o, if the edge of a causal mask, or the old end of a window, lay so many keys further out."""
+def scored(
+    v, q=None, k=None, s=None, causal=False, scale=None, window=None, splits=None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores (..., Nq, Nk) in float64, -inf where a query does not see a key, and the values (..., Nk, D) of each row's head."""
+    if s is not None:
+        return s.double(), v.double()
+    q = q[:, None] if splits else q
+    mask = visible(q.shape[-2], k.shape[-2], causal or bool(window), window, q.device)
+    return under(mask, q, k, scale), of_each_head(q, v)
 
-    def wrong(q, k, v, causal=False, scale=None, window=None, **_):
-        mask = visible(q.shape[-2], k.shape[-2], True, window and window + by, q.device)
-        if window is None:
-            mask = torch.ones_like(mask).tril(k.shape[-2] - q.shape[-2] + by)
-        seen_by = torch.softmax(under(mask, q, k, scale), -1).nan_to_num(0)
-        return seen_by @ of_each_head(q, v) if causal or window else None
+
+def weights(s: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(p, l): exp(s - m), and the sum of each row; where nothing is seen, zeros and 1."""
+    m = s.amax(-1, keepdim=True)
+    p = torch.exp(s - torch.where(m == -math.inf, 0, m))
+    l = p.sum(-1)
+    return p, torch.where(l == 0, 1, l)
+
+
+def of_rows(o: torch.Tensor, call: dict[str, Any]) -> torch.Tensor:
+    """o (..., Nq, D) as a call wants it: of one token, without its dimension."""
+    return o[..., 0, :] if "splits" in call else o
+
+
+def instead(change: Callable[[torch.Tensor], torch.Tensor] = lambda s: s, **others: Any) -> Callable[..., Forward]:
+    """(o, lse) of these arguments in place of a call's own, and of scores changed so."""
+
+    def wrong(**call):
+        s, v = scored(**(call | others))
+        s = change(s)
+        return Forward(of_rows(torch.softmax(s, -1).nan_to_num(0) @ v, call), s.logsumexp(-1))
 
     return wrong
 
 
-def undivided(q, k, v, causal=False, scale=None, window=None, **_) -> torch.Tensor:
+def edge(at: Callable[[int, int], int], clamped: bool = True) -> Callable[..., torch.Tensor | None]:
+    """o, if query i saw the keys up to i + at(Nq, Nk), where that is not Nk - Nq. Not clamped: keys that are not there, too, whose
+    scores and values are 0."""
+
+    def wrong(q, k, v, causal=False, scale=None, **_):
+        nq, nk = q.shape[-2], k.shape[-2]
+        if not causal or at(nq, nk) == nk - nq:
+            return None
+        k, v = (x if clamped else torch.nn.functional.pad(x, (0, 0, 0, nq)) for x in (k, v))
+        mask = torch.ones(nq, k.shape[-2], dtype=torch.bool, device=q.device).tril(at(nq, nk))
+        return softened(mask, q, k, v, scale)
+
+    return wrong
+
+
+def softened(mask: torch.Tensor, q, k, v, scale: float | None = None, nothing: float = 0.0) -> torch.Tensor:
+    """o under that mask; `nothing` where a query sees nothing."""
+    return torch.softmax(under(mask, q, k, scale), -1).nan_to_num(nothing) @ of_each_head(q, v)
+
+
+def shifted(by: int) -> Callable[..., torch.Tensor | None]:
+    """o, if the edge of a causal mask, or the old end of a window, lay so many keys further out."""
+
+    def wrong(q, k, v, causal=False, scale=None, window=None, **_):
+        if window is None:
+            return edge(lambda nq, nk: nk - nq + by)(q, k, v, causal, scale)
+        return softened(visible(q.shape[-2], k.shape[-2], True, window + by, q.device), q, k, v)
+
+    return wrong
+
+
+def without_its_own(nothing: float) -> Callable[..., torch.Tensor]:
+    """o, if a window ended one key before its query's own; `nothing` in the first row, which then sees nothing."""
+    return lambda q, k, v, window: softened(
+        visible(q.shape[-2], k.shape[-2], True, window, q.device).tril(-1), q, k, v, nothing=nothing
+    )
+
+
+def in_the_tiles_of_a_walk(bm: int, bn: int) -> Callable[..., torch.Tensor]:
+    """o, if the walk of each bm queries begins with their window, and no mask says so: in tiles of bn keys."""
+
+    def wrong(q, k, v, window):
+        n = q.shape[-2]
+        places = torch.arange(n, device=q.device)
+        start = (places // bm * bm - window + 1).clamp(min=0) // bn * bn
+        return softened((places >= start[:, None]) & (places <= places[:, None]), q, k, v)
+
+    return wrong
+
+
+def rows_as_queries(trials: Sequence[Judged]) -> str:
+    """A sentence, if all that is wrong are causal results, and of each group all heads but the first."""
+    off = []
+    for call, found in results(trials):
+        right, group = part(_oracle_of(call)(**call), 0), call["q"].shape[0] // call["k"].shape[0]
+        if not call["causal"] or found.shape != right.shape or group == 1:
+            return ""
+        error = (found - right).flatten(1).norm(dim=1) / right.flatten(1).norm(dim=1)
+        off.append(bool((error[::group] < 0.02).all() and (error > 0.1).any()))
+    return ROWS_AS_QUERIES if off and all(off) else ""
+
+
+def few_programs(trials: Sequence[Judged]) -> str:
+    """A sentence, if results are wrong, and the first kernel had fewer programs than there are shares of all heads."""
+    for t in shown(trials):
+        heads, splits, launches = t.inputs[-1]["k"].shape[0], t.inputs[-1]["splits"], t.evidence.launches
+        if len(launches) == 2 and launches[0].programs < heads * splits:
+            return (
+                f"{t.case.name}: `{launches[0].kernel}` has {launches[0].programs} programs, for {splits} shares of {heads} heads of k "
+                "and v: is its grid (splits, Hkv)?"
+            )
+    return ""
+
+
+def infinite(trials: Sequence[Judged]) -> str:
+    """A sentence, if sums of many values ran over."""
+    over = any(bool(o.isinf().any()) for t in trials if t.case.group == "half" for _, o in results([t]))
+    return "inf: the sums of a share exceed what float16 can hold, 65504. Its m, l and acc are float32." if over else ""
+
+
+def first_keys(q, k, v, causal=False, **more: Any) -> torch.Tensor | None:
+    """o of the first Nq keys, where there are more."""
+    n = q.shape[-2]
+    return instead()(q=q, k=k[..., :n, :], v=v[..., :n, :], **more).o if n < k.shape[-2] and not causal else None
+
+
+def undivided(**call: Any) -> torch.Tensor:
     """The accumulator in place of o: sums of exp(s - m) v."""
-    s = under(visible(q.shape[-2], k.shape[-2], causal or bool(window), window, q.device), q, k, scale)
-    return torch.exp(s - s.amax(-1, keepdim=True)).nan_to_num(0) @ of_each_head(q, v)
+    s, v = scored(**call)
+    return of_rows(weights(s)[0] @ v, call)
+
+
+def lse_by(combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., tuple[None, torch.Tensor]]:
+    """lse, made of m and l so."""
+
+    def wrong(**call):
+        s, _ = scored(**call)
+        m = s.amax(-1)
+        return None, combine(m, torch.exp(s - torch.where(m == -math.inf, 0, m)[..., None]).sum(-1))
+
+    return wrong
+
+
+def of_rounded_weights(sums_too: bool, tile: int = 64) -> Callable[..., tuple[None, torch.Tensor] | None]:
+    """lse, if l adds up weights that are rounded to v's dtype, tile by tile; sums_too: and so is the sum of each tile."""
+
+    def wrong(s, v):
+        m, l = torch.full_like(s[:, 0], -math.inf), torch.zeros_like(s[:, 0])
+        for of_tile in s.split(tile, 1):
+            top = torch.maximum(m, of_tile.amax(1))
+            base = torch.where(top == -math.inf, 0, top)
+            p = torch.exp(of_tile - base[:, None]).to(v.dtype).float().sum(1)
+            m, l = top, l * torch.exp(m - base) + (p.to(v.dtype).float() if sums_too else p)
+        return (None, (m + l.log()).double()) if v.dtype != SINGLE else None
+
+    return wrong
+
+
+def of_rounded_scores(scaled: bool) -> Callable[..., Forward | None]:
+    """(o, lse), if the products, or the products times the scale, are rounded to half precision."""
+
+    def wrong(q, **more):
+        factor = more.pop("scale", None) or q.shape[-1] ** -0.5
+
+        def rounded(s: torch.Tensor) -> torch.Tensor:
+            return (s * factor).to(q.dtype).double() if scaled else s.to(q.dtype).double() * factor
+
+        return instead(rounded, scale=1.0)(q=q, **more) if q.dtype != SINGLE else None
+
+    return wrong
+
+
+def with_strides_of(q, k, v, causal=False, scale=None) -> tuple[None, torch.Tensor] | None:
+    """lse as it reads if it was stored row by row into torch.empty_like(q[..., 0])."""
+    lse = torch.empty_like(q[..., 0], dtype=torch.float64)
+    if lse.is_contiguous():
+        return None
+    lse.as_strided((lse.numel(),), (1,)).copy_(attend(q, k, v, causal, scale).lse.flatten())
+    return None, lse
 
 
 def other_heads(q, k, v, **more: Any) -> Any:
@@ -137,9 +340,9 @@ def merged_by(merge: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor 
     return wrong
 
 
-def slip(wrong: Callable[..., Any], sentence: str, place: int = 0) -> Mistake:
-    """`sentence`, if some result at that place is what `wrong` of its arguments is, and not what is right."""
-    return computes(wrong, sentence, unlike=lambda **call: _oracle_of(call)(**call), place=place)
+def slip(wrong: Callable[..., Any], sentence: str, place: int = 0, each: bool = False) -> Mistake:
+    """`sentence`, if some result at that place is what `wrong` of its arguments is, and not what is right; each: if each is."""
+    return computes(wrong, sentence, unlike=lambda **call: _oracle_of(call)(**call), place=place, each=each)
 
 
 def scale_in(factor: float) -> Callable[..., Forward]:
@@ -157,8 +360,75 @@ ROUNDED_Q = (
     "The scale went into q, and was rounded to q's dtype there. Multiply the scores in its place, which are float32."
 )
 SCALED_Q = [slip(scale_in(factor), ROUNDED_Q, place=1) for factor in (1.0, math.log2(math.e))]
+UNSCALED = slip(instead(scale=1.0), WITHOUT_SCALE)
+WITHOUT_WINDOW = [
+    slip(
+        instead(window=None, causal=True),
+        "These are the results without the window: of all keys up to the query's own.",
+    ),
+    *(
+        slip(
+            in_the_tiles_of_a_walk(bm, bn),
+            "The walk begins with the window, and no mask does: in its first tile are keys that are too old.",
+        )
+        for bm in (16, 32, 64, 128)
+        for bn in (16, 32, 64, 128)
+    ),
+]
+TOP_LEFT = slip(edge(lambda nq, nk: 0), AT_THE_TOP_LEFT)
+MASKS = [
+    *(
+        slip(
+            edge(lambda nq, nk: nq - nk, clamped), "The mask is shifted the other way: Nk - Nq, not Nq - Nk.", each=True
+        )
+        for clamped in (True, False)
+    ),
+    slip(lambda causal=False, **call: instead()(**call) if causal else None, WITHOUT_MASK, each=True),
+    TOP_LEFT,
+]
+FIRST_KEYS = slip(first_keys, "Only the first Nq keys are read. The walk along the keys ends at Nk, the length of k.")
+ROWS_AS_QUERIES = "The mask takes a row of the group for a query. Row r is query r % Nq of its head."
+POWERS_OF_2 = slip(
+    instead(lambda s: s * math.log(2)),
+    "The weights are powers of 2 here: tl.exp2(x) is 2**x. exp(x) is tl.exp2(x * 1.4426950408889634), the factor being log2 e.",
+)
+BASES = [
+    slip(
+        lse_by(lambda m, l: (m + l.log()) / math.log(2)),
+        "lse is in base 2: times ln 2, which is 0.6931471805599453.",
+        place=1,
+    ),
+    *(
+        slip(
+            lse_by(mixed),
+            "One term of lse is in base 2, the other in base e. It is m + tl.log(l), or (m + tl.log2(l)) * ln 2 where m is in base 2.",
+            place=1,
+        )
+        for mixed in (lambda m, l: m + l.log2(), lambda m, l: m / math.log(2) + l.log())
+    ),
+    slip(lse_by(lambda m, l: l.log()), "lse lacks m: l is relative to the maximum, so it is m + log(l).", place=1),
+]
+ROUNDED_SUMS = [
+    slip(of_rounded_weights(too), "l adds up rounded weights: sum p before rounding it to v's dtype.", place=1)
+    for too in (False, True)
+]
+ROUNDED_SCORES = [
+    slip(
+        of_rounded_scores(scaled),
+        "The scores were rounded to half precision: keep what tl.dot gives, float32.",
+        place=1,
+    )
+    for scaled in (False, True)
+]
+STRIDED_LSE = slip(
+    with_strides_of,
+    "lse is not contiguous here: torch.empty_like keeps the order of q's strides. Allocate it with torch.empty(q.shape[:-1], ...).",
+    place=1,
+)
+ONE_TOO_FEW = "Each query sees one key too few."
+OWN_KEY = [slip(without_its_own(nothing), f"{ONE_TOO_FEW} Its own is missing.") for nothing in (math.nan, 0.0)]
 EDGES = [
-    slip(shifted(-1), "Each query sees one key too few."),
+    slip(shifted(-1), ONE_TOO_FEW),
     slip(shifted(1), "Each query sees one key too many."),
 ]
 UNDIVIDED = slip(undivided, "These are the sums. Divide by l after the last tile: o = acc / l.")

@@ -12,15 +12,25 @@ from course_lib.exercises.flash.cases import grouped, one_token
 from course_lib.exercises.flash.criteria import GATES, TILE, least_flops, windows_bytes
 from course_lib.exercises.flash.mistakes import (
     EDGES,
+    FIRST_KEYS,
+    MASKS,
     MERGES,
     NAN,
     NAN_AT_ONCE,
     NAN_IN_WINDOW,
     OTHER_HEADS,
     OVERFLOW,
+    OWN_KEY,
+    POWERS_OF_2,
     RACE,
     UNDIVIDED,
+    UNSCALED,
+    WITHOUT_WINDOW,
+    few_programs,
+    infinite,
     looks_like_tf32,
+    rounded_result,
+    rows_as_queries,
     unstored,
 )
 from course_lib.exercises.flash.oracles import decoded, kernel_budget, only_o, windowed
@@ -35,6 +45,7 @@ sliding_window = Exercise(
     cases=[
         Case("2 heads of 128, window 32, float16", "plain", qkv(128, 128, 32, HALF, lead=(2,), window=32)),
         Case("100 tokens, window 1", "ragged", qkv(100, 100, 32, HALF, lead=(2,), window=1)),
+        Case("150 tokens, window 2", "ragged", qkv(150, 150, 32, HALF, lead=(1,), window=2)),
         Case("333 tokens, window 50, bfloat16", "ragged", qkv(333, 333, 32, BRAIN, lead=(1,), window=50)),
         Case("70 tokens, window 1000", "ragged", qkv(70, 70, 32, HALF, lead=(2,), window=1000)),
         Case("1 token, window 7, float32", "ragged", qkv(1, 1, 32, lead=(3,), window=7)),
@@ -59,7 +70,20 @@ sliding_window = Exercise(
         "start = max(tile * BLOCK_M + 1 - window, 0) // BLOCK_N * BLOCK_N, stop = min((tile + 1) * BLOCK_M, N), and the scores "
         "stay where (keys >= first) & (keys < sees). In the first tiles some rows see nothing yet: online_update copes.",
     ],
-    mistakes=[RACE, unstored, *EDGES, UNDIVIDED, NAN_IN_WINDOW, OVERFLOW, looks_like_tf32],
+    mistakes=[
+        RACE,
+        unstored,
+        UNSCALED,
+        *WITHOUT_WINDOW,
+        *EDGES,
+        *OWN_KEY,
+        UNDIVIDED,
+        POWERS_OF_2,
+        NAN_IN_WINDOW,
+        OVERFLOW,
+        looks_like_tf32,
+        rounded_result,
+    ],
 )
 
 grouped_attention = Exercise(
@@ -71,16 +95,16 @@ grouped_attention = Exercise(
     lines=35,
     cases=[
         Case("4 heads for 2, 32 queries, 64 keys", "plain", grouped(2, 2, 32, 64, 32, causal=False)),
-        Case("6 for 2, 13 queries, 50 keys, bfloat16", "ragged", grouped(2, 3, 13, 50, 32, BRAIN, causal=False)),
-        Case("3 for 3, 70 queries, 33 keys", "ragged", grouped(3, 1, 70, 33, 32, causal=False)),
-        Case("5 for 1, 1 query, 100 keys, float32", "ragged", grouped(1, 5, 1, 100, 32, SINGLE, causal=False)),
-        Case("6 for 2, 30 queries and keys", "causal", grouped(2, 3, 30, 30, 32, causal=True)),
-        Case("8 for 1, 20 queries, 90 keys", "causal", grouped(1, 8, 20, 90, 32, BRAIN, causal=True)),
-        Case("6 for 2, 40 queries, 11 keys", "nothing", grouped(2, 3, 40, 11, 32, causal=True)),
+        Case("6 heads for 2, 13 queries, 50 keys, bfloat16", "ragged", grouped(2, 3, 13, 50, 32, BRAIN, causal=False)),
+        Case("3 heads for 3, 70 queries, 33 keys", "ragged", grouped(3, 1, 70, 33, 32, causal=False)),
+        Case("5 heads for 1, 1 query, 100 keys, float32", "ragged", grouped(1, 5, 1, 100, 32, SINGLE, causal=False)),
+        Case("6 heads for 2, 30 queries and keys", "causal", grouped(2, 3, 30, 30, 32, causal=True)),
+        Case("8 heads for 1, 20 queries, 90 keys", "causal", grouped(1, 8, 20, 90, 32, BRAIN, causal=True)),
+        Case("6 heads for 2, 40 queries, 11 keys", "nothing", grouped(2, 3, 40, 11, 32, causal=True)),
         Case("large scores, causal", "hard", grouped(2, 3, 25, 170, 32, scores="large", causal=True)),
         Case("rising scores, float32", "hard", grouped(1, 3, 25, 170, 32, SINGLE, scores="rising", causal=False)),
         Case("16 heads for 2, 16 queries, 512 keys", "performance", grouped(2, 8, 16, 512, 32, causal=False)),
-        Case("16 for 2, 16 queries, 512 keys, causal", "performance", grouped(2, 8, 16, 512, 32, causal=True)),
+        Case("16 heads for 2, 16 queries, 512 keys, causal", "performance", grouped(2, 8, 16, 512, 32, causal=True)),
     ],
     oracle=only_o,
     budget=kernel_budget,
@@ -106,12 +130,28 @@ grouped_attention = Exercise(
         "is: sees = min(max(rows % Nq + 1 + Nk - Nq, 0), Nk). A tile may hold rows of several heads, so let the loop go to "
         "tl.max(sees, 0).",
     ],
-    mistakes=[RACE, unstored, OTHER_HEADS, *EDGES, UNDIVIDED, OVERFLOW, NAN_AT_ONCE, NAN, looks_like_tf32],
+    mistakes=[
+        RACE,
+        unstored,
+        UNSCALED,
+        OTHER_HEADS,
+        FIRST_KEYS,
+        *MASKS,
+        *EDGES,
+        rows_as_queries,
+        UNDIVIDED,
+        POWERS_OF_2,
+        OVERFLOW,
+        NAN_AT_ONCE,
+        NAN,
+        looks_like_tf32,
+        rounded_result,
+    ],
 )
 
 
 def cache_bytes(q, k, v, splits: int) -> int:
-    """k and v, q and o once; a state of each head and split, written and read."""
+    """k and v, q and o once; a state of each head and share, written and read."""
     return k.nbytes + v.nbytes + 2 * q.nbytes + 2 * 4 * splits * q.shape[0] * (q.shape[1] + 2)
 
 
@@ -123,25 +163,27 @@ flash_decode = Exercise(
     difficulty=4,
     lines=60,
     cases=[
-        Case("8 heads for 2, 256 keys, 4 splits", "plain", one_token(2, 4, 256, 32, 4)),
-        Case("6 for 2, 333 keys, 3 splits, bfloat16", "ragged", one_token(2, 3, 333, 32, 3, BRAIN)),
-        Case("3 for 3, 1000 keys, 7 splits", "ragged", one_token(3, 1, 1000, 32, 7)),
-        Case("4 for 1, 300 keys, 4 splits, heads of 128, bfloat16", "ragged", one_token(1, 4, 300, 128, 4, BRAIN)),
-        Case("20 for 1, 77 keys, 1 split, float32", "ragged", one_token(1, 20, 77, 32, 1, SINGLE)),
-        Case("5 keys, 8 splits", "empty", one_token(2, 2, 5, 32, 8)),
-        Case("130 keys, 16 splits", "empty", one_token(1, 4, 130, 32, 32, BRAIN)),
+        Case("8 heads for 2, 256 keys, 4 shares", "plain", one_token(2, 4, 256, 32, 4)),
+        Case("6 heads for 2, 333 keys, 3 shares, bfloat16", "ragged", one_token(2, 3, 333, 32, 3, BRAIN)),
+        Case("3 heads for 3, 1000 keys, 7 shares", "ragged", one_token(3, 1, 1000, 32, 7)),
+        Case("4 heads of 128 for 1, 300 keys, 4 shares, bfloat16", "ragged", one_token(1, 4, 300, 128, 4, BRAIN)),
+        Case("20 heads for 1, 77 keys, 1 share, float32", "ragged", one_token(1, 20, 77, 32, 1, SINGLE)),
+        Case("5 keys, 8 shares", "empty", one_token(2, 2, 5, 32, 8)),
+        Case("130 keys, 32 shares", "empty", one_token(1, 4, 130, 32, 32, BRAIN)),
         Case("large scores", "hard", one_token(1, 4, 400, 32, 5, scores="large")),
         Case("rising scores, float32", "hard", one_token(1, 4, 400, 32, 5, SINGLE, scores="rising")),
         Case("scores near -200", "hard", one_token(2, 2, 400, 32, 6, BRAIN, scores="low")),
-        Case("8 heads for 2, 2048 keys, 8 splits", "performance", one_token(2, 4, 2048, 32, 8)),
+        Case("8192 keys, 2 shares, values around 20", "half", one_token(1, 2, 8192, 32, 2, scores="flat", v_mean=20.0)),
+        Case("8 heads for 2, 2048 keys, 8 shares", "performance", one_token(2, 4, 2048, 32, 8)),
     ],
     oracle=decoded,
     budget=kernel_budget,
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("empty", 2, "splits without a key"),
-        Correct("hard", 2, "large, rising, low scores"),
+        Correct("empty", 2, "shares without a key"),
+        Correct("hard", 1, "large, rising, low scores"),
+        Correct("half", 1, "half precision in and out, float32 inside"),
         Programs(16, 2, "performance"),
         Launches(2, 1),
         Traffic(cache_bytes, 2, at_most=1.05, title="k and v read once, for all heads of a group"),
@@ -161,9 +203,21 @@ flash_decode = Exercise(
         "each hand over so that the shares can be merged?",
         "First kernel, grid (splits, Hkv): the state (m, l, acc) of the group's rows after this share of the keys, stored as "
         "float32 of (Hq, splits) and (Hq, splits, D). Second kernel, grid (Hq,): merge the states of one head, all at once.",
-        "To merge: m = tl.load(...) of all splits, top = tl.max(m), factor = tl.exp(m - top), o = tl.sum(factor[:, None] * acc, 0) / "
+        "To merge: m = tl.load(...) of all shares, top = tl.max(m), factor = tl.exp(m - top), o = tl.sum(factor[:, None] * acc, 0) / "
         "tl.sum(factor * l). Blocks have powers of two as sizes: load m with other=-inf, and l and acc with other=0. tl.dot wants 16 "
         "rows at least: BLOCK_M = max(16, triton.next_power_of_2(group)), with a mask rows < group.",
     ],
-    mistakes=[RACE, unstored, OTHER_HEADS, *MERGES, OVERFLOW, looks_like_tf32],
+    mistakes=[
+        RACE,
+        unstored,
+        UNSCALED,
+        OTHER_HEADS,
+        *MERGES,
+        POWERS_OF_2,
+        few_programs,
+        infinite,
+        OVERFLOW,
+        looks_like_tf32,
+        rounded_result,
+    ],
 )

@@ -11,18 +11,24 @@ from course_lib.cases import BRAIN, HALF
 from course_lib.criteria import Coalesced, Correct, Launches, Rereads, TritonDidTheWork
 from course_lib.exercise import Case, Evidence, Exercise
 from course_lib.exercises.attention.cases import qkv
-from course_lib.exercises.attention.mistakes import UNSCALED
 from course_lib.exercises.attention.oracles import moved_bytes, tiles_of
 from course_lib.exercises.flash.cases import scored
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import (
+    BASES,
+    FIRST_KEYS,
     NAN,
     NAN_AT_ONCE,
     OVERFLOW,
+    POWERS_OF_2,
     RACE,
+    ROUNDED_SCORES,
+    ROUNDED_SUMS,
     SCALED_Q,
     UNDIVIDED,
+    UNSCALED,
     looks_like_tf32,
+    rounded_result,
     unstored,
 )
 from course_lib.exercises.flash.oracles import attend, kernel_budget, means, means_budget
@@ -109,7 +115,9 @@ online_update = Exercise(
         Case("scores that rise by 300", "hard", scored(40, 300, 32, scores="rising", v_mean=20.0)),
         Case("scores that fall by 300", "hard", scored(40, 300, 32, scores="falling", v_mean=20.0)),
         Case("scores near -300", "hard", scored(40, 300, 32, scores="low")),
+        Case("neighbouring rows 300 apart", "hard", scored(40, 300, 32, scores="apart")),
         Case("tiles of -inf first", "late", scored(40, 300, 32, scores="late")),
+        Case("tiles of -inf first, then scores near -300", "late", scored(40, 300, 32, scores="late and low")),
         Case("rows of -inf alone", "late", scored(40, 300, 32, scores="nothing")),
         Case("32 rows of 4096, bfloat16", "half", scored(32, 4096, 32, BRAIN, v_mean=20.0)),
         Case("32 rows of 4096, float16", "half", scored(32, 4096, 32, HALF, v_mean=20.0)),
@@ -133,7 +141,7 @@ online_update = Exercise(
         'p = tl.exp(s - base[:, None]) and shrink = tl.exp(m - base), with base = tl.where(m_new == -float("inf"), 0.0, m_new); '
         'l * shrink + tl.sum(p, 1); tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee").',
     ],
-    mistakes=[NAN_AT_ONCE, NAN, OVERFLOW, looks_like_tf32],
+    mistakes=[POWERS_OF_2, *BASES, *ROUNDED_SUMS, NAN_AT_ONCE, NAN, OVERFLOW, looks_like_tf32],
 )
 
 
@@ -177,5 +185,19 @@ one_head = Exercise(
         'tl.log(l), stored under rows < Nq; o.to(o_ptr.dtype.element_ty). The grid is (triton.cdiv(Nq, BLOCK_M),); input_precision="ieee" '
         "in the dot.",
     ],
-    mistakes=[RACE, unstored, UNSCALED, UNDIVIDED, *SCALED_Q, NAN_AT_ONCE, OVERFLOW, looks_like_tf32],
+    mistakes=[
+        RACE,
+        unstored,
+        UNSCALED,
+        FIRST_KEYS,
+        UNDIVIDED,
+        POWERS_OF_2,
+        *BASES,
+        *SCALED_Q,
+        *ROUNDED_SCORES,
+        NAN_AT_ONCE,
+        OVERFLOW,
+        looks_like_tf32,
+        rounded_result,
+    ],
 )

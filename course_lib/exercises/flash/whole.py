@@ -11,19 +11,26 @@ from torch.nn.functional import scaled_dot_product_attention
 from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.criteria import BuffersBelow, Coalesced, Correct, DotFlops, Launches, Speed, Traffic
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.attention.mistakes import TOP_LEFT, UNMASKED, UNSCALED
 from course_lib.exercises.flash.cases import backwards, by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.criteria import GATES, heads_of, least_bytes, least_flops
 from course_lib.exercises.flash.mistakes import (
+    BASES,
     EDGES,
+    FIRST_KEYS,
+    MASKS,
     NAN,
     NAN_AT_ONCE,
     OVERFLOW,
+    POWERS_OF_2,
     RACE,
+    ROUNDED_SCORES,
     SCALED_Q,
+    STRIDED_LSE,
     UNDIVIDED,
+    UNSCALED,
     VIEWS,
     looks_like_tf32,
+    rounded_result,
     unstored,
 )
 from course_lib.exercises.flash.oracles import attend, kernel_budget
@@ -135,14 +142,19 @@ flash_attention_forward = Exercise(
         RACE,
         unstored,
         UNSCALED,
-        UNMASKED,
-        TOP_LEFT,
+        FIRST_KEYS,
+        *MASKS,
         *EDGES,
         UNDIVIDED,
+        POWERS_OF_2,
+        *BASES,
+        STRIDED_LSE,
         *SCALED_Q,
+        *ROUNDED_SCORES,
         NAN_AT_ONCE,
         NAN,
         OVERFLOW,
         looks_like_tf32,
+        rounded_result,
     ],
 )
