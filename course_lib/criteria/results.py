@@ -71,7 +71,9 @@ class Judged(Trial):
                 problem = self._compare(arguments, got, right, wrong, label)
                 if problem:
                     wrong.seen = f"{name}{problem}{again}"
-                    wrong.detail = self._swapped(arguments, got, part, expected) or wrong.detail
+                    # a fault is what happened; what wrong elements look like is a guess
+                    happened = self.evidence.faults[0].sentence if self.evidence.faults else ""
+                    wrong.detail = happened or self._swapped(arguments, got, part, expected) or wrong.detail
                     return wrong
         if self.evidence.faults and not self.stopped:
             wrong.seen = self.evidence.faults[0].sentence

@@ -217,6 +217,14 @@ def test_results_that_are_swapped():
     assert "expected a number" in Correct("plain", 2).judge(numbers, [trial([X, X])]).seen
 
 
+def test_a_fault_explains_wrong_elements_better_than_a_guess():
+    race = Fault("race", "program 1 stores to element 0, and so does program 0")
+    finding = Correct("plain", 2).judge(
+        DOUBLE, [trial(torch.full_like(X, math.nan), faults=[race], launches=[launch()])]
+    )
+    assert "elements differ" in finding.seen and finding.detail == race.sentence
+
+
 def test_numbers_that_only_got_another_shape():
     turned = exercise(lambda x: x.T.double())
     finding = Correct("plain", 2).judge(turned, [trial(X.reshape(4, 3))])
