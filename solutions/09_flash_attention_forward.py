@@ -360,7 +360,8 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 #
 # The real thing. Begin from `one_head`. (You may write further `@triton.jit` helpers in the cell.) Return o with q's
 # shape and dtype, and lse, contiguous float32. torch may only allocate and make views: one `.contiguous()`, and no
-# point is left. Full marks need
+# point is left. Heads beyond 128 need smaller tiles, or `num_stages=2`: the check compiles for an A100 (sm_80) as well, which has
+# less shared memory than an H100. Full marks need
 # * any Nq and Nk (2 points), any leading dimensions (1 point), views without copies (3 points), D from 16 to 256 (1
 #   point),
 # * float32 that is float32 (1 point), half precision with 4096 keys (2 points), any scale (1 point),
@@ -742,11 +743,13 @@ figures.flash.decode_splits()
 #
 # `flash.flash_decode` · 11 points · about 30 minutes · about 60 lines · difficulty ●●●●○
 #
-# q is (Hq, D), one query a head; k and v are (Hkv, Nk, D); all contiguous, D is 16, 32, 64 or 128. `tl.dot` wants at
-# least 16 rows: pad a group with rows that are not there. `share_kernel` gets the length of a share, and how many
-# there are it can ask: `tl.num_programs(axis)` is the size of the grid along that axis. Full marks need
-# * any sizes and groups (2 points), scores far from 0 (2 points), shares without a key (2 points): 5 keys in 8
-#   shares,
+# q is (Hq, D), one query a head; k and v are (Hkv, Nk, D); all contiguous, D is 16, 32, 64 or 128. Tensor cores
+# multiply 16 rows at a time or more; a group of fewer is padded by the compiler, or by you, with rows that are not there.
+# (The axis that `tl.dot` sums along must have 16 elements: D has, and a tile needs as many keys.) `share_kernel` gets the
+# length of a share, and how many there are it can ask: `tl.num_programs(axis)` is the size of the grid along that axis.
+# Full marks need
+# * any sizes and groups (2 points), shares without a key (2 points): 5 keys in 8 shares,
+# * scores far from 0 (1 point), and half precision with 8192 values around 20 (1 point): states are float32,
 # * at least 16 programs for 2 heads of k and v in 8 shares (2 points), two launches (1 point), k and v read once (2
 #   points).
 #

@@ -204,8 +204,8 @@ flash_decode = Exercise(
         "First kernel, grid (splits, Hkv): the state (m, l, acc) of the group's rows after this share of the keys, stored as "
         "float32 of (Hq, splits) and (Hq, splits, D). Second kernel, grid (Hq,): merge the states of one head, all at once.",
         "To merge: m = tl.load(...) of all shares, top = tl.max(m), factor = tl.exp(m - top), o = tl.sum(factor[:, None] * acc, 0) / "
-        "tl.sum(factor * l). Blocks have powers of two as sizes: load m with other=-inf, and l and acc with other=0. tl.dot wants 16 "
-        "rows at least: BLOCK_M = max(16, triton.next_power_of_2(group)), with a mask rows < group.",
+        "tl.sum(factor * l). Blocks have powers of two as sizes: load m with other=-inf, and l and acc with other=0. A group "
+        "of rows is a block of BLOCK_M = triton.next_power_of_2(group), or max(16, that), with a mask rows < group.",
     ],
     mistakes=[
         RACE,
