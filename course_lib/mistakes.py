@@ -55,7 +55,10 @@ def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Te
     if not values:  # 0, inf and nan say what went wrong and nothing of the data
         got = float(seen[index])
         return f"{share}, first at {place}" + (f": got {got:g}" if got == 0 or not math.isfinite(got) else "")
-    return f"{share}, first at {place}: expected {float(expected[index]):.6g}, got {float(seen[index]):.6g}"
+    right, got = (f"{float(x[index]):.6g}" for x in (expected, seen))
+    if right == got:
+        right, got = (f"{float(x[index]):.9g}" for x in (expected, seen))
+    return f"{share}, first at {place}: expected {right}, got {got}"
 
 
 NOT_STORED = "Your kernel did not store these elements: memory that nobody wrote shows as NaN here."
@@ -174,7 +177,12 @@ def _tail(bad: torch.Tensor, axis: str, empty: bool) -> str:
         right = f"{several} 0 to {start - 1}" if start > 1 else f"{axis} 0"
         if empty:
             return f"Right in {right} alone: does a mask end too early, has the grid too few programs, or do the offsets not move on?"
-        return f"Right in {right} alone: do the offsets move on from program to program, by whole blocks and right strides?"
+        if axis != "matrix" and start % 8 and start > 1:
+            return ""  # no block ends there
+        return (
+            f"Right in {right} alone: do the offsets move on from program to program, by whole blocks and right strides? "
+            "If they do, what is new from there on: a mask, or the bounds of a loop?"
+        )
     if axis == "column" and start % 8 and not empty:
         return ""  # no block begins there
     which = f"{several} {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"

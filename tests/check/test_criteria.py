@@ -164,6 +164,22 @@ def test_a_mask_that_ends_early_is_told_from_offsets_that_do_not_move_on(wrong, 
     assert finding.detail.startswith("Right in row 0 alone: ") and words in finding.detail
 
 
+def test_rows_that_are_right_up_to_no_block_say_nothing_of_offsets():
+    x = torch.ones(40, 4)
+    for start, said in ((16, "do the offsets move on"), (13, "")):
+        output = x * 2
+        output[start:] += 1
+        finding = Correct("plain").judge(exercise(), criteria_trials(output, x))
+        assert finding.detail.startswith(f"Right in rows 0 to {start - 1} alone: {said}" if said else ""), (
+            finding.detail
+        )
+        assert bool(finding.detail) == bool(said)
+
+
+def test_numbers_that_print_alike_get_more_digits():
+    assert seen(X * 2 + 1e-6).endswith("expected 2, got 2.00000095")
+
+
 def heads_wrong(where):
     """The finding on two heads of 3 x 64 twice over, wrong (by 1) where `where` says, as a kernel left it."""
     x = torch.ones(2, 2, 3, 64)
