@@ -334,7 +334,8 @@ def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
 )
 def test_the_base_of_lse_is_named(exercise, combine, word):
     def wrong(**call):
-        return exercise.oracle(**call)[0].to(call["v"].dtype), F.mistakes.lse_by(combine)(**call)[1].float()
+        dtype = next(iter(call.values())).dtype  # s is float32, q as it is
+        return exercise.oracle(**call)[0].to(dtype), F.mistakes.lse_by(combine)(**call)[1].float()
 
     said = remark(exercise, wrong)
     assert word in said and bool(word) == bool(said)
@@ -355,7 +356,7 @@ def test_a_sum_of_rounded_weights_is_named(sums_too):
     def wrong(s, v):
         o, lse = F.oracles.means(s, v)
         rounded = F.mistakes.of_rounded_weights(sums_too)(s, v)
-        return o.to(v.dtype), lse if rounded is None else rounded[1].float()
+        return o.float(), lse if rounded is None else rounded[1].float()
 
     assert remark(F.online_update, wrong).startswith("l adds up rounded weights")
 
@@ -461,6 +462,24 @@ def test_a_result_of_another_shape_is_not_called_unstored():
     case = F.flash_attention_forward.cases[1]
     found = trial(F.flash_attention_forward, case, lambda q, k, **_: (torch.full_like(k, math.nan), torch.zeros(2, 37)))
     assert F.mistakes.unstored([found]) == ""
+
+
+@pytest.mark.parametrize(
+    ("below", "word"),
+    [
+        (F.mistakes.far_below_its_neighbours, "a maximum of its own"),
+        (F.mistakes.low_behind_an_empty_tile, "keeps m = -inf"),
+        (lambda s: s.amax(1) < -104, ""),  # no maximum at all, or none below 0
+    ],
+)
+def test_rows_that_run_under_are_told_apart(below, word):
+    def wrong(s, v):
+        o, lse = F.oracles.means(s, v)
+        low = below(s)
+        return o.masked_fill(low[:, None], 0).float(), lse.masked_fill(low, -math.inf)
+
+    said = remark(F.online_update, wrong)
+    assert word in said and bool(word) == bool(said)
 
 
 def test_sums_that_run_under_are_no_tf32():

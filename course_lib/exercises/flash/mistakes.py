@@ -279,6 +279,21 @@ def lse_by(combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Cal
     return wrong
 
 
+def lost(below: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """o, if all terms of these rows of s ran under."""
+    return lambda s, v: means(s, v).o.masked_fill(below(s)[:, None], 0)
+
+
+def far_below_its_neighbours(s: torch.Tensor, rows: int = 32) -> torch.Tensor:
+    """Which rows have an exp of 0 in float32, relative to the largest score of the rows that a program has."""
+    return torch.cat([top < top.max() - 104 for top in s.amax(1).split(rows)])
+
+
+def low_behind_an_empty_tile(s: torch.Tensor, tile: int = 64) -> torch.Tensor:
+    """Which rows see nothing in their first tile, and have an exp of 0 relative to 0."""
+    return (s[:, :tile].amax(1) == -math.inf) & (s.amax(1) < -104)
+
+
 def of_rounded_weights(sums_too: bool, tile: int = 64) -> Callable[..., tuple[None, torch.Tensor] | None]:
     """lse, if l adds up weights that are rounded to v's dtype, tile by tile; sums_too: and so is the sum of each tile."""
 
@@ -407,6 +422,18 @@ BASES = [
         for mixed in (lambda m, l: m + l.log2(), lambda m, l: m / math.log(2) + l.log())
     ),
     slip(lse_by(lambda m, l: l.log()), "lse lacks m: l is relative to the maximum, so it is m + log(l).", place=1),
+]
+LOST = [
+    slip(
+        lost(far_below_its_neighbours),
+        "Rows far below their neighbours come out as 0. Each row has a maximum of its own: tl.max(s, 1), not of all s.",
+        each=True,
+    ),
+    slip(
+        lost(low_behind_an_empty_tile),
+        "A row that has seen nothing yet keeps m = -inf: what stands in for it inside exp, 0, is not the new m.",
+        each=True,
+    ),
 ]
 ROUNDED_SUMS = [
     slip(of_rounded_weights(too), "l adds up rounded weights: sum p before rounding it to v's dtype.", place=1)

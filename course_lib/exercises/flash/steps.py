@@ -17,6 +17,7 @@ from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import (
     BASES,
     FIRST_KEYS,
+    LOST,
     NAN,
     NAN_AT_ONCE,
     OVERFLOW,
@@ -141,7 +142,7 @@ online_update = Exercise(
         'p = tl.exp(s - base[:, None]) and shrink = tl.exp(m - base), with base = tl.where(m_new == -float("inf"), 0.0, m_new); '
         'l * shrink + tl.sum(p, 1); tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee").',
     ],
-    mistakes=[POWERS_OF_2, *BASES, *ROUNDED_SUMS, NAN_AT_ONCE, NAN, OVERFLOW, looks_like_tf32],
+    mistakes=[POWERS_OF_2, *BASES, *ROUNDED_SUMS, *LOST, NAN_AT_ONCE, NAN, OVERFLOW, looks_like_tf32],
 )
 
 
