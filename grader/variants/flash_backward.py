@@ -138,7 +138,7 @@ WRONG = [
     wrong("dkdv", "delta in half precision", [RAGGED, VIEWS, HARD, HALF], ("delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0)", "delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
     wrong("dkdv", "lse in half precision", [PLAIN], ("lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0)", "lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
     wrong("dkdv", "k scaled in half precision", [HARD], ("s = tl.dot(k, q.T", "s = tl.dot((k * scale).to(k.dtype), q.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
-    wrong("dkdv", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
+    wrong("dkdv", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("num_stages=3 if D <= 64 else 2", "num_stages=4"), ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
     wrong("dkdv", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32),
     wrong("dkdv", "exp of s, divided by exp of lse", [HARD], ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])", "tl.exp(s * scale) / tl.exp(lse)[None, :]")),
     # -------------------- dkdv: masks and tiles
