@@ -110,7 +110,7 @@ class Faults:
                     site,
                     region,
                     _places(elements, raw),
-                    f"loads element {_first(elements, raw)} of `{region.name}`, which torch.empty made and nothing has written",
+                    f"loads element {_first(elements, raw)} of {self._called(region)}, which torch.empty made and nothing has written",
                     "Write it first, or start from torch.zeros.",
                 )
         if region.reader is not None:
@@ -124,7 +124,7 @@ class Faults:
                     site,
                     region,
                     _places(elements, others),
-                    f"loads element {_first(elements, others)} of `{region.name}`, to which "
+                    f"loads element {_first(elements, others)} of {self._called(region)}, to which "
                     f"{self._other(writer, others)} stores in the same launch",
                     "On a GPU nobody knows which comes first: use two launches, or another output tensor.",
                 )
@@ -137,7 +137,7 @@ class Faults:
                 site,
                 region,
                 elements,
-                f"stores to `{region.name}`, which is an input",
+                f"stores to {self._called(region)}, which is an input",
                 "Write to a tensor of your own.",
             )
         writer, stored = self._stored_by_others(region, elements, atomic)
@@ -148,7 +148,7 @@ class Faults:
                 site,
                 region,
                 _places(elements, stored),
-                f"stores to element {_first(elements, stored)} of `{region.name}`, and so does "
+                f"stores to element {_first(elements, stored)} of {self._called(region)}, and so does "
                 f"{self._other(writer, stored)}",
                 "On a GPU nobody knows which comes last: give each program its own elements, or use an atomic.",
             )
@@ -158,7 +158,7 @@ class Faults:
                 site,
                 region,
                 _places(elements, loaded),
-                f"stores to element {_first(elements, loaded)} of `{region.name}`, which {self._other(reader, loaded)} "
+                f"stores to element {_first(elements, loaded)} of {self._called(region)}, which {self._other(reader, loaded)} "
                 "loads in the same launch",
                 "On a GPU nobody knows which comes first: use two launches, or another output tensor.",
             )
@@ -170,7 +170,7 @@ class Faults:
                 site,
                 region,
                 twice,
-                f"stores to element {int(twice[0])} of `{region.name}` from several lanes at once",
+                f"stores to element {int(twice[0])} of {self._called(region)} from several lanes at once",
                 "Only one of the values stays: give each lane its own element, or reduce first.",
             )
         region.note_writer(elements, self._program, atomic)
@@ -187,7 +187,7 @@ class Faults:
             name = region.name
             elements, lanes = region.nbytes // itemsize, f"{active.size} lane{'s' * (active.size != 1)}"
             what = (
-                f"{VERB[op]} element {first} of `{name}`, which has {elements} element{'s' * (elements != 1)} "
+                f"{VERB[op]} element {first} of {self._called(region)}, which has {elements} element{'s' * (elements != 1)} "
                 f"({outside.sum()} of {lanes} {'is' if outside.sum() == 1 else 'are'} outside)"
             )
         fault = Fault("out of bounds", f"{site}: {self._who()} {what}", site.kernel, site.line, name)
@@ -248,6 +248,13 @@ class Faults:
             fault = Fault(kind, f"{site}: {self._who()} {what}", site.kernel, site.line, region.name)
             self._sightings[key] = _Sighting(fault, advice)
         self._sightings[key].note(region, places)
+
+    def _called(self, region: Region) -> str:
+        """Its name; of a buffer, or of one result of several, also the kernel's name for it."""
+        if region.name.startswith(("out[", "buffer ")):
+            mine = [f" (`{name}`)" for name, each in self._parameters.items() if each is region]
+            return f"`{region.name}`{''.join(mine[:1])}"
+        return f"`{region.name}`"
 
     def _who(self) -> str:
         return f"program {_program_text(self._index, self._grid)}"

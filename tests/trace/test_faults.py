@@ -106,6 +106,15 @@ def test_two_programs_store_to_one_element():
     )
 
 
+def test_one_result_of_several_is_called_as_the_kernel_calls_it_too():
+    with trace() as t:
+        out = torch.zeros(16, dtype=torch.int32)
+        t.name("out[1]", out)
+        ignores_its_program[(3,)](out, BLOCK=16)
+    assert "stores to element 0 of `out[1]` (`o_ptr`), and so does" in t.faults[0].sentence
+    assert t.faults[0].tensor == "out[1]"
+
+
 def test_an_element_counts_once_and_calls_are_not_added_up():
     with trace() as t:
         for size in (16, 32, 16):
