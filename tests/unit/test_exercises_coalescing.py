@@ -86,3 +86,10 @@ def test_an_efficiency_computed_in_float32_is_right(answered):
             "coalescing.strided_efficiency", lambda w=wrong, **given: w(C.strided_efficiency.oracle(**given))
         )
         assert len(lost(found)) == 2
+
+
+def test_an_efficiency_that_calls_the_stub_before_it_is_asked_about_that():
+    from course_lib import checking
+
+    verdict = checking.verdict(C.strided_efficiency, lambda stride, itemsize: itemsize / None, seed=1)
+    assert verdict.points == 0 and verdict.remark.startswith("If you call sectors_touched: is it solved?")

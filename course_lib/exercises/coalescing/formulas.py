@@ -14,6 +14,7 @@ from course_lib.criteria import (
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.coalescing.criteria import CorrectInFloat32
 from course_lib.exercises.coalescing.oracles import passes, starts_sectors, traced
+from course_lib.mistakes import raised
 
 sectors_touched = Exercise(
     id="coalescing.sectors_touched",
@@ -85,6 +86,7 @@ strided_efficiency = Exercise(
         "You have a function that counts sectors: give it the 32 addresses i * stride * itemsize.",
         "Useful bytes are 32 * itemsize. Moved bytes are 32 * sectors_touched(addresses, itemsize).",
     ],
+    mistakes=[raised("NoneType", "If you call sectors_touched: is it solved? Unsolved, it returns None.")],
 )
 
 PROBES = {

@@ -136,7 +136,8 @@ is_contiguous = Exercise(
         raised("NoneType", "If you call row_major_strides: is it solved? Unsolved, it returns None."),
         gives(
             lambda shape, strides: False,
-            "Never? A list does not equal a tuple, whatever is in them: is one of the two that you compare a tuple?",
+            "Never? A list does not equal a tuple, whatever is in them: is one of the two that you compare a tuple? And if you "
+            "call row_major_strides: is it solved?",
             besides="empty",
         ),
         gives(
