@@ -412,16 +412,23 @@ BASES = [
         lse_by(lambda m, l: (m + l.log()) / math.log(2)),
         "lse is in base 2: times ln 2, which is 0.6931471805599453.",
         place=1,
+        each=True,
     ),
     *(
         slip(
             lse_by(mixed),
             "One term of lse is in base 2, the other in base e. It is m + tl.log(l), or (m + tl.log2(l)) * ln 2 where m is in base 2.",
             place=1,
+            each=True,
         )
         for mixed in (lambda m, l: m + l.log2(), lambda m, l: m / math.log(2) + l.log())
     ),
-    slip(lse_by(lambda m, l: l.log()), "lse lacks m: l is relative to the maximum, so it is m + log(l).", place=1),
+    slip(
+        lse_by(lambda m, l: l.log()),
+        "lse lacks m: l is relative to the maximum, so it is m + log(l).",
+        place=1,
+        each=True,
+    ),
 ]
 LOST = [
     slip(
