@@ -156,6 +156,7 @@ WRONG = [
     wrong("flash_attention_forward", "lse is the maximum", [PLAIN], ("m + tl.log(l), mask", "m, mask")),
     wrong("flash_attention_forward", "lse in half precision", [PLAIN], ("m + tl.log(l), mask", "(m + tl.log(l)).to(q.dtype), mask")),
     wrong("flash_attention_forward", "o in float32", [PLAIN], ("o = torch.empty_like(q)", "o = torch.empty_like(q, dtype=torch.float32)")),
+    wrong("flash_attention_forward", "3 stages for heads of 256: too much for sm_80", [DIMS], ("num_warps=8 if wide else 4, num_stages=2 if wide else 3", "num_warps=4, num_stages=3")),
     wrong("flash_attention_forward", "heads of powers of two alone", [DIMS], (" & (dims < D)[None, :]", "")),
     wrong("flash_attention_forward", "contiguous heads alone", [VIEWS], ("for x in heads for stride in x.stride()", "for x in heads for stride in (x.shape[1] * x.shape[2] * x.shape[3], x.shape[2] * x.shape[3], x.shape[3], 1)")),
     wrong("flash_attention_forward", "a unit stride in each row", [VIEWS], ("dims[None, :] * stride_d", "dims[None, :]")),
