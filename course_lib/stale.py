@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import traceback
 from typing import Any
 
@@ -46,11 +47,9 @@ def newer_version(name: str) -> str:
 
 
 def _shell() -> Any:
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return None
-    return get_ipython()
+    """IPython's shell, where this is a notebook: then IPython is loaded."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
 
 
 def _remember(result: Any) -> None:

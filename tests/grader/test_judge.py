@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import checking
+from course_lib import checking, criteria
 from course_lib.exercise import find
 from course_lib.observe.record import load
 from grader import judge as judging
@@ -89,7 +89,8 @@ def test_what_the_code_printed_is_kept_and_cut(judge):
     )
     verdict = judge.verdict(TRANSPOSE, cells(source), "ada")
     assert verdict.points == 10
-    assert verdict.printed.startswith("shape 256 128") and len(verdict.printed) <= 2000
+    printed, _, note = verdict.printed.rpartition("\n")
+    assert printed.startswith("shape 256 128") and len(printed) <= 2000 and note == criteria.NOT_YET
 
 
 def test_files_of_others_cannot_be_read(judge, tmp_path):
