@@ -321,6 +321,7 @@ class Exercise:
     oracle     the same arguments -> the expected result: Torch, brute force or a trace, never the solution. A float64
                tensor stands for the dtype of the first tensor argument, any other dtype for itself.
     budget     (expected in float64, dtype of the result, arguments) -> the greatest error allowed per element; None demands equality
+    rel_tol    how far a number that is no whole one may be off, relative to the oracle's
     allows     what torch may do inside the function besides allocations and views, as aten names ("add", "copy_")
     called     how a check calls the function where f(**arguments) will not do: a name in course_lib.observe.calls.CALLS
     without    a module that answers the exercise by itself: in a check, nothing of it works
@@ -339,6 +340,7 @@ class Exercise:
     criteria: Sequence[Criterion] = ()
     bonus: Sequence[Criterion] = ()
     budget: Budget | None = None
+    rel_tol: float = 1e-9
     allows: frozenset[str] = frozenset()
     called: str = ""
     without: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import traceback
 from typing import Any
@@ -21,28 +22,28 @@ def watch() -> None:
 def newer_version(name: str) -> str:
     """A sentence, if the cell that was run last to define `name` never got there; "" else."""
     shell = _shell()
-    cells = getattr(shell, "user_ns", {}).get("In", [])
+    history = getattr(shell, "history_manager", None)
+    cells = history.input_hist_raw if history else []  # as typed; `In` holds a cell under a magic as one call
     for number in range(len(cells) - 1, 0, -1):
-        cell = shell.transform_cell(cells[number])
-        try:
-            statements = ast.parse(cell).body
-        except SyntaxError as error:
-            if not _mentions_definition(cell, name):
-                continue
-            return (
-                f"The cell that you ran last with `{name}` has a syntax error, in its line {error.lineno}: "
-                f"what follows is about the version before it."
-            )
-        if not any(name in _defined(statement) for statement in statements):
+        if not re.search(rf"^(def|class) +{name}\b|^{name} *=[^=]", cells[number], re.M):
             continue
-        error, line = _stopped.get(number, ("", len(cell)))
-        undone = {made for s in statements if s.end_lineno >= line for made in _defined(s)}
-        stop = f"The cell that you ran last with `{name}` stopped at its line {line} ({error})"
-        if not error or not undone:
+        last = f"The cell that you ran last with `{name}`"
+        try:
+            statements = ast.parse(shell.transform_cell(cells[number])).body
+        except SyntaxError as error:
+            return (
+                f"{last} has a syntax error, in its line {error.lineno}: what follows is about the version before it."
+            )
+        if number not in _stopped:
             return ""
+        error, line = _stopped[number]
+        undone = {made for s in statements if s.end_lineno >= line for made in _defined(s)}
+        if not undone:
+            return ""
+        stopped = f"{last} stopped at its line {line} ({error})"
         if name in undone:
-            return f"{stop}: what follows is about the version before it."
-        return f"{stop}: what it defines from there on is as it was before."
+            return f"{stopped}: what follows is about the version before it."
+        return f"{stopped}: what it defines from there on is as it was before."
     return ""
 
 
@@ -59,11 +60,6 @@ def _remember(result: Any) -> None:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
     if lines:
         _stopped[result.execution_count] = type(error).__name__, lines[0]
-
-
-def _mentions_definition(cell: str, name: str) -> bool:
-    starts = (f"def {name}", f"class {name}", f"{name} =", f"{name}=")
-    return any(line.startswith(starts) for line in cell.splitlines())
 
 
 def _defined(statement: ast.stmt) -> set[str]:

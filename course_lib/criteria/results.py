@@ -126,7 +126,7 @@ class Judged(Trial):
             close = got == expected or (
                 isinstance(expected, float)
                 and abs(got) < 1e300
-                and math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
+                and math.isclose(got, expected, rel_tol=self.exercise.rel_tol, abs_tol=1e-12)
             )
             if self.case.hidden and not close:
                 return "not right for numbers that stay hidden; try the formula on some of your own"

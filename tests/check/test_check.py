@@ -353,6 +353,9 @@ def test_after_answers_that_stopped_a_check_says_that_it_judges_those_before(she
         (RIGHT.replace("itemsize):", "itemsize)"), RIGHT),  # mended since
         ("other = padded_stride(", "%time padded_stride(3, 4)", "!true"),  # another cell; magics
         ("%%time\n" + RIGHT,),
+        (RIGHT.replace("itemsize):", "itemsize)"), "%%time\n" + RIGHT),  # mended, under a magic
+        ("def padded_stride_2(n:",),  # another function, whose name begins alike
+        ("padded_stride == 3 or (",),
     ],
 )
 def test_what_python_has_read_is_said_nothing_of(shell, capsys, cells):

@@ -152,10 +152,15 @@ def scored(
     return under(mask, q, k, scale), of_each_head(q, v)
 
 
+def exponentials(s: torch.Tensor) -> torch.Tensor:
+    """exp(s - m); zeros where nothing is seen."""
+    m = s.amax(-1, keepdim=True)
+    return torch.exp(s - torch.where(m == -math.inf, 0, m))
+
+
 def weights(s: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(p, l): exp(s - m), and the sum of each row; where nothing is seen, zeros and 1."""
-    m = s.amax(-1, keepdim=True)
-    p = torch.exp(s - torch.where(m == -math.inf, 0, m))
+    p = exponentials(s)
     l = p.sum(-1)
     return p, torch.where(l == 0, 1, l)
 
@@ -265,7 +270,7 @@ def first_keys(q, k, v, causal=False, **more: Any) -> torch.Tensor | None:
 def undivided(**call: Any) -> torch.Tensor:
     """The accumulator in place of o: sums of exp(s - m) v."""
     s, v = scored(**call)
-    return of_rows(weights(s)[0] @ v, call)
+    return of_rows(exponentials(s) @ v, call)
 
 
 def lse_by(combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., tuple[None, torch.Tensor]]:
@@ -273,8 +278,7 @@ def lse_by(combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Cal
 
     def wrong(**call):
         s, _ = scored(**call)
-        m = s.amax(-1)
-        return None, combine(m, torch.exp(s - torch.where(m == -math.inf, 0, m)[..., None]).sum(-1))
+        return None, combine(s.amax(-1), exponentials(s).sum(-1))
 
     return wrong
 
