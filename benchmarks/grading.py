@@ -10,7 +10,7 @@ Costs are seconds of CPU, over all processes; wall times stand beside. Measure o
 as much where others use the same cores.
 
     running      inputs drawn, the student's host code called, references computed and compared
-    tracing      the student's kernels on the interpreter
+    tracing      the student's kernels, evaluated on the CPU
     compiling    the student's kernels through Triton's compiler, and through LLVM and NVIDIA's assembler where these decide
     overhead     all else: processes forked, sandboxed; messages; notebooks parsed; gradebook
     feedback     the pages for students, which stock's autograde does not write

@@ -1,8 +1,13 @@
-"""What tracing costs: the tracer against Triton's plain interpreter and triton-viz's tracer, `python benchmarks/trace.py`.
+"""What tracing costs, by `python benchmarks/trace.py`: every launch of kernels.py, traced by
 
-The same kernels run at the same sizes in three processes, turn by turn; a time is the median over the turns. The table
-goes to benchmarks/results/trace.md. triton-viz is not a dependency: `--install-triton-viz` puts it into build/, and
-without it its column says so.
+    trace       the course's trace of today
+    before      the course's trace as it was at the commit BEFORE, when it ran kernels on Triton's interpreter
+    plain       Triton's interpreter (TRITON_INTERPRET=1), which counts nothing
+    triton-viz  its tracer, on that interpreter
+
+Each in a process of its own, turn by turn; a time is the median over its turns. The table goes to benchmarks/results/trace.md.
+`before` is checked out into build/ from the repository's history. triton-viz is not a dependency: `--install-triton-viz` puts
+it into build/, and without it its column says so.
 """
 
 from __future__ import annotations
@@ -19,63 +24,45 @@ from datetime import date
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VIZ = ROOT / "build" / "triton-viz"  # ignored by git
+BUILD = ROOT / "build"  # ignored by git
+VIZ = BUILD / "triton-viz"
 VIZ_NEEDS = ("pyarrow", "z3-solver", "anytree", "cairocffi", "flask", "flask-cloudflared", "tqdm", "setuptools")
+BEFORE = "7cd458d"
+OLD = BUILD / f"trace-{BEFORE}"
 RESULT = ROOT / "benchmarks" / "results" / "trace.md"
-TURNS = 9
-GOALS = {  # tracing may cost at most so many times the plain interpreter
-    "vector add, 1 Mi, blocks of 1024": 1.5,
-    "matmul, 256 x 256 x 256, tiles of 32": 1.5,
-    "softmax, 64 x 1000": 0.5,
-    "flash forward, causal, 2 x 256 x 64, tiles of 32": 0.5,
-}
+TURNS = {"trace": 5, "before": 5, "plain": 1, "triton-viz": 1}  # after a first one that warms up
+EACH, MEDIAN = 0.5, 0.1  # what a launch may take of what it took before, at most, and in the median
 
 
 # ----------------------------------------------------------------------------------------------------- one process each
 
 
-def workloads(wrap: Callable) -> dict[str, Callable[[], None]]:
-    """Launches by name, each on tensors of its own. wrap: what is put around a kernel."""
-    import kernels
-    import torch
-
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    add, matmul, softmax, flash = map(wrap, (kernels.add, kernels.matmul, kernels.softmax, kernels.flash_forward))
-    n, size, heads, S, D = 1 << 20, 256, 2, 256, 64
-    x, y, o = torch.randn(n), torch.randn(n), torch.empty(n)
-    a, b, c = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
-    rows, shares = torch.randn(64, 1000), torch.empty(64, 1000)
-    q, k, v, out = (torch.randn(heads, S, D) for _ in range(4))
-    lse = torch.empty(heads, S)
-    launches = (
-        lambda: add[(n // 1024,)](x, y, o, n, BLOCK=1024),
-        lambda: matmul[(size // 32, size // 32)](a, b, c, size, size, size, BLOCK=32, BLOCK_K=32, PRECISION="ieee"),
-        lambda: softmax[(64,)](rows, shares, 1000, BLOCK=1024),
-        lambda: flash[(S // 32, heads)](
-            q, k, v, out, lse, D**-0.5, S, D=D, BLOCK_M=32, BLOCK_N=32, CAUSAL=True
-        ),
-    )  # fmt: skip
-    return dict(zip(GOALS, launches, strict=True))
-
-
 def serve(how: str) -> None:
     """Answer each name on stdin with the seconds that one run of it takes."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+    sys.path[:0] = [str(OLD if how == "before" else ROOT), str(ROOT / "benchmarks")]
     wrap, around, after = (lambda kernel: kernel), nullcontext, lambda: None
-    if how == "trace":
+    if how in ("trace", "before"):
         from course_lib.tracing import trace as around
     elif how == "triton-viz":
         import triton_viz
 
         wrap, after = triton_viz.trace("tracer"), triton_viz.clear
-    launches = workloads(wrap)
+    import kernels
+    import torch
+
+    torch.set_num_threads(1)
+    launches = {launch.name: launch for launch in kernels.LAUNCHES}
+    wrapped: dict[int, Callable] = {}
+    arguments: dict[str, list] = {}
     print("ready", flush=True)
     for name in map(str.strip, sys.stdin):
+        launch = launches[name]
+        kernel = wrapped.setdefault(id(launch.kernel), wrap(launch.kernel))
+        given = arguments.setdefault(name, launch.on("cpu"))
         start = time.perf_counter()
         try:
             with around():
-                launches[name]()
+                kernel[launch.grid](*given, **launch.constants)
             print(time.perf_counter() - start, flush=True)
         except Exception as error:
             print("failed:", " ".join(str(error).split()), flush=True)
@@ -84,7 +71,7 @@ def serve(how: str) -> None:
 
 class Server:
     def __init__(self, how: str):
-        environment = dict(os.environ) | ({} if how == "trace" else {"TRITON_INTERPRET": "1"})
+        environment = dict(os.environ) | ({} if how in ("trace", "before") else {"TRITON_INTERPRET": "1"})
         if how == "triton-viz":
             environment["PYTHONPATH"] = str(VIZ)
         self._process = subprocess.Popen(
@@ -93,9 +80,10 @@ class Server:
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.PIPE if how == "triton-viz" else None,
         )
-        self.complaint = "" if self._answer() == "ready" else self._process.stderr.read().strip().splitlines()[-1]
+        ready = self._answer() == "ready"
+        self.complaint = "" if ready else (self._process.stderr or sys.stdin).read().strip().splitlines()[-1]
 
     def _answer(self) -> str:
         return self._process.stdout.readline().strip()
@@ -105,7 +93,7 @@ class Server:
         self._process.stdin.write(name + "\n")
         self._process.stdin.flush()
         answer = self._answer()
-        return None if answer.startswith("failed:") else float(answer)
+        return None if not answer or answer.startswith("failed:") else float(answer)
 
     def close(self) -> None:
         self._process.stdin.close()
@@ -115,15 +103,22 @@ class Server:
 # ----------------------------------------------------------------------------------------------------- the table
 
 
+def check_out_before() -> None:
+    if not OLD.exists():
+        OLD.mkdir(parents=True)
+        archive = subprocess.run(["git", "archive", BEFORE, "course_lib"], cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(["tar", "-x", "-C", str(OLD)], input=archive.stdout, check=True)
+
+
 def install_triton_viz() -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--target", str(VIZ)]
     subprocess.run([*pip, "--no-deps", "triton-viz==3.0"], check=True)  # it would bring a Triton of its own
     subprocess.run([*pip, *VIZ_NEEDS], check=True)
 
 
-def measure() -> tuple[dict[str, dict[str, float]], str]:
-    """Median seconds by workload and by way, and what was wrong with triton-viz, if anything."""
-    servers = {how: Server(how) for how in ("plain", "trace")}
+def measure(names: list[str]) -> tuple[dict[str, dict[str, float]], str]:
+    """Median seconds by launch and by way, and what was wrong with triton-viz, if anything."""
+    servers = {how: Server(how) for how in ("trace", "before", "plain")}
     complaint = f"not installed; run `python benchmarks/{Path(__file__).name} --install-triton-viz`"
     if VIZ.exists():
         viz = Server("triton-viz")
@@ -131,43 +126,52 @@ def measure() -> tuple[dict[str, dict[str, float]], str]:
         if not viz.complaint:
             servers["triton-viz"] = viz
     medians = {}
-    for name in GOALS:
+    for name in names:
         times: dict[str, list[float]] = {how: [] for how in servers}
-        for turn in range(TURNS + 1):
+        for turn in range(max(TURNS.values()) + 1):
             for how, server in servers.items():
-                seconds = server.seconds(name)
-                if turn and seconds is not None:  # the first one warms up
-                    times[how].append(seconds)
+                if turn <= TURNS[how] and (turn or TURNS[how] > 1):  # the first one warms up
+                    seconds = server.seconds(name)
+                    if turn and seconds is not None:
+                        times[how].append(seconds)
         medians[name] = {how: statistics.median(values) for how, values in times.items() if values}
+        print(f"{name:<40}", " ".join(f"{how} {t * 1e3:8.1f}" for how, t in medians[name].items()), flush=True)
     for server in servers.values():
         server.close()
     return medians, complaint
 
 
 def table(medians: dict[str, dict[str, float]], complaint: str) -> tuple[str, bool]:
-    """The report, and whether every goal is met."""
+    """The report, and whether both goals are met."""
+    import numpy
     import torch
     import triton
 
-    lines, good = [], True
-    for name, goal in GOALS.items():
-        plain, traced, viz = (medians[name].get(how) for how in ("plain", "trace", "triton-viz"))
-        good &= traced <= goal * plain and (viz is None or traced < viz)
-        nothing = "not measured" if complaint else "fails"
-        others = f"{viz * 1e3:.0f} | {traced / viz:.2f}" if viz else f"{nothing} | "
-        lines.append(f"| {name} | {plain * 1e3:.0f} | {traced * 1e3:.0f} | {traced / plain:.2f} | {goal} | {others} |")
+    ratios = {name: found["trace"] / found["before"] for name, found in medians.items()}
+    lines = []
+    for name, found in medians.items():
+        times = [
+            f"{found[how] * 1e3:.1f}" if how in found else "" for how in ("trace", "before", "plain", "triton-viz")
+        ]
+        lines.append(f"| {name} | {' | '.join(times)} | {ratios[name]:.3f} |")
+    middle, most = statistics.median(ratios.values()), max(ratios.values())
     report = [
         "# What tracing costs",
         "",
         f"{date.today().isoformat()}, {os.cpu_count()} CPU cores, Python {sys.version.split()[0]}, torch {torch.__version__}, "
-        f"triton {triton.__version__}, triton-viz {complaint or '3.0, its tracer'}. Milliseconds, medians of {TURNS} runs, "
-        "turn by turn in one process each. `plain` is Triton's interpreter (TRITON_INTERPRET=1), which counts nothing.",
+        f"triton {triton.__version__}, numpy {numpy.__version__}, triton-viz {complaint or '3.0, its tracer'}. Milliseconds: "
+        f"medians of {TURNS['trace']} runs of the course's trace, today's and that of commit {BEFORE}, which ran kernels on "
+        "Triton's interpreter, and one run of the others, turn by turn in one process each. `plain` is Triton's interpreter, which "
+        "counts nothing.",
         "",
-        "| kernel | plain | trace | trace / plain | at most | triton-viz | trace / triton-viz |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        f"Today's trace takes {middle:.3f} of the time of the one before in the median (goal {MEDIAN:g}), and {most:.3f} at most "
+        f"(goal {EACH:g}).",
+        "",
+        "| launch | trace | before | plain | triton-viz | trace / before |",
+        "| --- | --- | --- | --- | --- | --- |",
         *lines,
     ]
-    return "\n".join(report), good
+    return "\n".join(report), most <= EACH and middle <= MEDIAN
 
 
 def main() -> int:
@@ -180,7 +184,11 @@ def main() -> int:
         return 0
     if options.install_triton_viz:
         install_triton_viz()
-    report, good = table(*measure())
+    check_out_before()
+    sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+    import kernels
+
+    report, good = table(*measure([launch.name for launch in kernels.LAUNCHES]))
     print(report)
     RESULT.write_text(report + "\n")
     if not good:

@@ -267,5 +267,39 @@ def run_checkpoint(
     }
 
 
+def rehearse_checkpoint(
+    checkpoint: Callable,
+    mark: Callable[[str], None],
+    *,
+    rows: int,
+    width: int,
+    p: float,
+    calls: int,
+    frozen: bool,
+    seed: int,
+) -> None:
+    """The same step, for whoever sees torch's operations: marked where it begins, where backward begins and where it ends."""
+
+    def fn(x: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, p: float) -> torch.Tensor:
+        return x + dropout(gelu(x @ w1), p) @ w2
+
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        shapes = ((rows, width), (width, 4 * width), (4 * width, width), (rows, width))
+        x, w1, w2, dy = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
+        for leaf in [x] if frozen else [x, w1, w2]:
+            leaf.requires_grad_()
+        mark("begin")
+        out = x
+        for _ in range(calls):
+            out = checkpoint(fn, out, w1, w2, p)
+            if not isinstance(out, torch.Tensor):
+                return
+        torch.rand(3)  # the random state moves on between forward and backward
+        mark("backward")
+        out.backward(dy)
+        mark("end")
+
+
 def _digits(tensor: torch.Tensor) -> list[float]:
     return [round(v, 9) + 0.0 for v in tensor.detach().flatten().tolist()]

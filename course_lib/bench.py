@@ -49,25 +49,27 @@ def ratio(
     own: Callable[[], object],
     baseline: Callable[[], object],
     pairs: int = 40,
+    prepare: Callable[[], object] = lambda: None,
     inspect: Callable[[Any], None] = lambda result: None,
 ) -> Ratio:
     """How fast `own` is against `baseline`: ABBA order, cold L2, two warm-up pairs; repeated if its halves disagree by 5 %.
 
+    prepare   called before each call of `own`, outside of its time
     inspect   called with what each timed call of `own` returned, after its time was taken
     GPUStopped, with a sentence, if a CUDA error ends all work on the GPU in this process.
     """
     try:
         for _ in range(2):
-            own(), torch.cuda.synchronize(), baseline()
+            prepare(), own(), torch.cuda.synchronize(), baseline()
     except torch.AcceleratorError as error:
         raise GPUStopped(
             f"Not timed: {stopped(error)}. After that no GPU work runs in this notebook's process: mend the kernel, then choose "
             "Kernel > Restart Kernel. `check` has a process of its own, and still works."
         ) from None
-    found = _measure(own, baseline, pairs, inspect)
+    found = _measure(own, baseline, pairs, prepare, inspect)
     halves = [statistics.median(r for r, _, _ in half) for half in (found[: pairs // 2], found[pairs // 2 :])]
     if abs(halves[0] - halves[1]) > 0.05 * max(halves):
-        found += _measure(own, baseline, pairs, inspect)
+        found += _measure(own, baseline, pairs, prepare, inspect)
     ratios = [r for r, _, _ in found]
     middle = statistics.median(ratios)
     return Ratio(
@@ -79,13 +81,17 @@ def ratio(
     )
 
 
-def _measure(own: Callable, baseline: Callable, pairs: int, inspect: Callable) -> list[tuple[float, float, float]]:
+def _measure(
+    own: Callable, baseline: Callable, pairs: int, prepare: Callable, inspect: Callable
+) -> list[tuple[float, float, float]]:
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
     found = []
     for pair in range(pairs):
         order = (own, baseline) if pair % 2 == 0 else (baseline, own)
         times = {}
         for work in order:
+            if work is own:
+                prepare()
             for _ in range(FLUSHES):
                 flush.zero_()
             # the host queues ahead of the device, so that launch overhead hides behind the flush

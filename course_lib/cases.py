@@ -28,7 +28,7 @@ def fixed(name: str, group: str, /, **arguments: Any) -> Case:
     return Case(name, group, given(**arguments))
 
 
-LAYOUTS = ("rows", "columns", "heads", "window", "steps")
+LAYOUTS = ("rows", "columns", "heads", "window", "apart", "steps")
 
 
 def laid_out(values: torch.Tensor, layout: str) -> torch.Tensor:
@@ -38,7 +38,8 @@ def laid_out(values: torch.Tensor, layout: str) -> torch.Tensor:
     "columns"  the last two axes swapped in memory: column by column
     "heads"    the axis before them between them, as (B, N, H, D) seen as (B, H, N, D)
     "window"   a view into larger matrices full of NaN, so that an element read from outside shows; rows begin anywhere
-    "steps"    the same, and every second row and third column of them
+    "apart"    the same, but the first row begins where the memory does: the others begin anywhere
+    "steps"    as "window", and every second row and third column of them
 
     Raises ValueError for another layout.
     """
@@ -51,15 +52,18 @@ def laid_out(values: torch.Tensor, layout: str) -> torch.Tensor:
             return values.transpose(-3, -2).contiguous().transpose(-3, -2)
         case "window":
             return _inside(values, 1, 1)
+        case "apart":
+            return _inside(values, 1, 1, before=(0, 0))
         case "steps":
             return _inside(values, 2, 3)
     raise ValueError(f"layout is {layout!r}; there are {', '.join(LAYOUTS)}")
 
 
-def _inside(values: torch.Tensor, down: int, across: int) -> torch.Tensor:
+def _inside(values: torch.Tensor, down: int, across: int, before: tuple[int, int] = (2, 5)) -> torch.Tensor:
     *lead, M, N = values.shape
     around = torch.full((*lead, down * M + 3, across * N + 9), math.nan, dtype=values.dtype, device=values.device)
-    inside = around[..., 2 : 2 + down * M : down, 5 : 5 + across * N : across]
+    top, left = before
+    inside = around[..., top : top + down * M : down, left : left + across * N : across]
     inside.copy_(values)
     return inside
 

@@ -8,6 +8,7 @@ Criteria are pure functions of Trials (what went in, what came of it), so that t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -53,6 +54,7 @@ class Access:
     l2_sectors     sectors that pass between L1 and L2: of a load each once an instruction, since L1 keeps a sector for the
                    other requests of the same instruction; of a store all, since L1 writes through
     single_bytes   the part of `bytes` moved by instructions of one element
+    asked_bytes    of atomics: the part of `bytes` whose value before is used, and so read
     """
 
     tensor: str
@@ -69,6 +71,7 @@ class Access:
     lines: int = 0
     l2_sectors: int = 0
     single_bytes: int = 0
+    asked_bytes: int = 0
 
     COUNTERS = (
         "instructions",
@@ -81,6 +84,7 @@ class Access:
         "lines",
         "l2_sectors",
         "single_bytes",
+        "asked_bytes",
     )
 
     @property
@@ -108,13 +112,18 @@ class Footprint:
 
 @dataclass
 class Fault:
-    """Something a GPU would get wrong, or might. `sentence` says what, where and what to do."""
+    """Something a GPU would get wrong, or might. `sentence` says what, where and what to do.
 
-    kind: Literal["out of bounds", "race", "uninitialised", "input changed"]
+    between  of a race: two programs that store to one element, a program that loads what another stores, lanes of one store,
+             or threads of one program, one of which loads what another has stored
+    """
+
+    kind: Literal["out of bounds", "misaligned", "race", "uninitialised", "input changed", "hint", "tuning"]
     sentence: str
     kernel: str = ""
     line: int = 0
     tensor: str = ""
+    between: Literal["", "stores", "load and store", "lanes", "threads"] = ""
 
 
 @dataclass
@@ -152,6 +161,7 @@ class Launch:
     flops: Flops = field(default_factory=Flops)
     busiest_bytes: int = 0  # that the program moved that moved most of them
     phase: int = 0
+    tf32: bool = False  # a product of it reads float32 as TF32
 
 
 @dataclass
@@ -164,11 +174,27 @@ class Saved:
 
 
 @dataclass
+class Steps:
+    """What the log of a call with two halves shows of them, where nothing is replayed (see observe/halves.py).
+
+    kept         bytes of what the forward half made and the backward half used
+    operations   of torch's, by name, in each half
+    states       for each random operation of a half the state that it drew from, as a number; equal ones were equal
+    restored     the random state was the same at the end of the backward half as at its beginning
+    """
+
+    kept: int = 0
+    operations: list[list[str]] = field(default_factory=lambda: [[], []])
+    states: list[list[int]] = field(default_factory=lambda: [[], []])
+    restored: bool = False
+
+
+@dataclass
 class Compiled:
     """What the compiler says of one kernel for one GPU architecture, without a GPU."""
 
     kernel: str
-    gpu: str  # "sm_90"
+    gpu: str  # "sm_90"; "" for all, where the front end refuses the kernel
     accepted: bool
     complaint: str = ""  # a sentence with the line, if not accepted or not compiled in time
     load_bits: int = 0  # widest global load and store instruction of a thread
@@ -177,6 +203,7 @@ class Compiled:
     shared_bytes: int = 0
     spills: bool = False
     too_slow: bool = False  # the time limit struck: no verdict on the kernel
+    crashed: bool = False  # an assertion of the compiler's own stopped it: no verdict on the kernel either
     shared_limit: int = 0  # the most shared memory that a program may have there; 0 if unknown
     registers: int | None = None  # of a thread; None where the tool that tells is missing
     spill_bytes: int | None = None  # of slow memory that a thread uses in place of registers; None likewise
@@ -214,6 +241,27 @@ class Timing:
 
 
 @dataclass
+class Operation:
+    """A torch operation that moved data, by its aten name: "mm", "add_"."""
+
+    name: str
+    shapes: list[list[int]] = field(default_factory=list)  # of its tensor arguments
+    result: list[int] = field(default_factory=list)  # the shape of its first result
+    dtypes: list[str] = field(default_factory=list)  # of its results: "float32"
+
+    @property
+    def sides(self) -> tuple[int, int, int]:
+        """(M, K, N) of a matrix product, whose last two arguments are (..., M, K) and (..., K, N); 1 for what a vector lacks."""
+        *_, a, b = self.shapes
+        return a[-2] if len(a) > 1 else 1, a[-1], b[-1] if len(b) > 1 else 1
+
+    @property
+    def product_flops(self) -> int:
+        """2 M K N of a matrix product, times the batch."""
+        return 2 * math.prod(self.sides) * math.prod(self.shapes[-2][:-2])
+
+
+@dataclass
 class Evidence:
     """What was observed of one case. `error` is one sentence if it did not run to its end; the rest is then partial.
 
@@ -225,8 +273,11 @@ class Evidence:
     error: str = ""
     refused: str = ""  # one sentence if the log holds something the exercise does not allow
     outputs: list[Any] = field(default_factory=list)
+    did: list[list[str]] = field(default_factory=list)  # of each call of a formula: what was asked of a simulated GPU
+    steps: list[Steps] = field(default_factory=list)  # of each call of a formula with two halves
     launches: list[Launch] = field(default_factory=list)  # of the last call
-    operations: list[str] = field(default_factory=list)  # torch operations of the last call that moved data
+    idle: int = 0  # its launches of 0 programs, which are not among them
+    operations: list[Operation] = field(default_factory=list)  # of torch, in the last call
     largest_buffer: int = 0  # bytes of the largest allocation of the last call, beyond what is returned of it
     buffers: int = 0  # bytes of all its allocations together, beyond what is returned
     saved: list[Saved] | None = None  # of the last call, where it has a backward half
@@ -317,13 +368,15 @@ class Exercise:
 
     id         "unit_name.exercise", e.g. "coalescing.transpose"; entry is the name the student defines
     kind       "kernel": the function launches Triton kernels and is replayed; "formula": it computes numbers and is judged
-               by what it returns on drawn parameters; "values": the name holds plain data (a prediction)
+               by what it returns on drawn parameters; "values": the name holds a prediction, a dict of numbers that is
+               written down and not computed (see course_lib/handin/literals.py)
     oracle     the same arguments -> the expected result: Torch, brute force or a trace, never the solution. A float64
                tensor stands for the dtype of the first tensor argument, any other dtype for itself.
     budget     (expected in float64, dtype of the result, arguments) -> the greatest error allowed per element; None demands equality
     rel_tol    how far a number that is no whole one may be off, relative to the oracle's
     allows     what torch may do inside the function besides allocations and views, as aten names ("add", "copy_")
     called     how a check calls the function where f(**arguments) will not do: a name in course_lib.observe.calls.CALLS
+    given      functions in the exercise's cell that are not the student's to change: the grader puts the course's in their place
     without    a module that answers the exercise by itself: in a check, nothing of it works
     """
 
@@ -344,6 +397,7 @@ class Exercise:
     allows: frozenset[str] = frozenset()
     called: str = ""
     without: str = ""
+    given: Sequence[str] = ()
     hints: Sequence[str] = ()
     mistakes: Sequence[Callable[[Sequence[Trial]], str]] = ()
 

@@ -9,7 +9,9 @@ All tensor-core figures are dense. Datasheets print twice as much, with an aster
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass, replace
+from functools import cache
 
 KiB, MiB, GB = 1 << 10, 1 << 20, 10**9
 
@@ -150,6 +152,14 @@ def current() -> GPU | None:
 def assumed() -> GPU:
     """This machine's GPU, else an H200 as its datasheet describes it."""
     return current() or datasheet("H200")
+
+
+@cache
+def planned_for() -> GPU:
+    """The assumed GPU, as it was when this was first asked: before a process forks, since its children cannot ask CUDA."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of a GPU that a sandbox does not let it reach
+        return assumed()
 
 
 def num_sms() -> int:

@@ -63,6 +63,10 @@ def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Te
 
 NOT_STORED = "Your kernel did not store these elements: memory that nobody wrote shows as NaN here."
 NO_PROGRAM = "No program ran on this input: has the grid 0 programs here? `//` rounds down, triton.cdiv rounds up."
+NO_LAUNCH = (
+    "The last call launches no kernel, and an earlier one does: is a result kept? Each call is given other numbers, in tensors that "
+    "may look the same."
+)
 
 
 def looks_like(
@@ -222,6 +226,37 @@ def every(matches: Callable[..., bool], sentence: str) -> Mistake:
 def faulty(kind: str, sentence: str) -> Mistake:
     """`sentence`, if the trace saw a fault of that kind."""
     return lambda trials: sentence if any(f.kind == kind for t in trials for f in t.evidence.faults) else ""
+
+
+def racing(stores: str) -> Mistake:
+    """What a race is: `stores`, if it is that several programs store to one element."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        between = {f.between for t in trials for f in t.evidence.faults if f.kind == "race"}
+        return next((sentence for kind, sentence in {**RACES, "stores": stores}.items() if kind in between), "")
+
+    return look
+
+
+RACES = {  # by Fault.between, what is most special first
+    "threads": "The threads of a program do not wait for one another: tl.debug_barrier() between a store and a load of the same "
+    "elements, or values that stay in a variable.",
+    "lanes": "Several lanes of one program store to the same element: does something, % or tl.minimum, lead positions past the "
+    "end back into the tensor? A mask leaves them out.",
+    "stores": "",
+    "load and store": "A program loads what another one stores in the same launch, and nothing says which comes first: use two "
+    "launches, or another tensor.",
+}
+
+
+def in_tf32(trials: Sequence[Trial]) -> bool:
+    """Whether some kernel's product reads float32 as TF32: none does where every tl.dot says "ieee", or its blocks are others."""
+    return any(launch.tf32 for t in trials for launch in t.evidence.launches)
+
+
+def as_tf32(x: torch.Tensor) -> torch.Tensor:
+    """10 bits of what float32 has after the point; the others are dropped. In float64."""
+    return (x.float().contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
 
 
 def raised(words: str, sentence: str) -> Mistake:

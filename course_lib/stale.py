@@ -21,30 +21,39 @@ def watch() -> None:
 
 def newer_version(name: str) -> str:
     """A sentence, if the cell that was run last to define `name` never got there; "" else."""
-    shell = _shell()
-    history = getattr(shell, "history_manager", None)
+    number, cell = _last(name)
+    if not number:
+        return ""
+    last = f"The cell that you ran last with `{name}`"
+    try:
+        statements = ast.parse(_shell().transform_cell(cell)).body
+    except SyntaxError as error:
+        return f"{last} has a syntax error, in its line {error.lineno}: what follows is about the version before it."
+    if number not in _stopped:
+        return ""
+    error, line = _stopped[number]
+    undone = {made for s in statements if s.end_lineno >= line for made in _defined(s)}
+    if not undone:
+        return ""
+    stopped = f"{last} stopped at its line {line} ({error})"
+    if name in undone:
+        return f"{stopped}: what follows is about the version before it."
+    return f"{stopped}: what it defines from there on is as it was before."
+
+
+def last_cell(name: str) -> str:
+    """The source of the cell that was run last to define `name`; "" where there is no notebook, or no such cell."""
+    return _last(name)[1]
+
+
+def _last(name: str) -> tuple[int, str]:
+    """The number and the source of that cell; (0, "") if there is none."""
+    history = getattr(_shell(), "history_manager", None)
     cells = history.input_hist_raw if history else []  # as typed; `In` holds a cell under a magic as one call
     for number in range(len(cells) - 1, 0, -1):
-        if not re.search(rf"^(def|class) +{name}\b|^{name} *=[^=]", cells[number], re.M):
-            continue
-        last = f"The cell that you ran last with `{name}`"
-        try:
-            statements = ast.parse(shell.transform_cell(cells[number])).body
-        except SyntaxError as error:
-            return (
-                f"{last} has a syntax error, in its line {error.lineno}: what follows is about the version before it."
-            )
-        if number not in _stopped:
-            return ""
-        error, line = _stopped[number]
-        undone = {made for s in statements if s.end_lineno >= line for made in _defined(s)}
-        if not undone:
-            return ""
-        stopped = f"{last} stopped at its line {line} ({error})"
-        if name in undone:
-            return f"{stopped}: what follows is about the version before it."
-        return f"{stopped}: what it defines from there on is as it was before."
-    return ""
+        if re.search(rf"^(def|class) +{name}\b|^{name} *=[^=]", cells[number], re.M):
+            return number, cells[number]
+    return 0, ""
 
 
 def _shell() -> Any:

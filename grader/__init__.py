@@ -2,8 +2,11 @@
 
 A verdict
     submission.py       a file as handed in -> course_lib.handin: the program to run for each exercise
+    bounded.py          the child with limits that reads it, and the pages made of it
+    given.py            code that an exercise gives, put in place
     judge.py            secrets, references, criteria -> verdicts; runs no student code
     hidden/             cases that students never see
+    untold.py           what a verdict may say of them
     zygote.py           forks the children that run it
     timing.py           the child that times it, on a GPU
     sandbox.py          what keeps it to itself: bubblewrap, limits, and the next two
@@ -21,6 +24,7 @@ A class
     single.py           one notebook, without a class
     books.py            nbgrader's gradebook, graded notebooks, feedback
     preprocessors.py    verdicts into nbgrader's chain
+    pages.py            what students wrote, as HTML
     nbgrader_config.py  switches that on
     late.py             due dates and extensions
     flags.py            what a person should look at

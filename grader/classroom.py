@@ -1,7 +1,8 @@
 """A class: what has no verdict yet goes to workers, submission by submission; each verdict is on disk the moment it exists.
 
 A submission is handed on as soon as its last verdict is there, and forgotten: a class of 1000 needs no more memory than
-one of 10. When a worker dies, the exercises that it had wait until all others are done, and are then judged one by one with
+one of 10. A submission whose programs give no answer together is judged when all others are done, so that nobody waits for
+it. When a worker dies, the exercises that it had wait until all others are done, and are then judged one by one with
 nothing else at work, so that none takes another with it or is blamed for one; where the worker dies again, that is the
 verdict.
 """
@@ -12,7 +13,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grader
@@ -179,6 +180,7 @@ class _Desk:
     def __init__(self, room: Class) -> None:
         self.room, self.workers = room, room.workers
         self.running: dict[Future, Job] = {}
+        self.later: deque[Job] = deque()  # postponed
         self.suspects: deque[Job] = deque()  # their workers died
         self.alone: Job | None = None
 
@@ -190,6 +192,8 @@ class _Desk:
         """Whether anything is at work now."""
         while waiting and not self.alone and len(self.running) < self.workers.slots:
             self._submit(waiting.popleft())
+        while self.later and not waiting and not self.alone and len(self.running) < self.workers.slots:
+            self._submit(self.later.popleft())
         if not self.running and self.suspects:
             self.alone = self.suspects.popleft()
             self._submit(self.alone)
@@ -209,6 +213,9 @@ class _Desk:
         try:
             trees, spent = future.result()
             found = verdicts_of(trees)
+        except judging.Postponed:
+            self.later.append(replace(job, patient=True))
+            return {}
         except self.workers.died:
             if not alone:
                 self.suspects += job.apart()

@@ -1,7 +1,8 @@
 """The gradebook as CSV: for a spreadsheet, per exercise or per criterion, and for the import of Canvas and of Moodle.
 
-Every writer returns rows, the header first. What stands in a cell was partly written by students, so a cell that a
-spreadsheet would take for a formula gets an apostrophe in front.
+Every writer returns rows, the header first. What stands in a cell was partly written by students, so what a spreadsheet
+would take for a formula gets an apostrophe in front: also behind a semicolon or on a new line, where Excel begins a cell in
+countries that write 1,5, whatever the quotes say.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from grader import results
 from grader.results import Entry
 
 Rows = list[list[object]]
+# a sign at the start of a cell, here or where semicolons separate, but not of a number; full-width ones count in Japan
+FORMULA = re.compile(r"""(^|[;\n])(?!-[\d.]+(?:[;\n]|$))(?=(?:[^\S\n]|")*[=+\-@\uff1d\uff0b\uff0d\uff20])""")
 
 
 class Export(NamedTuple):
@@ -44,7 +47,7 @@ def _cell(value: object) -> str:
     if isinstance(value, (int, float)):
         return f"{value:g}"
     text = "".join(c if c.isprintable() or c == "\n" else " " for c in str(value))
-    return f"'{text}" if re.match(r"\s*[=+\-@]", text) and not re.fullmatch(r"-?[\d.]+", text) else text
+    return FORMULA.sub(r"\1'", text)
 
 
 # --------------------------------------------------------------------------------------------- for a spreadsheet

@@ -34,7 +34,9 @@ from nbgrader.utils import parse_utc
 from grader import results
 from grader.submission import MAX_FILE
 
-MAX_FILES = 20_000
+MAX_FILES = 20_000  # and as many folders
+MAX_ENTRIES = 10_000  # of a student's zip, folders among them: an entry of no bytes takes time as well
+ENTRY = b"PK\1\2"  # what each begins with in a zip's table of contents
 MAX_TOTAL = 4_000_000_000  # bytes of all notebooks together
 MAX_STUDENT = 100  # letters
 
@@ -102,6 +104,8 @@ def opened(source: Path) -> Iterator[list[File]]:
         yield _limited(source, _in_folder(source))
     elif source.is_file() and zipfile.is_zipfile(source):
         with zipfile.ZipFile(source) as archive:
+            if len(archive.infolist()) > 2 * MAX_FILES:
+                raise _too_many(source)
             yield _limited(source, _members(archive))
     else:
         what = "is neither a folder nor a zip file" if source.exists() else "does not exist"
@@ -111,12 +115,18 @@ def opened(source: Path) -> Iterator[list[File]]:
 def _limited(source: Path, files: Iterable[File]) -> list[File]:
     found = list(islice(files, MAX_FILES + 1))
     if len(found) > MAX_FILES:
-        raise NotAnExport(f"{source} has more than {MAX_FILES} files. Give the export of one assignment.")
+        raise _too_many(source)
     return found
 
 
+def _too_many(source: Path) -> NotAnExport:
+    return NotAnExport(f"{source} has more than {MAX_FILES} files or folders. Give the export of one assignment.")
+
+
 def _in_folder(source: Path) -> Iterator[File]:
-    for folder, folders, names in os.walk(source):  # does not follow links
+    for count, (folder, folders, names) in enumerate(os.walk(source)):  # does not follow links
+        if count > MAX_FILES:
+            raise _too_many(source)
         for name in sorted([*names, *(f for f in folders if (Path(folder) / f).is_symlink())]):
             path = Path(folder) / name
             status = path.lstat()
@@ -184,7 +194,10 @@ def _unpacked(file: File, unit: str) -> File:
 
 
 def _archive(file: File) -> zipfile.ZipFile:
-    return zipfile.ZipFile(io.BytesIO(_content(file)))
+    content = _content(file)
+    if content.count(ENTRY) > MAX_ENTRIES:
+        raise _Refused(f"holds more than {MAX_ENTRIES} files and folders")
+    return zipfile.ZipFile(io.BytesIO(content))
 
 
 def _members(archive: zipfile.ZipFile) -> Iterator[File]:

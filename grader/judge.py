@@ -1,9 +1,9 @@
 """The judge: secrets, hidden cases, references and criteria in; verdicts out. It never runs student code.
 
-    judge ──cells, entry, arguments──▶ recorder      (a child of the zygote)   ──▶ logs
+    judge ──cells, entry, arguments──▶ recorder      (a child of the zygote; one more for hidden arguments)   ──▶ logs
     judge ──logs, other arguments───▶ replayer      (another child)           ──▶ Evidence ──▶ criteria ──▶ Verdict
 
-Both do all the programs of one student, if nothing goes wrong; else each program has a pair of its own.
+Each does all the programs of one student, if nothing goes wrong; else each program has children of its own.
 A verdict is written to disk the moment it exists, under a hash of all that it depends on; grading again costs nothing.
 """
 
@@ -28,16 +28,21 @@ from typing import Any
 import grader
 from course_lib import criteria, observe
 from course_lib.exercise import Case, Exercise, Trial, Verdict
+from course_lib.handin import literals
 from course_lib.observe import timed, wire
 from course_lib.observe.child import SENTENCE
-from course_lib.tracing import in_a_row
-from grader import sandbox, submission, timing
+from grader import given, sandbox, submission, timing, untold
 from grader.verdicts import Verdicts, device, key_of
 from grader.zygote import Zygote
 
+UNTOLD = (
+    "fails on cases that stay hidden: call it with sizes and numbers of your own, the smallest and the oddest first"
+)
+USED_UP = "was not judged: all that came before has used up the time that a submission has"
 Program = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
 RECORD_SECONDS, REPLAY_SECONDS = 10.0, 60.0  # of CPU
 COMPILE_SECONDS = 60.0  # on the clock: compilers are processes of their own
+SUBMISSION_SECONDS = 240.0  # of CPU, for all programs of a submission and all tries: ten times an honest one
 
 
 # --------------------------------------------------------------------------------------------------- secrets
@@ -93,35 +98,43 @@ class Judge:
         self.folder.mkdir(parents=True, exist_ok=True)
         return course_secret(self.folder)
 
-    def verdict(self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str) -> Verdict:
+    def verdict(
+        self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str, budget: Budget | None = None
+    ) -> Verdict:
         """The verdict on a program (its cells, in order), from disk if it is there."""
         seed = seed_of(self.secret, student, exercise.id)
         key, store = key_of(exercise, cells, seed, device()), Verdicts(self.folder / "verdicts")
         found = store.get(key)
         if found is None:
-            found = self.judge(exercise, cells, seed)
+            found = self.judge(exercise, cells, seed, budget)
             store.put(key, found)
         return found
 
-    def judge(self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int) -> Verdict:
-        """The verdict on one program, observed in two children of its own."""
-        return self.judge_all([(exercise, cells, seed)])[0]
+    def judge(
+        self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, budget: Budget | None = None
+    ) -> Verdict:
+        """The verdict on one program, observed in three children of its own."""
+        return self.judge_all([(exercise, cells, seed)], budget)[0]
 
-    def judge_all(self, programs: Sequence[Program]) -> list[Verdict]:
+    def judge_all(self, programs: Sequence[Program], budget: Budget | None = None) -> list[Verdict]:
         """The verdicts on programs of one student: those that judging each alone would find, with fewer processes.
 
-        They share two children as long as all goes well. A program that does not earn all its points in company is
+        They share three children as long as all goes well. A program that does not earn all its points in company is
         recorded alone as well, and judged by that log if it is another one, or if its kernels ended early; so is each
         program if the company gives no answer.
+
+        budget    what the submission has left; a new one if none is given
         """
+        self.budget = budget or Budget()
         works = [Work(*program) for program in programs]
-        company = [work for work in works if not work.exercise.without]  # what that takes away is gone for all
-        for together in [company, *([work] for work in works if work not in company)]:
+        to_run = [work for work in works if not work.problem]
+        company = [work for work in to_run if not work.exercise.without]  # what that takes away is gone for all
+        for together in [company, *([work] for work in to_run if work not in company)]:
             self._record(together)
             self._replay(together)
         found, again = self._verdicts(works), {}
         for index, work in enumerate(works):
-            if len(company) > 1 and work in company and found[index].points < found[index].out_of:
+            if len(company) > 1 and work in company and not work.settled and found[index].points < found[index].out_of:
                 alone = copy.copy(work)
                 self._record([alone])
                 ended = any(trial.evidence.error for trial in work.trials)
@@ -134,21 +147,29 @@ class Judge:
 
     def _verdicts(self, works: Collection[Work]) -> list[Verdict]:
         """Their verdicts, one traced oracle after another; other threads wait meanwhile."""
-        with _oracles, in_a_row() if works else contextlib.nullcontext():
+        with _oracles:
             return [self._verdict(work) for work in works]
 
     def _record(self, works: Sequence[Work]) -> None:
-        """Have each program's host code run on all cases: a log for each, or a problem."""
+        """Have each program's host code run on all cases: a log for each, or a problem.
+
+        What it says, and says of itself, comes from a child that holds no hidden number; only logs come from the other.
+        """
         try:
-            replies = self._ask("record", [work.to_record() for work in works], RECORD_SECONDS)
+            replies = self._ask("record", [work.to_record(work.open) for work in works], RECORD_SECONDS)
         except NotObserved as reason:
             return self._apart(self._record, works, reason)
         for work, reply in zip(works, replies, strict=True):
-            try:
-                work.logs, work.printed, error = reply["logs"], str(reply["printed"]), str(reply["error"])
-            except (KeyError, TypeError):  # the child wrote this itself
-                error = "gave an answer that cannot be read"
-            work.problem = work.sentence(error)
+            work.take(work.open, reply)
+        self._record_hidden([work for work in works if work.closed and not work.problem])
+
+    def _record_hidden(self, works: Sequence[Work]) -> None:
+        try:
+            replies = self._ask("record", [work.to_record(work.closed) for work in works], RECORD_SECONDS)
+        except NotObserved as reason:
+            return self._apart(self._record_hidden, works, reason)
+        for work, reply in zip(works, replies, strict=True):
+            work.take(work.closed, reply, believed=False)
 
     def _replay(self, works: Sequence[Work]) -> None:
         """Have the kernels of each log run on other data: trials, or a problem."""
@@ -170,19 +191,25 @@ class Judge:
         if len(works) == 1:
             if reason.lost:
                 raise GraderFailed(str(reason))
-            works[0].problem = works[0].sentence(str(reason))
+            works[0].problem = works[0].sentence(UNTOLD if reason.said and step == self._record_hidden else str(reason))
+        elif self.budget.hurry:
+            raise Postponed
         else:
             for work in works:
+                work.alone.add(step.__name__)
                 step([work])
 
     def _ask(self, role: str, parts: list[dict[str, Any]], seconds: float) -> list[Any]:
         """An answer for each part. NotObserved if there is none."""
         if not parts:
             return []
+        if self.budget.seconds <= 0:
+            raise NotObserved(USED_UP)
         reply = self.zygote.ask({"role": role, "parts": parts, "seconds": seconds})
+        self.budget.seconds -= reply["used"]
         observe.SPENT.update(reply.get("spent", {}))  # what children say of themselves: for tables alone
         if reply["error"]:
-            raise NotObserved(str(reply["error"]), lost="lost" in reply)
+            raise NotObserved(str(reply["error"]), lost="lost" in reply, said="said" in reply)
         if not isinstance(reply["result"], list) or len(reply["result"]) != len(parts):
             raise NotObserved("gave an answer that cannot be read")
         return reply["result"]
@@ -193,7 +220,7 @@ class Judge:
 
         def recorded(calls: list) -> list:
             timed_one = copy.copy(work)
-            timed_one.calls = calls
+            timed_one.calls, timed_one.open, timed_one.closed = calls, list(range(len(calls))), []
             self._record([timed_one])
             if timed_one.problem:
                 raise ValueError(timed_one.problem)
@@ -206,6 +233,21 @@ class Judge:
         self.zygote.close()
 
 
+@dataclass
+class Budget:
+    """What a submission may still cost, in seconds of CPU. Its last child may take more than that.
+
+    hurry    others wait: Postponed, as soon as its programs need children of their own
+    """
+
+    seconds: float = field(default_factory=lambda: SUBMISSION_SECONDS)
+    hurry: bool = False
+
+
+class Postponed(RuntimeError):
+    """The programs of a submission gave no answer together. They are to be judged when nobody waits for it."""
+
+
 class GraderFailed(RuntimeError):
     """Our own machinery failed; nothing is known of the program, and no verdict may be kept."""
 
@@ -215,11 +257,14 @@ _oracles = threading.Lock()
 
 
 class NotObserved(ValueError):
-    """A child gave no answer. The message is one sentence for the student; `lost` means that it is our fault."""
+    """A child gave no answer. The message is one sentence for the student.
 
-    def __init__(self, sentence: str, *, lost: bool = False) -> None:
+    lost    it is our fault;  said = the sentence is the child's own, and may hold anything that the child has seen
+    """
+
+    def __init__(self, sentence: str, *, lost: bool = False, said: bool = False) -> None:
         super().__init__(sentence)
-        self.lost = lost
+        self.lost, self.said = lost, said
 
 
 @dataclass(eq=False)
@@ -233,16 +278,45 @@ class Work:
     printed: str = ""
     problem: str = ""
     trials: list[Trial] = field(default_factory=list)
+    alone: set[str] = field(default_factory=set)  # the steps that it had to take in a child of its own
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing that others did can have touched it."""
+        return "_record" in self.alone and (bool(self.problem) or "_replay" in self.alone)
 
     def __post_init__(self) -> None:
-        with observe.spending("running"):
+        if self.exercise.kind == "values":
+            self.problem = literals.problem(self.cells, self.exercise.entry)
+        with observe.spending("running"), _oracles:  # what is drawn may be traced
             self.cases = all_cases(self.exercise, self.seed)
             self.calls, self.fresh = observe.draw(self.exercise, self.cases, self.seed)
+        # of a kernel's public cases other values are judged than those that it is recorded with
+        kernel, public = self.exercise.kind == "kernel", len(self.exercise.cases)
+        self.open = [i for i, case in enumerate(self.cases) if i < public and (kernel or not case.hidden)]
+        self.closed = [i for i in range(len(self.cases)) if i not in self.open]
 
-    def to_record(self) -> dict[str, Any]:
+    def to_record(self, indices: Sequence[int]) -> dict[str, Any]:
         of = self.exercise
-        cells = [list(cell) for cell in self.cells]
-        return {"cells": cells, "entry": of.entry, "calls": self.calls, "called": of.called, "without": of.without}
+        calls = [self.calls[i] for i in indices]
+        cells = [list(cell) for cell in given.placed(of, self.cells)]
+        return {"cells": cells, "entry": of.entry, "calls": calls, "called": of.called, "without": of.without}
+
+    def take(self, indices: Sequence[int], reply: Any, *, believed: bool = True) -> None:
+        """The logs of some cases from a child's reply, or a problem; if it is believed, in the child's words."""
+        try:
+            logs, printed, error = reply["logs"], str(reply["printed"]), str(reply["error"])
+            if not error:
+                pairs = list(zip(indices, logs, strict=True))
+                self.logs = [*self.logs] if self.logs and not believed else [None] * len(self.calls)
+                for index, log in pairs:
+                    self.logs[index] = log
+                error = given.problem(self.exercise, logs)
+        except (KeyError, TypeError, ValueError):  # the child wrote this itself
+            printed, error = "", "gave an answer that cannot be read"
+        if believed:
+            self.printed = printed
+        self.problem = self.sentence(error if believed or not error else UNTOLD)
 
     def to_replay(self) -> dict[str, Any]:
         return {
@@ -260,6 +334,12 @@ class Work:
         try:
             trees = observe.replay_all(**self.to_replay()) if trees is None else trees
             self.trials = observe.trials(self.cases, self.fresh, trees)
+            told = untold.Told(self.exercise, self.cells, [self.logs[i] for i in self.open])
+            for index in self.closed:
+                told.hide(self.trials[index].evidence)
+            for compiled in self.trials[0].evidence.compiled:
+                if not set(compiled.cases) & {self.cases[i].name for i in self.open}:
+                    told.hide(compiled)
         except (wire.WireError, TypeError, ValueError, KeyError, IndexError) as error:
             self.problem = f"the evidence cannot be read ({error})"
 
@@ -276,13 +356,16 @@ def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[
     """A verdict for each exercise of the unit, whatever the notebook is like."""
     exercises = list(grader.exercises(unit).values())
     read = submission.read(path, exercises, grader.released(unit))
-    return {exercise.id: judge_exercise(judge, exercise, read, student) for exercise in exercises}
+    budget = Budget()
+    return {exercise.id: judge_exercise(judge, exercise, read, student, budget) for exercise in exercises}
 
 
-def judge_exercise(judge: Judge, exercise: Exercise, read: submission.Submission, student: str) -> Verdict:
+def judge_exercise(
+    judge: Judge, exercise: Exercise, read: submission.Submission, student: str, budget: Budget
+) -> Verdict:
     """The verdict on one exercise. Never raises: whatever goes wrong is seen, costs this exercise alone, and is no points."""
     try:
-        return judge.verdict(exercise, read.program(exercise).cells, student)
+        return judge.verdict(exercise, read.program(exercise).cells, student, budget)
     except submission.Problem as problem:
         return criteria.refused(exercise, str(problem))
     except Exception as error:

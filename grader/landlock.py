@@ -10,7 +10,7 @@ from pathlib import Path
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 RULE_PATH_BENEATH, PR_SET_NO_NEW_PRIVS = 1, 38
-EXECUTE, READ = 0b0001, 0b1100  # execute; read_file, read_dir
+EXECUTE, READ, LIST = 0b0001, 0b1100, 0b1000  # execute; read_file, read_dir; read_dir
 FILE_RIGHTS = (
     0b1100_0000_0000_0111  # those that a plain file can have: execute, write, read, truncate, ioctl on a device
 )
@@ -22,10 +22,13 @@ def version() -> int:
     return max(0, ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, 1))
 
 
-def restrict(*, read: Sequence[Path], write: Sequence[Path] = (), execute: Sequence[Path] = ()) -> None:
+def restrict(
+    *, read: Sequence[Path], write: Sequence[Path] = (), execute: Sequence[Path] = (), look: Sequence[Path] = ()
+) -> None:
     """Confine this process to these paths, and, where the kernel can, forbid TCP and signals to processes outside.
 
     read, execute   files and folders, with all that is in them; write means everything, except starting programs
+    look            folders whose files have names, and no contents unless they are among the others
     OSError if the kernel refuses.
     """
     libc = ctypes.CDLL(None, use_errno=True)
@@ -35,7 +38,7 @@ def restrict(*, read: Sequence[Path], write: Sequence[Path] = (), execute: Seque
     scopes = 0b11 if abi >= 6 else 0  # abstract sockets, signals
     attributes = struct.pack("<QQQ", rights, tcp, scopes)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     ruleset = _checked(libc.syscall(CREATE_RULESET, ctypes.c_char_p(attributes), len(attributes), 0))
-    for paths, granted in ((read, READ), (execute, READ | EXECUTE), (write, rights & ~EXECUTE)):
+    for paths, granted in ((read, READ), (execute, READ | EXECUTE), (write, rights & ~EXECUTE), (look, LIST)):
         for path in paths:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             allowed = granted if path.is_dir() else granted & FILE_RIGHTS

@@ -76,10 +76,11 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     c.HTMLExporter.template_name = "course_feedback"
     c.HTMLExporter.extra_template_basedirs = [str(TEMPLATES), str(NBGRADER_TEMPLATES)]
     c.HTMLExporter.filters = {
-        "markdown2html": "grader.preprocessors.safe_markdown",
-        "highlight_code": "grader.preprocessors.highlighted",
+        "markdown2html": "grader.pages.safe_markdown",
+        "highlight_code": "grader.pages.highlighted",
     }
-    c.GenerateFeedback.exporter_class = "grader.preprocessors.FeedbackPage"
+    c.HTMLExporter.preprocessors = ["grader.pages.Render"]  # of formgrader's pages, too
+    c.GenerateFeedback.exporter_class = "grader.pages.FeedbackPage"
 
     for section, options in extra.items():
         c[section].update(options)

@@ -10,22 +10,15 @@ points, and anything else, no output included, gives them all. So each test cell
 from __future__ import annotations
 
 import contextlib
-import html
 import logging
 import math
-import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 
 import nbformat.v4 as v4
-from bleach.sanitizer import Cleaner
-from nbconvert.exporters import HTMLExporter, NotebookExporter
-from nbconvert.filters.highlight import Highlight2HTML
-from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
-from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
+from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from nbgrader.converters import GenerateAssignment
@@ -72,7 +65,7 @@ class Release(NbGraderPreprocessor):
 
 
 class SubmissionExporter(NotebookExporter):
-    """Reads submitted notebooks through submission.load: kinds and sources come in, and nothing else.
+    """Reads submitted notebooks through submission.read: kinds and sources come in, and nothing else.
 
     A file that is refused becomes a notebook with one cell, which says why; its exercises then score 0.
     """
@@ -80,10 +73,8 @@ class SubmissionExporter(NotebookExporter):
     def from_filename(self, filename: str, resources: dict | None = None, **kw) -> tuple[str, dict]:
         if not resources or Path(filename).parent != _submitted(self.config, resources["nbgrader"]):
             return super().from_filename(filename, resources, **kw)
-        try:
-            cells = [_clean(cell) for cell in submission.load(Path(filename))]
-        except submission.Problem as problem:
-            cells = [v4.new_markdown_cell(str(problem))]
+        read = _submission(self.config, resources["nbgrader"])
+        cells = [_clean(cell) for cell in read.cells] or [v4.new_markdown_cell(read.problem)]
         nb = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
         for number, cell in enumerate(nb.cells, 1):
             cell.id = f"cell-{number}"
@@ -268,60 +259,6 @@ class SaveExtras(NbGraderPreprocessor):
 
 
 # ------------------------------------------------------------------------------------------------- feedback
-
-_TAGS = """
-    a abbr b blockquote br code del details div dd dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre s small span
-    strong sub summary sup table tbody td th thead tr u ul
-"""
-MAX_MARKDOWN = 20_000  # characters; renderers take the square of what is nested
-
-
-def _harmless(tag: str, name: str, value: str) -> bool:
-    """Nothing that looks like a part of the page, and no image that tells its owner who has opened the page."""
-    if name == "class":
-        return re.fullmatch(r"highlight( hl-\w+)?|[a-z][a-z0-9]?", value) is not None  # of highlighted code
-    if name == "src":
-        return tag == "img" and value.startswith("data:image/")
-    return name in ("title", "align") or name == "href" and tag == "a" or name in ("alt", "width") and tag == "img"
-
-
-@lru_cache(maxsize=512)  # most cells of most submissions are as they were handed out
-def _highlighted(source: str) -> str:
-    return Highlight2HTML(pygments_lexer="python")(source)
-
-
-def highlighted(source: str, language: str | None = None, metadata: dict | None = None) -> str:
-    """Python with its colours, as nbconvert's filter of that place."""
-    return _highlighted(source) if len(source) < MAX_MARKDOWN else _highlighted.__wrapped__(source)
-
-
-class FeedbackPage(HTMLExporter):
-    """HTMLExporter without its last step, which reads the whole page again to give images without an `alt` one: that takes
-    longer than all the others together."""
-
-    def from_notebook_node(self, nb: NotebookNode, resources: dict | None = None, **kw) -> tuple[str, dict]:
-        resources = self._init_resources(resources)
-        kinds = WidgetsDataTypeFilter(notebook_metadata=self._nb_metadata, parent=self, resources=resources)
-        self.register_filter("filter_data_type", kinds)
-        page, resources = super(HTMLExporter, self).from_notebook_node(nb, resources, **kw)
-        return re.sub(r"<img(?![^>]*\balt=)", '<img alt=""', page), resources
-
-
-@lru_cache(maxsize=512)
-def safe_markdown(source: str) -> str:
-    """Markdown -> HTML without anything active: instructors read what students wrote.
-
-    Cleaned after rendering, so that `a < b` in code and in formulas stays what it is.
-    """
-    protocols = ["http", "https", "mailto", "data"]
-    cleaner = Cleaner(tags=set(_TAGS.split()), attributes=_harmless, protocols=protocols, strip=True)
-    try:
-        if len(source) <= MAX_MARKDOWN:
-            renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
-            return cleaner.clean(MarkdownWithMath(renderer=renderer).render(source))
-    except RecursionError:
-        pass
-    return f"<pre>{html.escape(source[:MAX_MARKDOWN])}</pre>"
 
 
 def carry_notes(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:

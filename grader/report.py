@@ -166,10 +166,12 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
         for e in entries
     }
     sources = {x.id: {s: h.sources[x.id] for s, h in handins.items() if x.id in h.sources} for x in exercises}
+    tokens = {x.id: {s: h.tokens[x.id] for s, h in handins.items() if x.id in h.tokens} for x in exercises}
+    known = {x.id: similar.tokens(published(x.id)) for x in exercises}
     alike = [
         Alike(x.id, pair, [sources[x.id][student] for student in pair.students[:2]])
         for x in exercises
-        for pair in similar.pairs(sources[x.id], leave_out=published(x.id))
+        for pair in similar.pairs(tokens[x.id], leave_out=known[x.id])
     ]
     return Report(
         unit=unit,
@@ -186,7 +188,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
             if (sentence := ours(verdicts[e.student][x.id]) if x.id in verdicts[e.student] else NO_VERDICT)
         ],
         alike=sorted(alike, key=lambda a: (-a.pair.ratio, -len(a.pair.students), a.exercise)),
-        published={x.id: same for x in exercises if (same := similar.equal_to(published(x.id), sources[x.id]))},
+        published={x.id: same for x in exercises if (same := similar.equal_to(known[x.id], tokens[x.id]))},
     )
 
 

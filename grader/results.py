@@ -12,7 +12,8 @@ from nbgrader.api import Gradebook, MissingEntry
 import grader
 from course_lib.exercise import Exercise, Verdict
 from course_lib.observe import wire
-from grader import submission
+from grader import similar, submission
+from grader.bounded import TooMuch, bounded
 from grader.nbgrader_config import scripts_on_path
 from grader.preprocessors import VERDICT
 
@@ -120,20 +121,28 @@ class StudentFlag:
 
 @dataclass(frozen=True)
 class Handin:
-    """What one student handed in: the source of each exercise as it was judged, and what is odd about it."""
+    """What one student handed in: the source of each exercise as it was judged, its tokens, and what is odd about it."""
 
     sources: dict[str, str]
+    tokens: dict[str, tuple[str, ...]]
     flags: list[StudentFlag]
     problem: str = ""  # why the file could not be read
 
 
 def handin(path: Path, unit: str, student: str) -> Handin:
-    """Reads a submitted notebook; runs nothing."""
+    """Reads a submitted notebook, in a child; runs nothing."""
     exercises = list(grader.exercises(unit).values())
-    read = submission.read(path, exercises, grader.released(unit))
-    flags = [StudentFlag(student, exercise, sentence) for exercise, sentence in read.flags]
-    sources = {}
-    for exercise in exercises:
-        with contextlib.suppress(submission.Problem):  # the verdict says why
-            sources[exercise.id] = read.solution(exercise).source
-    return Handin(sources, flags, read.problem)
+    given = submission.given_cells(grader.released(unit))
+
+    def work() -> list:
+        read = submission.read_here(path, exercises, given)
+        sources = {e.id: read.solution(e).source for e in exercises if e.id in read.homes}
+        return [sources, {id: similar.tokens(source) for id, source in sources.items()}, read.flags, read.problem]
+
+    try:
+        sources, tokens, flags, problem = bounded(work)
+    except TooMuch as reason:
+        problem = f"{path.name} {reason}."
+        return Handin({}, {}, [StudentFlag(student, "", problem)], problem)
+    tokens = {id: tuple(read) for id, read in tokens.items()}
+    return Handin(sources, tokens, [StudentFlag(student, *flag) for flag in flags], problem)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import os
 import resource
 import shutil
@@ -21,18 +22,22 @@ import stat
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from glob import glob
 from pathlib import Path
 
 from grader import ROOT, landlock, seccomp
 
-HIDDEN = ("exercises",)  # of course_lib: oracles and cases, nothing for a process that runs student code
+# of course_lib: oracles and cases, and what is to be predicted; nothing for a process that runs student code
+HIDDEN = ("exercises", "measured")
 OWN_FILES = ("__init__.py", "zygote.py", "timing.py", "sandbox.py", "landlock.py", "seccomp.py")
 SYSTEM = "/usr /lib /lib64 /bin"
 SETTINGS = "ld.so.cache ld.so.conf ld.so.conf.d alternatives localtime nsswitch.conf passwd group fonts"  # of /etc
 DEVICES = "null zero full random urandom"
-FACTS = "/proc/self /proc/cpuinfo /proc/meminfo /sys/devices/system"
+OF_ITSELF = (
+    "maps stat statm status cgroup mountinfo"  # of /proc/self: what else is there tells of the network and of others
+)
+FACTS = "/proc/cpuinfo /proc/meminfo /sys/devices/system"
 ASSEMBLERS = "triton/backends/nvidia/bin/ptxas*"
 
 OPEN_FILES, FILE_BYTES = 256, 64 << 20
@@ -118,11 +123,37 @@ def readable(*, gpu: bool = False) -> list[Path]:
     """
     paths = [Path(p) for p in SYSTEM.split()]
     paths += [Path("/etc", name) for name in SETTINGS.split()] + [Path("/dev", name) for name in DEVICES.split()]
-    paths += [Path(p) for p in FACTS.split()] if not gpu else [Path("/proc"), Path("/sys")]
+    facts = [*FACTS.split(), *(f"/proc/self/{name}" for name in OF_ITSELF.split())]
+    paths += [Path(p) for p in facts] if not gpu else [Path("/proc"), Path("/sys")]
     python = {Path(p) for p in (sys.prefix, sys.base_prefix, *site.getsitepackages(), site.getusersitepackages())}
     course = [p for p in (ROOT / "course_lib").iterdir() if gpu or p.name not in HIDDEN]
     own = [ROOT / "grader" / name for name in OWN_FILES]
     return [p for p in [*paths, *sorted(python), *course, *own] if os.path.exists(p)]
+
+
+def files_of(module: str) -> list[Path]:
+    """Where the code of a module lies, its source and what Python has made of it. [] if there is no such module."""
+    found = importlib.util.find_spec(module)
+    if found is None or not found.origin:
+        return []
+    source = Path(found.origin).resolve()
+    return [source, *source.parent.glob(f"__pycache__/{source.stem}.*")]
+
+
+def around(paths: Sequence[Path], hidden: Collection[Path]) -> tuple[list[Path], list[Path]]:
+    """(what to show in place of `paths` so that `hidden` files are not in it, the folders that were taken apart for it)."""
+    shown, apart, seen = [], [], set()
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop()
+        real = path.resolve()  # a link in a folder may lead to one that holds a hidden file
+        if not any(file.is_relative_to(real) for file in hidden):
+            shown.append(path)
+        elif real.is_dir() and real not in seen:
+            seen.add(real)
+            apart.append(real)
+            waiting += real.iterdir()
+    return shown, apart
 
 
 def exposed(private: Sequence[Path]) -> list[Path]:
@@ -199,12 +230,15 @@ def processes_are_counted() -> bool:
     return os.getuid() != 0 and Path("/proc/self/uid_map").read_text().split()[2] == "1"
 
 
-def confine(folder: str, *, cpu_seconds: int, compiles: bool = False, gpu: bool = False) -> None:
+def confine(
+    folder: str, *, cpu_seconds: int, compiles: bool = False, gpu: bool = False, without: Sequence[str] = ()
+) -> None:
     """Called in a child before anything of a student's runs: limits, and Landlock and seccomp where there are any.
 
     folder      the one place the child may write to
     compiles    it may start the assembler that Triton's compiler needs; no other program, and without this none
     gpu         it may use the GPU, and start the host's compiler and linker, with which Triton makes its launchers
+    without     modules whose files it may not read; only Landlock sees to that
     """
     os.chdir(folder)
     limits = {
@@ -222,7 +256,8 @@ def confine(folder: str, *, cpu_seconds: int, compiles: bool = False, gpu: bool 
         # CUDA names its threads through /proc/self
         write = [*gpu_devices(), Path("/proc/self")] if gpu else []
         programs = [Path("/usr"), *assemblers()] if gpu else assemblers() if compiles else []
-        landlock.restrict(read=readable(gpu=gpu), write=[Path(folder), Path("/dev/null"), *write], execute=programs)
+        shown, apart = around(readable(gpu=gpu), [file for module in without for file in files_of(module)])
+        landlock.restrict(read=shown, write=[Path(folder), Path("/dev/null"), *write], execute=programs, look=apart)
     if seccomp.available():
         seccomp.restrict(processes=compiles or gpu, gpu=gpu)
 

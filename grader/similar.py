@@ -21,6 +21,7 @@ from itertools import combinations, count
 RUN = 5  # tokens
 ALIKE = 0.8  # from here on a pair is shown
 SHORTEST = 60  # tokens; below that honest solutions coincide
+LONGEST = 10_000  # ten times an honest solution: what is longer is not compared
 KEPT = {*keyword.kwlist, *dir(builtins), "torch", "triton", "tl", "math", "np", "numpy"}
 LAYOUT = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
@@ -54,16 +55,17 @@ class Pair:
     ratio: float  # 1.0: the same
 
 
-def pairs(sources: Mapping[str, str], leave_out: str = "", at_least: float = ALIKE) -> list[Pair]:
+def pairs(
+    sources: Mapping[str, tuple[str, ...]], leave_out: tuple[str, ...] = (), at_least: float = ALIKE
+) -> list[Pair]:
     """Groups of equal sources, then pairs of alike ones, most alike first.
 
-    leave_out    a source that many have, such as the published solution: those equal to it are not compared
+    sources      student -> tokens of a source
+    leave_out    of a source that many have, such as the published solution: those equal to it are not compared
     """
-    known = tokens(leave_out)
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for student, source in sources.items():
-        read = tokens(source)
-        if len(read) >= SHORTEST and read != known:
+    for student, read in sources.items():
+        if SHORTEST <= len(read) <= LONGEST and read != leave_out:
             groups[read].append(student)
     found = [Pair(tuple(sorted(students)), 1.0) for students in groups.values() if len(students) > 1]
     numbers: defaultdict[tuple, int] = defaultdict(count().__next__)
@@ -83,7 +85,6 @@ def _runs(read: tuple[str, ...]) -> Iterator[tuple]:
         yield run, seen[run]
 
 
-def equal_to(published: str, sources: Mapping[str, str]) -> list[str]:
-    """The students whose source is the published one but for names, comments and layout."""
-    known = tokens(published)
-    return sorted(student for student, source in sources.items() if tokens(source) == known)
+def equal_to(published: tuple[str, ...], sources: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """The students whose source is the published one but for names, comments and layout; of both the tokens."""
+    return sorted(student for student, read in sources.items() if read == published)

@@ -1,7 +1,8 @@
 """A file as handed in -> the program to run for each exercise.
 
 What a notebook gives is read by course_lib.handin, which students have too, so that their validate() cannot disagree.
-What is hostile about a file ends here: links, devices, names; and what its code may not do is flagged.
+What is hostile about a file ends here: links, devices, names; what its code may not do is flagged; and all of that happens
+in a child with limits (bounded.py), from which a Submission comes back as plain data.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -18,9 +19,12 @@ from course_lib.exercise import Exercise
 from course_lib.handin import files
 from course_lib.handin.cells import MAX_FILE, Cell, Problem, parse, small_enough
 from course_lib.handin.program import MAX_FLAGS, MAX_STATEMENTS, Notebook, Program
+from course_lib.observe import wire
 from grader import flags as source_rules
+from grader.bounded import TooMuch, bounded
 
-__all__ = ["MAX_FILE", "MAX_FLAGS", "MAX_STATEMENTS", "Cell", "Problem", "Program", "Submission", "load", "read"]
+__all__ = ["MAX_FILE", "MAX_FLAGS", "MAX_STATEMENTS", "Cell", "Problem", "Program"]
+__all__ += ["Reading", "Submission", "load", "read"]
 
 
 def misnamed(student: str) -> str:
@@ -53,8 +57,39 @@ def load(path: Path) -> list[Cell]:
     return parse(content, path.name)
 
 
-class Submission(Notebook):
-    """What a student handed in, with what a person should look at."""
+@dataclass(frozen=True)
+class Submission:
+    """What a student handed in, as plain data.
+
+    cells      as they stand in the notebook; [] if it could not be read, and `problem` says why
+    flags      for a person to look at: (exercise, sentence), the exercise "" if it is about the file
+    homes      exercise -> the number of the cell whose definition counts
+    programs   exercise -> what to run for it
+    refused    exercise -> why there is nothing to run
+    """
+
+    cells: list[Cell] = field(default_factory=list)
+    problem: str = ""
+    flags: list[tuple[str, str]] = field(default_factory=list)
+    homes: dict[str, int] = field(default_factory=dict)
+    programs: dict[str, Program] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def solution(self, exercise: Exercise) -> Cell:
+        """The cell whose definition of the exercise's function counts. Problem if there is none."""
+        if exercise.id not in self.homes:
+            raise Problem(self.refused.get(exercise.id, self.problem))
+        return self.cells[self.homes[exercise.id] - 1]
+
+    def program(self, exercise: Exercise) -> Program:
+        """What to run for the exercise. Problem if there is nothing to run."""
+        if exercise.id not in self.programs:
+            raise Problem(self.refused.get(exercise.id, self.problem))
+        return self.programs[exercise.id]
+
+
+class Reading(Notebook):
+    """A notebook while it is read: what it gives, and what a person should look at. It takes what the notebook makes it cost."""
 
     @cached_property
     def flags(self) -> list[tuple[str, str]]:
@@ -84,19 +119,49 @@ class Submission(Notebook):
         program = super()._program_of(exercise)
         return replace(program, flags=[*program.flags, *map(str, source_rules.of_program(exercise, program.own))])
 
+    def submission(self) -> Submission:
+        """All of that as plain data."""
+        homes, programs, refused = {}, {}, {}
+        for exercise in self.exercises:
+            try:
+                homes[exercise.id] = self.solution(exercise).number
+                programs[exercise.id] = self.program(exercise)
+            except Problem as problem:
+                refused[exercise.id] = str(problem)
+        return Submission(self.cells, self.problem, self.flags, homes, programs, refused)
+
+
+def given_cells(release: Path | None) -> tuple[Cell, ...]:
+    """The cells of the notebook as it was handed out."""
+    return _released(release, release.stat().st_mtime_ns) if release else ()
+
 
 @lru_cache(maxsize=8)
 def _released(path: Path, changed: int) -> tuple[Cell, ...]:
-    return tuple(load(path))
+    cells = tuple(load(path))
+    Notebook(cells, [], cells)  # what is parsed of it here, every child finds parsed
+    return cells
 
 
 def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None) -> Submission:
-    """A submitted notebook. Never raises: what is wrong with the file as a whole is said by each `program`.
+    """A submitted notebook, read in a child. Never raises: what is wrong with the file as a whole is said by each `program`.
 
     release    the notebook as it was handed out: tells an untouched stub from work, and brings back deleted imports
     """
-    given = _released(release, release.stat().st_mtime_ns) if release else ()
+    given = given_cells(release)
     try:
-        return Submission(load(path), exercises, given)
+        return wire.from_tree(Submission, bounded(lambda: wire.to_tree(read_here(path, exercises, given))))
+    except TooMuch as reason:
+        problem = f"{path.name} {reason}."
+        return Submission(problem=problem, flags=[("", problem)])
+
+
+def read_here(path: Path, exercises: Sequence[Exercise], given: Sequence[Cell] = ()) -> Submission:
+    """A submitted notebook, read in this process, which may not survive it.
+
+    given    the cells of the notebook as it was handed out
+    """
+    try:
+        return Reading(load(path), exercises, given).submission()
     except Problem as problem:
-        return Submission([], exercises, given, problem=str(problem))
+        return Reading([], exercises, given, problem=str(problem)).submission()

@@ -36,6 +36,8 @@ BOOKKEEPING = set(
         "workers",
         "verdicts",
         "books",
+        "bounded",
+        "pages",
         "preprocessors",
         "nbgrader_config",
         "doctor",

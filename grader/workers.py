@@ -48,6 +48,7 @@ class Job:
     programs: tuple[Program, ...]
     version: str
     timed: bool = False  # an exercise has a bonus for speed
+    patient: bool = False  # nobody waits: its programs may be judged one by one, should they disturb one another
 
     def apart(self) -> list[Job]:
         """A job for each program."""
@@ -95,7 +96,8 @@ _own = threading.local()
 
 
 def judge(job: Job, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
-    """(the verdicts as trees, seconds by phase). GraderFailed or another exception if our own machinery fails."""
+    """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; GraderFailed or another exception if
+    our own machinery fails."""
     if job.version != verdicts.code_version():
         raise OtherVersion(
             f"A worker on {os.uname().nodename} has another version of the course, of torch or of Triton than this "
@@ -105,7 +107,8 @@ def judge(job: Job, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
         torch.set_num_threads(1)  # workers fill the cores, not their threads
         _own.judge = judging.Judge(accept_risk=accept_risk)
     observe.SPENT.clear()
-    found = _own.judge.judge_all([(find(of.exercise), of.cells, of.seed) for of in job.programs])
+    programs = [(find(of.exercise), of.cells, of.seed) for of in job.programs]
+    found = _own.judge.judge_all(programs, judging.Budget(hurry=not job.patient))
     return wire.to_tree(found), dict(observe.SPENT)
 
 

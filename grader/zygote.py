@@ -33,6 +33,7 @@ from grader import sandbox
 GRACE = 20.0  # seconds that a reply may take beyond the child's own limit; starting a zygote takes some
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 MEMORY = 4 << 30  # bytes of address space that a child may add
+WAITING = 3.0  # seconds on the clock that a recorder may sleep; a replayer, which runs no host code, waits for compilers alone
 
 
 class Zygote:
@@ -43,13 +44,16 @@ class Zygote:
         self.folder = ""  # the zygote's own, where bubblewrap gives it none
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a request: {"result", "error", "spent"}; error is one sentence or "".
+        """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "".
+
+        spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
         A request has a role, "record" or "replay", seconds of CPU, and parts: what record_all, or replay_all, takes for each program.
         """
         from course_lib.observe import child, wire
 
-        order = wire.pack({"role": request["role"], "seconds": request["seconds"]})
+        without = sorted({part.get("without", "") for part in request["parts"]} - {""})
+        order = wire.pack({"role": request["role"], "seconds": request["seconds"], "without": without})
         parts = wire.pack(request["parts"])
         for attempt in (1, 2):
             process, deadline = self._started(), time.monotonic() + child.PATIENCE * request["seconds"] + GRACE
@@ -60,7 +64,7 @@ class Zygote:
             except (BrokenPipeError, EOFError, TimeoutError, wire.WireError):
                 self.close()
                 if attempt == 2:
-                    return {"result": None, "error": "the grading process was lost", "lost": True}
+                    return {"result": None, "error": "the grading process was lost", "lost": True, "used": 0.0}
         raise AssertionError("unreachable")
 
     def _started(self) -> subprocess.Popen:
@@ -120,24 +124,27 @@ def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
     """What a zygote told of a child and the message that this sent, as a reply."""
     from course_lib.observe import child
 
-    spent, error = told["spent"], told["error"]
+    spent, error, used = told["spent"], told["error"], told["used"]
     if not error:
         try:
             answered, _ = child.opened(sent)
             spent = {phase: float(answered["spent"].get(phase, 0)) for phase in ("running", "tracing", "compiling")}
-            return {"result": answered["value"], "error": "", "spent": spent}
-        except (ValueError, child.ChildLost) as lost:
+            return {"result": answered["value"], "error": "", "spent": spent, "used": used}
+        except ValueError as words:  # in the child's own words
+            return {"result": None, "error": str(words), "spent": spent, "used": used, "said": True}
+        except child.ChildLost as lost:
             error = str(lost)
         except (KeyError, TypeError, AttributeError, ArithmeticError):  # the child wrote this itself
             error = "gave an answer that cannot be read"
-    return {"result": None, "error": error, "spent": spent}
+    return {"result": None, "error": error, "spent": spent, "used": used}
 
 
 # ---------------------------------------------------------------------------------------------- the zygote itself
 
 
 def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-    """Have one request done, for one program or several of one student, in a child of its own. (error and spent, its message).
+    """Have one request done, for one program or several of one student, in a child of its own. (error, spent and used; its
+    message).
 
     The parts and the message are not read here: the child and the judge open them.
     """
@@ -151,7 +158,7 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
         os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = folder
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        sandbox.confine(folder, cpu_seconds=math.ceil(seconds), compiles=not recording)
+        sandbox.confine(folder, cpu_seconds=math.ceil(seconds), compiles=not recording, without=order["without"])
         if recording:
             sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
 
@@ -162,24 +169,28 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
 
     started = observe.cpu_seconds()
     try:
-        sent, error = child.message(work, seconds=seconds, memory=MEMORY, prepare=prepare), ""
+        waiting = WAITING if recording else math.inf
+        sent, error = child.message(work, seconds=seconds, waiting=waiting, memory=MEMORY, prepare=prepare), ""
     except child.ChildLost as lost:
         sent, error = b"", str(lost)
     finally:
         _end_orphans()
         remove(folder)
     phase = "running" if recording else "tracing"
-    return {"error": error, "spent": {phase: observe.cpu_seconds() - started}}, sent
+    used = observe.cpu_seconds() - started
+    return {"error": error, "spent": {phase: used}, "used": used}, sent
 
 
 def _recorded(part: dict[str, Any]) -> dict[str, Any]:
     """The logs of one program, or a sentence."""
     from course_lib import observe
     from course_lib.observe import child
-    from course_lib.observe.record import load
+    from course_lib.observe.record import load, take_away
 
     heard, logs, error = child.listen(), [], ""
     try:
+        if part["without"]:
+            take_away(part["without"])
         with observe.spending("running"):
             entry = load([tuple(cell) for cell in part["cells"]], part["entry"])
         logs = observe.record_all(entry, part["calls"], called=part["called"], without=part["without"])

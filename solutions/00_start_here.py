@@ -314,6 +314,8 @@ check("start.num_programs", num_programs)
 # and as many programs as it needs. This time x is **float16** (2 bytes an element) and out is **float32** (4 bytes);
 # `tl.store` converts to the dtype of the tensor that it writes. How many programs are there? How many positions of the
 # *load* are masked, over all programs? How many bytes are loaded, and how many stored?
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
 
 # %% exercise="start.predictions"
@@ -405,7 +407,7 @@ except Exception as fault:
 #
 # Full marks need
 # * the right result for any number of elements (4 points), in float16 as well (1 point),
-# * each element read once and written once (2 points).
+# * each element read once and written once, by at least 8 programs (2 points).
 #
 # The lines without points come first in the verdict, and are conditions for all the others: the work is done by your
 # kernel, the result is right on a plain case, and the kernel compiles for a GPU. If one fails, the rest is not judged.

@@ -307,6 +307,8 @@ figures.strides.flat_walks()
 # `x = torch.randn(64, 64)` is contiguous, in float32: 4096 elements of 4 bytes, 16384 bytes. How many bytes of **new** storage
 # does each expression allocate? Write 0 for a view, and for x itself. An element of float16 takes 2 bytes. Half a point for
 # each.
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
 # %% exercise="strides.predictions"
 predicted_new_bytes = {
@@ -729,7 +731,7 @@ print(f"{t.programs} programs, {positions:,} positions, {t.stores.masked:,} mask
 # Full marks need
 # * the right result for sizes that the tile does not divide, in float16 as well (2 points),
 # * for transposed, sliced and stepped inputs (3 points), and for expanded ones (1 point),
-# * every element read once and written once (2 points).
+# * every element read once and written once, by at least 32 programs where the input is large (2 points).
 
 
 # %% exercise="strides.strided_copy"

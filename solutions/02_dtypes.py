@@ -271,6 +271,8 @@ check("dtypes.round_to_bf16", round_to_bf16)
 # | `weight_fp16` | 1 + 2⁻¹⁰ in fp16 |
 # | `counter_bf16` | 0 + 1 + 1 + ... in bf16, when it no longer grows |
 # | `above_2048_fp16` | the distance from 2048 to the next number of fp16 |
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
 # %% exercise="dtypes.predictions"
 predicted = {
@@ -502,7 +504,7 @@ for kernel in (literal, argument):
 # you cast.) Full marks need
 # * the right result in three dtypes for *ragged* sizes, those that no block divides (2 points),
 # * for float16 up to 60 000, with a small scale (2 points), and below 1e-4, with a large one (2 points),
-# * every element read once and written once, in its own dtype (2 points).
+# * every element read once and written once, in its own dtype, by at least 32 programs where the input is large (2 points).
 #
 # Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (2^27, float16).
 

@@ -130,6 +130,8 @@ print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9
 #
 # In *backward*, torch computes the gradients that somebody wants, and no others. The gradient for w is `x.T @ dy`,
 # where dy, here all ones, is the gradient for y.
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
 
 # %% exercise="flops.predictions"
@@ -855,8 +857,9 @@ print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} �
 # `flops.measure` · 10 points · about 15 minutes · about 12 lines · difficulty ●●●○○
 #
 # Write `measure(work, gpu, warm_up, runs)`. It calls `work()` first `warm_up` times, then `runs` times timed, and
-# returns the median time of the timed runs in seconds, each from a cold cache. The check hands it a `SimulatedGPU`. Full
-# marks need a time within 3 % of the true one
+# returns the median time of the timed runs in seconds, each from a cold cache. The check hands it a `SimulatedGPU`, and
+# repeats your calls on one of its own: the clock must have shown that time in half of the runs. Full marks need a time
+# within 3 % of the true one
 # * for steady work (4 points),
 # * where the first runs are slow, or those beyond the last that you were asked for: a chip that gets warm lowers its clock
 #   (2 points),

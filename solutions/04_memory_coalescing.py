@@ -114,7 +114,7 @@ print("right:", torch.allclose(out, x.mean(1), atol=1e-6))
 # | DRAM, HBM | the GPU's main memory, where tensors are |
 # | ragged | of a size that blocks do not divide |
 # | dense | without gaps: neighbouring lanes want neighbouring bytes |
-# | the interpreter | what runs kernels on the CPU inside `trace()`: about 50 microseconds for each operation on a block |
+# | trace | what a kernel does to memory, counted on the CPU by evaluating what Triton's compiler reads in it |
 #
 # Numbers measured on an H200 are listed, with how they were taken, in `benchmarks/results/h200_measurements.md` and
 # `coalescing.md` of the course's repository.
@@ -284,6 +284,8 @@ print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficie
 #
 # Each of these kernels is run by **one** program. `x_ptr` points to the start of a 128-byte line. How many sectors
 # does its **load** touch? Write down five numbers first. The cell after the check measures them.
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
 
 # %%
@@ -424,10 +426,9 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 # Full marks need
 # * the right result for ragged sizes (2 points) and for rows that lie apart (2 points),
 # * loads and stores that touch no more sectors than they must (3 points),
-# * every element read once and written once (1 point).
+# * every element read once and written once, by at least 32 programs where the input is large (1 point).
 #
-# Give each program some thousands of elements. On a GPU this keeps enough bytes in flight; on the CPU the
-# interpreter needs about 50 microseconds for each operation, however large the block.
+# Give each program some thousands of elements: on a GPU, this keeps enough bytes in flight.
 #
 # One limit to know: `rows * row_stride` is 32-bit arithmetic, good for offsets below 2³¹ elements (8 GiB of floats).
 # A larger tensor needs `rows.to(tl.int64)`. No test here is that large.
@@ -552,7 +553,7 @@ figures.coalescing.tile_footprints()
 # view. In torch: `x.T.contiguous()`. Full marks need
 # * the right result for ragged sizes (2 points) and for strided views (1 point),
 # * loads **and** stores that touch no more sectors than they must (3 points each), in float16 as well,
-# * every element read once and written once (1 point).
+# * every element read once and written once, by at least 32 programs where the input is large (1 point).
 #
 # Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 × 8192).
 
@@ -721,7 +722,7 @@ print(t.source())
 # torch: `x[0::2].contiguous(), x[1::2].contiguous()`. Full marks need
 # * the right result for ragged sizes (1 point), in float16 as well (1 point),
 # * loads (3 points) and stores (2 points) that touch no more sectors than they must,
-# * every element read once and written once (1 point).
+# * every element read once and written once, by at least 32 programs where the input is large (1 point).
 #
 # Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (2 × 33554432).
 

@@ -174,6 +174,8 @@ check("tiling.tiled_matmul", tiled_matmul)
 # * and if BLOCK_K, the length of the pieces, is doubled from 32 to 64?
 #
 # Write down five numbers. A trace will count.
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
 
 # %% exercise="tiling.predictions"
@@ -385,7 +387,8 @@ for num_warps in (4, 8):
 # * right for ragged sizes (3 points), for transposed matrices and slices (3 points), for batches (2 points),
 # * sums over a long K keep their precision (2 points), and float32 stays float32 (2 points),
 # * `a` is read at most N / 64 times (2 points), `b` at most M / 64 times (2 points), and there is no detour by a second pass over
-#   memory (1 point); a copy made by torch, `a.contiguous()` too, earns nothing at all,
+#   memory (1 point), all three with at least 32 programs for a large product; a copy made by torch, `a.contiguous()` too,
+#   earns nothing at all,
 # * dense loads (2 points) and stores (1 point).
 #
 # The first axis of the grid numbers the tiles, and `tl.cdiv` works in kernels, too: with grid_n = tl.cdiv(N, BLOCK_N), let

@@ -168,7 +168,7 @@ check("fusion.chain_bytes", chain_bytes)
 # Write `sin2_plus_cos2(x, y)`: sin(x)² + cos(y)² for contiguous vectors of any length. Full marks need
 # * the right result for ragged lengths (1 point), and in float16 and bfloat16 (1 point),
 # * one launch (1 point),
-# * each element read once and written once: not a byte more than 3 n elements (3 points).
+# * each element read once and written once, by at least 32 programs where the input is large: not a byte more than 3 n elements (3 points).
 #
 # Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (33554432).
 
@@ -242,6 +242,8 @@ generated("sin2_plus_cos2")
 #
 # How many kernels does a GPU run for one call of each of these functions under torch.compile? Memory sets and copies
 # do not count. One point each. The cell prints the functions.
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
 # %%
 import inspect
@@ -342,7 +344,8 @@ print(f"(65536 x 1024 float32, recorded on an {recorded()['machine']})")
 # apart: use `x.stride(0)`. Full marks need
 # * the right result for ragged sizes (2 points), rows that lie apart (1 point), float16 and bfloat16 (1 point),
 # * one launch (1 point),
-# * x read once, the result written once, the bias read at most once for each row (2 points),
+# * x read once, the result written once, the bias read at most once for each row, by at least 32 programs where the input
+#   is large (2 points),
 # * loads that touch no more sectors than they must (1 point).
 #
 # Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
@@ -416,7 +419,7 @@ figures.fusion.softmax_passes()
 # `other=-float("inf")` is right twice: it never is the maximum, and exp(-inf) = 0 adds nothing. Full marks need
 # * the right result for ragged sizes (2 points) and rows that lie apart (1 point),
 # * the right result for large, very negative and partly masked (-inf) logits (3 points),
-# * one launch (1 point), every element read once and written once (3 points).
+# * one launch (1 point), every element read once and written once, by at least 32 programs where the input is large (3 points).
 #
 # Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
 
@@ -522,7 +525,7 @@ print("the factor, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e
 # * the right result for a maximum that rises or falls along the row, and for rows that start with thousands of -inf
 #   (3 points),
 # * a row longer than any block (2 points),
-# * every element read at most twice and written once (3 points).
+# * every element read at most twice and written once, by at least 32 programs where the input is large (3 points).
 #
 # The first line of such a loop: `for start in range(0, N, BLOCK):`. A variable that the loop changes must have its
 # type before it: `m, s = -3.4e38, 0.0`.
@@ -615,7 +618,8 @@ print(f"({recorded()['machine']}, recorded)")
 # * the right result for ragged sizes (2 points) and rows that lie apart (1 point),
 # * the right result for large values in float16 and bfloat16, and for tiny ones, where eps decides (3 points),
 # * one launch (1 point),
-# * x read once, the result written once, the weights read at most once for each row (3 points).
+# * x read once, the result written once, the weights read at most once for each row, by at least 32 programs where the
+#   input is large (3 points).
 #
 # Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
 
@@ -660,7 +664,7 @@ check("fusion.rmsnorm", rmsnorm)
 # Full marks need
 # * the right results for ragged sizes (2 points), for large and tiny values (2 points),
 # * one launch (1 point),
-# * both inputs read once, both results written once (3 points).
+# * both inputs read once, both results written once, by at least 32 programs where the input is large (3 points).
 #
 # Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
 
@@ -729,7 +733,7 @@ print(
 # each row. In torch: `F.cross_entropy(logits, target, reduction="none")`. Rows may lie apart. Full marks need
 # * the right result for ragged sizes (2 points),
 # * the right result for large, rising and masked logits (3 points),
-# * the logits read once; one more load of x[t] in each row is fine (3 points),
+# * the logits read once, by at least 32 programs where the input is large; one more load of x[t] in each row is fine (3 points),
 # * no probabilities stored: buffers of less than an eighth of the logits (2 points).
 #
 # Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 32768).

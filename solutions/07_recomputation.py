@@ -80,6 +80,8 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 # gradients. How many tensors **of the size of x** does autograd keep for each expression, the arguments not counted?
 # A tensor of four times the size counts four. "three sigmoids" is `x.sigmoid().sigmoid().sigmoid()`.
 #
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+#
 # `hint("recomputation.kept_tensors")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
 # %% exercise="recomputation.kept_tensors"
@@ -263,7 +265,7 @@ print(t.table())
 # * the right result and gradient at odd sizes (2 points) and for large numbers (1 point),
 # * nothing kept for backward but x (3 points): backward may read x and dy, and nothing that forward wrote,
 # * one launch each way (1 point each),
-# * five memory operations (2 points).
+# * five memory operations, by at least 32 programs where the input is large (2 points).
 #
 # What counts as kept, here and below, is what backward *reads*. A tensor that is kept and never read is not seen by the check,
 # and costs its memory all the same: hand `save_for_backward` what backward needs, and no more.
@@ -336,7 +338,8 @@ check("recomputation.sigmoid3", Sigmoid3)
 # and have one shape. Triton has `tl.erf`. There is no `math` inside a kernel: write √2 and √(2π) as numbers. Full marks need
 # * the right result and both gradients at odd sizes (2 points) and for large numbers (2 points),
 # * nothing kept but x and the gate (3 points),
-# * one launch backward (1 point), and eight memory operations in all (2 points). Which eight?
+# * one launch backward (1 point), and eight memory operations in all, by at least 32 programs where the input is large (2 points).
+#   Which eight?
 #
 # Extra credit on a GPU: 2 points at 0.85 of a copy's speed, a share of them from 0.55 on (8192 × 4096).
 
@@ -429,7 +432,7 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 # gradient that arrives at each row's loss, are float32. Return the gradient of x, in x's dtype. Full marks need
 # * the right result at odd sizes (2 points), and for logits around 100, around -200, and some of them -inf (forbidden
 #   words; never a whole row) (2 points),
-# * x read once, the gradient written once (2 points), densely (1 point),
+# * x read once, the gradient written once, by at least 32 programs where the input is large (2 points), densely (1 point),
 # * no table of probabilities beside the result (1 point).
 #
 # Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 rows of 8192).
@@ -614,7 +617,7 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 # `tl.rand(seed, i) >= p`, and is then divided by 1 - p; otherwise it is 0. Full marks need
 # * the right result and gradient at odd sizes (2 points), for any p and any seed (1 point): the same elements as ours, every one,
 # * **nothing** of forward's read by backward, not even x (3 points): then nothing need be kept,
-# * four memory operations (2 points).
+# * four memory operations, by at least 32 programs where the input is large (2 points).
 #
 # Philox is long code. Blocks of 512 to 2048 elements compile fast; with 8192 you wait.
 #

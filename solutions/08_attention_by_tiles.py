@@ -224,8 +224,10 @@ check("attention.rotary", rotary)
 #
 # `attention.claims` · 5 points · about 5 minutes · about 10 lines · difficulty ●●○○○
 #
-# Which of these hold, for random q, k, v? The first eight are True or False; the last two are numbers. Half a point
-# each. Then try them: the cell after the check runs your functions on most of them.
+# Which of these hold, for random q, k, v? The first eight are True or False, for 4 points: the share of the true ones
+# that you find, plus that of the false ones, minus 1, so that one word everywhere earns nothing. The last two are
+# numbers, half a point each. Write answers, no code that finds them. Then try: the cell after the check runs your
+# functions on most of them.
 
 
 # %% exercise="attention.claims"

@@ -68,6 +68,8 @@ figures.flash.program_walk_widget()
 # `flash.predictions` · 3 points · about 5 minutes · about 6 lines · difficulty ●●○○○
 #
 # One head of 1024 queries and keys, D = 128, bfloat16; full attention unless it says causal. Half a point each.
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
 
 # %% exercise="flash.predictions"
@@ -226,7 +228,8 @@ print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) 
 # q, k, v are contiguous matrices of one head, D is 16, 32, 64 or 128. Full marks need
 # * o and lse right in a plain case in float16, on which all points rest,
 # * any Nq and Nk, float16, bfloat16 and float32 (2 points), scores far from 0 (2 points),
-# * k read at most Nq / 64 times (2 points), one launch (1 point), dense loads (1 point).
+# * k read at most Nq / 64 times, copies of it included, by at least 32 programs where Nq is large (2 points), one launch
+#   (1 point), dense loads (1 point).
 
 
 # %% exercise="flash.one_head"
@@ -369,7 +372,8 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * float32 that is float32 (1 point), half precision with 4096 keys (2 points), any scale (1 point),
 # * causal, aligned at the bottom right (2 points); zeros and −inf for queries that see nothing (1 point),
 # * scores that are large, that rise, that fall, that are low (3 points; one of these cases has a scale of its own, too),
-# * by count: the bytes of `flash_bytes` (2 points), half of the products if causal (2 points), one launch (1 point),
+# * by count: the bytes of `flash_bytes`, with at least 32 programs for 64 heads (2 points), all products by `tl.dot`, and half
+#   of them if causal (2 points), one launch (1 point),
 #   nothing of Nq × Nk in memory (1 point), dense loads and stores (1 point each).
 #
 # Extra credit on a GPU: 4 points at 1 of the speed of torch's FlashAttention-2, a share of them from 0.6 on (16 heads
@@ -603,7 +607,8 @@ figures.flash.windows_and_groups()
 # Causal, with a window; q, k, v are (H, N, D), contiguous, D is 16, 32, 64 or 128. Start from `one_head`; all tiles
 # may be masked. Full marks need
 # * any N and any window (2 points), scores far from 0 (2 points),
-# * no key read (2 points) and no product made (1 point) outside of the windows of a tile.
+# * no key read outside of the windows of a tile, with at least 32 programs for 40 heads (2 points), and no product made there:
+#   all are made by `tl.dot` (1 point).
 
 
 # %% exercise="flash.sliding_window"
@@ -677,7 +682,8 @@ for kv_heads in (32, 8, 1):
 # q is (Hq, Nq, D), k and v are (Hkv, Nk, D), all contiguous, D is 16, 32, 64 or 128. Full marks need
 # * any sizes and groups (2 points), causal (2 points), queries that see nothing (1 point), scores far from 0 (1
 #   point),
-# * k read once for each 64 rows of a group (2 points), in one launch (1 point).
+# * k read once for each 64 rows of a group, copies of it included, with at least 32 programs for 40 groups (2 points), in one
+#   launch (1 point).
 
 
 # %% exercise="flash.grouped_attention"

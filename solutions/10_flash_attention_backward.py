@@ -84,6 +84,8 @@ figures.flash_backward.backward_walk_widget()
 #
 # Count the products of matrices in a tile, from the table above. A product of two N × D matrices to N × N takes 2 N² D
 # FLOPs, and so do the others here. B is the number of heads, of all batches together.
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
 # %% exercise="flash_backward.costs"
 costs = {
@@ -153,7 +155,7 @@ print(
 # * any N, any D from 16 to 256 (1 point),
 # * views of any strides, without copies (2 points),
 # * half precision in, float32 inside, for o and dO far from 0 (2 points),
-# * o and dO read once (1 point), with dense loads (1 point).
+# * o and dO read once, by at least 32 programs where the input is large (1 point), with dense loads (1 point).
 #
 # Extra credit on a GPU: 1 point at 0.8 of a copy's speed, a share of it from 0.5 on (64 heads of 8192 × 128, bfloat16).
 
@@ -252,8 +254,9 @@ check("flash_backward.delta", delta)
 #   point),
 # * causal with Nq ≠ Nk (2 points), queries that see no key (1 point),
 # * large, rising and low scores (2 points), half precision in and out with float32 inside (2 points),
-# * four products of a tile (1 point), and of half the tiles and the diagonal if causal (1 point),
-# * no atomics (1 point), q read at most Nk / 64 times (1 point), nothing of Nq × Nk in memory (1 point), dense loads (1
+# * four products of a tile, by `tl.dot` (1 point), and of half the tiles and the diagonal if causal (1 point),
+# * no atomics (1 point), q read at most Nk / 64 times, copies of it included, with at least
+#   32 programs for 64 heads (1 point), nothing of Nq × Nk in memory (1 point), dense loads (1
 #   point).
 #
 # Begin without causal and with one loop: that alone earns most of it.
@@ -488,8 +491,8 @@ check("flash_backward.dq", dq)
 # * causal, Nq ≠ Nk, queries that see nothing (2 points), large, rising and low scores (2 points), half precision (1
 #   point),
 # * q, k, v, o and *one* float32 a query kept between the halves, and nothing else (3 points),
-# * one launch forward (1 point), three backward (1 point), no atomics (1 point), nothing of Nq × Nk in memory (1
-#   point),
+# * one launch forward (1 point), three backward, of at least 32 programs for 64 heads (1 point), no atomics (1 point),
+#   nothing of Nq × Nk in memory (1 point),
 # * 18 B N² D FLOPs in both halves together (1 point), and about half of it if causal (1 point).
 #
 # Extra credit on a GPU: 4 points at 1 of the speed of torch's FlashAttention-2, forward and backward, a share of them

@@ -1,13 +1,16 @@
 """What the Triton compiler makes of a kernel for a given GPU, found out without one.
 
-The interpreter runs many things that a GPU would refuse. So each kernel is also compiled, and what comes out is read:
-how wide its loads are, whether it uses tensor cores and in which precision, whether its registers spill.
+A trace evaluates what the front end made of a kernel, which a GPU may still refuse. So that text is also compiled, and what
+comes out is read: how wide its loads are, whether it uses tensor cores and in which precision, whether its registers spill.
 
     launch.py       the arguments, as a launch would find them
+    text.py         the front end's text, which is compiled: the very one that a trace evaluates
     places.py       the compiler's lines -> "line 3: `x = tl.load(...)`" of the kernel
     assembly.py     Triton's intermediate code, PTX and machine code -> facts
     complaints.py   the compiler's errors -> one sentence
     lower.py        as far as a kernel can be refused
+    hinted.py       whether the compiler makes use of a false promise
+    warmed.py       what `kernel.warmup(...)` returns without a GPU
     limit.py        compiling in a child that can be stopped
     show.py         the facts as text and as HTML
 """
@@ -30,12 +33,14 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 
 from course_lib.compiled import assembly, lower
-from course_lib.compiled.complaints import complaint
-from course_lib.compiled.launch import OPTIONS, LaunchError, resolve, specialise, undecorated
+from course_lib.compiled.complaints import complaint, own_failure
+from course_lib.compiled.launch import resolve, undecorated
 from course_lib.compiled.limit import Job, in_a_child
 from course_lib.compiled.places import Places
+from course_lib.compiled.text import NotThere, Text
 from course_lib.exercise import Compiled
 from course_lib.gpu import DATASHEETS, SHARED_BYTES
+from course_lib.tracing.frontend import OPTIONS, Front, NotAnArgument, front_of
 
 __all__ = ["OPTIONS", "compile_all", "compile_for", "ptx_for", "sass_for", "warm_up"]
 
@@ -115,29 +120,38 @@ def _assembled(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str) -> An
 def _compile(
     kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str, to_the_end: bool = True
 ) -> tuple[Compiled, Any]:
-    """The facts, and Triton's compiled kernel: None if refused, or if it was not to be compiled to the end."""
+    """The facts, and Triton's compiled kernel: None if refused, or if it was not to be compiled to the end.
+
+    Of a Front, kwargs are the launch's arguments by name; the front end is not asked again.
+    """
     name = undecorated(kernel).fn.__name__
+
+    def refused(sentence: str) -> tuple[Compiled, None]:
+        return Compiled(name, gpu, accepted=False, complaint=sentence), None
+
     try:
-        kernel, arguments, options = resolve(kernel, args, kwargs)
-        signature, constants, attributes = specialise(kernel, arguments)
-    except LaunchError as error:
-        return Compiled(name, gpu, accepted=False, complaint=f"kernel `{name}` cannot be launched so: {error}."), None
+        function, arguments, options = resolve(kernel, args, kwargs)
+    except NotAnArgument as error:
+        return refused(f"kernel `{name}` cannot be launched so: {error}.")
+    places = Places(function, arguments)
     diagnostics: list[str] = []
     try:
-        source = triton.compiler.ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
         target = GPUTarget("cuda", _architecture(gpu), 32)
         with _quiet(diagnostics):
+            front = kernel if isinstance(kernel, Front) else front_of(function, arguments, options)
+            text = Text(front, arguments, target)
             if not to_the_end:
                 with contextlib.suppress(lower.ToTheEnd):
-                    shared = lower.shared_bytes(source, target, options)
+                    shared = lower.shared_bytes(text, target, front.options)
                     return _within_limits(Compiled(name, gpu, True, shared_bytes=shared, to_the_end=False)), None
-            built = triton.compile(source, target=target, options=options)
-    except Exception as error:
-        if str(kernel.hash).startswith("recursion:"):
-            kernel.hash = None  # Triton forgets to, and would let the same kernel pass the next time
-        sentence = complaint(Places(kernel, arguments), gpu, error, *diagnostics)
-        return Compiled(name, gpu, accepted=False, complaint=sentence), None
-    return _facts(Places(kernel, arguments), gpu, built), built
+            built = triton.compile(text, target=target, options=front.options)
+    except NotThere as error:
+        return refused(f"kernel `{name}`, {places.of_lines(error.frames)}: {error}. {gpu} cannot run this.")
+    except Exception as error:  # the compiler's, of many kinds
+        if sentence := own_failure(name, "".join(diagnostics)):
+            return Compiled(name, gpu, accepted=False, complaint=sentence, crashed=True), None
+        return refused(complaint(places, gpu, error, *diagnostics))
+    return _facts(places, gpu, built), built
 
 
 def _facts(places: Places, gpu: str, built: Any) -> Compiled:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import traceback
 
-from triton.compiler.errors import CompilationError
+from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
 from triton.runtime.errors import PTXASError
 
 from course_lib.compiled.places import Places
@@ -13,13 +14,19 @@ LONGEST = 300  # characters of the compiler's own words
 
 NODES = {  # Python's names for what a kernel cannot hold
     "Break": "`break`",
+    "ClassDef": "a class",
     "Continue": "`continue`",
+    "Delete": "`del`",
     "Dict": "a dict",
     "DictComp": "a comprehension",
     "GeneratorExp": "a comprehension",
+    "Import": "`import`",
+    "ImportFrom": "`import`",
     "JoinedStr": "an f-string",
     "Lambda": "`lambda`",
     "ListComp": "a comprehension",
+    "NamedExpr": "`:=`",
+    "Raise": "`raise`",
     "Set": "a set",
     "SetComp": "a comprehension",
     "Try": "`try`",
@@ -40,11 +47,20 @@ SPELLINGS = (
 POWER_OF_2 = "the size of a block must be a power of 2: use triton.next_power_of_2 and a mask"
 AT_COMPILE_TIME = "the size of a block must be a whole number known when compiling: a tl.constexpr parameter"
 NOT_INDEXED = "a pointer is not indexed: add offsets to it, as in tl.load(x_ptr + i) and tl.store(out_ptr + i, value)"
-OF_A_BLOCK = "a block of values is neither true nor false: use a mask or tl.where"
+TRUTH_OF_A_BLOCK = (
+    r"Boolean value of Tensor|'scf.condition' op operand #0 must be 1-bit|simultaneous multiple comparison"
+)
 DOES_NOT_FIT = r"blocks of \1 and \2 elements along an axis do not fit together"
 
 PYTHON_FUNCTION = r"Unsupported function referenced: (?:<ufunc '|.*?(?:method|function) (?:\w+\.)*)(\w+)"
 TL_LACKS = r"module 'triton.language' has no attribute '(\w+)'"
+
+# The front end's functions that check their arguments without a word, and what they check.
+REASONS = {
+    "split": "tl.split takes a block whose last axis has 2 elements, as tl.reshape(x, (BLOCK, 2)) makes it",
+    "join": "tl.join takes two blocks of one shape",
+    "dot": "tl.dot adds in fp32 (or in its blocks' own dtype): give it such an `acc`, of its result's shape",
+}
 
 # The compiler speaks of itself; these say the same of the kernel. The first pattern that is found speaks.
 READABLE = (
@@ -62,20 +78,18 @@ READABLE = (
         "tl.dot multiplies blocks of two dimensions, (M, K) by (K, N)",
     ),
     (r"Both operands must be same dtype. Got (\w+) and (\w+)", r"tl.dot needs one dtype, and got \1 and \2"),
-    (r"^['\"]?(\w+) is not defined['\"]?$", r"`\1` is not defined here on every path"),
+    (r"^['\"]?(\w+) is not defined['\"]?$", r"`\1` is not defined here, or not on every path"),
     (
         r"Cannot have `return` statements inside",
         "`return` cannot stand in a loop: use a mask, or the condition of a `while`",
     ),
     (r"type <class 'tuple'> to tensor", "a tuple stands where one block is meant (is a comma in the place of `&`?)"),
     (
-        r"NoneType",
+        r"NoneType|cannot unpack non-iterable value",
         "None stands where a value is meant (does a kernel that is called here lack its `return`, or was None passed?)",
     ),
     (r"type\(s\) for @|MatMult", "blocks have no `@`: write tl.dot(a, b)"),
     (r"accumulator shape is incompatible", "the `acc` of tl.dot(a, b, acc) has as many rows as `a` and columns as `b`"),
-    (r"Boolean value of Tensor|'scf.condition' op operand #0 must be 1-bit", OF_A_BLOCK),
-    (r"simultaneous multiple comparison", "comparisons cannot be chained: write (a <= x) & (x < b)"),
     (
         r"Mismatched type for (\w+) between then block \((.*)\) and else block \((.*)\)",
         r"`\1` is \2 after one branch and \3 after the other; make it the same in both",
@@ -112,7 +126,7 @@ READABLE = (
     ),
     (r"is not string$", 'in a kernel, print wants a text first, as in print("i", i)'),
     (
-        r"'?tuple_type'? object has no attribute",
+        r"'?tuple_type'? object has no attribute|'?tuple'? object has no attribute '?dtype",
         "a tuple is used as one number: pass its numbers one by one, as in x.stride(0), x.stride(1)",
     ),
     (r"__pow__|for \*\*", "blocks have no `**`: write x * x, or use tl.exp and tl.log"),
@@ -142,18 +156,38 @@ READABLE = (
     ),
     (r"active drivers|specialize argument of type: tensor", "a kernel cannot launch another: call it without a grid"),
     (r"'tt\.return'", "a kernel returns nothing: store the result with tl.store"),
+    (
+        r"Expected dtype \['?(\w+)'?, '?(\w+)'?\] but got (\w+)",
+        r"this function takes \1 or \2 and got \3: convert first, as in x.to(tl.float32)",
+    ),
+    (r"expected last dimension to be 2 for split", REASONS["split"]),
     (r"'tt\.dot' op", "tl.dot adds in fp32 (or in its blocks' own dtype): give it such an `acc`"),
     (r"^AssertionError(?:\(\))?$", "Triton expects another dtype or shape here"),
+    (
+        r"tensor pointer usages inside a `scf::ForOp`",
+        "a block pointer cannot be carried through a `while`: use `for`, or pointers and a mask",
+    ),
     (r"PassManager::run failed|error encountered during parsing", "the compiler gave up, without a reason"),
 )
 
 
-# The front end's functions that check their arguments without a word, and what they check.
-REASONS = {
-    "split": "tl.split takes a block whose last axis has 2 elements, as tl.reshape(x, (BLOCK, 2)) makes it",
-    "join": "tl.join takes two blocks of one shape",
-    "dot": "tl.dot adds in fp32 (or in its blocks' own dtype): give it such an `acc`, of its result's shape",
-}
+# What LLVM prints of a pass that failed, whatever the reason
+OF_EVERY_FAILURE = r"Failures have been detected while processing|A signal was caught while processing"
+PRINTED = re.compile(rf"^(\S.*):(\d+):\d+: error: (?!{OF_EVERY_FAILURE})(.*)$", re.MULTILINE)
+UNREACHABLE = re.compile(r"^(\S.*)\nUNREACHABLE executed at ", re.MULTILINE)  # the compiler knew what it does not do
+# As C prints it. Of the kernel's own texts, which a failed pass prints too, none begins a line like this.
+ASSERTION = re.compile(r"^[\w.+-]+: \S*?(\w+)\.(?:cpp|cc|h):\d+: .*Assertion `(.*)' failed\.$", re.MULTILINE)
+
+
+def own_failure(name: str, diagnostics: str) -> str:
+    """A sentence, if it was an assertion of the compiler's own that stopped it; diagnostics: what it printed."""
+    found = ASSERTION.search(diagnostics)
+    if not found:
+        return ""
+    return (
+        f"kernel `{name}`: Triton's compiler fails by itself, at an assertion of its {found[1]}, and says nothing against the kernel. "
+        "That costs nothing here; for a GPU, write the loop or the reduction in another way."
+    )
 
 
 def reason_of(function: str) -> str:
@@ -172,31 +206,47 @@ def instead_of_truth(line: str) -> str:
     return "Write (a) & (b) instead of `a and b` or `lo <= x < hi`, ~a instead of `not a`, tl.where instead of `x if a else y`."
 
 
-def complaint(places: Places, gpu: str, error: BaseException | None, diagnostics: str = "") -> str:
-    """One sentence. diagnostics: what the compiler printed; where a pass failed, that alone tells line and reason."""
+def complaint(places: Places, gpu: str, error: BaseException, diagnostics: str = "") -> str:
+    """One sentence on a GPU that cannot run a kernel. diagnostics: see `refusal`."""
+    return f"{refusal(places, error, diagnostics)}. {gpu} cannot run this."
+
+
+def refusal(places: Places, error: BaseException | None, diagnostics: str = "") -> str:
+    """One sentence without its full stop: the kernel's line, and what the compiler holds against it.
+
+    diagnostics: what the compiler printed; where a pass failed, that alone tells line and reason.
+    """
     message = ""
     frames: list[tuple[str, int]] = []  # of the functions that the error went through, the kernel last
     while error is not None:
         if isinstance(error, CompilationError):
             message = error.error_message or message
+            if isinstance(error.node, str):  # before there is a tree
+                message = f"a compiler does not take `{error.node}` for a name: use English letters, digits and _"
+            if isinstance(error, CompileTimeAssertionFailure):
+                message = f"static_assert does not hold: {message}".removesuffix(": ")
             line = getattr(error.node, "lineno", None)
             if error.src and line and all(error.src != text for text, _ in frames):
                 frames.insert(0, (error.src, line))
         elif isinstance(error, PTXASError):
             message = f"the assembler refused it: {_of_the_assembler(str(error))}"
+        elif isinstance(error, AssertionError) and not str(error):
+            message = reason_of(traceback.extract_tb(error.__traceback__)[-1].name)
         else:
             message = str(error) or type(error).__name__
         error = error.__cause__
     message = " ".join(message.split())
     place = places.of_texts(frames)
-    printed = re.search(r"^(\S.*):(\d+):\d+: error: (.*)$", diagnostics, re.MULTILINE)
-    if printed and not place:
+    printed = PRINTED.search(diagnostics)
+    if (known := UNREACHABLE.search(diagnostics)) and not place:
+        message, place = known[1], places.of_text("while ") if "scf::WhileOp" in known[1] else ""
+    elif printed and not place:
         message, place = printed.group(3), places.of_lines([(printed.group(1), int(printed.group(2)))])
     if not place and (name := re.search(PYTHON_FUNCTION, message) or re.search(TL_LACKS, message)):
         # found before compiling, without a place
         place = places.of_text(f".{name.group(1)}") or places.of_text(f"{name.group(1)}(")
     where = f"kernel `{places.kernel.name}`" + (f", {place}" if place else "")
-    return f"{where}: {readable(message)[:LONGEST].rstrip('.')}. {gpu} cannot run this."
+    return f"{where}: {readable(message, place)[:LONGEST].rstrip('.')}"
 
 
 def _of_the_assembler(text: str) -> str:
@@ -205,8 +255,14 @@ def _of_the_assembler(text: str) -> str:
     return fatal.group(1) if fatal else text.splitlines()[0]
 
 
-def readable(message: str) -> str:
-    """An error of Triton's front end in words that speak of the kernel; as it is if none are known."""
+def readable(message: str, line: str = "") -> str:
+    """An error of Triton's front end in words that speak of the kernel; as it is if none are known. line: where it stands."""
+    if (
+        re.search(TRUTH_OF_A_BLOCK, message)
+        or "`_semantic` argument" in message
+        and re.search(r"\btl\.(max|min)\(", line)
+    ):
+        return f"a block of values is neither true nor false. {instead_of_truth(line)}"
     node = re.search(r"unsupported AST node type: (\w+)", message)
     if node:
         return f"{NODES.get(node.group(1), f'`{node.group(1)}`')} is not part of Triton's language"

@@ -14,7 +14,7 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,7 +23,8 @@ from course_lib.exercise import Compiled
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
-# kernel, args, kwargs, gpu: what compile_for takes; False: only whether it is accepted
+# kernel, args, kwargs, gpu: what compile_for takes, or what the front end made of a kernel, and its arguments by name;
+# False: only whether it is accepted
 Job = tuple[Any, tuple, dict[str, Any], str] | tuple[Any, tuple, dict[str, Any], str, bool]
 
 
@@ -34,6 +35,19 @@ def in_a_child(
 
     deadline is a time of time.monotonic(); `seconds` is the limit as it is told.
     """
+    found = [Compiled(**got) for got in answers(lambda *job: asdict(compiler(*job)), jobs, deadline)]
+    for kernel, _, _, gpu, *_ in jobs[len(found) :]:
+        name = undecorated(kernel).fn.__name__
+        if time.monotonic() < deadline:
+            return [*found, Compiled(name, gpu, False, f"kernel `{name}`: the compiler crashed on it.")]
+        late = f"kernel `{name}` was not compiled for {gpu}: too slow, the limit is {seconds:g} s."
+        found.append(Compiled(name, gpu, False, late, too_slow=True))
+    return found
+
+
+def answers(work: Callable[..., Any], jobs: Sequence[tuple], deadline: float) -> Iterator[Any]:
+    """What `work` gives of each job, as plain data, computed in a forked child: of the first ones, if it crashes or if time
+    runs out. deadline: a time of time.monotonic()."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 
@@ -42,7 +56,7 @@ def in_a_child(
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # and it goes when its parent is killed
         gc.freeze()  # what the parent left to collect may hold LLVM's threads, which are not here: it would wait for them
         for job in jobs:
-            sender.send_bytes(json.dumps(asdict(compiler(*job))).encode())
+            sender.send_bytes(json.dumps(work(*job)).encode())
 
     process = context.Process(target=child)
     with warnings.catch_warnings():
@@ -50,19 +64,15 @@ def in_a_child(
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     sender.close()
-    found = []
     try:
-        for kernel, _, _, gpu, *_ in jobs:
-            name = undecorated(kernel).fn.__name__
+        for _ in jobs:
             if not receiver.poll(max(0.0, deadline - time.monotonic())):
-                late = f"kernel `{name}` was not compiled for {gpu}: too slow, the limit is {seconds:g} s."
-                found.append(Compiled(name, gpu, False, late, too_slow=True))
-                continue
+                return
             try:
-                found.append(Compiled(**json.loads(receiver.recv_bytes())))
+                sent = receiver.recv_bytes()
             except EOFError:
-                return [*found, Compiled(name, gpu, False, f"kernel `{name}`: the compiler crashed on it.")]
-        return found
+                return
+            yield json.loads(sent)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """The part of Triton's compiler that can refuse a kernel, without the part that takes the time.
 
-    kernel ──▶ Triton's IR ──▶ the IR of a GPU: layouts, pipelines, shared memory │ LLVM ──▶ PTX ──▶ the assembler
-                    what a kernel does wrong is found here                        │ four fifths of the time
+    the front end's text ──▶ the IR of a GPU: layouts, pipelines, shared memory │ LLVM ──▶ PTX ──▶ the assembler
+                  what a kernel does wrong is found before and here             │ four fifths of the time
 
 Right of the bar, too, an operation can turn out to be missing, or to exist for some dtypes on some GPUs; and it is there
 that registers run out. So only kernels are spared the end that consist of operations every GPU has had for long (blocks and
@@ -17,12 +17,12 @@ from functools import cache
 from math import prod
 from typing import Any
 
-import triton
-import triton.language as tl
 from triton._C.libtriton import ir, nvidia, passes
-from triton.backends.compiler import GPUTarget
+from triton.backends.compiler import GPUTarget, Language
 from triton.backends.nvidia.compiler import get_ptx_version_from_options
-from triton.compiler import ASTSource, make_backend
+from triton.compiler import make_backend
+
+from course_lib.compiled.text import Text, module_of
 
 OPERATIONS = """
     func return get_program_id get_num_programs make_range splat broadcast expand_dims reshape trans join split
@@ -41,26 +41,24 @@ class ToTheEnd(Exception):
     """This kernel's fate is decided by the assembler."""
 
 
-def shared_bytes(source: ASTSource, target: GPUTarget, options: dict[str, Any]) -> int:
+def shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> int:
     """Bytes of shared memory that a program needs. The compiler's own exceptions if it refuses the kernel; ToTheEnd."""
     if not available():
         raise ToTheEnd
-    return _shared_bytes(source, target, options)
+    return shared_bytes_of(source.text, target, options, accepted=True)
 
 
-def _shared_bytes(source: ASTSource, target: GPUTarget, options: dict[str, Any]) -> int:
-    source.hash()  # triton.compile asks for it, and it is here that what is not Triton's is refused
+def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, accepted: bool = False) -> int:
+    """The same of a module as text, under a Triton that has these passes; accepted: ToTheEnd where the assembler may refuse it."""
     backend = make_backend(target)
-    options = backend.parse_options(options | source.parse_options())
+    options = backend.parse_options(dict(options))
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
     stages: dict[str, Any] = {}
-    backend.add_stages(stages, options, source.language)
-    implementation = backend.get_codegen_implementation(options)
-    module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
-    module = stages["ttir"](module, {})
-    if not _old(str(module), threads=32 * options.num_warps, capability=target.arch):
+    backend.add_stages(stages, options, Language.TRITON)
+    module = stages["ttir"](module_of(text, context), {})
+    if accepted and not _old(str(module), threads=32 * options.num_warps, capability=target.arch):
         raise ToTheEnd
     module = stages["ttgir"](module, {})
     manager = ir.pass_manager(context)  # how make_llir begins
@@ -90,16 +88,21 @@ def _old(ttir: str, threads: int, capability: int) -> bool:
     return operations <= OLD and largest <= FEW * threads and not RESULT.search(ttir)
 
 
-@triton.jit
-def _nothing(x_ptr):
-    tl.store(x_ptr, 1.0)
+SOMETHING = """
+module {
+  tt.func public @something(%x_ptr: !tt.ptr<f32>) {
+    %x = arith.constant 1.000000e+00 : f32
+    tt.store %x_ptr, %x : !tt.ptr<f32>
+    tt.return
+  }
+}
+"""
 
 
 @cache
 def available() -> bool:
     """Whether this Triton's passes are called as above; else every kernel is compiled to the end."""
     try:
-        source = ASTSource(fn=_nothing, signature={"x_ptr": "*fp32"}, constexprs={}, attrs={})
-        return _shared_bytes(source, GPUTarget("cuda", 90, 32), {}) == 0
+        return shared_bytes_of(SOMETHING, GPUTarget("cuda", 90, 32), {}) == 0
     except Exception:  # whatever another version says
         return False

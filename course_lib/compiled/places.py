@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from triton.runtime.jit import JITFunction
 
-from course_lib.tracing.hooks import source_of
-from course_lib.tracing.rewrite import Source
+from course_lib.tracing.sources import Source, functions_of, source_of
 
 Frame = tuple[str, int]  # a file, and a line in it
 
@@ -21,7 +19,7 @@ class Places:
     def __init__(self, kernel: JITFunction, arguments: dict[str, Any]):
         self.kernel = source_of(kernel)
         self._known: dict[str, tuple[str, Source]] = {}  # by text: the name of the file, and the source
-        for function in _functions(kernel, arguments.values()):
+        for function in functions_of(kernel, arguments.values()):
             source = source_of(function)
             if not source.library:
                 file = os.path.basename(function.fn.__code__.co_filename)
@@ -68,13 +66,3 @@ class Places:
         helper = next(((source, line) for source, line in frames if source != self.kernel), None)
         inner = f", in `{helper[0].name}`, line {helper[1]}: `{helper[0].text(helper[1])}`" if helper else ""
         return f"line {kernel}: `{self.kernel.text(kernel)}`{inner}"
-
-
-def _functions(kernel: JITFunction, arguments: Iterable[Any]) -> list[JITFunction]:
-    """The kernel and all that it calls by a name or is given, transitively."""
-    found = [kernel, *(value for value in arguments if isinstance(value, JITFunction))]
-    for function in found:  # grows
-        closure = inspect.getclosurevars(function.fn)
-        called = (v for v in (closure.globals | closure.nonlocals).values() if isinstance(v, JITFunction))
-        found += [value for value in called if not any(value is other for other in found)]
-    return found

@@ -52,7 +52,15 @@ def _rows(found: Compiled) -> Iterator[tuple[str, str]]:
 
 
 def _title(found: Compiled) -> str:
-    verdict = "accepted" if found.accepted else "not compiled in time" if found.too_slow else "refused"
+    verdict = (
+        "accepted"
+        if found.accepted
+        else "not compiled in time"
+        if found.too_slow
+        else "the compiler failed"
+        if found.crashed
+        else "refused"
+    )
     return f"{found.kernel} for {found.gpu}: {verdict}"
 
 

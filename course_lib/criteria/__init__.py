@@ -2,6 +2,7 @@
 
 results.py   is the result right? Did a kernel make it? Does it compile?
 memory.py    what it did to memory: bytes, sectors, re-reads, launches, buffers, what is kept for backward
+answers.py   answers by name, of which some could be guessed
 speed.py     how fast it was, on a GPU
 budgets.py   the error that honest arithmetic may have
 
@@ -14,6 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from course_lib.criteria.answers import Numbers, Truths
 from course_lib.criteria.budgets import EPS32, roundings, sum_budget
 from course_lib.criteria.memory import (
     BuffersBelow,
@@ -44,6 +46,7 @@ __all__ = [
     "Judged",
     "Launches",
     "NoAtomics",
+    "Numbers",
     "BuffersBelow",
     "OnceRight",
     "Programs",
@@ -52,6 +55,7 @@ __all__ = [
     "Speed",
     "Traffic",
     "TritonDidTheWork",
+    "Truths",
     "accesses",
     "copy_bytes",
     "judge",

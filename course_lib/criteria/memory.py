@@ -1,4 +1,5 @@
-"""What kernels did to memory, as counted: bytes, sectors, re-reads, launches, buffers, what is kept for backward."""
+"""What kernels did to memory, as counted: bytes, sectors, re-reads, launches, buffers, what is kept for backward; and how
+many programs shared it."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria.results import OnceRight
-from course_lib.exercise import Access, Finding, Footprint, Launch, Trial
+from course_lib.criteria.results import OnceRight, of_group
+from course_lib.exercise import Access, Exercise, Finding, Footprint, Launch, Trial
 from course_lib.observe.wire import tensors_of
 from course_lib.words import number, plural
 
@@ -82,20 +83,70 @@ class Coalesced(OnceRight):
         return [a for a in accesses if a.tensor not in small and a.bytes]
 
 
+FILLS = 32
+"""Programs that keep a GPU busy where a case is large enough: most of a T4's 40 SMs, a quarter of an H200's 132."""
+
+
+def at_work(trial: Trial) -> int:
+    """Programs that do a fair share of what a call needs: as many as it takes, if each does half as much as the busiest.
+
+    What is needed counts each byte of an argument or a result once, so that bytes which are moved again, or through buffers,
+    are nobody's share. Launches follow one another, so what the busiest program of each moves adds up.
+    """
+    launches = trial.evidence.launches
+    inputs, needed = _labels(trial.inputs[-1]), {}
+    for f in _footprints([trial]):
+        once = f.read_distinct_bytes if f.tensor in inputs else f.written_distinct_bytes * _is_result(f.tensor)
+        needed[f.tensor] = min(f.nbytes, needed.get(f.tensor, 0) + once)
+    moved = [launch.busiest_bytes for launch in launches]
+    programs = max(
+        la.programs for la in launches if 20 * la.busiest_bytes >= max(moved)
+    )  # a launch for show does not count
+    return min(programs, 2 * sum(needed.values()) // max(1, sum(moved)))
+
+
+def _is_result(tensor: str) -> bool:
+    return tensor.partition("[")[0] == "out"
+
+
+class Shared(OnceRight):
+    """A criterion on what kernels spare, where many programs share the work: one that does it all spares much by itself, and
+    leaves a GPU idle. programs: how many, in the case of the group in which most are at work."""
+
+    programs: int
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        found = super().judge(exercise, trials)
+        group = [t for t in of_group(trials, self.group) if t.evidence.launches]
+        if not found.passed or not group:
+            return found
+        largest = max(group, key=at_work)
+        programs = at_work(largest)
+        if programs >= self.programs:
+            return found
+        return self.lost(
+            f"the work of {plural(programs, 'program')}",
+            expected=f"at least {self.programs} programs that share {largest.case.name}",
+            detail="A program runs on one SM, and a GPU has a hundred: cut the work into parts, and give each a program.",
+        )
+
+
 def copy_bytes(x: torch.Tensor, **_: Any) -> int:
     """What a copy of x moves: every element read once and written once."""
     return 2 * x.numel() * x.element_size()
 
 
 @dataclass
-class Traffic(OnceRight):
-    """No more bytes are moved than the task needs. needed: the arguments of a call -> bytes read and written at best."""
+class Traffic(Shared):
+    """No more bytes are moved than the task needs, by many programs. needed: the arguments of a call -> bytes read and written
+    at best."""
 
     needed: Callable[..., float]
     points: float = 0.0
     at_most: float = 1.05
     group: str = "performance"
     title: str = "reads once, writes once"
+    programs: int = FILLS
 
     def count(self, group: Sequence[Trial]) -> Finding:
         cases = " and ".join(t.case.name for t in group)
@@ -159,36 +210,30 @@ def _moves(launches: Sequence[Launch]) -> str:
 
 @dataclass
 class Programs(OnceRight):
-    """The launch that reads most bytes has enough programs to keep a GPU's SMs busy, and no few of them do it all: the
-    busiest moves at most twice its share."""
+    """There are enough programs to keep a GPU's SMs busy, and no few of them do it all: see `at_work`."""
 
-    at_least: int
+    programs: int
     points: float
     group: str = "tall"
 
     @property
     def title(self) -> str:
-        return f"at least {self.at_least} programs share a tall input"
+        return f"at least {self.programs} programs share a tall input"
 
     def count(self, group: Sequence[Trial]) -> Finding:
-        busiest = [
-            max(t.evidence.launches, key=lambda launch: sum(f.read_bytes for f in launch.footprints)) for t in group
-        ]
-        fewest = min(min(launch.programs, self._at_work(launch)) for launch in busiest)
+        fewest = min(map(at_work, group))
         seen = plural(fewest, "program")
-        if fewest >= self.at_least:
+        if fewest >= self.programs:
             return self.earned(seen)
         return self.lost(seen, detail="Cut the long axis into parts, and give each part a program.")
-
-    def _at_work(self, launch: Launch) -> int:
-        """The programs that do a fair share: as many as would move all the bytes, each half as many as the busiest."""
-        moved = sum(f.read_bytes + f.written_bytes for f in launch.footprints)
-        return 2 * moved // max(1, launch.busiest_bytes)
 
 
 @dataclass
 class BuffersBelow(OnceRight):
-    """What a call allocates beside its results is, all together, less than a limit. limit: the arguments -> bytes."""
+    """What a call allocates beside its results is, all together, less than a limit. limit: the arguments -> bytes.
+
+    Where the limit is less than the results in float32, other cases decide: a copy of a result is no matrix of scores.
+    """
 
     limit: Callable[..., float]
     points: float
@@ -196,6 +241,7 @@ class BuffersBelow(OnceRight):
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
+        group = [t for t in group if self.limit(**t.inputs[-1]) >= _float32_bytes(t.evidence.outputs[-1])] or group
         for trial in group:
             limit, buffers = self.limit(**trial.inputs[-1]), trial.evidence.buffers
             if buffers >= limit:
@@ -207,13 +253,15 @@ class BuffersBelow(OnceRight):
 
 
 @dataclass
-class Launches(OnceRight):
-    """At most so many kernel launches a call; phase 0 or 1: in its forward or its backward half alone."""
+class Launches(Shared):
+    """At most so many kernel launches a call; phase 0 or 1: in its forward or its backward half alone. programs: that share
+    the work of the whole call."""
 
     at_most: int
     points: float
     group: str = "performance"
     phase: int | None = None
+    programs: int = 0
 
     @property
     def title(self) -> str:
@@ -233,15 +281,20 @@ class Launches(OnceRight):
 
 
 @dataclass
-class Rereads(OnceRight):
-    """One tensor is read no more often than it must be. at_most: the arguments of a call -> bytes loaded / bytes of the
-    tensor that were loaded at all."""
+class Rereads(Shared):
+    """One tensor is read no more often than it must be, by many programs. at_most: the arguments of a call -> bytes loaded /
+    bytes of the tensor that were loaded at all.
+
+    What is read of buffers and results counts as read of the tensor, since a copy of it is read as well; two float32 sums of
+    each result are free, such as those that share its terms.
+    """
 
     tensor: str
     at_most: Callable[..., float]
     points: float
     title: str
     group: str = "performance"
+    programs: int = FILLS
 
     def count(self, group: Sequence[Trial]) -> Finding:
         times = allowed = 0.0
@@ -250,22 +303,49 @@ class Rereads(OnceRight):
             allowed = self.at_most(**trial.inputs[-1])
             # several launches may read a part each
             loaded = min([sum(f.read_distinct_bytes for f in own), *(f.nbytes for f in own)])
-            times = sum(f.read_bytes for f in own) / max(1, loaded)
+            back = sum(a.bytes if a.op == "load" else a.asked_bytes for a in _read_back(trial))
+            copies = max(0, back - 2 * _float32_bytes(trial.evidence.outputs[-1]))
+            times = (sum(f.read_bytes for f in own) + copies) / max(1, loaded)
             if times > 1.02 * allowed:
-                loads = sorted((a for a in accesses([trial], "load") if a.tensor == self.tensor), key=lambda a: a.line)
-                lines = "; ".join(
-                    dict.fromkeys(f"line {a.line} `{a.source}` loads {number(a.bytes)} bytes" for a in loads)
-                )
-                expected = f"`{self.tensor}` read at most {allowed:.3g} times on {trial.case.name}"
-                return self.lost(f"`{self.tensor}` is read {times:.3g} times", expected=expected, detail=lines)
+                return self._read_too_often(trial, times, allowed, copies > 0)
         return self.earned(f"`{self.tensor}` is read {times:.3g} times, {allowed:.3g} allowed")
+
+    def _read_too_often(self, trial: Trial, times: float, allowed: float, copied: bool) -> Finding:
+        counted = [a for a in accesses([trial], "load") if a.tensor == self.tensor]
+        counted += _read_back(trial) if copied else []
+        lines = "; ".join(
+            dict.fromkeys(
+                f"line {a.line} `{a.source}` loads {number(a.bytes)} bytes"
+                for a in sorted(counted, key=lambda a: a.line)
+            )
+        )
+        expected = f"`{self.tensor}` read at most {allowed:.3g} times on {trial.case.name}"
+        through = ", buffers included" if copied else ""
+        return self.lost(f"`{self.tensor}` is read {times:.3g} times{through}", expected=expected, detail=lines)
+
+
+def _read_back(trial: Trial) -> list[Access]:
+    """Loads of what the call itself made, and atomics that ask for what was there; others add up, as a sum in parts does."""
+    inputs = _labels(trial.inputs[-1])
+    return [a for a in accesses([trial], "load") if (a.op == "load" or a.asked_bytes) and a.tensor not in inputs]
+
+
+def _float32_bytes(output: Any) -> int:
+    """Of as many float32 numbers as a result has."""
+    results = output if isinstance(output, (list, tuple)) else [output]
+    return sum(4 * x.numel() for x in results if isinstance(x, torch.Tensor))
 
 
 @dataclass
 class DotFlops(OnceRight):
-    """tl.dot does no more than it must. at_most: the arguments of a call -> FLOPs, 2 M N K for a product."""
+    """tl.dot does no more than it must, and all that it must: what other operations multiply is not done by tensor cores.
+
+    at_most    the arguments of a call -> FLOPs, 2 M N K for a product
+    at_least   likewise, of all launches; or of those of the forward and of the backward half
+    """
 
     at_most: Callable[..., float]
+    at_least: Callable[..., float | Sequence[float]]
     points: float
     title: str
     group: str = "performance"
@@ -273,11 +353,21 @@ class DotFlops(OnceRight):
     def count(self, group: Sequence[Trial]) -> Finding:
         done = allowed = 0.0
         for trial in group:
-            done = sum(launch.flops.dot for launch in trial.evidence.launches)
-            allowed = self.at_most(**trial.inputs[-1])
+            launches, halves = trial.evidence.launches, (" forward", " backward")
+            done, allowed = sum(launch.flops.dot for launch in launches), self.at_most(**trial.inputs[-1])
             if done > allowed:
                 expected = f"at most {number(allowed)} on {trial.case.name}"
                 return self.lost(f"{number(done)} FLOPs in tl.dot", expected=expected)
+            least = self.at_least(**trial.inputs[-1])
+            parts = [(launches, least, "")]
+            if isinstance(least, Sequence):
+                parts = [([x for x in launches if x.phase == i], least[i], half) for i, half in enumerate(halves)]
+            for some, needed, half in parts:
+                own = sum(launch.flops.dot for launch in some)
+                if some and own < needed:  # a half without a launch is torch's, and other criteria say so
+                    expected = f"at least {number(needed)}{half} on {trial.case.name}"
+                    detail = "Products of tiles are for tl.dot: tl.sum of a * b leaves tensor cores idle."
+                    return self.lost(f"{number(own)} FLOPs in tl.dot{half}", expected=expected, detail=detail)
         return self.earned(f"{number(done)} FLOPs in tl.dot, {number(allowed)} allowed")
 
 

@@ -48,10 +48,17 @@ class Judged(Trial):
 
     @property
     def _error(self) -> str:
-        """The error of the run. A formula's exception may quote the hidden numbers it was given, in its name too."""
-        error = self.evidence.error
-        quotes = self.case.hidden and self.exercise.kind != "kernel" and error.startswith("raised ")
-        return f"raised an exception on {self.case.name}" if quotes else error
+        """The error of the run. A formula's may quote the hidden numbers it was given, in an exception's name too."""
+        return (
+            f"raised an exception on {self.case.name}"
+            if self.evidence.error and self._keeps_still
+            else self.evidence.error
+        )
+
+    @property
+    def _keeps_still(self) -> bool:
+        """Whether nothing may be told of what a formula made of this case's numbers."""
+        return self.case.hidden and self.exercise.kind != "kernel"
 
     @cached_property
     def difference(self) -> Finding | None:
@@ -65,7 +72,7 @@ class Judged(Trial):
             expected = self.exercise.oracle(**arguments)
             again = " in the second call" if call else ""
             if isinstance(expected, dict):
-                return wrong if self.stopped else _share(expected, output)
+                return wrong if self.stopped else share(expected, output)
             for part, (got, right, name) in enumerate(_pairs(output, expected)):
                 label = f"out[{part}]" if name else "out"
                 problem = self._compare(arguments, got, right, wrong, label)
@@ -118,6 +125,9 @@ class Judged(Trial):
         """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
         if got is None:
             return f"{self.exercise.entry} {NOTHING}"
+        if self._keeps_still and (isinstance(expected, tuple) or type(got) not in (int, float, bool)):
+            # not even how many results there are, or of what type
+            return "not a result as it is asked for, with numbers that stay hidden"
         if isinstance(expected, tuple):
             return f"expected {len(expected)} results, got {_kind(got)}"
         if not isinstance(expected, torch.Tensor):
@@ -135,6 +145,9 @@ class Judged(Trial):
         if not isinstance(got, torch.Tensor):
             return f"expected a tensor, got {_kind(got)}"
         if got.shape != expected.shape:
+            sizes = {n for v in [expected, *arguments.values()] if isinstance(v, torch.Tensor) for n in v.shape}
+            if self.case.hidden and not set(got.shape) <= sizes:  # a size may be a number that was hidden
+                return f"expected shape {tuple(expected.shape)}, got another"
             turned = " Is the output transposed?" if tuple(got.shape) == tuple(expected.shape)[::-1] else ""
             return f"expected shape {tuple(expected.shape)}, got {tuple(got.shape)}.{turned}"
         dtype = _expected_dtype(arguments, expected)
@@ -147,7 +160,7 @@ class Judged(Trial):
             finding.error_map = mistakes.error_map(wrong)
         reference = self._reference(arguments, expected)
         if self.evidence.kernels and not self.evidence.launches:
-            finding.detail = mistakes.NO_PROGRAM
+            finding.detail = mistakes.NO_PROGRAM if self.evidence.idle else mistakes.NO_LAUNCH
         else:
             finding.detail = mistakes.looks_like(
                 wrong,
@@ -161,7 +174,7 @@ class Judged(Trial):
         return mistakes.first_difference(wrong, reference, got, values=not self.case.hidden)
 
 
-def _share(expected: dict[str, Any], output: Any) -> Finding:
+def share(expected: dict[str, Any], output: Any) -> Finding:
     """Of answers by name, the share that is right."""
     output = output if isinstance(output, dict) else {}
     rights = [
@@ -230,6 +243,8 @@ class Correct(Criterion):
         group = of_group(trials, self.group)
         for trial in group:
             found = Judged.of(exercise, trial).difference
+            if found is not None and self._left_to_the_compiler(exercise, trial.evidence):
+                return self.earned("not run: see below", judged=False)
             if found is not None:
                 seen = found.seen
                 others = [o for t in trials if t.case is not trial.case for o in t.evidence.outputs]
@@ -245,13 +260,18 @@ class Correct(Criterion):
         names = plural(len(group), "case")
         return self.earned(f"right in {names}", expected="right")
 
+    def _left_to_the_compiler(self, exercise: Exercise, evidence: Evidence) -> bool:
+        """Whether this is a gate, a kernel did not run because the compiler refuses it, and the gate on that says so."""
+        asked = self in exercise.gates and any(isinstance(gate, Compiles) for gate in exercise.gates)
+        return asked and bool(evidence.error) and any(map(_refused, evidence.compiled))
+
 
 def _facts(trials: Sequence[Trial]) -> list[Compiled]:
     return [fact for trial in trials for fact in trial.evidence.compiled]
 
 
 def _refused(fact: Compiled) -> bool:
-    return not fact.accepted and not fact.too_slow
+    return not fact.accepted and not fact.too_slow and not fact.crashed
 
 
 def _of_groups(fact: Compiled, trials: Sequence[Trial], groups: Collection[str]) -> bool:
@@ -324,8 +344,10 @@ class TritonDidTheWork(Criterion):
         launches = max((len(t.evidence.launches) for t in trials), default=0)
         if not launches and any(t.evidence.error for t in trials):
             return self.earned("stopped by the error below", expected=expected, judged=False)
-        if not launches and any(t.evidence.kernels for t in trials):
+        if not launches and any(t.evidence.idle for t in trials):
             return self.lost(f"a kernel is launched, and stores nothing. {mistakes.NO_PROGRAM}")
+        if not launches and any(t.evidence.kernels for t in trials):
+            return self.lost(mistakes.NO_LAUNCH)
         if not launches:
             return self.lost("no Triton kernel was launched", expected=expected)
         return self.earned(plural(launches, "launch", "launches"), expected=expected)
@@ -348,7 +370,7 @@ class TritonDidTheWork(Criterion):
 
 @dataclass
 class Compiles(Criterion):
-    """What the interpreter ran must also compile for a GPU. apart: groups whose own constants, such as the widest heads, cost
+    """What was traced must also compile for a GPU. apart: groups whose own constants, such as the widest heads, cost
     no more than the criterion on that group, which then has `compiles`."""
 
     points: float = 0
@@ -357,17 +379,21 @@ class Compiles(Criterion):
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         facts = [fact for fact in _facts(trials) if not _of_groups(fact, trials, self.apart)]
+        # what the compiler refuses for every GPU did not run either: of other groups, the criteria on these say so
+        asked = [gate.group for gate in exercise.gates if isinstance(gate, Correct)]
+        facts = [fact for fact in facts if fact.gpu or _of_groups(fact, trials, asked)]
         for fact in facts:
             if _refused(fact):
                 return self.lost(fact.complaint, expected="accepted by the compiler")
         newest = {fact.kernel: fact for fact in sorted(facts, key=lambda fact: fact.gpu) if fact.accepted}
         # spills, and fp32 dots that a GPU would run as TF32
-        detail = " ".join(dict.fromkeys(sentence for fact in newest.values() for sentence in remarks(fact)))
+        sentences = [sentence for fact in newest.values() for sentence in remarks(fact)]
+        detail = " ".join(dict.fromkeys([*(fact.complaint for fact in facts if fact.crashed), *sentences]))
         seen = ", ".join(sorted({fact.gpu for fact in facts if fact.accepted}))
         late = [f"`{fact.kernel}` for {fact.gpu}" for fact in facts if fact.too_slow]
         if late:  # by load, not by the kernel: said in the same words however much of it was left
             asked = f"not asked in time on this machine: {', '.join(dict.fromkeys(late))}"
             seen = f"{seen} ({asked})" if seen else asked
-        if {fact.kernel for fact in facts if fact.too_slow} - newest.keys():
-            return self.earned(f"{seen}. {detail}".rstrip(". "), judged=False)
+        if {fact.kernel for fact in facts if fact.too_slow or fact.crashed} - newest.keys():
+            return self.earned(f"{seen}. {detail}".strip(". "), judged=False)
         return self.earned(seen, expected="accepted by the compiler", detail=detail)

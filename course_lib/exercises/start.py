@@ -17,7 +17,7 @@ import triton.language as tl
 from course_lib.cases import given
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
-from course_lib.mistakes import Mistake, every, raised
+from course_lib.mistakes import Mistake, every, racing, raised
 from course_lib.tracing import trace
 from course_lib.words import as_written, plural
 
@@ -84,7 +84,7 @@ class SharedWork(Programs):
 
     @property
     def title(self) -> str:
-        return f"at least {self.at_least} programs share the work"
+        return f"at least {self.programs} programs share the work"
 
 
 @dataclass
@@ -248,28 +248,20 @@ def ends_early(expected: Callable[[torch.Tensor], torch.Tensor]) -> Mistake:
 
 
 def same_elements(trials: Sequence[Trial]) -> str:
-    """A sentence, if several programs store to the same elements, or several lanes of one do."""
-    races = [(f, t.evidence.launches) for t in trials for f in t.evidence.faults if f.kind == "race"]
-    if any("from several lanes" in fault.sentence for fault, _ in races):
-        return (
-            "Several lanes of one program store to the same element: does something, % or tl.minimum, lead positions past "
-            "the end back into x? A mask leaves them out."
-        )
+    """A sentence, if there is a race: how the stores of several programs lie to one another."""
+    races = [(f, t.evidence.launches) for t in trials for f in t.evidence.faults if f.between == "stores"]
     stored = [
         (footprint.written_bytes, footprint.written_distinct_bytes * launch.programs)
         for fault, launches in races
-        if "and so does" in fault.sentence
         for launch in launches
         for footprint in launch.footprints
         if footprint.tensor == fault.tensor
     ]
     if stored and all(written == all_alike for written, all_alike in stored):
-        return "All programs store to the same elements: does `i` begin with tl.program_id(0) * BLOCK?"
-    return (
-        "Programs store to each other's elements: does each begin BLOCK further on than the one before?"
-        if stored
-        else ""
-    )
+        stores = "All programs store to the same elements: does `i` begin with tl.program_id(0) * BLOCK?"
+    else:
+        stores = "Programs store to each other's elements: does each begin BLOCK further on than the one before?"
+    return racing(stores)(trials)
 
 
 WITHOUT_A_GRID = raised(
@@ -420,7 +412,7 @@ add_one = Exercise(
     criteria=[
         Correct("ragged", 4, "any number of elements"),
         Correct("float16", 1, "right in float16"),
-        Traffic(copy_bytes, 2),
+        Traffic(copy_bytes, 2, programs=8),
     ],
     hints=[
         "Begin with double_kernel. Which line says what is computed, and which say where?",
@@ -454,7 +446,7 @@ fixed_copy = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 3, "any number of elements"),
-        Traffic(copy_bytes, 1),
+        Traffic(copy_bytes, 1, programs=0),
         SharedWork(8, 2, group="performance"),
     ],
     hints=[

@@ -62,7 +62,7 @@ def predicted_against_counted() -> Figure:
                         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
                         arrowprops={"arrowstyle": "-", "color": "#999999"},
                     )
-        ax.set(xscale="log", yscale="log", xlim=(low / 15, high * 15), ylim=(low, high), title=title)
+        ax.set(xscale="log", yscale="log", xlim=(low / 60, high * 15), ylim=(low, high), title=title)
         ax.set(xlabel=f"predicted by the trace, {unit}", ylabel=f"counted by the GPU, {unit}")
         ax.legend(loc="upper left", fontsize=8, frameon=False)
         for side in ("top", "right"):

@@ -3,8 +3,9 @@
     cells.py        a file's bytes -> cells
     statements.py   a cell -> top-level statements, with the names that each binds and needs
     program.py      cells -> the program to run for each exercise
+    literals.py     is a prediction written down, or computed?
 
-The grader reads submissions with these three; students see by them what would be graded:
+The grader reads submissions with these four; students see by them what would be graded:
 
     files.py        which notebook this is, its unit, and how that was handed out
     validate.py     validate(): what would be graded, and what would not

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -19,6 +21,8 @@ from course_lib.handin.statements import Statement, TooMany, statements
 
 MAX_STATEMENTS = 2_000  # at top level: more than any honest notebook, few enough to search
 MAX_FLAGS = 20  # a person reads them
+# When a program asks for a name: before a statement of this number, when all have run, or at any time
+AT_LAST, WHENEVER = math.inf, -1
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Notebook:
         self._released = {cell.grade_id: cell.source for cell in release if cell.grade_id}
         self._released_sources = {cell.source for cell in release}
         self._statements, self.broken = self._parsed(self.cells)  # broken: cell number -> why it does not parse
+        self._number = {id(s): number for number, s in enumerate(self._statements)}
         self._given, _ = self._parsed(release, given=True)  # for names whose cell the student has deleted
         self._course = {name for s in self._statements + self._given for name in s.course}
         self._binding = _by_name(self._statements, lambda s: s.binds)
@@ -171,31 +176,53 @@ class Notebook:
             listed = ", ".join(map(str, cells))
             flags.append(f"`{exercise.entry}` is defined in the cells {listed}; cell {home.number} counts.")
 
-        needed: set[str] = set()
         kept: set[int] = set()  # id of a statement
-        todo = [exercise.entry]
+        todo: list[tuple[str, float]] = [(exercise.entry, AT_LAST)]
+        asked = set(todo)
         starred = any(s.always and s.node.module != "__future__" for s in self._statements)
         while todo:
-            name = todo.pop()
-            if name in needed:
-                continue
-            needed.add(name)
+            name, when = todo.pop()
             binding = self._binding.get(name, [])
-            found = _definers([s for s in binding if s.cell is home or name != exercise.entry], end)
-            if not found and (found := _definers(self._binding_given.get(name, []), end=MAX_CELLS)):
-                flags.append(f"`{name}` is defined in no cell; the cell that was handed out is used.")
-            if not found and not hasattr(builtins, name):
-                numbers = self._seeming.get(name, ())
-                flags += [f"Cell {n}, which seems to define `{name}`, does not parse." for n in numbers]
-                missing += [] if numbers or starred else [name]
-            found += [s for s in self._mutating.get(name, ()) if s.cell.number <= end and self._configures(s)]
+            earlier = bisect_left(binding, when, key=self._number_of) if when != AT_LAST else 0
+            if when == WHENEVER:
+                found = [s for s in binding if s.cell.number <= end and s.harmless]
+            elif earlier:
+                found = [binding[earlier - 1], *self._changes(name, end)]
+            elif when != AT_LAST:  # nothing was there yet: cells may have been run in another order
+                todo += {(name, AT_LAST)} - asked
+                asked.add((name, AT_LAST))
+                continue
+            else:
+                found = _definers([s for s in binding if s.cell is home or name != exercise.entry], end)
+                if not found and (found := _definers(self._binding_given.get(name, []), end=MAX_CELLS)):
+                    flags.append(f"`{name}` is defined in no cell; the cell that was handed out is used.")
+                if not found and not hasattr(builtins, name):
+                    numbers = self._seeming.get(name, ())
+                    flags += [f"Cell {n}, which seems to define `{name}`, does not parse." for n in numbers]
+                    missing += [] if numbers or starred else [name]
+                found += self._changes(name, end)
             kept.update(map(id, found))
-            todo += [read for s in found for read in s.reads - needed]
+            # `plain = f` takes the f of its moment; what this one calls, if it is called at once, must be there by then
+            wanted = {(read, self._number_of(s)) for s in found for read in s.now}
+            wanted |= {(name, self._number_of(s)) for s in found if earlier and name in s.binds and not s.plain}
+            wanted |= {(read, AT_LAST) for s in found for read in s.reads - s.now}
+            if when != AT_LAST:
+                wanted |= {(read, WHENEVER) for s in found for read in s.reads - s.now}
+            todo += wanted - asked
+            asked |= wanted
         if len(flags) > MAX_FLAGS:
             flags[MAX_FLAGS:] = [f"And {len(flags) - MAX_FLAGS} more of this kind."]
         given = [s for s in self._given if id(s) in kept]
         own = _assemble([s for s in self._statements if id(s) in kept or s.always], "cell")
         return Program(_assemble(given, "handed-out cell") + own, exercise.entry, flags, sorted(missing))
+
+    def _number_of(self, s: Statement) -> float:
+        """Its place among the student's statements."""
+        return self._number.get(id(s), AT_LAST)
+
+    def _changes(self, name: str, end: int) -> list[Statement]:
+        """The statements up to cell `end` that change what a name stands for, and bind nothing."""
+        return [s for s in self._mutating.get(name, ()) if s.cell.number <= end and self._configures(s)]
 
     def _configures(self, s: Statement) -> bool:
         """`configs.append(...)`, `table[0] = ...`, `triton.set_allocator(...)`: they bind nothing and still matter."""

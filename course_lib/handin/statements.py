@@ -20,6 +20,7 @@ class Statement:
     """One top-level statement of a cell.
 
     binds      names it gives a value to;  reads = global names it needs, function bodies included
+    now        those of them that it reads when it runs itself: what a function's body reads is read when that is called
     mutates    the name whose object it changes: configs in `configs.append(...)`, `configs[0] = ...`
     plain      it replaces what a name was before: an unconditional def, class or assignment
     """
@@ -29,12 +30,22 @@ class Statement:
     text: list[str]  # its lines, the first without what stands before it
     binds: set[str]
     reads: set[str]
+    now: set[str]
     mutates: str = ""
 
     @property
     def plain(self) -> bool:
         whole = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
         return isinstance(self.node, whole) and not (isinstance(self.node, ast.Assign) and self.binds & self.reads)
+
+    @property
+    def harmless(self) -> bool:
+        """It does nothing but give names: a def, an import, an assignment that calls nothing."""
+        if isinstance(self.node, (ast.FunctionDef, ast.Import, ast.ImportFrom)):
+            return True
+        return isinstance(self.node, (ast.Assign, ast.AnnAssign)) and not any(
+            isinstance(part, ast.Call) for part in ast.walk(self.node)
+        )
 
     @property
     def imports(self) -> bool:
@@ -82,8 +93,10 @@ def _parse(source: str) -> tuple[str, ast.Module]:
 
 def _statement(cell: Cell, node: ast.stmt, lines: list[str]) -> Statement:
     text = _segment(node, lines)
-    binds, reads = _names(symtable.symtable("\n".join(text), "<cell>", "exec"), top=True)
-    return Statement(cell, node, text, binds, reads, _mutated(node))
+    table = symtable.symtable("\n".join(text), "<cell>", "exec")
+    binds, reads = _names(table, top=True)
+    _, now = _names(table, top=True, bodies=False)
+    return Statement(cell, node, text, binds, reads, now, _mutated(node))
 
 
 def _without_magics(source: str) -> str:
@@ -112,8 +125,11 @@ def _segment(node: ast.stmt, lines: list[str]) -> list[str]:
     return text
 
 
-def _names(table: symtable.SymbolTable, top: bool) -> tuple[set[str], set[str]]:
-    """Global names that are bound, and read, in a scope and the scopes within it."""
+COMPREHENSIONS = {"listcomp", "setcomp", "dictcomp", "genexpr"}  # scopes that run where they stand
+
+
+def _names(table: symtable.SymbolTable, top: bool, bodies: bool = True) -> tuple[set[str], set[str]]:
+    """Global names that are bound, and read, in a scope and the scopes within it; of functions only with `bodies`."""
     binds, reads = set(), set()
     for symbol in table.get_symbols():
         if not top and not symbol.is_global():
@@ -123,7 +139,9 @@ def _names(table: symtable.SymbolTable, top: bool) -> tuple[set[str], set[str]]:
         if symbol.is_referenced():
             reads.add(symbol.get_name())
     for child in table.get_children():
-        inner_binds, inner_reads = _names(child, top=False)
+        if not bodies and child.get_type() == "function" and child.get_name() not in COMPREHENSIONS:
+            continue
+        inner_binds, inner_reads = _names(child, top=False, bodies=bodies)
         binds, reads = binds | inner_binds, reads | inner_reads
     return binds, reads
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from course_lib.exercise import Exercise
-from course_lib.handin import files
+from course_lib.handin import files, literals
 from course_lib.handin.cells import Cell, Problem
 from course_lib.handin.program import Notebook
 from course_lib.words import plural
@@ -101,6 +101,8 @@ def _line(notebook: Notebook, exercise: Exercise) -> Line:
         remarks.append(f"`{MARK}` still stands in it.")
     if unanswered := _unanswered(cell, exercise.entry):
         remarks.append(f"{plural(unanswered, 'answer is', 'answers are')} still `...`.")
+    if exercise.kind == "values" and (computed := literals.problem(program.cells, exercise.entry)):
+        remarks.append(computed)
     if not _own(notebook, exercise):
         remarks.append(f"The cell that was handed out for it is gone; cell {cell.number} counts in its place.")
     remarks += notebook.odd_check(exercise)

@@ -3,7 +3,9 @@
 record.py   calls the function and writes down what it did
 replay.py   runs that log on fresh inputs, traced
 timed.py    runs that log on a GPU, timed
+as_on_a_gpu.py  what host code asks of a GPU, answered without one
 calls.py    how a function is called, where it takes more than tensors and numbers
+halves.py   what a log shows of the two halves of a call, where nothing is replayed
 kernels.py  a kernel as plain data and back, and what it may use
 child.py    a forked process for either half
 wire.py     what crosses process borders
@@ -16,21 +18,27 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 
+from course_lib import gpu
 from course_lib.compiled import warm_up
 from course_lib.exercise import Case, Evidence, Exercise, Trial
 from course_lib.observe import child, wire
 from course_lib.observe.calls import BACKWARD
+from course_lib.observe.halves import steps
 from course_lib.observe.record import record, take_away
 from course_lib.observe.replay import compile_launched, replay
-from course_lib.tracing import in_a_row
+from course_lib.observe.wire import tensors_of
+from course_lib.tracing.work import Work
 
 GPUS = ("sm_80", "sm_90")
+# What the kernels of a program may do in one case, and in all, in the elements of tracing/work.py. Honest answers take 4e8 in
+# all; these are 5 and 20 seconds on a machine with nothing else to do
+MOST_OF_A_CASE, MOST_WORK = 2e9, 8e9
 SPENT: Counter[str] = Counter()  # "running", "tracing", "compiling" -> seconds of CPU of this process, for whoever asks
 
 
@@ -105,20 +113,33 @@ def replay_all(
     and constants that was launched, where one that is not compiled in time counts as refused. What the compiler says
     stands with the first case.
     """
-    found, launched = [], []
-    with spending("tracing"), in_a_row() if kernel else nullcontext():
-        for log, inputs, name in zip(logs, fresh, names, strict=True):
+    if not len(logs) == len(fresh) == len(names):
+        raise ValueError("the log is not one of these cases")
+    found = [Evidence(name) for name in names]
+    launched: list[list[Any]] = [[] for _ in names]
+    left = MOST_WORK
+    with spending("tracing"):
+        for i in sorted(range(len(names)), key=lambda i: _input_bytes(fresh[i])):  # what is too much, the largest find
+            log, inputs = logs[i], fresh[i]
             error = next((call["error"] for call in log["calls"] if call["error"]), "")
             if error:
-                found.append(Evidence(name, error=error))
+                found[i].error = error
             elif kernel:
-                found.append(replay(log, inputs, case=name, allows=allows, launched=launched))
+                work = Work(min(MOST_OF_A_CASE, left))
+                found[i] = replay(log, inputs, case=names[i], allows=allows, launched=launched[i], work=work)
+                left -= work.done
             else:
-                found.append(Evidence(name, outputs=[plain(call["result"]) for call in log["calls"]]))
-    if launched:
+                found[i].outputs = [plain(call["result"]) for call in log["calls"]]
+                found[i].did = [[str(e["mark"]) for e in call["events"] if "mark" in e] for call in log["calls"]]
+                found[i].steps = [steps(call["events"]) for call in log["calls"]]
+    if everything := [one for of_case in launched for one in of_case]:
         with spending("compiling"):
-            found[0].compiled = compile_launched(launched, GPUS, compile_seconds, every=compile_every)
+            found[0].compiled += compile_launched(everything, GPUS, compile_seconds, every=compile_every)
     return [wire.to_tree(evidence) for evidence in found]
+
+
+def _input_bytes(calls: Sequence[dict[str, Any]]) -> int:
+    return sum(tensor.nbytes for call in calls for _, _, tensor in tensors_of(0, call))
 
 
 def plain(value: Any) -> Any:
@@ -143,6 +164,7 @@ def trials(cases: Sequence[Case], inputs: Sequence[Sequence[dict[str, Any]]], tr
 
 def record_apart(exercise: Exercise, entry: Any, calls: Sequence[Any], *, seconds: float) -> list[dict[str, Any]]:
     """One log per case, recorded in a forked child; ChildLost or ValueError, with a sentence, if that gives no answer."""
+    gpu.planned_for()
     work = partial(record_all, entry, calls, called=exercise.called, without=_to_take_away(exercise))
     return work() if _cannot_fork(exercise) else child.run(work, seconds=seconds)[0]
 
@@ -166,6 +188,7 @@ def observe(
     recorded, fresh = draw(exercise, cases, seed)
     kernel = exercise.kind == "kernel"
 
+    gpu.planned_for()
     record_here = partial(record_all, entry, recorded, called=exercise.called, without=_to_take_away(exercise))
     logs_from_here = record_here() if _cannot_fork(exercise) else None
 

@@ -1,7 +1,8 @@
 """How a check calls a student's function where f(**arguments) will not do.
 
 A process can send names and numbers to another, never functions: Exercise.called is a name in CALLS, and what stands there is
-called in the process that records, with the function, a case's arguments, and `mark`, which ends the forward phase.
+called in the process that records, with the function, a case's arguments, and `mark`, which writes a moment into the log:
+without a word, the end of the forward phase.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import Any
 
 import torch
 
-from course_lib.activations import chain, run_checkpoint
+from course_lib.activations import chain, rehearse_checkpoint, run_checkpoint
 from course_lib.workloads import SimulatedGPU, workload
 
-Mark = Callable[[], None]
+Mark = Callable[..., None]
 
 
 def by_name(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
@@ -29,9 +30,28 @@ def on_work(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
 
 
 def with_a_simulated_gpu(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """f(work, gpu, warm_up, runs). arguments: those of SimulatedGPU besides."""
+    """f(work, gpu, warm_up, runs). arguments: those of SimulatedGPU besides. What is asked of the GPU is marked, so that others
+    can see by it what the clock has shown."""
     warm_up, runs = arguments.pop("warm_up"), arguments.pop("runs")
-    gpu = SimulatedGPU(**arguments)
+
+    class Marked(SimulatedGPU):
+        def clock(self) -> float:
+            mark("clock")
+            return super().clock()
+
+        def synchronize(self) -> None:
+            mark("synchronize")
+            super().synchronize()
+
+        def flush(self) -> None:
+            mark("flush")
+            super().flush()
+
+        def work(self) -> None:
+            mark("work")
+            super().work()
+
+    gpu = Marked(**arguments)
     return function(gpu.work, gpu, warm_up, runs)
 
 
@@ -75,7 +95,9 @@ def on_a_chain(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any
 
 
 def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """f(fn, *args) as a checkpoint, then backward. arguments: those of course_lib.activations.run_checkpoint."""
+    """f(fn, *args) as a checkpoint, then backward: once in sight, its halves marked, and once measured. arguments: those of
+    course_lib.activations.run_checkpoint."""
+    rehearse_checkpoint(function, mark, **arguments)
     return run_checkpoint(function, **arguments)
 
 

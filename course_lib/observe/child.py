@@ -47,24 +47,31 @@ def listen() -> Kept:
     return kept
 
 
-def run(
-    work: Callable[[], Any], *, seconds: float, memory: int | None = None, prepare: Callable[[], None] | None = None
-) -> tuple[Any, str]:
+def run(work: Callable[[], Any], *, seconds: float, **more: Any) -> tuple[Any, str]:
     """(work()'s result, what it printed), computed in a forked child of one thread.
 
     work       returns a tree (see wire.py); if it raises ValueError, so does this, with the same message
     seconds    CPU time that the child may take; after PATIENCE times as long it is killed with all its children
-    memory     bytes of address space the child may add to what this process uses now
-    prepare    called in the child before work: the place for a sandbox
+    more       see message
     ChildLost, with a sentence, if no answer comes.
     """
-    return opened(message(work, seconds=seconds, memory=memory, prepare=prepare))
+    return opened(message(work, seconds=seconds, **more))
 
 
 def message(
-    work: Callable[[], Any], *, seconds: float, memory: int | None = None, prepare: Callable[[], None] | None = None
+    work: Callable[[], Any],
+    *,
+    seconds: float,
+    waiting: float = math.inf,
+    memory: int | None = None,
+    prepare: Callable[[], None] | None = None,
 ) -> bytes:
-    """What the child of `run` sends, unread: for another process to open."""
+    """What the child of `run` sends, unread: for another process to open.
+
+    waiting    seconds on the clock that it may spend asleep; waiting for a processor or a disk is not sleeping
+    memory     bytes of address space the child may add to what this process uses now
+    prepare    called in the child before work: the place for a sandbox
+    """
     sys.stdout.flush()
     reader, writer = os.pipe()
     pid = os.fork()
@@ -76,7 +83,7 @@ def message(
             os._exit(70)
     os.close(writer)
     try:
-        sent = _read(reader, time.monotonic() + PATIENCE * seconds, seconds)
+        sent = _read(reader, time.monotonic() + PATIENCE * seconds, seconds, _Rest(pid, waiting))
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -115,6 +122,7 @@ def _become_child(
     os.setsid()
     # what the parent owned is not this child's to finalise: its descriptors are about to be closed
     gc.freeze()
+    gc.set_threshold(100_000)
     sys.unraisablehook = lambda problem: None
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -160,12 +168,46 @@ def _too_slow(seconds: float) -> str:
     return f"did not finish within {seconds:g} seconds: an endless loop, one over single elements, or very many tiny programs?"
 
 
-def _read(reader: int, deadline: float, seconds: float) -> bytes:
+class _Rest:
+    """How long a process has slept, by looking now and then: who is ready to run, or reads a disk, in any thread, does not."""
+
+    EVERY = 0.1  # seconds
+
+    def __init__(self, pid: int, most: float) -> None:
+        self.tasks, self.most = f"/proc/{pid}/task", most
+        self.slept, self.looked = 0.0, time.monotonic()
+
+    def look(self) -> None:
+        """ChildLost if it has slept for longer than it may."""
+        now = time.monotonic()
+        if self.most < math.inf and self._asleep():
+            self.slept += min(now - self.looked, 2 * self.EVERY)
+        self.looked = now
+        if self.slept > self.most:
+            raise ChildLost(
+                f"did nothing but wait for {self.most:g} seconds: a sleep, input(), a lock that stays shut?"
+            )
+
+    def _asleep(self) -> bool:
+        try:
+            states = set()
+            for task in os.listdir(self.tasks):
+                with open(f"{self.tasks}/{task}/stat") as stat:
+                    states.add(stat.read().rpartition(")")[2].split()[0])
+        except OSError:  # it, or a thread, has just ended; or this system tells nothing
+            return False
+        return states == {"S"}
+
+
+def _read(reader: int, deadline: float, seconds: float, rest: _Rest) -> bytes:
     chunks, total = [], 0
     while True:
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([reader], [], [], left)[0]:
+        if left <= 0:
             raise ChildLost(_too_slow(seconds))
+        if not select.select([reader], [], [], min(left, rest.EVERY if rest.most < math.inf else left))[0]:
+            rest.look()
+            continue
         chunk = os.read(reader, 1 << 20)
         if not chunk:
             return b"".join(chunks)

@@ -1,149 +1,129 @@
 """A Triton kernel as plain data, and back: which names it may use, and its rebuilding in a process that trusts nothing.
 
-The interpreter runs kernel bodies as Python. So in a rebuilt kernel every name resolves to a parameter, a local, a number,
-another of the student's kernels, or a public object of triton.language; anything else is refused in a sentence, on both
-sides, before it runs.
+Triton's code generator reads a kernel and never runs it. But it looks up the kernel's names and their attributes as Python
+objects, and calls what it finds. So in a rebuilt kernel every name stands for a parameter, a local, plain data, another of
+the student's kernels, or a public object of triton.language; every attribute is one of those or one of a block's. All else
+is refused in a sentence, here or by the code generator.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 import difflib
 import hashlib
 import inspect
 import json
 import linecache
 import re
-import textwrap
-import weakref
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import triton
 import triton.language as tl
-import triton.language.extra.cuda.libdevice as cuda_libdevice
-import triton.language.extra.libdevice as libdevice
+import triton.language.extra.cuda.libdevice
+import triton.language.extra.libdevice
+import triton.runtime.jit
+from triton.compiler.code_generator import CodeGenerator
 from triton.runtime.jit import JITFunction, KernelInterface
 
-MODULES = {
-    "triton": triton,
-    "triton.language": tl,
-    "triton.language.math": tl.math,
-    "triton.language.extra": tl.extra,
-    "triton.language.extra.cuda": tl.extra.cuda,
-    "triton.language.extra.libdevice": libdevice,
-    "triton.language.extra.cuda.libdevice": cuda_libdevice,
-}
-BUILTINS = {"range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "print", "isinstance"}
-KINDS = {
-    "tensor",
-    "tensor_descriptor",
-    "constexpr",
-    "dtype",
-}  # classes of tl that `isinstance` may ask about, and nobody call
-REFUSED_BUILTINS = {"getattr", "hasattr", "list"}  # Triton has them; a name given as text would be a way out
-HOST_HELPERS = {"cdiv", "next_power_of_2"}  # of `triton` itself, usable inside kernels
-TYPES = {"constexpr", "range", "static_range", "tuple", "pointer_type", "PropagateNan", "TRITON_MAX_TENSOR_NUMEL"}
+from course_lib.tracing.launching import KernelError
+from course_lib.tracing.sources import jit_function
+
+ConstexprFunction = getattr(triton.runtime.jit, "ConstexprFunction", ())  # none in Triton 3.4
+BUILTINS = {"range", "min", "max", "len", "float", "int", "list", "print", "isinstance"}
+# What else Triton lets a kernel call, with the name of an attribute as text
+REFUSED_BUILTINS = CodeGenerator.builtin_namespace.keys() - BUILTINS
+OTHERS = {"tensor", "tensor_descriptor", "dtype", "pointer_type", "block_type", "constexpr", "tuple", "PropagateNan"}
+OTHERS |= {"range", "static_range", "condition", "TRITON_MAX_TENSOR_NUMEL", "math", "extra", "target_info"}
 
 
-def _functions(module: Any) -> set[str]:
+def _functions(path: str) -> set[str]:
     """Names of the language's functions and dtypes in a module: what only helps Triton itself (str_to_ty evaluates
     strings) is not among them."""
+    kinds = (KernelInterface, ConstexprFunction, tl.dtype)
     return {
         name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and (isinstance(value, (KernelInterface, tl.dtype)) or getattr(value, "__triton_builtin__", False))
+        for name, value in getattr(sys.modules.get(path), "__dict__", {}).items()  # Triton 3.4 has no target_info
+        if not name.startswith("_") and (isinstance(value, kinds) or getattr(value, "__triton_builtin__", False))
     }
 
 
+CUDA = "triton.language.extra.cuda.libdevice"
 PUBLIC = {
-    "triton": HOST_HELPERS | {"language"},
-    "triton.language": (_functions(tl) | TYPES | {"math", "extra"}) - {"inline_asm_elementwise"},
-    "triton.language.math": _functions(tl.math),
+    "triton": {"cdiv", "next_power_of_2", "language"},
+    "triton.language": _functions("triton.language") | OTHERS & set(vars(tl)),
+    "triton.language.math": _functions("triton.language.math"),
+    "triton.language.target_info": _functions("triton.language.target_info") - {"current_target"},
     "triton.language.extra": {"cuda", "libdevice"},
     "triton.language.extra.cuda": {"libdevice"},
-    "triton.language.extra.libdevice": _functions(cuda_libdevice) & set(vars(libdevice)),  # stubs for the GPU's own
-    "triton.language.extra.cuda.libdevice": _functions(cuda_libdevice),
+    "triton.language.extra.libdevice": _functions(CUDA) & set(vars(tl.extra.libdevice)),  # stubs for the GPU's own
+    CUDA: _functions(CUDA),
 }
-ATTRIBUTES = {name for cls in (tl.tensor, tl.dtype, tl.constexpr) for name in dir(cls) if not name.startswith("_")}
-ATTRIBUTES |= {"load", "store", "gather", "scatter", "atomic_add"}  # of tensor descriptors
-ATTRIBUTES |= {"shape", "strides", "block_shape", "dtype", "type", "value", "numel", "T"}
-ATTRIBUTES |= {"element_ty", "primitive_bitwidth", "int_bitwidth", "itemsize"}  # of dtypes
-ATTRIBUTES |= {"ALL", "NONE"}  # of PropagateNan
-ATTRIBUTES -= {"handle", "to_ir", "codegen_name", "mangle"}
-NODES = (
-    *(ast.FunctionDef, ast.arguments, ast.arg, ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop),
-    *(ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Assert, ast.Expr),
-    *(ast.Pass, ast.Break, ast.Continue, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call),
-    *(ast.keyword, ast.Constant, ast.Attribute, ast.Subscript, ast.Slice, ast.Starred, ast.Name, ast.List, ast.Tuple),
-)
-IN_WORDS = {
-    "JoinedStr": "an f-string",
-    "Lambda": "a lambda",
-    "FunctionDef": "a function",
-    "ClassDef": "a class",
-    "Import": "an import",
-    "ImportFrom": "an import",
-    "NamedExpr": "`:=`",
-    "ListComp": "a comprehension",
-    "SetComp": "a comprehension",
-    "DictComp": "a comprehension",
-    "GeneratorExp": "a comprehension",
-    "Dict": "a dict",
-    "Set": "a set",
+MODULES = {path: sys.modules[path] for path in PUBLIC if path in sys.modules}
+# Where each public object is first found, by its id
+OBJECTS = {
+    id(getattr(MODULES[path], name)): f"{path}.{name}"
+    for path in reversed(MODULES)
+    for name in sorted(PUBLIC[path], reverse=True)
 }
+ATTRIBUTES = {name for kind in (tl.tensor, tl.tensor_descriptor, tl.dtype) for name in dir(kind) if name[0].islower()}
+ATTRIBUTES |= {"shape", "strides", "type", "value", "numel", "T"}
+ATTRIBUTES |= {"name", "element_ty", "primitive_bitwidth", "int_bitwidth", "fp_mantissa_width", "itemsize"}  # of dtypes
+ATTRIBUTES |= {"logical_and", "logical_or", "ALL", "NONE"}  # of constants, and of PropagateNan
+ATTRIBUTES -= {"to_ir", "codegen_name", "mangle", "cache_key_part"}
+FIELD = "the field"  # no name that a kernel could write
 
 
 class KernelRefused(ValueError):
     """A kernel uses something that a GPU kernel cannot use. The message is one sentence."""
 
 
-def source_of(kernel: JITFunction) -> str:
-    """The kernel's source from its `def` line on, dedented, without decorators."""
-    try:
-        text = textwrap.dedent("".join(inspect.getsourcelines(kernel.fn)[0]))
-        definition = ast.parse(text).body[0]
-    except (OSError, SyntaxError, IndexError):
-        raise KernelRefused(f"the source of {kernel.__name__} cannot be read: define it in a cell with `def`") from None
-    return "".join(text.splitlines(keepends=True)[definition.lineno - 1 :])
+# ----------------------------------------------------------------------------------------------- from a kernel to data
 
 
-def describe(kernel: JITFunction, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...] = ()) -> str:
-    """Write `kernel`, and every kernel it calls, into `table` as plain data; return its key (a hash of source and names)."""
-    function = kernel.fn
+def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...] = ()) -> str:
+    """Write `kernel`, and every kernel it calls, into `table` as plain data; return its key (a hash of all that it is)."""
+    kernel = jit_function(kernel)
+    name, source = kernel.__name__, getattr(kernel, "src", None)  # what Triton compiles
     if kernel in callers:
-        raise KernelRefused(f"{kernel.__name__} calls itself: kernels cannot recurse")
-    package = re.search(r"(?:site|dist)-packages[/\\](\w+)", function.__code__.co_filename)
+        raise KernelRefused(f"{name} calls itself: kernels cannot recurse")
+    if getattr(kernel, "is_gluon", bool)():
+        raise KernelRefused(
+            f"{name} is a kernel in Gluon (@gluon.jit), and this course's are in Triton: write it with @triton.jit"
+        )
+    package = re.search(r"(?:site|dist)-packages[/\\](\w+)", kernel.fn.__code__.co_filename)
     if package and package[1] != "course_lib":
-        raise KernelRefused(f"{kernel.__name__} comes from the package {package[1]}: write a kernel of your own")
-    source, free = _reading(kernel)
-    closure = inspect.getclosurevars(function).nonlocals
-    names: dict[str, Any] = {}
-    for name, line in sorted(free.items()):
-        if name in closure:
-            value = closure[name]
-        elif name in function.__globals__:
-            value = function.__globals__[name]
-        elif name in BUILTINS:
-            continue
-        else:
-            raise KernelRefused(f"{kernel.__name__}, line {line}: {_unknown(name, function.__code__.co_varnames)}")
-        if isinstance(value, tl.constexpr) and isinstance(value.value, tl.dtype):
-            value = value.value
-        described = _describe_name(value, table, (*callers, kernel))
-        if described is None:
-            question = ". Is `@triton.jit` missing above it?" if inspect.isfunction(value) else ""
-            raise KernelRefused(
-                f"{kernel.__name__}, line {line}: `{name}` is a {type(value).__name__}: inside a kernel only "
-                f"triton.language, other kernels and tl.constexpr numbers exist{question}"
-            )
-        names[name] = described
-    annotations = {p: _annotation(a) for p, a in getattr(function, "__annotations__", {}).items()}
-    entry = {"name": kernel.__name__, "source": source, "names": names, "annotations": annotations}
+        raise KernelRefused(f"{name} comes from the package {package[1]}: write a kernel of your own")
+    if not isinstance(source, str):
+        raise KernelRefused(f"the source of {name} cannot be read: define it in a cell with `def`")
+
+    def described(what: str, line: int, value: Any) -> dict[str, Any]:
+        found = _described(value, table, (*callers, kernel))
+        if found is None:
+            raise KernelRefused(f"{name}, line {line}: `{what}` is a {type(value).__name__}: {_instead_of(value)}")
+        return found
+
+    (own, used), scope = _names_in(source, name), kernel.get_capture_scope()
+    for what, line in used.items():
+        if what not in scope and what not in BUILTINS:
+            near = _near(what, own | BUILTINS)
+            raise KernelRefused(f"{name}, line {line}: `{what}` does not exist inside a kernel{near}")
+    entry = {
+        "name": name,
+        "source": source,
+        "names": {what: described(what, line, scope[what]) for what, line in used.items() if what in scope},
+        "defaults": {p.name: described(p.name, 1, p.default) for p in kernel.params if p.has_default},
+        "annotations": {p.name: "constexpr" if p.is_constexpr else p.annotation_type for p in kernel.params},
+        "do_not_specialize": [p.name for p in kernel.params if p.do_not_specialize],
+        "noinline": bool(kernel.noinline),
+    }
     key = key_of(entry)
+    if vars(kernel).setdefault("described", key) != key:
+        raise KernelRefused(
+            f"{name} uses what was changed after its first launch, and a GPU runs the first: define it again"
+        )
     table[key] = entry
     return key
 
@@ -155,19 +135,17 @@ def with_helpers(keys: Iterable[str], table: Mapping[str, dict[str, Any]]) -> se
         key = waiting.pop()
         if key not in found:
             found.add(key)
-            waiting += [named["kernel"] for named in table[key]["names"].values() if "kernel" in named]
+            waiting += _kernels_in([table[key]["names"], table[key].get("defaults", {})])
     return found
 
 
-_readings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # by function object: a redefined kernel is another
-
-
-def _reading(kernel: JITFunction) -> tuple[str, dict[str, int]]:
-    """The kernel's source and its free names, read once however often it is launched."""
-    if kernel.fn not in _readings:
-        source = source_of(kernel)
-        _readings[kernel.fn] = source, _free_names(_definition(source, kernel.__name__))
-    return _readings[kernel.fn]
+def _kernels_in(described: Any) -> Iterator[str]:
+    parts = described.items() if isinstance(described, dict) else enumerate(described)
+    for kind, value in parts:
+        if kind == "kernel" and isinstance(value, str):
+            yield value
+        elif isinstance(value, (dict, list)):
+            yield from _kernels_in(value)
 
 
 def key_of(entry: dict[str, Any]) -> str:
@@ -175,131 +153,112 @@ def key_of(entry: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _annotation(annotation: Any) -> str:
-    return "constexpr" if annotation is tl.constexpr or "constexpr" in str(annotation) else ""
-
-
-def _describe_name(value: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...]) -> dict | None:
+def _described(value: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...]) -> dict | None:
     """What a name stands for, as plain data; None if no kernel may use it."""
-    for path, module in MODULES.items():
-        if value is module:
-            return {"module": path}
-    if isinstance(value, tl.constexpr) and isinstance(value.value, (int, float, bool, str)):
-        return {"constexpr": value.value}
-    if type(value) in (int, float, bool, str):
-        return {"number": value}
-    for path, public in PUBLIC.items():
-        for label in sorted(public):
-            if getattr(MODULES[path], label) is value:
-                return {"object": f"{path}.{label}"}
+    if value is None or type(value) in (int, float, bool, str):
+        return {"value": value}
+    if type(value) is tuple:
+        parts = [_described(part, table, callers) for part in value]
+        return None if None in parts else {"tuple": parts}
+    if isinstance(value, tl.constexpr):
+        inner = _described(value.value, table, callers)
+        return inner and {"constexpr": inner}
+    if inspect.ismodule(value) and value.__name__ in MODULES:
+        return {"module": value.__name__}
+    if id(value) in OBJECTS:
+        return {"object": OBJECTS[id(value)]}
     return {"kernel": describe(value, table, callers)} if isinstance(value, JITFunction) else None
 
 
+def _instead_of(value: Any) -> str:
+    if isinstance(value, ConstexprFunction):
+        return "only the compiler may run its Python. Write it with `@triton.jit`, or compute the number outside"
+    question = ". Is `@triton.jit` missing above it?" if inspect.isfunction(value) else ""
+    return f"inside a kernel only triton.language, other kernels and tl.constexpr numbers exist{question}"
+
+
+# ----------------------------------------------------------------------------------------------- what a kernel says
+
+
 def _definition(source: str, name: str) -> ast.FunctionDef:
-    """The single function definition in `source`, without decorators and annotations, checked against the rules above."""
+    """The single function definition in `source`, without what Python evaluates of it: decorators, annotations, defaults."""
     try:
-        tree = ast.parse(source)
+        (definition,) = ast.parse(source).body
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        raise KernelRefused(f"the source of {name} is not one Python function") from None
-    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+        definition = None
+    if not isinstance(definition, ast.FunctionDef):
         raise KernelRefused(f"the source of {name} is not one Python function")
-    definition = tree.body[0]
-    definition.decorator_list, definition.returns = [], None
-    if definition.args.vararg or definition.args.kwarg:
-        raise KernelRefused(f"{name}, line 1: a kernel takes no *args and no **kwargs")
-    for parameter in _parameters(definition):
+    parameters = definition.args
+    if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.posonlyargs:
+        raise KernelRefused(f"{name}, line 1: a kernel's parameters are plain: without *args, **kwargs, `*` or `/`")
+    definition.decorator_list, definition.returns, parameters.defaults = [], None, []
+    for parameter in parameters.args:
         parameter.annotation = None
     for node in ast.walk(definition):
-        place = f"{name}, line {getattr(node, 'lineno', definition.lineno)}"
-        if not isinstance(node, NODES) or (isinstance(node, ast.FunctionDef) and node is not definition):
-            kind = type(node).__name__
-            raise KernelRefused(f"{place}: {IN_WORDS.get(kind, kind)} does not exist inside a kernel")
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            raise KernelRefused(f"{place}: nothing can be assigned to {ast.unparse(node)}")
-        if isinstance(node, ast.keyword) and (node.arg is None or node.arg.startswith("_")):
-            raise KernelRefused(f"{place}: a call inside a kernel has no argument {ast.unparse(node)}")
+        # though a kernel may bind it: Triton finds its own where that is in a branch not taken
+        if isinstance(node, ast.Name) and node.id in REFUSED_BUILTINS:
+            raise KernelRefused(f"{name}, line {node.lineno}: `{node.id}` is not what kernels may use here")
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not definition:
+            raise KernelRefused(f"{name}, line {node.lineno}: a function is not defined inside a kernel, but beside it")
     return definition
 
 
-def _parameters(definition: ast.FunctionDef) -> list[ast.arg]:
-    return [*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs]
+@lru_cache(maxsize=256)  # a kernel is launched many times
+def _names_in(source: str, name: str) -> tuple[set[str], dict[str, int]]:
+    """(a kernel's parameters and locals; what it takes from outside, with a line)."""
+    definition = _definition(source, name)
+    nodes = [node for part in (definition.args, *definition.body) for node in ast.walk(part)]
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    own = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return own, {node.id: node.lineno for node in sorted(names, key=lambda node: node.id) if node.id not in own}
 
 
-def _free_names(definition: ast.FunctionDef) -> dict[str, int]:
-    """Names that the function takes from outside, with the line of one use. Defaults are evaluated outside as well,
-    whatever the parameters and locals are called."""
-    parameters = definition.args
-    local = {a.arg for a in _parameters(definition)}
-    local |= {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+class _Attributes(ast.NodeTransformer):
+    """Lets through what ends at a public object of triton.language or at a public attribute of a block; any other attribute
+    can only be a NamedTuple's, and will be asked of nothing else."""
 
-    def loaded(parts: list[ast.AST]) -> dict[str, int]:
-        nodes = [n for part in parts for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-        return {n.id: n.lineno for n in reversed(nodes)}
+    def __init__(self, kernel: str, modules: Mapping[str, str]):
+        self.kernel, self.modules = kernel, modules  # name -> path
 
-    defaults = loaded([*parameters.defaults, *filter(None, parameters.kw_defaults)])
-    return {name: line for name, line in loaded(definition.body).items() if name not in local} | defaults
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if path := self._module(node.value):
+            if node.attr not in PUBLIC[path]:
+                said = _lacks(f"`{path.replace('triton.language', 'tl')}`", node.attr, PUBLIC[path])
+                raise KernelRefused(f"{self.kernel}, line {node.lineno}: {said}")
+            return node
+        node.value = self.visit(node.value)
+        if node.attr in ATTRIBUTES:
+            return node
+        if node.attr.startswith("_") or not isinstance(node.ctx, ast.Load):
+            raise KernelRefused(f"{self.kernel}, line {node.lineno}: {_lacks('a block', node.attr, ATTRIBUTES)}")
+        asked = ast.Call(ast.Name(FIELD, ast.Load()), [node.value, ast.Constant(node.attr)], [])
+        return ast.fix_missing_locations(ast.copy_location(asked, node))
 
-
-def _check_attributes(definition: ast.FunctionDef, names: dict[str, Any]) -> None:
-    """Every `a.b.c` must end at a public object of triton.language or at a public attribute of a block."""
-    roots = {name: MODULES[entry["module"]] for name, entry in names.items() if "module" in entry}
-    inner = {id(kind) for kind in _kinds_asked(definition)} if "isinstance" not in names else set()
-    for node in ast.walk(definition):
-        if not isinstance(node, ast.Attribute) or id(node) in inner:
-            continue
-        chain, base = [node.attr], node.value
-        while isinstance(base, ast.Attribute):
-            inner.add(id(base))
-            chain.append(base.attr)
-            base = base.value
-        chain.reverse()
-        value = roots.get(base.id) if isinstance(base, ast.Name) else None
-        while value in MODULES.values() and chain:
-            value = _public(definition.name, node.lineno, value, chain.pop(0))
-        if value in MODULES.values():
-            raise KernelRefused(f"{definition.name}, line {node.lineno}: {ast.unparse(node)} is a module")
-        for attribute in chain:
-            if attribute not in ATTRIBUTES:
-                near = ". Write .to(tl.float32)" if attribute == "float" else _near(attribute, ATTRIBUTES)
-                raise KernelRefused(
-                    f"{definition.name}, line {node.lineno}: a block has no public `.{attribute}`{near}"
-                )
+    def _module(self, node: ast.expr) -> str:
+        """The path of the module that an expression names; "" if it names none."""
+        if isinstance(node, ast.Name):
+            return self.modules.get(node.id, "")
+        if isinstance(node, ast.Attribute) and (path := self._module(node.value)):
+            path = f"{path}.{node.attr}"
+            return path if path in MODULES else ""
+        return ""
 
 
-def _kinds_asked(definition: ast.FunctionDef) -> list[ast.Attribute]:
-    """The `tl.tensor` of each `isinstance(x, tl.tensor)`; KernelRefused for a kind that is none of KINDS."""
-    kinds = []
-    for node in ast.walk(definition):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-            kind = node.args[-1] if len(node.args) == 2 and not node.keywords else node
-            if not isinstance(kind, ast.Attribute) or not isinstance(kind.value, ast.Name) or kind.attr not in KINDS:
-                known = ", ".join(f"tl.{name}" for name in sorted(KINDS))
-                raise KernelRefused(f"{definition.name}, line {node.lineno}: `isinstance` asks for one of {known} here")
-            kinds.append(kind)
-    if kinds and "isinstance" not in _free_names(definition):
-        raise KernelRefused(f"{definition.name}: `isinstance` is a name of its own there; call that something else")
-    return kinds
+@tl.core.builtin
+def _field(value: Any, name: tl.constexpr, _semantic: Any = None) -> Any:
+    """value.name, for NamedTuples alone."""
+    value, name = value.value if isinstance(value, tl.constexpr) else value, name.value
+    fields = value.type.fields if isinstance(value, tl.tuple) else getattr(type(value), "_fields", None)
+    if isinstance(value, (tl.tuple, tuple)) and fields and name in fields:
+        return value[fields.index(name)]
+    raise AttributeError(_lacks("a block", name, ATTRIBUTES))
 
 
-def _unknown(name: str, local: Iterable[str] = ()) -> str:
-    if name in REFUSED_BUILTINS:
-        return f"`{name}` is not part of the language that kernels may use here"
-    return f"`{name}` does not exist inside a kernel{_near(name, {*local, *BUILTINS})}"
-
-
-def _public(kernel: str, line: int, module: Any, name: str) -> Any:
-    path = next(path for path, m in MODULES.items() if m is module)
-    if name not in PUBLIC[path] and not hasattr(module, name):
-        near, said = _near(name, PUBLIC[path]), path.replace("triton.language", "tl")
-        raise KernelRefused(f"{kernel}, line {line}: `{said}` has no `{name}`{near}")
-    if name not in PUBLIC[path]:
-        raise KernelRefused(
-            f"{kernel}, line {line}: `{path}.{name}` is not part of the language that kernels may use here"
-        )
-    return getattr(module, name)
-
-
-INSTEAD = {  # of names that Python's other modules have: what a kernel can say
+INSTEAD = {  # of names that Python or its modules have: what a kernel can say
+    "float": ".to(dtype)",
+    "abs": "tl.abs",
+    "sum": "tl.sum",
     "inf": "float('inf')",
     "nan": "float('nan')",
     "math": "the functions of tl, such as tl.sqrt, or the number itself",
@@ -308,16 +267,54 @@ INSTEAD = {  # of names that Python's other modules have: what a kernel can say
 }
 
 
+def _lacks(what: str, name: str, known: Iterable[str]) -> str:
+    return f"{what} has no public `{name}`{_near(name, known)}"
+
+
 def _near(name: str, known: Iterable[str]) -> str:
     """A question, if a name looks like one of the known ones, misspelt; what to write, if it is known from elsewhere."""
     if name in INSTEAD:
-        return f". Write {INSTEAD[name]}"
+        return f" (write {INSTEAD[name]})"
     near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f". Did you mean `{near[0]}`?" if near else ""
+    return f" (did you mean `{near[0]}`?)" if near else ""
+
+
+# ----------------------------------------------------------------------------------------------- from data to a kernel
+
+
+class Rebuilt(JITFunction):
+    """A kernel of which the compiler reads the very tree that was checked, and not its text again."""
+
+    def __init__(self, function: Callable, source: str, checked: ast.Module, **options: Any):
+        super().__init__(function, **options)
+        self._src, self._checked = source, checked
+
+    def parse(self) -> ast.Module:
+        return self._checked
+
+    def __getitem__(self, grid: Any) -> Callable:
+        """A launch whose constants are plain data: what a tensor holds could be asked while the kernel is compiled."""
+
+        def launch(*args: Any, **arguments: Any) -> Any:
+            arguments |= zip(self.arg_names, args, strict=False)
+            for parameter in self.params:
+                value = arguments.get(parameter.name)
+                if parameter.is_constexpr and not _is_constant(value):
+                    kind = f"`{parameter.name}` is a tl.constexpr, and got a {type(value).__name__}"
+                    raise KernelError(f"kernel `{self.__name__}` was launched with the wrong arguments: {kind}.")
+            return self.run(**arguments, grid=grid, warmup=False)
+
+        return launch
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_constant, value))
+    return value is None or isinstance(value, (bool, int, float, str, tl.dtype, JITFunction))
 
 
 def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
-    """Kernels from plain data, each checked, none closed over anything but triton.language, numbers and one another.
+    """Kernels from plain data, each checked, none closed over anything but triton.language, plain data and one another.
 
     KernelRefused, with a sentence, for the first that breaks a rule.
     """
@@ -325,7 +322,7 @@ def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
         return dict(_rebuild(json.dumps(table)))
     except KernelRefused:
         raise
-    except Exception as error:  # a table of another shape, a default that cannot be evaluated
+    except Exception as error:  # a table of another shape
         raise KernelRefused(f"a kernel of the log cannot be rebuilt ({type(error).__name__})") from None
 
 
@@ -348,64 +345,43 @@ def _rebuild(content: str) -> dict[str, JITFunction]:
 
 
 def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction]) -> JITFunction:
-    name, source, names = entry["name"], entry["source"], entry["names"]
+    name, source = entry["name"], entry["source"]
     definition = _definition(source, name)
     if definition.name != name:
         raise KernelRefused(f"the source of {name} defines {definition.name}")
-    free = _free_names(definition)
-    missing = sorted(free.keys() - names.keys() - BUILTINS)
-    if missing:
-        raise KernelRefused(f"{name}, line {free[missing[0]]}: {_unknown(missing[0])}")
-    unused = sorted(names.keys() - free.keys())
-    if unused:
-        raise KernelRefused(f"{name} does not use `{unused[0]}`")
-    _check_attributes(definition, names)
-    checked = ast.dump(definition)
-    # no other builtin exists, should a name slip through
-    scope: dict[str, Any] = {"__name__": "kernels", "__builtins__": {b: getattr(builtins, b) for b in BUILTINS}}
-    scope |= {label: _resolve(name, value, build) for label, value in names.items()}
-    for parameter in _parameters(definition):
-        if entry["annotations"].get(parameter.arg) == "constexpr":
-            parameter.annotation = ast.Constant("constexpr")
-    ast.fix_missing_locations(definition)
-    # the compiler reads the text, and looks up what parameters are annotated with; lines and comments stay as written
-    source = _without_annotations(source)
-    file = f"<kernel {name} {key}>"
+    modules = {what: value["module"] for what, value in entry["names"].items() if "module" in value}
+    definition.body = [_Attributes(name, modules).visit(statement) for statement in definition.body]
+    module, file = ast.Module([definition], []), f"<kernel {name} {key}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(ast.Module([definition], []), file, "exec"), scope)
-    kernel = triton.jit(scope[name])
-    # The tracer and the compiler read the text again. Lines can be cut so that they would find another function there.
-    if ast.dump(_definition(kernel.src, name)) != checked:
-        raise KernelRefused(f"the source of {name} does not read the same twice")
-    return kernel
+    scope = {what: _resolve(name, value, build) for what, value in entry["names"].items()}
+    # Triton tells functions of one name apart by their modules
+    scope |= {FIELD: _field, "__name__": f"kernel_{key}", "__builtins__": {}}
+    exec(compile(module, file, "exec"), scope)
+    function = scope.pop(name)
+    defaults = {what: _resolve(name, value, build) for what, value in entry.get("defaults", {}).items()}
+    parameters = [
+        p.replace(default=defaults.get(p.name, p.empty), annotation=entry["annotations"].get(p.name) or p.empty)
+        for p in inspect.signature(function).parameters.values()
+    ]
+    function.__signature__ = inspect.Signature(parameters)
+    fixed = [str(what) for what in entry.get("do_not_specialize", ())]
+    return Rebuilt(function, source, module, do_not_specialize=fixed, noinline=entry.get("noinline") is True)
 
 
-def _without_annotations(source: str) -> str:
-    """The source with blanks where its parameters have annotations."""
-    lines = [line.encode() for line in source.split("\n")]  # the parser counts bytes
-    for parameter in _parameters(ast.parse(source).body[0]):
-        annotation = parameter.annotation
-        if annotation is not None:
-            start = parameter.col_offset + len(parameter.arg.encode())
-            for number in range(parameter.lineno - 1, annotation.end_lineno):
-                first = start if number == parameter.lineno - 1 else 0
-                last = annotation.end_col_offset if number == annotation.end_lineno - 1 else len(lines[number])
-                lines[number] = lines[number][:first] + b" " * (last - first) + lines[number][last:]
-    return b"\n".join(lines).decode()
-
-
-def _resolve(kernel: str, entry: dict[str, Any], build: Any) -> Any:
-    match entry:
+def _resolve(kernel: str, described: dict[str, Any], build: Callable[[str], JITFunction]) -> Any:
+    match described:
+        case {"value": None | int() | float() | str() as value}:
+            return value
+        case {"tuple": list(parts)}:
+            return tuple(_resolve(kernel, part, build) for part in parts)
+        case {"constexpr": inner}:
+            return tl.constexpr(_resolve(kernel, inner, build))
         case {"module": str(path)} if path in MODULES:
             return MODULES[path]
         case {"kernel": str(key)}:
             return build(key)
-        case {"constexpr": int() | float() | str() as value}:
-            return tl.constexpr(value)
-        case {"number": int() | float() | str() as value}:
-            return value
         case {"object": str(path)}:
-            module_path, _, name = path.rpartition(".")
-            if module_path in MODULES:
-                return _public(kernel, 1, MODULES[module_path], name)
+            module, _, name = path.rpartition(".")
+            if name in PUBLIC.get(module, ()):
+                return getattr(MODULES[module], name)
     raise KernelRefused(f"{kernel} names something that is not part of the language")

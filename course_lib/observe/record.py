@@ -4,7 +4,7 @@ The log of one case is a tree (see wire.py):
 
     kernels   key -> {name, source, names, annotations}                        (kernels.py)
     calls     one per call: {events, result, error, where}
-      event   {"op": "aten.add.Tensor", "args": [...], "kwargs": {...}, "out": [...]}
+      event   {"op": "aten.add.Tensor", "args": [...], "kwargs": {...}, "out": [...]}   "kept": True of memory from before
               {"launch": key, "grid": [x, y, z], "arguments": {...}, "options": {...}}
 
 Values in a log are numbers, strings, None, and small dicts, one key naming the kind:
@@ -21,33 +21,40 @@ import inspect
 import linecache
 import math
 import re
+import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from numbers import Rational
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import torch
 import torch._dynamo  # noqa: F401  torch's modes import it at first use; here it is paid once, before any fork
 import triton
 import triton.language as tl
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from triton.backends.compiler import GPUTarget
+from torch._library.custom_ops import OPDEFS
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib import gpu
 from course_lib.compiled import OPTIONS
 from course_lib.observe import kernels
+from course_lib.observe.as_on_a_gpu import OnTheCpu, as_on_a_gpu
 from course_lib.observe.calls import CALLS
-from course_lib.observe.wire import layout, tensors_of
-from course_lib.tracing import hooks
+from course_lib.observe.replay import FILLS
+from course_lib.observe.wire import layout, storage_bytes, tensors_of
+from course_lib.tracing.frontend import LAUNCH_OPTIONS
+from course_lib.tracing.interception import launches_go_to
+from course_lib.tracing.launching import KernelError, grid_of, tensors_in
+from course_lib.tracing.sources import jit_function
+from course_lib.tracing.tuning import Tuning, tuning
 
 MAX_EVENTS = 2_000
+TORCHS_OWN = {name.partition("::")[0] for name in torch.library._defs}  # libraries that torch itself makes in Python
+NOT_OWN = "a tensor that was neither passed to the function nor made by torch inside it: allocate what it needs in it"
 
 
 class RecordError(ValueError):
@@ -72,74 +79,8 @@ class _Storages:
 
     def value(self, tensor: torch.Tensor) -> dict[str, Any]:
         if not self.knows(tensor):
-            return {"unsupported": "a tensor that was neither passed to the function nor made by torch inside it"}
+            return {"unsupported": NOT_OWN}
         return {"tensor": self.ids[tensor.untyped_storage()._cdata]} | layout(tensor)
-
-
-class _OnTheCpu(TorchFunctionMode):
-    """A device named in the student's code becomes the CPU, and `assert x.is_cuda` holds: recording needs no GPU,
-    whatever the code says."""
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "meta":
-            kwargs["device"] = "cpu"
-        if function is torch.Tensor.cuda:
-            return args[0]
-        if function == torch.Tensor.is_cuda.__get__:
-            return True
-        if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
-            args = (args[0], args[1] if torch.device(args[1]).type == "meta" else "cpu", *args[2:])
-        return function(*args, **kwargs)
-
-
-@contextmanager
-def _without_cuda() -> Iterator[None]:
-    """What code written for a GPU says to the driver around its launches means nothing here, and must not fail."""
-    names = {
-        "device": lambda device: nullcontext(),
-        "set_device": lambda device: None,
-        "synchronize": lambda device=None: None,
-    }
-    if not torch.cuda.is_available():
-        planned_for = gpu.assumed()
-        properties = SimpleNamespace(name=planned_for.name, multi_processor_count=planned_for.sms)
-        names |= {"current_device": lambda: 0, "get_device_properties": lambda device=None: properties}
-    before = {name: getattr(torch.cuda, name) for name in names}
-    drivers = dict(vars(triton.runtime.driver))
-    try:
-        for name, stand_in in names.items():
-            setattr(torch.cuda, name, stand_in)
-        if not torch.cuda.is_available():
-            triton.runtime.driver.set_active(_driver(planned_for))
-        yield
-    finally:
-        vars(triton.runtime.driver).update(drivers)
-        for name, original in before.items():
-            setattr(torch.cuda, name, original)
-
-
-def _driver(planned_for: gpu.GPU) -> SimpleNamespace:
-    """What Triton's tutorials ask its driver, answered as on that GPU."""
-    properties = {
-        "multiprocessor_count": planned_for.sms,
-        "max_num_regs": planned_for.registers_per_sm,
-        "max_shared_mem": planned_for.shared_bytes_per_block,
-        "warpSize": 32,
-    }
-    return SimpleNamespace(
-        get_active_torch_device=lambda: torch.device("cpu"),  # where tensors are when this is asked
-        get_current_device=lambda: 0,
-        get_current_target=lambda: GPUTarget("cuda", int(planned_for.architecture.removeprefix("sm_")), 32),
-        utils=SimpleNamespace(get_device_properties=lambda device=0: dict(properties)),
-    )
-
-
-@contextmanager
-def _for_a_gpu() -> Iterator[None]:
-    """Code written for a GPU runs here without one."""
-    with _OnTheCpu(), _without_cuda():
-        yield
 
 
 class _Recorder(TorchDispatchMode):
@@ -150,45 +91,91 @@ class _Recorder(TorchDispatchMode):
         self.storages = _Storages()
         self.kernels: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
+        self.states: dict[bytes, int] = {}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.namespace != "aten" and (own := _implementation(function)):
+            with self, OnTheCpu():  # torch has closed both for what it takes for one operation
+                return own(*args, **(kwargs or {}))
+        if str(function) in FILLS:
+            self._keep(args[0])
         before = [self.encode(a) for a in args], {k: self.encode(v) for k, v in (kwargs or {}).items()}
+        random = torch.Tag.nondeterministic_seeded in function.tags
+        state = self._state() if random else None
         out = function(*args, **(kwargs or {}))
         tensors = [t for t in (out if isinstance(out, (list, tuple)) else [out]) if isinstance(t, torch.Tensor)]
         is_view = tensors and all(self.storages.knows(t) for t in tensors) and not function._schema.is_mutable
         if not is_view:
             for tensor in tensors:
                 self.storages.add(tensor)
-            self._write(
-                {"op": str(function), "args": before[0], "kwargs": before[1], "out": [self.encode(t) for t in tensors]}
-            )
+            event = {
+                "op": str(function),
+                "args": before[0],
+                "kwargs": before[1],
+                "out": [self.encode(t) for t in tensors],
+            }
+            self._write(event | ({"state": state} if random else {}))
         return out
+
+    def _state(self) -> int:
+        """A number for torch's random state: the same for the same one."""
+        with _disable_current_modes():  # nothing of this is the student's
+            return self.states.setdefault(torch.get_rng_state().numpy().tobytes(), len(self.states))
 
     def launch(self, kernel: JITFunction, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> None:
         # of what Triton takes beside the kernel's parameters, only what shapes the code is worth repeating
         options = {k: v for k, v in kwargs.items() if k in OPTIONS}
-        parameters = inspect.signature(kernel.fn)
+        parameters = jit_function(kernel).signature  # as it was when decorated, which is what a launch on a GPU goes by
         try:
-            bound = parameters.bind(*args, **{k: v for k, v in kwargs.items() if k not in hooks.LAUNCH_OPTIONS})
+            bound = parameters.bind(*args, **{k: v for k, v in kwargs.items() if k not in LAUNCH_OPTIONS})
         except TypeError as error:
             raise RecordError(f"the launch of {kernel.__name__} does not fit its parameters: {error}") from None
         bound.apply_defaults()
         try:
-            grid = hooks.grid_of(kernel.__name__, grid, dict(bound.arguments))
-        except hooks.KernelError as error:
+            grid = grid_of(kernel.__name__, grid, dict(bound.arguments))
+        except KernelError as error:
             raise RecordError(str(error)) from None
-        self._write(
-            {
-                "launch": kernels.describe(kernel, self.kernels),
-                "grid": list(grid),
-                "arguments": {name: self.encode(value) for name, value in bound.arguments.items()},
-                "options": {k: self.encode(v) for k, v in options.items()},
-            }
-        )
+        for name, value in bound.arguments.items():
+            for _, tensor in tensors_in(name, value):
+                self._keep(tensor)
+        event = {
+            "launch": kernels.describe(kernel, self.kernels),
+            "grid": list(grid),
+            "arguments": {name: self.encode(value) for name, value in bound.arguments.items()},
+            "options": {k: self.encode(v) for k, v in options.items()},
+        }
+        if (how := tuning()) is not None:
+            event["tuned"] = {"zeroed": list(how.zeroed), "restored": list(how.restored), "before": self._hooks(how)}
+        self._write(event)
 
-    def mark(self) -> None:
-        """The forward half of this call ends here."""
-        self._write({"mark": "backward"})
+    def _hooks(self, how: Tuning) -> list[dict[str, Any]]:
+        """What a tuner's hooks do before each run, as events."""
+        events, self.events = self.events, []
+        try:
+            how.prepare()
+            return self.events
+        finally:
+            self.events = events
+
+    def mark(self, what: str = "backward") -> None:
+        """A moment of this call: the forward half ends here, or what was asked of a simulated GPU."""
+        self._write({"mark": what, "state": self._state()})
+
+    def _keep(self, tensor: torch.Tensor) -> None:
+        """Have memory from before this call, such as a workspace that is used again, in the log: as allocated here. Of what it
+        holds no more is told than whether it is zeros; a replay would have other numbers."""
+        if self.storages.knows(tensor):
+            return
+        storage = tensor.untyped_storage()
+        self.storages.add(tensor)
+        # of a GPU's memory a process like this may know nothing
+        zeros = storage.device.type == "cpu" and not storage_bytes(storage).numpy().any()
+        own = {"size": [storage.nbytes()], "stride": [1], "offset": 0, "dtype": "uint8"}
+        made = {"op": "aten.zeros.default" if zeros else "aten.empty.memory_format", "args": [{"list": own["size"]}]}
+        out = [{"tensor": self.storages.ids[storage._cdata]} | own]
+        self._write(
+            made | {"kwargs": {"dtype": {"dtype": "uint8"}, "device": {"device": "cpu"}}, "out": out, "kept": True}
+        )
 
     def _write(self, event: dict[str, Any]) -> None:
         if len(self.events) >= MAX_EVENTS:
@@ -206,7 +193,8 @@ class _Recorder(TorchDispatchMode):
         if type(value) in (torch.Tensor, torch.nn.Parameter):
             return self.storages.value(value)
         if isinstance(value, (tuple, torch.Size)):
-            return {"tuple": [self.encode(v) for v in value]}
+            fields = {"fields": list(value._fields)} if hasattr(value, "_fields") else {}
+            return {"tuple": [self.encode(v) for v in value]} | fields
         if type(value) is list:
             return {"list": [self.encode(v) for v in value]}
         if type(value) is dict:
@@ -225,7 +213,10 @@ class _Recorder(TorchDispatchMode):
             return {"kernel": kernels.describe(value, self.kernels)}
         if isinstance(value, TensorDescriptor):
             shapes = {name: list(getattr(value, name)) for name in ("shape", "strides", "block_shape")}
-            return {"descriptor": self.encode(value.base)} | shapes
+            padding = (
+                {"padding": value.padding} if getattr(value, "padding", "zero") != "zero" else {}
+            )  # none up to 3.5
+            return {"descriptor": self.encode(value.base)} | shapes | padding
         if isinstance(value, Rational):
             return int(value) if value.denominator == 1 else float(value)
         if hasattr(value, "item") and getattr(value, "shape", None) == () and type(value).__module__ == "numpy":
@@ -234,6 +225,20 @@ class _Recorder(TorchDispatchMode):
             example = f"x.{value.__name__}({_first_axis(value.__name__)})"
             return {"unsupported": f"the method `{value.__name__}` without calling it; write brackets, as in {example}"}
         return {"unsupported": f"a {type(value).__module__}.{type(value).__name__}".replace("builtins.", "")}
+
+
+def _implementation(function: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """The Python function that torch.library.custom_op or triton_op made this operation of, that for a GPU if there are several;
+    None for an operation of torch. RecordError for one that was made in another way."""
+    if definition := OPDEFS.get(function._schema.name):
+        backends = definition._backend_fns
+        return backends.get("cuda") or backends.get(None) or definition._init_fn
+    if function._schema.name in torch.library._defs and function.namespace not in TORCHS_OWN:
+        raise RecordError(
+            f"calls `{function._schema.name}`, which torch.library.Library made of a Python function, and whose launches do not show: "
+            "call that function itself, or make it an operation with torch.library.custom_op or triton_op"
+        )
+    return None
 
 
 def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> dict[str, Any]:
@@ -250,13 +255,13 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
         call = {"events": recorder.events, "result": None, "error": ""}
         log["calls"].append(call)
         try:
-            with recorder, _for_a_gpu(), _no_warnings(), hooks.launches_go_to(recorder.launch) as traced:
+            with recorder, as_on_a_gpu(), _no_warnings(), launches_go_to(recorder.launch) as traced:
                 by = CALLS[called]
                 result = by(function, _fresh(arguments), recorder.mark) if callable(function) else function
             if traced and not any("launch" in event for event in recorder.events):
                 raise RecordError("a `with trace()` inside the function keeps its launches from the check: take it out")
             call["result"] = recorder.encode(result)
-        except (RecordError, kernels.KernelRefused, hooks.KernelError) as error:
+        except (RecordError, kernels.KernelRefused, KernelError) as error:
             call["error"] = str(error)
         except BaseException as error:  # SystemExit and KeyboardInterrupt of the student's are the student's
             call["error"] = describe_exception(error)
@@ -290,7 +295,16 @@ def take_away(module: str) -> None:
     def gone(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("this part of torch does what the exercise asks you to write, and is taken away here")
 
-    for name, value in vars(import_module(module)).items():
+    class Taken(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):  # what an import asks for
+                raise AttributeError(name)
+            refuse()
+
+    parent, _, own_name = module.rpartition(".")
+    if module not in sys.modules:
+        setattr(import_module(parent), own_name, Taken(module))
+    for name, value in vars(sys.modules.get(module, Taken(module))).items():
         if isinstance(value, dict) and not name.startswith("__"):
             value.clear()
         elif getattr(value, "__module__", "") == module and isinstance(value, type):
@@ -301,6 +315,7 @@ def take_away(module: str) -> None:
             ):  # a function, and what it wraps; its code must name the variables it closes over
                 value.__code__ = gone.__code__.replace(co_freevars=value.__code__.co_freevars)
                 value = getattr(value, "__wrapped__", None)
+    sys.modules[module] = Taken(module)
 
 
 def describe_exception(error: BaseException) -> str:
@@ -360,7 +375,7 @@ def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = Tru
     cells: (file name, source). ValueError, with a sentence, if a cell fails or the name is not there.
     """
     scope: dict[str, Any] = {"__name__": "__main__"}
-    with _for_a_gpu() if on_the_cpu else nullcontext():
+    with as_on_a_gpu() if on_the_cpu else nullcontext():
         for name, source in cells:
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             try:

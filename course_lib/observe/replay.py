@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter, namedtuple
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +18,14 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import OPTIONS, compile_all
-from course_lib.exercise import Compiled, Evidence, Fault, Saved
+from course_lib.exercise import Compiled, Evidence, Fault, Operation, Saved
 from course_lib.observe import kernels
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, tensors_of, view
 from course_lib.tracing import KernelError, KernelFault, trace
-from course_lib.tracing.memory import Step
+from course_lib.tracing.frontend import Front
+from course_lib.tracing.launching import Uncompilable
+from course_lib.tracing.tuning import Tuning, tuned
+from course_lib.tracing.work import Work
 
 ALLOCATIONS = frozenset(
     [
@@ -53,10 +56,9 @@ IN_WORDS |= {
     "_local_scalar_dense": "reading a tensor's value on the host (.item(), or an `if` on a tensor, where torch.where would "
     "choose for each element)"
 }
-FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what the function allocated: torch.zeros in two steps
-Launched = tuple[
-    str, Any, dict[str, Any], dict[str, Any], str
-]  # key of a kernel, the kernel, its arguments, its options, the case
+FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what is not an input: torch.zeros in two steps
+Launched = tuple[str, Front, dict[str, Any], str]  # a kernel's key, what was evaluated of it, its arguments, the case
+KEPT = ", made before the call"  # of such a buffer, to which no contents come along
 MAX_BYTES = 4 << 30
 
 
@@ -123,10 +125,11 @@ class Tape:
         self.log, self.device, self.allows = log, torch.device(device), frozenset(allows)
         self.storages: dict[str, torch.UntypedStorage] = {}
         self.held: set[int] = set()  # what tells these storages apart
-        self.operations: list[str] = []
-        self.launched: list[tuple] = []
+        self.operations: list[Operation] = []
+        self.launched: list[tuple[str, dict[str, Any]]] = []  # in the call that runs: a kernel's key, its arguments
         self.keys: list[str] = []  # of the kernels launched, in all calls
-        self.allocated: dict[str, int] = {}
+        self.allocated: dict[str, int] = {}  # in the call that runs: bytes of each storage
+        self.used: dict[str, int] = {}  # the same of all that it was not given: an earlier call may have made it
         self.made: dict[int, list[str]] = {}  # call -> storages that its last run allocated
         self.outputs: dict[str, str] = {}  # storage id -> name, of the call that runs
         self.names: dict[str, str] = {}  # storage id -> name, of all
@@ -160,7 +163,7 @@ class Tape:
         entry = self.log["calls"][call]
         for identity in self.made.pop(call, ()):  # what an earlier run of this call allocated is gone
             self._let_go(identity)
-        self.operations, self.allocated, self.launched = [], {}, []
+        self.operations, self.allocated, self.used, self.launched = [], {}, {}, []
         self.outputs = dict(_storages_of(entry["result"], "out"))
         self.halves = Halves(any("mark" in event for event in entry["events"]))
         for event in entry["events"]:
@@ -175,6 +178,11 @@ class Tape:
             raise ReturnsInput(sentence, result)
         return result
 
+    def overwrite(self, call: int) -> None:
+        """Set all bits of what the last run of this call allocated, its results among it: the next run may get that memory."""
+        for identity in self.made.get(call, ()):
+            storage_bytes(self.storages[identity]).fill_(0xFF)
+
     def perform(self, event: Mapping[str, Any]) -> None:
         if "mark" in event:
             self.halves.begin_backward(self.outputs, self.storages if self.device.type == "cpu" else {})
@@ -187,21 +195,21 @@ class Tape:
             options = {name: self.decode(value) for name, value in event["options"].items()}
             if not options.keys() <= set(OPTIONS):
                 raise Refused(f"the log launches a kernel with the options {sorted(options)}")
-            self.launched.append((event["launch"], kernel, arguments, options))
+            self.launched.append((event["launch"], arguments))
             self.keys.append(event["launch"])
             if all(event["grid"]):
                 self.halves.launched()
-                kernel[tuple(event["grid"])](**arguments, **options)
+            with tuned(self._tuning(event.get("tuned"), arguments)):
+                kernel[tuple(event["grid"])](**arguments, **options)  # of no programs: it is compiled, as on a GPU
             return
         name, operation = self.operation(event)
         wanted = sum(math.prod(spec["size"]) * DTYPES[spec["dtype"]].itemsize for spec in event["out"])
         if wanted > MAX_BYTES:
             raise Refused(f"the function allocates {wanted / 2**30:.1f} GiB at once; {MAX_BYTES >> 30} are allowed")
-        results = operation(
-            *[self.decode(a) for a in event["args"]], **{k: self.decode(v) for k, v in event["kwargs"].items()}
-        )
+        args, named = [self.decode(a) for a in event["args"]], {k: self.decode(v) for k, v in event["kwargs"].items()}
+        results = operation(*args, **named)
         if name not in ALLOCATIONS:
-            self.operations.append(name)
+            self.operations.append(_operation(name, [*args, *named.values()], results))
         for spec, tensor in zip(
             event["out"], results if isinstance(results, (list, tuple)) else [results], strict=True
         ):
@@ -215,13 +223,35 @@ class Tape:
                     # all bits set is NaN in every float: what no kernel stores must not be right by luck. Past
                     # torch, so that the trace still counts the tensor as never written.
                     storage_bytes(tensor.untyped_storage()).numpy().fill(0xFF)
-                self.names[identity] = self.outputs.get(identity, f"buffer {len(self.allocated)}")
+                buffer = f"buffer {len(self.allocated)}{KEPT if event.get('kept') else ''}"
+                self.names[identity] = self.outputs.get(identity, buffer)
                 self.named(self.names[identity], tensor)
+
+    def _tuning(self, how: Any, arguments: Mapping[str, Any]) -> Tuning | None:
+        """What a tuner does between two runs of a launch, as it stands in the log."""
+        match how:
+            case None:
+                return None
+            case {"zeroed": list(zeroed), "restored": list(restored), "before": list(events)}:
+                for name in (*zeroed, *restored):
+                    if not isinstance(arguments.get(name), torch.Tensor):
+                        raise Refused(f"an autotuned kernel is to reset `{name}`, which is no tensor of its parameters")
+            case _:
+                raise WireError("this is not how a launch is tuned")
+
+        def prepare() -> None:
+            operations, self.operations = self.operations, []
+            for event in events:
+                if "op" in event:
+                    self.perform(event)
+            self.operations = operations
+
+        return Tuning(zeroed, restored, prepare)
 
     def operation(self, event: Mapping[str, Any]) -> tuple[str, torch._ops.OpOverload]:
         """The torch operation of an event, by name. Refused if it is not one that this function may use."""
         namespace, name, overload = (event["op"].split(".") + ["default"])[:3]
-        own = [a for a in event["args"][:1] if isinstance(a, dict) and a.get("tensor") in self.allocated]
+        own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
         if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):
             raise Refused(f"inside this function torch may only {self._may()}; it also does {IN_WORDS.get(name, name)}")
@@ -247,8 +277,12 @@ class Tape:
             case {"tensor": str(identity)}:
                 if identity not in self.storages:
                     raise Refused("the log uses a tensor before it exists")
+                if ":" not in identity:
+                    self.used[identity] = self.storages[identity].nbytes()
                 self.halves.used(identity, self.names.get(identity, ""), self.storages[identity].nbytes(), value)
                 return view(self.storages[identity], value)
+            case {"tuple": list(items), "fields": list(fields)}:
+                return namedtuple("Fields", map(str, fields))(*map(self.decode, items))
             case {"tuple": list(items)}:
                 return tuple(self.decode(v) for v in items)
             case {"list": list(items)}:
@@ -270,7 +304,8 @@ class Tape:
             case {"kernel": str(key)} if key in self.kernels:
                 return self.kernels[key]
             case {"descriptor": base, "shape": shape, "strides": strides, "block_shape": block_shape}:
-                return TensorDescriptor(self.decode(base), shape, strides, block_shape)
+                padding = {"padding": "nan"} if value.get("padding") == "nan" else {}
+                return TensorDescriptor(self.decode(base), shape, strides, block_shape, **padding)
             case {"unsupported": str(what)}:
                 raise Refused(f"the function uses {what}")
         raise WireError(f"not a value: {str(value)[:100]}")
@@ -293,27 +328,30 @@ def replay(
     case: str,
     allows: Collection[str] = (),
     launched: list[Launched] | None = None,
+    work: Work | None = None,
 ) -> Evidence:
     """Run a case's log on `inputs` (one dict of arguments per call), traced; return the Evidence.
 
-    What the last call launched is added to `launched`, for the compiler.
+    What the last call launched is added to `launched`, for the compiler. work: what its kernels may still do.
     """
     evidence = Evidence(case)
     untouched = [{k: _bytes(v) for k, v in call.items()} for call in inputs]
     try:
         tape = Tape(log, allows=allows)
-        with trace(inputs=[t for index, call in enumerate(inputs) for _, _, t in tensors_of(index, call)]) as t:
+        given = [tensor for index, call in enumerate(inputs) for _, _, tensor in tensors_of(index, call)]
+        with trace(inputs=given, work=work) as t:
             tape.named = t.name
             results = []
             for index, arguments in enumerate(inputs):
                 first = len(t.launches)
                 tape.bind(index, arguments)
                 results.append(tape.run(index))
-        evidence.launches = t.launches[first:]
-        for launch, steps in zip(evidence.launches, t.steps[first:], strict=True):
-            launch.busiest_bytes = busiest(steps)
-        for launch, phase in zip(evidence.launches, tape.halves.phases, strict=True):
-            launch.phase = phase
+        ran = [number for number in range(first, len(t.launches)) if all(t.launches[number].grid)]
+        for number, phase in zip(ran, tape.halves.phases, strict=True):
+            t.launches[number].busiest_bytes = int(t.steps[number].bytes_by_program().max(initial=0))
+            t.launches[number].phase = phase
+        evidence.launches = [t.launches[number] for number in ran]
+        evidence.idle = len(t.launches) - first - len(ran)
         evidence.saved = None if tape.halves.saved is None else list(tape.halves.saved.values())
         evidence.ready = tape.halves.ready
         evidence.faults = list(t.faults)
@@ -329,7 +367,8 @@ def replay(
         evidence.poisoned = [f"kernel `{kernel}`, line {line}" for kernel, line in sorted(t.poisoned)]
         evidence.kernels = sorted(kernels.with_helpers(tape.keys, log["kernels"]))
         if launched is not None:
-            launched += [(*one, case) for one in tape.launched]
+            fronts = zip(tape.launched, t.fronts[first:], strict=True)
+            launched += [(key, front, arguments, case) for (key, arguments), front in fronts]
     except Refused as refusal:
         evidence.refused = str(refusal)
         if isinstance(refusal, ReturnsInput):
@@ -339,25 +378,26 @@ def replay(
         evidence.error = str(fault)
     except KernelError as error:
         evidence.error = str(error)
+        if isinstance(error, Uncompilable):
+            evidence.compiled = [Compiled(error.kernel, "", False, f"{error}. No GPU can run this.", cases=[case])]
     except Exception as error:  # a log that does not fit together, or an allocation too large
         evidence.error = f"the recorded calls cannot be repeated ({type(error).__name__}: {str(error)[:200]})"
     return evidence
 
 
-def busiest(steps: Sequence[Step]) -> int:
-    """Bytes that the program moved that moved most of a launch's."""
-    moved = Counter()
-    for step in steps:
-        moved[step.program] += step.pattern.elements * step.pattern.itemsize
-    return max(moved.values(), default=0)
+def _operation(name: str, arguments: list[Any], results: Any) -> Operation:
+    given, made = (list(_tensors_in(list(values))) for values in (arguments, [results]))
+    dtypes = [str(tensor.dtype).removeprefix("torch.") for tensor in made]
+    return Operation(name, [list(tensor.shape) for tensor in given], list(made[0].shape) if made else [], dtypes)
 
 
 def spare_bytes(tape: Tape, result: Any) -> list[int]:
-    """Bytes of each allocation of the last call; of an output what it has beyond the elements returned."""
+    """Bytes of all memory that the last call allocated, or used and was not given; of an output what it has beyond the elements
+    returned."""
     returned = Counter()
     for tensor in _tensors_in(result):
         returned[tensor.untyped_storage()._cdata] += tensor.nbytes
-    return [max(0, n - returned[tape.storages[i]._cdata]) for i, n in tape.allocated.items()]
+    return [max(0, n - returned[tape.storages[i]._cdata]) for i, n in (tape.allocated | tape.used).items()]
 
 
 def _tensors_in(result: Any) -> Iterator[torch.Tensor]:
@@ -371,7 +411,7 @@ def _tensors_in(result: Any) -> Iterator[torch.Tensor]:
 def compile_launched(
     launched: Sequence[Launched], gpus: Sequence[str], seconds: float, *, every: bool
 ) -> list[Compiled]:
-    """Compile what was launched for each of `gpus`, the oldest first: each kernel once, or every set of dtypes and constants.
+    """Compile what was evaluated for each of `gpus`, the oldest first: each kernel once, or every set of dtypes and constants.
 
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
     The oldest GPU, which has the least shared memory, is also asked whether it accepts the one of the largest constants.
@@ -379,14 +419,14 @@ def compile_launched(
     the end (see course_lib/compiled/lower.py).
     """
     deadline = time.monotonic() + seconds
-    chosen: dict[Any, Launched] = {}
-    cases: dict[Any, dict[str, None]] = {}
+    chosen: dict[Hashable, Launched] = {}
+    cases: dict[Hashable, dict[str, None]] = {}
     for one in launched:
         chosen[_set(one)] = one
         cases.setdefault(_set(one), {})[one[-1]] = None
 
     def ask(wanted: Sequence[tuple[Launched, str]], *rest: bool, within: float = seconds) -> list[Compiled]:
-        found = compile_all([(*_job(one), gpu, *rest) for one, gpu in wanted], within)
+        found = compile_all([(one[1], (), one[2], gpu, *rest) for one, gpu in wanted], within)
         for fact, (one, _) in zip(found, wanted, strict=True):
             fact.cases = list(cases[_set(one)])
         return found
@@ -409,29 +449,13 @@ def compile_launched(
     return found
 
 
-def _set(launched: Launched) -> tuple:
-    """What the compiler is asked of: a kernel, its dtypes, constants and options."""
-    key, kernel, arguments, options, _ = launched
-    constants = {p.name for p in kernel.params if p.is_constexpr}
+def _set(launched: Launched) -> Hashable:
+    """What the compiler is asked of: a kernel, its dtypes, constants and options. That numbers which happen to be 1 make a text
+    of their own is left out: there may be many, and what the compiler could hold against one of them is the same."""
+    key, front, arguments, _ = launched
+    constants = {p.name for p in front.kernel.params if p.is_constexpr}
     types = [repr(v) if n in constants else _type_of(v) for n, v in arguments.items()]
-    return key, tuple(types), repr(options)
-
-
-def _job(launched: Launched) -> tuple[Any, tuple, dict[str, Any]]:
-    _, kernel, arguments, options, _ = launched
-    return kernel, (), arguments | options
-
-
-def _size(launched: Launched) -> int:
-    """The product of a launch's whole constants: how large its blocks are, more or less."""
-    _, kernel, arguments, _, _ = launched
-    constants = (arguments.get(p.name) for p in kernel.params if p.is_constexpr)
-    return math.prod(max(1, value) for value in constants if isinstance(value, int))
-
-
-def _safe_to_assume(known: Compiled) -> bool:
-    """Will a newer GPU accept this too? Of shared memory it may need more: the operands of its products lie there."""
-    return not known.to_the_end and 4 * known.shared_bytes <= known.shared_limit
+    return key, tuple(types), tuple(front.options.items())
 
 
 def _type_of(value: Any) -> str:
@@ -441,6 +465,18 @@ def _type_of(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return repr([_type_of(v) for v in value])
     return str(getattr(value, "dtype", type(value)))
+
+
+def _size(launched: Launched) -> int:
+    """The product of a launch's whole constants: how large its blocks are, more or less."""
+    _, front, arguments, _ = launched
+    constants = (arguments.get(p.name) for p in front.kernel.params if p.is_constexpr)
+    return math.prod(max(1, value) for value in constants if isinstance(value, int))
+
+
+def _safe_to_assume(known: Compiled) -> bool:
+    """Will a newer GPU accept this too? Of shared memory it may need more: the operands of its products lie there."""
+    return not known.to_the_end and 4 * known.shared_bytes <= known.shared_limit
 
 
 def _copied(value: Any) -> Any:

@@ -25,8 +25,8 @@ from course_lib.observe.replay import Tape
 
 SECONDS = 60.0
 Runner = Callable[[bytes], subprocess.CompletedProcess]
-POOL = 3  # sets of inputs
-INSPECTED, REDRAWN = 0.2, 0.1  # shares of the timed runs whose result is looked at, after which inputs are replaced
+TRIED = 3  # runs that are looked at before and after the timed ones
+INSPECTED = 0.2  # share of the timed runs whose result is looked at
 
 
 def run_apart(message: bytes) -> subprocess.CompletedProcess:
@@ -92,36 +92,35 @@ def problem(exercise: Exercise, sentence: str) -> Timing:
 
 
 def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
-    """Run the log compiled on this process's GPU, and look at results of iterations that nobody can foresee.
+    """Run the log compiled on this process's GPU, and look at the results of runs that nobody can foresee.
 
-    Each run takes one of several sets of inputs, chosen at random, and now and then a fresh one: what earlier runs left in
-    memory is not the answer.
+    No inputs come twice, and what a run allocated is overwritten before the next one: nothing that an earlier run left in
+    memory is an answer.
     """
     speed, chance = exercise.bonus[0], random.SystemRandom()
-
-    def drawn(number: int) -> dict[str, Any]:
-        return speed.case.draw(torch.Generator("cuda").manual_seed(seed + number))
-
-    pool = [drawn(i) for i in range(POOL)]
+    generator = torch.Generator("cuda").manual_seed(seed)
     tape = Tape(log, device="cuda", allows=exercise.allows)
     given: dict[str, Any] = {}
     wrong: list[str] = []
 
-    def run() -> Any:
-        nonlocal given
-        given = chance.choice(pool)
+    def prepare() -> None:
+        tape.overwrite(0)
+        given.update(speed.case.draw(generator))
         tape.bind(0, given)
-        return tape.run(0)
 
     def inspect(result: Any) -> None:
         if chance.random() < INSPECTED and (what := difference(exercise, given, result)):
             wrong.append(what)
-        if chance.random() < REDRAWN:
-            pool[chance.randrange(POOL)] = drawn(chance.randrange(1 << 30))
 
     def differences() -> list[str]:
-        """Of one run on each set of inputs."""
-        return [what for arguments in pool if (what := _run_once(exercise, tape, arguments))]
+        """Of a few runs, each on other inputs. torch.AcceleratorError if the kernels stop the GPU: nobody else can be blamed."""
+        found = []
+        for _ in range(TRIED):
+            prepare()
+            result = tape.run(0)
+            torch.cuda.synchronize()
+            found.append(difference(exercise, given, result))
+        return [what for what in found if what]
 
     wrong_there = f"the compiled kernel's result is wrong on the GPU, on {speed.case.name}"
     try:
@@ -129,10 +128,11 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
             return problem(exercise, f"{wrong_there}: {found[0]}")
     except torch.AcceleratorError as error:
         return problem(exercise, f"on {speed.case.name} {bench.stopped(error)}")
-    nbytes = int(speed.needed(**pool[0]))
-    baseline = speed.baseline(**pool[0]) if speed.baseline else bench.copy_of(nbytes)
+    others = speed.case.draw(generator)  # the baseline's, which leaves its results in memory, too
+    nbytes = int(speed.needed(**others))
+    baseline = speed.baseline(**others) if speed.baseline else bench.copy_of(nbytes)
     started = time.monotonic()
-    found = bench.ratio(run, baseline, inspect=inspect)
+    found = bench.ratio(lambda: tape.run(0), baseline, prepare=prepare, inspect=inspect)
     seconds = time.monotonic() - started
     if wrong := wrong or differences():
         return problem(exercise, f"{wrong_there}, when it is run again: {wrong[0]}")
@@ -141,14 +141,6 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
     if claimed > seconds or sheet and found.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2:
         return problem(exercise, "not measured: the times do not fit the clock, or are more than memory can deliver")
     return Timing(speed.case.name, speed.vs, found.value, found.spread, torch.cuda.get_device_name())
-
-
-def _run_once(exercise: Exercise, tape: Tape, arguments: Mapping[str, Any]) -> str:
-    """`difference` of one run. torch.AcceleratorError if the kernels stop the GPU: here, where nobody else can be blamed."""
-    tape.bind(0, arguments)
-    result = tape.run(0)
-    torch.cuda.synchronize()
-    return difference(exercise, arguments, result)
 
 
 def difference(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -> str:

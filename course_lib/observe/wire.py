@@ -21,7 +21,13 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 MAGIC = b"strides1"
-MAX_DEPTH = 100  # levels of lists and dicts in a message
+# Whoever wrote a message may have wanted to cost its reader time or memory: ten times what the largest honest one has
+MAX_DEPTH = 100  # levels of lists and dicts
+MAX_HEADER = 16 << 20  # bytes
+MAX_PARTS = 1_000_000  # lists and dicts: a bracket of two bytes takes sixty in memory
+MAX_STORAGES = 10_000
+MAX_TENSOR = 128 << 20  # bytes of a tensor's elements, unless they are all sent: a stride of 0 makes many of one
+MAX_TENSORS = 512 << 20  # of all tensors, beyond what was sent
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -48,7 +54,7 @@ class WireError(ValueError):
 def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
     """The storage as a uint8 tensor (nbytes,), without a copy."""
     with _disable_current_modes():
-        return torch.empty(0, dtype=torch.uint8).set_(storage)
+        return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
 def tensors_of(call: int, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str, torch.Tensor]]:
@@ -131,19 +137,39 @@ def unpack(message: bytes | bytearray) -> Any:
     if len(message) < start or message[: len(MAGIC)] != MAGIC:
         raise WireError("not a message of this course")
     (length,) = struct.unpack_from("<Q", message, len(MAGIC))
+    if length > MAX_HEADER:
+        raise WireError(f"the header has {length} bytes; {MAX_HEADER} are allowed")
+    text = bytes(message[start : start + length])
+    if (parts := text.count(b"[") + text.count(b"{")) > MAX_PARTS:
+        raise WireError(f"{parts} lists and dicts; {MAX_PARTS} are allowed")
     try:
-        header = json.loads(message[start : start + length])
+        header = json.loads(text)
         sizes, body = header["storages"], header["body"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WireError(f"the header cannot be read: {error}") from None
     if not _naturals(sizes) or start + length + sum(sizes) != len(message):
         raise WireError("the lengths in the header do not add up")
-    storages, position = [], start + length
+    if len(sizes) > MAX_STORAGES:
+        raise WireError(f"{len(sizes)} storages; {MAX_STORAGES} are allowed")
+    storages, position, spread = [], start + length, 0
     for size in sizes:
         part = bytearray(memoryview(message)[position : position + size])  # aligned, and its own
         blob = torch.frombuffer(part, dtype=torch.uint8) if size else None
         storages.append((torch.empty(0, dtype=torch.uint8) if blob is None else blob).untyped_storage())
         position += size
+
+    def tensor(spec: Any) -> torch.Tensor:
+        nonlocal spread
+        index = spec.get("storage") if isinstance(spec, dict) else None
+        if type(index) is not int or not 0 <= index < len(storages):
+            raise WireError("a tensor names a storage that is not there")
+        found = view(storages[index], spec)
+        spread += max(0, found.nbytes - sizes[index])
+        if found.nbytes > max(MAX_TENSOR, sizes[index]) or spread > MAX_TENSORS:
+            raise WireError(
+                f"tensors of {spread} bytes that were not sent; {MAX_TENSORS} are allowed, {MAX_TENSOR} of each"
+            )
+        return found
 
     def decode(value: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
@@ -152,11 +178,7 @@ def unpack(message: bytes | bytearray) -> Any:
             return [decode(v, depth + 1) for v in value]
         if isinstance(value, dict):
             if "$tensor" in value:
-                spec = value["$tensor"]
-                index = spec.get("storage") if isinstance(spec, dict) else None
-                if type(index) is not int or not 0 <= index < len(storages):
-                    raise WireError("a tensor names a storage that is not there")
-                return view(storages[index], spec)
+                return tensor(value["$tensor"])
             return {k: decode(v, depth + 1) for k, v in value.items()}
         return value
 

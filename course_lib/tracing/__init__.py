@@ -1,22 +1,40 @@
-"""What a kernel does to memory, counted on Triton's interpreter: no GPU needed, and the kernel stays as it is.
+"""What a kernel does to memory, counted on a CPU: no GPU needed, and the kernel stays as it is.
 
     with trace() as t:
         kernel[grid](x, y, n, BLOCK=1024)
     t.bytes, t.loads.sectors, t.reread("x_ptr"), t.faults
 
-hooks.py     runs kernels in Python;  language.py, builder.py  what each function and each operation does. They alone touch
-             Triton's internals.
-launching.py arguments, grid, order, errors;  rewrite.py  the kernel's function;  numerics.py  a GPU's arithmetic
-plans.py     Triton's front end, asked once for each kind of call
-memory.py    where tensors lie, and what was done to each element;  pattern.py  addresses -> requests, sectors, lines
-record.py    Trace: launches, steps, traffic, FLOPs;  faults.py  what a GPU would get wrong;  cache.py  the L2 model
-show.py      tables and annotated source;  draw.py  heat maps, order, timelines
+A kernel's Python is never run. Triton's own front end reads it, as for a GPU; what it writes (TTIR) is evaluated here for many
+programs at once, so a kernel cannot do one thing for the trace and another for the compiler.
+
+    kernel ──▶ frontend.py ──▶ text ──▶ parse.py ──▶ ir.py's data ──▶ evaluate.py ──▶ values, and what they do to memory
+
+launching      interception.py  kernel[grid](...) -> a handler;  launching.py  arguments, grid, order, errors
+               sources.py  the text of kernels;  sites.py  lines of the module -> lines as verdicts name them
+front end      frontend.py  asks it, once for each kind of call;  printed.py  what differs between Tritons;  parse.py, ir.py
+evaluation     evaluate.py  operations -> Python functions;  control.py  calls, loops, branches;  apart.py  programs that part ways
+               operations.py  lane by lane;  blocks.py  whole blocks;  numerics.py  a GPU's arithmetic;  unused.py  dead code
+               instructions.py  loads, stores, printing;  turns.py  programs that wait for one another
+memory         memory.py  where tensors lie, and what was done to each element;  pattern.py  addresses -> requests, sectors, lines
+               accesses.py  an access of many programs, looked at, counted, and done
+results        record.py  Trace: launches, steps, traffic, FLOPs;  watched.py  values of a variable;  cache.py  the L2 model
+               work.py  how much a trace may do
+               faults.py  what a GPU would get wrong;  races.py, ordering.py  programs that disturb one another, and what orders them
+               threads.py  threads of one program;  hints.py  promises to the compiler;  tuning.py  autotuned launches
+               show.py  tables and annotated source;  draw.py  heat maps, order, timelines
+
+Only frontend.py, printed.py, interception.py and sources.py touch Triton's internals. Nothing of Triton is changed but where
+launches go, and that only while a trace is open.
+
+Programs run together in batches whose largest block has record.BATCH elements in all, whatever the grid, so that a launch takes
+a few times that much memory beside its tensors; what stays until the end of a trace is 16 bytes for each access of a program,
+and a gather's addresses.
 
 A trace sees global memory and arithmetic. It cannot see what the compiler decides: layouts, shared memory and its banks,
 registers. compiled/ asks it how much shared memory and how many registers a kernel takes.
 """
 
-from course_lib.tracing.hooks import KernelError, KernelFault
-from course_lib.tracing.record import Trace, in_a_row, is_open, trace
+from course_lib.tracing.launching import KernelError, KernelFault
+from course_lib.tracing.record import Trace, is_open, trace
 
-__all__ = ["KernelError", "KernelFault", "Trace", "in_a_row", "is_open", "trace"]
+__all__ = ["KernelError", "KernelFault", "Trace", "is_open", "trace"]

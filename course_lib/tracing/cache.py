@@ -151,7 +151,7 @@ def stream(steps: Sequence[Step], at_once: int, order: np.ndarray | None = None,
         return Stream(np.zeros(0, np.int64), line, np.zeros(0, bool), np.zeros(0, bool))
     program = np.array([step.program for step in steps])
     start = _start_numbers(order, program)[program]
-    turn = _occurrence(program)
+    turn = occurrence(program)
     seen = np.lexsort((start, turn, start // at_once))  # wave by wave, turn by turn, program by program
     units = [steps[i].pattern.units(steps[i].address, line) for i in seen]
     lines, ops = [u.size for u in units], np.array([steps[i].op for i in seen])
@@ -182,7 +182,7 @@ def _start_numbers(order: np.ndarray | None, programs: np.ndarray) -> np.ndarray
     return starts
 
 
-def _occurrence(values: np.ndarray) -> np.ndarray:
+def occurrence(values: np.ndarray) -> np.ndarray:
     """How often each value came before: [5, 5, 7, 5] -> [0, 1, 0, 2]."""
     order = np.argsort(values, kind="stable")
     first = np.r_[True, np.diff(values[order]) != 0]

@@ -198,7 +198,7 @@ def timeline(trace: Trace, program: Index = 0, launch: int = -1) -> Picture:
     which = _launch(trace, launch)
     number, who = _program(trace, which, program)
     kernel = trace.launches[which].kernel
-    steps = [step for step in trace.steps[which] if step.program == number]
+    steps = trace.steps[which].of_program(number)
     if not steps:
         raise ValueError(f"timeline: {who} of launch {which} (kernel `{kernel}`) touched no memory.")
     tensors = list(dict.fromkeys(step.region.name for step in steps))

@@ -1,40 +1,58 @@
-"""What a GPU would get wrong: accesses outside tensors, races between programs, values that nobody wrote.
+"""What a GPU would get wrong: accesses outside tensors, races, values that nobody wrote, promises that are not kept.
 
-Programs run one after the other here, so nothing goes wrong by itself: who did what to each element is written down,
-and each access is asked whether a program running beside it could have disturbed it.
+Nothing of it goes wrong here by itself. When a launch has ended, races.py finds races between programs (ordering.py what atomics
+order), threads.py those within one, hints.py what was promised; tuning.py runs an autotuned launch again. Here it is put into
+sentences, and each fault is told once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from course_lib.exercise import Fault
-from course_lib.tracing.hooks import Op, Site
-from course_lib.tracing.memory import NOBODY, SEVERAL, Arena, Region, Step
-from course_lib.tracing.pattern import Pattern
+from course_lib.tracing import races, threads
+from course_lib.tracing.hints import ASSUME, CONSTANT, CONTIGUOUS, FUNCTIONS, MULTIPLE, Promise
+from course_lib.tracing.launching import Grid, Op, Site
+from course_lib.tracing.ordering import Sync
+from course_lib.tracing.races import NOBODY, SEVERAL, Race
 
-MAX_SYNCHRONISING = 16  # addresses of one atomic that are remembered; more is a sum, not a lock
+if TYPE_CHECKING:
+    from course_lib.exercise import Launch
+    from course_lib.tracing.memory import Arena, Batch, Region
+
 VERB = {"load": "loads from", "store": "stores to", "atomic": "updates"}
+NO_ORDER = "On a GPU nobody knows which comes first: use two launches, or another output tensor."
+
+FAR = 1 << 44  # bytes from a tensor: no offset that is merely wrong goes there, and addresses of real memory do
 
 
 @dataclass
 class _Sighting:
-    """A fault as first seen, and how many elements of a tensor it concerned, at most, in all programs."""
+    """A fault as first seen, and how many elements of a tensor it concerned, at most, in all programs.
+
+    seen  in which launch, and in which place of its programs
+    """
 
     fault: Fault
     advice: str
+    seen: tuple[int, int]
     region: Region | None = None  # the last one in which it was seen: each call has tensors of its own
     concerned: np.ndarray | None = None  # of its elements, each once
+    itemsize: int = 1  # of these
     most: int = 0
 
     def note(self, region: Region, places: np.ndarray) -> None:
         if region is not self.region:
             self.most = self._elements
-            self.region, self.concerned = region, np.zeros(region.size, bool)
+            self.region, self.itemsize, self.concerned = region, region.itemsize, np.zeros(region.size, bool)
+        if self.itemsize != region.itemsize:  # smaller ones are counted by now
+            self.concerned = np.repeat(self.concerned, self.itemsize // region.itemsize)[: region.size]
+            self.itemsize = region.itemsize
         self.concerned[places] = True
 
     @property
@@ -46,139 +64,157 @@ class _Sighting:
         return replace(self.fault, sentence=f"{self.fault.sentence}{in_all}. {self.advice}")
 
 
-class Ordering:
-    """Which program's accesses come before which other's on a GPU too, because atomics order them.
-
-    A program that updates an address after its own stores hands them to whoever updates the same address before looking:
-    so do locks (atomic_cas, then atomic_xchg) and tickets (the last to count sums up what the others stored).
-    """
-
-    def __init__(self):
-        self._clock = 0
-        self._updates: dict[int, dict[int, int]] = {}  # program -> address -> when it was last updated
-
-    def tick(self) -> int:
-        self._clock += 1
-        return self._clock
-
-    def update(self, program: int, addresses: np.ndarray) -> None:
-        mine = self._updates.setdefault(program, {})
-        now = self.tick()
-        for address in np.unique(addresses)[:MAX_SYNCHRONISING].tolist():
-            mine[address] = now
-
-    def before(self, accesses: dict[int, int], others: Iterable[int], program: int) -> bool:
-        """Whether all that `others` did at the times in `accesses` comes before what `program` does now."""
-        mine = self._updates.get(program, {})
-        return all(
-            any(when > accesses.get(other, 0) for a, when in self._updates.get(other, {}).items() if a in mine)
-            for other in others
-        )
-
-
 class Faults:
-    """Looks at each access of each launch; `report()` tells what was found, each fault once for its line and tensor."""
+    """Is told of what may be wrong in each launch; `report()` tells what was, each fault once for its line and tensor."""
 
     def __init__(self):
         self._sightings: dict[tuple[str, str, int, str], _Sighting] = {}
-        self._program, self._index = 0, (0, 0, 0)
+        self._launch = 0
 
     def report(self) -> list[Fault]:
         return [sighting.report() for sighting in self._sightings.values()]
 
     def begin_launch(
-        self, grid: tuple[int, int, int], arena: Arena, parameters: dict[str, Region], steps: list[Step]
+        self, grid: Grid, arena: Arena, parameters: dict[str, Region], position: np.ndarray | None = None
     ) -> None:
-        """steps: the accesses of this launch, as they come."""
-        self._grid, self._arena, self._parameters, self._steps = grid, arena, parameters, steps
-        self._ordering = Ordering()
+        """position[program]: its place in the order in which programs run; None: by number."""
+        self._grid, self._arena, self._parameters, self._position = grid, arena, parameters, position
+        self._launch += 1
 
-    def begin_program(self, program: int, index: tuple[int, int, int]) -> None:
-        self._program, self._index = program, index
+    # ------------------------------------------------------------------------------------------------- between programs
 
-    def synchronised(self, addresses: np.ndarray) -> None:
-        self._ordering.update(self._program, addresses)
+    def races(self, batches: Sequence[Batch], syncs: Sequence[Sync]) -> None:
+        """Look for races when a launch has ended, and the `reads` and `writes` of its regions are settled."""
+        for race in races.find(self._arena.regions, batches, syncs, self._position):
+            between, what, advice = self._race(race)
+            self._see("race", race.site, race.region, race.elements, race.program, what, advice, between)
 
-    # ------------------------------------------------------------------------------------------------- accesses
-
-    def loaded(self, site: Site, region: Region, elements: slice | np.ndarray) -> None:
-        if region.ready is not None:
-            raw = ~region.ready[elements]
-            if raw.any():
-                self._see(
-                    "uninitialised",
-                    site,
-                    region,
-                    _places(elements, raw),
-                    f"loads element {_first(elements, raw)} of {self._called(region)}, which torch.empty made and nothing has written",
-                    "Write it first, or start from torch.zeros.",
-                )
-        if region.reader is not None:
-            _note_reader(region, elements, self._program)
-        if self._others(region.last_store):
-            writer = region.writer[elements]
-            others = (writer != NOBODY) & (writer != self._program) & ~region.by_atomic[elements]
-            if others.any() and not self._ordered(region.last_store, writer[others]):
-                self._see(
-                    "race",
-                    site,
-                    region,
-                    _places(elements, others),
-                    f"loads element {_first(elements, others)} of {self._called(region)}, to which "
-                    f"{self._other(writer, others)} stores in the same launch",
-                    "On a GPU nobody knows which comes first: use two launches, or another output tensor.",
-                )
-        region.last_load[self._program] = self._ordering.tick()
-
-    def stored(self, site: Site, region: Region, elements: slice | np.ndarray, pattern: Pattern, atomic: bool) -> None:
-        if region.read_only:
-            self._see(
-                "input changed",
-                site,
-                region,
-                elements,
-                f"stores to {self._called(region)}, which is an input",
-                "Write to a tensor of your own.",
-            )
-        writer, stored = self._stored_by_others(region, elements, atomic)
-        reader, loaded = (None, np.False_) if atomic else self._loaded_by_others(region, elements)
-        if stored.any() and not self._ordered(region.last_store, writer[stored]):
-            self._see(
-                "race",
-                site,
-                region,
-                _places(elements, stored),
-                f"stores to element {_first(elements, stored)} of {self._called(region)}, and so does "
-                f"{self._other(writer, stored)}",
-                "On a GPU nobody knows which comes last: give each program its own elements, or use an atomic.",
-            )
-        elif loaded.any() and not self._ordered(region.last_load, reader[loaded]):
-            self._see(
-                "race",
-                site,
-                region,
-                _places(elements, loaded),
-                f"stores to element {_first(elements, loaded)} of {self._called(region)}, which {self._other(reader, loaded)} "
-                "loads in the same launch",
-                "On a GPU nobody knows which comes first: use two launches, or another output tensor.",
-            )
-        elif pattern.duplicates and not atomic:
-            values, counts = np.unique(elements, return_counts=True)
-            twice = values[counts > 1]
-            self._see(
-                "race",
-                site,
-                region,
-                twice,
-                f"stores to element {int(twice[0])} of {self._called(region)} from several lanes at once",
+    def _race(self, race: Race) -> tuple[str, str, str]:
+        """(Fault.between, what, advice)"""
+        element = f"element {race.element} of {self._called(race.region)}"
+        other = "more than one other program" if race.other == SEVERAL else self.who(race.other)
+        if race.other == NOBODY:
+            return (
+                "lanes",
+                f"stores to {element} from several lanes at once",
                 "Only one of the values stays: give each lane its own element, or reduce first.",
             )
-        region.note_writer(elements, self._program, atomic)
-        region.last_store[self._program] = self._ordering.tick()
+        if race.op == "load":
+            return "load and store", f"loads {element}, to which {other} stores in the same launch", NO_ORDER
+        if race.other_op == "load":
+            return "load and store", f"stores to {element}, which {other} loads in the same launch", NO_ORDER
+        return (
+            "stores",
+            f"stores to {element}, and so does {other}",
+            "On a GPU nobody knows which comes last: give each program its own elements, or use an atomic.",
+        )
 
-    def out_of_bounds(self, op: Op, site: Site, active: np.ndarray, itemsize: int) -> Fault:
-        """active: the addresses of the active lanes."""
-        region = self._meant(op, site, active, itemsize)
+    # ------------------------------------------------------------------------------------------------- within a program
+
+    def early_loads(self, batches: Sequence[Batch]) -> None:
+        """Look, when a launch has ended, for what one thread of a program stores and another one loads."""
+        for early in threads.find(self._arena.regions, batches, self._position):
+            line = f"line {early.stored.line}" if early.stored.line != early.site.line else "this line"
+            what = (
+                f"loads element {early.element} of {self._called(early.region)}, which another of its threads stores in {line}, "
+                "and no barrier stands between the two"
+            )
+            advice = "On a GPU the load may come first: keep the values in a variable, or write tl.debug_barrier() between the two."
+            self._see("race", early.site, early.region, early.elements, early.program, what, advice, "threads")
+
+    def not_kept(self, broken: Mapping[Promise, tuple[int, int]]) -> None:
+        """Tell of promises of which the compiler makes use, each with the first program of which it is false, and a value."""
+        for promise, (program, value) in broken.items():
+            what, advice = self._not_kept(promise, value)
+            self._stops("hint", promise.site, "", program, what, advice)
+
+    def _not_kept(self, promise: Promise, value: int) -> tuple[str, str]:
+        advice = "The compiler takes hints at their word, and its code then stops a GPU or reaches other elements: leave it out."
+        if promise.kind == ASSUME:
+            return "finds what `tl.assume` says to be false", advice
+        along = f" along axis {promise.axis}" if len(promise.type.shape) > 1 else ""
+        size, said = promise.size, f"the hint `{FUNCTIONS[promise.kind]}` of {promise.size}{along}"
+        if promise.kind == MULTIPLE and not promise.type.shape:
+            where = (
+                f"{value}, which is no multiple of {size}"
+                if promise.type.element != "ptr"
+                else "an address that is none"
+            )
+            return f"computes {where}, as {said} says", advice
+        fails = {
+            MULTIPLE: "runs that begin elsewhere",
+            CONTIGUOUS: "elements that do not follow one another",
+            CONSTANT: "elements that differ",
+        }[promise.kind]
+        return f"computes a block with {fails}, against {said}", advice
+
+    def not_repeated(self, launch: Launch, error: str, region: Region | None = None) -> None:
+        """Tell of an autotuned launch that leaves other numbers in a tensor when it runs once more, or ends in an error."""
+        name = region.name if region is not None else ""
+        mine = [a for a in launch.accesses if name in ("", a.tensor)]  # none of what is reset and not used
+        at = min(
+            mine or launch.accesses, key=lambda access: (["atomic", "store", "load"].index(access.op), access.line)
+        )
+        site = Site(launch.kernel, at.line, at.source)
+        found = (
+            f"leaves other numbers in {self._called(region)}" if region is not None else f"ends in an error ({error})"
+        )
+        fault = Fault(
+            "tuning",
+            f"{site}: the first call of an autotuned kernel runs all configurations on the same tensors, and a second run {found}",
+            site.kernel,
+            site.line,
+            name,
+        )
+        advice = "Name each tensor that a run changes for the next one in reset_to_zero, if it starts as zeros, or in restore_value."
+        self._sightings["tuning", site.kernel, site.line, name] = _Sighting(fault, advice, (self._launch, 0))
+
+    # ------------------------------------------------------------------------------------------------- batch by batch
+
+    def uninitialised(self, batch: Batch, elements: np.ndarray, rows: np.ndarray) -> None:
+        """Tell of elements that a batch loads and nobody wrote. rows: positions in batch.programs."""
+        row = self._first(batch, rows)
+        self._see(
+            "uninitialised",
+            batch.site,
+            batch.region,
+            elements,
+            int(batch.programs[row]),
+            f"loads element {int(elements[rows == row][0])} of {self._called(batch.region)}, which torch.empty made and "
+            "nothing has written",
+            "Write it first, or start from torch.zeros.",
+        )
+
+    def input_changed(self, batch: Batch) -> None:
+        """Tell of a batch that stores to an input."""
+        elements, rows = batch.touched()
+        self._see(
+            "input changed",
+            batch.site,
+            batch.region,
+            elements,
+            int(batch.programs[self._first(batch, rows)]),
+            f"stores to {self._called(batch.region)}, which is an input",
+            "Write to a tensor of your own.",
+        )
+
+    def _first(self, batch: Batch, rows: np.ndarray) -> int:
+        """That of these rows whose program runs first."""
+        places = batch.programs if self._position is None else self._position[batch.programs]
+        return int(rows[np.argmin(places[rows])])
+
+    # ------------------------------------------------------------------------------------------------- what stops a GPU
+
+    def out_of_bounds(
+        self, op: Op, site: Site, active: np.ndarray, itemsize: int, program: int, batches: Sequence[Batch] = ()
+    ) -> Fault:
+        """active: the addresses of the active lanes. batches: those of this launch so far."""
+        region = self._meant(op, site, active, itemsize, batches)
+        wild = int(active[0])
+        if region is not None and abs(wild - region.start) > FAR:
+            what = f"{VERB[op]} address {wild:#x}, where none of the tensors lies that it was given"
+            advice = "An address that comes as a number leads nowhere here: pass the tensor itself, and offsets in it."
+            return self._stops("out of bounds", site, "", program, what, advice)
         if region is None:
             what, name = f"{VERB[op]} memory, but was given no tensor", ""
         else:
@@ -190,64 +226,62 @@ class Faults:
                 f"{VERB[op]} element {first} of {self._called(region)}, which has {elements} element{'s' * (elements != 1)} "
                 f"({outside.sum()} of {lanes} {'is' if outside.sum() == 1 else 'are'} outside)"
             )
-        fault = Fault("out of bounds", f"{site}: {self._who()} {what}", site.kernel, site.line, name)
-        sighting = _Sighting(fault, "Is a mask missing, or a stride or an offset wrong?")
-        self._sightings[fault.kind, fault.kernel, fault.line, fault.tensor] = sighting
+        return self._stops(
+            "out of bounds", site, name, program, what, "Is a mask missing, or a stride or an offset wrong?"
+        )
+
+    def misaligned(self, op: Op, site: Site, region: Region, program: int, offset: int, itemsize: int) -> Fault:
+        """An access of `itemsize` bytes, `offset` bytes from the start of a region, which is no multiple of it."""
+        what = (
+            f"{VERB[op]} an element of {itemsize} bytes at byte {offset} of {self._called(region)}, which is no "
+            f'multiple of {itemsize}: a GPU stops with "misaligned address"'
+        )
+        advice = f"Is a pointer cast to a wider type? It may move by multiples of {itemsize} bytes alone."
+        return self._stops("misaligned", site, region.name, program, what, advice)
+
+    def _stops(self, kind: str, site: Site, tensor: str, program: int, what: str, advice: str) -> Fault:
+        fault = Fault(kind, f"{site}: {self.who(program)} {what}", site.kernel, site.line, tensor)
+        sighting = _Sighting(fault, advice, (self._launch, self._place(program)))
+        self._sightings[kind, site.kernel, site.line, tensor] = sighting
         return sighting.report()
 
-    def _meant(self, op: Op, site: Site, active: np.ndarray, itemsize: int) -> Region | None:
+    def _meant(self, op: Op, site: Site, active: np.ndarray, itemsize: int, batches: Sequence[Batch]) -> Region | None:
         """The tensor that a wild access was meant for: an address alone does not say."""
         for address in (int(active.min()), int(active.max())):
             if region := self._arena.find(address, address + itemsize):
                 return region
-        here = {step.region.name for step in self._steps if (step.op, step.line) == (op, site.line)}
+        here = {batch.region.name for batch in batches if (batch.op, batch.site.line) == (op, site.line)}
         named = {region.name for parameter, region in self._parameters.items() if _mentions(site.source, parameter)}
         for names in (here, named):
             if len(names) == 1:
                 return next(region for region in self._arena.regions if region.name in names)
         return self._arena.nearest(int(active[0])) if self._arena.regions else None
 
-    # ------------------------------------------------------------------------------------------------- other programs
-
-    def _others(self, accesses: dict[int, int]) -> bool:
-        """Whether another program is among these."""
-        return len(accesses) > (self._program in accesses)
-
-    def _stored_by_others(self, region: Region, elements: slice | np.ndarray, atomic: bool) -> tuple:
-        """The last program that stored to each element, and where that was another one. Atomics do not disturb atomics."""
-        if not self._others(region.last_store):
-            return None, np.False_
-        writer = region.writer[elements]
-        return writer, (writer != NOBODY) & (writer != self._program) & ~(region.by_atomic[elements] & atomic)
-
-    def _loaded_by_others(self, region: Region, elements: slice | np.ndarray) -> tuple:
-        """The program that loaded each element in this launch, and where that was another one."""
-        if not self._others(region.last_load):
-            return None, np.False_
-        if region.reader is None:  # few kernels store to what they load: the readers are looked up when one does
-            region.reader = np.full(region.size, NOBODY, np.int32)
-            for step in self._steps:
-                if step.region is region and step.op == "load":
-                    _note_reader(region, step.elements, step.program)
-        reader = region.reader[elements]
-        return reader, (reader != NOBODY) & (reader != self._program)
-
-    def _ordered(self, accesses: dict[int, int], programs: np.ndarray) -> bool:
-        """Whether atomics put what these programs did before what this one does now."""
-        others = set(np.unique(programs).tolist())
-        if SEVERAL in others:
-            others = accesses.keys() - {self._program}
-        return self._ordering.before(accesses, others, self._program)
-
     # ------------------------------------------------------------------------------------------------- sentences
 
-    def _see(self, kind, site: Site, region: Region, places: slice | np.ndarray, what: str, advice: str) -> None:
+    def _see(
+        self,
+        kind,
+        site: Site,
+        region: Region,
+        places: np.ndarray,
+        program: int,
+        what: str,
+        advice: str,
+        between: str = "",
+    ) -> None:
         """Note a fault once for each kind, line and tensor, and the elements that it concerns."""
-        key = (kind, site.kernel, site.line, region.name)
-        if key not in self._sightings:
-            fault = Fault(kind, f"{site}: {self._who()} {what}", site.kernel, site.line, region.name)
-            self._sightings[key] = _Sighting(fault, advice)
-        self._sightings[key].note(region, places)
+        key, seen = (kind, site.kernel, site.line, region.name), (self._launch, self._place(program))
+        sighting = self._sightings.get(key)
+        if sighting is None or seen < sighting.seen:  # of the programs of a launch, the first one is told of
+            fault = Fault(kind, f"{site}: {self.who(program)} {what}", site.kernel, site.line, region.name, between)
+            if sighting is None:
+                sighting = self._sightings[key] = _Sighting(fault, advice, seen)
+            sighting.fault, sighting.advice, sighting.seen = fault, advice, seen
+        sighting.note(region, places)
+
+    def _place(self, program: int) -> int:
+        return program if self._position is None else int(self._position[program])
 
     def _called(self, region: Region) -> str:
         """Its name; of a buffer, or of one result of several, also the kernel's name for it."""
@@ -256,35 +290,12 @@ class Faults:
             return f"`{region.name}`{''.join(mine[:1])}"
         return f"`{region.name}`"
 
-    def _who(self) -> str:
-        return f"program {_program_text(self._index, self._grid)}"
-
-    def _other(self, programs: np.ndarray, concerned: np.ndarray) -> str:
-        program = int(programs[concerned][0])
-        if program == SEVERAL:
-            return "more than one other program"
+    def who(self, program: int) -> str:
         columns, rows, _ = self._grid
         index = (program % columns, program // columns % rows, program // (columns * rows))
-        return f"program {_program_text(index, self._grid)}"
-
-
-def _note_reader(region: Region, elements: slice | np.ndarray, program: int) -> None:
-    reader = region.reader[elements]
-    region.reader[elements] = np.where((reader == NOBODY) | (reader == program), program, SEVERAL)
-
-
-def _program_text(index: tuple[int, int, int], grid: tuple[int, int, int]) -> str:
-    used = max([1] + [axis + 1 for axis in range(3) if grid[axis] > 1])
-    return str(index[0]) if used == 1 else str(index[:used])
+        used = max([1] + [axis + 1 for axis in range(3) if self._grid[axis] > 1])
+        return f"program {index[0] if used == 1 else index[:used]}"
 
 
 def _mentions(source: str, name: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", source) is not None
-
-
-def _places(elements: slice | np.ndarray, concerned: np.ndarray) -> np.ndarray:
-    return elements.start + np.flatnonzero(concerned) if isinstance(elements, slice) else elements[concerned]
-
-
-def _first(elements: slice | np.ndarray, concerned: np.ndarray) -> int:
-    return int(_places(elements, concerned)[0])

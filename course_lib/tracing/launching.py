@@ -9,43 +9,25 @@ import random
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
-import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.exercise import Fault
-from course_lib.tracing.rewrite import Source
+from course_lib.tracing.sources import TRITON_FOLDER
 
 Op = Literal["load", "store", "atomic"]
 FlopKind = Literal["dot", "float", "special", "reduction"]  # the fields of Flops
 Grid = tuple[int, int, int]
 Order = None | Literal["shuffled"] | Callable[[int], Sequence[int]]
 
-TRITON_FOLDER = os.path.dirname(triton.__file__) + os.sep
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", the same from 7.5 to 12.0
+MOST_PROGRAMS_X, MOST_PROGRAMS_YZ = 2**31 - 1, 65_535
+MOST_THREADS, WARP = 1024, 32  # of a program; of a warp
+
 _NOT_THE_READERS = (TRITON_FOLDER, os.path.dirname(os.path.dirname(__file__)) + os.sep, f"{os.sep}IPython{os.sep}")
-
-
-class Watcher(Protocol):
-    """Who is told. Tensors come by parameter name; addresses are those that `begin_launch` gave out."""
-
-    def begin_launch(self, source: Source, grid: Grid, tensors: dict[str, torch.Tensor]) -> None: ...
-
-    def address(self, tensor: torch.Tensor) -> int: ...
-
-    def begin_program(self, program: int, index: Grid) -> None: ...
-
-    def access(self, op: Op, addresses: np.ndarray, mask: np.ndarray, itemsize: int) -> None: ...
-
-    def synchronised(self, addresses: np.ndarray) -> None: ...
-
-    def computed(self, kind: FlopKind, operations: int) -> None: ...
-
-    def poisoned_load(self) -> None: ...
-
-    def end_launch(self, completed: bool) -> None: ...
 
 
 # ----------------------------------------------------------------------------------------------------- errors
@@ -71,7 +53,15 @@ class KernelFault(_Sentence):
 
 
 class KernelError(_Sentence):
-    """A kernel could not be launched, or Python raised an error in it: one sentence with the line."""
+    """A kernel could not be launched, or cannot run here: one sentence with the line."""
+
+
+class Uncompilable(KernelError):
+    """A kernel that the compiler refuses, whatever the GPU: which one, and why."""
+
+    def __init__(self, sentence: str, kernel: str):
+        super().__init__(sentence)
+        self.kernel = kernel
 
 
 @dataclass(frozen=True)
@@ -125,17 +115,6 @@ def plain(tensor: Any) -> torch.Tensor:
     return getattr(tensor, "base", tensor) if not isinstance(tensor, torch.Tensor) else tensor
 
 
-@dataclass
-class Placed:
-    """A tensor in the arena, as far as Triton asks: a dtype and an address."""
-
-    dtype: torch.dtype
-    address: int
-
-    def data_ptr(self) -> int:
-        return self.address
-
-
 # ----------------------------------------------------------------------------------------------------- programs
 
 
@@ -152,22 +131,46 @@ def grid_of(name: str, grid: Any, arguments: dict[str, Any]) -> Grid:
             raise KernelError(
                 f"kernel `{name}`: the grid {tuple(grid)} holds {size!r}, expected whole numbers. triton.cdiv?"
             )
-    return tuple([int(size) for size in sizes] + [1, 1])[:3]
+    x, y, z = tuple([int(size) for size in sizes] + [1, 1])[:3]
+    for axis, size, most in (
+        ("first", x, MOST_PROGRAMS_X),
+        ("second", y, MOST_PROGRAMS_YZ),
+        ("third", z, MOST_PROGRAMS_YZ),
+    ):
+        if size > most:
+            raise KernelError(
+                f"kernel `{name}`: the grid has {size:,} programs along its {axis} axis, and a GPU takes {most:,} there. Put the "
+                "longest axis first, or give each program more."
+            )
+    return x, y, z
 
 
-def programs_of(grid: Grid, order: Order) -> Iterator[tuple[int, Grid]]:
-    """Each program's number and its index in the grid, in the order of execution. A GPU starts them x fastest."""
-    columns, rows, layers = grid
-    for program in _ordered(columns * rows * layers, order):
-        yield program, (program % columns, program // columns % rows, program // (columns * rows))
+def check_threads(name: str, options: dict[str, Any]) -> None:
+    """KernelError if a launch of kernel `name` asks for other threads than a program may have."""
+    warps = options.get("num_warps")
+    if warps is None:
+        return
+    if type(warps) is not int or warps < 1 or warps & (warps - 1):
+        raise KernelError(
+            f"kernel `{name}`: num_warps={warps!r}, and the number of warps is a power of 2: 1, 2, 4, 8, 16 or 32. 4 or 8 are usual."
+        )
+    if WARP * warps > MOST_THREADS:
+        raise KernelError(
+            f"kernel `{name}`: num_warps={warps} makes {WARP * warps:,} threads in each program, and a GPU takes {MOST_THREADS:,}. "
+            "4 or 8 warps are usual."
+        )
 
 
-def _ordered(programs: int, order: Order) -> Sequence[int]:
+def positions(programs: int, order: Order) -> tuple[Sequence[int] | np.ndarray, np.ndarray | None]:
+    """(the programs' numbers in the order of execution, the place of each in it). A GPU starts them x fastest; None: so do these."""
     if order is None:
-        return range(programs)
+        return range(programs), None
     if order == "shuffled":
-        return random.Random(0).sample(range(programs), programs)
-    permutation = [int(program) for program in order(programs)]
-    if sorted(permutation) != list(range(programs)):
-        raise ValueError(f"order({programs}) must return each of 0 to {programs - 1} once.")
-    return permutation
+        numbers = random.Random(0).sample(range(programs), programs)
+    else:
+        numbers = [int(program) for program in order(programs)]
+        if sorted(numbers) != list(range(programs)):
+            raise ValueError(f"order({programs}) must return each of 0 to {programs - 1} once.")
+    position = np.empty(programs, np.int64)
+    position[numbers] = np.arange(programs)
+    return np.array(numbers, np.int64), position

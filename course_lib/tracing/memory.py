@@ -1,40 +1,41 @@
 """Where tensors lie while a kernel is traced, and what was done to each of their elements.
 
-All storages of a launch are copied into one arena, each on a 512-byte boundary with a wide guard around it. So counts
+The storages of a launch get addresses of their own, each on a 512-byte boundary with a wide guard around it. So counts
 do not depend on where torch allocated, and an address outside every storage is recognised before it is used.
 """
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from course_lib.tracing.pattern import Pattern
+from course_lib.tracing.launching import Op, Site
+from course_lib.tracing.pattern import Pattern, Shape
 
 ALIGNMENT = 512  # bytes, as cudaMalloc gives
-GUARD = 1 << 20  # bytes between two storages; never touched, so it costs address space alone
-NOBODY = -1  # values of `reader` and `writer` that are not a program
-SEVERAL = -2
+GUARD = 1 << 20  # bytes between two storages: numbers, no memory
+ORIGIN = (
+    1 << 50
+)  # where they begin: no memory of a machine has such an address, so one that a kernel got as a number shows
 
 
 class Region:
-    """One torch storage: where it lies in the arena and what programs did to its elements.
+    """One torch storage: where it lies among the others and what programs did to its elements.
 
     itemsize   bytes of the elements that are counted
     base       an address that stays the same over all launches of a trace, as if cudaMalloc had given it
-    reads      times each element was loaded, in the whole trace;  writes likewise
+    start      its address in this launch: see Arena
+    reads      times each element was loaded, in the whole trace;  writes  likewise stored or updated
+    loaded     the same in this launch, once it has ended; None if nothing was;  stored  likewise
     ready      False where nothing was ever written; None if all of it has a value
-    reads_before  `reads` when this launch began;  writes_before  likewise
-    reader     the program that loaded each element in this launch, NOBODY or SEVERAL; None until someone stores here
-    writer     the last program that stored to it in this launch, or NOBODY; None until someone stores here
-    by_atomic  whether that was an atomic, likewise
-    last_load  when each program last loaded from here in this launch (see Ordering);  last_store  likewise
+    changed    whether something was stored in this launch
+    read_only  an input, to which no kernel should store
     """
 
     def __init__(self, name: str, storage: torch.UntypedStorage, itemsize: int, initialised: bool, base: int):
@@ -43,52 +44,107 @@ class Region:
         self.nbytes = storage.nbytes()
         self.itemsize = itemsize
         self.base = base
-        self.start = 0  # address in the arena of this launch
-        self.changed = False  # in this launch
-        self.read_only = False  # an input, to which no kernel should store
-        size = -(-self.nbytes // itemsize)
-        self.reads = np.zeros(size, np.uint32)
-        self.writes = np.zeros(size, np.uint32)
-        self.ready = None if initialised else np.zeros(size, bool)
+        self.start = 0
+        self.changed = False
+        self.read_only = False
+        self.reads: np.ndarray | None = None  # until something is loaded
+        self.writes: np.ndarray | None = None
+        self.loaded: np.ndarray | None = None
+        self.stored: np.ndarray | None = None
+        self.ready = None if initialised else np.zeros(self.size, bool)
+        self._edges: dict[bool, np.ndarray] = {}  # load? -> by how much its number rises from one element to the next
+        self._single: dict[bool, np.ndarray] = {}  # load? -> number of each element, beside that
 
     @property
     def size(self) -> int:
-        return self.reads.size
+        return -(-self.nbytes // self.itemsize)
+
+    # ------------------------------------------------------------------------------------------------- memory
 
     def begin_launch(self) -> None:
-        self.changed = False
-        self.reads_before, self.writes_before = self.reads.copy(), self.writes.copy()
-        self.reader: np.ndarray | None = None
-        self.writer: np.ndarray | None = None
-        self.by_atomic: np.ndarray | None = None
-        self.last_load: dict[int, int] = {}
-        self.last_store: dict[int, int] = {}
+        self.changed, self.loaded, self.stored = False, None, None
+        self._edges.clear()
+        self._single.clear()
+        whole = _bytes_of(self.storage)
+        self._bytes = (whole if self.storage.device.type == "cpu" else whole.cpu()).numpy()
+        self._before: np.ndarray | None = None
+        self._views: dict[tuple[int, int], np.ndarray] = {}
 
-    def count_load(self, elements: slice | np.ndarray, duplicates: bool) -> None:
-        _increment(self.reads, elements, duplicates)
+    def items(self, itemsize: int, run: int = 0) -> np.ndarray:
+        """All of it as integers of that many bytes; with `run`, from each of these on the next `run` of them."""
+        view = self._views.get((itemsize, run))
+        if view is None:
+            view = self._bytes[: self.nbytes // itemsize * itemsize].view(f"i{itemsize}")
+            if run:
+                view = np.lib.stride_tricks.as_strided(view, (max(0, view.size - run + 1), run), (itemsize, itemsize))
+            self._views[itemsize, run] = view
+        return view
 
-    def count_store(self, elements: slice | np.ndarray, duplicates: bool) -> None:
-        _increment(self.writes, elements, duplicates)
-        self.changed = True
-        if self.ready is not None:
-            self.ready[elements] = True
+    def change(self) -> None:
+        """Something is about to be stored."""
+        if not self.changed:
+            self.changed, self._before = True, self._bytes.copy()
 
-    def note_writer(self, elements: slice | np.ndarray, program: int, atomic: bool) -> None:
-        if self.writer is None:
-            self.writer, self.by_atomic = np.full(self.size, NOBODY, np.int32), np.zeros(self.size, bool)
-        self.writer[elements] = program
-        self.by_atomic[elements] = atomic
+    def end_launch(self, completed: bool) -> None:
+        """Add up what was counted. A launch that was not completed leaves the storage as it was."""
+        self.loaded, self.stored = self._counted(True), self._counted(False)
+        for totals, counted in (("reads", self.loaded), ("writes", self.stored)):
+            if counted is not None:
+                before = getattr(self, totals)
+                setattr(self, totals, counted if before is None else before + counted)
+        if self.changed and not completed:
+            self._bytes[:] = self._before
+        elif self.changed and self.storage.device.type != "cpu":
+            with quietly():
+                _bytes_of(self.storage).copy_(torch.from_numpy(self._bytes))
+        del self._bytes, self._before, self._views
 
-    def elements(self, offset: int, pattern: Pattern) -> slice | np.ndarray:
-        """Indices of the elements that an access touches whose lowest lane is `offset` bytes from the start."""
-        if pattern.itemsize < self.itemsize:
-            self._refine(self.itemsize // pattern.itemsize)
-        per_item = pattern.itemsize // self.itemsize
-        first = offset // self.itemsize
-        if pattern.contiguous:
-            return slice(first, first + pattern.elements * per_item)
-        indices = first + pattern.offsets * per_item
-        return indices if per_item == 1 else (indices[:, None] + np.arange(per_item)).ravel()
+    # ------------------------------------------------------------------------------------------------- counting
+
+    def count(self, load: bool, begins: np.ndarray, ends: np.ndarray, times: int) -> None:
+        """Ranges of bytes that were loaded, or stored: offsets from the start of the region."""
+        edges = self._edges.get(load)
+        if edges is None:
+            edges = self._edges[load] = np.zeros(self.size + 1, np.int32)
+        np.add.at(edges, (begins // self.itemsize).reshape(-1), np.int32(times))
+        np.add.at(edges, (-(-ends // self.itemsize)).reshape(-1), np.int32(-times))
+
+    def count_each(self, load: bool, offsets: np.ndarray, itemsize: int, times: int) -> None:
+        """Items that were loaded, or stored, one by one: offsets in bytes."""
+        counts = self._single.get(load)
+        if counts is None:
+            counts = self._single[load] = np.zeros(self.size, np.uint32)
+        at = (offsets // self.itemsize).reshape(-1)
+        for part in range(itemsize // self.itemsize):
+            np.add.at(counts, at + part, np.uint32(times))
+
+    def _counted(self, load: bool) -> np.ndarray | None:
+        edges, single = self._edges.get(load), self._single.get(load)
+        if edges is None:
+            return single
+        counts = np.cumsum(edges[:-1], dtype=np.int32, out=edges[:-1]).view(np.uint32)
+        return counts if single is None else counts + single
+
+    def refine(self, itemsize: int) -> None:
+        """Count smaller elements from now on: the storage is also seen through a narrower dtype."""
+        if itemsize >= self.itemsize:
+            return
+        parts = self.itemsize // itemsize
+        kept = {load: self._counted(load) for load in (True, False)}
+        self.itemsize = itemsize
+
+        def fine(counts: np.ndarray) -> np.ndarray:
+            return np.repeat(counts, parts)[: self.size]
+
+        for name in ("reads", "writes", "ready"):
+            if (values := getattr(self, name)) is not None:
+                setattr(self, name, fine(values))
+        self._edges.clear()
+        self._single = {load: fine(counts) for load, counts in kept.items() if counts is not None}
+
+    def times_read(self) -> np.ndarray:
+        """`reads` with a number for each element."""
+        return np.zeros(self.size, np.uint32) if self.reads is None else self.reads
 
     def in_shape_of(self, tensor: torch.Tensor, values: np.ndarray) -> np.ndarray:
         """values[i] of each element, in the shape of a tensor that lies here; where its elements are wider, the largest."""
@@ -98,20 +154,87 @@ class Region:
         strides = [values.itemsize * stride for stride in tensor.stride()]
         return np.lib.stride_tricks.as_strided(values[tensor.storage_offset() :], tensor.shape, strides).copy()
 
-    def _refine(self, parts: int) -> None:
-        """Count smaller elements from now on: the storage is also seen through a narrower dtype."""
-        self.itemsize //= parts
-        for name in ("reads", "reads_before", "writes", "writes_before", "ready", "reader", "writer", "by_atomic"):
-            values = getattr(self, name)
-            if values is not None:
-                setattr(self, name, np.repeat(values, parts)[: -(-self.nbytes // self.itemsize)])
+
+# ------------------------------------------------------------------------------------------------- what was done
 
 
-def _increment(counts: np.ndarray, elements: slice | np.ndarray, duplicates: bool) -> None:
-    if duplicates:
-        np.add.at(counts, elements, 1)
-    else:
-        counts[elements] += 1
+class Batch:
+    """One load, store or atomic of one place in a kernel, done by several programs together.
+
+    programs   (n,) their numbers in start order, x fastest
+    turns      (n,) its turn in this launch: one for all, but of an atomic, which programs do one after the other
+    lowest     (n,) the address of each program's lowest active lane, in bytes from the start of the region
+    shape      how the lanes lie from there, if all do alike; else
+    passed     (n,) how many barriers each program has passed
+    volatile   a load that looks at what other programs do meanwhile
+    addresses  (n, lanes) of each lane, likewise from the start, and `mask` (n, lanes) the active ones, None for all
+    """
+
+    def __init__(
+        self,
+        op: Op,
+        site: Site,
+        region: Region,
+        programs: np.ndarray,
+        turns: np.ndarray,
+        lowest: np.ndarray,
+        shape: Shape | None,
+        addresses: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
+        *,
+        itemsize: int,
+        axes: tuple[int, ...],
+        duplicates: bool,
+        passed: np.ndarray,
+        volatile: bool = False,
+    ):
+        self.op, self.site, self.region, self.programs, self.turns = op, site, region, programs, turns
+        self.lowest, self.shape, self.addresses, self.mask = lowest, shape, addresses, mask
+        self.itemsize, self.axes, self.duplicates, self.volatile = itemsize, axes, duplicates, volatile
+        self.passed = passed
+
+    def touched(self) -> tuple[np.ndarray, np.ndarray]:
+        """The elements of the region that are touched, in its units, and whose: positions in `programs`. Both flat."""
+        if self.shape is not None:
+            at = self.lowest[:, None] + self.shape.active
+            rows = np.repeat(np.arange(len(at)), at.shape[1])
+            at = at.reshape(-1)
+        elif self.mask is None:
+            rows = np.repeat(np.arange(len(self.addresses)), self.addresses.shape[1])
+            at = self.addresses.reshape(-1)
+        else:
+            rows, at = np.nonzero(self.mask)[0], self.addresses[self.mask]
+        elements, parts = at // self.region.itemsize, self.itemsize // self.region.itemsize
+        if parts > 1:
+            elements, rows = (elements[:, None] + np.arange(parts)).reshape(-1), np.repeat(rows, parts)
+        return elements, rows
+
+    def lanes(self) -> np.ndarray:
+        """In which lane of the block each element of `touched` is."""
+        if self.shape is not None:
+            lanes = np.arange(self.shape.relative.size) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
+            lanes = np.tile(lanes, len(self.lowest))
+        elif self.mask is None:
+            lanes = np.tile(np.arange(self.addresses.shape[1]), len(self.addresses))
+        else:
+            lanes = np.nonzero(self.mask)[1]
+        parts = self.itemsize // self.region.itemsize
+        return np.repeat(lanes, parts) if parts > 1 else lanes
+
+    def bytes_each(self) -> np.ndarray:
+        """(n,) bytes that each program moves."""
+        if self.shape is not None:
+            return np.full(len(self.programs), self.shape.active.size * self.itemsize)
+        lanes = np.full(len(self.programs), self.addresses.shape[1])
+        return (lanes if self.mask is None else np.count_nonzero(self.mask, axis=1)) * self.itemsize
+
+    def pattern(self, row: int) -> Pattern:
+        """What the access of one program does."""
+        shape = self.shape
+        if shape is None:
+            mask = None if self.mask is None else self.mask[row]
+            shape = Shape(self.addresses[row], mask, self.itemsize, self.axes)
+        return shape.at(int(self.lowest[row]))
 
 
 class Step(NamedTuple):
@@ -131,7 +254,69 @@ class Step(NamedTuple):
     @property
     def elements(self) -> slice | np.ndarray:
         """Indices of the elements of `region` that it touches."""
-        return self.region.elements(self.address - self.region.base, self.pattern)
+        first, per_item = (
+            (self.address - self.region.base) // self.region.itemsize,
+            self.pattern.itemsize // self.region.itemsize,
+        )
+        if self.pattern.contiguous:
+            return slice(first, first + self.pattern.elements * per_item)
+        indices = first + self.pattern.offsets * per_item
+        return indices if per_item == 1 else (indices[:, None] + np.arange(per_item)).ravel()
+
+
+class Steps(Sequence[Step]):
+    """All accesses of one launch, program after program, those of a program in the order in which it made them.
+
+    batches    as they came;  position  of each program, by its number: its place among them; None: the programs' own order
+    """
+
+    def __init__(self):
+        self.batches: list[Batch] = []
+        self.position: np.ndarray | None = None
+
+    def of_program(self, number: int) -> list[Step]:
+        """The accesses of one program alone."""
+        found = []
+        for batch in self.batches:
+            for row in np.flatnonzero(batch.programs == number):
+                found.append(_step(batch, int(row)))
+        return found
+
+    def bytes_by_program(self) -> np.ndarray:
+        """Bytes that each program moved, by its number."""
+        most = max((int(batch.programs.max()) for batch in self.batches), default=-1)
+        moved = np.zeros(most + 1, np.int64)
+        for batch in self.batches:
+            np.add.at(moved, batch.programs, batch.bytes_each())
+        return moved
+
+    @cached_property
+    def _steps(self) -> list[Step]:
+        if not self.batches:
+            return []
+        programs = np.concatenate([batch.programs for batch in self.batches])
+        batch = np.repeat(np.arange(len(self.batches)), [len(b.programs) for b in self.batches])
+        row = np.concatenate([np.arange(len(b.programs)) for b in self.batches])
+        place = programs if self.position is None else self.position[programs]
+        order = np.argsort(place, kind="stable")
+        return [_step(self.batches[b], r) for b, r in zip(batch[order].tolist(), row[order].tolist(), strict=True)]
+
+    def __len__(self) -> int:
+        return sum(len(batch.programs) for batch in self.batches)
+
+    def __getitem__(self, index):
+        return self._steps[index]
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self._steps)
+
+
+def _step(batch: Batch, row: int) -> Step:
+    address = batch.region.base + int(batch.lowest[row])
+    return Step(int(batch.programs[row]), batch.op, batch.site.line, batch.region, address, batch.pattern(row))
+
+
+# ------------------------------------------------------------------------------------------------- the arena
 
 
 def storage_key(tensor: torch.Tensor) -> int:
@@ -141,50 +326,49 @@ def storage_key(tensor: torch.Tensor) -> int:
 
 
 class Arena:
-    """Copies of the storages of one launch. `find` tells in which of them an address range lies."""
+    """Addresses for the storages of one launch: each on a 512-byte boundary, with a wide guard around it.
+
+    starts, ends   (regions,) of each region, ascending
+    """
 
     def __init__(self, regions: Iterable[Region]):
         self.regions = list(regions)
-        offset, offsets = GUARD, []
+        offset = ORIGIN
         for region in self.regions:
-            offsets.append(offset)
+            region.start = offset
+            region.begin_launch()
             offset = -(-(offset + region.nbytes + GUARD) // ALIGNMENT) * ALIGNMENT
-        with _quietly():
-            self._memory = torch.empty(offset + ALIGNMENT, dtype=torch.uint8)
-            shift = -self._memory.data_ptr() % ALIGNMENT
-            for region, offset in zip(self.regions, offsets, strict=True):
-                region.begin_launch()
-                region.start = self._memory.data_ptr() + offset + shift
-                self._copy_of(region).copy_(_bytes_of(region.storage))
-        self._starts = [region.start for region in self.regions]
+        self.starts = np.array([region.start for region in self.regions], np.int64)
+        self.ends = np.array([region.start + region.nbytes for region in self.regions], np.int64)
 
-    def _copy_of(self, region: Region) -> torch.Tensor:
-        offset = region.start - self._memory.data_ptr()
-        return self._memory[offset : offset + region.nbytes]
+    def which(self, addresses: np.ndarray) -> np.ndarray:
+        """The number of the last region that begins at each address or before it; -1 if none does."""
+        return np.searchsorted(self.starts, addresses, "right") - 1
 
     def find(self, low: int, high: int) -> Region | None:
         """The region that holds all bytes from `low` up to and without `high`."""
-        i = bisect.bisect_right(self._starts, low) - 1
-        region = self.regions[i] if i >= 0 else None
-        return region if region and high <= region.start + region.nbytes else None
+        i = int(self.which(np.int64(low)))
+        return self.regions[i] if i >= 0 and high <= self.ends[i] else None
 
     def nearest(self, address: int) -> Region:
         return min(self.regions, key=lambda r: max(r.start - address, address - (r.start + r.nbytes - 1), 0))
 
-    def copy_back(self) -> None:
-        """Write what the launch changed into the tensors themselves."""
-        with _quietly():
-            for region in self.regions:
-                if region.changed:
-                    _bytes_of(region.storage).copy_(self._copy_of(region))
+    def end_launch(self, completed: bool) -> None:
+        for region in self.regions:
+            region.end_launch(completed)
+
+
+def bytes_behind(tensor: torch.Tensor) -> torch.Tensor:
+    """(bytes,) of all memory that a tensor is a view of."""
+    return _bytes_of(tensor.untyped_storage())
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
-def _quietly():
-    """The arena's own copies are no business of autograd or of whoever records torch operations."""
+def quietly() -> ExitStack:
+    """What a trace does with torch is no business of autograd or of whoever records torch operations."""
     stack = ExitStack()
     stack.enter_context(_disable_current_modes())
     stack.enter_context(torch.no_grad())

@@ -55,8 +55,34 @@ def narrow(values: np.ndarray, name: str, toward_zero: bool = False) -> np.ndarr
 
     bf16 overflows to infinity; an fp8 saturates at its largest number, as `cvt.satfinite` of sm_89 does.
     """
-    values = np.ascontiguousarray(values, np.float32)
-    return _to_bf16(values, toward_zero) if name == "bf16" else _to_fp8(values, name, toward_zero)
+    values = np.ascontiguousarray(to_odd(values))
+    if name == "bf16":
+        return _to_bf16(values, toward_zero)
+    return _codes(name, toward_zero).take(upper_half(values))
+
+
+def to_odd(values: np.ndarray) -> np.ndarray:
+    """float64 cut to float32, with the last bit set where anything was lost: rounding this once more is as if once.
+
+    Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd".
+    """
+    if values.dtype == np.float32:
+        return values
+    with np.errstate(over="ignore"):
+        result = np.asarray(values.astype(np.float32))
+    bits = result.view(np.uint32)
+    lost = (result != values) & (values == values)
+    bits -= np.abs(result) > np.abs(values)  # toward zero
+    bits |= lost
+    return result
+
+
+def upper_half(values: np.ndarray) -> np.ndarray:
+    """The first 16 bits of float32 numbers, the last of them set where the rest is not 0: all that an fp8 depends on."""
+    bits = values.view(np.uint32)
+    half = bits >> 16
+    half |= (bits & 0xFFFF) != 0
+    return half
 
 
 def _to_bf16(values: np.ndarray, toward_zero: bool) -> np.ndarray:
@@ -83,6 +109,14 @@ def _to_fp8(values: np.ndarray, name: str, toward_zero: bool) -> np.ndarray:
     code = (code | sign << 7).astype(np.uint8)
     not_a_number = {"ieee": 0x7F, "all ones": 0x7F, "minus zero": 0x80}.get(FORMATS[name].special, finite.size - 1)
     return np.where(np.isnan(values), np.uint8(not_a_number), code)
+
+
+@cache
+def _codes(name: str, toward_zero: bool) -> np.ndarray:
+    """The code of an fp8 format that each `upper_half` is rounded to."""
+    values = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
+    with np.errstate(invalid="ignore"):  # signalling NaNs are among them
+        return _to_fp8(values, name, toward_zero)
 
 
 @cache
@@ -119,17 +153,22 @@ def _finite(name: str) -> np.ndarray:
 
 
 def to_integer(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Floats cut to integers as PTX `cvt.rzi` does: what does not fit saturates, NaN is 0, and 8 or 16 bits wrap around."""
-    if dtype.itemsize < 4:
-        return to_integer(values, np.dtype(np.int32)).astype(dtype)
+    """Floats cut to integers as PTX `cvt.rzi` does: what does not fit saturates. 8 bits are the lower half of 16. NaN is 0, or
+    the highest bit alone where floats or integers have 64 bits. (Each kind was compared with what an H200 gives.)"""
+    if dtype.itemsize == 1:
+        return to_integer(values, np.dtype(f"{dtype.kind}2")).astype(dtype)
     limits = np.iinfo(dtype)
     low, high = float(limits.min), float(limits.max) + 1
+    if values.min(initial=0) > low - 1 and values.max(initial=0) < high:  # and so none is NaN
+        return values.astype(dtype)
     with np.errstate(invalid="ignore"):
         result = values.astype(dtype)
     outside = ~((values > low - 1) & (values < high))
     if outside.any():
         saturated = np.where(values >= high, limits.max, np.where(values < low, limits.min, result))
-        result = np.where(np.isnan(values), 0, np.where(outside, saturated, result)).astype(dtype)
+        wide = 8 in (values.itemsize, dtype.itemsize)
+        unknown = 0 if not wide else limits.min or 1 << (8 * dtype.itemsize - 1)
+        result = np.where(np.isnan(values), dtype.type(unknown), np.where(outside, saturated, result)).astype(dtype)
     return result
 
 
@@ -146,26 +185,30 @@ def to_float(values: np.ndarray, dtype: np.dtype, toward_zero: bool = False) -> 
 
 # A NaN that can be told from others: arithmetic keeps its payload, and these are one another's conversions.
 POISON_NAN = {2: 0x7E58, 4: 0x7FCB0000, 8: 0x7FF9600000000000}  # bits, by itemsize
-POISON_BITS = {2: 0x7FCB, 1: 0x7F}  # of bf16; of fp8, where there is one NaN to choose
 POISON_INTEGER = 0x5A5A5A5A5A5A5A5B  # cut to the width needed: large, odd, and nothing a student would expect
 
 
-def poison(shape: tuple[int, ...], dtype: np.dtype, raw_float: bool) -> np.ndarray:
-    """What stands in lanes whose value nobody knows. raw_float: the array holds bits of bf16 or fp8."""
+def poison(dtype: np.dtype) -> np.ndarray:
+    """What stands in a lane whose value nobody knows: a scalar array."""
     if dtype.kind == "f":
         value = np.array(POISON_NAN[dtype.itemsize], f"u{dtype.itemsize}").view(dtype)
-    elif raw_float:
-        value = np.array(POISON_BITS[dtype.itemsize], dtype)
     elif dtype.kind == "b":
         value = np.array(True)
     else:
         value = np.array(POISON_INTEGER >> (64 - 8 * dtype.itemsize) | 1).astype(dtype)
-    return np.full(shape, value, dtype)
+    return value
 
 
 def is_poison(values: np.ndarray) -> np.ndarray:
+    values = np.asarray(values)
     bits = values.view(f"u{values.itemsize}") & ((1 << (8 * values.itemsize - 1)) - 1)  # whatever the sign
     return bits == POISON_NAN[values.itemsize]
+
+
+def has_nan(values: np.ndarray) -> bool:
+    """Whether any is NaN, without an array of truths: what a maximum shows."""
+    largest = np.maximum.reduce(values, axis=None, initial=-np.inf)
+    return bool(largest != largest)
 
 
 def larger(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -179,24 +222,40 @@ def smaller(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _numbers_win(result: np.ndarray, skipping_nan: Callable, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    nan = result != result
-    if nan.any():
-        poisoned = is_poison(np.broadcast_to(a, result.shape)) | is_poison(np.broadcast_to(b, result.shape))
-        result = np.where(nan & ~poisoned, skipping_nan(a, b), result)
+    if has_nan(result):
+        result = np.where(is_poison(a) | is_poison(b), poison(result.dtype), skipping_nan(a, b))
     return result
 
 
 def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     """x * y + z, rounded once where the product fits into float64: up to float32."""
-    return (x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64)).astype(z.dtype)
+    return wide_fma(x, y, z).astype(z.dtype)
+
+
+def wide_fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """x * y + z in float64; of float32 numbers, rounded so that rounding once more is as if once."""
+    product = np.multiply(x, y, dtype=np.float64)
+    total = np.asarray(product + z)
+    if z.dtype.itemsize == 8 or (total.view(np.int64) & 0xFFFFFFF).all():
+        return total  # nowhere near the middle of two float32 numbers, which has 0 in the last 28 bits
+    part = total - product
+    lost = (product - (total - part)) + (z - part)  # Knuth's two-sum: exact
+    inexact = (lost != 0) & (lost == lost)
+    if inexact.any():  # round to odd, as `to_odd` does
+        bits = total.view(np.int64)
+        bits -= inexact & ((lost > 0) != (total > 0))
+        bits |= inexact
+    return total
 
 
 def dot(a: np.ndarray, b: np.ndarray, accumulator: np.ndarray) -> np.ndarray:
-    """a @ b + accumulator in the accumulator's dtype; float16 is summed up in float32 and rounded at the end."""
+    """a @ b + accumulator in the accumulator's dtype; float16 is summed up in float32 and rounded at the end. What a tensor core rounds on
+    the way is for the caller."""
     dtype = accumulator.dtype
     if dtype.kind == "f":
         wide = np.float64 if dtype.itemsize == 8 else np.float32
-        return (_product(a.astype(wide), b.astype(wide)) + accumulator).astype(dtype)
+        product = _product(a.astype(wide, copy=False), b.astype(wide, copy=False))
+        return (product + accumulator).astype(dtype, copy=False)
     if a.itemsize == 1:  # exact in float64, which has a fast product
         return _product(a.astype(np.float64), b.astype(np.float64)).astype(dtype) + accumulator
     return np.matmul(a, b, dtype=dtype) + accumulator
@@ -204,7 +263,15 @@ def dot(a: np.ndarray, b: np.ndarray, accumulator: np.ndarray) -> np.ndarray:
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """By torch, which keeps to the number of threads that it is told. numpy's product takes all cores, and has no way to be told."""
-    return torch.matmul(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+    return torch.matmul(as_tensor(a), as_tensor(b)).numpy()
+
+
+def as_tensor(values: np.ndarray) -> torch.Tensor:
+    """The same memory as a tensor; a copy of what torch does not take or warns of, such as the result of broadcast_to."""
+    values = np.asarray(values)
+    if not (values.flags.c_contiguous and values.flags.writeable):
+        values = values.copy()
+    return torch.from_numpy(values)
 
 
 def tf32(a: np.ndarray) -> np.ndarray:
@@ -217,7 +284,9 @@ def high_half(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     unsigned = np.dtype(f"u{a.itemsize}")
     x, y = a.view(unsigned), b.view(unsigned)
     if a.itemsize < 8:
-        return (x.astype(np.uint64) * y.astype(np.uint64) >> np.uint64(8 * a.itemsize)).astype(unsigned).view(a.dtype)
+        product = np.multiply(x, y, dtype=np.uint64)
+        product >>= np.uint64(8 * a.itemsize)
+        return product.astype(unsigned).view(a.dtype)
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     x1, x0, y1, y0 = x >> half, x & low, y >> half, y & low
     middle = x1 * y0 + (x0 * y0 >> half)
@@ -239,57 +308,47 @@ def fold_min(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray
 
 def _fold_numbers(values: np.ndarray, fast: np.ufunc, skipping_nan: np.ufunc, axis: int | None, keepdims: bool):
     result = fast.reduce(values, axis=axis, keepdims=keepdims)
-    if values.dtype.kind == "f" and np.any(result != result):
+    if values.dtype.kind == "f" and has_nan(result):
         poisoned = is_poison(values).any(axis=axis, keepdims=keepdims)
         numbers = skipping_nan.reduce(values, axis=axis, keepdims=keepdims)
-        result = np.where(poisoned, values.dtype.type(np.nan), numbers)
+        result = np.where(poisoned, poison(values.dtype), numbers)
     return result
-
-
-def index_of_max(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
-    """The first place of the maximum; NaN is passed over."""
-    return np.argmax(_without_nan(values, -np.inf), axis=axis, keepdims=keepdims)
-
-
-def index_of_min(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
-    return np.argmin(_without_nan(values, np.inf), axis=axis, keepdims=keepdims)
-
-
-def _without_nan(values: np.ndarray, instead: float) -> np.ndarray:
-    return np.where(np.isnan(values), values.dtype.type(instead), values) if values.dtype.kind == "f" else values
 
 
 # ----------------------------------------------------------------------------------------------------- functions
 
 
-def _elementwise(function: Callable) -> Callable:
-    return np.vectorize(function, otypes=[np.float64])
+def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable:
+    return lambda x: function(as_tensor(x)).numpy()
 
 
-erf = _elementwise(math.erf)
+erf = _by_torch(torch.erf)
+_erfc = _by_torch(torch.special.erfc)
 
 
 def rsqrt(x: np.ndarray) -> np.ndarray:
     return 1 / np.sqrt(x)
 
 
-def _gamma(function: Callable) -> Callable:
-    def total(x: float) -> float:
-        try:
-            return function(x)
-        except (ValueError, OverflowError):  # a pole, or too large
-            return math.nan if x < 0 or x != x else math.inf
-
-    return _elementwise(total)
+def _gamma(x: float) -> float:
+    try:
+        return math.gamma(x)
+    except (ValueError, OverflowError):  # a pole, or too large
+        return math.nan if x < 0 or x != x else math.inf
 
 
 def _round_half_away(x: np.ndarray) -> np.ndarray:
-    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+    whole = np.trunc(x)
+    return np.copysign(np.abs(whole) + (np.abs(x - whole) >= 0.5), x)
 
 
 def _count_leading_zeros(x: np.ndarray) -> np.ndarray:
     bits = 8 * x.itemsize
-    return np.vectorize(lambda value: bits - int(value).bit_length(), otypes=[np.int32])(x.view(f"u{x.itemsize}"))
+    unsigned = x.view(f"u{x.itemsize}")
+    if bits == 64:
+        high = unsigned >> np.uint64(32)
+        unsigned = np.where(high > 0, high << np.uint64(32), unsigned)  # 32 bits or fewer that count: exact as floats
+    return (bits - np.frexp(unsigned.astype(np.float64))[1]).astype(np.int32)
 
 
 # By symbol, without the prefix `__nv_` and without what only names a dtype or a rounding to nearest.
@@ -329,10 +388,10 @@ _LIBDEVICE: dict[str, Callable] = {
     "sinpi": lambda x: np.sin(np.pi * x.astype(np.float64)),
     "cospi": lambda x: np.cos(np.pi * x.astype(np.float64)),
     "erf": erf,
-    "erfc": _elementwise(math.erfc),
-    "normcdf": _elementwise(lambda x: math.erfc(-x / math.sqrt(2)) / 2),
-    "tgamma": _gamma(math.gamma),
-    "lgamma": _gamma(math.lgamma),
+    "erfc": _erfc,
+    "normcdf": lambda x: _erfc(x.astype(np.float64) * -math.sqrt(0.5)) / 2,
+    "tgamma": np.vectorize(_gamma, otypes=[np.float64]),
+    "lgamma": _by_torch(torch.lgamma),
     "ldexp": np.ldexp,
     "scalbn": np.ldexp,
     "logb": lambda x: np.frexp(x)[1] - 1.0,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,65 +56,92 @@ class Pattern:
 
 
 class Shape:
-    """How the lanes of an access lie to one another. Where the lowest one falls in a line then makes it a Pattern.
+    """How the lanes of an access lie to one another, in one program. Where the lowest one falls in a line then makes it a
+    Pattern.
 
-    relative   bytes from the lowest active lane, as unsigned numbers: those of masked lanes below it wrap around
-    mask       the active lanes, None for all
+    relative   (lanes,) bytes from the lowest active lane; masked lanes may lie below it
+    mask       (lanes,) the active lanes, None for all;  axes  the block that they are, for `_lane_axis`
     lane       the position of the lowest active lane;  extent  bytes from it to the end of the highest one
+    active     (active lanes,) their bytes from the lowest one;  aligned  whether these are multiples of the item's size
     """
 
-    def __init__(self, pointers: np.ndarray, mask: np.ndarray | None, itemsize: int):
-        active = pointers.reshape(-1) if mask is None else pointers[mask]
+    def __init__(self, addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]):
+        active = addresses if mask is None else addresses[mask]
         lowest = active.min()
-        self.itemsize, self.mask = itemsize, None if mask is None else mask.copy()
-        self.relative = pointers - lowest
-        self.lane = int(np.flatnonzero((self.relative == 0) if mask is None else (self.relative == 0) & mask)[0])
-        self.extent = int(active.max() - lowest) + itemsize
+        self.itemsize, self.mask, self.axes = itemsize, mask, axes
+        self.relative = addresses - lowest
+        self.active = active - lowest
+        self.lane = int(np.argmax((self.relative == 0) if mask is None else (self.relative == 0) & mask))
+        self.extent = int(self.active.max()) + itemsize
+        self.aligned = not (self.active % itemsize).any()
         self._patterns: dict[int, Pattern] = {}
 
-    def fits(self, pointers: np.ndarray, mask: np.ndarray | None, itemsize: int) -> bool:
-        """Whether this access is the same one, somewhere else."""
-        if self.relative.shape != pointers.shape or self.itemsize != itemsize:
-            return False
-        if (mask is None) != (self.mask is None) or mask is not None and not (mask == self.mask).all():
-            return False
-        return bool((pointers - pointers.reshape(-1)[self.lane] == self.relative).all())
-
-    def lowest(self, pointers: np.ndarray) -> int:
-        return int(pointers.reshape(-1)[self.lane])
+    def same_lanes(self, addresses: np.ndarray) -> bool:
+        """addresses: (programs, lanes). Whether the lanes of each program lie like this."""
+        if len(addresses) == 1:
+            return True
+        return bool((addresses - addresses[:, self.lane, None] == self.relative).all())
 
     def at(self, address: int) -> Pattern:
         """The pattern of this access when its lowest lane is at `address`."""
         phase = address % LINE
         if phase not in self._patterns:
             active = np.ones(self.relative.shape, bool) if self.mask is None else self.mask
-            self._patterns[phase] = _analyse(self.relative.astype(np.int64), active, phase, self.itemsize)
+            self._patterns[phase] = _analyse(
+                self.relative.reshape(self.axes), active.reshape(self.axes), phase, self.itemsize
+            )
         return self._patterns[phase]
+
+    @cached_property
+    def run(self) -> int:
+        """Lanes after one another that lie after one another in memory, however the block is cut into such runs: all of them, a
+        row, or 1. Where lanes are masked, 1."""
+        if self.mask is not None:
+            return 1
+        steps = np.diff(self.relative) == self.itemsize
+        for length in (self.relative.size, self.axes[-1] if self.axes else 1):
+            if length > 1 and np.count_nonzero(steps) >= self.relative.size // length * (length - 1):
+                inside = np.ones(self.relative.size, bool)
+                inside[length - 1 :: length] = False
+                if steps[inside[:-1]].all():
+                    return length
+        return 1
+
+    @cached_property
+    def ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the ranges begin and end that the active lanes fill, in bytes from the lowest one; a lane that is there twice
+        is a range of its own."""
+        offsets = np.sort(self.active)
+        first = np.flatnonzero(np.diff(offsets, prepend=offsets[0] - 2 * self.itemsize) != self.itemsize)
+        last = np.append(first[1:], offsets.size) - 1
+        return offsets[first], offsets[last] + self.itemsize
 
 
 MAX_SEEN = 2_000  # shapes remembered at a time
 
 
 class Shapes:
-    """Recognises accesses: programs repeat the same few at other addresses, and a line of a kernel mostly the same one."""
+    """Recognises accesses: a line of a kernel mostly makes the same one, at other addresses."""
 
     def __init__(self):
         self._last: dict[object, Shape] = {}  # by the place in the kernel
         self._seen: dict[tuple, Shape] = {}
 
-    def of(self, place: object, pointers: np.ndarray, mask: np.ndarray | None, itemsize: int) -> Shape:
-        """pointers: addresses, one per lane. mask: the active lanes, at least one; None for all."""
+    def of(
+        self, place: object, addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
+    ) -> Shape:
+        """addresses: (lanes,) of one program. mask: the active lanes, at least one; None for all."""
         shape = self._last.get(place)
-        if shape is None or not shape.fits(pointers, mask, itemsize):
-            shape = self._last[place] = self._recall(Shape(pointers, mask, itemsize))
-        return shape
-
-    def _recall(self, shape: Shape) -> Shape:
-        mask = None if shape.mask is None else shape.mask.tobytes()
-        key = (shape.relative.shape, shape.itemsize, shape.relative.tobytes(), mask)
+        if shape is not None and (mask is None) == (shape.mask is None):
+            same = np.array_equal(addresses - addresses[shape.lane], shape.relative)
+            if same and (mask is None or np.array_equal(mask, shape.mask)):
+                return shape
+        shape = Shape(addresses, mask, itemsize, axes)
+        key = (axes, itemsize, shape.relative.tobytes(), None if mask is None else mask.tobytes())
         if len(self._seen) >= MAX_SEEN:
             self._seen.clear()  # a gather makes one for each program
-        return self._seen.setdefault(key, shape)
+        shape = self._last[place] = self._seen.setdefault(key, shape)
+        return shape
 
 
 def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int) -> Pattern:
@@ -134,6 +162,62 @@ def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int
         contiguous=not duplicates and int(distinct[-1]) == (distinct.size - 1) * itemsize,
         offsets=offsets // itemsize,
     )
+
+
+class Counted(NamedTuple):
+    """The counters of a Pattern for each program of a batch, as arrays."""
+
+    elements: np.ndarray
+    requests: np.ndarray
+    sectors: np.ndarray
+    lines: np.ndarray
+    distinct_sectors: np.ndarray
+    useful_bytes: np.ndarray
+
+
+def count_each(
+    addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
+) -> tuple[Counted, bool]:
+    """The counters of accesses that have nothing in common, and whether any of them has two lanes at one address.
+
+    addresses: (programs, lanes), multiples of `itemsize`. mask: (programs, lanes), or None for all
+    """
+    programs = len(addresses)
+    on = np.ones(addresses.shape, bool) if mask is None else mask
+    inactive = np.int64(-1)
+    items = np.sort(np.where(on, addresses // itemsize, inactive), axis=1)
+    elements = np.count_nonzero(on, axis=1)
+    distinct = _fresh(items).sum(1)
+    requests, sectors, lines = np.zeros((3, programs), np.int64)
+    axis = (
+        np.array([_lane_axis(row.reshape(axes), itemsize) for row in addresses])
+        if len(axes) > 1
+        else np.full(programs, -1)
+    )
+    for each in np.unique(axis):
+        chosen = np.flatnonzero(axis == each)
+        lanes, active = (
+            np.moveaxis(values[chosen].reshape(len(chosen), *axes), each + 1 if each >= 0 else -1, -1).reshape(
+                len(chosen), -1
+            )
+            for values in (addresses, on)
+        )
+        spare = (0, 0), (0, -lanes.shape[1] % LANES)
+        lanes, active = (np.pad(values, spare).reshape(len(chosen), -1, LANES) for values in (lanes, active))
+        requests[chosen] = active.any(2).sum(1)
+        for counter, unit in ((sectors, SECTOR), (lines, LINE)):
+            counter[chosen] = _fresh(np.sort(np.where(active, lanes // unit, inactive), axis=2)).sum((1, 2))
+    size = max(1, SECTOR // itemsize)
+    units = np.where(items >= 0, items // size, inactive)
+    counted = Counted(elements, requests, sectors, lines, _fresh(units).sum(1), distinct * itemsize)
+    return counted, bool((distinct < elements).any())
+
+
+def _fresh(ascending: np.ndarray) -> np.ndarray:
+    """Which numbers, along the last axis, are the first of their kind; -1 is none."""
+    fresh = ascending >= 0
+    fresh[..., 1:] &= ascending[..., 1:] != ascending[..., :-1]
+    return fresh
 
 
 def _lane_axis(relative: np.ndarray, itemsize: int) -> int:

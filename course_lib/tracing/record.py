@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import reduce
+from math import prod
+from typing import Any
 
 import numpy as np
 import torch
+import triton
 from torch.utils._python_dispatch import TorchDispatchMode
+from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.exercise import Access, Fault, Flops, Footprint, Launch
 from course_lib.tracing import show
+from course_lib.tracing.accesses import Accesses
+from course_lib.tracing.blocks import Descriptor
 from course_lib.tracing.cache import MissCurve, Stream, stream
+from course_lib.tracing.evaluate import Code, Launched, Programs, code_of
 from course_lib.tracing.faults import Faults
-from course_lib.tracing.hooks import FlopKind, Interpreter, KernelFault, Op, Order, Site
-from course_lib.tracing.memory import ALIGNMENT, Arena, Region, Step, storage_key
-from course_lib.tracing.pattern import Pattern, Shapes
-from course_lib.tracing.rewrite import Source
+from course_lib.tracing.frontend import LAUNCH_OPTIONS, Front, NotAnArgument, being_read, flat_values, front_of
+from course_lib.tracing.hints import Promise, Promises
+from course_lib.tracing.instructions import AssertionFailed
+from course_lib.tracing.interception import launches_go_to
+from course_lib.tracing.launching import (
+    Grid,
+    KernelError,
+    KernelFault,
+    Op,
+    Order,
+    Site,
+    Uncompilable,
+    bind,
+    check_threads,
+    grid_of,
+    plain,
+    positions,
+    tensors_in,
+)
+from course_lib.tracing.memory import ALIGNMENT, Arena, Region, Steps, bytes_behind, quietly, storage_key
+from course_lib.tracing.operations import NotHere, dtype_of
+from course_lib.tracing.parse import Unparsed
+from course_lib.tracing.pattern import Shapes
+from course_lib.tracing.sources import Source, jit_function, source_of
+from course_lib.tracing.tuning import Tuning, tuned, tuning
+from course_lib.tracing.turns import Stuck, Turns, resident, what_waits
+from course_lib.tracing.watched import Value, Watched, program_number
+from course_lib.tracing.work import TooSlow, Work
+
+KNOWN_TRITONS = "The trace reads what the front ends of Triton 3.4 to 3.9 write"
+BATCH = 1 << 17  # elements of the largest block, of all programs that run together: what caches hold
 
 
 class Trace:
@@ -33,14 +69,16 @@ class Trace:
         names: dict[str, torch.Tensor] | None = None,
         order: Order = None,
         inputs: Iterable[torch.Tensor] = (),
-        interpreter: Interpreter | None = None,
+        work: Work | None = None,
     ):
+        self.work = work or Work()
         self.launches: list[Launch] = []
-        self.steps: list[list[Step]] = []
+        self.steps: list[Steps] = []
         self.poisoned: set[tuple[str, int]] = set()
         self.sources: dict[str, Source] = {}
-        self._interpreter = interpreter or Interpreter()
-        self._interpreter.serve(self, order)
+        self.fronts: list[Front] = []
+        self._order = order
+        self._watching: dict[str, list[Watched]] = {}
         self._names = {storage_key(tensor): name for name, tensor in (names or {}).items()}
         self._held = [*(names or {}).values(), *inputs]  # so that no address is given to another tensor
         self._inputs = {storage_key(tensor) for tensor in inputs}
@@ -49,9 +87,6 @@ class Trace:
         self._faults = Faults()
         self._shapes = Shapes()
         self._next_base = ALIGNMENT
-        self._accesses: dict[tuple[str, Op, int], Access] = {}  # of this launch
-        self._parameters: dict[str, Region] = {}  # likewise
-        self._program = 0
 
     # ------------------------------------------------------------------------------------------------- results
 
@@ -105,14 +140,13 @@ class Trace:
         region = self._region(tensor)
         if region is None:
             return Footprint("", tensor.untyped_storage().nbytes())
-        reads, writes = (counts.astype(np.int64) * region.itemsize for counts in (region.reads, region.writes))
         return Footprint(
             region.name,
             region.nbytes,
-            read_bytes=int(reads.sum()),
-            read_distinct_bytes=np.count_nonzero(reads) * region.itemsize,
-            written_bytes=int(writes.sum()),
-            written_distinct_bytes=np.count_nonzero(writes) * region.itemsize,
+            read_bytes=_times(region.reads) * region.itemsize,
+            read_distinct_bytes=_distinct(region.reads) * region.itemsize,
+            written_bytes=_times(region.writes) * region.itemsize,
+            written_distinct_bytes=_distinct(region.writes) * region.itemsize,
         )
 
     def read_counts(self, tensor: torch.Tensor) -> np.ndarray:
@@ -120,7 +154,7 @@ class Trace:
         region = self._region(tensor)
         if region is None:
             return np.zeros(tensor.shape, np.uint32)
-        return region.in_shape_of(tensor, region.reads)
+        return region.in_shape_of(tensor, region.times_read())
 
     def l2(self, at_once: int, order=None, launch: int | None = None) -> MissCurve:
         """What an L2 of any size would leave to DRAM, over all launches or one: a cache.MissCurve.
@@ -190,67 +224,183 @@ class Trace:
         self._names[storage_key(tensor)] = name
         self._held.append(tensor)
 
-    # ------------------------------------------------------------------------------------------------- the watcher
+    # ------------------------------------------------------------------------------------------------- launching
 
-    def begin_launch(self, source: Source, grid: tuple[int, int, int], tensors: dict[str, torch.Tensor]) -> None:
+    def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
+        """Run a kernel here. KernelFault if it reaches outside a tensor; KernelError if it is none, or cannot run here."""
+        kernel = jit_function(kernel)
+        if being_read():
+            raise KernelError(f"a kernel cannot launch another: call `{kernel.fn.__name__}` without a grid.")
+        arguments = bind(kernel.fn, args, options, LAUNCH_OPTIONS)
+        for hook in getattr(kernel, "pre_run_hooks", ()):
+            hook(**arguments)
+        source = source_of(kernel)
+        grid = grid_of(source.name, grid, arguments)
+        check_threads(source.name, options)
         self.sources[source.name] = source
         self.launches.append(Launch(source.name, grid))
-        self.steps.append([])
-        self._accesses = {}
-        self._parameters = {name: self._region_for(name, tensor) for name, tensor in tensors.items()}
-        self._arena = Arena({id(region): region for region in self._parameters.values()}.values())
-        self._faults.begin_launch(grid, self._arena, self._parameters, self.steps[-1])
+        self.steps.append(Steps())
+        with quietly(), np.errstate(all="ignore"):  # overflow and NaN are quiet on a GPU
+            try:
+                code = self._code(kernel, arguments, options)
+                how = tuning()
+                before = _contents(arguments) if how else {}
+                self._run(code, arguments, grid)
+                if how and self._depends_on_what_was(self.launches[-1], arguments):
+                    self._run_again(how, before, kernel, arguments, grid, options)
+            except KernelFault as fault:
+                raise fault.with_traceback(None) from None
+            except NotHere as lacking:
+                raise KernelError(f"{lacking.site}: {lacking}") from None
+            except AssertionFailed as failed:
+                raise KernelError(str(failed)) from None
+            except Unparsed as unknown:
+                raise KernelError(
+                    f"kernel `{source.name}`: {unknown}. {KNOWN_TRITONS}; this is {triton.__version__}."
+                ) from None
 
-    def address(self, tensor: torch.Tensor) -> int:
-        return self._regions[storage_key(tensor)].start + tensor.storage_offset() * tensor.element_size()
+    def _code(self, kernel: JITFunction, arguments: dict[str, Any], options: dict[str, Any]) -> Code:
+        try:
+            front = front_of(kernel, arguments, options)
+        except NotAnArgument as error:
+            raise KernelError(
+                f"kernel `{kernel.fn.__name__}` was launched with the wrong arguments: {error}."
+            ) from None
+        except Exception as error:  # of the front end, which has many kinds
+            raise Uncompilable(_said_by_the_front_end(kernel, arguments, error), kernel.fn.__name__) from None
+        self.fronts.append(front)
+        self.launches[-1].tf32 = front.tf32
+        return code_of(front, frozenset(self._watching))
 
-    def begin_program(self, program: int, index: tuple[int, int, int]) -> None:
-        self._program = program
-        self._faults.begin_program(program, index)
-        self.launches[-1].programs += 1
+    def _run(self, code: Code, arguments: dict[str, Any], grid: Grid) -> None:
+        tensors = {n: t for name, value in arguments.items() for n, t in tensors_in(name, value)}
+        parameters = {name: self._region_for(name, tensor) for name, tensor in tensors.items()}
+        arena = Arena({id(region): region for region in parameters.values()}.values())
+        launch, steps = self.launches[-1], self.steps[-1]
+        numbers, steps.position = positions(prod(grid), self._order)
+        self._faults.begin_launch(grid, arena, parameters, steps.position)
+        memory = Accesses(arena, self._faults, self._shapes)
+        promises = Promises()
+        steps.batches = memory.batches
+        turns = Turns(memory, resident(self.fronts[-1].options.get("num_warps", 4)))
+        flops, completed = Counter(), False
+        launched = Launched(grid, memory, flops, self._seen_by_a_watcher, print, turns, promises, self.work)
+        values = self._passed(self.fronts[-1], arguments)
 
-    def poisoned_load(self) -> None:
-        site = self._interpreter.where()
-        self.poisoned.add((site.kernel, site.line))
+        def together(some: np.ndarray) -> None:
+            launch.programs += len(some)
+            code.run(values, Programs(some, launched))
 
-    def access(self, op: Op, addresses: np.ndarray, mask: np.ndarray, itemsize: int) -> None:
-        """Count one instruction, before it runs."""
-        if mask.all():
-            mask = None
-        elif not mask.any():
-            return
-        site = self._interpreter.where()
-        shape = self._shapes.of((op, site), addresses, mask, itemsize)
-        lowest = shape.lowest(addresses)
-        region = self._arena.find(lowest, lowest + shape.extent)
-        if region is None:
-            active = addresses.reshape(-1) if mask is None else addresses[mask]
-            raise KernelFault(self._faults.out_of_bounds(op, site, active, itemsize))
-        pattern, offset = shape.at(lowest), lowest - region.start
-        self._count(op, site, region, pattern, addresses.size)
-        elements = region.elements(offset, pattern)
-        if op == "load":
-            region.count_load(elements, pattern.duplicates)
-            self._faults.loaded(site, region, elements)
+        try:
+            if code.waits:
+                turns.run(map(int, numbers), lambda number: together(np.array([number])))
+            else:
+                size = 1 if code.talks else max(1, BATCH // code.largest)
+                for first in range(0, len(numbers), size):
+                    together(np.array(numbers[first : first + size], np.int64))
+            completed = True
+        except Stuck as stuck:
+            raise KernelError(what_waits(stuck, memory.batches, self._faults.who)) from None
+        finally:
+            self.poisoned |= memory.poisoned
+            launch.flops = Flops(**flops)
+            launch.accesses = list(memory.counted.values())
+            arena.end_launch(completed)
+            launch.footprints = [self._launch_footprint(region, launch) for region in arena.regions]
+            self._faults.races(memory.batches, memory.syncs)
+            if self.fronts[-1].warps > 1:
+                self._faults.early_loads(memory.batches)
+            if taken := _taken_at_their_word(self.fronts[-1], arguments, promises.broken):
+                self._faults.not_kept({promise: promises.broken[promise] for promise in taken})
+
+    def _depends_on_what_was(self, launch: Launch, arguments: dict[str, Any]) -> bool:
+        """Whether a launch updates a tensor by atomics, or loads elements to which it stores."""
+        tensors = [tensor for name, value in arguments.items() for _, tensor in tensors_in(name, value)]
+        atomic = any(access.op == "atomic" for access in launch.accesses)
+        return atomic or any(_both(self._regions[storage_key(tensor)]) for tensor in tensors)
+
+    def _run_again(
+        self,
+        how: Tuning,
+        before: dict[str, torch.Tensor],
+        kernel: JITFunction,
+        arguments: dict[str, Any],
+        grid: Grid,
+        options: dict[str, Any],
+    ) -> None:
+        """Look what another run of a tuned launch makes of the tensors; then they are as the first one left them.
+
+        before: their contents before the first, by name
+        """
+        left, named = (
+            _contents(arguments),
+            {n: t for name, value in arguments.items() for n, t in tensors_in(name, value)},
+        )
+        for name in how.restored:
+            bytes_behind(named[name]).copy_(before[name])
+        for name in how.zeroed:
+            named[name].zero_()
+        how.prepare()
+        again, settings = (
+            Trace(order=self._order, work=self.work),
+            {k: v for k, v in options.items() if k in LAUNCH_OPTIONS},
+        )
+        try:
+            with tuned(None):
+                again.launch(kernel, (), grid, {**arguments, **settings})
+        except TooSlow:
+            raise
+        except (KernelFault, KernelError) as error:
+            self._faults.not_repeated(self.launches[-1], str(error))
         else:
-            region.count_store(elements, pattern.duplicates)
-            self._faults.stored(site, region, elements, pattern, atomic=op == "atomic")
-        self.steps[-1].append(Step(self._program, op, site.line, region, region.base + offset, pattern))
+            for name, tensor in named.items():
+                if not torch.equal(bytes_behind(tensor), left[name]):
+                    self._faults.not_repeated(self.launches[-1], "", self._regions[storage_key(tensor)])
+        for name, tensor in named.items():
+            bytes_behind(tensor).copy_(left[name])
 
-    def synchronised(self, addresses: np.ndarray) -> None:
-        self._faults.synchronised(addresses)
+    def _passed(self, front: Front, arguments: dict[str, Any]) -> list:
+        """The values of the kernel's arguments, as it gets them."""
+        passed: list = []
+        for _, value in flat_values(front, arguments):
+            _, kind = front.entry.arguments[len(passed)]
+            if isinstance(value, TensorDescriptor):  # its sizes and strides are arguments of their own as well
+                sizes = tuple(np.array([n], np.int32) for n in value.shape)
+                strides = tuple(np.array([n], np.int64) for n in value.strides)
+                padding = float("nan") if getattr(value, "padding", "zero") == "nan" else 0.0
+                passed += [Descriptor(self._address(value.base), sizes, strides, padding), *sizes, *strides]
+            elif hasattr(value, "data_ptr"):
+                passed.append(self._address(value))
+            else:  # a number of another size wraps around, a float is a float32: as a launch on a GPU passes them
+                passed.append(np.array([value]).astype(dtype_of(kind.element)))
+        return passed
 
-    def computed(self, kind: FlopKind, operations: int) -> None:
-        flops = self.launches[-1].flops
-        setattr(flops, kind, getattr(flops, kind) + operations)
+    def _address(self, tensor: Any) -> np.ndarray:
+        tensor = plain(tensor)
+        return np.array(
+            [self._regions[storage_key(tensor)].start + tensor.storage_offset() * tensor.element_size()], np.int64
+        )
 
-    def end_launch(self, completed: bool) -> None:
-        launch = self.launches[-1]
-        launch.accesses = list(self._accesses.values())
-        launch.footprints = [self._launch_footprint(region) for region in self._arena.regions]
-        if completed:
-            self._arena.copy_back()
-        self._arena = None
+    # ------------------------------------------------------------------------------------------------- looking into a kernel
+
+    def watch(self, variable: str, program: int | tuple[int, ...] = 0) -> Watched:
+        """From now on, keep each value that a variable of a kernel is given in one program: a list of blocks, which fills as
+        kernels run. Ask before the launch.
+
+            with trace() as t:
+                acc = t.watch("acc", program=(1, 0))
+                kernel[grid](...)
+            acc            # each value, with its line
+        """
+        watched = Watched(variable, program)
+        self._watching.setdefault(variable, []).append(watched)
+        return watched
+
+    def _seen_by_a_watcher(self, name: str, site: Site, programs: np.ndarray, values: np.ndarray) -> None:
+        for watched in self._watching[name]:
+            number = program_number(watched.program, self.launches[-1].grid)
+            for row in np.flatnonzero(programs == number):
+                watched.append(Value(site.line, site.source, values[row].copy()))
 
     # ------------------------------------------------------------------------------------------------- counting
 
@@ -272,34 +422,50 @@ class Trace:
         candidates = [name] + [f"{name}#{i}" for i in range(2, len(taken) + 3)]
         return next(candidate for candidate in candidates if candidate not in taken)
 
-    def _count(self, op: Op, site: Site, region: Region, pattern: Pattern, lanes: int) -> None:
-        key = (region.name, op, site.line)
-        access = self._accesses.get(key)
-        if access is None:
-            access = self._accesses[key] = Access(region.name, op, site.line, site.source)
-        nbytes = pattern.elements * pattern.itemsize
-        access.instructions += 1
-        access.requests += pattern.requests
-        access.elements += pattern.elements
-        access.bytes += nbytes
-        access.masked += lanes - pattern.elements
-        access.useful_bytes += pattern.useful_bytes
-        access.sectors += pattern.sectors
-        access.lines += pattern.lines
-        access.l2_sectors += pattern.distinct_sectors if op == "load" else pattern.sectors
-        if lanes == 1:
-            access.single_bytes += nbytes
-
-    def _launch_footprint(self, region: Region) -> Footprint:
-        mine = [access for access in self._accesses.values() if access.tensor == region.name]
+    def _launch_footprint(self, region: Region, launch: Launch) -> Footprint:
+        mine = [access for access in launch.accesses if access.tensor == region.name]
         return Footprint(
             region.name,
             region.nbytes,
-            read_bytes=sum(access.bytes for access in mine if access.op == "load"),
-            read_distinct_bytes=np.count_nonzero(region.reads != region.reads_before) * region.itemsize,
+            read_bytes=sum(access.bytes if access.op == "load" else access.asked_bytes for access in mine),
+            read_distinct_bytes=_distinct(region.loaded) * region.itemsize,
             written_bytes=sum(access.bytes for access in mine if access.op != "load"),
-            written_distinct_bytes=np.count_nonzero(region.writes != region.writes_before) * region.itemsize,
+            written_distinct_bytes=_distinct(region.stored) * region.itemsize,
         )
+
+
+def _distinct(counts: np.ndarray | None) -> int:
+    """How many elements were touched."""
+    return 0 if counts is None else int(np.count_nonzero(counts))
+
+
+def _times(counts: np.ndarray | None) -> int:
+    """How often elements were touched in all."""
+    return 0 if counts is None else int(counts.sum(dtype=np.int64))
+
+
+def _taken_at_their_word(front: Front, arguments: dict[str, Any], broken: Iterable[Promise]) -> list[Promise]:
+    from course_lib.compiled.hinted import taken  # which takes the text from here
+
+    return taken(front, arguments, list(broken)) if broken else []
+
+
+def _contents(arguments: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """All bytes of each tensor's storage."""
+    return {n: bytes_behind(t).clone() for name, value in arguments.items() for n, t in tensors_in(name, value)}
+
+
+def _both(region: Region) -> bool:
+    """Whether an element was loaded and stored in this launch."""
+    loaded, stored = region.loaded, region.stored
+    return loaded is not None and stored is not None and bool(((loaded > 0) & (stored > 0)).any())
+
+
+def _said_by_the_front_end(kernel: JITFunction, arguments: dict[str, Any], error: Exception) -> str:
+    from course_lib.compiled.complaints import refusal  # which takes the compiler's sources from here
+    from course_lib.compiled.places import Places
+
+    return refusal(Places(kernel, arguments), error)
 
 
 class _EmptyTensors(TorchDispatchMode):
@@ -331,7 +497,6 @@ class _EmptyTensors(TorchDispatchMode):
 
 
 _open: list[Trace] = []
-_installed: list[Interpreter] = []  # by `in_a_row`
 
 
 def is_open() -> bool:
@@ -341,36 +506,27 @@ def is_open() -> bool:
 
 @contextmanager
 def trace(
-    names: dict[str, torch.Tensor] | None = None, order: Order = None, inputs: Iterable[torch.Tensor] = ()
+    names: dict[str, torch.Tensor] | None = None,
+    order: Order = None,
+    inputs: Iterable[torch.Tensor] = (),
+    work: Work | None = None,
 ) -> Iterator[Trace]:
-    """Run every kernel launched inside in plain Python, and count what it does to memory.
+    """Run every kernel launched inside on this CPU, as the compiler reads it, and count what it does to memory.
 
     names   what to call tensors; by default the kernel's parameter names
     order   the order of the programs: None as a GPU starts them (x fastest), "shuffled", or a function from the number
             of programs to a permutation of them. A kernel whose result depends on it has a race.
     inputs  tensors that kernels should leave as they are: a store to one is a fault
+    work    what all launches may do; beyond that a KernelError, work.TooSlow
 
     KernelFault if a kernel reaches outside a tensor; KernelError if it raises. What was counted until then remains.
     """
     if _open:
         raise RuntimeError("A trace is already open: end its `with` block before you open another.")
-    traced = Trace(names, order, list(inputs), *_installed)
+    traced = Trace(names, order, list(inputs), work)
     _open.append(traced)
     try:
-        with nullcontext() if _installed else traced._interpreter.installed(), _EmptyTensors(traced):
+        with launches_go_to(traced.launch), _EmptyTensors(traced):
             yield traced
     finally:
         _open.pop()
-
-
-@contextmanager
-def in_a_row() -> Iterator[None]:
-    """Traces opened one after another inside share one interpreter: Triton's language is patched once, and its front end
-    asked once for each kind of call. Until the end of the block nothing compiles in this process."""
-    interpreter = Interpreter()
-    with interpreter.installed():
-        _installed.append(interpreter)
-        try:
-            yield
-        finally:
-            _installed.pop()

@@ -33,20 +33,28 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{M} x {small}", "ragged", matrix(M, small, torch.float16)),
                 Case(f"{N} x {M}, a window", "strided", matrix(N, M, layout="window")),
+                Case(f"{M} x {16 * small}, rows apart", "strided", matrix(M, 16 * small, layout="apart")),
             ]
         case "gather_rows":
             return [
                 Case(f"{K} of {M} rows of {N}", "ragged", matrix_and_index(M, N, K)),
                 Case(f"{M} of {small}, repeated, a window", "strided", matrix_and_index(small, N, M, layout="window")),
+                Case(
+                    f"{K} of {M} rows of {16 * small}, apart",
+                    "strided",
+                    matrix_and_index(M, 16 * small, K, layout="apart"),
+                ),
             ]
         case "transpose":
             return [
                 Case(f"{M} x {N}", "ragged", matrix(M, N)),
                 Case(f"{N} x {M}, column-major", "strided", matrix(N, M, layout="columns")),
+                Case(f"{M} x {16 * small}, rows apart", "strided", matrix(M, 16 * small, layout="apart")),
             ]
         case "column_sum":
             return [
                 Case(f"{M} x {N}, a window", "ragged", matrix(M, N, layout="window")),
+                Case(f"{M} x {16 * small}, rows apart", "ragged", matrix(M, 16 * small, layout="apart")),
                 Case(f"{20 * M} x {small}, float16", "float16", matrix(20 * M, small, torch.float16, mean=1.0)),
             ]
         case "deinterleave":

@@ -8,7 +8,7 @@ import torch
 
 from course_lib.cases import fixed
 from course_lib.exercise import Case
-from course_lib.exercises.recomputation.cases import dropped, elementwise, logits, normed, step, traffic
+from course_lib.exercises.recomputation.cases import dropped, dropped_at, elementwise, logits, normed, step, traffic
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -58,6 +58,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{M} x {N}", "ragged", dropped((M, N), p, seed, low)),
                 Case("a hidden seed", "probabilities", dropped((K, M), p, seed + 1)),
+                Case("a hidden number that is drawn", "probabilities", dropped_at((K, M), 7 * K, seed + 2)),
             ]
         case "checkpoint":
             sizes = {"rows": K + 5, "width": rng.randrange(3, 9), "seed": seed}

@@ -1,7 +1,7 @@
 """Wrong, wasteful, cheating and honest-but-unusual solutions of each exercise, and what each must lose.
 
 Most are one-line patches of the published solution; never shipped to students. Every unit has a module here with a list
-VARIANTS. Whole cells stand in cheats/ and honest/: percent scripts, one for each idea, in which a cell's header says what
+VARIANTS; walking.py makes some of every kernel. Whole cells stand in cheats/ and honest/: percent scripts, one for each idea, in which a cell's header says what
 it is and what it must lose:
 
     # %% name="torch does it" exercise="coalescing.transpose" loses="a title; another" after="solution" flags="a rule"
@@ -22,6 +22,7 @@ from typing import Any
 
 from course_lib.exercises import UNITS
 from grader import ROOT, exercises
+from grader.variants import walking
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,24 @@ def published(exercise_id: str, name: str = "", *, on_the_cpu: bool = True) -> A
 def of_unit(module: str) -> list[Variant]:
     """All variants of a unit's exercises: those of its module here, then those of cheats/ and honest/."""
     own = importlib.import_module(f"grader.variants.{module}").VARIANTS
-    return own + [v for v in scripts() if v.exercise.startswith(f"{module}.")]
+    return own + [v for v in scripts() if v.exercise.startswith(f"{module}.")] + walkers(module)
+
+
+@cache
+def walkers(module: str) -> list[Variant]:
+    """Every kernel of the unit, run by one program, by six, and by as many as an H200 has SMs."""
+    found = []
+    unit = next(unit for unit, name in UNITS.items() if name == module)
+    for exercise in exercises(unit).values():
+        loses = tuple(c.title for c in exercise.criteria if getattr(c, "programs", 0))
+        if loses and exercise.id in _unit_cells(unit):  # the suite's toy units have none
+            cells = "\n".join(text for _, text in program(exercise.id, solution_cell(exercise.id))[1:])
+            found += [
+                Variant(exercise.id, "one program walks over all", loses, source=walking.walked(cells, 1)),
+                Variant(exercise.id, "six programs walk over all", loses, source=walking.walked(cells, 6)),
+                Variant(exercise.id, "132 programs walk over all", (), source=walking.walked(cells, 132)),
+            ]
+    return found
 
 
 @cache

@@ -5,7 +5,7 @@ from grader.variants import Variant, kinds
 wrong, honest = kinds("attention")
 
 PLAIN = ["right on plain inputs"]
-CLAIMS = ["as torch finds them"]
+TRUTHS, COUNTED = ["true and false told apart"], ["pairs and queries, counted"]
 SHAPES, ANYWHERE, ANGLES = (
     "leading dimensions, any D",
     "positions up to 30,000, in any order",
@@ -170,7 +170,7 @@ WRONG = [
     ),
     # -------------------- claims
     *(
-        wrong("claims", name, CLAIMS, patch)
+        wrong("claims", name, TRUTHS, patch)
         for name, patch in (
             ("order matters", ('leave_o": True,  # a mean', 'leave_o": False,  # a mean')),
             ("queries keep their places", ('shuffle_o": True', 'shuffle_o": False')),
@@ -181,10 +181,12 @@ WRONG = [
                 "rotary on v does not matter",
                 ('v_too_all_moved_by_7_leaves_o": False', 'v_too_all_moved_by_7_leaves_o": True'),
             ),
-            ("aligned at the top left", ("18,", "10,")),
-            ("everybody sees something", ('4_keys": 2', '4_keys": 0')),
+            ("all true", (": False", ": True")),
+            ("all false", (": True", ": False")),
         )
     ),
+    wrong("claims", "aligned at the top left", COUNTED, ("18,", "10,")),
+    wrong("claims", "everybody sees something", COUNTED, ('4_keys": 2', '4_keys": 0')),
     # -------------------- merge
     wrong("merge", "acc is not corrected", PLAIN, ("acc_a * from_a[..., None]", "acc_a")),
     wrong("merge", "l is not corrected", PLAIN, ("l_a * from_a", "l_a")),
@@ -379,7 +381,7 @@ WRONG = [
     wrong(
         "tiled_attention",
         "the whole matrix",
-        [TILE],
+        [TILE, SKIPS],
         source="def tiled_attention(q, k, v, causal, bm, bn):\n    return attention(q, k, v, causal)\n",
     ),
     online(

@@ -57,6 +57,26 @@ L_UNCORRECTED = ("l * shrink + tl.sum", "l + tl.sum")
 ACC_UNCORRECTED = ("acc * shrink[:, None]", "acc")
 CORRECTED_TWICE = ("acc * shrink[:, None]", "acc * (shrink * shrink)[:, None]")
 TILE_MAXIMUM = ("m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.max(s, 1)")
+COPY = """@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+def copied(x):
+    y = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+    return y
+
+
+"""
+# P V without tl.dot, key by key
+P_V = 'acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")'
+KEY_BY_KEY = """acc = acc * shrink[:, None]
+    at = tl.arange(0, s.shape[1])
+    for key in range(s.shape[1]):
+        weight = tl.sum(tl.where(at[None, :] == key, p.to(v.dtype).to(tl.float32), 0.0), 1)
+        acc += weight[:, None] * tl.sum(tl.where(at[:, None] == key, v.to(tl.float32), 0.0), 0)[None, :]"""
 HALF_ACC = ("    m = m_new\n", "    acc = acc.to(v.dtype).to(tl.float32)\n    m = m_new\n")
 HALF_L = ("    m = m_new\n", "    l = l.to(v.dtype).to(tl.float32)\n    m = m_new\n")
 HALF_P = ("    l = l * shrink + tl.sum(p, 1)", "    l = l * shrink + tl.sum(p.to(v.dtype), 1).to(tl.float32)")
@@ -95,8 +115,8 @@ WRONG = [
     wrong("online_update", "exp2 without log2 e", [PLAIN], ("tl.exp(", "tl.exp2(")),
     wrong("online_update", "TF32", [RAGGED, HARD, LATE, SINGLE], TF32),
     wrong("online_update", "probabilities of the tile", [PLAIN], ("p.to(v.dtype), v", "(p / tl.sum(p, 1)[:, None]).to(v.dtype), v")),
-    wrong("online_update", "keys and rows swapped", [PLAIN], ("tl.sum(p, 1)", "tl.sum(p, 0)"), ("tl.max(s, 1)", "tl.max(s, 0)")),
-    wrong("online_update", "torch does it", [KERNEL], source="def weighted_mean(s, v):\n    return torch.softmax(s, -1) @ v.float(), torch.logsumexp(s, -1)\n"),
+    wrong("online_update", "keys and rows swapped", [COMPILES], ("tl.sum(p, 1)", "tl.sum(p, 0)"), ("tl.max(s, 1)", "tl.max(s, 0)")),
+    wrong("online_update", "torch does it", [PLAIN], source="def weighted_mean(s, v):\n    return torch.softmax(s, -1) @ v.float(), torch.logsumexp(s, -1)\n"),
     # -------------------- one_head
     with_update("one_head", "no maximum", [HARD], NO_MAXIMUM),
     with_update("one_head", "no rescaling", [PLAIN], NO_RESCALING),
@@ -113,7 +133,8 @@ WRONG = [
     wrong("one_head", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
     wrong("one_head", "lse without the maximum", [PLAIN], ("m + tl.log(l)", "tl.log(l)")),
     wrong("one_head", "k loaded twice", [READ], ("        v = tl.load(v_ptr", "        k = ((k + tl.load(k_ptr + theirs, mask=there, other=0)) * 0.5).to(k_ptr.dtype.element_ty)\n        v = tl.load(v_ptr")),
-    wrong("one_head", "a launch for each tile of queries", [LAUNCH],
+    wrong("one_head", "k read from a copy, again and again", [LAUNCH, READ], ("@triton.jit\ndef one_head_kernel", COPY + "@triton.jit\ndef one_head_kernel"), ("(Nq, 64)", "(Nq, 32)"), ("BLOCK_M=64", "BLOCK_M=32"), ("[grid](q, k, v,", "[grid](q, copied(k), v,")),
+    wrong("one_head", "a launch for each tile of queries", [LAUNCH, READ],
         ("    one_head_kernel[grid](q, k, v, o, lse, D**-0.5, Nq,", "    for i in range(0, Nq, 64):\n        one_head_kernel[(1,)](q[i:], k, v, o[i:], lse[i:], D**-0.5, Nq - i,")),
     wrong("one_head", "even and odd channels of k apart", [LOADS],
         ("        theirs, there", "        pairs = keys[:, None] * D + 2 * tl.arange(0, D // 2)[None, :]\n        theirs, there"),
@@ -123,7 +144,7 @@ WRONG = [
     # -------------------- flash_attention_forward: the update
     with_update("flash_attention_forward", "no running maximum", [HARD], NO_MAXIMUM),
     with_update("flash_attention_forward", "no rescaling", [RAGGED, VIEWS, DIMS, SINGLE, CAUSAL, HARD, HALVES, *COSTS], NO_RESCALING),
-    with_update("flash_attention_forward", "l is not rescaled", [RAGGED, VIEWS, DIMS, SINGLE, CAUSAL, NOTHING, HARD, HALVES, *COSTS], L_UNCORRECTED),
+    with_update("flash_attention_forward", "l is not rescaled", [RAGGED, VIEWS, DIMS, SINGLE, CAUSAL, HARD, HALVES, *COSTS], L_UNCORRECTED),
     with_update("flash_attention_forward", "acc is not rescaled", [RAGGED, VIEWS, DIMS, SINGLE, CAUSAL, HARD, HALVES, *COSTS], ACC_UNCORRECTED),
     with_update("flash_attention_forward", "the maximum of the tile", [CAUSAL, NOTHING, HARD], TILE_MAXIMUM),
     with_update("flash_attention_forward", "an accumulator in half precision", [HALVES], HALF_ACC),
@@ -156,6 +177,8 @@ WRONG = [
     wrong("flash_attention_forward", "lse is the maximum", [PLAIN], ("m + tl.log(l), mask", "m, mask")),
     wrong("flash_attention_forward", "lse in half precision", [PLAIN], ("m + tl.log(l), mask", "(m + tl.log(l)).to(q.dtype), mask")),
     wrong("flash_attention_forward", "o in float32", [PLAIN], ("o = torch.empty_like(q)", "o = torch.empty_like(q, dtype=torch.float32)")),
+    wrong("flash_attention_forward", "a scale of 0 taken for none", [SCALE], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
+    with_update("flash_attention_forward", "P V as sums", [PRODUCTS], (P_V, KEY_BY_KEY)),
     wrong("flash_attention_forward", "3 stages for heads of 256: too much for sm_80", [DIMS], ("num_warps=8 if wide else 4, num_stages=2 if wide else 3", "num_warps=4, num_stages=3")),
     wrong("flash_attention_forward", "heads of powers of two alone", [DIMS], (" & (dims < D)[None, :]", "")),
     wrong("flash_attention_forward", "contiguous heads alone", [VIEWS], ("for x in heads for stride in x.stride()", "for x in heads for stride in (x.shape[1] * x.shape[2] * x.shape[3], x.shape[2] * x.shape[3], x.shape[3], 1)")),
@@ -179,6 +202,7 @@ WRONG = [
     wrong("sliding_window", "begins one key too late, tiles of 64", [RAGGED], ("tl.min(first, 0) //", "(tl.min(first, 0) + (tl.min(first, 0) > 0).to(tl.int32)) //"), ("BLOCK_N=32", "BLOCK_N=64")),
     wrong("sliding_window", "without its own key", [PLAIN], ("keys[None, :] <= rows[:, None]", "keys[None, :] < rows[:, None]")),
     wrong("sliding_window", "starts at the first key", [IN_WINDOW, FEW], ("range(start, stop, BLOCK_N)", "range(0, stop, BLOCK_N)")),
+    with_update("sliding_window", "P V as sums", [FEW], (P_V, KEY_BY_KEY)),
     wrong("sliding_window", "walks to the end", [IN_WINDOW, FEW], ("range(start, stop, BLOCK_N)", "range(start, N, BLOCK_N)")),
     wrong("sliding_window", "the last row's window", [PLAIN], ("tl.min(first, 0) //", "tl.max(first, 0) //")),
     wrong("sliding_window", "a window as wide as a tile", [RAGGED, HARD, IN_WINDOW, FEW], ("rows + 1 - window", "rows + 1 - BLOCK_N")),
@@ -195,6 +219,7 @@ WRONG = [
     wrong("grouped_attention", "shifted the other way", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1 + Nk - Nq", "rows % Nq + 1 + Nq - Nk")),
     wrong("grouped_attention", "until the last row", [CAUSAL, NOTHING, TWO], ("tl.max(sees, 0), BLOCK_N", "tl.min(sees, 0), BLOCK_N")),
     wrong("grouped_attention", "only whole tiles of keys", [RAGGED, TWO], ("tl.int32) + Nk\n", "tl.int32) + Nk // BLOCK_N * BLOCK_N\n")),
+    wrong("grouped_attention", "k read from a copy, again and again", [GROUP_READ, LAUNCH], ("def grouped_attention(", COPY + "def grouped_attention("), ("BLOCK_M=64", "BLOCK_M=16"), ("group * Nq, 64)", "group * Nq, 16)"), ("](q, k, v,", "](q, copied(k), v,")),
     wrong("grouped_attention", "one head a program", [GROUP_READ], ("BLOCK_M=64", "BLOCK_M=16"), ("group * Nq, 64)", "group * Nq, 16)")),
     wrong("grouped_attention", "copies k and v for each head", [KERNEL], ("    group, o =", "    k, v = (x.repeat_interleave(Hq // Hkv, 0) for x in (k, v))\n    Hkv = Hq\n    group, o =")),
     wrong("grouped_attention", "0 / 0", [NOTHING], ("acc / tl.where(l == 0, 1, l)[:, None]", "acc / l[:, None]")),

@@ -1,6 +1,7 @@
 """Unit 10. What each variant must lose stands beside it; () means full marks."""
 
 from grader.variants import kinds, solution_cell
+from grader.variants.flash import COPY
 
 wrong, honest = kinds("flash_backward")
 
@@ -60,8 +61,15 @@ COPIES = (
 )
 S_ROUNDED = ("        p = tl.exp2(", "        s = s.to(tl.bfloat16).to(tl.float32)\n        p = tl.exp2(")
 DP_ROUNDED = ("        ds = p *", "        dp = dp.to(tl.bfloat16).to(tl.float32)\n        ds = p *")
-S_TWICE_KQ = ("        s = tl.dot(k, q.T, input", "        s = tl.dot(k, q.T)\n        s = tl.dot(k, q.T, input")
-S_TWICE_QK = ("        s = tl.dot(q, k.T, input", "        s = tl.dot(q, k.T)\n        s = tl.dot(q, k.T, input")
+# half of the scores by each of two products: a product that nobody uses is no work, since the compiler drops it
+S_TWICE_KQ = (
+    "        s = tl.dot(k, q.T, input",
+    '        s = tl.dot((0.5 * k).to(k.dtype), q.T, input_precision="ieee")\n        s += 0.5 * tl.dot(k, q.T, input',
+)
+S_TWICE_QK = (
+    "        s = tl.dot(q, k.T, input",
+    '        s = tl.dot((0.5 * q).to(q.dtype), k.T, input_precision="ieee")\n        s += 0.5 * tl.dot(q, k.T, input',
+)
 TILE_SUM = ("        dp = tl.dot(", "        p = p / tl.sum(p, 1)[:, None]\n        dp = tl.dot(")
 PADDED_SCALE = ("D**-0.5", "triton.next_power_of_2(D) ** -0.5")
 OTHER_HEAD = ("(j // H).to(tl.int64), (j % H).to(tl.int64)", "(j % H).to(tl.int64), (j // H).to(tl.int64)")
@@ -128,16 +136,23 @@ WRONG = [
     wrong("dkdv", "dv from ds", [PLAIN], ("tl.dot(p.to(do.dtype), do, dv", "tl.dot(p.to(do.dtype), q, dv")),
     wrong("dkdv", "the last tile alone", [PLAIN], ("dv = tl.dot(p.to(do.dtype), do, dv, input", "dv = tl.dot(p.to(do.dtype), do, input"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=64")),
     wrong("dkdv", "dk and dv swapped", [PLAIN], ("return dk, dv\n    ### END", "return dv, dk\n    ### END")),
-    wrong("dkdv", "batches and heads swapped", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, SCALE], OTHER_HEAD),
+    wrong("dkdv", "batches and heads swapped", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, SCALE, FOUR, BITS, Q_READ, TABLE, DENSE], OTHER_HEAD),
     wrong("dkdv", "lse of the first head", [PLAIN], ("    lse_ptr += j * Nq\n", "")),
     # -------------------- dkdv: numerics
     wrong("dkdv", "dv in half precision", [HALF], ("    return dk, dv\n\n\n", "    return dk, dv\n\n\n"), ("        ds = p *", "        dv = dv.to(do.dtype).to(tl.float32)\n        ds = p *")),
     wrong("dkdv", "dk in half precision", [HALF], ('q, dk, input_precision="ieee")', 'q, dk, input_precision="ieee").to(q.dtype).to(tl.float32)')),
     wrong("dkdv", "scores in bfloat16", [PLAIN], S_ROUNDED),
     wrong("dkdv", "dp in bfloat16", [PLAIN], DP_ROUNDED),
-    wrong("dkdv", "delta in half precision", [RAGGED, VIEWS, HARD, HALF], ("delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0)", "delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
+    wrong("dkdv", "delta in half precision", [RAGGED, VIEWS, NOTHING, HARD, HALF], ("delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0)", "delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
     wrong("dkdv", "lse in half precision", [PLAIN], ("lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0)", "lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
     wrong("dkdv", "k scaled in half precision", [HARD], ("s = tl.dot(k, q.T", "s = tl.dot((k * scale).to(k.dtype), q.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
+    wrong("dkdv", "a scale of 0 taken for none", [SCALE], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
+    wrong("dkdv", "q read from a copy, again and again", [Q_READ], ("### BEGIN SOLUTION\n@triton.jit\ndef over_queries", COPY + "@triton.jit\ndef over_queries"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=32"), ("    tensors = [x[None", "    q = copied(q) if q.shape[-2] == 512 else q\n    tensors = [x[None")),
+    wrong("dkdv", "dV as sums", [FOUR, DIAGONAL],
+        ('dv = tl.dot(p.to(do.dtype), do, dv, input_precision="ieee")', """at = tl.arange(0, BLOCK_M)
+        for row in range(BLOCK_M):
+            weight = tl.sum(tl.where(at[None, :] == row, p.to(do.dtype).to(tl.float32), 0.0), 1)
+            dv += weight[:, None] * tl.sum(tl.where(at[:, None] == row, do.to(tl.float32), 0.0), 0)[None, :]""")),
     wrong("dkdv", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("num_stages=3 if D <= 64 else 2", "num_stages=4"), ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
     wrong("dkdv", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32),
     wrong("dkdv", "exp of s, divided by exp of lse", [HARD], ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])", "tl.exp(s * scale) / tl.exp(lse)[None, :]")),
@@ -151,7 +166,7 @@ WRONG = [
     wrong("dkdv", "begins as if Nq were Nk", [CAUSAL], ("tl.maximum(first - (Nk - Nq), 0)", "tl.maximum(first, 0)")),
     wrong("dkdv", "the mask ends too early", [CAUSAL, NOTHING, DIAGONAL], ("first + BLOCK_N - 1 - (Nk - Nq)", "first - (Nk - Nq)")),
     wrong("dkdv", "skips nothing", [DIAGONAL], ("start = tl.maximum(first - (Nk - Nq), 0) // BLOCK_M * BLOCK_M", "start = 0")),
-    wrong("dkdv", "whole tiles of queries alone", [RAGGED, VIEWS, CAUSAL, HARD, HALF, SCALE], ("        whole, Nq, Nq, Nk, scale, False", "        whole, Nq // BLOCK_M * BLOCK_M, Nq, Nk, scale, False"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=128, BLOCK_N=128")),
+    wrong("dkdv", "whole tiles of queries alone", [RAGGED, VIEWS, CAUSAL, HARD, HALF, SCALE, FOUR, BITS, Q_READ, TABLE, DENSE], ("        whole, Nq, Nq, Nk, scale, False", "        whole, Nq // BLOCK_M * BLOCK_M, Nq, Nk, scale, False"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=128, BLOCK_N=128")),
     wrong("dkdv", "whole tiles of keys alone", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF, SCALE], ('triton.cdiv(Nk, shape["BLOCK_N"])', 'Nk // shape["BLOCK_N"]')),
     # -------------------- dkdv: waste
     wrong("dkdv", "scores twice", [FOUR, DIAGONAL], S_TWICE_KQ),
@@ -175,12 +190,14 @@ WRONG = [
     wrong("dq", "a softmax of the tile", [PLAIN], TILE_SUM),
     wrong("dq", "v in place of k", [PLAIN], ("tl.dot(ds.to(k.dtype), k, dq", "tl.dot(ds.to(k.dtype), v, dq")),
     wrong("dq", "the last tile alone", [PLAIN], ("tl.dot(ds.to(k.dtype), k, dq, input", "tl.dot(ds.to(k.dtype), k, input")),
-    wrong("dq", "batches and heads swapped", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, SCALE], OTHER_HEAD),
+    wrong("dq", "batches and heads swapped", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, SCALE, THREE, BITS, K_READ, TABLE, DENSE], OTHER_HEAD),
     wrong("dq", "dq in half precision", [HALF], ('k, dq, input_precision="ieee")', 'k, dq, input_precision="ieee").to(k.dtype).to(tl.float32)')),
     wrong("dq", "scores in bfloat16", [PLAIN], S_ROUNDED),
     wrong("dq", "dp in bfloat16", [PLAIN], DP_ROUNDED),
     wrong("dq", "delta in half precision", [RAGGED, CAUSAL, NOTHING, HARD, HALF, DIAGONAL], ("    dq = tl.zeros", "    delta = delta.to(q.dtype).to(tl.float32)\n    dq = tl.zeros")),
-    wrong("dq", "q scaled in half precision", [HARD], ("s = tl.dot(q, k.T", "s = tl.dot((q * scale).to(q.dtype), k.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
+    wrong("dq", "q scaled in half precision", [HARD, SCALE], ("s = tl.dot(q, k.T", "s = tl.dot((q * scale).to(q.dtype), k.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
+    wrong("dq", "a scale of 0 taken for none", [SCALE], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
+    wrong("dq", "k read from a copy, again and again", [K_READ], ("### BEGIN SOLUTION\n@triton.jit\ndef over_keys", COPY + "@triton.jit\ndef over_keys"), ("BLOCK_M=128, BLOCK_N=64, num_warps=8", "BLOCK_M=32, BLOCK_N=64, num_warps=4"), ("    tensors = [x[None", "    k = copied(k) if q.shape[-2] == 512 else k\n    tensors = [x[None")),
     wrong("dq", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
     wrong("dq", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32),
     wrong("dq", "missing keys have weight", [HARD], ("seen = (keys < Nk)[None, :]", "seen = (keys < Nk + BLOCK_N)[None, :]")),
@@ -198,13 +215,15 @@ WRONG = [
     wrong("dq", "lse for every channel", [DENSE], ("lse_ptr + j * Nq + rows, mask=rows < Nq, other=0.0)", "lse_ptr + j * Nq + rows[:, None] + 0 * tl.arange(0, BLOCK_D)[None, :], mask=(rows < Nq)[:, None], other=0.0)\n    lse = tl.max(lse, 1)")),
     wrong("dq", "copies", [KERNEL], COPIES),
     wrong("dq", "ignores the scale it is given", [SCALE], IGNORED),
-    wrong("dq", "whole tiles of queries alone", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF, SCALE], ('triton.cdiv(Nq, shape["BLOCK_M"])', 'Nq // shape["BLOCK_M"]')),
+    wrong("dq", "whole tiles of queries alone", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF, SCALE, THREE, BITS, K_READ, TABLE, DENSE], ('triton.cdiv(Nq, shape["BLOCK_M"])', 'Nq // shape["BLOCK_M"]')),
     wrong("dq", "v through k's strides", [VIEWS], ("*(x.stride() for x in tensors)", "*(tensors[i].stride() for i in (0, 1, 1, 3, 4))")),
     wrong("dq", "torch does it", [KERNEL], source="def dq(q, k, v, do, lse, delta, causal=False, scale=None):\n    p = torch.exp((q @ k.mT).float() * q.shape[-1] ** -0.5 - lse[..., None])\n    ds = p * ((do @ v.mT).float() - delta[..., None])\n    return (ds @ k.float()).to(q.dtype)\n"),
     # -------------------- FlashAttention
     wrong("flash_attention", "the slow forward", [ALONE, FORWARD, TABLE], source=slow_forward(solution_cell("flash_backward.flash_attention"))),
     wrong("flash_attention", "causal forward alone", [BOTH_CAUSAL, NINE], ("ctx.is_causal, ctx.scale\n        dk", "False, ctx.scale\n        dk")),
     wrong("flash_attention", "causal backward alone", [BOTH_CAUSAL, NINE], ("flash_attention_forward(q, k, v, is_causal, scale)", "flash_attention_forward(q, k, v, False, scale)")),
+    wrong("flash_attention", "a scale of 0 taken for none", [RAGGED], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
+    wrong("flash_attention", "delta from sums in float16", [HALF], source=solution_cell("flash_backward.delta").replace("BLOCK_D).to(tl.float32)", "BLOCK_D)") + solution_cell("flash_backward.flash_attention")),
     wrong("flash_attention", "the scale is lost on the way", [RAGGED], ("ctx.is_causal, ctx.scale\n        dk", "ctx.is_causal, None\n        dk")),
     wrong("flash_attention", "gradients in another order", [PLAIN], ("return dq(*given), dk, dv, None, None", "return dq(*given), dv, dk, None, None")),
     wrong("flash_attention", "delta of do alone", [PLAIN], ("delta(o, do)", "delta(do, do)")),
@@ -212,13 +231,13 @@ WRONG = [
     wrong("flash_attention", "contiguous do", [ALONE], ("        given = q, k", "        do = do.contiguous()\n        given = q, k")),
     wrong("flash_attention", "contiguous q, k, v", [ALONE], ("        o, lse = flash", "        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()\n        o, lse = flash")),
     wrong("flash_attention", "delta in torch", [GRADIENTS], ("delta(o, do)", "(o.float() * do.float()).sum(-1)")),
-    wrong("flash_attention", "delta in half precision", [ALONE], ("delta(o, do)", "delta(o, do).to(q.dtype).float()")),
+    wrong("flash_attention", "delta in half precision", [HALF, ALONE], ("delta(o, do)", "delta(o, do).to(q.dtype).float()")),
     wrong("flash_attention", "forward again", [KEEPS, BACKWARD, EIGHTEEN, NINE], ("save_for_backward(q, k, v, o, lse)", "save_for_backward(q, k, v)"), ("q, k, v, o, lse = ctx.saved_tensors", "q, k, v = ctx.saved_tensors\n        o, lse = flash_attention_forward(q, k, v, ctx.is_causal, ctx.scale)")),
     wrong("flash_attention", "keeps two numbers a query", [KEEPS, FORWARD, EIGHTEEN, NINE], ("        ctx.save_for_backward(q, k, v, o, lse)", "        again = flash_attention_forward(q, k, v, is_causal, scale)[1]\n        ctx.save_for_backward(q, k, v, o, lse, again)"), ("q, k, v, o, lse = ctx.saved_tensors", "q, k, v, o, lse, again = ctx.saved_tensors"), ("return dq(*given)", "return dq(*given[:4], again, *given[5:])")),
     wrong("flash_attention", "keeps a copy of v", [KEEPS, ALONE], ("save_for_backward(q, k, v, o, lse)", "save_for_backward(q, k, v.clone(), o, lse)")),
     wrong("flash_attention", "keeps a float32 of o", [KEEPS, ALONE], ("save_for_backward(q, k, v, o, lse)", "save_for_backward(q, k, v, o.float(), lse)")),
     wrong("flash_attention", "autograd of the slow one", [GRADIENTS], source="from course_lib.slow_attention import flash_attention_forward\n\n\nclass FlashAttention:\n    @staticmethod\n    def apply(q, k, v, is_causal=False, scale=None):\n        return flash_attention_forward(q, k, v, is_causal, scale)[0]\n"),
-    wrong("flash_attention", "dk and dv twice", [EIGHTEEN, NINE, BACKWARD], ("        dk, dv = dkdv(*given)", "        dk, dv = dkdv(*given)\n        dk, dv = dkdv(*given)")),
+    wrong("flash_attention", "dk and dv twice", [BACKWARD, EIGHTEEN, NINE], ("        dk, dv = dkdv(*given)", "        dk, dv = dkdv(*given)\n        dk, dv = dkdv(*given)")),
     wrong("flash_attention", "no running maximum", [HARD], ("m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.zeros_like(m)")),
     wrong("flash_attention", "no rescaling", [RAGGED, BOTH_VIEWS, BOTH_CAUSAL, HARD, HALF, ALONE, KEEPS, FORWARD, BACKWARD, EIGHTEEN, NINE, BITS, TABLE], ("acc * shrink[:, None]", "acc")),
     wrong("flash_attention", "an accumulator in half precision", [HALF], ("        m = m_new\n", "        acc = acc.to(v.dtype).to(tl.float32)\n        m = m_new\n")),

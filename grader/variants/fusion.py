@@ -133,7 +133,7 @@ def softmax_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
 def softmax(x):
     M, N = x.shape
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    softmax_kernel[(min(M, 20),)](x, out, M, N, x.stride(0), BLOCK=triton.next_power_of_2(N), num_warps=8)
+    softmax_kernel[(min(M, 132),)](x, out, M, N, x.stride(0), BLOCK=triton.next_power_of_2(N), num_warps=8)
     return out
 """
 
@@ -546,7 +546,7 @@ WRONG = [
     wrong(
         "rmsnorm",
         "a launch for each row",
-        [LAUNCH],
+        [LAUNCH, ONCE],
         (
             "    rmsnorm_kernel[(M,)](x, weight, out, N,",
             "    for row in range(M):\n        rmsnorm_kernel[(1,)](x[row], weight, out[row], N,",

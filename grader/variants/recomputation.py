@@ -196,6 +196,59 @@ def cross_entropy_backward(x, target, lse, dloss):
     gradient[grid](p, target, dloss, dx, V, BLOCK=4096)
     return dx
 """
+LOCKS = """@triton.jit
+def rmsnorm_backward_kernel(
+    x_ptr, weight_ptr, rstd_ptr, dy_ptr, dx_ptr, partial_ptr, lock_ptr, N, GROUPS: tl.constexpr, BLOCK: tl.constexpr
+):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
+    dy = tl.load(dy_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
+    weight = tl.load(weight_ptr + cols, mask=cols < N, other=0).to(tl.float32)
+    rstd = tl.load(rstd_ptr + row)
+    normed = x * rstd
+    g = dy * weight
+    dx = rstd * (g - normed * (tl.sum(g * normed, axis=0) / N))
+    tl.store(dx_ptr + row * N + cols, dx, mask=cols < N)
+    part = dy * normed
+    group = row % GROUPS
+    lock, count = lock_ptr + group, lock_ptr + GROUPS + group
+    sums = partial_ptr + group * N + cols
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    if tl.load(count) == 0:  # the first to come stores, the others add
+        tl.atomic_xchg(count, 1)
+    else:
+        part += tl.load(sums, mask=cols < N)
+    tl.store(sums, part, mask=cols < N)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def add_rows_kernel(partial_ptr, out_ptr, P, N, BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    total = tl.zeros((BLOCK_P, BLOCK_N), dtype=tl.float32)
+    for start in range(0, P, BLOCK_P):
+        rows = start + tl.arange(0, BLOCK_P)[:, None]
+        total += tl.load(partial_ptr + rows * N + cols, mask=(rows < P) & (cols < N), other=0)
+    tl.store(out_ptr + cols, tl.sum(total, axis=0)[None, :], mask=cols < N)
+
+
+def rmsnorm_backward(x, weight, rstd, dy):
+    M, N = x.shape
+    GROUPS = 64
+    dx = torch.empty_like(x)
+    partial = torch.zeros((GROUPS, N), dtype=torch.float32, device=x.device)
+    locks = torch.zeros(2 * GROUPS, dtype=torch.int32, device=x.device)
+    dweight = torch.empty(N, dtype=torch.float32, device=x.device)
+    rmsnorm_backward_kernel[(M,)](
+        x, weight, rstd, dy, dx, partial, locks, N, GROUPS=GROUPS, BLOCK=triton.next_power_of_2(N)
+    )
+    add_rows_kernel[(triton.cdiv(N, 64),)](partial, dweight, GROUPS, N, BLOCK_P=32, BLOCK_N=64)
+    return dx, dweight
+"""
+
 WRONG = [
     # -------------------- kept_tensors
     wrong("kept_tensors", "relu keeps nothing", KEPT, ('"relu(x)": 1', '"relu(x)": 0')),
@@ -512,6 +565,7 @@ WRONG = [
     # -------------------- seeded_dropout
     wrong("seeded_dropout", "a mask in memory", [NOTHING, ONCE], source=STORED_MASK),
     wrong("seeded_dropout", "drops what it should keep", PLAIN, (">= p", "< p")),
+    wrong("seeded_dropout", "drops the number that is p", [ANY], (">= p", "> p")),
     wrong("seeded_dropout", "no scale", PLAIN, ("x / (1 - p)", "x")),
     wrong(
         "seeded_dropout", "another mask backward", PLAIN, ("ctx.p, ctx.seed = p, seed", "ctx.p, ctx.seed = p, seed + 1")
@@ -625,8 +679,15 @@ WRONG = [
     wrong(
         "checkpoint",
         "torch's own",
-        [GRADIENTS, MEMORY, FREES, DROPOUT, AFTER],
+        ["runs"],
         source="from torch.utils.checkpoint import checkpoint as ready\n\n\ndef checkpoint(fn, *args):\n    return ready(fn, *args, use_reentrant=False)\n",
+    ),
+    # Six of ten: locks are no race, but they are atomics, and one row a program reads the weight again for each.
+    wrong(
+        "rmsnorm_backward",
+        "locks for groups of rows, as Triton's layer-norm tutorial has them",
+        ["x and dy read once, dx written once", "no atomics: the same bits in every run"],
+        source=LOCKS,
     ),
     # -------------------- segments_for
     wrong(
@@ -740,14 +801,14 @@ class Sigmoid3(torch.autograd.Function):
     def forward(ctx, x):
         ctx.save_for_backward(x)
         out = torch.empty_like(x)
-        walk[(8,)](x, x, out, x.numel(), BACKWARD=False, BLOCK=1024)
+        walk[(132,)](x, x, out, x.numel(), BACKWARD=False, BLOCK=1024)
         return out
 
     @staticmethod
     def backward(ctx, dy):
         (x,) = ctx.saved_tensors
         dx = torch.empty_like(x)
-        walk[(8,)](x, dy, dx, x.numel(), BACKWARD=True, BLOCK=1024)
+        walk[(132,)](x, dy, dx, x.numel(), BACKWARD=True, BLOCK=1024)
         return dx
 """,
     ),

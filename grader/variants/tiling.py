@@ -633,7 +633,7 @@ def matmul(a, b):
         a, b = a.unsqueeze(0), b.unsqueeze(0)
     (B, M, K), N = a.shape, b.shape[-1]
     c = torch.empty((B, M, N), dtype=a.dtype, device=a.device)
-    kernel[(6,)](a, b, c, B, M, N, K, *a.stride(), *b.stride(), BM=64, BN=64, BK=32)
+    kernel[(132,)](a, b, c, B, M, N, K, *a.stride(), *b.stride(), BM=64, BN=64, BK=32)
     return c.squeeze(0) if single else c
 """,
     ),

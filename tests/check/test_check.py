@@ -158,16 +158,23 @@ def test_a_whole_number_may_be_a_float():
     assert found.points == found.out_of
 
 
-def test_a_kernel_may_be_warmed_up_but_has_no_registers_to_tell_of(capsys):
-    def tutorial(x, asks):
-        compiled = transpose_kernel.warmup(x, x, 1, 1, 1, 1, BLOCK=64, grid=(1,))
-        if asks:
-            compiled._init_handles()
-        return transpose(x)
+def test_a_kernel_may_be_warmed_up_and_says_what_a_host_plans_with(capsys):
+    def tutorial(x, asked=lambda compiled: None):
+        out = x.new_empty(x.shape[::-1])
+        arguments = (x, out, *x.shape, *x.stride(), 64)
+        compiled = transpose_kernel.warmup(*arguments, grid=(1,))
+        compiled._init_handles()
+        active = triton.runtime.driver.active
+        has = active.utils.get_device_properties(active.get_current_device())
+        by_registers = has["max_num_regs"] // (compiled.n_regs * has["warpSize"] * compiled.metadata.num_warps)
+        assert by_registers > 0 and 0 <= compiled.metadata.shared <= has["max_shared_mem"]
+        asked(compiled)
+        compiled[triton.cdiv(x.shape[0], 64), triton.cdiv(x.shape[1], 64)](*arguments)
+        return out
 
-    assert checking.check(TRANSPOSE, lambda x: tutorial(x, asks=False)) == 10
-    assert checking.check(TRANSPOSE, lambda x: tutorial(x, asks=True)) == 0
-    assert "`warmup` compiles nothing here, so there is no `_init_handles`" in capsys.readouterr().out
+    assert checking.check(TRANSPOSE, tutorial) == 10
+    assert checking.check(TRANSPOSE, lambda x: tutorial(x, lambda compiled: compiled.asm)) == 0
+    assert "`asm` is there on a GPU alone" in capsys.readouterr().out
 
 
 def test_an_endless_loop(monkeypatch, capsys):
@@ -342,6 +349,16 @@ def test_after_answers_that_stopped_a_check_says_that_it_judges_those_before(she
     for cell in ("from course_lib import check", "myths = {'a': 1}", "myths = {'a': true}"):
         shell.run_cell(cell, store_history=True)
     assert "line 1 (NameError): what follows is about the version before it." in stale.newer_version("myths")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [("2 * 1024 // 8", "5 right"), ("len(str(check))", "Line 2 has a call of `str`")]
+)
+def test_a_prediction_that_is_computed_is_told_so_in_the_notebook(shell, capsys, value, told):
+    cell = f"n = 4\npredicted_sectors = {{'dense': {value}}}\n"
+    for source in ("from course_lib import check", cell, f"check({VALUES!r}, predicted_sectors)"):
+        shell.run_cell(source, store_history=True)
+    assert told in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,27 @@ import pytest
 import torch
 
 from course_lib import criteria
-from course_lib.criteria import Coalesced, Programs, Speed, Traffic
-from course_lib.exercise import Access, Case, Evidence, Exercise, Footprint, Launch, Timing, Trial
+from course_lib.criteria import Coalesced, DotFlops, Programs, Rereads, Speed, Traffic
+from course_lib.criteria.memory import at_work
+from course_lib.exercise import (
+    Access,
+    Case,
+    Evidence,
+    Exercise,
+    Flops,
+    Footprint,
+    Launch,
+    Operation,
+    Timing,
+    Trial,
+)
 
 X = torch.zeros(1024)
 EXERCISE = Exercise("unit.copy", "copy", "copy(x)", 1, 1, 1, [], lambda x: x.double())
 
 
-def trial(*accesses, group="performance", output=X, footprints=(), programs=1, **evidence):
-    launches = [Launch("k", (programs, 1, 1), programs, list(accesses), list(footprints))]
+def trial(*accesses, group="performance", output=X, footprints=(), programs=64, busiest=0, **evidence):
+    launches = [Launch("k", (programs, 1, 1), programs, list(accesses), list(footprints), busiest_bytes=busiest)]
     found = Evidence("a case", **({"outputs": [output], "launches": launches} | evidence))
     return Trial(Case("a case", group, None), [{"x": X}], found)
 
@@ -79,7 +91,7 @@ ALL = [Coalesced("load", 2), Coalesced("store", 2), Traffic(lambda x: 8192, 2), 
 @pytest.mark.parametrize("criterion", ALL, ids=lambda criterion: criterion.title)
 @pytest.mark.parametrize("evidence", [{"error": "raised"}, {"refused": "it also does add"}, {"output": X + 1}], ids=str)
 def test_nothing_is_credited_where_the_result_is_wrong(criterion, evidence):
-    good = {"footprints": [Footprint("x", 4096, 4096, 4096)], "programs": 9}
+    good = {"footprints": [Footprint("x", 4096, 4096, 4096)], "programs": 64}
     assert criterion.judge(EXERCISE, [trial(load(), **good)]).passed
     finding = criterion.judge(EXERCISE, [trial(load(), **good), trial(load(), **good, **evidence)])
     assert (finding.passed, finding.points) == (False, 0)
@@ -139,11 +151,101 @@ def test_traffic_without_a_detour_tells_who_moves_what():
 
 @pytest.mark.parametrize("programs, passed", [(1, False), (7, False), (8, True), (1000, True)])
 def test_programs(programs, passed):
-    found = trial(group="tall", programs=programs)
-    small = Launch("sum_up", (1, 1, 1), 1, [], [Footprint("buffer 1", 64, read_bytes=64)])
-    found.evidence.launches[0].footprints.append(Footprint("x", 4096, read_bytes=4096))
+    found = trial(group="tall", programs=programs, busiest=4096 // programs)
+    small = Launch("sum_up", (1, 1, 1), 1, [], [Footprint("buffer 1", 64, read_bytes=64)], busiest_bytes=64)
+    found.evidence.launches[0].footprints.append(Footprint("x", 4096, 4096, 4096))
     found.evidence.launches.append(small)  # a second, small launch does not count
     assert Programs(8, 2).judge(EXERCISE, [found]).passed == passed
+
+
+BUFFER = Footprint("buffer 1", 1 << 20, 0, 0, 1 << 20, 1 << 20)
+
+
+@pytest.mark.parametrize(
+    "footprints, programs, busiest, expected",
+    [
+        (moved(4096, 4096), 64, 128, 64),
+        (moved(4096, 4096), 64, 256, 64),  # half of them do twice their share
+        (moved(4096, 4096), 64, 1024, 16),
+        (moved(4096, 4096), 64, 8192, 2),  # one does it all, the others nothing
+        (moved(64 * 4096, 4096), 64, 4096 + 64, 3),  # each reads it all
+        ([*moved(4096, 4096), BUFFER], 64, 8192, 2),  # the others fill a buffer
+        (moved(4096, 4096), 1, 8192, 1),
+    ],
+)
+def test_programs_at_work(footprints, programs, busiest, expected):
+    found = trial(footprints=footprints, programs=programs, busiest=busiest)
+    assert at_work(found) == expected
+
+
+def test_launches_follow_one_another():
+    found = trial(footprints=moved(4096, 4096), programs=64, busiest=128)
+    found.evidence.launches.append(Launch("alone", (1, 1, 1), 1, busiest_bytes=8192))
+    assert at_work(found) == 1
+    rows = trial(footprints=moved(4096, 4096), programs=1, busiest=128)
+    rows.evidence.launches.extend(Launch("a row", (1, 1, 1), 1, busiest_bytes=128) for _ in range(63))
+    assert at_work(rows) == 1
+
+
+@pytest.mark.parametrize("programs, passed", [(1, False), (31, False), (32, True), (132, True)])
+def test_traffic_is_spared_by_many_programs(programs, passed):
+    few = trial(footprints=moved(4096, 4096), programs=4, busiest=2048)  # a small case
+    found = trial(footprints=moved(4096, 4096), programs=programs, busiest=8192 // programs)
+    finding = Traffic(lambda x: 2 * x.numel() * 4, 1).judge(EXERCISE, [few, found])
+    assert finding.passed == passed
+    if not passed:
+        assert finding.seen == f"the work of {max(4, programs)} programs"
+        assert finding.expected == "at least 32 programs that share a case"
+
+
+@pytest.mark.parametrize(
+    "back, times",
+    [
+        (0, 2),
+        (8192, 2),  # two float32 sums of each result
+        (8192 + 4096, 3),
+        (8192 + 8 * 4096, 10),
+    ],
+)
+def test_a_copy_that_is_read_counts_as_the_tensor(back, times):
+    reads = [load(useful=8192), *([load("buffer 1", useful=back, line=4)] if back else [])]
+    found = trial(*reads, footprints=[Footprint("x", 4096, 8192, 4096)])
+    finding = Rereads("x", lambda x: 2, 1, "x is read twice").judge(EXERCISE, [found])
+    assert finding.seen.startswith(f"`x` is read {times} times") and finding.passed == (times == 2)
+    assert finding.passed or "line 4" in finding.detail and "buffers included" in finding.seen
+
+
+@pytest.mark.parametrize(
+    "forward, backward, least, seen",
+    [
+        (2, 5, [2, 5], ""),
+        (1, 6, [2, 5], "1 FLOPs in tl.dot forward"),
+        (2, 4, [2, 5], "4 FLOPs in tl.dot backward"),
+        (None, 5, [2, 5], ""),  # torch's forward
+        (2, 9, [2, 5], "11 FLOPs in tl.dot"),
+        (2, 1, 3, ""),
+        (2, 0, 3, "2 FLOPs in tl.dot"),
+        (0, 0, 3, "0 FLOPs in tl.dot"),
+    ],
+)
+def test_products_have_bounds_on_both_sides(forward, backward, least, seen):
+    found = trial()
+    found.evidence.launches[:] = [
+        Launch("k", (1, 1, 1), 1, flops=Flops(dot=dot), phase=phase)
+        for phase, dot in enumerate((forward, backward))
+        if dot is not None
+    ]
+    finding = DotFlops(lambda x: 10, lambda x: least, 1, "products").judge(EXERCISE, [found])
+    assert finding.passed == (not seen)
+    assert finding.passed or finding.seen == seen
+
+
+def test_the_sides_of_products():
+    batch = Operation("bmm", [[3, 4, 5], [3, 5, 6]])
+    assert (batch.sides, batch.product_flops) == ((4, 5, 6), 2 * 3 * 4 * 5 * 6)
+    assert Operation("addmm", [[4, 6], [4, 5], [5, 6]]).sides == (4, 5, 6)
+    assert Operation("mv", [[4, 5], [5]]).sides == (4, 5, 1)
+    assert Operation("dot", [[5], [5]]).product_flops == 10
 
 
 # ------------------------------------------------------------------------------------------------ speed

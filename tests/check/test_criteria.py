@@ -214,7 +214,7 @@ def test_matrices_rows_and_columns_that_are_wrong_to_the_end(where, words):
 
 
 def test_a_grid_without_programs():
-    nothing_ran = trial(NAN, kernels=["k"])
+    nothing_ran = trial(NAN, kernels=["k"], idle=1)
     assert (
         Correct("plain", 2)
         .judge(DOUBLE, [nothing_ran])
@@ -222,6 +222,12 @@ def test_a_grid_without_programs():
     )
     assert "has the grid 0 programs here?" in TritonDidTheWork().judge(DOUBLE, [nothing_ran]).seen
     assert Correct("plain", 2).judge(DOUBLE, [trial(NAN)]).detail == ""  # no kernel was launched: nothing is known
+
+
+def test_a_call_that_launches_nothing_has_no_grid():
+    kept = trial(NAN, NAN, kernels=["k"])
+    for said in (Correct("plain", 2).judge(DOUBLE, [kept]).detail, TritonDidTheWork().judge(DOUBLE, [kept]).seen):
+        assert said.startswith("The last call launches no kernel, and an earlier one does") and "grid" not in said
 
 
 def test_results_that_are_swapped():
@@ -489,7 +495,7 @@ def test_launches_that_read_a_part_each_read_a_tensor_once():
         Launch("k", (1, 1, 1), footprints=[Footprint("x", 48, read_bytes=read, read_distinct_bytes=once)])
         for read, once in ((48, 24), (24, 24))
     ]
-    reads = Rereads("x", lambda x: 2, 1, "x is read twice", group="plain")
+    reads = Rereads("x", lambda x: 2, 1, "x is read twice", group="plain", programs=0)
     assert reads.judge(DOUBLE, [trial(X * 2, launches=parts)]).seen.startswith("`x` is read 1.5 times")
     assert not reads.judge(DOUBLE, [trial(X * 2, launches=[parts[0]] * 3)]).passed
 
@@ -530,3 +536,16 @@ def test_a_trial_is_compared_once_however_many_criteria_ask():
         criteria.judge(judged, [trial(X * 3, launches=[WRITES_OUT])]).points == 0
     )  # nothing is kept from judgement to judgement
     assert len(asked) == 2
+
+
+def test_a_failure_of_the_compiler_costs_nothing():
+    failed = Compiled("k", "sm_80", False, "kernel `k`: Triton's compiler fails by itself.", crashed=True)
+    accepted = Compiled("k", "sm_90", True)
+    refused = Compiled("k", "sm_90", False, "kernel `k` is wrong.")
+    alone, beside, wrong = (
+        Compiles().judge(DOUBLE, [trial(X * 2, compiled=facts)])
+        for facts in ([failed], [failed, accepted], [failed, refused])
+    )
+    assert not alone.judged and alone.seen == "kernel `k`: Triton's compiler fails by itself"
+    assert beside.passed and beside.judged and beside.seen == "sm_90" and failed.complaint in beside.detail
+    assert not wrong.passed and wrong.seen == "kernel `k` is wrong."

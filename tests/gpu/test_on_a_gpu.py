@@ -12,6 +12,7 @@ import triton.language as tl
 from course_lib import bench, gpu
 from course_lib.checking import verdict
 from course_lib.exercise import find
+from course_lib.observe import record_apart, timed
 from course_lib.observe.record import load
 from course_lib.tracing import trace
 from grader import ROOT
@@ -108,3 +109,41 @@ def test_a_kernel_that_leaves_its_tensors_where_it_is_timed_is_told_so():
     found = verdict(find("coalescing.row_copy"), load(program("coalescing.row_copy", source), "row_copy"))
     assert found.points == found.out_of and found.bonus == 0
     assert "touched memory outside of its tensors" in found.findings[-1].seen, found
+
+
+REMEMBERS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def transpose_kernel(x_ptr, out_ptr, M, N, row_stride, column_stride, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    there = (rows < M)[:, None] & (columns < N)[None, :]
+    corner = x_ptr + tl.program_id(0) * BLOCK * row_stride + tl.program_id(1) * BLOCK * column_stride
+    if tl.load(corner) != tl.load(out_ptr + tl.program_id(1) * BLOCK * M + tl.program_id(0) * BLOCK):
+        x = tl.load(x_ptr + rows[:, None] * row_stride + columns[None, :] * column_stride, mask=there)
+        tl.store(out_ptr + columns[:, None] * M + rows[None, :], x.T, mask=there.T)
+
+
+def transpose(x):
+    M, N = x.shape
+    out = torch.empty((N, M), dtype=x.dtype, device=x.device)
+    transpose_kernel[(triton.cdiv(M, 64), triton.cdiv(N, 64))](x, out, M, N, *x.stride(), BLOCK=64)
+    return out
+"""
+
+
+def test_a_result_that_memory_still_holds_is_not_found_there():
+    """A kernel that skips each tile whose first element is there already, as an earlier run on the same inputs would leave it."""
+    exercise = find("coalescing.transpose")
+    case = exercise.bonus[0].case
+    times = []
+    for entry in (load([("cell", REMEMBERS)], "transpose"), published(exercise.id)):
+        (log,) = record_apart(exercise, entry, [[case.arguments(0)]], seconds=60)
+        timing = timed.time_here(exercise, log, 0)
+        assert not timing.problem
+        times.append(timing.ratio)
+    assert times[0] < 1.5 * times[1], times

@@ -44,9 +44,9 @@ def test_the_gpu_is_left_as_it_was(judge):
 
 
 def test_other_children_do_not_see_the_gpu(judge):
-    source = "def row_copy(x):\n    raise ValueError(str([torch.cuda.is_available(), torch.cuda.device_count()]))"
+    source = "def row_copy(x):\n    raise ValueError(f'sees {torch._C._cuda_getDeviceCount()} GPUs')"
     verdict = judge.judge(COPY, [("<cell 1>", "import torch"), ("<cell 2>", source)], seed=1)
-    assert "[False, 0]" in refusal(verdict)
+    assert re.search("sees 0 GPUs|RuntimeError", refusal(verdict))
     source = "def row_copy(x):\n    open('/dev/nvidia0', 'rb')"
     verdict = judge.judge(COPY, [("<cell 2>", source)], seed=1)
     assert re.search("PermissionError|FileNotFoundError", refusal(verdict))

@@ -1,6 +1,7 @@
 """The gradebook as CSV, read back as a spreadsheet, Canvas and Moodle would."""
 
 import csv
+import re
 
 import pytest
 import toyclass
@@ -53,6 +54,21 @@ def test_what_a_spreadsheet_would_run_is_text(home):
     rows, _ = read(home, "exercises")
     assert rows[1]["name"].startswith("'=cmd|")
     assert exports._cell("-3.5") == "-3.5" and exports._cell("@x") == "'@x" and exports._cell("\t=1") == "' =1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*("a;=1+1", "a; =1", 'a;"=1+1"', "a;+1+1", "a;-x", "a;@SUM(1)", ";;=1", "a\n=1", "a\r\n =1", "a;\t=1", "\uff1d1")],
+)
+def test_nothing_becomes_a_formula_where_semicolons_separate(tmp_path, text):
+    exports.write([["x", text, "y"]], tmp_path / "a.csv")
+    cells = re.split("[,;\n]", (tmp_path / "a.csv").read_text())  # the quotes need not hold
+    assert not [cell for cell in cells if re.match(r"[\s\"]*[=+\-@\uff1d]", cell)] and "'" in "".join(cells)
+
+
+@pytest.mark.parametrize("text", ["-3.5", "3;-1.5", "a-b = c", "2 + 2", "x; y", "expected 1, got -1"])
+def test_what_is_none_stays_as_it_is(text):
+    assert exports._cell(text) == text
 
 
 def test_per_criterion(home):

@@ -3,8 +3,9 @@
 import pytest
 
 from course_lib import render
-from course_lib.exercise import find
+from course_lib.exercise import Evidence, Fault, find
 from grader import judge as judging
+from grader import untold
 from grader.variants import program, solution_cell
 
 EFFICIENCY = find("coalescing.strided_efficiency")
@@ -25,6 +26,9 @@ def shown(judge, exercise, source):
 
 
 TELLTALE = """
+import linecache, os, sys
+
+
 def strided_efficiency(stride, itemsize):
     mark = f"<<{stride}|{itemsize}>>"
     LEAK
@@ -42,6 +46,19 @@ def strided_efficiency(stride, itemsize):
         "raise type(mark, (Exception,), {})()",
         "return stride * 1000 + itemsize",
         "return mark",
+        "return type(f'HIDDEN_{stride}', (), {})()",
+        "return type(f'<<{stride}>>', (float,), {})(0.5)",
+        "return type(f'HIDDEN_{stride}', (Exception,), {})",
+        "return [0] * (stride * 1000 + itemsize)",
+        "return {mark: 1}",
+        "return torch.zeros(stride * 1000 + itemsize)",
+        "return torch.zeros(1).to(mark)",
+        "return sys.exit(mark)",
+        "import sys; sys.stderr.write(mark)",
+        "exec(compile(f'def HIDDEN_{stride}(): raise ValueError\\nHIDDEN_{stride}()', mark, 'exec'))",
+        "linecache.cache[mark] = (9, None, [mark], mark); exec(compile('1 / 0', mark, 'exec'))",
+        "HIDDEN = triton.jit(strided_efficiency); HIDDEN.__name__ = mark; HIDDEN[(1,)](stride, itemsize, 3)",
+        "os.write([int(fd) for fd in os.listdir('/proc/self/fd')][-2], mark.encode()); os._exit(0)",
     ],
 )
 def test_a_formula_learns_no_hidden_number(judge, leak):
@@ -51,7 +68,7 @@ def test_a_formula_learns_no_hidden_number(judge, leak):
         judge, EFFICIENCY
     )
     _, text = shown(judge, EFFICIENCY, source)
-    assert "<<" not in text
+    assert "<<" not in text and "HIDDEN" not in text
     for arguments in hidden_numbers(judge, EFFICIENCY):
         stride, itemsize = arguments.values()
         assert str(stride * 1000 + itemsize) not in text and f"stride = {stride}" not in text
@@ -79,3 +96,85 @@ def test_a_kernel_s_feedback_names_shapes_and_places_and_no_value(judge):
 def test_fixed_public_numbers_are_told(judge):
     _, text = shown(judge, EFFICIENCY, "def strided_efficiency(stride, itemsize):\n    return 2.0\n")
     assert "for stride = 1, itemsize = 4: expected 1.0, got 2.0" in text
+
+
+DROPOUT = find("recomputation.seeded_dropout")
+KERNEL = """
+import linecache
+
+
+def launch(name, grid=1, body="pass"):
+    source = f"def {name}(x_ptr):\\n    {body}\\n"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    scope = {"tl": tl}
+    exec(compile(source, name, "exec"), scope)
+    triton.jit(scope[name])[(grid,)](torch.empty(4))
+
+
+def SeededDropout(x, p, seed):
+    if seed not in PUBLIC:
+        mark = f"HIDDEN_{seed}"
+        LEAK
+    return Honest.apply(x, p, seed)
+"""
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        "print(mark)",
+        "raise type(mark, (Exception,), {})()",
+        "launch(mark, body='tl.store(x_ptr + 1000, 1.0)')",
+        "launch(mark, body=f'undefined_{seed}')",
+        "launch('k', body=f'{mark} = tl.load(x_ptr + 1000)')",
+        "torch.library.custom_op(f'mine::{mark}', lambda y: y.clone(), mutates_args=(), schema='(Tensor y) -> Tensor')(x)",
+    ],
+)
+def test_a_kernel_s_function_learns_no_hidden_number(judge, leak):
+    public = [case.arguments(0)["seed"] for case in DROPOUT.cases]
+    hidden = {a["seed"] for a in hidden_numbers(judge, DROPOUT)} - set(public)
+    honest = solution_cell(DROPOUT.id).replace("SeededDropout", "Honest")
+    source = honest + KERNEL.replace("LEAK", leak).replace("PUBLIC", repr(public))
+    verdict, text = shown(judge, DROPOUT, source)
+    assert (verdict.points < verdict.out_of) != (leak == "print(mark)"), "what is hidden is what is shown"
+    assert hidden and "HIDDEN" not in text and not any(str(seed) in text or f"{seed:,}" in text for seed in hidden)
+
+
+SEARCH = """
+import sys
+
+frame, found = sys._getframe(), []
+while frame:
+    found += [repr(v)[:100_000] for v in frame.f_locals.values() if "calls" in repr(v)]
+    frame = frame.f_back
+raise ValueError("".join(found) or "nothing")
+"""
+
+
+def test_what_a_program_finds_while_it_is_loaded_is_no_hidden_number(judge):
+    """It may look at the memory of its process, and say in its own words what is there."""
+    _, text = shown(judge, EFFICIENCY, f"{SEARCH}\n\ndef strided_efficiency(stride, itemsize):\n    return 0.0\n")
+    assert "raised ValueError" in text
+    for arguments in hidden_numbers(judge, EFFICIENCY):
+        assert repr(arguments)[1:-1] not in text
+
+
+def test_untold_keeps_what_somebody_wrote_down():
+    """Sentences about the student's own names, ours, and Python's stay as they are; nothing else does."""
+    told = untold.Told(
+        DROPOUT, [("<cell 1>", "def drop_kernel(x_ptr, n):\n    y = tl.load(x_ptr + n)")], [{"name": "other"}]
+    )
+    kept = (
+        "kernel `drop_kernel`, line 2: `y = tl.load(x_ptr + n)`: program (3, 0) loads element 70 of `x`, which has 64"
+    )
+    evidence = Evidence(
+        "a case", refused=kept, kernels=["drop_kernel-1f2e"], faults=[Fault("race", "kernel `made_137` and `out[1]`")]
+    )
+    told.hide(evidence)
+    assert (evidence.refused, evidence.kernels) == (kept, ["drop_kernel-1f2e"])
+    assert evidence.faults[0].sentence == "kernel `...` and `out[1]`"
+    evidence = Evidence(
+        "a case", error="the function uses a __main__.V137x", refused="`buffer 137` `y = 137` other HIDDEN_1"
+    )
+    told.hide(evidence)
+    assert evidence.error.endswith("uses a __main__....") and evidence.refused == "`...` `...` other ..."

@@ -1,6 +1,8 @@
 """Exports of an LMS as students and their enemies fill them: what is a notebook comes in, the rest is named."""
 
 import stat
+import struct
+import time
 import zipfile
 
 import pytest
@@ -318,3 +320,25 @@ def test_too_many_files_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(imports, "MAX_FILES", 3)
     with pytest.raises(NotAnExport, match="more than 3 files"):
         collect(zipped(tmp_path / "export", PLAIN), UNIT, tmp_path / "home")
+    folders = {f"a{number}/": "" for number in range(7)}
+    with pytest.raises(NotAnExport, match="files or folders"):
+        collect(zipped(tmp_path / "folders", folders), UNIT, tmp_path / "home")
+    for name in folders:
+        (tmp_path / "tree" / name).mkdir(parents=True)
+    with pytest.raises(NotAnExport, match="files or folders"):
+        collect(tmp_path / "tree", UNIT, tmp_path / "home")
+
+
+@pytest.mark.parametrize("name", ["a/", "a", "a.ipynb", "__MACOSX/a"])
+def test_a_zip_that_is_all_entries_is_left_out_before_it_is_read(tmp_path, name):
+    count, name = imports.MAX_ENTRIES + 1, name.encode()
+    entry = imports.ENTRY + struct.pack("<4B4H3L5H2L", 20, 3, 20, *[0] * 8, len(name), *[0] * 6) + name
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, len(entry) * count, 0, 0)
+    (tmp_path / "export" / "eve").mkdir(parents=True)
+    (tmp_path / "export" / "eve" / "work.zip").write_bytes(entry * count + end)
+    (tmp_path / "export" / "ada").mkdir()
+    (tmp_path / "export" / "ada" / NOTEBOOK).write_text("ada")
+    started = time.process_time()
+    done = collect(tmp_path / "export", UNIT, tmp_path / "home")
+    assert time.process_time() - started < 1
+    assert done.students == ["ada"] and done.remarks[0].startswith("eve/work.zip holds more than 10000 files")

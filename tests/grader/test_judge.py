@@ -174,7 +174,7 @@ def test_a_kernel_for_one_dtype_that_does_not_compile_is_refused_by_check_and_by
 
 
 def test_a_lost_zygote_is_no_verdict(judge, monkeypatch):
-    lost = {"result": None, "printed": "", "error": "the grading process was lost", "lost": True}
+    lost = {"result": None, "error": "the grading process was lost", "lost": True, "used": 0.0}
     monkeypatch.setattr(judge.zygote, "ask", lambda request: lost)
     with pytest.raises(judging.GraderFailed):
         judge.verdict(TRANSPOSE, SOLUTION, "carol")

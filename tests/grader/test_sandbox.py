@@ -1,11 +1,13 @@
 """Each forbidden thing is tried from inside a real child, with bubblewrap and without, and fails; honest work does not."""
 
 import errno
+import importlib
 import os
 import re
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -84,6 +86,10 @@ FORBIDDEN = {
     "a file in /dev/shm": "open('/dev/shm/left-behind', 'w')",
     "a file of the course": f"open({str(sandbox.ROOT / 'course_lib' / 'checking.py')!r}, 'a')",
     "the passwords": "open('/etc/shadow').read()",
+    "the network's connections": "open('/proc/self/net/tcp')",
+    "those of its thread": "open(f'/proc/self/task/{os.getpid()}/net/tcp')",
+    "the sockets of this machine": "open('/proc/net/unix')",
+    "its own environment as it was": "open('/proc/self/environ')",
     "its parent's memory": "open(f'/proc/{os.getppid()}/mem', 'rb')",
     "its parent's environment": "open(f'/proc/{os.getppid()}/environ', 'rb')",
     "the kernel's memory": "open('/proc/kcore', 'rb')",
@@ -93,6 +99,7 @@ FORBIDDEN = {
     "the judge": f"open({str(sandbox.ROOT / 'grader' / 'judge.py')!r})",
     "the hidden cases": f"os.listdir({str(sandbox.ROOT / 'grader' / 'hidden')!r})",
     "an import of the exercises": "import course_lib.exercises",
+    "what was measured": f"open({str(sandbox.ROOT / 'course_lib' / 'measured' / 'tiling.json')!r})",
 }
 
 
@@ -176,7 +183,35 @@ def test_one_child_finds_nothing_of_the_last(zygote):
 
 def test_an_endless_loop_ends(zygote):
     assert "did not finish within 1 seconds" in tried(zygote, "while True:\n    pass", seconds=1.0)
-    assert "did not finish within 1 seconds" in tried(zygote, "time.sleep(100)", seconds=1.0)
+
+
+ASLEEP = {
+    "sleeps": "time.sleep(100)",
+    "naps": "while True:\n    time.sleep(0.01)",
+    "waits for a lock": "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
+    "waits for a pipe": "os.read(os.pipe()[0], 1)",
+    "waits for a thread": "import threading\nthreading.Thread(target=time.sleep, args=(100,), daemon=True).start()\n"
+    "threading.Event().wait()",
+}
+
+
+@pytest.mark.parametrize("what", ASLEEP)
+def test_who_waits_for_nothing_is_not_waited_for(zygote, what):
+    started = time.monotonic()
+    assert "did nothing but wait for 3 seconds" in tried(zygote, ASLEEP[what], seconds=10.0)
+    assert time.monotonic() - started < 20
+
+
+def test_who_computes_is_not_asleep_however_long_it_takes_on_the_clock():
+    assert child.run(lambda: sum(range(10**7)), seconds=20.0, waiting=0.3)[0] == sum(range(10**7))
+
+    def in_a_thread():
+        thread = threading.Thread(target=lambda: sum(range(3 * 10**7)))
+        thread.start()
+        thread.join()
+        return 1
+
+    assert child.run(in_a_thread, seconds=20.0, waiting=0.3)[0] == 1
 
 
 def test_processor_time_is_limited():
@@ -389,3 +424,39 @@ def test_call_numbers_are_the_kernels():
     mine = dict(seccomp.numbers(tables))
     assert mine == {name: int(truth[name]) for name in mine} and len(mine) > 150
     assert sum(len(re.findall(r"\w+ (?:\d+|-) (?:\d+|-)", table)) for table in tables) == len(mine)
+
+
+MODULES = ["torch.utils.flop_counter", "torch.utils.checkpoint", "course_lib.chains"]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_that_is_taken_away_is_no_file_either(tmp_path, module):
+    """It cannot be read; what lies beside it, and Python's way to it, are as they were."""
+    source, *compiled = sandbox.files_of(module)
+    beside = next(p for p in source.parent.iterdir() if p.suffix == ".py" and p != source)
+
+    def look():
+        sandbox.confine(str(tmp_path), cpu_seconds=10, without=[module])
+        unread = [str(path) for path in [source, *compiled] if not refused(path)]
+        return [unread, refused(beside), importlib.import_module("wave").__name__]
+
+    def refused(path):
+        try:
+            return not path.read_bytes()
+        except PermissionError:
+            return True
+
+    if not landlock.version():
+        pytest.skip("only Landlock hides single files")
+    assert child.run(look, seconds=10)[0] == [[], False, "wave"]
+
+
+def test_a_link_does_not_lead_around_what_is_hidden(tmp_path):
+    real = tmp_path / "lib" / "python"
+    real.mkdir(parents=True)
+    (real / "hidden.py").touch()
+    (real / "other.py").touch()
+    (tmp_path / "lib64").symlink_to(tmp_path / "lib")
+    (real / "again").symlink_to(tmp_path)
+    shown, apart = sandbox.around([tmp_path], [real / "hidden.py"])
+    assert (shown, set(apart)) == ([real / "other.py"], {tmp_path, real, real.parent})

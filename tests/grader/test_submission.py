@@ -1,12 +1,13 @@
 import json
 import os
+import time
 
 import pytest
 import toy
 
 from course_lib.handin import files
 from grader import submission
-from grader.submission import Cell, Problem, Submission
+from grader.submission import Cell, Problem, Reading
 
 DOUBLE, ROOT = toy.exercise("double", 10), toy.exercise("root", 4)
 STUB = "def double(x):\n    ...  # your code here"
@@ -22,7 +23,7 @@ def program(*cells, release=(), exercise=DOUBLE):
     def numbered(cells):
         return [Cell(n, "code", *(c if isinstance(c, tuple) else (c, ""))) for n, c in enumerate(cells, 1)]
 
-    return Submission(numbered(cells), [DOUBLE, ROOT], numbered(release)).program(exercise)
+    return Reading(numbered(cells), [DOUBLE, ROOT], numbered(release)).program(exercise)
 
 
 def value(*cells, **more):
@@ -158,11 +159,11 @@ def test_missing_and_broken_solutions_are_named():
 def test_check_cells_never_define_anything():
     with pytest.raises(Problem, match="No code cell defines double"):
         program(code("def double(x): return 6", "toy-double-check"))
-    edited = Submission(
+    edited = Reading(
         [Cell(1, "code", "check = 1", "toy-double-check")], [DOUBLE], [Cell(1, "code", "c", "toy-double-check")]
     )
     assert edited.flags == [("toy.double", "The check cell of `toy.double` was edited (cell 1).")]
-    assert Submission([], [DOUBLE]).flags == [("toy.double", "The check cell of `toy.double` is missing.")]
+    assert Reading([], [DOUBLE]).flags == [("toy.double", "The check cell of `toy.double` is missing.")]
 
 
 def test_a_check_cell_that_a_hosted_notebook_took_the_id_of_is_not_missing(monkeypatch):
@@ -170,23 +171,23 @@ def test_a_check_cell_that_a_hosted_notebook_took_the_id_of_is_not_missing(monke
     check = 'check("toy.double", double)'
     release = [Cell(1, "code", STUB, "toy-double"), Cell(2, "code", check, "toy-double-check")]
     bare = [Cell(1, "code", "def double(x): return 2 * x"), Cell(2, "code", check), Cell(3, "code", "double = abs")]
-    read = Submission(bare, [DOUBLE], release)
+    read = Reading(bare, [DOUBLE], release)
     assert [sentence for _, sentence in read.flags] == ["`double` is defined in the cells 1, 3; cell 3 counts."]
     assert files.unit_of(bare) == toy.UNIT
     own = [*release, Cell(3, "code", check)]  # a second one of the student's is no check cell
-    assert [cell.grade_id for cell in Submission(own, [DOUBLE], release).cells] == [
+    assert [cell.grade_id for cell in Reading(own, [DOUBLE], release).cells] == [
         "toy-double",
         "toy-double-check",
         "",
     ]
-    reworded = Submission([*bare[:1], Cell(2, "code", f"{check};")], [DOUBLE], release)
+    reworded = Reading([*bare[:1], Cell(2, "code", f"{check};")], [DOUBLE], release)
     assert reworded.flags == [("toy.double", "The check cell of `toy.double` is missing.")]
 
 
 def test_the_notebook_of_another_unit_is_told_in_a_sentence(monkeypatch):
     toy.install(monkeypatch, DOUBLE, ROOT)
     other = files.read(files.released("05_tiling"))[1]
-    assert Submission(other, [DOUBLE, ROOT]).flags == [("", "This is a notebook of 05_tiling.")]
+    assert Reading(other, [DOUBLE, ROOT]).flags == [("", "This is a notebook of 05_tiling.")]
 
 
 def test_what_a_person_should_see_is_told_once_and_of_a_refused_file_only_why():
@@ -196,10 +197,10 @@ def test_what_a_person_should_see_is_told_once_and_of_a_refused_file_only_why():
         Cell(3, "code", "def root(x): return helper(x)"),
         *(Cell(4 + i, "code", "check()", f"toy-{name}-check") for i, name in enumerate(("double", "root"))),
     ]
-    assert Submission(cells, [DOUBLE, ROOT]).flags == [
+    assert Reading(cells, [DOUBLE, ROOT]).flags == [
         ("toy.double", "Cell 1, which seems to define `helper`, does not parse.")
     ]
-    assert Submission([], [DOUBLE], problem="a.ipynb is a folder.").flags == [("", "a.ipynb is a folder.")]
+    assert Reading([], [DOUBLE], problem="a.ipynb is a folder.").flags == [("", "a.ipynb is a folder.")]
 
 
 # ------------------------------------------------------------------------------------------------- what runs
@@ -280,6 +281,59 @@ def test_conditional_and_incremental_definitions_keep_what_they_build_on():
     assert value("N = 1", "N += 1", "if N > 5:\n    N = 9", "def double(x): return N") == 2
     assert value("f = 3\nf = f * 2", "def double(x): return f") == 6
     assert value("try:\n    import nothing_there as m\nexcept ImportError:\n    m = 5", "def double(x): return m") == 5
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["def double(x): return 2 * x\nplain = double\ndef double(x): return plain(x)"],
+        ["def double(x): return 2 * x", "plain = double\ndef double(x): return plain(x)"],
+        [
+            "def wrapped(f): return f",
+            "@wrapped\ndef double(x): return 2 * x",
+            "plain = double\ndef double(x): return plain(x)",
+        ],
+        ["def double(x): return 2 * x", "table = {'plain': double}\ndouble = lambda x: table['plain'](x)"],
+        [
+            "def double(x): return 2 * x",
+            "class Plain:\n    run = staticmethod(double)\ndef double(x): return Plain.run(x)",
+        ],
+        ["def double(x): return 2 * x", "def double(x, plain=double): return plain(x)"],
+        ["N = 2", "SIZES = [N for _ in range(3)]", "N = 7", "def double(x): return SIZES[0] * x"],
+        [
+            "def h(): return 2",
+            "def g(): return h()",
+            "TWO = g()",
+            "def h(): return TWO * 2",
+            "def double(x): return TWO * x",
+        ],
+        ["N = 2", "def g(): return N", "TWO = g()", "N = TWO + 5", "def double(x): return TWO * x + 0 * N"],
+        [
+            "sizes = [1]",
+            "sizes.append(1)",
+            "TWO = sum(sizes)",
+            "sizes = []",
+            "def double(x): return TWO * x + len(sizes)",
+        ],
+        ["import math as m", "TWO = m.floor(2.5)", "m = 3", "def double(x): return TWO * x + 0 * m"],
+        ["TWO = N * 2", "N = 1", "def double(x): return 2 * x"],
+    ],
+    ids=lambda cells: " | ".join(cells)[:60],
+)
+def test_what_takes_a_value_takes_the_one_of_its_moment(cells):
+    *others, last = cells
+    assert value(*others, code(last, "toy-double")) == 6
+
+
+def test_what_is_missing_is_told_once():
+    assert program("M = N", "def double(x): return M + N").missing == ["N"]
+
+
+def test_a_chain_of_names_is_followed_in_little_time():
+    chain = "\n".join(f"a = b = c{n + 1} = [a, b, c{n}]" for n in range(300))
+    start = time.process_time()
+    program("a = b = c0 = 1", code(f"{chain}\ndef double(x): return a", "toy-double"))
+    assert time.process_time() - start < 2
 
 
 def test_imports_of_one_name_all_run_and_star_imports_always():
@@ -373,3 +427,30 @@ def test_names_of_students_are_names():
         assert not submission.misnamed(name)
     for name in ("*", "a*", "[ab]", "<b>", "..", "-rf", "", " ada", "a\nb", "a/b", "a" * 101):
         assert "is not a student's name" in submission.misnamed(name)
+
+
+# ------------------------------------------------------------------------------------------ what costs its reader
+
+
+@pytest.mark.parametrize(
+    "deep", ["1 if 0 else " * 2_500 + "2", "not " * 2_500 + "1", "x" + ".a" * 2_500, "-" * 900 + "1"]
+)
+def test_what_is_nested_too_deeply_costs_itself_alone(tmp_path, deep):
+    cells = [
+        {"cell_type": "code", "source": f"def double(x):\n    return {deep}"},
+        {"cell_type": "code", "source": "def root(x):\n    return x"},
+    ]
+    read = submission.read(write(tmp_path / "a.ipynb", cells), [DOUBLE, ROOT])
+    assert read.program(ROOT).cells == [("<cell 2>", "def root(x):\n    return x\n")]
+    assert DOUBLE.id in read.programs or "does not parse" in read.refused[DOUBLE.id]
+
+
+def test_a_notebook_that_ends_its_reader_is_refused_in_a_sentence(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.ipynb", [{"cell_type": "code", "source": "def double(x): return 1"}])
+    for costs in (lambda path: sum(iter(int, 1)), lambda path: [0] * 10**10, lambda path: os.kill(os.getpid(), 9)):
+        monkeypatch.setattr(submission, "load", costs)
+        monkeypatch.setattr("grader.bounded.SECONDS", 1.0)
+        read = submission.read(path, [DOUBLE])
+        assert read.flags == [("", read.problem)] and "a.ipynb cannot be read within 1 seconds" in read.problem
+        with pytest.raises(Problem, match="cannot be read"):
+            read.program(DOUBLE)

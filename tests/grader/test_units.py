@@ -6,8 +6,11 @@ import nbformat
 import pytest
 
 import grader
+from course_lib.criteria import TritonDidTheWork
 from course_lib.exercises import UNITS
+from course_lib.exercises.flash_backward.criteria import KernelsMadeTheGradients
 from grader import build, judge, kill_matrix, variants
+from grader.variants import walking
 
 ALL = [(unit, exercise) for unit in UNITS for exercise in grader.exercises(unit).values()]
 each_unit = pytest.mark.parametrize("unit", UNITS)
@@ -70,6 +73,37 @@ def test_there_are_five_wrong_variants_and_their_patches_apply(unit, exercise):
     for variant in mine:
         assert set(variant.loses) <= titles, variant.name
         assert variant.cells()[-1][1] != variants.solution_cell(exercise.id), variant.name
+
+
+@each_exercise
+def test_one_program_that_does_it_all_loses_something(unit, exercise):
+    kernels = exercise.kind == "kernel" and any(
+        isinstance(gate, TritonDidTheWork | KernelsMadeTheGradients) for gate in exercise.gates
+    )
+    given_grid = exercise.id == "flash.online_update"
+    asked = [c for c in exercise.criteria if getattr(c, "programs", 0)]
+    assert bool(asked) == (kernels and not given_grid)
+
+
+WALKED = """@triton.jit
+def k_at(place_0, place_1, place_2, grid_0, grid_1, grid_2, x, N: tl.constexpr=8):
+    tl.store(x + place_1, grid_0)
+
+@triton.jit
+def k(grid_0, grid_1, grid_2, x, N: tl.constexpr=8):
+    for step in range(tl.program_id(0), grid_0 * grid_1 * grid_2, tl.num_programs(0)):
+        k_at(step % grid_0, step // grid_0 % grid_1, step // (grid_0 * grid_1), grid_0, grid_1, grid_2, x=x, N=N)
+k[6,](*(*(2, 3), 1, 1)[:3], x, N=4)
+"""
+
+
+def test_a_kernel_walks_over_the_grid_that_it_had():
+    kernel = (
+        "@triton.jit\ndef k(x, N: tl.constexpr = 8):\n    tl.store(x + tl.program_id(1), tl.num_programs(axis=0))\n"
+    )
+    assert walking.walked(f"{kernel}k[(2, 3)](x, N=4)", 6) == WALKED
+    with pytest.raises(ValueError, match="no kernel is launched"):
+        walking.walked(kernel, 6)
 
 
 UNSHOWN = {

@@ -12,6 +12,7 @@ from course_lib.observe import wire
 from course_lib.observe.record import load, record
 from course_lib.observe.replay import Tape, compile_launched, replay
 from course_lib.tracing import trace
+from course_lib.tracing.frontend import front_of
 
 N = 100
 
@@ -248,7 +249,7 @@ def test_a_torch_operation_needs_permission(function, name):
     assert evidence.outputs == []
     allowed = {name, "div", "clone"}
     evidence, fresh = evidence_of(function, allows=allowed)
-    assert evidence.refused == "" and name in evidence.operations
+    assert evidence.refused == "" and name in {operation.name for operation in evidence.operations}
     for output, arguments in zip(evidence.outputs, fresh, strict=True):
         assert torch.equal(output, record_free(function, arguments["x"]))
 
@@ -282,9 +283,10 @@ def test_kernels_are_compiled_once_or_once_for_each_specialisation():
     for every in (False, True):
         facts = compile_launched(launched, ["sm_90"], 60, every=every)
         assert [(fact.kernel, fact.accepted) for fact in facts] == [("scale", True)]
-    key, kernel, arguments, options, case = launched[0]
+    key, front, arguments, case = launched[0]
     halves = {n: v.half() if isinstance(v, torch.Tensor) else v for n, v in arguments.items()}
-    launched += [(key, kernel, halves, options, case), (key, kernel, halves, options, "another")]
+    of_halves = front_of(front.kernel, halves, front.options)
+    launched += [(key, of_halves, halves, case), (key, of_halves, halves, "another")]
     assert len(compile_launched(launched, ["sm_90"], 60, every=False)) == 1
     assert [fact.cases for fact in compile_launched(launched, ["sm_90"], 60, every=True)] == [[case], [case, "another"]]
 
@@ -325,3 +327,36 @@ def test_what_a_call_does_to_its_lists_is_not_the_next_ones_business():
     shape = [3, 4]
     log = record(swapped, [{"shape": shape}, {"shape": shape}])
     assert [call["result"] for call in log["calls"]] == [{"list": [4, 3]}, {"list": [4, 3]}] and shape == [3, 4]
+
+
+def test_a_launch_of_no_programs_and_none_at_all_are_told_apart():
+    def once(x, known=[]):  # noqa: B006
+        known += [] if known else [doubled_into(torch.empty_like(x), x)]
+        return known[0]
+
+    def of_none(x):
+        out = torch.empty_like(x)
+        scale[(x.numel() // 128,)](x, out, N, FACTOR, BLOCK=128)
+        return out
+
+    found = [evidence_of(function)[0] for function in (once, of_none, plainly)]
+    assert [(e.idle, len(e.launches), len(e.kernels)) for e in found] == [(0, 0, 1), (1, 0, 1), (0, 1, 1)]
+
+
+@triton.jit
+def loads_described(descriptor, out_ptr, BLOCK: tl.constexpr):
+    tl.store(out_ptr + tl.arange(0, BLOCK), descriptor.load([0]))
+
+
+@pytest.mark.skipif("padding" not in TensorDescriptor.__dataclass_fields__, reason="a younger Triton's")
+@pytest.mark.parametrize("padding, beyond", [("nan", float("nan")), ("zero", 0.0)])
+def test_what_a_descriptor_loads_beyond_its_edges(padding, beyond):
+    def function(x):
+        out = torch.empty(16)
+        loads_described[(1,)](TensorDescriptor(x, [12], [1], [16], padding=padding), out, BLOCK=16)
+        return out
+
+    x = torch.arange(16.0)
+    (result,) = replay(record(function, [{"x": x}]), [{"x": x + 1}], case="c").outputs
+    expected = torch.cat([x[:12] + 1, torch.full((4,), beyond)])
+    torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)

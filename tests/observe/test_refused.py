@@ -130,7 +130,7 @@ def test_a_trace_beside_the_launches_does_no_harm():
         (lambda x: torch.randn(N), "it also does randn"),
         (through_numpy, r"made of values from outside \(torch.tensor, torch.from_numpy\)"),
         (in_a_thread, "a tensor that was neither passed to the function nor made by torch"),
-        (lambda x: doubled_into(BUFFER, x), "a tensor that was neither passed to the function nor made by torch"),
+        (lambda x: BUFFER, "a tensor that was neither passed to the function nor made by torch"),
         (lambda x: doubled_into(torch.empty(N), x.as_subclass(Subclass)), "uses a .*Subclass"),
         (lambda x: x.numpy(), "the function uses a numpy.ndarray"),
         (
@@ -141,8 +141,7 @@ def test_a_trace_beside_the_launches_does_no_harm():
             lambda x: doubled_into(torch.empty_like(x).contiguous, x),
             r"the method `contiguous` .* as in x.contiguous\(\)",
         ),
-        (lambda x: misspelt[(1,)](x), r"misspelt, line 2: `tl` has no `arrange`. Did you mean `arange`\?"),
-        (lambda x: of_a_block[(1,)](x), r"line 2: a block has no public `.shap`. Did you mean `shape`\?"),
+        (lambda x: misspelt[(1,)](x), r"misspelt, line 2: `tl` has no public `arrange` \(did you mean `arange`\?\)"),
         (lambda x: object(), "the function uses a object"),
     ],
 )
@@ -151,6 +150,16 @@ def test_refused(function, sentence):
     assert evidence.error == "" and evidence.outputs == []
     with pytest.raises(AssertionError, match=sentence):
         raise AssertionError(evidence.refused)
+
+
+def test_what_the_compiler_would_refuse():
+    evidence = evidence_of(lambda x: of_a_block[(1,)](x))
+    sentence = (
+        "kernel `of_a_block`, line 2: `tl.store(x_ptr + tl.arange(0, tl.load(x_ptr).shap), 1.0)`: a block has no public `shap` "
+        "(did you mean `shape`?)"
+    )
+    assert evidence.error == sentence and evidence.outputs == []
+    assert [(c.accepted, c.complaint) for c in evidence.compiled] == [(False, f"{sentence}. No GPU can run this.")]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +197,7 @@ def test_refused(function, sentence):
         (lambda x: torch.empty(tl.cdiv(N, 2)), "`tl.cdiv` works inside kernels alone; here, write triton.cdiv"),
         (lambda x: unsolved(x), "raised NameError: .* No cell that was run defines `unsolved`: run the one"),  # noqa: F821
         (lambda x: locally(), r"raised UnboundLocalError: [^.]*$"),
-        (lambda x: free_name[(1,)](x), r"line 2: `BLOK` does not exist inside a kernel. Did you mean `BLOCK`\?"),
+        (lambda x: free_name[(1,)](x), r"line 2: `BLOK` does not exist inside a kernel \(did you mean `BLOCK`\?\)"),
         (in_a_trace, r"a `with trace\(\)` inside the function keeps its launches from the check: take it out"),
         (
             lambda x: scale(x, x, N, 2.0),
@@ -387,3 +396,14 @@ def test_operations_that_are_none(event):
 def test_a_log_of_another_shape_is_an_error(log):
     evidence = replay(log, inputs(1), case="c")
     assert (evidence.error or evidence.refused) and evidence.outputs == []
+
+
+def test_a_kernel_in_gluon_is_named_as_what_it_is():
+    gluon = pytest.importorskip("triton.experimental.gluon")
+
+    @gluon.jit
+    def in_gluon(x_ptr, out_ptr):
+        pass
+
+    log = record(lambda x: in_gluon[(1,)](x, torch.empty_like(x)), [{"x": torch.ones(N)}])
+    assert "in_gluon is a kernel in Gluon (@gluon.jit)" in log["calls"][0]["error"]

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -250,3 +251,33 @@ def test_no_view_leaves_its_storage(size, stride, offset, dtype):
         return
     reach = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1 if all(size) else 0
     assert 0 <= reach * x.element_size() <= 64 == storage.nbytes()
+
+
+# ------------------------------------------------------------------------------------------ what costs its reader
+
+COSTLY = {  # of a few bytes, or of none that a limit on bytes would mind
+    "a million empty storages": lambda: message(1, [0] * 1_000_000),
+    "a million and one lists": lambda: message([[]] * 1_000_001),
+    "a million and one dicts": lambda: message([{}] * 1_000_001),
+    "a header of 17 MiB": lambda: message("x" * (17 << 20)),
+    "one number as 2**28": lambda: message(tensor(size=[1 << 28], stride=[0]), [4], bytes(4)),
+    "a square of one number": lambda: message(tensor(size=[1 << 14, 1 << 14], stride=[0, 0]), [4], bytes(4)),
+    "one number as 2**61": lambda: message(tensor(size=[1 << 61], stride=[0]), [4], bytes(4)),
+    "windows over one row": lambda: message(tensor(size=[9000, 9000], stride=[1, 1]), [80_000], bytes(80_000)),
+    "many of the largest": lambda: message([tensor(size=[1 << 25], stride=[0])] * 5, [4], bytes(4)),
+}
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_what_would_cost_its_reader_is_refused_before_it_does(name):
+    sent = COSTLY[name]()
+    started = time.process_time()
+    with pytest.raises(WireError):
+        unpack(sent)
+    assert time.process_time() - started < 1
+
+
+def test_what_an_honest_message_has_many_times_over_is_read():
+    spread = tensor(size=[1 << 20], stride=[0])
+    found = unpack(message([[[k] for k in range(300_000)], spread], [4] + [0] * 5_000, bytes(4)))
+    assert len(found[0]) == 300_000 and found[1].shape == (1 << 20,)

@@ -3,14 +3,26 @@
 import numpy as np
 import pytest
 
-from course_lib.exercise import Access, Compiled, ErrorMap, Evidence, Fault, Finding, Footprint, Launch, Timing, Verdict
+from course_lib.exercise import (
+    Access,
+    Compiled,
+    ErrorMap,
+    Evidence,
+    Fault,
+    Finding,
+    Footprint,
+    Launch,
+    Operation,
+    Timing,
+    Verdict,
+)
 from course_lib.observe.wire import WireError, from_tree, pack, to_tree, unpack
 
 EVIDENCE = Evidence(
     "plain",
     outputs=[[1.5, None], {"a": 1}],
     launches=[Launch("k", (4, 1, 1), 4, [Access("x", "load", 3, "tl.load(x)", sectors=4)], [Footprint("x", 128, 64)])],
-    operations=["add"],
+    operations=[Operation("mm", [[2, 3], [3, 4]], [2, 4], ["float32"])],
     faults=[Fault("race", "two programs write", "k", 3, "out")],
     compiled=[Compiled("k", "sm_90", True, load_bits=128)],
     timing=Timing("speed", "copy", 0.9, 0.01, "H200"),

@@ -421,3 +421,19 @@ def test_requires_grad_and_inference_tensors():
         o = torch.empty(64)
         strided_copy[(1,)](x, o, 64, STRIDE=1, BLOCK=64)
     assert torch.equal(o, x.detach())
+
+
+@triton.jit
+def read_by_atomics(x_ptr, buffer_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.atomic_add(buffer_ptr + i, tl.load(x_ptr + i))
+    tl.store(out_ptr + i, tl.atomic_add(buffer_ptr + i, 0.0))
+
+
+def test_an_atomic_whose_result_is_used_reads():
+    x, buffer, out = torch.randn(64), torch.zeros(64), torch.zeros(64)
+    with trace() as t:
+        read_by_atomics[(1,)](x, buffer, out, BLOCK=64)
+    (footprint,) = [f for f in t.launches[0].footprints if f.tensor == "buffer_ptr"]
+    assert footprint.read_bytes == 256 and footprint.written_bytes == 512
+    assert [a.asked_bytes for a in t.launches[0].accesses if a.op == "atomic"] == [0, 256]

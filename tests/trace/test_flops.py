@@ -152,4 +152,23 @@ def test_each_program_and_launch_counts():
 def test_what_was_counted_until_a_fault_remains():
     with pytest.raises(KernelFault), trace() as t:
         add[(2,)](torch.rand(100), torch.rand(100), torch.zeros(50), 100, BLOCK=64)
-    assert t.flops == Flops(float=64)
+    assert t.flops == Flops(float=2 * 64)  # programs run side by side: both have added when the first one stores
+
+
+@triton.jit
+def product_of(a_ptr, b_ptr, out_ptr, PRECISION: tl.constexpr):
+    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
+    a, b = tl.load(a_ptr + 16 * i + j), tl.load(b_ptr + 16 * i + j)
+    tl.store(out_ptr + 16 * i + j, tl.dot(a, b, input_precision=PRECISION))
+
+
+@pytest.mark.parametrize(
+    "dtype, precision, tf32",
+    [("float32", None, True), ("float32", "tf32", True), ("float32", "ieee", False), ("float32", "tf32x3", False)]
+    + [("float16", None, False), ("bfloat16", "tf32", False)],
+)
+def test_a_launch_says_whether_it_multiplies_in_tf32(dtype, precision, tf32):
+    a, b = torch.ones(2, 16, 16, dtype=getattr(torch, dtype))
+    with trace() as t:
+        product_of[(1,)](a, b, torch.empty(16, 16), precision)
+    assert [launch.tf32 for launch in t.launches] == [tf32]

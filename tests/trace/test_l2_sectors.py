@@ -120,6 +120,7 @@ def test_steps_are_in_order_and_place_each_access():
     @triton.jit
     def twice(x_ptr, y_ptr, BLOCK: tl.constexpr):
         i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.zeros((BLOCK,), tl.float32)
         for _ in range(2):
             x = tl.load(x_ptr + i)
         tl.store(y_ptr + i, x)
@@ -127,7 +128,7 @@ def test_steps_are_in_order_and_place_each_access():
     with trace() as t:
         twice[(3,)](torch.ones(48), torch.empty(48), BLOCK=16)
     (steps,) = t.steps
-    assert [(s.program, s.op, s.line) for s in steps[:3]] == [(0, "load", 4), (0, "load", 4), (0, "store", 5)]
+    assert [(s.program, s.op, s.line) for s in steps[:3]] == [(0, "load", 5), (0, "load", 5), (0, "store", 6)]
     assert [s.program for s in steps] == [0] * 3 + [1] * 3 + [2] * 3
     assert [s.address - s.region.base for s in steps] == [0, 0, 0, 64, 64, 64, 128, 128, 128]
     assert {s.region.name: s.region.base % 512 for s in steps} == {"x_ptr": 0, "y_ptr": 0}

@@ -1,6 +1,8 @@
 """The compiler's view of a kernel, without a GPU."""
 
 import importlib.util
+import inspect
+import os
 import subprocess
 import time
 from dataclasses import replace
@@ -10,10 +12,19 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget
+from triton.compiler import make_backend
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.compiled import assembly, compile_for, ptx_for, sass_for
+from course_lib.compiled import _compile, assembly, compile_all, compile_for, ptx_for, sass_for
+from course_lib.compiled.complaints import refusal
+from course_lib.compiled.places import Places
+from course_lib.compiled.text import Text, module_of
 from course_lib.exercise import Compiled
 from course_lib.observe.wire import from_tree, pack, to_tree, unpack
+from course_lib.tracing import printed
+from course_lib.tracing.frontend import front_of, specialise
 
 pytestmark = pytest.mark.usefixtures("compile_every_time")
 
@@ -220,7 +231,7 @@ def test_places_in_code_from_tritons_cache(tmp_path, monkeypatch):
     found = []
     for name in ("first", "second"):
         (tmp_path / f"{name}.py").write_text(cells)
-        spec = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
+        spec = importlib.util.spec_from_file_location("main", tmp_path / f"{name}.py")  # cells are of one module
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         found.append(compile_for(module.many_dots, FLOAT, FLOAT))
@@ -485,19 +496,53 @@ def leaves_out_an_argument(x_ptr, n, BLOCK: tl.constexpr):
     tl.store(x_ptr, helper())
 
 
+@triton.jit
+def names_in_passing(x_ptr, n, BLOCK: tl.constexpr):
+    if (y := n + 1) > 2:
+        tl.store(x_ptr, y)
+
+
+@triton.jit
+def imports(x_ptr, n, BLOCK: tl.constexpr):
+    import math  # noqa: F401
+
+    tl.store(x_ptr, n)
+
+
+@triton.jit
+def raises(x_ptr, n, BLOCK: tl.constexpr):
+    raise ValueError
+
+
+@triton.jit
+def deletes(x_ptr, n, BLOCK: tl.constexpr):
+    y = n + 1
+    del y
+
+
+@triton.jit
+def makes_a_class(x_ptr, n, BLOCK: tl.constexpr):
+    class Nothing:
+        pass
+
+
 AT_COMPILE_TIME = "the size of a block must be a whole number known when compiling: a tl.constexpr parameter"
 DO_NOT_FIT = "blocks of 64 and 32 elements along an axis do not fit together"
 
 COMPLAINTS = [  # kernel, line, what is held against it
     (breaks, 4, "`break` is not part of Triton's language"),
     (returns_in_a_loop, 3, "`return` cannot stand in a loop: use a mask, or the condition of a `while`"),
-    (branches_on_a_block, 3, "a block of values is neither true nor false: use a mask or tl.where"),
+    (
+        branches_on_a_block,
+        3,
+        "a block of values is neither true nor false. Leave elements out with the `mask` of a load or store",
+    ),
     (
         uses_a_global,
         2,
         "`FACTOR` is a global; a kernel sees only tl.constexpr globals: write `FACTOR = tl.constexpr(...)`",
     ),
-    (defines_in_one_branch, 4, "`y` is not defined here on every path"),
+    (defines_in_one_branch, 4, "`y` is not defined here, or not on every path"),
     (
         differs_by_branch,
         2,
@@ -510,6 +555,11 @@ COMPLAINTS = [  # kernel, line, what is held against it
     (takes_48, 2, "the size of a block must be a power of 2: use triton.next_power_of_2 and a mask"),
     (takes_too_many, 2, "a block of 2097152 elements is too large, 1048576 is the most"),
     (makes_a_dict, 2, "a dict is not part of Triton's language"),
+    (names_in_passing, 2, "`:=` is not part of Triton's language"),
+    (imports, 2, "`import` is not part of Triton's language"),
+    (raises, 2, "`raise` is not part of Triton's language"),
+    (deletes, 3, "`del` is not part of Triton's language"),
+    (makes_a_class, 2, "a class is not part of Triton's language"),
     (grows_a_list, 3, ("a tuple has no `append` inside a kernel", "lists do not grow inside a kernel")),
     (prints, 2, "an f-string needs numbers known when compiling; to print, tl.device_print"),
     (prints_a_number, 2, 'in a kernel, print wants a text first, as in print("i", i)'),
@@ -557,7 +607,7 @@ def test_a_complaint_about_a_helper():
     found = compile_for(calls_a_broken_helper, X, 7, BLOCK=64, seconds=30)  # and it comes out of the child whole
     assert found.complaint == (
         "kernel `calls_a_broken_helper`, line 2: `tl.store(x_ptr, helper(x_ptr))`, in `helper`, line 2: "
-        "`return tl.load(x_ptr) + missing  # noqa: F821`: `missing` is not defined here on every path. "
+        "`return tl.load(x_ptr) + missing  # noqa: F821`: `missing` is not defined here, or not on every path. "
         "sm_90 cannot run this."
     )
 
@@ -610,6 +660,128 @@ def test_only_kernels_are_compiled(seconds):
             TypeError, match="expected a kernel made by @triton.jit, got a function. Pass the kernel itself"
         ):
             compile_for(wrong, X, seconds=seconds)
+
+
+def test_who_asks_again_is_told_again():
+    for kernel in (calls_python, breaks):
+        assert compile_for(kernel, X, 7, BLOCK=64) == compile_for(kernel, X, 7, BLOCK=64)
+        assert not compile_for(kernel, X, 7, BLOCK=64).accepted
+
+
+# ----------------------------------------------------------------------------------------------------- other GPUs
+# The front end writes for an sm_90. The text for another GPU is the one that it would write for that GPU.
+
+
+@triton.jit
+def takes_it(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(o_ptr + i, tl.load(x_ptr + i).to(tl.float32))
+
+
+@triton.jit
+def casts_to_it(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(o_ptr + i, tl.load(x_ptr + i).to(tl.float8e4nv).to(tl.float32))
+
+
+@triton.jit
+def points_to_it(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x_ptr = o_ptr.to(tl.pointer_type(tl.float8e4nv))
+    tl.store(x_ptr + i, 1.0)
+
+
+@triton.jit
+def rounded(x):
+    return x.to(tl.float8e4nv).to(x.dtype)
+
+
+@triton.jit
+def has_a_helper(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    tl.store(o_ptr + i, rounded(x))
+
+
+EIGHT = torch.zeros(4096, dtype=torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize(
+    "kernel, x, place",
+    [
+        (takes_it, EIGHT, "line 1: `def takes_it(x_ptr, o_ptr, BLOCK: tl.constexpr):`"),
+        (casts_to_it, X, "line 3: `tl.store(o_ptr + i, tl.load(x_ptr + i).to(tl.float8e4nv).to(tl.float32))`"),
+        (points_to_it, X, "line 3: `x_ptr = o_ptr.to(tl.pointer_type(tl.float8e4nv))`"),
+        (
+            has_a_helper,
+            X,
+            "line 4: `tl.store(o_ptr + i, rounded(x))`, in `rounded`, line 2: `return x.to(tl.float8e4nv).to(x.dtype)`",
+        ),
+    ],
+)
+def test_fp8_is_refused_for_gpus_without_it(kernel, x, place):
+    for gpu in ("sm_75", "sm_80", "sm_86"):
+        for to_the_end in (True, False):
+            (found,) = compile_all([(kernel, (x, O), {"BLOCK": 128}, gpu, to_the_end)], 60)
+            assert found.complaint == (
+                f"kernel `{kernel.__name__}`, {place}: type fp8e4nv not supported in this architecture. "
+                f"The supported fp8 dtypes are ('fp8e4b15', 'fp8e5'). {gpu} cannot run this."
+            )
+    for gpu in ("sm_89", "sm_90"):
+        assert compile_for(kernel, x, O, BLOCK=128, gpu=gpu).accepted
+
+
+def written(kernel, arguments, gpu, attributes):
+    """The text that the front end writes for that GPU, and the one that is compiled instead."""
+    target, context = GPUTarget("cuda", gpu, 32), ir.context()
+    ir.load_dialects(context)
+    make_backend(target).load_dialects(context)
+    signature, constants = specialise(kernel, arguments)
+    anew = printed.make_module(kernel, signature, constants, attributes, {}, target)
+    text = Text(front_of(kernel, arguments, {}), arguments, target)
+    return [str(module_of(one, context)) for one in (anew, text.text)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e5m2, torch.float8_e4m3fn, torch.float16, torch.float32])
+@pytest.mark.parametrize("gpu", [75, 80, 89, 90, 100, 120])
+def test_products_are_written_as_for_that_gpu(gpu, dtype):
+    if gpu < 89 and dtype == torch.float8_e4m3fn:
+        return  # refused
+    x = torch.zeros(256, 256, dtype=dtype)
+    arguments = dict(zip(matmul.arg_names, (x, x, FLOAT, 256, 256, 64, 32, "tf32"), strict=True))
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(5)}
+    expected, got = written(matmul, arguments, gpu, aligned)
+    assert got == expected
+    assert ("maxNumImpreciseAcc" in got) == (gpu == 90 and dtype.itemsize == 1)
+
+
+@triton.jit(do_not_specialize=["n"], do_not_specialize_on_alignment=["m"])
+def of_all_kinds(x_ptr, pair, n, m, k, one, x, o, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(x_ptr + at, tl.load(pair[0] + at) + pair[1] + n + m + k + one)
+    o.store([0], x.load([0]))
+
+
+def test_what_is_known_of_arguments_is_noted_as_for_a_launch():
+    x = TensorDescriptor.from_tensor(X, [64])
+    arguments = dict(
+        zip(of_all_kinds.arg_names, (X[1:], (O, 32, X[4:], 7, None, 1), 16, 16, -48, 1, x, x, 64), strict=True)
+    )
+    aligned = {at: [["tt.divisibility", 16]] for at in ((1, 0), (1, 1), (1, 2), (4,))}
+    expected, got = written(of_all_kinds, arguments, 90, aligned)
+    assert got == expected
+
+
+def test_options_reach_the_compiler():
+    _, built = _compile(
+        copy, (X, O, 4096), {"STRIDE": 1, "BLOCK": 512, "num_warps": 2, "num_stages": 5, "maxnreg": 64}, "sm_90"
+    )
+    metadata = built.metadata
+    assert (metadata.name, metadata.num_warps, metadata.num_stages, metadata.maxnreg) == ("copy", 2, 5, 64)
+    assert metadata.target == GPUTarget("cuda", 90, 32) and metadata.shared == 0
+    in_pairs = dict(STRIDE=1, BLOCK=512, num_ctas=2)
+    assert compile_for(copy, X, O, 4096, **in_pairs).accepted
+    assert "num_ctas > 1 requires NVIDIA SM90+" in compile_for(copy, X, O, 4096, gpu="sm_80", **in_pairs).complaint
 
 
 # ----------------------------------------------------------------------------------------------------- the rest
@@ -677,8 +849,6 @@ def by_descriptor(x, o, BLOCK: tl.constexpr):
 
 
 def test_host_descriptors():
-    from triton.tools.tensor_descriptor import TensorDescriptor
-
     x, o = (TensorDescriptor.from_tensor(FLOAT, [32, 64]) for _ in range(2))
     found = compile_for(by_descriptor, x, o, BLOCK=32)
     assert found.accepted, found.complaint
@@ -749,3 +919,56 @@ def test_it_travels():
     assert from_tree(Compiled, unpack(pack(to_tree(FOUND)))) == FOUND
     unknown = Compiled("k", "sm_90", True)
     assert from_tree(Compiled, unpack(pack(to_tree(unknown)))) == unknown
+
+
+@triton.jit
+def block_pointer_in_while(x_ptr, n, BLOCK: tl.constexpr):
+    pointer = tl.make_block_ptr(x_ptr, (n,), (1,), (0,), (BLOCK,), (0,))
+    i = 0
+    while i < n:
+        tl.store(pointer, tl.zeros((BLOCK,), tl.float32), boundary_check=(0,))
+        pointer = tl.advance(pointer, (BLOCK,))
+        i += BLOCK
+
+
+@pytest.mark.skipif(not hasattr(tl, "make_block_ptr"), reason="this Triton has no block pointers")
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_the_compiler_says_it_does_not_do_is_the_reason(whole):
+    (found,) = compile_all([(block_pointer_in_while, (), {"x_ptr": X, "n": 4096, "BLOCK": 64}, "sm_90", whole)], 60)
+    sentence = "line 4: `while i < n:`: a block pointer cannot be carried through a `while`: use `for`, or pointers"
+    assert sentence in found.complaint and not found.crashed
+
+
+def test_what_is_printed_of_every_failure_is_no_reason():
+    own = inspect.getsourcefile(block_pointer_in_while.fn)
+    diagnostics = f"{own}:1:0: error: Failures have been detected while processing an MLIR pass pipeline\n"
+    places = Places(block_pointer_in_while, {})
+    said = refusal(places, RuntimeError("PassManager::run failed"), diagnostics)
+    assert said == "kernel `block_pointer_in_while`: the compiler gave up, without a reason"
+    line = block_pointer_in_while.starting_line_number + 5
+    said = refusal(
+        places, RuntimeError("PassManager::run failed"), f"{diagnostics}{own}:{line}:8: error: no such thing\n"
+    )
+    assert said.endswith(": no such thing") and "line 5" in said
+
+
+ASSERTION = (
+    "python3: /project/lib/Dialect/TritonGPU/Transforms/OptimizeThreadLocality.cpp:71: void run(): "
+    'Assertion `rank == 2 && "expected"\' failed.\n'
+)
+
+
+@pytest.mark.parametrize(
+    "printed, crashed", [(ASSERTION, True), (f"#loc1 = {ASSERTION}", False), (f"  {ASSERTION}", False), ("", False)]
+)
+def test_an_assertion_of_the_compiler_is_its_own_failure(monkeypatch, printed, crashed):
+    def fails(*args, **options):
+        os.write(2, printed.encode())
+        raise RuntimeError("PassManager::run failed")
+
+    monkeypatch.setattr(triton, "compile", fails)
+    found = compile_for(copy, X, O, 4096, 1, 64)
+    assert (found.accepted, found.crashed) == (False, crashed)
+    assert ("fails by itself, at an assertion of its OptimizeThreadLocality" in found.complaint) == crashed
+    assert ("sm_90 cannot run this" in found.complaint) != crashed
+    assert ("the compiler failed" in str(found)) == crashed

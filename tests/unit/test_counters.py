@@ -51,14 +51,14 @@ def test_the_counters_agree_except_where_a_reason_is_known(comparison):
         ("matmul fp32, tile 128", "store_sectors"),  # spills
         ("matmul fp32, tile 128", "dram_read_bytes"),
         ("store, stride 8", "dram_read_bytes"),  # sectors filled in part
-        ("copy by columns", "dram_read_bytes"),  # likewise, not in every run
     }
+    in_some_runs = {("copy by columns", "dram_read_bytes")}  # likewise
     beside = set()
     for quantity in comparison.COMPARED:
         for name, predicted, counted in counters.pairs(quantity):
             if comparison.off(counted / predicted):
                 beside.add((name, quantity))
-    assert beside == expected
+    assert beside - in_some_runs == expected
 
 
 def test_the_committed_table_is_that_of_the_numbers(comparison):

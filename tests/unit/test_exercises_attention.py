@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import criteria
-from course_lib.exercise import Evidence, Trial
+from course_lib.exercise import Evidence, Operation, Trial
 from course_lib.exercises import attention as A
 from course_lib.observe import observe
 from course_lib.observe.record import load
@@ -215,7 +215,7 @@ def whole_matrix(q, k, v, causal, bm, bn):
 
 def test_products_for_skipped_tiles_are_told_with_the_tiles():
     case = next(c for c in A.tiled_attention.cases if c.name == "192 queries and keys, causal")
-    evidence = Evidence(case.name, outputs=[[]], operations=["mm"] * 32)
+    evidence = Evidence(case.name, outputs=[[]], operations=[Operation("mm", [[48, 16], [16, 48]])] * 32)
     finding = A.criteria.Products(2, "skips").count([Trial(case, [case.arguments(1)], evidence)])
     assert finding.seen == "32 products"
     assert finding.expected.startswith(f"20 on {case.name}: 10 of 16 tiles of 48 x 48")
@@ -235,7 +235,7 @@ def test_results_without_their_scale_are_named(wrong):
 def test_the_whole_matrix_is_right_and_too_large():
     found = judged(A.tiled_attention, whole_matrix)
     lost = {f.title for f in found.findings if not f.passed}
-    assert lost == {"no scores beyond one tile"} and found.points == 12
+    assert lost == {"no scores beyond one tile", "skips what nobody sees"} and found.points == 10
     assert "147,456 bytes" in next(f.seen for f in found.findings if not f.passed)  # 192 x 192 x 4
 
 
@@ -293,6 +293,13 @@ def test_the_other_convention_of_pairs_is_named():
 # ------------------------------------------------------------------------------------------------ what verdicts say
 
 
+def test_tiles_that_lack_their_mask_are_no_pass_without_one():
+    """The loop ends where the last query sees nothing more, and only what stands in the same tile comes too."""
+    assert "without the causal mask" not in remark_on(
+        "attention_backward", ("            if causal:\n", "            if False:\n")
+    )
+
+
 def remark_on(entry: str, *patches: tuple[str, str]) -> str:
     exercise = next(e for e in A.EXERCISES.values() if e.entry == entry)
     found = judged(exercise, load(Variant(exercise.id, "spoiled", (), patches).cells(), entry))
@@ -325,7 +332,7 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         ("tiled_attention", ("m + l.log()", "l.log()"), "lse lacks m"),
         ("tiled_attention", ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"), "divide by l"),
         ("attention_backward", ("(dp - delta[..., i : i + B, None])", "dp"), "lack delta"),
-        ("attention_backward", ("            if causal:\n", "            if False:\n"), "without the causal mask"),
+        ("attention_backward", ("cols <= rows + Nk - Nq", "cols <= rows + Nq - Nk"), "shifted the other way"),
         ("attention_backward", ("cols <= rows + Nk - Nq", "cols <= rows"), "aligned at the top left"),
         ("attention_backward", ("torch.where(lse == -inf, 0, lse)", "lse"), "lse is -inf where a query sees nothing"),
         ("attention_backward", ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="), "add each tile"),
@@ -371,3 +378,25 @@ def test_one_for_true_is_told_what_is_meant():
     trial = Trial(A.claims.cases[0], [{}], Evidence("ten claims", outputs=[answers]))
     said = criteria.judge(A.claims, [trial]).findings[0].seen
     assert "values_doubled_double_o (you: 1; True or False is meant)" in said and "18" not in said
+
+
+@pytest.mark.parametrize(
+    ("answers", "points"),
+    [
+        ({}, 5),
+        ({name: True for name, value in A.formula.claims_checked().items() if type(value) is bool}, 1),
+        ({name: False for name, value in A.formula.claims_checked().items() if type(value) is bool}, 1),
+        ({"values_doubled_double_o": False}, 4.33),  # one of six true ones: a sixth of four points
+        ({"keys_doubled_double_o": True}, 3),  # one of two false ones: half of them
+        ({"values_doubled_double_o": ...}, 4.33),
+        ({"pairs_seen_causal_4_queries_6_keys": 18.0}, 5),
+        ({"pairs_seen_causal_4_queries_6_keys": True}, 4.5),
+        ({"something else": True}, 5),
+    ],
+)
+def test_what_anybody_guesses_in_claims_earns_nothing(answers, points):
+    answers = A.formula.claims_checked() | answers
+    assert (
+        criteria.judge(A.claims, [Trial(A.claims.cases[0], [{}], Evidence("ten claims", outputs=[answers]))]).points
+        == points
+    )

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from course_lib import criteria, slow_attention
-from course_lib.exercise import Evidence, Fault, Launch, Saved, Trial
+from course_lib.exercise import Evidence, Fault, Launch, Operation, Saved, Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash_backward as B
 from course_lib.exercises.flash.mistakes import unstored
@@ -159,13 +159,14 @@ def test_lazy_outputs_are_wrong_everywhere(exercise):
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def remark(exercise, function) -> str:
-    """What is said of the results of a function of torch."""
+def remark(exercise, function, tf32=False) -> str:
+    """What is said of the results of a function of torch; tf32: as of kernels that multiply so."""
     trials = []
     for case in exercise.cases:
         arguments = case.arguments(1)
         out = [x.to(arguments["q"].dtype) for x in function(**arguments)]
-        evidence = Evidence(case.name, outputs=[out if len(out) > 1 else out[0]])
+        launches = [Launch("k", (1, 1, 1), tf32=tf32)]
+        evidence = Evidence(case.name, outputs=[out if len(out) > 1 else out[0]], launches=launches)
         trials.append(criteria.Judged(case, [arguments], evidence, exercise))
     return next((said for mistake in exercise.mistakes if (said := mistake(trials))), "")
 
@@ -300,7 +301,8 @@ def test_tf32_is_named(exercise):
     def tf32(q, k, v, do, causal=False, scale=None, **_):
         return B.oracles.gradients(*map(as_tf32, (q, k, v, do)), causal, scale)[which]
 
-    assert "TF32" in remark(exercise, tf32)
+    assert "TF32" in remark(exercise, tf32, tf32=True)
+    assert "TF32" not in remark(exercise, tf32)  # each dot says "ieee"
 
 
 def test_a_nan_is_laid_to_queries_that_see_nothing_only_where_there_are_some():
@@ -352,7 +354,10 @@ def test_swapped_heads_of_delta_are_named():
         ({"error": "raised RuntimeError: view size is not compatible with input tensor's size"}, "is a view of each"),
         ({"refused": "it also does a copy (.clone or .contiguous)"}, ".reshape and .flatten copy"),
         ({"error": "IndexError: list index out of range"}, "four strides"),
-        ({"faults": [Fault("race", "two programs")], "outputs": [torch.zeros(2, 2, 64)]}, "Two programs store"),
+        (
+            {"faults": [Fault("race", "two programs", between="stores")], "outputs": [torch.zeros(2, 2, 64)]},
+            "Two programs store",
+        ),
     ],
 )
 @pytest.mark.parametrize("exercise", [B.delta, B.dkdv, B.dq], ids=lambda e: e.entry)
@@ -399,7 +404,8 @@ def halves(**changes):
     """The findings of KeepsOneNumberARow on evidence with these changes."""
     case = next(case for case in B.flash_attention.cases if case.group == "performance")
     arguments = case.arguments(1)
-    kept = [Saved("q", 1), Saved("out[0]", arguments["q"].nbytes), Saved("buffer 1", 4 * 512, [1, 512])]
+    rows = arguments["q"].shape[:-1]
+    kept = [Saved("q", 1), Saved("out[0]", arguments["q"].nbytes), Saved("buffer 1", 4 * rows.numel(), list(rows))]
     evidence = Evidence(case.name, outputs=[list(B.oracles.result(**arguments))], saved=kept, ready=[0])
     evidence.outputs = [[t.to(arguments["q"].dtype) for t in evidence.outputs[0]]]
     evidence.launches = [Launch("k", (1, 1, 1), phase=1)]
@@ -441,7 +447,8 @@ def test_torch_in_forward_passes_the_gate_and_in_backward_does_not():
 
     def judged(operations, footprints):
         launch = Launch("k", (1, 1, 1), footprints=footprints, phase=1)
-        evidence = Evidence(case.name, outputs=outputs, saved=[], launches=[launch], operations=operations)
+        evidence = Evidence(case.name, outputs=outputs, saved=[], launches=[launch])
+        evidence.operations = [Operation(name) for name in operations]
         return gate.judge(B.flash_attention, [Trial(case, [arguments], evidence)])
 
     assert judged(["bmm", "exp", "bmm"], written).passed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 
 import pytest
@@ -220,3 +221,15 @@ def test_no_way_to_pick_a_time_but_the_median_is_right_on_the_disturbed_cases(pi
     cases = [case.arguments(0) for case in flops.measure.cases if case.group == "median"]
     assert any(flops.oracles.near_the_truth(flops.timing.simulated(**case, pick=pick), **case) for case in cases)
     assert not any(flops.oracles.near_the_truth(flops.timing.simulated(**case), **case) for case in cases)
+
+
+def test_the_clock_must_have_shown_a_time():
+    case = next(c for c in flops.measure.cases if c.group == "cold").arguments(0)
+    run = ["flush", "synchronize", "clock", "work", "synchronize", "clock"]
+    shown = functools.partial(flops.timing.shown_by_the_clock, **case)
+    assert shown(run * 7) == shown(["work", "synchronize", "clock"] + run * 7) == 7
+    assert shown([*run[:4], "clock", *run[4:]] * 7) == 7, "read between launch and end, too"
+    for missing in ("flush", "synchronize", "clock", "work"):
+        assert shown([what for what in run if what != missing] * 7) < 2
+    steady = flops.measure.cases[0].arguments(0)
+    assert flops.timing.shown_by_the_clock(["clock", *["work", "synchronize"] * 9, "clock"], **steady) == 9

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from course_lib import activations, criteria
 from course_lib.activations import CHAINS, Live, chain, run_checkpoint, split_evenly, train_step
-from course_lib.exercise import Evidence, Saved, Trial
+from course_lib.exercise import Evidence, Saved, Steps, Trial
 from course_lib.exercises import recomputation as R
+from course_lib.observe import record_all
+from course_lib.observe.halves import steps
 from course_lib.observe.replay import IN_WORDS
 from course_lib.tracing import trace
 
@@ -408,3 +410,21 @@ def test_mistakes_name_what_was_stored():
     assert look([trial]) == "store less"
     trial.evidence.saved = [Saved("x", 8)]
     assert look([trial]) == ""
+
+
+def test_the_log_shows_what_the_halves_of_a_checkpoint_did():
+    """From operations alone: what backward used of the forward half, how often fn ran, and from which random states."""
+
+    def seen(checkpoint):
+        logs = record_all(
+            checkpoint, [[dict(rows=64, width=32, p=0.4, calls=2, frozen=False, seed=1)]], called=R.checkpoint.called
+        )
+        return steps(logs[0]["calls"][0]["events"])
+
+    plain, found = seen(lambda fn, *args: fn(*args)), seen(activations.checkpoint_of_torch)
+    assert [half.count("gelu") for half in plain.operations] == [2, 0] and plain.kept > 6 * 8 * 64 * 32
+    assert [half.count("gelu") for half in found.operations] == [2, 2] and found.kept <= 8 * 64 * 32
+    assert sorted(found.states[1]) == sorted(found.states[0])[:2] and found.restored
+    moved = seen(checkpoint_by_hand("another mask"))
+    assert not set(moved.states[1]) & set(moved.states[0]) and R.checkpoints.draws_again(moved, 2)
+    assert steps([]) == Steps() and R.checkpoints.comes_back(Steps(), 1)

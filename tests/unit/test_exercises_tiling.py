@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from course_lib import checking, throughput
-from course_lib.exercise import Evidence, Trial
+from course_lib.exercise import Evidence, Launch, Trial
 from course_lib.exercises import tiling as T
 from course_lib.observe.calls import CALLS
 from course_lib.tracing.cache import grouped, hilbert, row_major
@@ -95,9 +95,18 @@ def test_tf32_is_outside_of_the_budget_and_is_named():
     rounded = short[0] @ short[1]
     expected = T.oracles.product(**arguments)
     assert bool(((rounded.double() - expected).abs() > T.oracles.in_float32(expected, torch.float32, arguments)).any())
-    assert "TF32" in T.mistakes.looks_like_tf32([Trial(case, [arguments], Evidence(case.name, outputs=[rounded]))])
+
+    def said(output, tf32=True):
+        launches = [Launch("k", (1, 1, 1), tf32=tf32)]
+        return T.mistakes.looks_like_tf32(
+            [Trial(case, [arguments], Evidence("c", outputs=[output], launches=launches))]
+        )
+
+    assert "TF32" in said(rounded)
     right = (arguments["a"] @ arguments["b"]).float()
-    assert T.mistakes.looks_like_tf32([Trial(case, [arguments], Evidence(case.name, outputs=[right]))]) == ""
+    for other in (right, right * (1 + 2e-4), right.half().float(), right.bfloat16().float(), rounded.half()):
+        assert said(other) == ""
+    assert said(rounded, tf32=False) == ""  # each dot says "ieee"
 
 
 def summed(dims_cut_off="", replaced=False):

@@ -7,8 +7,11 @@ import triton.language as tl
 from test_compiled import COMPLAINTS, FLOAT, HALF, O, X, copy, matmul
 
 from course_lib.compiled import compile_all, compile_for, lower
+from course_lib.compiled.warmed import warmed
 from course_lib.exercise import Compiled
 from course_lib.observe.replay import compile_launched
+from course_lib.tracing.frontend import front_of
+from course_lib.tracing.launching import KernelError
 
 pytestmark = pytest.mark.usefixtures("compile_every_time")
 
@@ -35,6 +38,11 @@ def accepted(kernel, gpu, **arguments):
     """The facts, without those of the machine code."""
     (found,) = compile_all([(kernel, (), arguments, gpu, False)], 60)
     return found
+
+
+def launched(kernel, arguments, **options):
+    """What a replay says of a launch."""
+    return ("k", front_of(kernel, arguments, options), arguments, "a case")
 
 
 def test_this_triton_is_asked_so():
@@ -126,11 +134,10 @@ def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(m
         ]
 
     monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_nothing)
-    launched = [
-        ("k", copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}, {}, "a case")
-        for BLOCK in (64, 128, 512)
+    launches = [
+        launched(copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}) for BLOCK in (64, 128, 512)
     ]
-    found = compile_launched(launched, ["sm_80", "sm_90"], 60, every=True)
+    found = compile_launched(launches, ["sm_80", "sm_90"], 60, every=True)
     assert asked == [(64, "sm_80"), (128, "sm_80"), (512, "sm_80"), (128, "sm_90"), (512, "sm_90")]
     assert [(facts.gpu, facts.to_the_end) for facts in found if facts.accepted] == [
         ("sm_80", False),
@@ -143,11 +150,30 @@ def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(m
 
 
 def test_a_check_compiles_the_last_launch_and_asks_about_the_largest():
-    launched = [
-        ("k", transpose, {"x_ptr": FLOAT, "o_ptr": FLOAT, "BLOCK": BLOCK}, {"num_warps": 8}, "a case")
-        for BLOCK in (16, 256, 64)
+    launches = [
+        launched(transpose, {"x_ptr": FLOAT, "o_ptr": FLOAT, "BLOCK": BLOCK}, num_warps=8) for BLOCK in (16, 256, 64)
     ]
-    refused = [facts for facts in compile_launched(launched, ["sm_80", "sm_90"], 60, every=False) if not facts.accepted]
+    refused = [facts for facts in compile_launched(launches, ["sm_80", "sm_90"], 60, every=False) if not facts.accepted]
     assert [(facts.gpu, facts.shared_bytes > facts.shared_limit) for facts in refused] == [("sm_80", True)]
-    accepted_both = compile_launched(launched[:1], ["sm_80", "sm_90"], 60, every=False)
+    accepted_both = compile_launched(launches[:1], ["sm_80", "sm_90"], 60, every=False)
     assert [(facts.gpu, facts.to_the_end) for facts in accepted_both] == [("sm_80", True), ("sm_90", True)]
+
+
+@pytest.mark.parametrize("options", [{}, {"num_warps": 8}, {"num_warps": 16, "num_stages": 2}], ids=str)
+@pytest.mark.parametrize(
+    "kernel, arguments",
+    [(transpose, (FLOAT, FLOAT, 64)), (matmul, (HALF, HALF, FLOAT, 256, 256, 64, 32))],
+    ids=["transpose", "matmul"],
+)
+def test_what_warmup_returns_says_what_the_compiler_does(kernel, arguments, options):
+    ready = warmed(kernel, arguments, options, launch=lambda *args, **named: (args, named))
+    whole = compile_for(kernel, *arguments, **options)
+    assert ready.metadata.shared == whole.shared_bytes > 0 and ready.name == kernel.__name__
+    assert whole.registers <= ready.n_regs and 65536 // (ready.n_regs * 32 * ready.metadata.num_warps) >= 1
+    assert ready[3, 4](*arguments) == (arguments, options | {"grid": (3, 4)})
+
+
+def test_what_cannot_be_warmed_up_is_told_in_the_words_of_the_compiler():
+    kernel = COMPLAINTS[0][0]
+    with pytest.raises(KernelError, match="sm_90 cannot run this"):
+        warmed(kernel, tuple((X, 7, 64)[: len(kernel.arg_names)]), {}, print)

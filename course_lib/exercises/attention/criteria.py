@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -11,7 +12,7 @@ import torch
 
 from course_lib.cases import ARITHMETIC, operations
 from course_lib.criteria import OnceRight, of_group
-from course_lib.exercise import Exercise, Finding, Trial
+from course_lib.exercise import Exercise, Finding, Operation, Trial
 from course_lib.exercises.attention.oracles import seen
 
 PRODUCTS = operations("mm bmm addmm baddbmm addmm_ baddbmm_ mv dot")
@@ -27,12 +28,13 @@ ATTENTION = TENSORS | operations(
 @dataclass
 class LargestBuffer(OnceRight):
     """No single allocation beside the results has a limit's size, and where nothing is masked they are right: a slip in a mask
-    costs nothing here. limit: the arguments -> bytes."""
+    costs nothing here. limit: the arguments -> bytes; longest: likewise, the longest side that a matrix product may have."""
 
     limit: Callable[..., float]
     points: float
     title: str
     group: str = "performance"
+    longest: Callable[..., int] | None = None
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         found = super().judge(exercise, [t for t in trials if not t.inputs[-1]["causal"]])
@@ -44,13 +46,19 @@ class LargestBuffer(OnceRight):
             if largest >= limit:
                 expected = f"less than {limit:,.0f} bytes on {trial.case.name}"
                 return self.lost(f"a tensor of {largest:,} bytes", expected=expected)
+            for op in _products(trial) if self.longest else ():
+                longest = self.longest(**trial.inputs[-1])
+                if max(op.sides) > longest:
+                    M, K, N = op.sides
+                    expected = f"no side longer than {longest} on {trial.case.name}"
+                    return self.lost(f"a product of {M} x {K} and {K} x {N}", expected=expected)
         largest = max(t.evidence.largest_buffer for t in group)
         return self.earned(f"at most {largest:,} bytes at once")
 
 
 @dataclass
 class Products(OnceRight):
-    """Two matrix products for each tile of scores that some query of it sees a key of."""
+    """Two matrix products for each tile of scores that some query of it sees a key of, by torch's products, and no larger ones."""
 
     points: float
     title: str
@@ -58,14 +66,33 @@ class Products(OnceRight):
 
     def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:
-            done = sum(name in PRODUCTS for name in trial.evidence.operations)
-            visited, tiles = visited_tiles(**trial.inputs[-1])
+            given = trial.inputs[-1]
+            done, flops = len(_products(trial)), sum(op.product_flops for op in _products(trial))
+            visited, tiles = visited_tiles(**given)
             allowed = 2 * visited
+            who = f"{visited} of {tiles} tiles of {given['bm']} x {given['bn']} hold a key that somebody sees"
             if done > allowed:
-                given = trial.inputs[-1]
-                who = f"{visited} of {tiles} tiles of {given['bm']} x {given['bn']} hold a key that somebody sees"
                 return self.lost(f"{done} products", expected=f"{allowed} on {trial.case.name}: {who}")
+            least, most = least_and_most_flops(**given)
+            if flops > most:
+                expected = f"at most {most:,} on {trial.case.name}: {who}"
+                return self.lost(f"{flops:,} FLOPs in {done} products", expected=expected)
+            if flops < least:
+                expected = f"at least {least:,} on {trial.case.name}, of tiles multiplied with @"
+                return self.lost(f"{flops:,} FLOPs in {done} products", expected=expected)
         return self.earned(f"{done} products, {allowed} allowed")
+
+
+def _products(trial: Trial) -> list[Operation]:
+    return [op for op in trial.evidence.operations if op.name in PRODUCTS]
+
+
+def least_and_most_flops(q, k, causal: bool, bm: int, bn: int, **more: Any) -> tuple[int, int]:
+    """Of two products of each query with each key that it sees; of each tile that holds such a pair, and of one column more."""
+    heads, d = math.prod(q.shape[:-2]), q.shape[-1]
+    visited, _ = visited_tiles(q, k, causal, bm, bn)
+    pairs = int(seen(q.shape[-2], k.shape[-2], causal).sum())
+    return 4 * heads * d * pairs, 4 * heads * (d + 1) * visited * bm * bn
 
 
 def visited_tiles(q: torch.Tensor, k: torch.Tensor, causal: bool, bm: int, bn: int, **_: Any) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import math
 import torch
 
 from course_lib.cases import operations
-from course_lib.criteria import Correct
+from course_lib.criteria import Correct, Numbers, Truths
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
 from course_lib.exercises.attention.criteria import ATTENTION, TENSORS, LargestBuffer
@@ -77,7 +77,7 @@ claims = Exercise(
     lines=10,
     cases=[Case("ten claims", "plain", lambda g: {})],
     oracle=claims_checked,
-    criteria=[Correct("plain", 5, "as torch finds them")],
+    criteria=[Truths(4, "true and false told apart"), Numbers(1, "pairs and queries, counted")],
     hints=[
         "Each row of o is a mean of the rows of v, weighted by a softmax of that query's scores. Which of these changes the weights?",
         "A softmax does not change if the same number is added to all its scores; it does if they are multiplied. Rotary leaves "

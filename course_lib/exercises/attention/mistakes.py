@@ -35,14 +35,14 @@ def part(value: Any, place: int) -> Any:
     return value[place] if isinstance(value, (list, tuple)) and len(value) > place else value
 
 
-def is_rather(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether `found` is ten times nearer to the guess than to what is right. A NaN is near to a NaN alone."""
+def is_rather(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, times: float = 10) -> bool:
+    """Whether `found` is so many times nearer to the guess than to what is right. A NaN is near to a NaN alone."""
 
     def apart(x: torch.Tensor) -> float:
         same = (found == x) | (found.isnan() & x.isnan())
         return float((found.double() - x).masked_fill(same, 0).nan_to_num(math.inf).norm())
 
-    return found.shape == guess.shape == right.shape and apart(guess) < apart(right) / 10
+    return found.shape == guess.shape == right.shape and apart(guess) < apart(right) / times
 
 
 def computes(
@@ -51,14 +51,18 @@ def computes(
     unlike: Callable[..., Any] = output_and_lse,
     place: int = 0,
     each: bool = False,
+    times: float = 10,
 ) -> Mistake:
     """`sentence`, if some result is what `wrong` of its arguments is, rather than what `unlike` of them is; of several results the
-    one at that place. `wrong` may return None where it has nothing to compare with. each: all results are, that it compares."""
+    one at that place. `wrong` may return None where it has nothing to compare with. each: all results are, that it compares.
+    times: see is_rather."""
 
     def look(trials: Sequence[Judged]) -> str:
         guesses = ((call, found, part(wrong(**call), place)) for call, found in results(trials, place))
         alike = (
-            is_rather(found, guess, part(unlike(**call), place)) for call, found, guess in guesses if guess is not None
+            is_rather(found, guess, part(unlike(**call), place), times)
+            for call, found, guess in guesses
+            if guess is not None
         )
         if each:
             alike = list(alike)
@@ -169,13 +173,21 @@ def masked_by(sees: Callable[..., torch.Tensor], tiles: bool) -> Callable[..., A
         for i, j in product(range(0, nq, bm), range(0, nk, bn)) if tiles else ():
             tile = slice(i, i + bm), slice(j, j + bn)
             mask[tile] = mask[tile] & right[tile].any() | right[tile].all()
+        if torch.equal(mask, right):
+            return None
         return torch.softmax(shares(q, k, mask.to(q.device), scale), -1).nan_to_num(0) @ v.double()
 
     return wrong
 
 
+def more_keys_than_queries(wrong: Callable[..., Any]) -> Callable[..., Any]:
+    """The slip where it shows: with fewer keys, whole tiles may look alike under several masks."""
+    return lambda q, k, v, **more: wrong(q, k, v, **more) if k.shape[-2] > q.shape[-2] else None
+
+
 def masks(sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool] = (False, True)) -> list[Mistake]:
-    return [computes(masked_by(sees, t), sentence) for t in tiles]
+    """In one case, masks that are wrong in several ways may look the same: each result must be what the slip makes of it."""
+    return [computes(masked_by(sees, t), sentence, each=True) for t in tiles]
 
 
 def walked(acc_too: bool = True, l_too: bool = True, divided: bool = True) -> Callable[..., Any]:
@@ -237,6 +249,8 @@ def by_chain_rule(
     def wrong(q, k, v, do, lse, causal=False, **_):
         nq, nk = q.shape[-2], k.shape[-2]
         if not each_sees_a_key(q, k, causal) or not no_infinities(q, k) or edge and not causal or tile and causal:
+            return None
+        if edge and edge(nq, nk) == nk - nq:
             return None
         q, k, v, do = (x.double() for x in (q, k, v, do))
         s, dp, sees = q @ k.mT / math.sqrt(q.shape[-1]), do @ v.mT, seen(nq, nk, causal, q.device)
@@ -309,11 +323,12 @@ def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
 
 
 AT_THE_TOP_LEFT = "This mask is aligned at the top left. Ours lets the last query see all keys: j <= i + Nk - Nq."
-TOP_LEFT = computes(top_left, AT_THE_TOP_LEFT)
+THE_OTHER_WAY = "The mask is shifted the other way: Nk - Nq, not Nq - Nk."
+TOP_LEFT = computes(top_left, AT_THE_TOP_LEFT, each=True)
 WITHOUT_SCALE = "These are the results without the scale 1 / sqrt(D)."
 WITHOUT_MASK = "These are the results without the causal mask."
 UNSCALED = computes(unscaled, WITHOUT_SCALE)
-UNMASKED = computes(all_keys, WITHOUT_MASK)
+UNMASKED = computes(all_keys, WITHOUT_MASK, each=True)  # in one case it could be one tile
 NO_MAXIMUM = [
     computes(
         overflowing,
@@ -363,7 +378,11 @@ UNDERFLOW = computes(
     underflowing, "All scores are near -200, and each exp is 0: is the maximum subtracted, and does it start from -inf?"
 )
 MASKS = [
-    *masks(lambda i, j, shift, bm: j <= i, AT_THE_TOP_LEFT),
+    *masks(lambda i, j, shift, bm: j <= i - shift, THE_OTHER_WAY),
+    *(
+        computes(more_keys_than_queries(masked_by(lambda i, j, shift, bm: j <= i, tiles)), AT_THE_TOP_LEFT)
+        for tiles in (False, True)
+    ),
     *masks(
         lambda i, j, shift, bm: j <= i % bm + shift,
         "The mask takes a query's number in its tile for its number in q: add where the tile begins.",
@@ -401,7 +420,10 @@ MERGES = [
 ]
 CHAIN_RULE = [
     computes(by_chain_rule(minus=0.0), "dq and dk lack delta: ds = p * (dp - delta).", gradients),
-    computes(by_chain_rule(edge=lambda nq, nk: nk), "These are the gradients without the causal mask.", gradients),
+    computes(
+        by_chain_rule(edge=lambda nq, nk: nk), "These are the gradients without the causal mask.", gradients, each=True
+    ),
+    computes(by_chain_rule(edge=lambda nq, nk: nq - nk), THE_OTHER_WAY, gradients, each=True),
     computes(by_chain_rule(edge=lambda nq, nk: 0), AT_THE_TOP_LEFT, gradients),
     computes(by_chain_rule(tile=64), "A softmax of a tile adds up to 1 in that tile. p is exp(s - lse).", gradients),
     computes(by_chain_rule(keys=64), "dq holds the last tile of keys alone: add each tile to it, +=.", gradients),

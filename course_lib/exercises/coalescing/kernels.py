@@ -19,7 +19,7 @@ from course_lib.criteria import (
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.coalescing.cases import gather_bytes, matrix, matrix_and_index, read_bytes, vector
 from course_lib.exercises.coalescing.mistakes import ONE_ELEMENT, added_in_float16, the_last_rows_alone, wasteful
-from course_lib.mistakes import faulty, row_by_row_into_columns
+from course_lib.mistakes import faulty, racing, row_by_row_into_columns
 
 
 def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
@@ -40,7 +40,8 @@ row_copy = Exercise(
         Case("37 x 1031", "ragged", matrix(37, 1031)),
         Case("203 x 7, float16", "ragged", matrix(203, 7, torch.float16)),
         Case("45 x 100, a window", "strided", matrix(45, 100, layout="window")),
-        Case("9 x 70, a window, float16", "strided", matrix(9, 70, torch.float16, layout="window")),
+        Case("9 x 80, rows apart, float16", "strided", matrix(9, 80, torch.float16, layout="apart")),
+        Case("512 x 1024", "performance", matrix(512, 1024)),
         Case("128 x 512", "performance", matrix(128, 512)),
         Case("64 x 512, float16", "performance", matrix(64, 512, torch.float16)),
     ],
@@ -77,7 +78,8 @@ gather_rows = Exercise(
         Case("17 of 50 rows of 1031", "ragged", matrix_and_index(50, 1031, 17)),
         Case("77 of 90 rows of 5, float16", "ragged", matrix_and_index(90, 5, 77, torch.float16)),
         Case("60 of 13, repeated", "strided", matrix_and_index(13, 40, 60)),
-        Case("20 of 30, a window", "strided", matrix_and_index(30, 100, 20, layout="window")),
+        Case("20 of 30, a window", "strided", matrix_and_index(30, 112, 20, layout="window")),
+        Case("1024 of 300 rows of 512", "performance", matrix_and_index(300, 512, 1024)),
         Case("128 of 300 rows of 512", "performance", matrix_and_index(300, 512, 128)),
         Case("64 of 300 rows of 512, float16", "performance", matrix_and_index(300, 512, 64, torch.float16)),
     ],
@@ -113,6 +115,7 @@ transpose = Exercise(
         Case("7 x 200, float16", "ragged", matrix(7, 200, torch.float16)),
         Case("70 x 41, column-major", "strided", matrix(70, 41, layout="columns")),
         Case("45 x 100, a window", "strided", matrix(45, 100, layout="window")),
+        Case("512 x 1024", "performance", matrix(512, 1024)),
         Case("256 x 256", "performance", matrix(256, 256)),
         Case("128 x 256, float16", "performance", matrix(128, 256, torch.float16)),
     ],
@@ -169,7 +172,7 @@ column_sum = Exercise(
         Correct("ragged", 2, "ragged sizes, rows that lie apart"),
         Correct("float16", 2, "long columns in float16"),
         Coalesced("load", 3),
-        Traffic(read_bytes, 1, at_most=1.15, title="reads once"),
+        Traffic(read_bytes, 1, at_most=1.15, title="reads once", programs=0),
         Programs(8, 2),
     ],
     bonus=[against_copy("8192 x 8192", matrix(8192, 8192), read_bytes)],
@@ -183,7 +186,7 @@ column_sum = Exercise(
         the_last_rows_alone,
         added_in_float16(SUMS),
         faulty("uninitialised", "atomic_add adds to what is there: start from torch.zeros, not torch.empty."),
-        faulty("race", "Several programs write one sum: tl.atomic_add, or a row of partial sums for each part."),
+        racing("Several programs write one sum: tl.atomic_add, or a row of partial sums for each part."),
         wasteful("load", ONE_ELEMENT),
     ],
 )
@@ -201,6 +204,7 @@ deinterleave = Exercise(
         Case("2 x 777", "ragged", vector(1554)),
         Case("2 x 5001", "ragged", vector(10002)),
         Case("2 x 999, float16", "float16", vector(1998, torch.float16)),
+        Case("2 x 262144", "performance", vector(1 << 19)),
         Case("2 x 32768", "performance", vector(1 << 16)),
         Case("2 x 32768, float16", "performance", vector(1 << 16, torch.float16)),
     ],

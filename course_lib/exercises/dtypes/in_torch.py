@@ -91,7 +91,7 @@ round_to_bf16 = Exercise(
     ],
     oracle=rounded,
     allows=INTEGERS,
-    gates=[Ran()],
+    gates=[Ran(["int32", "int64", "int16", "int8", "uint8", "bool"])],
     criteria=[
         Holds(bit_exact, 2, "to the last bit"),
         Holds(bit_exact, 2, "ties go to even", "ties"),

@@ -32,6 +32,7 @@ scaled_square = Exercise(
         Case("5000, bfloat16", "ragged", sizes(5000, 0.5, 100, torch.bfloat16, 0.01)),
         Case("3000 up to 60000, float16", "large", sizes(3000, 300, 60000, torch.float16, 2.0**-17)),
         Case("3000 below 1e-4, float16", "tiny", sizes(3000, 1e-5, 1e-4, torch.float16, 2.0**30)),
+        Case("262144, float16", "performance", sizes(1 << 18, 0.5, 2, torch.float16, 0.5)),
         Case("65536, float16", "performance", sizes(1 << 16, 0.5, 2, torch.float16, 0.5)),
     ],
     oracle=lambda x, scale: x.double() ** 2 * scale,

@@ -183,8 +183,12 @@ def outcomes() -> dict[str, float]:
 
 @dataclass
 class Ran(Criterion):
-    """A gate for exercises that are judged by properties alone: every case ran, with the operations that are allowed."""
+    """A gate for exercises that are judged by properties alone: every case ran, with the operations that are allowed.
 
+    dtypes: those that torch may compute; none: all.
+    """
+
+    dtypes: Sequence[str] = ()
     points: float = 0
     title: str = "runs, with what torch may do here"
 
@@ -193,9 +197,18 @@ class Ran(Criterion):
             problem = Judged.of(exercise, trial).stopped
             if not problem and trial.evidence.faults:
                 problem = trial.evidence.faults[0].sentence
+            problem = problem or self._other_dtype(trial)
             if problem:
                 return self.lost(problem, expected=f"runs on {trial.case.name}")
         return self.earned(f"{len(trials)} cases")
+
+    def _other_dtype(self, trial: Trial) -> str:
+        """A sentence, if torch computed another dtype, such as that of a view."""
+        for op in trial.evidence.operations if self.dtypes else ():
+            other = next((dtype for dtype in op.dtypes if dtype not in self.dtypes), "")
+            if other:
+                return f"torch computes {other} by {op.name}: work on the bits, {self.dtypes[0]}"
+        return ""
 
 
 def quantized(output: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | str:

@@ -30,13 +30,20 @@ def least_bytes(q, k, v, causal: bool, **_: Any) -> int:
 def pairs(nq: int, nk: int, causal: bool, window: int | None = None, side: int = WIDE) -> int:
     """Pairs of a query and a key in the tiles of side x side that hold one that is seen."""
     mask = visible(nq, nk, causal, window, None)
+    if side == 1:
+        return int(mask.sum())
     tiles = [(i, j) for i in range(0, nq, side) for j in range(0, nk, side)]
     return side * side * sum(bool(mask[i : i + side, j : j + side].any()) for i, j in tiles)
 
 
-def least_flops(q, k, v, causal: bool = True, window: int | None = None, **_: Any) -> int:
+def tiles_flops(q, k, v, causal: bool = True, window: int | None = None, **_: Any) -> int:
     """Two products of each tile of 128 x 128 that is seen."""
     return 4 * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal, window)
+
+
+def least_flops(q, k, v, causal: bool = True, window: int | None = None, **_: Any) -> int:
+    """Two products of each query with each key that it sees."""
+    return 4 * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal, window, side=1)
 
 
 def windows_bytes(q, k, v, window: int) -> int:

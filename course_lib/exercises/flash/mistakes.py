@@ -13,6 +13,7 @@ from course_lib.criteria import Judged
 from course_lib.exercise import Evidence, Trial
 from course_lib.exercises.attention.mistakes import (
     AT_THE_TOP_LEFT,
+    THE_OTHER_WAY,
     WITHOUT_MASK,
     WITHOUT_SCALE,
     computes,
@@ -21,11 +22,13 @@ from course_lib.exercises.attention.mistakes import (
     part,
     results,
     shown,
+    walked,
 )
 from course_lib.exercises.attention.oracles import Forward
 from course_lib.exercises.flash.oracles import attend, decoded, means, visible, windowed
-from course_lib.mistakes import Mistake, faulty, raised
+from course_lib.mistakes import Mistake, as_tf32, in_tf32, racing, raised
 
+TILES = (16, 32, 64, 128)  # of keys: those that a kernel may have
 TF32 = (
     'Float32 results have the precision of TF32: write tl.dot(..., input_precision="ieee"), in all products. A GPU rounds the '
     "blocks of a float32 dot to 10 bits after the point unless you ask it not to."
@@ -33,14 +36,17 @@ TF32 = (
 
 
 def looks_like_tf32(trials: Sequence[Judged]) -> str:
-    """A sentence, if the errors of float32 results point where those of TF32 do, in the scores, in the values, or in both."""
+    """A sentence, if kernels multiply in TF32, and the errors of float32 results point where those of it do, in the scores, in the
+    values, or in both."""
+    if not in_tf32(shown(trials)):
+        return ""
     sums = torch.zeros(3, 3, dtype=torch.float64)  # of these: seen times guessed, and the squares of each
     for call, found in results(trials):
         right = part(_oracle_of(call)(**call), 0)
         if call["v"].dtype != SINGLE or found.shape != right.shape:
             continue
         seen = across(found.double() - right, right)
-        for i, guess in enumerate(in_tf32(**call)):
+        for i, guess in enumerate(with_tf32(**call)):
             guessed = across(guess - right, right)
             sums[i] += torch.stack([(seen * guessed).sum(), seen.square().sum(), guessed.square().sum()]).cpu()
     along, seen, guessed = sums.unbind(1)
@@ -53,12 +59,7 @@ def across(error: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return error - (error * right).sum(-1, keepdim=True) / torch.where(size == 0, 1, size) * right
 
 
-def as_tf32(x: torch.Tensor) -> torch.Tensor:
-    """10 bits of what float32 has after the point; the others are dropped. In float64."""
-    return (x.float().contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
-
-
-def in_tf32(**call: Any) -> list[torch.Tensor]:
+def with_tf32(**call: Any) -> list[torch.Tensor]:
     """o, if the product that makes the scores is TF32, if that with the values is, and if both are."""
     rounded = call | {name: as_tf32(call[name]) for name in "qk" if name in call}
     found = []
@@ -267,6 +268,52 @@ def first_keys(q, k, v, causal=False, **more: Any) -> torch.Tensor | None:
     return instead()(q=q, k=k[..., :n, :], v=v[..., :n, :], **more).o if n < k.shape[-2] and not causal else None
 
 
+def other_keys(sides: Callable[[int, int], int]) -> list[Callable[..., torch.Tensor | None]]:
+    """o of as many keys as sides(Nk, tile) says, for tiles of several sizes: those that are not there have scores and values of 0."""
+
+    def of_tile(tile: int) -> Callable[..., torch.Tensor | None]:
+        def wrong(q, k, v, **more: Any) -> torch.Tensor | None:
+            nk = k.shape[-2]
+            keys = sides(nk, tile)
+            if more.get("causal") or more.get("window") or more.get("splits") or keys in (0, nk):
+                return None
+            k, v = (torch.nn.functional.pad(x, (0, 0, 0, keys - nk)) for x in (k, v))  # or cut, if that is below 0
+            return instead()(q=q, k=k, v=v, **more).o
+
+        return wrong
+
+    return [of_tile(tile) for tile in TILES]
+
+
+def in_tiles(**how: bool) -> list[Callable[..., torch.Tensor | None]]:
+    """o of a walk along tiles of several sizes, in which acc or l is treated so."""
+
+    def of_tile(tile: int) -> Callable[..., torch.Tensor | None]:
+        def wrong(q, k, v, causal=False, scale=None, **more: Any) -> torch.Tensor | None:
+            if scale is not None or more or q.shape[:-2] != k.shape[:-2] or k.shape[-2] <= tile:
+                return None
+            found = walked(**how)(q, k, v, causal, bn=tile)
+            return found and found[0]
+
+        return wrong
+
+    return [of_tile(tile) for tile in TILES]
+
+
+def swapped_heads(*names: str) -> Callable[..., Any]:
+    """o, if batch and head are swapped where these of q, k, v and o are read or stored."""
+
+    def turned(x: torch.Tensor, name: str) -> torch.Tensor:
+        return x.transpose(0, 1) if name in names else x
+
+    def wrong(q, k, v, **more: Any) -> torch.Tensor | None:
+        if q.dim() != 4 or q.shape[0] != q.shape[1] or q.shape[:2] != k.shape[:2]:
+            return None
+        return turned(attend(turned(q, "q"), turned(k, "k"), turned(v, "v"), **more).o, "o")
+
+    return wrong
+
+
 def undivided(**call: Any) -> torch.Tensor:
     """The accumulator in place of o: sums of exp(s - m) v."""
     s, v = scored(**call)
@@ -359,9 +406,11 @@ def merged_by(merge: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor 
     return wrong
 
 
-def slip(wrong: Callable[..., Any], sentence: str, place: int = 0, each: bool = False) -> Mistake:
+def slip(wrong: Callable[..., Any], sentence: str, place: int = 0, each: bool = False, times: float = 10) -> Mistake:
     """`sentence`, if some result at that place is what `wrong` of its arguments is, and not what is right; each: if each is."""
-    return computes(wrong, sentence, unlike=lambda **call: _oracle_of(call)(**call), place=place, each=each)
+    return computes(
+        wrong, sentence, unlike=lambda **call: _oracle_of(call)(**call), place=place, each=each, times=times
+    )
 
 
 def scale_in(factor: float) -> Callable[..., Forward]:
@@ -396,12 +445,7 @@ WITHOUT_WINDOW = [
 ]
 TOP_LEFT = slip(edge(lambda nq, nk: 0), AT_THE_TOP_LEFT)
 MASKS = [
-    *(
-        slip(
-            edge(lambda nq, nk: nq - nk, clamped), "The mask is shifted the other way: Nk - Nq, not Nq - Nk.", each=True
-        )
-        for clamped in (True, False)
-    ),
+    *(slip(edge(lambda nq, nk: nq - nk, clamped), THE_OTHER_WAY, each=True) for clamped in (True, False)),
     slip(lambda causal=False, **call: instead()(**call) if causal else None, WITHOUT_MASK, each=True),
     TOP_LEFT,
 ]
@@ -410,6 +454,7 @@ ROWS_AS_QUERIES = "The mask takes a row of the group for a query. Row r is query
 POWERS_OF_2 = slip(
     instead(lambda s: s * math.log(2)),
     "The weights are powers of 2 here: tl.exp2(x) is 2**x. exp(x) is tl.exp2(x * 1.4426950408889634), the factor being log2 e.",
+    times=30,  # a scale of (2D)^-0.5 is 0.7071 of the right one, and ln 2 is 0.6931
 )
 BASES = [
     slip(
@@ -469,6 +514,44 @@ EDGES = [
     slip(shifted(-1), ONE_TOO_FEW),
     slip(shifted(1), "Each query sees one key too many."),
 ]
+OTHER_SCALE = slip(
+    lambda scale=None, **call: None if scale is None else attend(**call),
+    "These are the results with a scale of D**-0.5, where another was given.",
+    each=True,
+)
+MISSING_KEYS = [
+    slip(
+        wrong,
+        "Keys that are not there have a score of 0 here, and so a share of each row: their scores must be -inf.",
+        each=True,
+    )
+    for wrong in other_keys(lambda nk, tile: -(-nk // tile) * tile)
+]
+LAST_KEYS = [
+    slip(
+        wrong,
+        "The last, partial tile of keys is left out: the loop goes on until all Nk are there, range(0, Nk, BLOCK_N).",
+        each=True,
+    )
+    for wrong in other_keys(lambda nk, tile: nk // tile * tile)
+]
+NOT_RESCALED = [
+    slip(wrong, f"When the maximum grows, {what}: multiply by exp(m - m_new). Both are relative to m.", each=True)
+    for what, how in (
+        ("l is multiplied, and acc is not", {"acc_too": False}),
+        ("acc is multiplied, and l is not", {"l_too": False}),
+        ("neither acc nor l is multiplied", {"acc_too": False, "l_too": False}),
+    )
+    for wrong in in_tiles(**how)
+]
+SWAPPED_HEADS = [
+    slip(
+        swapped_heads(*names),
+        f"Batches and heads are swapped in the offsets of {' and '.join(names)}: a program's batch goes with stride(0), its head with "
+        "stride(1).",
+    )
+    for names in ("q", "k", "v", "o", "kv")
+]
 UNDIVIDED = slip(undivided, "These are the sums. Divide by l after the last tile: o = acc / l.")
 OTHER_HEADS = slip(
     other_heads, "Here head h of q reads head h % Hkv of k and v. Heads of a group are neighbours: h // (Hq // Hkv)."
@@ -505,6 +588,4 @@ VIEWS = [
     ),
     copied,
 ]
-RACE = faulty(
-    "race", "Two programs store to the same place: do tile and head come from the program's number, each once?"
-)
+RACE = racing("Two programs store to the same place: do tile and head come from the program's number, each once?")

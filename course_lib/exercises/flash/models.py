@@ -9,12 +9,14 @@ from course_lib.criteria import Correct, DotFlops, Launches, Programs, Rereads, 
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.flash.cases import grouped, one_token
-from course_lib.exercises.flash.criteria import GATES, TILE, least_flops, windows_bytes
+from course_lib.exercises.flash.criteria import GATES, TILE, least_flops, tiles_flops, windows_bytes
 from course_lib.exercises.flash.mistakes import (
     EDGES,
     FIRST_KEYS,
+    LAST_KEYS,
     MASKS,
     MERGES,
+    MISSING_KEYS,
     NAN,
     NAN_AT_ONCE,
     NAN_IN_WINDOW,
@@ -52,6 +54,7 @@ sliding_window = Exercise(
         Case("large scores", "hard", qkv(170, 170, 32, HALF, lead=(1,), scores="large", window=77)),
         Case("rising scores, float32", "hard", qkv(170, 170, 32, lead=(1,), scores="rising", v_mean=20.0, window=100)),
         Case("scores near -200", "hard", qkv(170, 170, 32, BRAIN, lead=(1,), scores="low", window=65)),
+        Case("40 heads of 128, window 32", "performance", qkv(128, 128, 32, HALF, lead=(40,), window=32)),
         Case("768 tokens, window 128", "performance", qkv(768, 768, 32, HALF, lead=(1,), window=128)),
     ],
     oracle=windowed,
@@ -61,7 +64,7 @@ sliding_window = Exercise(
         Correct("ragged", 2),
         Correct("hard", 2, "large, rising, low scores"),
         Traffic(windows_bytes, 2, at_most=1.0, title="reads the keys of the window, and no more"),
-        DotFlops(least_flops, 1, "multiplies in the window alone"),
+        DotFlops(tiles_flops, least_flops, 1, "multiplies in the window alone"),
     ],
     hints=[
         "Causal gives each row an end of what it sees. A window gives it a beginning, too. Where does the loop begin?",
@@ -103,6 +106,7 @@ grouped_attention = Exercise(
         Case("6 heads for 2, 40 queries, 11 keys", "nothing", grouped(2, 3, 40, 11, 32, causal=True)),
         Case("large scores, causal", "hard", grouped(2, 3, 25, 170, 32, scores="large", causal=True)),
         Case("rising scores, float32", "hard", grouped(1, 3, 25, 170, 32, SINGLE, scores="rising", causal=False)),
+        Case("80 heads for 40, 16 queries, 64 keys", "performance", grouped(40, 2, 16, 64, 32, causal=False)),
         Case("16 heads for 2, 16 queries, 512 keys", "performance", grouped(2, 8, 16, 512, 32, causal=False)),
         Case("16 heads for 2, 16 queries, 512 keys, causal", "performance", grouped(2, 8, 16, 512, 32, causal=True)),
     ],
@@ -140,6 +144,8 @@ grouped_attention = Exercise(
         *EDGES,
         rows_as_queries,
         UNDIVIDED,
+        *MISSING_KEYS,
+        *LAST_KEYS,
         POWERS_OF_2,
         OVERFLOW,
         NAN_AT_ONCE,
@@ -186,7 +192,7 @@ flash_decode = Exercise(
         Correct("half", 1, "half precision in and out, float32 inside"),
         Programs(16, 2, "performance"),
         Launches(2, 1),
-        Traffic(cache_bytes, 2, at_most=1.05, title="k and v read once, for all heads of a group"),
+        Traffic(cache_bytes, 2, at_most=1.05, title="k and v read once, for all heads of a group", programs=0),
     ],
     bonus=[
         Speed(

@@ -14,14 +14,19 @@ from course_lib.criteria.results import OnceRight
 from course_lib.exercise import Exercise, Finding, Trial
 from course_lib.exercises.attention.criteria import PRODUCTS
 from course_lib.exercises.attention.oracles import seen
-from course_lib.exercises.flash.criteria import heads_of, pairs
+from course_lib.exercises.flash.criteria import WIDE, heads_of, pairs
 
 
-def products(times: int) -> Callable[..., int]:
-    """So many products of each tile of 128 x 128 that is seen."""
+def products(times: int, side: int = WIDE) -> Callable[..., int]:
+    """So many products of each tile of side x side that is seen."""
     return lambda q, k, causal=False, **_: (
-        2 * times * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal)
+        2 * times * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal, side=side)
     )
+
+
+def of_pairs(*times: int) -> Callable[..., Sequence[int]]:
+    """So many products of each query with each key that it sees, in the forward and in the backward half."""
+    return lambda **given: [products(count, side=1)(**given) for count in times]
 
 
 def scores_bytes(q: torch.Tensor, k: torch.Tensor, **_: Any) -> int:
@@ -64,7 +69,7 @@ class KernelsAlone(OnceRight):
     def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:
             if trial.evidence.operations:
-                done = ", ".join(dict.fromkeys(trial.evidence.operations))
+                done = ", ".join(dict.fromkeys(op.name for op in trial.evidence.operations))
                 return self.lost(f"torch does {done}", expected=f"kernels alone on {trial.case.name}")
         return self.earned("kernels alone")
 
@@ -98,7 +103,7 @@ class KernelsMadeTheGradients:
         missing = [name for i, name in enumerate(("dq", "dk", "dv"), 1) if f"out[{i}]" not in written]
         if missing:
             return f"no kernel of the backward half writes {', '.join(missing)}"
-        if sum(name in PRODUCTS for name in evidence.operations) > 2:
+        if sum(op.name in PRODUCTS for op in evidence.operations) > 2:
             return "torch multiplies matrices in the backward half"
         arguments = trial.inputs[-1]
         q, k = arguments["q"], arguments["k"]

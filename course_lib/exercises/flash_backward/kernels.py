@@ -139,12 +139,14 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
             backward(512, 512, 16, BRAIN, lead=(), k=2.0, v="turning", do="around 3"),
         ),
         Case("a scale of 0.4", "scale", backward(33, 44, 16, scale=0.4)),
+        Case("a scale of 0", "scale", backward(64, 128, 16, scale=0.0)),
         Case("a scale of 0.02", "scale", backward(33, 44, 32, BRAIN, scale=0.02)),
         *performance,
     ]
 
 
 PERFORMANCE = [
+    Case("64 heads of 64 queries and keys, float16", "performance", backward(64, 64, 32, lead=(64,))),
     Case("512 queries and keys, float16", "performance", backward(512, 512, 32, lead=(1,))),
     Case("512 queries and keys, causal, bfloat16", "half of it", backward(512, 512, 32, BRAIN, lead=(1,), causal=True)),
 ]
@@ -160,8 +162,10 @@ def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) 
         Correct("hard", 2, "large, rising, low scores"),
         Correct("half", 2, "half precision in and out, float32 inside"),
         Correct("scale", 1, "a scale of one's own"),
-        DotFlops(products(count), 1, f"{count} products of a tile, and no more"),
-        DotFlops(products(count), 1, "causal: of half of the tiles, and the diagonal", "half of it"),
+        DotFlops(products(count), products(count, 1), 1, f"{count} products of a tile, and no more"),
+        DotFlops(
+            products(count), products(count, 1), 1, "causal: of half of the tiles, and the diagonal", "half of it"
+        ),
         NoAtomics(1),
         Rereads(tensor, times, 1, title),
         BuffersBelow(scores_bytes, 1, "nothing of Nq x Nk in memory"),

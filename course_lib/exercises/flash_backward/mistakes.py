@@ -16,7 +16,7 @@ from course_lib.exercises.attention.mistakes import computes, has_nan, part, res
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.mistakes import TF32, in_bounds
 from course_lib.exercises.flash_backward.oracles import gradients, row_dots
-from course_lib.mistakes import Mistake, raised
+from course_lib.mistakes import Mistake, in_tf32, raised
 
 
 def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
@@ -24,25 +24,40 @@ def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
     return {("do" if name == "dy" else name): value for name, value in call.items()}
 
 
-def slip(name: str, place: int, wrong: Callable[..., Any], sentence: str) -> Mistake:
+def slip(name: str, place: int, wrong: Callable[..., Any], sentence: str, each: bool = False) -> Mistake:
     """`sentence`, if result number `place`, which should be dq, dk or dv (`name`), is what `wrong` makes of the arguments: all three."""
     which = ("dq", "dk", "dv").index(name)
 
     def one_of(all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
         return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
 
-    return computes(one_of(wrong), sentence, one_of(gradients), place)
+    return computes(one_of(wrong), sentence, one_of(gradients), place, each)
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...]]:
     """(dq, dk, dv) with the factor scale so many times more than is right."""
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
+        if scale == 0:
+            return None
         times = (q.shape[-1] ** -0.5 if scale is None else scale) ** power
         dq, dk, dv = gradients(q, k, v, do, causal, scale)
         return times * dq, times * dk, dv
 
     return wrong
+
+
+def without_ones_own_scale(q, k, v, do, causal=False, scale=None, lse=None, delta=None, **_):
+    """(dq, dk, dv) with 1 / sqrt(D), where another scale was given; lse and delta, if they are given, know better."""
+    if scale is None or q.shape[:-2] != k.shape[:-2]:
+        return None
+    if lse is None:
+        return gradients(q, k, v, do, causal)
+    q, k, v, do = (x.double() for x in (q, k, v, do))
+    own, sees = q.shape[-1] ** -0.5, seen(q.shape[-2], k.shape[-2], causal, q.device)
+    p = torch.exp(own * q @ k.mT - lse.double()[..., None]).masked_fill(~sees, 0)
+    ds = p * (do @ v.mT - delta.double()[..., None])
+    return own * ds @ k, own * ds.mT @ q, p.mT @ do
 
 
 def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float = 1.0) -> Callable[..., Any]:
@@ -51,7 +66,7 @@ def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float =
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
         nq, nk = q.shape[-2], k.shape[-2]
-        if causal and nq > nk or edge and not causal:
+        if causal and nq > nk or edge and (not causal or edge(nq, nk) == nk - nq):
             return None
         q, k, v, do = (x.double() for x in (q, k, v, do))
         scale = q.shape[-1] ** -0.5 if scale is None else scale
@@ -126,7 +141,10 @@ def tiles_of(name: str, place: int) -> list[Mistake]:
         return found
     other, wanted = ("v", "k") if name == "dq" else ("do", "q")
     axis = "the wrong axis: queries are the rows of q @ k.T, [:, None], and the columns of k @ q.T, [None, :]."
-    base = "exp2(x) is 2 to the power x: s and lse are both multiplied by log2(e) = 1.4427 before it. tl.exp takes them as they are."
+    base = (
+        f"exp2(x) is 2 to the power x: s and lse are both multiplied by log2(e) = {math.log2(math.e)} before it. tl.exp takes them as "
+        "they are."
+    )
     return [
         in_tiles_of(name, place, f"lse lies along {axis}", lse=along_keys),
         in_tiles_of(name, place, f"delta lies along {axis}", delta=along_keys),
@@ -140,10 +158,12 @@ def tiles_of(name: str, place: int) -> list[Mistake]:
 
 
 def like_tf32(name: str, place: int) -> Mistake:
-    """A sentence, if float32 alone is wrong where no sum is hard, and by about 2^-11 of the result."""
+    """A sentence, if kernels multiply in TF32, float32 alone is wrong where no sum is hard, and by about 2^-11 of the result."""
     which = ("dq", "dk", "dv").index(name)
 
     def look(trials: Sequence[Judged]) -> str:
+        if not in_tf32(shown(trials)):
+            return ""
         mild = [t for t in shown(trials) if t.case.group in ("plain", "ragged", "strided", "causal")]
         off = []
         for call, found in results(mild, place):
@@ -178,6 +198,13 @@ def mistakes_of(name: str, place: int) -> list[Mistake]:
         slip(
             name,
             place,
+            without_ones_own_scale,
+            f"{name} is that of a scale of D**-0.5, where another was given.",
+            each=True,
+        ),
+        slip(
+            name,
+            place,
             scaled(-1),
             f"{name} lacks the factor scale: s = scale * q @ k.mT, so {name} is scale times a product of ds and {other}.",
         ),
@@ -189,8 +216,10 @@ def mistakes_of(name: str, place: int) -> list[Mistake]:
 def masks_of(name: str) -> list[Mistake]:
     """How the mask of a kernel whose first result is dq or dk may lie."""
     return [
+        slip(name, 0, by_the_formula(lambda nq, nk: nq - nk), attention.mistakes.THE_OTHER_WAY, each=True),
         slip(name, 0, by_the_formula(lambda nq, nk: 0), attention.mistakes.AT_THE_TOP_LEFT),
-        slip(name, 0, by_the_formula(lambda nq, nk: nk), "These are the gradients without the causal mask."),
+        # in one case it could be one tile
+        slip(name, 0, by_the_formula(lambda nq, nk: nk), "These are the gradients without the causal mask.", each=True),
         slip(name, 0, by_the_formula(lambda nq, nk: nk - nq - 1), "Each query sees one key too few."),
         slip(name, 0, by_the_formula(lambda nq, nk: nk - nq + 1), "Each query sees one key too many."),
     ]
@@ -204,14 +233,18 @@ def swapped(place: int) -> Mistake:
 
 def lost_nothing(trials: Sequence[Judged]) -> str:
     """A sentence, if NaN comes where some query sees nothing, and in no other causal case."""
-    sentence = "NaN: lse is -inf where a query sees nothing, and exp(s + inf) is inf. Mask p, after exp, with 0."
+    sentence = (
+        "NaN where a query sees nothing: lse is -inf there, so exp(s - lse) is inf. tl.where(seen, p, 0) after exp leaves nothing of it; "
+        "p * seen is inf * 0, which is NaN."
+    )
     return "" if has_nan(["causal"], "elsewhere")(trials) else in_bounds(has_nan(["nothing"], sentence))(trials)
 
 
 LOST_RAGGED = in_bounds(
     has_nan(
         ["ragged", "hard"],
-        "NaN: rows that are not there have a score of 0, and exp(0 - lse) may be inf; inf * 0 is NaN. Mask p with 0.",
+        "NaN: rows that are not there have a score of 0, and exp(0 - lse) may be inf; inf * 0 is NaN. Choose 0 for p there, by "
+        "tl.where after exp.",
     )
 )
 FOUR_STRIDES = raised(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -39,6 +41,27 @@ def joined(found: Sequence[Sequence[torch.Tensor]], *like: torch.Tensor) -> tupl
     return tuple(torch.stack(part).reshape(x.shape) for part, x in zip(zip(*found, strict=True), like, strict=True))
 
 
+def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which computes nothing anew for the very same arguments as the last time: several results of one call are
+    compared with what comes of the same inputs."""
+    last: list[tuple[tuple, dict[str, Any], Any]] = []
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        if last:
+            before, before_named, result = last[0]
+            same = len(before) == len(given) and before_named.keys() == named.keys()
+            if same and all(
+                map(operator.is_, [*before, *before_named.values()], [*given, *(named[n] for n in before_named)])
+            ):
+                return result
+        last[:] = [(given, named, function(*given, **named))]
+        return last[0][2]
+
+    return call
+
+
+@remembered
 def gradients(q, k, v, do, causal: bool = False, scale: float | None = None, **_: Any) -> tuple[torch.Tensor, ...]:
     """(dq, dk, dv) in float64."""
     times = 1.0 if scale is None else scale * math.sqrt(q.shape[-1])  # a scale of one's own is one of q
@@ -72,6 +95,7 @@ def delta_budget(expected, dtype, arguments):
     return (2 * math.sqrt(o.shape[-1]) + 4) * EPS32 * (o * do).abs().sum(-1)
 
 
+@remembered
 def allowances(q, k, v, do, causal=False, scale=None, o_rounded: bool = False, **_: Any) -> tuple[torch.Tensor, ...]:
     """What dq, dk and dv may be off by.
 

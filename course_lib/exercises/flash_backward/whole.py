@@ -8,8 +8,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from course_lib.cases import BRAIN, SINGLE, operations
+from course_lib.cases import BRAIN, HALF, SINGLE, operations
 from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
+from course_lib.criteria.memory import FILLS
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
 from course_lib.exercises.flash_backward.cases import both, with_dy
@@ -17,6 +18,7 @@ from course_lib.exercises.flash_backward.criteria import (
     KeepsOneNumberARow,
     KernelsAlone,
     KernelsMadeTheGradients,
+    of_pairs,
     products,
     scores_bytes,
 )
@@ -50,6 +52,7 @@ flash_attention = Exercise(
         Case("1 query, 200 keys, bfloat16", "ragged", both(1, 200, 16, BRAIN)),
         Case("(3, 1, 2) heads of 80, float32", "ragged", both(20, 30, 80, SINGLE, lead=(3, 1, 2))),
         Case("no leading dimension, a scale of 0.4", "ragged", both(33, 44, 16, lead=(), scale=0.4)),
+        Case("no leading dimension, a scale of 0", "ragged", both(64, 128, 16, lead=(), scale=0.0)),
         Case("128 queries and keys, heads of 128, bfloat16", "ragged", both(128, 128, 128, BRAIN, lead=(1, 1))),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", both(40, 33, 16, lead=(2, 3), layout="heads", do="heads")),
         Case("by columns, after o.sum()", "strided", with_dy(by_columns(heads(30, 40, 16)), "one number")),
@@ -60,6 +63,12 @@ flash_attention = Exercise(
         Case("rising scores, float32", "hard", both(40, 150, 16, SINGLE, scores="rising", v_mean=20.0, lead=())),
         Case("scores near -200", "hard", both(70, 70, 16, scores="low")),
         Case("16 queries, 2048 keys, v around 20, bfloat16", "half", both(16, 2048, 16, BRAIN, lead=(), v_mean=20.0)),
+        Case("64 heads of 64 queries and keys, float16", "performance", both(64, 64, 16, lead=(64,))),
+        Case(
+            "64 queries and keys, heads of 128, v around 22, float16",
+            "half",
+            both(64, 64, 128, HALF, lead=(), scores="flat", v_mean=22.0, do="around 3"),
+        ),
         Case("512 queries and keys, float16", "performance", both(512, 512, 16, lead=(1,))),
         Case("512 queries and keys, causal, bfloat16", "half of it", both(512, 512, 16, BRAIN, lead=(1,), causal=True)),
     ],
@@ -76,9 +85,10 @@ flash_attention = Exercise(
         KernelsAlone(2),
         KeepsOneNumberARow(3),
         Launches(1, 1, phase=0),
-        Launches(3, 1, phase=1),
-        DotFlops(products(9), 1, "18 B N N D, forward and backward"),
-        DotFlops(products(9), 1, "causal: half of it, and the diagonal", "half of it"),
+        Launches(3, 1, phase=1, programs=FILLS),
+        # one kernel for all three gradients does five products, three kernels do seven
+        DotFlops(products(9), of_pairs(2, 5), 1, "18 B N N D, forward and backward"),
+        DotFlops(products(9), of_pairs(2, 5), 1, "causal: half of it, and the diagonal", "half of it"),
         NoAtomics(1),
         BuffersBelow(scores_bytes, 1, "nothing of Nq x Nk in memory"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from course_lib.criteria import Holds
@@ -40,6 +41,44 @@ def simulated(
         gpu.synchronize()
         times.append(gpu.clock() - before)
     return pick(times[warm_up:])
+
+
+@dataclass
+class Timed(Holds):
+    """A number that is right, and that the clock has shown: of the runs asked for, at least half were measured so that their time
+    is right. The number alone might come from anywhere."""
+
+    def _problem(self, trial: Trial, output: Any, arguments: dict[str, Any]) -> str:
+        if problem := super()._problem(trial, output, arguments):
+            return problem
+        call = next(i for i, given in enumerate(trial.inputs) if given is arguments)
+        did = trial.evidence.did[call] if call < len(trial.evidence.did) else []
+        runs, right = arguments["runs"], shown_by_the_clock(did, **arguments)
+        if 2 * right >= runs:
+            return ""
+        if trial.case.hidden:
+            return f"the clock has not shown this time on {trial.case.name}"
+        return f"the clock was read around {right} of {runs} runs so that it shows their time; a measurement takes all of them"
+
+
+def shown_by_the_clock(
+    did: Sequence[str], cold: float, hot: float, slow_start: int, noise: bool, stamina: int, **_: Any
+) -> int:
+    """Runs of the work that lie between two readings of the clock, no more than three readings apart, which show the right time
+    for a run. did: what was asked of the GPU, in order."""
+    gpu = SimulatedGPU(cold, hot, slow_start, noise, stamina)
+    runs, readings, right = 0, [], set()
+    for what in did:
+        if what == "clock":
+            readings.append((gpu.clock(), runs))
+        elif what in ("work", "flush", "synchronize"):
+            getattr(gpu, what)()
+            runs += what == "work"
+    for i, (start, before) in enumerate(readings):
+        for end, after in readings[i + 1 : i + 4]:
+            if after > before and near((end - start) / (after - before), cold=cold):
+                right |= set(range(before, after))
+    return len(right)
 
 
 def as_if(group: str, sentence: str, **how: Any) -> Mistake:
@@ -94,10 +133,10 @@ measure = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(near_the_truth, 4, "waits for the GPU", group="steady"),
-        Holds(near_the_truth, 2, "leaves the first runs out", group="warm-up"),
-        Holds(near_the_truth, 2, "lets no outlier in", group="median"),
-        Holds(near_the_truth, 2, "starts from a cold cache", group="cold"),
+        Timed(near_the_truth, 4, "waits for the GPU", group="steady"),
+        Timed(near_the_truth, 2, "leaves the first runs out", group="warm-up"),
+        Timed(near_the_truth, 2, "lets no outlier in", group="median"),
+        Timed(near_the_truth, 2, "starts from a cold cache", group="cold"),
     ],
     hints=[
         "work() and gpu.flush() return at once. What must happen before you read the clock, at the start and at the end?",

@@ -128,10 +128,17 @@ def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
     def wrong(x: torch.Tensor) -> torch.Tensor:
         return function(x.as_strided(x.shape, (x.stride(1), x.stride(1))))
 
-    return computes(
+    slip = computes(
         wrong,
         "Here each program starts one element after the one before it. Rows lie x.stride(0) apart; x.stride(1) is 1.",
     )
+
+    def look(trials: Sequence[Judged]) -> str:
+        # where a row is one element, row * N looks like that, too
+        longer = any(call["x"].shape[1] > 1 for t in trials if t.difference for call in t.inputs)
+        return slip(trials) if longer else ""
+
+    return look
 
 
 def divided_by(sum_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:

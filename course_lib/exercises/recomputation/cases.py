@@ -10,7 +10,7 @@ import torch
 
 from course_lib.cases import fixed
 from course_lib.exercise import Case
-from course_lib.exercises.recomputation.oracles import RMS_EPS
+from course_lib.exercises.recomputation.oracles import RMS_EPS, drawn
 
 
 def normal(g: torch.Generator, shape: Sequence[int], dtype: torch.dtype, scale: float = 1.0) -> torch.Tensor:
@@ -31,6 +31,15 @@ def dropped(shape: Sequence[int], p: float, seed: int, dtype: torch.dtype = torc
         "seed": seed,
         "dy": normal(g, shape, dtype),
     }
+
+
+def dropped_at(shape: Sequence[int], element: int, seed: int):
+    """The same, with the number that is drawn for one element as p: it is not below p, and is kept."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        return dropped(shape, float(drawn(math.prod(shape), seed)[element]), seed)(g)
+
+    return draw
 
 
 def logits(

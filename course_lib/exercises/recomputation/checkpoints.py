@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from course_lib.activations import run_checkpoint, train_step
 from course_lib.cases import fixed
 from course_lib.criteria import Holds
-from course_lib.exercise import Exercise
+from course_lib.exercise import Exercise, Steps, Trial
 from course_lib.exercises.recomputation.cases import step
 from course_lib.exercises.recomputation.oracles import least_peak, peak_of
 from course_lib.mistakes import raised
@@ -84,6 +85,56 @@ def same_dropout(output: Any, calls: int, **_: Any) -> str:
     return "" if halves[0] == halves[1] else "dropout kept other elements in the recomputation than in the forward run"
 
 
+@dataclass
+class Seen(Holds):
+    """A property of what was measured, in the process of the function that is judged, that the log of a rehearsal shows as well.
+
+    log: steps, calls, rows, width, p -> "" or a sentence
+    """
+
+    log: Callable[..., str] = lambda steps, **_: ""
+
+    def _problem(self, trial: Trial, output: Any, arguments: dict[str, Any]) -> str:
+        if problem := super()._problem(trial, output, arguments):
+            return problem
+        call = next(i for i, given in enumerate(trial.inputs) if given is arguments)
+        problem = self.log(trial.evidence.steps[call] if call < len(trial.evidence.steps) else Steps(), **arguments)
+        return f"does not hold on {trial.case.name}" if problem and trial.case.hidden else problem
+
+
+def runs_again(steps: Steps, calls: int, **_: Any) -> str:
+    """fn has one GELU: each call runs it once in each half."""
+    runs = [half.count("gelu") for half in steps.operations]
+    if runs == [calls, calls]:
+        return ""
+    return (
+        f"{plural(calls, 'checkpoint')}: torch saw {runs[0]} runs of fn in the forward half and {runs[1]} in backward"
+    )
+
+
+def comes_back(steps: Steps, calls: int, **_: Any) -> str:
+    """fn runs in backward, whatever else does."""
+    return "" if steps.operations[1].count("gelu") >= calls else runs_again(steps, calls)
+
+
+def uses_the_arguments_alone(steps: Steps, calls: int, rows: int, width: int, **arguments: Any) -> str:
+    allowed = (calls - 1) * 8 * rows * width + 8192  # as in `recomputes`
+    if steps.kept > allowed:
+        return f"backward uses {steps.kept:,} bytes that the forward run has left; {allowed:,} would do"
+    return runs_again(steps, calls)
+
+
+def draws_again(steps: Steps, calls: int, **_: Any) -> str:
+    forward, backward = (sorted(half)[:calls] for half in steps.states)
+    if problem := runs_again(steps, calls):
+        return problem
+    return "" if forward == backward else "dropout was drawn from other states in backward than in the forward run"
+
+
+def puts_back(steps: Steps, calls: int, **_: Any) -> str:
+    return comes_back(steps, calls) or ("" if steps.restored else "backward leaves another random state than it found")
+
+
 checkpoint = Exercise(
     id="recomputation.checkpoint",
     entry="checkpoint",
@@ -106,10 +157,16 @@ checkpoint = Exercise(
     oracle=lambda **arguments: (plain_step(**arguments)["after"],),
     criteria=[
         Holds(like_the_plain_step("out", "gradients"), 3, "result and gradients of fn"),
-        Holds(recomputes, 2, "keeps the arguments alone, runs fn once more", group="memory"),
-        Holds(once_recomputed(lets_go), 1, "lets go of them when backward has passed", group="memory"),
-        Holds(same_dropout, 2, "the same dropout, bit for bit", group="dropout"),
-        Holds(once_recomputed(like_the_plain_step("after")), 2, "leaves the random state as it was", group="after"),
+        Seen(recomputes, 2, "keeps the arguments alone, runs fn once more", "memory", log=uses_the_arguments_alone),
+        Seen(once_recomputed(lets_go), 1, "lets go of them when backward has passed", "memory", log=comes_back),
+        Seen(same_dropout, 2, "the same dropout, bit for bit", "dropout", log=draws_again),
+        Seen(
+            once_recomputed(like_the_plain_step("after")),
+            2,
+            "leaves the random state as it was",
+            "after",
+            log=puts_back,
+        ),
     ],
     hints=[
         "A torch.autograd.Function: forward runs in no_grad mode, so nothing inside is kept. What will backward need?",

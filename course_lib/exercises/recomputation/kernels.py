@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy, gelu
 
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.recomputation.cases import dropped, elementwise, logits, normed, times, traffic
+from course_lib.exercises.recomputation.cases import dropped, dropped_at, elementwise, logits, normed, times, traffic
 from course_lib.exercises.recomputation.criteria import KeepsNothing, against_copy
 from course_lib.exercises.recomputation.mistakes import (
     FLOAT32,
@@ -75,6 +75,7 @@ sigmoid3 = Exercise(
         Case("5001, bfloat16", "ragged", elementwise((5001,), torch.bfloat16)),
         Case("large numbers", "hard", elementwise((40, 77), scale=60)),
         Case("large numbers, float16", "hard", elementwise((3001,), torch.float16, scale=60)),
+        Case("512 x 1024", "performance", elementwise((512, 1024))),
         Case("128 x 512", "performance", elementwise((128, 512))),
         Case("128 x 512, float16", "performance", elementwise((128, 512), torch.float16)),
     ],
@@ -127,6 +128,7 @@ recomputed_gelu = Exercise(
         Case("5001, bfloat16", "ragged", elementwise((5001,), torch.bfloat16, names="x gate dy")),
         Case("large numbers", "hard", elementwise((40, 77), scale=8, names="x gate dy")),
         Case("large numbers, float16", "hard", elementwise((3001,), torch.float16, scale=20, names="x gate dy")),
+        Case("512 x 1024", "performance", elementwise((512, 1024), names="x gate dy")),
         Case("128 x 256", "performance", elementwise((128, 256), names="x gate dy")),
         Case("128 x 256, float16", "performance", elementwise((128, 256), torch.float16, names="x gate dy")),
     ],
@@ -233,7 +235,7 @@ rmsnorm_backward = Exercise(
     criteria=[
         Correct("ragged", 2),
         Correct("hard", 2, "right for many rows and for large ones"),
-        Traffic(times(3), 2, at_most=1.2, title="x and dy read once, dx written once"),
+        Traffic(times(3), 2, at_most=1.2, title="x and dy read once, dx written once", programs=0),
         NoAtomics(2),
         Programs(8, 1, group="performance"),
         Coalesced("load", 1),
@@ -284,7 +286,9 @@ seeded_dropout = Exercise(
         Case("5001, bfloat16", "ragged", dropped((5001,), 0.25, 99, torch.bfloat16)),
         Case("p = 0: nothing is dropped", "probabilities", dropped((1000,), 0.0, 5)),
         Case("p = 0.9", "probabilities", dropped((50, 60), 0.9, 5)),
+        Case("p is a number that is drawn", "probabilities", dropped_at((50, 60), 1234, 8)),
         Case("another seed", "probabilities", dropped((50, 60), 0.9, 6)),
+        Case("512 x 1024", "performance", dropped((512, 1024), 0.2, 41)),
         Case("128 x 512", "performance", dropped((128, 512), 0.2, 42)),
         Case("128 x 512, float16", "performance", dropped((128, 512), 0.2, 43, torch.float16)),
     ],

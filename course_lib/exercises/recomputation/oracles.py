@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -101,14 +102,15 @@ def draws(out_ptr, n, seed, BLOCK: tl.constexpr):
 
 def kept_elements(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
     """Where dropout keeps x: a boolean tensor of its shape."""
-    drawn = torch.empty(x.shape, device=x.device)
-    launch = lambda: draws[(triton.cdiv(x.numel(), 4096),)](drawn, x.numel(), seed, BLOCK=4096)  # noqa: E731
-    if x.is_cuda:
-        launch()
-    else:
-        with trace():
-            launch()
-    return drawn >= p
+    return drawn(x.numel(), seed, x.device).reshape(x.shape) >= p
+
+
+def drawn(n: int, seed: int, device: Any = "cpu") -> torch.Tensor:
+    """(n,) float32, the numbers of tl.rand."""
+    numbers = torch.empty(n, device=device)
+    with nullcontext() if numbers.is_cuda else trace():
+        draws[(triton.cdiv(n, 4096),)](numbers, n, seed, BLOCK=4096)
+    return numbers
 
 
 def dropout_and_gradient(x, p, seed, dy) -> tuple[torch.Tensor, torch.Tensor]:

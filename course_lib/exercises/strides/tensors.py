@@ -71,6 +71,7 @@ strided_copy = Exercise(
         Case("21 x 30, every second row and third column", "strided", matrix(21, 30, layout="steps")),
         Case("48 x 20, one row expanded", "zero strides", matrix(48, 20, layout="one row")),
         Case("19 x 66, one column expanded", "zero strides", matrix(19, 66, layout="one column")),
+        Case("512 x 512", "performance", matrix(512, 512)),
         Case("128 x 256", "performance", matrix(128, 256)),
         Case("128 x 256, transposed, float16", "performance", matrix(128, 256, torch.float16, layout="columns")),
     ],

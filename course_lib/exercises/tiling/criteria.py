@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from course_lib.criteria import OnceRight
-from course_lib.exercise import Finding, Trial
+from course_lib.exercise import Finding, Operation, Trial
+
+Shape = tuple[int, ...]
 
 
 @dataclass
 class Counted(OnceRight):
-    """Torch did certain operations so often. names: aten names; times: the arguments of a call -> how often."""
+    """Torch did certain operations so often, and each of them on pieces of the right size: work that is done at once, and
+    operations on nothing until their number is right, are another thing.
+
+    names   aten names
+    shape   of such an operation, what is to be counted
+    needed  the arguments of a call -> those shapes, one for each operation
+    """
 
     names: frozenset[str]
-    times: Callable[..., int]
+    shape: Callable[[Operation], Shape]
+    needed: Callable[..., Sequence[Shape]]
     points: float
     title: str
     what: str  # in the plural
@@ -22,8 +32,19 @@ class Counted(OnceRight):
 
     def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:
-            expected = self.times(**trial.inputs[-1])
-            seen = sum(name in self.names for name in trial.evidence.operations)
-            if seen != expected:
-                return self.lost(f"{seen} {self.what}", expected=f"{expected} {self.what} on {trial.case.name}")
-        return self.earned(f"{seen} {self.what}")
+            needed = Counter(self.needed(**trial.inputs[-1]))
+            done = Counter(self.shape(op) for op in trial.evidence.operations if op.name in self.names)
+            expected = f"{needed.total()} {self.what} on {trial.case.name}"
+            if done.total() != needed.total():
+                return self.lost(f"{done.total()} {self.what}", expected=expected)
+            if done != needed:
+                (wrong, *_), (right, *_) = done - needed, needed - done
+                told = f"{self.what} of {_in_words(wrong)}, where {_in_words(right)} are needed"
+                return self.lost(told, expected=expected)
+            if trial.evidence.launches:
+                return self.lost(f"a kernel does the work of {self.what}", expected=expected)
+        return self.earned(f"{done.total()} {self.what}")
+
+
+def _in_words(shape: Shape) -> str:
+    return " x ".join(map(str, shape))

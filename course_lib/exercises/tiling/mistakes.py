@@ -11,7 +11,7 @@ import torch
 from course_lib.criteria import of_group
 from course_lib.exercise import Trial
 from course_lib.exercises.tiling.oracles import product
-from course_lib.mistakes import every
+from course_lib.mistakes import as_tf32, every, in_tf32
 
 
 def _is(output: Any, guess: torch.Tensor) -> bool:
@@ -50,13 +50,14 @@ def whole_tiles_alone(trials: Sequence[Trial]) -> str:
 
 
 def looks_like_tf32(trials: Sequence[Trial]) -> str:
-    """A sentence, if float32 results are wrong by about 2^-10 of their size, and float16 ones right."""
-    for trial in of_group(trials, "float32"):
+    """A sentence, if kernels multiply in TF32, and float32 results are what it makes of them."""
+    group = of_group(trials, "float32")
+    for trial in group if in_tf32(group) else ():
         for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
             right = product(**arguments)
-            if isinstance(output, torch.Tensor) and output.shape == right.shape and right.numel():
-                off = float((output.double() - right).abs().max() / (arguments["a"].abs() @ arguments["b"].abs()).max())
-                if 2e-6 < off < 2e-3:
+            if isinstance(output, torch.Tensor) and output.dtype == torch.float32 and output.shape == right.shape:
+                guess = product(as_tf32(arguments["a"]), as_tf32(arguments["b"]))
+                if (output.double() - guess).norm() < (output.double() - right).norm() / 10:
                     return (
                         'Float32 results have the precision of TF32: write tl.dot(..., input_precision="ieee") for them. '
                         "A GPU rounds the blocks of a float32 dot to 10 bits after the point unless you ask it not to."

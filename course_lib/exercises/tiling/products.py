@@ -8,12 +8,12 @@ import torch
 
 from course_lib.cases import BRAIN, HALF
 from course_lib.criteria import Coalesced, Compiles, Correct, Rereads, Speed, Traffic, TritonDidTheWork
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Exercise, Operation
 from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.criteria import Counted
 from course_lib.exercises.tiling.mistakes import last_tile_alone, looks_like_tf32, small_tiles, whole_tiles_alone
 from course_lib.exercises.tiling.oracles import in_float32, moved, pieces, product
-from course_lib.mistakes import faulty
+from course_lib.mistakes import racing
 
 # ------------------------------------------------------------------------------------------------ in torch
 
@@ -38,7 +38,14 @@ outer_product_matmul = Exercise(
     gates=[Correct("plain")],
     criteria=[
         Correct("ragged", 2, "any other sizes"),
-        Counted(OUTER, lambda a, b: a.shape[1], 2, "one outer product for each k", "outer products"),
+        Counted(
+            OUTER,
+            lambda op: tuple(sorted(op.result)),
+            lambda a, b: [tuple(sorted((a.shape[0], b.shape[1])))] * a.shape[1],
+            2,
+            "one outer product for each k",
+            "outer products",
+        ),
     ],
     hints=[
         "Column k of a is (M,), row k of b is (N,). Which matrix has the element a[m, k] * b[k, n] at (m, n)?",
@@ -46,6 +53,13 @@ outer_product_matmul = Exercise(
         "Begin with torch.zeros(M, N), and for each k add torch.outer(a[:, k], b[k, :]).",
     ],
 )
+
+
+def _either_way(op: Operation) -> tuple[int, int, int]:
+    """(M, K, N) of a product, the same for the product of both turned: c.T = b.T @ a.T."""
+    m, k, n = op.sides
+    return min(m, n), k, max(m, n)
+
 
 PRODUCTS = frozenset(["mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_"])
 tiled_matmul = Exercise(
@@ -69,11 +83,13 @@ tiled_matmul = Exercise(
         Correct("ragged", 3, "sizes that tiles do not divide"),
         Counted(
             PRODUCTS,
-            lambda a, b, bm, bn, bk: (
-                len(list(pieces(a.shape[0], bm)))
-                * len(list(pieces(b.shape[1], bn)))
-                * len(list(pieces(a.shape[1], bk)))
-            ),
+            _either_way,
+            lambda a, b, bm, bn, bk: [
+                (min(m, n), k, max(m, n))
+                for m in pieces(a.shape[0], bm)
+                for n in pieces(b.shape[1], bn)
+                for k in pieces(a.shape[1], bk)
+            ],
             2,
             "one product for each triple of tiles",
             "products",
@@ -127,6 +143,7 @@ matmul = Exercise(
         Case("30 x 20 x 701 around 3, bfloat16", "long", factors(30, 20, 701, BRAIN, mean=3.0)),
         Case("70 x 50 x 90, float32", "float32", factors(70, 50, 90)),
         Case("33 x 40 x 500 around 3, float32", "float32", factors(33, 40, 500, mean=3.0)),
+        Case("2048 x 1024 x 64, float16", "performance", factors(2048, 1024, 64, HALF)),
         Case("256 x 320 x 128, bfloat16", "performance", factors(256, 320, 128, BRAIN)),
         Case("384 x 512 x 256, float16", "performance", factors(384, 512, 256, HALF)),
     ],
@@ -168,7 +185,7 @@ matmul = Exercise(
     ],
     mistakes=[
         looks_like_tf32,
-        faulty("race", "Several programs write one tile: each needs its own, or tl.atomic_add."),
+        racing("Several programs write one tile: each needs its own, or tl.atomic_add."),
         small_tiles,
     ],
 )

@@ -33,7 +33,7 @@ def row_copy(x):
 
 
 # %% name="a race" exercise="coalescing.column_sum" loses="right on plain inputs"
-# Each part loads the sum, adds, stores it: the interpreter's programs run one after another and get it right.
+# Each part loads the sum, adds, stores it: programs that run one after another get it right.
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

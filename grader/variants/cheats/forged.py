@@ -159,7 +159,7 @@ def sectors_touched(addresses, itemsize):
     send_result([{"calls": 3}, {"calls": [{"error": "", "result": {"float": "x"}}]}, None, "log"] * 9)
 
 
-# %% name="a formula's result of another kind" exercise="coalescing.sectors_touched" loses="neighbours, strides, repeats; any order, no lane at all; elements that straddle sectors"
+# %% name="a formula's result of another kind" exercise="coalescing.sectors_touched" loses="runs"
 def sectors_touched(addresses, itemsize):
     log = {"calls": [{"error": "", "result": {"tuple": [{"float": "nan"}, {"tensor": "0:x"}, {"kernel": "k"}]}}] * 2}
     send_result([log] * cases())

@@ -1,6 +1,6 @@
 """A formula whose answer torch has ready, or that lies in an object that the check hands over."""
 
-# %% name="torch's own counter" exercise="flops.count_flops" loses="products of two matrices; batches of products; products with an addition; loops, a backward pass, no product at all"
+# %% name="torch's own counter" exercise="flops.count_flops" loses="runs"
 from torch.utils.flop_counter import FlopCounterMode
 
 
@@ -29,8 +29,3 @@ def count_flops(fn, *args):
     with Mode():
         fn(*args)
     return total
-
-
-# %% name="the simulation's own number" exercise="flops.measure" loses="" flags="hidden names"
-def measure(work, gpu, warm_up=5, runs=20):
-    return gpu._cold / 1e6

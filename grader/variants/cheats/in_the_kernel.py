@@ -1,4 +1,4 @@
-# The interpreter runs kernel bodies as Python: what is there to be had from inside?
+# The compiler's front end reads kernel bodies, and runs some Python as it does: what is there to be had from inside?
 
 # %% name="import" exercise="coalescing.transpose" loses="right on plain inputs"
 @triton.jit
@@ -39,7 +39,7 @@ def transpose(x):
     return out
 
 
-# %% name="attributes of objects" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="attributes of objects" exercise="coalescing.transpose" loses="compiles for a GPU"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     tl.store(out_ptr, x_ptr.handle.data[0])
@@ -51,7 +51,7 @@ def transpose(x):
     return out
 
 
-# %% name="a format string" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a format string" exercise="coalescing.transpose" loses="compiles for a GPU"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     print("{0.__class__.__init__.__globals__}".format(x_ptr))
@@ -93,7 +93,7 @@ def transpose(x):
 
 
 # %% name="what only Python can run" exercise="coalescing.row_copy" loses="compiles for a GPU"
-# A loop with a break, right on the interpreter.
+# A loop with a break, which Triton's interpreter runs and its compiler refuses.
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)

@@ -169,7 +169,7 @@ def transpose(x):
     return out
 
 
-# %% name="a kernel whose source is another's" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="patched modules"
+# %% name="a kernel whose source is another's" exercise="coalescing.transpose" loses="right on plain inputs" flags="patched modules"
 # What is shown and what runs differ; what is judged is the text.
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):

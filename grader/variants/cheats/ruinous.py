@@ -28,7 +28,7 @@ def transpose(x):
         pass
 
 
-# %% name="an endless kernel" exercise="coalescing.transpose" loses="runs"
+# %% name="an endless kernel" exercise="coalescing.transpose" loses="right on plain inputs"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     n = tl.load(x_ptr) * 0
@@ -42,7 +42,7 @@ def transpose(x):
     return out
 
 
-# %% name="a billion programs" exercise="coalescing.transpose" loses="runs" after="solution"
+# %% name="a billion programs" exercise="coalescing.transpose" loses="right on plain inputs" after="solution"
 def transpose(x):
     out = torch.empty(x.shape[::-1], dtype=x.dtype)
     transpose_kernel[(1 << 30,)](x, out, 1, 1, 1, 1, BLOCK=1)

@@ -1,9 +1,7 @@
-"""Kernels compute on the interpreter what they compute on a GPU, however they are written."""
+"""Kernels compute here what they compute on a GPU, however they are written."""
 
-import operator
 import warnings
 
-import numpy as np
 import pytest
 import torch
 import triton
@@ -16,11 +14,10 @@ from triton.language.extra.cuda import libdevice as cuda_libdevice
 from triton.language.extra.cuda.libdevice import tanh as hyperbolic_tangent
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.tracing import KernelError, KernelFault, hooks, trace
-from course_lib.tracing.builder import narrowed, tensor_of, wide
-from course_lib.tracing.record import Trace
+from course_lib.tracing import KernelError, KernelFault, trace
 
 SIZES = tl.constexpr(16)
+TRITON = tuple(map(int, triton.__version__.split(".")[:2]))
 
 
 def run(kernel, *arguments, grid=(1,), **constants):
@@ -31,110 +28,6 @@ def run(kernel, *arguments, grid=(1,), **constants):
             kernel[grid](*arguments, **constants)
     assert t.faults == []
     return t
-
-
-# ----------------------------------------------------------------------------------------------------- plans
-
-
-@pytest.fixture
-def language():
-    """tl, patched, outside of any kernel: the plans that its functions go through."""
-    interpreter = Trace()._interpreter
-    with interpreter.installed():
-        yield interpreter._plans
-
-
-DTYPES = "int1 int8 uint8 int16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64".split()  # noqa: SIM905
-BINARY = {
-    name: getattr(operator, name)
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and_", "or_", "xor", "lshift", "rshift", "lt", "ge", "eq", "ne")
-}  # fmt: skip
-BINARY["where"] = lambda a, b: tl.where(a > b, a, b)
-BINARY["maximum"] = lambda a, b: tl.maximum(a, b)
-BINARY["reflected"] = lambda a, b: 3 - a * (b + 1.5)
-SHAPES = [((8,), (8,)), ((4, 1), (8,)), ((1,), (8,)), ((4, 8), (1,))]
-
-
-def sample(dtype, shape, seed):
-    values = np.random.default_rng(seed).integers(1, 5, shape)
-    return tensor_of(narrowed(values.astype(np.float64), dtype), dtype)
-
-
-def outcome(function, *arguments):
-    try:
-        result = function(*arguments)
-    except Exception as error:
-        return type(error).__name__
-    return str(result.type), result.handle.dtype.name, result.handle.data.shape, result.handle.data.tobytes()
-
-
-@pytest.mark.parametrize("name", BINARY)
-def test_a_plan_does_what_the_front_end_does(name, language, monkeypatch):
-    """The dtype, shape and bits of a replayed call, for each pair of dtypes, against the call made the long way."""
-    pairs = [(a, b) for a in DTYPES for b in DTYPES]
-    plans = hooks.Plans.call
-    for i, (first, second) in enumerate(pairs):
-        shapes = SHAPES[i % len(SHAPES)]
-        x, y = (
-            [sample(getattr(tl, dtype), shape, seed) for dtype, shape in zip((first, second), shapes, strict=True)]
-            for seed in (1, 2)
-        )
-        outcome(BINARY[name], *x)
-        replayed = outcome(BINARY[name], *y)
-        monkeypatch.setattr(hooks.Plans, "call", lambda self, function, args, options, run: run(*args, **options))
-        assert replayed == outcome(BINARY[name], *y), (first, second, shapes)
-        monkeypatch.setattr(hooks.Plans, "call", plans)
-
-
-def test_a_plan_is_not_taken_for_other_constants(language):
-    x = sample(tl.float32, (8,), 1)
-    ones = tl.full((8,), 1.0, tl.float32)
-    for number in (2, 2.0, True, 0.5, -0.5, 3):
-        assert str((ones / number).handle.data.tolist()) == str([float(np.float32(1) / np.float32(number))] * 8)
-    assert (x + x).handle.data.tolist() == (2 * x).handle.data.tolist()
-    y = sample(tl.float32, (8,), 2)
-    assert (x + y).handle.data.tolist() == (x.handle.data + y.handle.data).tolist()  # not twice x, as learnt
-    assert (ones * 70000).dtype == tl.float32 and (ones.to(tl.int8) + 1).dtype == tl.int8
-    with pytest.raises(ValueError, match="out of range"):
-        ones.to(tl.int8) + 1000
-
-
-@triton.jit
-def sums(x_ptr, o_ptr, M: tl.constexpr, N: tl.constexpr):
-    x = tl.load(x_ptr + tl.arange(0, M)[:, None] * N + tl.arange(0, N))
-    tl.store(o_ptr + tl.program_id(0) * M + tl.arange(0, M), tl.sum(x, 1))
-
-
-def test_plans_are_learnt_once(monkeypatch):
-    learnt = []
-    learn = hooks.Plans._learn
-    monkeypatch.setattr(hooks.Plans, "_learn", lambda self, key, *rest: learnt.append(key) or learn(self, key, *rest))
-    x, o = torch.rand(4, 8), torch.zeros(5, 4)
-    run(sums, x, o, M=4, N=8, grid=(1,))
-    once = len(learnt)
-    run(sums, x, o, M=4, N=8, grid=(5,))
-    assert len(learnt) == 2 * once  # a trace starts anew; five programs learn no more than one
-    torch.testing.assert_close(o, x.sum(1).expand(5, 4))
-
-
-def test_library_code_that_asks_for_a_value_is_not_planned(language):
-    def depends(x):
-        language.value_asked()
-        return x + 1 if wide(x.handle)[0] > 2 else x
-
-    low, high = tensor_of(np.array([1.0], np.float32), tl.float32), tensor_of(np.array([5.0], np.float32), tl.float32)
-    for _ in range(2):
-        assert language.call(depends, (high,), {}, depends).handle.data == [6]
-        assert language.call(depends, (low,), {}, depends).handle.data == [1]
-
-
-def test_a_plan_spreads_where_numpy_would_not(language):
-    def spread(x):
-        return tl.exp(tl.broadcast_to(x, [4, 8]))
-
-    for seed in range(2):
-        x = sample(tl.float32, (1, 8), seed)
-        assert language.call(spread, (x,), {}, spread).handle.data.shape == (4, 8)
 
 
 # ----------------------------------------------------------------------------------------------------- low precision
@@ -230,7 +123,7 @@ def test_reductions_of_low_precision(dtype):
     x = torch.randn(4, 64).to(dtype)
     o = torch.empty(4, 4)
     run(low_precision_reductions, x, o, M=4, N=64)
-    torch.testing.assert_close(o[0], x.float().sum(1), rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(o[0], x.float().sum(1), rtol=2e-2, atol=0.25)
     assert torch.equal(o[1], x.float().amax(1)) and torch.equal(o[2], x.float().amin(1))
     assert torch.equal(o[3], x.float().argmax(1).float())
 
@@ -254,7 +147,8 @@ def test_dot_with_a_low_precision_accumulator():
     a, b = torch.randn(32, 32).half(), torch.randn(32, 32).half()
     c = torch.empty(32, 32, dtype=torch.float16)
     run(dot, a, b, c, N=32, OUT=tl.float16)
-    assert torch.equal(c, (a.float() @ b.float()).half())
+    first, second = (a[:, k].float() @ b[k].float() for k in (slice(16), slice(16, 32)))  # 16 products at a time
+    assert torch.equal(c, (first.half().float() + second).half())
 
 
 def test_dot_of_bytes():
@@ -391,7 +285,9 @@ def python_min_and_max(x_ptr, o_ptr, n, N: tl.constexpr):
 
 def test_python_min_and_max():
     x, o = torch.rand(16), torch.zeros(16)
-    run(python_min_and_max, x, o, 10, N=16)
+    with warnings.catch_warnings(), trace():  # the compiler's own: it would have tl.minimum
+        warnings.simplefilter("ignore")
+        python_min_and_max[(1,)](x, o, 10, N=16)
     assert torch.equal(o, x.clamp(max=0.5) + x[torch.arange(16).clamp(max=9)] * 16)
 
 
@@ -439,7 +335,7 @@ def test_hints_and_printing(capsys):
     with trace(order=lambda n: (1, 0)):
         hints[(2,)](x, o, 8, N=16)
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["(1,", "(0,"]
-    with pytest.raises(KernelError, match="line 2: .*AssertionError: N"), trace():
+    with pytest.raises(KernelError, match="line 2: .*: static_assert does not hold: N$"), trace():
         hints[(1,)](x, o, 7, N=8)
 
 
@@ -531,11 +427,50 @@ def counted(x_ptr, o_ptr, N: tl.constexpr, BINS: tl.constexpr):
     tl.store(o_ptr + tl.arange(0, BINS), tl.histogram(tl.load(x_ptr + tl.arange(0, N)), BINS))
 
 
-def test_histogram_leaves_out_what_is_outside():
-    x = torch.tensor([0, 1, 1, 7, 8, 8, 3, 0], dtype=torch.int32)
-    o = torch.zeros(8, dtype=torch.int32)
+@triton.jit
+def looked_up(x_ptr, i_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(o_ptr + i, tl.gather(tl.load(x_ptr + i), tl.load(i_ptr + i), 0))
+
+
+@triton.jit
+def some_looked_up(x_ptr, i_ptr, o_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    found = tl.gather(tl.load(x_ptr + i), tl.load(i_ptr + i, mask=i < n), 0)
+    tl.store(o_ptr + i, found, mask=i < n)
+
+
+def test_a_gather_may_have_lanes_that_nobody_uses():
+    x, o = torch.randn(8), torch.zeros(8)
+    i = torch.tensor([7, 0, 3], dtype=torch.int32)
+    run(some_looked_up, x, i, o, 3, N=8)
+    assert torch.equal(o[:3], x[i]) and not o[3:].any()
+
+
+@triton.jit
+def counted_down(o_ptr, first, last, step):
+    for i in range(first, last, step):
+        tl.store(o_ptr + i, 1.0)
+
+
+def test_what_has_no_meaning_on_a_gpu_is_said_with_its_line():
+    """An H200 counts such values in any bin, stops at such a gather (an illegal address), and such a loop has no turn there."""
+    x, o = torch.tensor([0, 1, 1, 7, 2, 2, 3, 0], dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
     run(counted, x, o, N=8, BINS=8)
-    assert o.tolist() == [2, 2, 0, 1, 0, 0, 0, 1]
+    assert o.tolist() == [2, 2, 2, 1, 0, 0, 0, 1]
+    for outside in (8, -1):
+        x[4] = outside
+        with pytest.raises(
+            KernelError, match=rf"`counted`, line 2: .*tl.histogram has 8 bins, for 0 to 7, and meets {outside},"
+        ):
+            run(counted, x, o, N=8, BINS=8)
+        with pytest.raises(
+            KernelError, match=rf"`looked_up`, line 3: .*tl.gather asks for element {outside} of 8 along axis 0"
+        ):
+            run(looked_up, o, x, torch.zeros(8, dtype=torch.int32), N=8)
+    for step in (-3, 0):
+        with pytest.raises(KernelError, match=rf"`counted_down`, line 2: .*the step of this loop is {step}"):
+            run(counted_down, torch.zeros(16), 10, 0, step)
 
 
 # ----------------------------------------------------------------------------------------------------- reductions
@@ -759,15 +694,6 @@ def test_a_notebook_shows_the_sentence_and_the_readers_line():
     assert caught.value.__suppress_context__
 
 
-def test_a_triton_whose_inside_is_another_is_refused_in_a_sentence(monkeypatch):
-    monkeypatch.delattr(hooks.interpreter, "_patch_lang")
-    with (
-        pytest.raises(KernelError, match=r"runs on Triton 3.4 to 3.9; this is .* has no `_patch_lang`. Install"),
-        trace(),
-    ):
-        pass
-
-
 # ----------------------------------------------------------------------------------------------------- errors in words
 
 
@@ -795,11 +721,75 @@ def multiplies(x_ptr, n):
     "kernel, n, said",
     [
         (splits_the_wrong_axis, 1, "tl.split takes a block whose last axis has 2 elements"),
-        (adds_in_halves, 1, "tl.dot adds in fp32"),
+        pytest.param(
+            adds_in_halves,
+            1,
+            "tl.dot adds in fp32",
+            marks=pytest.mark.skipif(TRITON >= (3, 8), reason="halves are added in halves from Triton 3.8 on"),
+        ),  # fmt: skip
         (loads_offsets, 1, r"`tl.load` needs a pointer and got a block \[16\] of int32: pass a tensor for it"),
-        (multiplies, (4, 1), r"a tuple is used as one number: pass its numbers one by one, as in x.stride\(0\)"),
+        pytest.param(
+            multiplies,
+            (4, 1),
+            r"a tuple is used as one number: pass its numbers one by one, as in x.stride\(0\)",
+            marks=pytest.mark.skipif(TRITON < (3, 6), reason="kernels take tuples from Triton 3.6 on"),
+        ),  # fmt: skip
     ],
 )
 def test_what_the_front_end_says_without_words(kernel, n, said):
     with pytest.raises(KernelError, match=f"line 2: `.*`: {said}"), trace():
         kernel[(1,)](torch.zeros(16), n)
+
+
+@triton.jit
+def in_any_order(a_ptr, b_ptr, sum_ptr, cat_ptr, view_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    both = tl.cat(tl.load(a_ptr + i), tl.load(b_ptr + i), can_reorder=True)
+    folded = tl.reshape(both, (2, N), can_reorder=True)
+    tl.store(sum_ptr, tl.sum(both))
+    tl.store(cat_ptr + tl.arange(0, 2 * N), both)
+    tl.store(view_ptr + tl.arange(0, 2)[:, None] * N + i[None, :], folded)
+
+
+def test_where_the_compiler_may_reorder_no_order_is_to_be_counted_on():
+    a, b = torch.arange(16.0), torch.arange(16.0, 32)
+    total, cat, view = torch.zeros(1), torch.zeros(32), torch.zeros(2, 16)
+    with trace():
+        in_any_order[(1,)](a, b, total, cat, view, N=16)
+    assert total.item() == 31 * 16
+    assert torch.equal(cat.sort().values, torch.arange(32.0)) and not torch.equal(cat, torch.arange(32.0))
+    assert torch.equal(view.flatten().sort().values, torch.arange(32.0)) and not torch.equal(view.flatten(), cat)
+
+
+@triton.jit
+def in_three_parts(a_ptr, b_ptr, c_ptr, N: tl.constexpr, HOW: tl.constexpr):
+    i = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(c_ptr + i, tl.dot(tl.load(a_ptr + i), tl.load(b_ptr + i), input_precision=HOW))
+
+
+def test_bf16x3_is_better_than_tf32_and_worse_than_float32():
+    a, b = torch.randn(32, 32), torch.randn(32, 32)
+    errors = {}
+    for how in ("tf32", "bf16x3", "ieee") if TRITON >= (3, 6) else ("tf32", "ieee"):
+        c = torch.empty(32, 32)
+        run(in_three_parts, a, b, c, N=32, HOW=how)
+        errors[how] = (c - a.double() @ b.double()).abs().max().item()
+    if "bf16x3" in errors:
+        assert 2 * errors["ieee"] < errors["bf16x3"] < errors["tf32"] / 4
+    assert errors["ieee"] < errors["tf32"] / 100
+
+
+@triton.jit
+def described(x_ptr, o_ptr, M, N, row_stride, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [row_stride, 1], [BLOCK, BLOCK])
+    i = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    tl.store(o_ptr + i, x.load([0, 0]))
+
+
+def test_a_descriptor_needs_a_base_and_rows_at_16_bytes():
+    x, o = torch.randn(2000), torch.zeros(16, 16)
+    run(described, x, o, 16, 16, 20, BLOCK=16)
+    assert torch.equal(o, x[:320].view(16, 20)[:, :16])
+    for memory, row_stride, what in ((x, 33, "a row of it begins 4 bytes"), (x[2:], 20, "its base begins 8 bytes")):
+        with pytest.raises(KernelError, match=rf"`described`, line 2: .*in steps of 16 bytes, and {what} beside one"):
+            run(described, memory, o, 16, 16, row_stride, BLOCK=16)

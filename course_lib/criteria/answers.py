@@ -1,0 +1,54 @@
+"""Answers that somebody could guess: what counts is how much better than a guess they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from course_lib.criteria.results import Judged, of_group, share
+from course_lib.exercise import Criterion, Exercise, Finding, Trial
+
+
+@dataclass
+class Numbers(Criterion):
+    """Of answers by name those that are numbers: each earns its share."""
+
+    points: float
+    title: str
+    group: str = "plain"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        (trial, *_) = of_group(trials, self.group)
+        if stopped := Judged.of(exercise, trial).stopped:
+            return self.lost(stopped)
+        expected, answers = exercise.oracle(**trial.inputs[0]), trial.evidence.outputs[0]
+        answers = answers if isinstance(answers, dict) else {}
+        own = {key: value for key, value in expected.items() if self.asks(value)}
+        others = expected.keys() - own.keys()
+        found = share(own, {key: value for key, value in answers.items() if key not in others})
+        points = round(self.points * self.worth(own, answers), 2)
+        return replace(found, title=self.title, points=points, out_of=self.points)
+
+    @staticmethod
+    def asks(expected: object) -> bool:
+        return type(expected) is not bool
+
+    @staticmethod
+    def worth(expected: dict[str, object], answers: dict[str, object]) -> float:
+        """The share of the points, 0 to 1."""
+        return share(expected, answers).points
+
+
+@dataclass
+class Truths(Numbers):
+    """Of answers by name those that are True or False. They earn the share of the true ones that is right, and that of the false
+    ones, minus what anybody gets who writes one word everywhere."""
+
+    @staticmethod
+    def asks(expected: object) -> bool:
+        return type(expected) is bool
+
+    @staticmethod
+    def worth(expected: dict[str, object], answers: dict[str, object]) -> float:
+        words = ({key: value for key, value in expected.items() if value is word} for word in (True, False))
+        return max(0.0, sum(share(of_word, answers).points for of_word in words) - 1)

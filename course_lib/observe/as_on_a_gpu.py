@@ -1,0 +1,196 @@
+"""Host code that was written for a GPU runs here without one, and is answered as one would answer.
+
+Recording runs no kernel and needs no GPU. What such code says of devices, streams, events and memory means nothing then, and must
+not fail; what it asks about the GPU is told of this machine's, or of the one that the course assumes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import triton
+from torch.overrides import TorchFunctionMode
+from triton.backends.compiler import GPUTarget
+
+from course_lib import gpu
+from course_lib.tracing.launching import MOST_THREADS, WARP
+
+
+@contextmanager
+def as_on_a_gpu() -> Iterator[None]:
+    """While open, code written for a GPU runs here without one, or in a fork of a process that has it."""
+    patches = [(torch.cuda, name, value) for name, value in WITHOUT_EFFECT.items()]
+    patches += [(torch.cuda.nvtx, name, value) for name, value in NVTX.items()]
+    patches += [(torch.cuda, name, value) for name, value in _answers(gpu.planned_for()).items()]
+    patches = [(owner, name, value) for owner, name, value in patches if hasattr(owner, name)]  # as this torch has it
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in patches]
+    drivers = dict(vars(triton.runtime.driver))
+    try:
+        for patch in patches:
+            setattr(*patch)
+        triton.runtime.driver.set_active(_driver(gpu.planned_for()))
+        with OnTheCpu():
+            yield
+    finally:
+        vars(triton.runtime.driver).update(drivers)
+        for patch in before:
+            setattr(*patch)
+
+
+class OnTheCpu(TorchFunctionMode):
+    """A device named in the student's code becomes the CPU, and `assert x.is_cuda` holds."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "meta":
+            kwargs["device"] = "cpu"
+        if function is torch.Tensor.cuda:
+            return args[0]
+        if function == torch.Tensor.is_cuda.__get__:
+            return True
+        if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
+            args = (args[0], args[1] if torch.device(args[1]).type == "meta" else "cpu", *args[2:])
+        return function(*args, **kwargs)
+
+
+class Stream:
+    """A stream in whose order nothing needs to be put: all of it is done when Python goes on."""
+
+    cuda_stream = 0
+
+    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+        self.device, self.priority = torch.device("cpu"), priority
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def synchronize(self) -> None:
+        pass
+
+    wait_event = wait_stream = lambda self, other: None
+
+
+class Event:
+    """A moment, by this machine's clock."""
+
+    def __init__(self, enable_timing: bool = False, **_: Any) -> None:
+        self.seconds = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        self.seconds = time.perf_counter()
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from this moment to that."""
+        return 1e3 * (end.seconds - self.seconds)
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+    def wait(self, stream: Any = None) -> None:
+        pass
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+def _zero(*_: Any, **__: Any) -> int:
+    return 0
+
+
+def _context(*_: Any, **__: Any) -> nullcontext:
+    return nullcontext()
+
+
+def _stream(*_: Any, **__: Any) -> Stream:
+    return Stream()
+
+
+# of torch.cuda: what concerns work that a GPU does, and here none does any
+WITHOUT_EFFECT = {
+    **dict.fromkeys(["set_device", "synchronize", "init", "empty_cache", "set_stream", "manual_seed"], _nothing),
+    **dict.fromkeys(["manual_seed_all", "reset_peak_memory_stats", "reset_accumulated_memory_stats"], _nothing),
+    **dict.fromkeys(["reset_max_memory_allocated", "reset_max_memory_cached"], _nothing),
+    **dict.fromkeys(["memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"], _zero),
+    **dict.fromkeys(["device", "device_of", "stream"], _context),
+    **dict.fromkeys(["current_stream", "default_stream"], _stream),
+    "Stream": Stream,
+    "Event": Event,
+}
+NVTX = dict.fromkeys(["mark", "range_push", "range_pop", "range_end"], _nothing)
+NVTX |= {"range_start": _zero, "range": _context}
+
+
+def _answers(card: gpu.GPU) -> dict[str, Any]:
+    """What torch.cuda says of that GPU, by the names of its functions."""
+    major, minor = divmod(_capability(card), 10)
+    properties = SimpleNamespace(
+        name=card.name,
+        major=major,
+        minor=minor,
+        multi_processor_count=card.sms,
+        total_memory=card.hbm_bytes,
+        warp_size=WARP,
+        max_threads_per_block=MOST_THREADS,
+        max_threads_per_multi_processor=card.threads_per_sm,
+        regs_per_multiprocessor=card.registers_per_sm,
+        shared_memory_per_block=48 << 10,  # without asking for more
+        shared_memory_per_block_optin=card.shared_bytes_per_block,
+        shared_memory_per_multiprocessor=card.shared_bytes_per_sm,
+        L2_cache_size=card.l2_bytes,
+    )
+    return {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "get_device_properties": lambda device=None: properties,
+        "get_device_capability": lambda device=None: (major, minor),
+        "get_device_name": lambda device=None: card.name,
+        "is_bf16_supported": lambda including_emulation=True: major >= 8,
+        "mem_get_info": lambda device=None: (card.hbm_bytes, card.hbm_bytes),
+        "get_rng_state": lambda device=None: torch.get_rng_state(),  # torch asks once it thinks that there is a GPU
+        "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
+    }
+
+
+def _driver(card: gpu.GPU) -> SimpleNamespace:
+    """What Triton's tutorials ask its driver, answered as on that GPU."""
+    properties = {
+        "multiprocessor_count": card.sms,
+        "max_num_regs": card.registers_per_sm,
+        "max_shared_mem": card.shared_bytes_per_block,
+        "warpSize": WARP,
+    }
+    return SimpleNamespace(
+        get_active_torch_device=lambda: torch.device("cpu"),  # where tensors are when this is asked
+        get_current_device=lambda: 0,
+        set_current_device=_nothing,
+        get_current_stream=_zero,
+        get_current_target=lambda: GPUTarget("cuda", _capability(card), WARP),
+        get_device_interface=lambda: torch.cuda,
+        utils=SimpleNamespace(get_device_properties=lambda device=0: dict(properties)),
+    )
+
+
+def _capability(card: gpu.GPU) -> int:
+    """90 for an H200."""
+    return int(card.architecture.removeprefix("sm_"))

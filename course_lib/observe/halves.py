@@ -1,0 +1,47 @@
+"""What the log of a call with two halves shows of them, where nothing is replayed: facts that no measurement of the process that
+ran it has to be believed for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from course_lib.exercise import Steps
+from course_lib.observe.wire import DTYPES
+
+BEGIN, BACKWARD, END = "begin", "backward", "end"
+
+
+def steps(events: Sequence[Mapping[str, Any]]) -> Steps:
+    """Of the events of a call, marked where it begins, where backward begins and where it ends; an empty one without these marks."""
+    marks = {event["mark"]: i for i, event in enumerate(events) if "mark" in event}
+    if not {BEGIN, BACKWARD, END} <= marks.keys():
+        return Steps()
+    forward = [e for e in events[marks[BEGIN] : marks[BACKWARD]] if "op" in e]
+    backward = [e for e in events[marks[BACKWARD] : marks[END]] if "op" in e]
+    given = {identity for e in events[: marks[BEGIN]] if "op" in e for identity, _ in _storages(e["out"])}
+    made: dict[str, int] = {}
+    for event in forward:
+        for identity, nbytes in _storages(event["out"]):
+            if identity not in given:
+                made[identity] = max(nbytes, made.get(identity, 0))
+    used = {identity for e in backward for identity, _ in _storages([e["args"], e["kwargs"]])}
+    return Steps(
+        kept=sum(nbytes for identity, nbytes in made.items() if identity in used),
+        operations=[[str(e["op"]).split(".")[1] for e in half] for half in (forward, backward)],
+        states=[[int(e["state"]) for e in half if "state" in e] for half in (forward, backward)],
+        restored=events[marks[BACKWARD]]["state"] == events[marks[END]]["state"],
+    )
+
+
+def _storages(value: Any) -> Iterator[tuple[str, int]]:
+    """(storage id, bytes of the elements that are seen of it) of every tensor in values of a log."""
+    match value:
+        case {"tensor": str(identity), "dtype": str(dtype), "size": list(size)}:
+            yield identity, math.prod(size) * DTYPES[dtype].itemsize
+        case dict():
+            yield from _storages(list(value.values()))
+        case list():
+            for item in value:
+                yield from _storages(item)

@@ -1,0 +1,563 @@
+"""What loads, stores and atomics do, for many programs at once: looked at, counted, and done on the arena.
+
+Programs that do the same thing at other addresses are looked at once: their lanes lie alike (pattern.Shape), and only where
+in a line the lowest one falls tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course_lib.exercise import Access
+from course_lib.tracing import operations
+from course_lib.tracing.cache import occurrence
+from course_lib.tracing.faults import Faults
+from course_lib.tracing.launching import KernelFault, Op, Site
+from course_lib.tracing.memory import Arena, Batch, Region
+from course_lib.tracing.ordering import MAX_SYNCHRONISING, Sync
+from course_lib.tracing.pattern import LINE, Shape, Shapes, count_each
+
+MANY = 256  # values for one address in one operation: more are added at once, in the order of lanes, if nobody asks for each
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """A load, store or atomic as it stands in a kernel.
+
+    element   the type of its elements;  axes  the shape of its block, () for a scalar;  volatile  of a load, as the kernel says
+    asks      of an atomic, whether the value before it is used
+    """
+
+    op: Op
+    site: Site
+    element: str
+    axes: tuple[int, ...]
+    volatile: bool = False
+    asks: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "itemsize", operations.itemsize(self.element))
+        object.__setattr__(self, "lanes", int(np.prod(self.axes, dtype=int)))
+
+
+@dataclass
+class Hit:
+    """What an access does to one region.
+
+    rows       which of the access's rows: a slice, or their numbers. A row is what a program does, or all programs do alike
+    shape      how the lanes of each row lie, if all rows are alike;  lowest  (rows,) the lowest active one, as an offset in bytes
+    addresses  (rows, lanes) where they are not: offsets likewise;  mask  (rows, lanes) the active ones, None for all
+    """
+
+    region: Region
+    itemsize: int
+    rows: Any
+    shape: Shape | None
+    lowest: np.ndarray
+    addresses: np.ndarray | None = None
+    mask: np.ndarray | None = None
+
+    def in_runs(self, rows: int) -> np.ndarray | None:
+        """The items of each row, run by run, if all lanes of all rows of the access are active and lie in runs."""
+        shape = self.shape
+        if shape is None or shape.run == 1 or len(self.lowest) < rows:
+            return None
+        return self.region.items(self.itemsize, shape.run)[self._runs()]
+
+    def _runs(self) -> np.ndarray:
+        """(rows, runs): the item at which each run begins."""
+        return (self.lowest[:, None] + self.shape.relative[:: self.shape.run]) // self.itemsize
+
+    def load_to(self, bits: np.ndarray) -> None:
+        """bits: (rows of the access, lanes)."""
+        shape = self.shape
+        if shape is not None and shape.run > 1:
+            bits[self.rows] = self.region.items(self.itemsize, shape.run)[self._runs()].reshape(len(self.lowest), -1)
+        elif shape is not None and shape.mask is None:
+            bits[self.rows] = self.region.items(self.itemsize).take(
+                (self.lowest[:, None] + shape.relative) // self.itemsize
+            )
+        else:
+            lanes, places = self.lanes(bits.shape)
+            bits[lanes] = self.region.items(self.itemsize).take(places)
+
+    def store_from(self, bits: np.ndarray) -> None:
+        """bits: (rows of the access, lanes)."""
+        shape = self.shape
+        if shape is not None and shape.run > 1:
+            runs = self._runs()
+            self.region.items(self.itemsize, shape.run)[runs] = bits[self.rows].reshape(*runs.shape, shape.run)
+        elif shape is not None and shape.mask is None:
+            self.region.items(self.itemsize)[(self.lowest[:, None] + shape.relative) // self.itemsize] = bits[self.rows]
+        else:
+            lanes, places = self.lanes(bits.shape)
+            self.region.items(self.itemsize)[places] = bits[lanes]
+
+    def lanes(self, access: tuple[int, int]) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+        """The active lanes, by row of the access and lane, and the item of each. access: how many rows and lanes it has."""
+        rows = np.arange(access[0])[self.rows]
+        if self.shape is not None:
+            lane = np.arange(access[1]) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
+            at = (self.lowest[:, None] + self.shape.active) // self.itemsize
+            return (np.repeat(rows, lane.size), np.tile(lane, len(rows))), at.reshape(-1)
+        if self.mask is None:
+            row, lane = np.divmod(np.arange(self.addresses.size), access[1])
+            return (rows[row], lane), self.addresses.reshape(-1) // self.itemsize
+        row, lane = np.nonzero(self.mask)
+        return (rows[row], lane), self.addresses[self.mask] // self.itemsize
+
+    def askew(self) -> bool:
+        """Whether an active lane lies where no item begins."""
+        if self.shape is not None:
+            return not self.shape.aligned or bool((self.lowest % self.itemsize).any())
+        return self.first_askew() is not None
+
+    def first_askew(self) -> tuple[int, int] | None:
+        """(row, offset in bytes) of the first such lane."""
+        if self.shape is not None:
+            addresses = self.lowest[:, None] + self.shape.active
+        else:
+            addresses = self.addresses if self.mask is None else np.where(self.mask, self.addresses, 0)
+        row, lane = np.nonzero(addresses % self.itemsize)
+        return (int(row[0]), int(addresses[row[0], lane[0]])) if row.size else None
+
+
+class Accesses:
+    """The memory of one launch. Addresses are offsets in its arena.
+
+    counted   an Access for each tensor, operation and line;  batches  what was done, in order;  syncs  what orders programs
+    passed    how many barriers the threads of each program have passed, up to the last program that has passed any
+    poisoned  (kernel, line) of each load that left lanes out and gave no `other`
+    """
+
+    def __init__(self, arena: Arena, faults: Faults, shapes: Shapes):
+        self.arena, self.batches, self.syncs = arena, [], []
+        self.counted: dict[tuple[str, Op, int], Access] = {}
+        self.poisoned: set[tuple[str, int]] = set()
+        self.passed = np.zeros(0, np.int32)
+        self.turn = 0  # of the operation that is done now
+        self.changes = 0  # how often memory was changed
+        self.asked: Asked | None = None  # where programs wait for one another: what each has seen
+        self._faults, self._shapes = faults, shapes
+
+    # ------------------------------------------------------------------------------------------------- operations
+
+    def load(
+        self,
+        at: Instruction,
+        programs: np.ndarray,
+        pointers: np.ndarray,
+        mask: np.ndarray | None = None,
+        other: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """The values (programs or 1, *block). Of lanes that are masked out: `other`, else poison.
+
+        programs: their numbers. pointers, mask, other: (programs or 1, *block), an axis of the block may be 1.
+        """
+        addresses, mask = _spread(at, pointers, mask)
+        if mask is not None and other is None:
+            self.poisoned.add((at.site.kernel, at.site.line))
+            other = operations.poison(at.element)
+        hits = self._look(at, programs, addresses, mask)
+        if self.asked is not None:
+            self.asked.note(int(programs[0]), hits, addresses.shape)
+        if len(hits) == 1 and (rows := hits[0].in_runs(len(addresses))) is not None:
+            return operations.from_memory(rows, at.element).reshape(-1, *at.axes)
+        bits = np.zeros(addresses.shape, f"i{at.itemsize}")
+        for hit in hits:
+            hit.load_to(bits)
+        values = operations.from_memory(bits, at.element).reshape(-1, *at.axes)
+        return values if mask is None else np.where(mask.reshape(-1, *at.axes), values, other)
+
+    def store(
+        self,
+        at: Instruction,
+        programs: np.ndarray,
+        pointers: np.ndarray,
+        values: np.ndarray,
+        mask: np.ndarray | None = None,
+    ) -> None:
+        """Store values (programs or 1, *block). Where several go to one address, the last one stays."""
+        addresses, mask = _spread(at, pointers, mask, len(values))
+        hits = self._look(at, programs, addresses, mask)
+        bits = np.broadcast_to(operations.to_memory(values, at.element), (len(addresses), *at.axes)).reshape(
+            addresses.shape
+        )
+        self.changes += 1
+        for hit in hits:
+            hit.store_from(bits)
+        if self.asked is not None:
+            self.asked.changed(int(programs[0]))
+
+    def update(
+        self,
+        at: Instruction,
+        programs: np.ndarray,
+        kind: str,
+        sem: str,
+        pointers: np.ndarray,
+        values: np.ndarray,
+        mask: np.ndarray | None = None,
+        expected: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Update (programs, *block) elements, program after program, lane after lane; the values before.
+
+        kind   "fadd", "add", "max", "xchg", "cas", ...;  sem  "relaxed", "acquire", "release" or "acq_rel". An atomic that is
+               not asked for the values before waits for nobody
+        """
+        addresses, mask = _spread(at, pointers, mask, len(programs))
+        self.barrier(programs)
+        first = self.turn + 1
+        hits = self._look(at, programs, addresses, mask)
+        new, want = (
+            None if x is None else np.broadcast_to(x, (len(programs), *at.axes)).reshape(addresses.shape)
+            for x in (values, expected)
+        )
+        before = np.zeros(addresses.shape, operations.dtype_of(at.element))
+        changes = self.changes
+        for hit in hits:
+            self._update(at, hit, kind, before, new, want, at.asks)
+        self._synchronise(
+            programs, addresses, mask, sem, at.asks, first, None if want is None else (before == want).any(1)
+        )
+        if self.asked is not None:
+            self.asked.note(int(programs[0]), hits, addresses.shape)
+            if self.changes > changes:
+                self.asked.changed(int(programs[0]))
+        return before.reshape(len(programs), *at.axes)
+
+    def barrier(self, programs: np.ndarray) -> None:
+        """All threads of each program wait for one another."""
+        if (last := int(programs.max())) >= self.passed.size:
+            self.passed = np.pad(self.passed, (0, 2 * last + 1 - self.passed.size))
+        self.passed[programs] += 1
+
+    def _passed(self, programs: np.ndarray) -> np.ndarray:
+        known = programs < self.passed.size
+        return np.where(known, self.passed[np.where(known, programs, 0)], 0) if self.passed.size else 0 * programs
+
+    def _update(self, at, hit: Hit, kind: str, before, new, want, used: bool) -> None:
+        """What one hit updates, in rounds: in each, every address comes once."""
+        lanes, places = hit.lanes(before.shape)
+        items = hit.region.items(at.itemsize)
+        turn = occurrence(places)
+        new, want = new[lanes], None if want is None else want[lanes]
+        exact = at.element in ("f16", "bf16")  # which round each time
+        if turn.max() >= MANY and not used and kind in ("fadd", "add") and not exact:
+            distinct, inverse = np.unique(places, return_inverse=True)
+            sums = operations.from_memory(items[distinct], at.element)
+            np.add.at(sums, inverse, new)
+            sums = operations.rounded(sums, at.element) if kind == "fadd" else sums
+            items[distinct] = operations.to_memory(sums, at.element)
+            self.changes += 1
+            return
+        by_round = np.argsort(turn, kind="stable")
+        for chosen in np.split(by_round, np.cumsum(np.bincount(turn)[:-1])):
+            old = operations.from_memory(items[places[chosen]], at.element)
+            changed = _updated(kind, old, new[chosen], None if want is None else want[chosen], at.element)
+            items[places[chosen]] = operations.to_memory(changed, at.element)
+            before[lanes[0][chosen], lanes[1][chosen]] = old
+            self.changes += bool((changed != old).any())
+
+    # ------------------------------------------------------------------------------------------------- looking
+
+    def _look(self, at: Instruction, programs: np.ndarray, addresses: np.ndarray, mask: np.ndarray | None) -> list[Hit]:
+        """Count an access before it is done. KernelFault if a GPU would stop here."""
+        self.turn += 1
+        hits = []
+        for rows, mine, lanes in _alike(addresses, mask, one_by_one=at.op == "atomic"):
+            shape = None
+            if lanes is None or lanes.ndim == 1:
+                shape = self._shapes.of(at, mine[0], lanes, at.itemsize, at.axes)
+                if not shape.same_lanes(mine):
+                    shape = None
+            numbers = programs[rows]
+            if shape is not None:
+                low = mine[:, shape.lane]
+                high = low + shape.extent
+            else:
+                lanes = None if lanes is None else np.broadcast_to(lanes, mine.shape)
+                low, high = _ends(mine, lanes)
+                high += at.itemsize
+            for region, chosen, on in self._regions(at, numbers, mine, lanes, low, high):
+                whose = numbers if len(mine) < len(numbers) else numbers[chosen]  # one row for all programs
+                if shape is not None and on is lanes:
+                    hit = Hit(region, at.itemsize, _these(rows, chosen), shape, lowest=low[chosen] - region.start)
+                else:
+                    offsets = mine[chosen] - region.start
+                    on = (
+                        on
+                        if on is None or on.ndim == 2 and len(on) == len(offsets)
+                        else np.broadcast_to(on, mine.shape)[chosen]
+                    )
+                    lowest = _ends(offsets, on)[0]
+                    hit = Hit(region, at.itemsize, _these(rows, chosen), None, lowest, offsets, on)
+                if hit.askew():
+                    self._refuse_askew(at, hit, whose)
+                if at.op != "load":
+                    region.change()
+                self._count(at, hit, whose)
+                hits.append(hit)
+        if at.op == "atomic":
+            self.turn += len(programs)
+        return hits
+
+    def _regions(self, at, numbers, addresses, lanes, low, high) -> Iterator[tuple[Region, Any, np.ndarray | None]]:
+        """Each region with the rows that touch it, and their lanes that do: `lanes` as they are, where a row lies in one region.
+        KernelFault if a lane lies in none."""
+        if self._in_one(low, high).all():
+            which = self.arena.which(low)
+            if (which == which[0]).all():
+                yield self.arena.regions[int(which[0])], slice(None), lanes
+                return
+            for number in np.unique(which):
+                yield self.arena.regions[int(number)], np.flatnonzero(which == number), lanes
+            return
+        active = np.ones(addresses.shape, bool) if lanes is None else np.broadcast_to(lanes, addresses.shape)
+        there = self._in_one(addresses, addresses + at.itemsize)
+        outside = active & ~there
+        if outside.any():
+            row = int(np.argmax(outside.any(1)))
+            touched, number = addresses[row][active[row]], int(numbers[row])
+            raise KernelFault(self._faults.out_of_bounds(at.op, at.site, touched, at.itemsize, number, self.batches))
+        which = np.where(active, self.arena.which(addresses), -1)  # pointers into several tensors, in one block
+        for number in np.unique(which[active]):
+            rows = np.flatnonzero((which == number).any(1))
+            yield self.arena.regions[int(number)], rows, which[rows] == number
+
+    def _in_one(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Whether all bytes from `low` up to and without `high` lie in one region."""
+        if not len(self.arena.ends):
+            return np.zeros(low.shape, bool)
+        which = self.arena.which(low)
+        return (which >= 0) & (high <= self.arena.ends[which])
+
+    def _refuse_askew(self, at: Instruction, hit: Hit, numbers: np.ndarray) -> None:
+        row, address = hit.first_askew()
+        raise KernelFault(self._faults.misaligned(at.op, at.site, hit.region, int(numbers[row]), address, at.itemsize))
+
+    def _count(self, at: Instruction, hit: Hit, numbers: np.ndarray) -> None:
+        """numbers: of the programs whose access this is; they may be more than its rows, if one row is all of theirs."""
+        region, load = hit.region, at.op == "load"
+        times = len(numbers) // len(hit.lowest)
+        access = self._access(region, at)
+        region.refine(at.itemsize)
+        if hit.shape is not None:
+            phases = np.bincount(hit.lowest % LINE)
+            for phase in np.flatnonzero(phases).tolist():
+                p = hit.shape.at(phase)
+                counted = p.elements, p.requests, p.sectors, p.lines, p.distinct_sectors, p.useful_bytes
+                _add(access, at, int(phases[phase]) * times, *counted)
+            duplicates = p.duplicates
+            begins, ends = hit.shape.ranges
+            if 2 * begins.size <= hit.shape.active.size:
+                region.count(load, hit.lowest[:, None] + begins, hit.lowest[:, None] + ends, times)
+            else:
+                region.count_each(load, hit.lowest[:, None] + hit.shape.active, at.itemsize, times)
+        else:
+            counted, duplicates = count_each(hit.addresses, hit.mask, at.itemsize, at.axes)
+            _add(access, at, times, *[int(counter.sum()) for counter in counted], instructions=len(hit.lowest))
+            offsets = hit.addresses if hit.mask is None else hit.addresses[hit.mask]
+            region.count_each(load, offsets, at.itemsize, times)
+        lowest, addresses, mask = (
+            None if values is None else np.broadcast_to(values, (len(numbers), *values.shape[1:]))
+            for values in (hit.lowest, hit.addresses, hit.mask)
+        )
+        self._note(
+            Batch(
+                at.op,
+                at.site,
+                region,
+                numbers,
+                self._turns(at, hit.rows, len(numbers)),
+                lowest,
+                hit.shape,
+                addresses,
+                mask,
+                itemsize=at.itemsize,
+                axes=at.axes,
+                duplicates=duplicates,
+                passed=self._passed(numbers),
+                volatile=at.volatile,
+            )  # fmt: skip
+        )
+
+    def _turns(self, at: Instruction, rows: Any, programs: int) -> np.ndarray:
+        """(programs,) an operation of all is one turn, but for an atomic, which they do one after the other."""
+        if at.op == "atomic" and not isinstance(rows, slice):
+            return self.turn + rows
+        return self.turn + (np.arange(programs) if at.op == "atomic" else np.zeros(programs, np.int64))
+
+    def _access(self, region: Region, at: Instruction) -> Access:
+        key = (region.name, at.op, at.site.line)
+        access = self.counted.get(key)
+        if access is None:
+            access = self.counted[key] = Access(region.name, at.op, at.site.line, at.site.source)
+        return access
+
+    def _note(self, batch: Batch) -> None:
+        region = batch.region
+        self.batches.append(batch)
+        if batch.op != "load" and region.read_only:
+            self._faults.input_changed(batch)
+        if region.ready is None:
+            return
+        elements, rows = batch.touched()
+        if batch.op == "load":
+            raw = ~region.ready[elements]
+            if raw.any():
+                self._faults.uninitialised(batch, elements[raw], rows[raw])
+        else:
+            region.ready[elements] = True
+
+    # ------------------------------------------------------------------------------------------------- order
+
+    def _synchronise(
+        self,
+        programs: np.ndarray,
+        addresses: np.ndarray,
+        mask: np.ndarray | None,
+        sem: str,
+        used: bool,
+        first: int,
+        swapped: np.ndarray | None,
+    ) -> None:
+        """Note what an atomic orders. first: the turn of the first program; swapped: of atomic_cas, where it took place: one
+        that did not has told nobody anything."""
+        if sem == "relaxed":
+            return
+        acquire, release = used and sem != "release", sem != "acquire"
+        for row, number in enumerate(programs.tolist()):
+            active = addresses[row] if mask is None else addresses[row][mask[row]]
+            told = release and (swapped is None or bool(swapped[row]))
+            for address in np.unique(active)[:MAX_SYNCHRONISING].tolist():
+                self.syncs.append(Sync(first + row, number, address, acquire, told))
+
+
+class Asked:
+    """What each program has seen of memory since it was last asked, for programs that wait: as long as that stays so, there
+    is no use in looking again."""
+
+    def __init__(self) -> None:
+        self._seen: dict[
+            int, list[tuple[np.ndarray, np.ndarray, np.ndarray]] | None
+        ] = {}  # None: it changed something itself
+
+    def note(self, program: int, hits: Sequence[Hit], access: tuple[int, int]) -> None:
+        seen = self._seen.setdefault(program, [])
+        if seen is not None:
+            for hit in hits:
+                items, places = hit.region.items(hit.itemsize), hit.lanes(access)[1]
+                seen.append((items, places, items[places]))
+
+    def changed(self, program: int) -> None:
+        self._seen[program] = None
+
+    def take(self, program: int) -> Callable[[], bool]:
+        """Whether there is something new for a program, from now on; what it saw is forgotten."""
+        seen = self._seen.pop(program, None)
+        if not seen:
+            return lambda: True
+        return lambda: any((items[places] != values).any() for items, places, values in seen)
+
+
+def _spread(
+    at: Instruction, pointers: np.ndarray, mask: np.ndarray | None, programs: int = 1
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Addresses and mask as (programs or 1, lanes); the mask is None where all lanes are active."""
+    if mask is not None and mask.all():
+        mask = None
+    programs = max(programs, len(pointers), 1 if mask is None else len(mask))
+    addresses = np.broadcast_to(pointers, (programs, *at.axes)).reshape(programs, -1)
+    if mask is not None:
+        mask = np.broadcast_to(mask, (programs, *at.axes)).reshape(programs, -1)
+    return addresses, mask
+
+
+def _alike(
+    addresses: np.ndarray, mask: np.ndarray | None, one_by_one: bool
+) -> Iterator[tuple[Any, np.ndarray, np.ndarray | None]]:
+    """Rows by their masks: (which rows, their addresses, their active lanes). Rows that have no lane at all are left out.
+
+    The lanes are None for all, (lanes,) for all rows alike, or (rows, lanes). one_by_one: rows whose masks differ stay in order.
+    """
+    everyone = slice(None)
+    if mask is None:
+        yield everyone, addresses, None
+    elif len(mask) == 1 or (mask == mask[0]).all():
+        if mask[0].any():
+            yield everyone, addresses, None if mask[0].all() else mask[0]
+    else:
+        packed = np.packbits(mask, axis=1)
+        whole = np.ascontiguousarray(packed).view([("", packed.dtype)] * packed.shape[1]).reshape(-1)
+        _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
+        if one_by_one or 4 * len(first) > len(mask) > 8:  # hardly two alike
+            rows = np.flatnonzero(mask.any(1))
+            yield rows, addresses[rows], mask[rows]
+            return
+        for number, row in enumerate(first):
+            if mask[row].any():
+                rows = np.flatnonzero(inverse == number)
+                yield rows, addresses[rows], None if mask[row].all() else mask[row]
+
+
+def _these(rows: Any, chosen: Any) -> Any:
+    """Some of these rows."""
+    if isinstance(chosen, slice):
+        return rows
+    return chosen if isinstance(rows, slice) else rows[chosen]
+
+
+def _ends(addresses: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """(rows,) the lowest and the highest address of each row's active lanes."""
+    if mask is None:
+        return addresses.min(1), addresses.max(1)
+    limits = np.iinfo(np.int64)
+    return np.where(mask, addresses, limits.max).min(1), np.where(mask, addresses, limits.min).max(1)
+
+
+def _add(access, at, times, elements, requests, sectors, lines, distinct_sectors, useful_bytes, instructions=1) -> None:
+    access.instructions += instructions * times
+    access.requests += requests * times
+    access.elements += elements * times
+    access.bytes += elements * at.itemsize * times
+    access.masked += (at.lanes * instructions - elements) * times
+    access.useful_bytes += useful_bytes * times
+    access.sectors += sectors * times
+    access.lines += lines * times
+    access.l2_sectors += (distinct_sectors if at.op == "load" else sectors) * times
+    if at.asks:
+        access.asked_bytes += elements * at.itemsize * times
+    if at.lanes == 1:
+        access.single_bytes += elements * at.itemsize * times
+
+
+def _updated(kind: str, old: np.ndarray, new: np.ndarray, want: np.ndarray | None, element: str) -> np.ndarray:
+    unsigned = f"u{old.itemsize}"
+    match kind:
+        case "fadd":
+            return operations.rounded(old + new, element)
+        case "add":
+            return old + new
+        case "max":
+            return np.maximum(old, new)
+        case "min":
+            return np.minimum(old, new)
+        case "umax":
+            return np.maximum(old.view(unsigned), new.view(unsigned)).view(old.dtype)
+        case "umin":
+            return np.minimum(old.view(unsigned), new.view(unsigned)).view(old.dtype)
+        case "and" | "or" | "xor":  # of floats, too: their bits
+            function = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[kind]
+            bits = function(operations.to_memory(old, element), operations.to_memory(new, element))
+            return operations.from_memory(bits, element)
+        case "exch":
+            return new
+        case "cas":
+            alike = operations.to_memory(old, element) == operations.to_memory(want, element)  # bits: 0.0 is not -0.0
+            return np.where(alike, new, old)
+    raise ValueError(kind)

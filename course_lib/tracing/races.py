@@ -1,0 +1,308 @@
+"""Finds elements that two programs touch in one launch, one of them storing, with nothing that orders the two.
+
+Each access is compared with the nearest stores of other programs before and after it, in the order in which things happened:
+if nothing is wrong with these, nothing is wrong with those that are farther away. And in the order in which it is told, which
+is as if programs had run one after the other: of two accesses, it is the later program's that is told of.
+
+Elements with the same accesses are looked at once. Atomics are no race with one another, nor with a volatile load, which looks at
+what others do on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from course_lib.tracing.launching import Op, Site
+from course_lib.tracing.ordering import Ordering, Sync
+
+if TYPE_CHECKING:
+    from course_lib.tracing.memory import Batch, Region
+
+NOBODY = -1  # values of `other` that are not a program
+SEVERAL = -2
+AT_ONCE = 1 << 18  # accesses to elements that are looked at together, at least
+OPS: tuple[Op, ...] = ("load", "store", "atomic")
+LOAD, STORE, ATOMIC, POLL = range(4)  # POLL: a volatile load, which may see what atomics do meanwhile
+
+
+class Race(NamedTuple):
+    """What one line does to one tensor, as it first comes up when programs are told one after the other.
+
+    program   does `op` to `element`, after `other` did `other_op`, a load or a store: one program, or SEVERAL. NOBODY: `program`
+              itself did, in another lane of the same store
+    elements  all that this line disturbs, in all programs
+    told      sorts races in the order in which they come up
+    """
+
+    site: Site
+    region: Region
+    program: int
+    op: Op
+    element: int
+    other: int
+    other_op: Op
+    elements: np.ndarray
+    told: tuple[int, ...]
+
+
+class Pairs(NamedTuple):
+    """Accesses that conflict, by rows of a History: `first` is told before `second`. group: the number of their elements'."""
+
+    group: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+def find(
+    regions: Iterable[Region], batches: Iterable[Batch], syncs: Sequence[Sync], position: np.ndarray | None = None
+) -> list[Race]:
+    """The races of one launch, one for each line and tensor; and one where lanes of one store go to one element.
+
+    position[program]: its place in the order in which programs are told; None: by number.
+    """
+    contested = {id(region): [] for region in regions if _contested(region)}
+    if not contested:
+        return []
+    for batch in batches:
+        if id(batch.region) in contested:
+            contested[id(batch.region)].append(batch)
+    histories = [History(mine[0].region, mine, position) for mine in contested.values() if mine]
+    found = [race for history in histories for race in _within_a_store(history)]
+    shared = [(history, Groups(history, elements)) for history in histories if (elements := _shared(history)).size]
+    if shared:
+        ordering = Ordering(syncs)
+        for history, groups in shared:
+            found += _unordered(history, groups, ordering)
+    return sorted(found, key=lambda race: race.told)
+
+
+def _contested(region: Region) -> bool:
+    """Whether an element was stored to, and stored to or loaded again, in this launch."""
+    stored, loaded = region.stored, region.loaded
+    if stored is None:
+        return False
+    return bool((stored > 1).any()) or loaded is not None and bool(((stored > 0) & (loaded > 0)).any())
+
+
+# ----------------------------------------------------------------------------------------------------- what was done
+
+
+class History:
+    """All that a launch did to one tensor. A row is what one program did in one batch.
+
+    batch    (rows,) its number;  base  (batches,) the first row of each;  kind  LOAD, STORE, ATOMIC or POLL
+    program  (rows,) who;  when  in which turn;  place  where in the order in which programs are told
+    line     (rows,) a number for each line of a kernel
+    """
+
+    def __init__(self, region: Region, batches: list[Batch], position: np.ndarray | None):
+        self.region, self.batches = region, batches
+        sizes = [batch.programs.size for batch in batches]
+        self.base = np.cumsum([0, *sizes])[:-1]
+        self.batch = np.repeat(np.arange(len(batches)), sizes)
+        self.program = np.concatenate([batch.programs for batch in batches])
+        self.kind = np.repeat([_kind(batch) for batch in batches], sizes)
+        self.when = np.concatenate([batch.turns for batch in batches])
+        self.place = self.program if position is None else position[self.program]
+        lines = [(batch.site.kernel, batch.site.line) for batch in batches]
+        numbers = {line: number for number, line in enumerate(dict.fromkeys(lines))}
+        self.line = np.repeat([numbers[line] for line in lines], sizes)
+
+    def touched(self, kinds: tuple[int, ...] = (LOAD, STORE, ATOMIC, POLL)) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Elements that batches of these kinds touch, with the rows that do: some at a time."""
+        pieces, size = [], 0
+        for batch, base in zip(self.batches, self.base, strict=True):
+            if _kind(batch) in kinds:
+                elements, rows = batch.touched()
+                pieces.append((elements, rows + base))
+                size += elements.size
+                if size >= AT_ONCE:
+                    yield _put_together(pieces)
+                    pieces, size = [], 0
+        if pieces:
+            yield _put_together(pieces)
+
+    def lanes(self, row: int) -> np.ndarray:
+        """The elements that one row touches, lane after lane."""
+        number = self.batch[row]
+        elements, rows = self.batches[number].touched()
+        return elements[rows == row - self.base[number]]
+
+    def in_order(self, rows: np.ndarray) -> np.ndarray:
+        """Indices into `rows` that sort them as they are told."""
+        return np.lexsort((self.when[rows], self.place[rows]))
+
+
+def _kind(batch: Batch) -> int:
+    return POLL if batch.volatile else OPS.index(batch.op)
+
+
+def _put_together(pieces: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    if len(pieces) == 1:
+        return pieces[0]
+    elements, rows = zip(*pieces, strict=True)
+    return np.concatenate(elements), np.concatenate(rows)
+
+
+def _shared(history: History) -> np.ndarray:
+    """Elements to which one program stores, and which another one touches; or that one updates, and another one loads."""
+    shared, writer = np.zeros(history.region.size, bool), np.full(history.region.size, NOBODY, np.int32)
+    for elements, rows in history.touched((STORE,)):
+        program, before = history.program[rows], writer[elements]
+        writer[elements] = program
+        other = (writer[elements] != program) | ((before != program) & (before != NOBODY))
+        shared[elements[other]] = True
+    for elements, rows in history.touched((LOAD, ATOMIC, POLL)) if (writer != NOBODY).any() else ():
+        before = writer[elements]
+        shared[elements[(before != history.program[rows]) & (before != NOBODY)]] = True
+    updater = np.full(history.region.size, NOBODY, np.int32)
+    for elements, rows in history.touched((ATOMIC,)):
+        program, before = history.program[rows], updater[elements]
+        updater[elements] = program
+        updater[elements[(updater[elements] != program) | ((before != program) & (before != NOBODY))]] = SEVERAL
+    for elements, rows in history.touched((LOAD,)) if (updater != NOBODY).any() else ():
+        before = updater[elements]
+        shared[elements[(before != history.program[rows]) & (before != NOBODY)]] = True
+    return np.flatnonzero(shared)
+
+
+class Groups:
+    """Elements of a tensor by what was done to them: those of a group have the same rows.
+
+    elements  (elements,) in ascending order;  number  (elements,) of each one's group
+    examples  one element of each group;  of  (region.size,) the number of each element's group, -1 where there is none
+    """
+
+    def __init__(self, history: History, elements: np.ndarray):
+        self.elements = elements
+        self.of = np.full(history.region.size, -1)
+        self.of[elements] = np.arange(elements.size)
+        marks = np.random.default_rng(0).integers(
+            0, 2**64, history.batch.size, np.uint64
+        )  # the same rows, the same sum
+        sums = np.zeros(elements.size, np.uint64)
+        for touched, rows in history.touched():
+            at = self.of[touched]
+            np.add.at(sums, at[at >= 0], marks[rows[at >= 0]])
+        _, first, self.number = np.unique(sums, return_index=True, return_inverse=True)
+        self.of[elements] = self.number
+        self.examples = elements[first]
+
+    def members(self, numbers: np.ndarray) -> np.ndarray:
+        """The elements of these groups."""
+        chosen = np.zeros(self.examples.size, bool)
+        chosen[numbers] = True
+        return self.elements[chosen[self.number]]
+
+
+# ----------------------------------------------------------------------------------------------------- pairs
+
+
+def _conflicts(history: History, groups: Groups, orders: Iterable[np.ndarray]) -> Pairs:
+    """Each access to a group, with the nearest stores of other programs before it and after it in each order of all rows."""
+    count = history.batch.size
+    number = np.full(history.region.size, -1)
+    number[groups.examples] = np.arange(groups.examples.size)
+    events = []
+    for elements, rows in history.touched():
+        group = number[elements]
+        events.append(group[group >= 0] * count + rows[group >= 0])
+    events, found = np.concatenate(events), []
+    for order in orders:
+        rank = np.empty_like(order)
+        rank[order] = np.arange(count)
+        group, row = np.divmod(events, count)
+        group, row = np.divmod(np.sort(group * count + rank[row]), count)
+        row = order[row]
+        program, kind = history.program[row], history.kind[row]
+        for writes, disturbed in ((kind == STORE, True), (kind == ATOMIC, kind == LOAD)):
+            if not np.any(writes & (disturbed is True or disturbed.any())):
+                continue
+            before = _nearest(group, program, writes)
+            after = row.size - 1 - _nearest(group[::-1], program[::-1], writes[::-1])[::-1]
+            for other in (before, after):
+                there = (other >= 0) & (other < row.size) & disturbed
+                found.append((group[there], row[there], row[other[there]]))
+    group, one, other = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    swapped = history.place[one] > history.place[other]
+    return Pairs(group, np.where(swapped, other, one), np.where(swapped, one, other))
+
+
+def _nearest(group: np.ndarray, program: np.ndarray, stores: np.ndarray) -> np.ndarray:
+    """For each event the last store before it by another program in the same group, or -1. Events are sorted by group."""
+    nearest = np.full(group.size, -1)
+    store = np.flatnonzero(stores)
+    if store.size == 0:
+        return nearest
+    begins = np.ones(store.size, bool)  # a run: a program's stores in a row
+    begins[1:] = (group[store[1:]] != group[store[:-1]]) | (program[store[1:]] != program[store[:-1]])
+    run = np.maximum.accumulate(np.where(begins, np.arange(store.size), 0))
+    last = np.cumsum(stores) - stores - 1  # which store was the last one before each event
+    own = (last >= 0) & (program[store[last]] == program)
+    last = np.where(own, run[last] - 1, last)
+    there = (last >= 0) & (group[store[last]] == group)
+    nearest[there] = store[last[there]]
+    return nearest
+
+
+# ----------------------------------------------------------------------------------------------------- telling
+
+
+def _unordered(history: History, groups: Groups, ordering: Ordering) -> Iterator[Race]:
+    """One race for each line with accesses that conflict, and that nothing orders."""
+    as_told, as_it_was = (history.place, history.when), (history.when, history.place)
+    orders = [np.lexsort(keys[::-1]) for keys in ((as_told, as_it_was) if ordering.turns else (as_told,))]
+    group, first, second = _conflicts(history, groups, orders)
+    ordered = ordering.ordered(
+        history.program[first], history.when[first], history.program[second], history.when[second]
+    )
+    group, first, second = group[~ordered], first[~ordered], second[~ordered]
+    line = history.line[second]
+    for number in np.flatnonzero(np.bincount(line)):
+        mine = line == number
+        yield _told(history, groups, Pairs(group[mine], first[mine], second[mine]))
+
+
+def _told(history: History, groups: Groups, pairs: Pairs) -> Race:
+    """What to say of the accesses of one line: of each pair, `second` is the one that is told later."""
+    told = np.zeros(history.batch.size, bool)
+    told[pairs.second] = True
+    rows = np.flatnonzero(told)
+    row = rows[history.in_order(rows)[0]]
+    mine = pairs.second == row
+    stored = mine & np.isin(history.kind[pairs.first], (STORE, ATOMIC))
+    mine = stored if stored.any() else mine
+    lanes = history.lanes(row)
+    element = int(lanes[np.isin(groups.of[lanes], pairs.group[mine])][0])
+    others = pairs.first[mine & (pairs.group == groups.of[element])]
+    others = history.program[others[history.in_order(others)]]
+    other = int(others[-1]) if stored.any() or (others == others[0]).all() else SEVERAL
+    batch = history.batches[history.batch[row]]
+    return Race(
+        batch.site, history.region, int(history.program[row]), batch.op, element, other, "store" if stored.any() else "load",
+        groups.members(pairs.group), (int(history.place[row]), int(history.when[row])),
+    )  # fmt: skip
+
+
+def _within_a_store(history: History) -> Iterator[Race]:
+    """One race for each line in which several lanes of one program go to one element."""
+    size = history.region.size
+    found: dict[int, list[np.ndarray]] = {}
+    for batch, base in zip(history.batches, history.base, strict=True):
+        if batch.op == "store" and batch.duplicates:
+            elements, rows = batch.touched()
+            places, times = np.unique((rows + base) * size + elements, return_counts=True)
+            if (times > 1).any():
+                found.setdefault(int(history.line[base]), []).append(places[times > 1])
+    for places in found.values():
+        rows, elements = np.divmod(np.concatenate(places), size)
+        first = history.in_order(rows)[0]  # its elements come in ascending order
+        row, element = rows[first], int(elements[first])
+        batch = history.batches[history.batch[row]]
+        yield Race(
+            batch.site, history.region, int(history.program[row]), "store", element, NOBODY, "store",
+            np.unique(elements), (int(history.place[row]), int(history.when[row]), 1),
+        )  # fmt: skip

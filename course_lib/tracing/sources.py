@@ -1,0 +1,116 @@
+"""The text of a kernel: which file and lines a `@triton.jit` function comes from, and those that it calls."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import types
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import triton
+import triton.language as tl
+import triton.runtime.interpreter as interpreter
+from triton.runtime.jit import JITFunction
+
+TRITON_FOLDER = os.path.dirname(triton.__file__) + os.sep
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of one function.
+
+    first_line   the line of its `def` in the file
+    lines        the text from the `def` on
+    library      part of Triton, not written by the student
+    file         where it stands; a notebook's cell has a name like a file's
+    """
+
+    name: str
+    first_line: int
+    lines: tuple[str, ...]
+    library: bool
+    file: str = ""
+
+    def line(self, file_line: int) -> int:
+        """The line counted from the `def`, which is line 1."""
+        return file_line - self.first_line + 1
+
+    def text(self, line: int) -> str:
+        return self.lines[line - 1].strip() if 1 <= line <= len(self.lines) else ""
+
+
+def source_of(kernel: Any) -> Source:
+    """The text of a `@triton.jit` function from its `def` on, as it was when it was decorated."""
+    jit = jit_function(kernel)
+    lines = jit.src.splitlines(keepends=True)
+    # Triton 3.4 keeps the text from the `def` on only
+    decorated = jit.raw_src if hasattr(jit, "raw_src") else inspect.getsourcelines(kernel.fn)[0]
+    first_line = jit.starting_line_number + len(decorated) - len(lines)
+    file = kernel.fn.__code__.co_filename
+    return Source(kernel.fn.__name__, first_line, tuple(lines), file.startswith(TRITON_FOLDER), file)
+
+
+def functions_of(kernel: JITFunction, arguments: Iterable[Any] = ()) -> list[JITFunction]:
+    """The kernel and all that it calls by a name or is given, transitively."""
+    found = [kernel, *(value for value in arguments if isinstance(value, JITFunction))]
+    for function in found:  # grows
+        closure = inspect.getclosurevars(function.fn)
+        called = (v for v in (closure.globals | closure.nonlocals).values() if isinstance(v, JITFunction))
+        found += [value for value in called if not any(value is other for other in found)]
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- TRITON_INTERPRET=1
+
+
+_jit_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # by function object
+
+
+def jit_function(kernel: Any) -> JITFunction:
+    """The kernel as the compiler takes it. Under TRITON_INTERPRET `@triton.jit` makes objects of another kind, which know
+    neither source nor parameters, and so are the functions of triton.language that are written in Triton."""
+    if isinstance(kernel, JITFunction):
+        return kernel
+    if kernel.fn not in _jit_functions:
+        # first of all noted: a function may name itself
+        made = _jit_functions[kernel.fn] = JITFunction(kernel.fn)
+        made.fn = made._fn = _with_compiled_globals(kernel.fn)
+        made.__globals__ = made.fn.__globals__
+    return _jit_functions[kernel.fn]
+
+
+def _with_compiled_globals(function: types.FunctionType) -> types.FunctionType:
+    """The same function, whose globals hold compiled functions wherever the original's hold interpreted ones."""
+    scope = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        if isinstance(value := scope.get(name), interpreter.InterpretedFunction):
+            scope[name] = jit_function(value)
+    copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__, copy.__module__ = function.__kwdefaults__, function.__module__
+    copy.__annotations__ = function.__annotations__
+    return copy
+
+
+@contextmanager
+def compiled_language() -> Iterator[None]:
+    """While open, functions of triton.language that are written in Triton are those that the compiler takes."""
+    replaced = []
+    for module in _language_modules() if interpreter.InterpretedFunction in map(type, vars(tl).values()) else ():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, interpreter.InterpretedFunction):
+                replaced.append((module, name, value))
+                setattr(module, name, jit_function(value))
+    try:
+        yield
+    finally:
+        for module, name, value in replaced:
+            setattr(module, name, value)
+
+
+def _language_modules() -> list[types.ModuleType]:
+    return [module for name, module in list(sys.modules.items()) if name.startswith("triton.language")]

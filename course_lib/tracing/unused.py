@@ -1,0 +1,71 @@
+"""What of a module is never needed: blocks that nothing leads to, and operations that compute what nobody uses.
+
+The compiler drops these, too. What reaches memory stays, even a load whose value nobody uses: it is what the kernel says.
+"""
+
+from __future__ import annotations
+
+from course_lib.tracing import ir
+
+TERMINATORS = {
+    "tt.return", "scf.yield", "scf.condition", "cf.br", "cf.cond_br", "tt.reduce.return", "tt.scan.return",
+    "tt.map_elementwise.return", "ub.unreachable",
+}  # fmt: skip
+EFFECTS = {
+    "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert", "tt.call", "tt.descriptor_load",
+    "tt.descriptor_store", "tt.descriptor_gather", "tt.descriptor_scatter", "tt.descriptor_reduce", "scf.while",
+    "gpu.barrier", "ttg.barrier", "tt.debug_barrier", "llvm.intr.assume",
+}  # fmt: skip
+
+
+def uses_of(block: ir.Block) -> set[str]:
+    """Names of the values that a block uses, its regions included."""
+    uses: set[str] = set()
+    for op in ir.walk([block]):
+        uses.update(op.operands)
+        for _, passed in op.successors:
+            uses.update(passed)
+    return uses
+
+
+def reachable(found: list[ir.Block]) -> list[ir.Block]:
+    by_label, waiting, seen = {block.label: block for block in found}, [found[0].label], {}
+    while waiting:
+        label = waiting.pop(0)
+        if label not in seen:
+            seen[label] = by_label[label]
+            waiting += [next_one for op in by_label[label].operations for next_one, _ in op.successors]
+    return list(seen.values())
+
+
+def _has_effect(op: ir.Operation) -> bool:
+    if op.name in EFFECTS or op.name in TERMINATORS:
+        return True
+    if op.name == "tt.elementwise_inline_asm" and not op.attributes.get("pure"):
+        return True
+    inner = [o for region in op.regions for o in ir.walk(region) if o.name not in TERMINATORS]
+    return any(o.name in EFFECTS for o in inner)
+
+
+def drop_unused(function: ir.Function) -> None:
+    """Take out the operations that do nothing but compute what nobody uses."""
+    blocks_of = reachable(function.blocks)
+    elsewhere = {id(b): set().union(*[uses_of(o) for o in blocks_of if o is not b]) for b in blocks_of}
+    for block in blocks_of:
+        _keep_used(block, elsewhere[id(block)])
+    function.blocks[:] = blocks_of
+
+
+def _keep_used(block: ir.Block, used: set[str]) -> None:
+    kept = []
+    for op in reversed(block.operations):
+        if _has_effect(op) or any(name in used for name, _ in op.results):
+            kept.append(op)
+            for region in op.regions:
+                for inner in region:
+                    _keep_used(inner, set(used))
+                    used |= uses_of(inner)
+            used.update(op.operands)
+            for _, passed in op.successors:
+                used.update(passed)
+    block.operations[:] = kept[::-1]

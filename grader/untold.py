@@ -1,0 +1,119 @@
+"""What a verdict may say of hidden cases: words of ours, of Python's and torch's, and of the student's source.
+
+A program sees hidden numbers while it runs, and can give names to what it makes: exceptions, classes, kernels, operations. None
+of these names reaches a sentence unless it is a word that somebody wrote down before. An exception is named by nothing.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import functools
+import keyword
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton.language as tl
+
+import course_lib
+from course_lib.exercise import Evidence, Exercise
+
+WORD = re.compile(r"\w*[^\W\d]\w*")  # a name, or an English word; a number is none: shapes and places are told
+QUOTED = re.compile(r"`[^`\n]*`")
+ROLES = re.compile(
+    r"(out|buffer|dy)[ \[]?\d{0,2}\]?"
+)  # tensors as verdicts call them; of their numbers no more than two digits
+
+
+class Told:
+    """What may be said of one program. logs: of the cases that are no secret, in which names may be told."""
+
+    def __init__(self, exercise: Exercise, cells: Sequence[tuple[str, str]], logs: Sequence[Any]) -> None:
+        self.kernel = exercise.kind == "kernel"
+        source = [text for _, text in cells]
+        names = [*exercise.cases[0].arguments(0), exercise.entry] if exercise.cases else [exercise.entry]
+        written = "\n".join([*source, *_strings(logs), *names])
+        self.own = frozenset(WORD.findall(written))
+        self.lines = frozenset(_squeezed(line) for line in written.splitlines())
+
+    def hide(self, found: Any) -> None:
+        """Replace, in all texts of some evidence, what nobody wrote down."""
+        if isinstance(found, Evidence):
+            if found.error.startswith("raised "):  # by the student's code, in words that it chose
+                found.error = f"raised an exception on {found.case}; call it with such an input to see which"
+            if not self.kernel:
+                return  # the criteria tell nothing of what a formula returned there
+        for field in dataclasses.fields(found):
+            if field.name not in ("case", "cases", "kernels"):  # ours, and keys that nobody is told
+                setattr(found, field.name, self._hidden(getattr(found, field.name)))
+
+    def _hidden(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self._told(value)
+            case list():
+                return [self._hidden(v) for v in value]
+            case dict():
+                return {self._told(str(k)): self._hidden(v) for k, v in value.items()}
+        if dataclasses.is_dataclass(value):
+            self.hide(value)
+        return value
+
+    def _told(self, text: str) -> str:
+        pieces = []
+        for quoted in re.split(f"({QUOTED.pattern})", text):
+            if quoted.startswith("`") and not self._may_quote(quoted[1:-1]):
+                quoted = "`...`"
+            elif not quoted.startswith("`"):
+                quoted = WORD.sub(lambda word: word[0] if word[0] in self.own or word[0] in _words() else "...", quoted)
+            pieces.append(quoted)
+        return "".join(pieces)
+
+    def _may_quote(self, text: str) -> bool:
+        if ROLES.fullmatch(text) or text in _quotations() or any(_squeezed(text) in line for line in self.lines):
+            return True
+        known = self.own | _names()
+        return not re.search(r"\d", text) and all(word in known for word in WORD.findall(text))
+
+
+def _strings(tree: Any) -> Iterator[str]:
+    match tree:
+        case str():
+            yield tree
+        case list() | tuple():
+            for item in tree:
+                yield from _strings(item)
+        case dict():
+            for key, item in tree.items():
+                yield str(key)
+                yield from _strings(item)
+
+
+def _squeezed(line: str) -> str:
+    return re.sub(r"\s+", "", line)
+
+
+@functools.cache
+def _ours() -> str:
+    """All that the course's own code can say."""
+    return "\n".join(path.read_text("utf-8") for path in sorted(Path(course_lib.__file__).parent.rglob("*.py")))
+
+
+@functools.cache
+def _words() -> frozenset[str]:
+    return frozenset(WORD.findall(_ours())) | _names()
+
+
+@functools.cache
+def _quotations() -> frozenset[str]:
+    return frozenset(quoted[1:-1] for quoted in QUOTED.findall(_ours()))
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    """Names of Python's, torch's and Triton's."""
+    places = [dir(place) for place in (builtins, torch, torch.Tensor, torch.ops.aten, tl)]
+    return frozenset(keyword.kwlist).union(*places)

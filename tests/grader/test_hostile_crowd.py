@@ -1,0 +1,135 @@
+"""Everything that is known to make a class stand still, at once: thirty honest submissions lose nothing and hardly wait."""
+
+import json
+import time
+
+import pytest
+
+import grader
+from course_lib.exercise import find
+from grader import classroom, pages, results, submission
+from grader.variants import IMPORTS, solution_cell
+
+pytestmark = pytest.mark.slow  # two classes; test_submission.py and test_shown_pages.py have each limit
+
+UNIT = "04_memory_coalescing"
+QUICK = [find(f"coalescing.{name}") for name in ("padded_stride", "divergence_passes", "sectors_touched")]
+HONEST = 30
+
+
+def code(source, grade_id=""):
+    metadata = {"nbgrader": {"grade_id": grade_id}} if grade_id else {}
+    return {"cell_type": "code", "source": source, "metadata": metadata, "outputs": [], "execution_count": None}
+
+
+def text(source):
+    return {"cell_type": "markdown", "source": source, "metadata": {}}
+
+
+def notebook(*cells, bodies="", adds=""):
+    """The published answers to QUICK, or functions with these bodies, or answers that hold an expression, too; and more cells."""
+    own = []
+    for e in QUICK:
+        source = f"def {e.entry}(*args, **kwargs):\n    {bodies}" if bodies else solution_cell(e.id)
+        own.append(code(source + (f"\n{e.entry} = ({e.entry}, {adds})[0]" if adds else ""), e.grade_id))
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [code(IMPORTS), *own, *cells]}
+
+
+SENDS = """
+    import json, os, struct
+    header = json.dumps({{"storages": {storages}, "body": {body}}}).encode()
+    message = b"strides1" + struct.pack("<Q", len(header)) + header + {blob}
+    for fd in range(3, 64):
+        try:
+            view = memoryview(message)
+            while view:
+                view = view[os.write(fd, view):]
+        except OSError:
+            pass
+    os._exit(0)""".strip()
+
+
+def spread(count, times):
+    """An answer of `times` tensors, in which one number stands for `count`."""
+    one = {"dtype": "float32", "size": [count], "stride": [0], "offset": 0, "storage": 0}
+    return {"result": {"value": [{"$tensor": one}] * times, "spent": {}}, "error": "", "printed": ""}
+
+
+READ = {  # reading them costs
+    "deep_condition": notebook(adds="1 if 0 else " * 2_500 + "2"),
+    "deep_not": notebook(adds="not " * 2_500 + "1"),
+    "deep_attribute": notebook(adds="IMPORTS" + ".a" * 2_500),
+    "deep_sum": notebook(adds="+".join("1" * 2_500)),
+    "fstrings": notebook(code("x = (" + "f'{a}{b}{c}' " * 37_000 + ")")),
+    "one_fstring": notebook(code("x = f'" + "{a}" * 160_000 + "'")),
+    "tabs": notebook(code(("\t" * 99 + "\n") * 4_900)),
+    "decorators": notebook(code("@a\n" * 19_000)),
+    "brackets": notebook(code("[" * 490_000)),
+    "emphasis": notebook(text("*a _b " * 3_000), text("[" * 19_999), text("![" * 9_999), text("<" * 19_999)),
+}
+RUN = {  # running them costs
+    "asleep": notebook(bodies="import time; time.sleep(1000)"),
+    "napping": notebook(bodies="import time\n    while True: time.sleep(0.01)"),
+    "locked": notebook(bodies="import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"),
+    "asleep_at_import": notebook(adds="__import__('time').sleep(1000)"),
+    "many_storages": notebook(bodies=SENDS.format(storages="[0] * 1_000_000", body="1", blob="b''")),
+    "many_lists": notebook(bodies=SENDS.format(storages="[]", body="[[]] * 2_000_000", blob="b''")),
+    "spread": notebook(bodies=SENDS.format(storages="[4]", body=spread(1 << 28, 1), blob="bytes(4)")),
+    "many_spread": notebook(bodies=SENDS.format(storages="[4]", body=spread(1 << 25, 9), blob="bytes(4)")),
+}
+
+
+def hand_in(home, student, content):
+    path = home / "submitted" / student / UNIT / f"{UNIT}.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(content))
+
+
+def graded(home):
+    """(student -> graded, seconds until all honest students had their verdicts) of the class in `home`."""
+    found, waited, started = {}, 0.0, time.monotonic()
+    with classroom.Class(home, workers=2, accept_risk=True) as room:
+        for one in room.grade(UNIT):
+            found[one.student] = one
+            pages.render([("code" if cell.kind == "code" else "markdown", cell.source) for cell in one.read.cells])
+            if one.student.startswith("honest"):
+                waited = time.monotonic() - started
+    return found, waited
+
+
+def points(graded_one):
+    return {e.id: graded_one.verdicts[e.id].points for e in QUICK}
+
+
+def test_thirty_honest_submissions_lose_nothing_and_wait_no_longer_than_twice(tmp_path):
+    full = {e.id: e.points for e in QUICK}
+    waits = []
+    for name, hostile in (("alone", {}), ("with them", READ | RUN)):
+        for number in range(HONEST):
+            hand_in(tmp_path / name, f"honest-{number:02}", notebook())
+        for student, content in hostile.items():  # all of them come before the honest ones
+            hand_in(tmp_path / name, f"a-{student}", content)
+        found, waited = graded(tmp_path / name)
+        assert len(found) == HONEST + len(hostile) and all(one.complete for one in found.values())
+        assert {s: points(one) for s, one in found.items() if s.startswith("honest")} == {
+            f"honest-{number:02}": full for number in range(HONEST)
+        }
+        waits.append(waited)
+    alone, with_them = waits
+    assert with_them < 2 * alone, waits
+    for student in RUN:
+        assert sum(points(found[f"a-{student}"]).values()) == 0 and not found[f"a-{student}"].poison, student
+        for verdict in found[f"a-{student}"].verdicts.values():
+            assert not any("the grader" in finding.seen for finding in verdict.findings), verdict.findings
+
+
+@pytest.mark.parametrize("student", READ)
+def test_reading_and_showing_one_costs_seconds_at_most(tmp_path, student):
+    hand_in(tmp_path, student, READ[student])
+    path = tmp_path / "submitted" / student / UNIT / f"{UNIT}.ipynb"
+    started = time.process_time()
+    read = submission.read(path, QUICK, grader.released(UNIT))
+    pages.render([("code", cell.source) for cell in read.cells])
+    results.handin(path, UNIT, student)
+    assert time.process_time() - started < 2  # in this process
+    assert read.problem or len(read.programs) == len(QUICK)
