@@ -70,7 +70,11 @@ class Hit:
 
     def _runs(self) -> np.ndarray:
         """(rows, runs): the item at which each run begins."""
-        return (self.lowest[:, None] + self.shape.relative[:: self.shape.run]) // self.itemsize
+        return self._items(self.shape.relative[:: self.shape.run])
+
+    def _items(self, offsets: np.ndarray) -> np.ndarray:
+        """(rows, offsets): the items so many bytes from each row's lowest lane. An item begins there, or _look has refused it."""
+        return (self.lowest // self.itemsize)[:, None] + offsets // self.itemsize
 
     def load_to(self, bits: np.ndarray) -> None:
         """bits: (rows of the access, lanes)."""
@@ -78,9 +82,7 @@ class Hit:
         if shape is not None and shape.run > 1:
             bits[self.rows] = self.region.items(self.itemsize, shape.run)[self._runs()].reshape(len(self.lowest), -1)
         elif shape is not None and shape.mask is None:
-            bits[self.rows] = self.region.items(self.itemsize).take(
-                (self.lowest[:, None] + shape.relative) // self.itemsize
-            )
+            bits[self.rows] = self.region.items(self.itemsize).take(self._items(shape.relative))
         else:
             lanes, places = self.lanes(bits.shape)
             bits[lanes] = self.region.items(self.itemsize).take(places)
@@ -92,7 +94,7 @@ class Hit:
             runs = self._runs()
             self.region.items(self.itemsize, shape.run)[runs] = bits[self.rows].reshape(*runs.shape, shape.run)
         elif shape is not None and shape.mask is None:
-            self.region.items(self.itemsize)[(self.lowest[:, None] + shape.relative) // self.itemsize] = bits[self.rows]
+            self.region.items(self.itemsize)[self._items(shape.relative)] = bits[self.rows]
         else:
             lanes, places = self.lanes(bits.shape)
             self.region.items(self.itemsize)[places] = bits[lanes]
@@ -102,8 +104,7 @@ class Hit:
         rows = np.arange(access[0])[self.rows]
         if self.shape is not None:
             lane = np.arange(access[1]) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
-            at = (self.lowest[:, None] + self.shape.active) // self.itemsize
-            return (np.repeat(rows, lane.size), np.tile(lane, len(rows))), at.reshape(-1)
+            return (np.repeat(rows, lane.size), np.tile(lane, len(rows))), self._items(self.shape.active).reshape(-1)
         if self.mask is None:
             row, lane = np.divmod(np.arange(self.addresses.size), access[1])
             return (rows[row], lane), self.addresses.reshape(-1) // self.itemsize
@@ -355,14 +356,14 @@ class Accesses:
             duplicates = p.duplicates
             begins, ends = hit.shape.ranges
             if 2 * begins.size <= hit.shape.active.size:
-                region.count(load, hit.lowest[:, None] + begins, hit.lowest[:, None] + ends, times)
+                region.count(load, hit.lowest, begins, ends, times)
             else:
-                region.count_each(load, hit.lowest[:, None] + hit.shape.active, at.itemsize, times)
+                region.count_each(load, hit.lowest[:, None], hit.shape.active, at.itemsize, times)
         else:
             counted, duplicates = count_each(hit.addresses, hit.mask, at.itemsize, at.axes)
             _add(access, at, times, *[int(counter.sum()) for counter in counted], instructions=len(hit.lowest))
             offsets = hit.addresses if hit.mask is None else hit.addresses[hit.mask]
-            region.count_each(load, offsets, at.itemsize, times)
+            region.count_each(load, offsets, 0, at.itemsize, times)
         lowest, addresses, mask = (
             None if values is None else np.broadcast_to(values, (len(numbers), *values.shape[1:]))
             for values in (hit.lowest, hit.addresses, hit.mask)

@@ -101,22 +101,23 @@ class Region:
 
     # ------------------------------------------------------------------------------------------------- counting
 
-    def count(self, load: bool, begins: np.ndarray, ends: np.ndarray, times: int) -> None:
-        """Ranges of bytes that were loaded, or stored: offsets from the start of the region."""
+    def count(self, load: bool, lowest: np.ndarray, begins: np.ndarray, ends: np.ndarray, times: int) -> None:
+        """Ranges that were loaded, or stored, in each row: in bytes from its lowest one, an offset from the region's start."""
         edges = self._edges.get(load)
         if edges is None:
             edges = self._edges[load] = np.zeros(self.size + 1, np.int32)
-        np.add.at(edges, (begins // self.itemsize).reshape(-1), np.int32(times))
-        np.add.at(edges, (-(-ends // self.itemsize)).reshape(-1), np.int32(-times))
+        first = (lowest // self.itemsize)[:, None]  # where elements begin: accesses.py refuses others
+        np.add.at(edges, (first + begins // self.itemsize).reshape(-1), np.int32(times))
+        np.add.at(edges, (first + ends // self.itemsize).reshape(-1), np.int32(-times))
 
-    def count_each(self, load: bool, offsets: np.ndarray, itemsize: int, times: int) -> None:
-        """Items that were loaded, or stored, one by one: offsets in bytes."""
+    def count_each(self, load: bool, offsets: np.ndarray, more: np.ndarray | int, itemsize: int, times: int) -> None:
+        """Items that were loaded, or stored, one by one: offsets and more, which broadcast, add up to bytes."""
         counts = self._single.get(load)
         if counts is None:
             counts = self._single[load] = np.zeros(self.size, np.uint32)
-        at = (offsets // self.itemsize).reshape(-1)
+        at = (offsets // self.itemsize + more // self.itemsize).reshape(-1)
         for part in range(itemsize // self.itemsize):
-            np.add.at(counts, at + part, np.uint32(times))
+            np.add.at(counts, at + part if part else at, np.uint32(times))
 
     def _counted(self, load: bool) -> np.ndarray | None:
         edges, single = self._edges.get(load), self._single.get(load)

@@ -77,7 +77,7 @@ WRONG = [
     wrong("add_one", "reads twice", [ONCE], ("    tl.store(", "    x = tl.load(x_ptr + i, mask=i < n)\n    tl.store(")),
     wrong("add_one", "every program does it all", [PLAIN], (PLACE, "tl.arange(0, BLOCK)"), ("1024", "triton.next_power_of_2(x.shape[0])"), ("triton.cdiv(n, BLOCK)", "4")),
     wrong("add_one", "64 programs for every n", [ANY], ("triton.cdiv(n, BLOCK),", "64,")),
-    wrong("add_one", "one block that holds the public cases", [ANY, ONCE], ("1024", "65536"), ("triton.cdiv(n, BLOCK),", "1,")),
+    wrong("add_one", "one block that holds the plain case", [ANY, ONCE], ("1024", "8192"), ("triton.cdiv(n, BLOCK),", "1,")),
     wrong("add_one", "past the end, the start again", [ANY, HALF], (PLACE, f"({PLACE}) % n")),
     # -------------------- fixed_copy
     wrong("fixed_copy", "as broken as before", [PLAIN], (PLACE, "tl.arange(0, BLOCK)"), ("triton.cdiv(n, BLOCK)", "n // BLOCK")),

@@ -1,4 +1,7 @@
-"""Everything that is known to make a class stand still, at once: thirty honest submissions lose nothing and hardly wait."""
+"""Everything that is known to make a class stand still, at once: thirty honest submissions lose nothing.
+
+How long they wait is measured by benchmarks/crowd.py.
+"""
 
 import json
 import time
@@ -85,6 +88,14 @@ def hand_in(home, student, content):
     path.write_text(json.dumps(content))
 
 
+def hand_in_all(home, hostile, honest):
+    """Lay out a class in which all hostile submissions come before HONEST copies of an honest one."""
+    for student, content in hostile.items():
+        hand_in(home, f"a-{student}", content)
+    for number in range(HONEST):
+        hand_in(home, f"honest-{number:02}", honest)
+
+
 def graded(home):
     """(student -> graded, seconds until all honest students had their verdicts) of the class in `home`."""
     found, waited, started = {}, 0.0, time.monotonic()
@@ -101,22 +112,12 @@ def points(graded_one):
     return {e.id: graded_one.verdicts[e.id].points for e in QUICK}
 
 
-def test_thirty_honest_submissions_lose_nothing_and_wait_no_longer_than_twice(tmp_path):
+def test_thirty_honest_submissions_lose_nothing(tmp_path):
+    hand_in_all(tmp_path, READ | RUN, notebook())
+    found, _ = graded(tmp_path)
+    assert len(found) == HONEST + len(READ | RUN) and all(one.complete for one in found.values())
     full = {e.id: e.points for e in QUICK}
-    waits = []
-    for name, hostile in (("alone", {}), ("with them", READ | RUN)):
-        for number in range(HONEST):
-            hand_in(tmp_path / name, f"honest-{number:02}", notebook())
-        for student, content in hostile.items():  # all of them come before the honest ones
-            hand_in(tmp_path / name, f"a-{student}", content)
-        found, waited = graded(tmp_path / name)
-        assert len(found) == HONEST + len(hostile) and all(one.complete for one in found.values())
-        assert {s: points(one) for s, one in found.items() if s.startswith("honest")} == {
-            f"honest-{number:02}": full for number in range(HONEST)
-        }
-        waits.append(waited)
-    alone, with_them = waits
-    assert with_them < 2 * alone, waits
+    assert [points(one) for s, one in found.items() if s.startswith("honest")] == [full] * HONEST
     for student in RUN:
         assert sum(points(found[f"a-{student}"]).values()) == 0 and not found[f"a-{student}"].poison, student
         for verdict in found[f"a-{student}"].verdicts.values():
