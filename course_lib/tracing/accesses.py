@@ -20,6 +20,7 @@ from course_lib.tracing.launching import KernelFault, Op, Site
 from course_lib.tracing.memory import Arena, Batch, Region
 from course_lib.tracing.ordering import MAX_SYNCHRONISING, Sync
 from course_lib.tracing.pattern import LINE, Shape, Shapes, count_each
+from course_lib.tracing.sums import Sum, whole
 
 MANY = 256  # values for one address in one operation: more are added at once, in the order of lanes, if nobody asks for each
 
@@ -151,7 +152,7 @@ class Accesses:
         self,
         at: Instruction,
         programs: np.ndarray,
-        pointers: np.ndarray,
+        pointers: np.ndarray | Sum,
         mask: np.ndarray | None = None,
         other: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -165,10 +166,10 @@ class Accesses:
             other = operations.poison(at.element)
         hits = self._look(at, programs, addresses, mask)
         if self.asked is not None:
-            self.asked.note(int(programs[0]), hits, addresses.shape)
+            self.asked.note(int(programs[0]), hits, (len(addresses), at.lanes))
         if len(hits) == 1 and (rows := hits[0].in_runs(len(addresses))) is not None:
             return operations.from_memory(rows, at.element).reshape(-1, *at.axes)
-        bits = np.zeros(addresses.shape, f"i{at.itemsize}")
+        bits = np.zeros((len(addresses), at.lanes), f"i{at.itemsize}")
         for hit in hits:
             hit.load_to(bits)
         values = operations.from_memory(bits, at.element).reshape(-1, *at.axes)
@@ -178,16 +179,15 @@ class Accesses:
         self,
         at: Instruction,
         programs: np.ndarray,
-        pointers: np.ndarray,
+        pointers: np.ndarray | Sum,
         values: np.ndarray,
         mask: np.ndarray | None = None,
     ) -> None:
         """Store values (programs or 1, *block). Where several go to one address, the last one stays."""
         addresses, mask = _spread(at, pointers, mask, len(values))
         hits = self._look(at, programs, addresses, mask)
-        bits = np.broadcast_to(operations.to_memory(values, at.element), (len(addresses), *at.axes)).reshape(
-            addresses.shape
-        )
+        bits = np.broadcast_to(operations.to_memory(values, at.element), (len(addresses), *at.axes))
+        bits = bits.reshape(len(addresses), at.lanes)
         self.changes += 1
         for hit in hits:
             hit.store_from(bits)
@@ -273,14 +273,16 @@ class Accesses:
         for rows, mine, lanes in _alike(addresses, mask, one_by_one=at.op == "atomic"):
             shape = None
             if lanes is None or lanes.ndim == 1:
-                shape = self._shapes.of(at, mine[0], lanes, at.itemsize, at.axes)
+                first = mine.of_program(0) if isinstance(mine, Sum) else mine[0]
+                shape = self._shapes.of(at, first, lanes, at.itemsize, at.axes)
                 if not shape.same_lanes(mine):
                     shape = None
             numbers = programs[rows]
             if shape is not None:
-                low = mine[:, shape.lane]
+                low = mine.of_lane(shape.lane) if isinstance(mine, Sum) else mine[:, shape.lane]
                 high = low + shape.extent
             else:
+                mine = _flat(mine)
                 lanes = None if lanes is None else np.broadcast_to(lanes, mine.shape)
                 low, high = _ends(mine, lanes)
                 high += at.itemsize
@@ -289,6 +291,7 @@ class Accesses:
                 if shape is not None and on is lanes:
                     hit = Hit(region, at.itemsize, _these(rows, chosen), shape, lowest=low[chosen] - region.start)
                 else:
+                    mine = _flat(mine)
                     offsets = mine[chosen] - region.start
                     on = (
                         on
@@ -318,6 +321,7 @@ class Accesses:
             for number in np.unique(which):
                 yield self.arena.regions[int(number)], np.flatnonzero(which == number), lanes
             return
+        addresses = _flat(addresses)
         active = np.ones(addresses.shape, bool) if lanes is None else np.broadcast_to(lanes, addresses.shape)
         there = self._in_one(addresses, addresses + at.itemsize)
         outside = active & ~there
@@ -467,16 +471,24 @@ class Asked:
 
 
 def _spread(
-    at: Instruction, pointers: np.ndarray, mask: np.ndarray | None, programs: int = 1
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Addresses and mask as (programs or 1, lanes); the mask is None where all lanes are active."""
+    at: Instruction, pointers: np.ndarray | Sum, mask: np.ndarray | None, programs: int = 1
+) -> tuple[np.ndarray | Sum, np.ndarray | None]:
+    """Addresses and mask as (programs or 1, lanes), or a sum as it is; the mask is None where all lanes are active."""
     if mask is not None and mask.all():
         mask = None
     programs = max(programs, len(pointers), 1 if mask is None else len(mask))
-    addresses = np.broadcast_to(pointers, (programs, *at.axes)).reshape(programs, -1)
+    if isinstance(pointers, Sum) and pointers.shape == (programs, *at.axes):
+        addresses = pointers
+    else:
+        addresses = np.broadcast_to(whole(pointers), (programs, *at.axes)).reshape(programs, -1)
     if mask is not None:
         mask = np.broadcast_to(mask, (programs, *at.axes)).reshape(programs, -1)
     return addresses, mask
+
+
+def _flat(addresses: np.ndarray | Sum) -> np.ndarray:
+    """(programs, lanes), all added up."""
+    return whole(addresses).reshape(len(addresses), -1)
 
 
 def _alike(

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from course_lib.tracing import ir, numerics, operations
+from course_lib.tracing import ir, numerics, operations, sums
 from course_lib.tracing.launching import FlopKind
 
 
@@ -101,8 +101,8 @@ def _cat(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
 
 
 def _add_to_pointer(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
-    size = np.int64(operations.itemsize(kinds[0].pointee))
-    return Whole(lambda pointers, offsets: pointers + np.multiply(offsets, size, dtype=np.int64))
+    size = operations.itemsize(kinds[0].pointee)
+    return Whole(lambda pointers, offsets: sums.moved(pointers, offsets, size))
 
 
 def _gather(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:

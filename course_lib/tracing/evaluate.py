@@ -4,7 +4,8 @@
     code.run(arguments, Programs(...))                 for each batch of programs
 
 A value is a numpy array (programs, *block): the first axis is 1 while all programs agree, and an axis of the block is 1 until
-its copies are needed, so that splat and broadcast cost nothing. operations.py says how numbers are held. Where a condition or
+its copies are needed, so that splat and broadcast cost nothing; or it is a sum of such arrays (sums.py), where nothing that
+was done with it has needed every lane. operations.py says how numbers are held. Where a condition or
 a number of turns differs between programs, they are split, and put together again behind it.
 
 operations.py has what is computed lane by lane, blocks.py the operations on whole blocks, instructions.py those on memory.
@@ -27,15 +28,18 @@ from course_lib.tracing.apart import Registers, merged, selected
 from course_lib.tracing.frontend import Front
 from course_lib.tracing.hints import Promises, promises
 from course_lib.tracing.launching import FlopKind, Grid, KernelError, Site
-from course_lib.tracing.operations import NotHere, Undefined, lanewise
+from course_lib.tracing.operations import NotHere, Undefined, itemsize, lanewise
 from course_lib.tracing.sites import Sites, is_library
+from course_lib.tracing.sums import added, moved, whole
 from course_lib.tracing.turns import Turns
-from course_lib.tracing.unused import TERMINATORS, drop_unused, reachable, uses_of
+from course_lib.tracing.unused import TERMINATORS, drop_unused, passed_on, reachable, uses_of
 from course_lib.tracing.work import Work, cost_of
 
 Step = Callable[[Registers, "Programs"], None]
 
 NOTHING_HERE = {"ttng.fence_async_shared"}  # orders what single instructions of a GPU do
+ADDS = {"arith.addi", "tt.addptr"}
+BY_POINTERS = {"tt.load", "tt.store"}  # which may be sums, as what ADDS take; all others want every lane
 MEETING = {"tt.dot", "tt.histogram", "tt.gather"}  # values go from lane to lane, and the compiler puts a barrier there
 
 
@@ -156,6 +160,8 @@ class Body:
         self.code, self.function, self.way = code, function, way
         self.size = 0
         self._types: dict[str, ir.Type] = {}
+        self._sums: set[int] = set()  # registers that may hold one
+        self._passed_on = passed_on(function.blocks)
         self.uses = set().union(*map(uses_of, function.blocks))
         scope: dict[str, int] = {}
         self._arguments = [self.new(scope, name, kind) for name, kind in function.arguments]
@@ -259,7 +265,7 @@ class Body:
 
         def shown(registers: Registers, programs: Programs) -> None:
             step(registers, programs)
-            value = registers[result]
+            value = whole(registers[result])
             if isinstance(value, np.ndarray):
                 programs.launched.watch(name, site, programs.numbers, np.broadcast_to(value, (len(programs), *shape)))
 
@@ -274,7 +280,7 @@ class Body:
         def looked_at(registers: Registers, programs: Programs) -> None:
             step(registers, programs)
             for promise, register in found:
-                programs.launched.promises.look(promise, registers[register], programs.numbers)
+                programs.launched.promises.look(promise, whole(registers[register]), programs.numbers)
 
         return looked_at
 
@@ -284,6 +290,10 @@ class Body:
             return None
         kinds = [self._types[name] for name in op.operands]
         operands = [scope[name] for name in op.operands]
+        if op.name in ADDS and kinds[0].shape:
+            return self._sum(op, scope, operands)
+        if not self._sums.isdisjoint(operands[op.name in BY_POINTERS :]):
+            return self._on_wholes(op, scope)
         try:
             if (found := lanewise(op, kinds)) is not None:
                 return self._lanewise(op, scope, operands, found)
@@ -299,6 +309,35 @@ class Body:
             if lacking.site is None:
                 lacking.site = self.site(op.place)
             raise
+
+    def _sum(self, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:
+        """An addition whose result may stay a sum, unless it is passed on to where another value may come instead."""
+        (a, b), ((name, kind),) = operands, op.results
+        out, stays = self.new(scope, name, kind), name not in self._passed_on
+        size = itemsize(kind.pointee) if op.name == "tt.addptr" else 0
+        if stays:
+            self._sums.add(out)
+
+        def step(registers: Registers, programs: Programs) -> None:
+            value = moved(registers[a], registers[b], size) if size else added(registers[a], registers[b])
+            registers[out] = value if stays else whole(value)
+
+        return step
+
+    def _on_wholes(self, op: ir.Operation, scope: dict[str, int]) -> Step:
+        """The step of an operation, before which the sums among its operands are added up, in registers of their own."""
+        apart = dict(scope)
+        wanted = [n for n in op.operands[op.name in BY_POINTERS :] if scope[n] in self._sums]
+        pairs = [(scope[n], self.new(apart, n, self._types[n])) for n in dict.fromkeys(wanted)]
+        inner = self._step(op, apart)
+        scope.update({name: apart[name] for name, _ in op.results if name in apart})
+
+        def step(registers: Registers, programs: Programs) -> None:
+            for sum_of, register in pairs:
+                registers[register] = whole(registers[sum_of])
+            inner(registers, programs)
+
+        return step if inner else None
 
     def _lanewise(self, op: ir.Operation, scope: dict[str, int], operands: list[int], found: Any) -> Step:
         ((name, kind),) = op.results

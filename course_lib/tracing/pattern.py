@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from course_lib.tracing.sums import Sum
+
 LANES = 32  # of a warp: they share a request
 SECTOR = 32  # bytes
 LINE = 128  # bytes
@@ -76,10 +78,12 @@ class Shape:
         self.aligned = not (self.active % itemsize).any()
         self._patterns: dict[int, Pattern] = {}
 
-    def same_lanes(self, addresses: np.ndarray) -> bool:
-        """addresses: (programs, lanes). Whether the lanes of each program lie like this."""
+    def same_lanes(self, addresses: np.ndarray | Sum) -> bool:
+        """addresses: (programs, lanes), of which the first program's lie like this. Whether the lanes of each program do."""
         if len(addresses) == 1:
             return True
+        if isinstance(addresses, Sum):
+            return addresses.alike
         return bool((addresses - addresses[:, self.lane, None] == self.relative).all())
 
     def at(self, address: int) -> Pattern:

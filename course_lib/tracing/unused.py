@@ -1,4 +1,4 @@
-"""What of a module is never needed: blocks that nothing leads to, and operations that compute what nobody uses.
+"""Who uses what in a module, and what is never needed: blocks that nothing leads to, operations that compute what nobody uses.
 
 The compiler drops these, too. What reaches memory stays, even a load whose value nobody uses: it is what the kernel says.
 """
@@ -26,6 +26,16 @@ def uses_of(block: ir.Block) -> set[str]:
         for _, passed in op.successors:
             uses.update(passed)
     return uses
+
+
+def passed_on(blocks: list[ir.Block]) -> set[str]:
+    """Names of the values that go where others may come instead: out of a region, into a loop, a function or a block."""
+    passed: set[str] = set()
+    for op in ir.walk(blocks):
+        if op.name in TERMINATORS or op.name == "tt.call" or op.regions:
+            passed.update(op.operands)
+        passed.update(name for _, names in op.successors for name in names)
+    return passed
 
 
 def reachable(found: list[ir.Block]) -> list[ir.Block]:
