@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 import grader
-from course_lib import compiled, criteria, observe
+from course_lib import criteria, observe
 from course_lib.exercise import Exercise, find
 from course_lib.observe.child import ChildLost
 from course_lib.observe.record import load
@@ -183,7 +183,7 @@ def run(
     chosen: Sequence[Mutant], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[tuple[Mutant, str]]:
     """(mutant, what it loses) for each, in order."""
-    compiled.warm_up()  # once, before the workers are forked
+    observe.warm_up(kernels=True)  # once, before the workers are forked
     found = []
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:

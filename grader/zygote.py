@@ -226,11 +226,11 @@ def main() -> None:
 
     import torch
 
-    from course_lib.compiled import warm_up
+    from course_lib import observe
     from course_lib.observe import wire
 
     torch.set_num_threads(1)
-    warm_up()
+    observe.warm_up(kernels=True)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # nothing but replies goes to the judge

@@ -14,6 +14,7 @@ wire.py     what crosses process borders
 from __future__ import annotations
 
 import hashlib
+import importlib
 import resource
 import time
 from collections import Counter
@@ -24,8 +25,7 @@ from typing import Any
 
 import torch
 
-from course_lib import gpu
-from course_lib.compiled import warm_up
+from course_lib import compiled, gpu
 from course_lib.exercise import Case, Evidence, Exercise, Trial
 from course_lib.observe import child, wire
 from course_lib.observe.calls import BACKWARD
@@ -180,6 +180,14 @@ def _to_take_away(exercise: Exercise) -> str:
     return "" if _cannot_fork(exercise) else exercise.without
 
 
+def warm_up(*, kernels: bool) -> None:
+    """Import what a child would import when it first records, and load the compiler if it is to run kernels: once, so that
+    forked children find it there."""
+    importlib.import_module("torch._dynamo")  # torch's modes import it at first use: a second
+    if kernels:
+        compiled.warm_up()
+
+
 def observe(
     exercise: Exercise, entry: Any, seed: int, *, seconds: float = 10.0, compile_seconds: float = 4.0
 ) -> list[Trial]:
@@ -198,8 +206,7 @@ def observe(
         allows = sorted(exercise.allows)
         return replay_all(logs, fresh, names, kernel=kernel, allows=allows, compile_seconds=compile_seconds)
 
-    if kernel:
-        warm_up()
+    warm_up(kernels=kernel)
     trees, printed = child.run(work, seconds=seconds)
     found = trials(cases, fresh, trees)
     found[0].evidence.printed = printed

@@ -32,7 +32,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import torch._dynamo  # noqa: F401  torch's modes import it at first use; here it is paid once, before any fork
 import triton
 import triton.language as tl
 from torch._library.custom_ops import OPDEFS
