@@ -505,17 +505,17 @@ def _alike(
         if mask[0].any():
             yield everyone, addresses, None if mask[0].all() else mask[0]
     else:
-        packed = np.packbits(mask, axis=1)
-        whole = np.ascontiguousarray(packed).view([("", packed.dtype)] * packed.shape[1]).reshape(-1)
-        _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
-        if one_by_one or 4 * len(first) > len(mask) > 8:  # hardly two alike
+        alike: dict[bytes, list[int]] = {}
+        for row, bits in enumerate(np.packbits(mask, axis=1)):
+            alike.setdefault(bits.tobytes(), []).append(row)
+        if one_by_one or 4 * len(alike) > len(mask) > 8:  # hardly two alike
             rows = np.flatnonzero(mask.any(1))
             yield rows, addresses[rows], mask[rows]
             return
-        for number, row in enumerate(first):
-            if mask[row].any():
-                rows = np.flatnonzero(inverse == number)
-                yield rows, addresses[rows], None if mask[row].all() else mask[row]
+        for rows in map(np.array, alike.values()):
+            lanes = mask[rows[0]]
+            if lanes.any():
+                yield rows, addresses[rows], None if lanes.all() else lanes
 
 
 def _these(rows: Any, chosen: Any) -> Any:
