@@ -1,7 +1,7 @@
 """What a check costs: CPU seconds of `check(...)` for each published solution, by `python benchmarks/checks.py`.
 
 With `--wrong`, for the wrong answers of the kill matrix as well: a wrong kernel may do far more than a right one, and who waits
-for its verdict should not wait long. Seconds of CPU, over the notebook's process and the children that it forks, of the second
+for its verdict should not wait long. (Not for its cheats: a check has no sandbox, and one of them is a fork bomb.) Seconds of CPU, over the notebook's process and the children that it forks, of the second
 of two checks: the first one of a process loads the compiler. The table goes to benchmarks/results/checks.md.
 """
 
@@ -54,7 +54,7 @@ def main() -> None:
         entry = variants.published(exercise.id)
         solved, wrong, slowest = seconds(exercise, entry), 0.0, ""
         unit = variants.of_unit(exercise.id.partition(".")[0]) if chosen.wrong else []
-        for variant in (v for v in unit if v.exercise == exercise.id and v.loses):
+        for variant in (v for v in unit if v.exercise == exercise.id and v.loses and not v.script):
             try:
                 answer = load(variant.cells(), exercise.entry)
             except ValueError:
