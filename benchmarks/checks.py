@@ -1,8 +1,10 @@
 """What a check costs: CPU seconds of `check(...)` for each published solution, by `python benchmarks/checks.py`.
 
 With `--wrong`, for the wrong answers of the kill matrix as well: a wrong kernel may do far more than a right one, and who waits
-for its verdict should not wait long. (Not for its cheats: a check has no sandbox, and one of them is a fork bomb.) Seconds of CPU, over the notebook's process and the children that it forks, of the second
-of two checks: the first one of a process loads the compiler. The table goes to benchmarks/results/checks.md.
+for its verdict should not wait long. (Not for its cheats: a check has no sandbox, and one of them is a fork bomb.)
+
+Seconds of CPU, over the notebook's process and the children that it forks, of the second of two checks: the first one of a
+process loads the compiler. The table goes to benchmarks/results/checks.md.
 """
 
 from __future__ import annotations

@@ -119,6 +119,7 @@ def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, r
         books = Books(home, unit, root=root)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
+    notes += books.changes
     folder = Path.cwd()
     room = Class(home, workers=workers, accept_risk=accept_risk, again=again)
     try:

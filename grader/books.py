@@ -38,12 +38,13 @@ from grader.nbgrader_config import config
 class Books:
     """The books of one unit under `home`. ValueError if nbgrader cannot register the unit.
 
+    changes  sentences: exercises that the unit has gained or lost since somebody handed it in
     cpu    seconds of CPU by step: "gradebook", "feedback". nbgrader changes the working directory while it works.
     """
 
     def __init__(self, home: Path, unit: str, *, root: Path = ROOT) -> None:
         self.home, self.unit = Path(home).resolve(), unit
-        preprocessors.register(self.home, unit, root=root)
+        self.changes = preprocessors.register(self.home, unit, root=root)
         settings = config(self.home, root=root)
         self.steps = {
             "gradebook": _Line(Autograde, settings, unit),

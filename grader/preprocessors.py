@@ -29,7 +29,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from course_lib import render
 from course_lib.exercise import Verdict
 from course_lib.observe import wire
-from grader import exercises, submission
+from grader import amended, exercises, submission
 from grader.exchange import NOTE_BYTES, NOTES
 from grader.nbgrader_config import ROOT, config
 
@@ -275,15 +275,17 @@ def carry_notes(*, assignment: str, student: str, notebooks: Iterable[str]) -> N
 # ------------------------------------------------------------------------------------------------- without a shell
 
 
-def register(home: Path, unit: str, *, root: Path = ROOT) -> None:
+def register(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
     """Puts the unit's cells and points into the gradebook of `home`. ValueError if nbgrader cannot.
 
-    The notebook that students get is not written: that is the build's work.
+    The notebook that students get is not written: that is the build's work. Returns what amended.amend says.
     """
     home.mkdir(parents=True, exist_ok=True)
+    changes = amended.amend(home, unit, root=root)
     settings = config(home, root=root, CourseDirectory={"release_directory": str(home.resolve() / "registered")})
     if problem := convert(GenerateAssignment, settings, unit):
         raise ValueError(f"{unit} cannot be put into the gradebook of {home}: {problem}")
+    return changes
 
 
 def convert(converter: type, settings, unit: str, student: str = "*") -> str:

@@ -51,6 +51,7 @@ BOOKKEEPING = set(
         "flags",
         "kill_matrix",
         "mutations",
+        "amended",
         "exchange",
         "index",
     ]

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import course_lib.exercises
 from course_lib.exercise import Criterion, Exercise, Finding, Verdict
-from grader import books
+from grader import books, build
 
 UNIT = "90_toy"
 
@@ -46,6 +46,7 @@ def root(x):
 # %% check="toy.root"
 check("toy.root", root)
 '''
+ONE = SOURCE[: SOURCE.index("# %% [markdown]\n# More")]  # double alone
 
 
 @dataclass
@@ -92,3 +93,11 @@ def grade_with_nbgrader(home, unit, students=None, *, root):
     everybody = sorted(folder.parent.name for folder in (home / "submitted").glob(f"*/{unit}"))
     book = books.Books(home, unit, root=root)
     return {student: book.enter(student) for student in students or everybody}
+
+
+def build_as(folder, monkeypatch, source: str, *exercises: Exercise) -> None:
+    """Makes this source the toy unit in `folder`, with these exercises."""
+    install(monkeypatch, *exercises)
+    (folder / "solutions").mkdir(exist_ok=True)
+    (folder / "solutions" / f"{UNIT}.py").write_text(source)
+    build.build(UNIT, execute=False, root=folder)

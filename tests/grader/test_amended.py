@@ -1,0 +1,40 @@
+"""A unit whose exercises change after somebody has handed it in."""
+
+import toy
+import toyclass
+from nbgrader.api import Gradebook
+from toy import UNIT
+
+from grader import preprocessors
+
+
+def test_exercises_are_dropped_and_added_after_submissions(monkeypatch, tmp_path):
+    """One that is wrong is taken out, and comes back: the other's points and marks by hand stay."""
+    home = toyclass.make(monkeypatch, tmp_path)
+    with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as book:
+        book.find_grade("toy-root-check", UNIT, UNIT, "dee").manual_score = 3
+        book.find_grade("toy-double-check", UNIT, UNIT, "ben").manual_score = 7
+        book.db.commit()
+
+    def scores():
+        toyclass.judged(
+            monkeypatch, {s: {e: v for e, v in said.items() if e in known} for s, said in toyclass.SAYS.items()}
+        )
+        assert set(toy.grade_with_nbgrader(home, UNIT, root=tmp_path).values()) == {"ok"}
+        with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as book:
+            return {s.student.id: (s.score, s.max_score) for s in book.assignment_submissions(UNIT)}
+
+    known = {"toy.double"}
+    toy.build_as(tmp_path, monkeypatch, toy.ONE, toy.exercise("double", 10, bonus=2))
+    assert preprocessors.register(home, UNIT, root=tmp_path) == [
+        f"{UNIT}: toy-root is dropped, and marks given by hand with it: dee."
+    ]
+    assert scores() == {"ada": (11.5, 10), "ben": (7, 10), "cyd": (6, 10), "dee": (0, 10)}
+
+    known = {"toy.double", "toy.root"}
+    toy.build_as(tmp_path, monkeypatch, toy.SOURCE)
+    assert preprocessors.register(home, UNIT, root=tmp_path) == [
+        f"{UNIT}: toy-root is new; who handed in before has no answer to it."
+    ]
+    assert scores() == {"ada": (15.5, 14), "ben": (11, 14), "cyd": (10, 14), "dee": (0, 14)}
+    assert preprocessors.register(home, UNIT, root=tmp_path) == []
