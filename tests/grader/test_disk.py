@@ -1,4 +1,5 @@
-"""A disk that is full or read-only, and two at a time on one home: a sentence, and nothing is lost."""
+"""A disk that is full or read-only, two at a time on one home, a home that is not there yet, Ctrl-C: a sentence, and nothing
+is lost."""
 
 import errno
 import os
@@ -6,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +23,8 @@ from toy import UNIT
 from typer.testing import CliRunner
 
 import grader
-from grader import books, build, disk, lock, preprocessors, report, verdicts
+from course_lib.observe import wire
+from grader import books, build, disk, lock, preprocessors, report, verdicts, zygote
 from grader.__main__ import app
 from grader.nbgrader_config import config
 
@@ -236,3 +239,28 @@ def test_the_exchange_s_recipe_makes_a_new_home_and_keeps_the_notebook(tmp_path,
     assert preprocessors.convert(GenerateAssignment, settings, UNIT) == ""
     assert (tmp_path / "new" / "home" / "gradebook.db").exists()
     assert (tmp_path / "notebooks" / UNIT / f"{UNIT}.ipynb").exists()
+
+
+# ------------------------------------------------------------------------------------------------ Ctrl-C
+
+ANSWERS = """
+from course_lib import compiled
+from grader import sandbox, zygote
+sandbox.become_nobody = compiled.warm_up = lambda: None
+zygote.answer = lambda order, parts: ({}, bytes(1 << 20))
+zygote.main()
+"""
+
+
+def test_a_zygote_whose_judge_was_stopped_ends_without_a_word():
+    process = subprocess.Popen(
+        [sys.executable, "-c", ANSWERS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=grader.ROOT,
+    )
+    process.stdout.close()  # as the kernel does for a worker that is killed
+    with suppress(BrokenPipeError):
+        zygote._send(process.stdin, wire.pack({}), b"")
+    assert process.stderr.read() == b"" and process.wait(60) == 0
