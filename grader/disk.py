@@ -28,7 +28,11 @@ def write(files: Mapping[Path, bytes]) -> None:
         for draft, path in drafts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             draft.unlink(missing_ok=True)  # never through a link
-            draft.write_bytes(files[path])
+            try:
+                draft.write_bytes(files[path])
+            except OSError as error:
+                error.filename = str(path)  # the draft's name tells nobody anything
+                raise
         for draft, path in drafts.items():
             draft.replace(path)
     finally:
