@@ -44,8 +44,6 @@ class Books:
 
     def __init__(self, home: Path, unit: str, *, root: Path = ROOT) -> None:
         self.home, self.unit = Path(home).resolve(), unit
-        for before in self.home.glob(f"*/*/.{unit}.before"):  # of a process that was killed
-            _put_back(before, before.with_name(unit))
         preprocessors.register(self.home, unit, root=root)
         settings = config(self.home, root=root)
         self.steps = {
@@ -154,6 +152,8 @@ class _Line:
 
     def __init__(self, converter: type, settings: object, unit: str, written: Path) -> None:
         self.written, self.unit = written, unit
+        for before in written.glob(f"*/.{unit}.before"):  # of a process that was killed
+            _put_back(before, before.with_name(unit))
         course = CourseDirectory(config=settings, assignment_id=unit, student_id="*")
         self.app = converter(coursedir=course, config=settings, force=True)
         self.app.exporter = self.app.exporter_class(parent=self.app, config=self.app.config)

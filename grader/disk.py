@@ -49,9 +49,9 @@ def refusal(error: BaseException | None, of: frozenset[int] = ANYTHING) -> str:
         return f"{error.strerror} ({error.filename})" if error.filename else str(error.strerror)
     if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in OF_SQLITE:
         return f"{error} (gradebook.db)"
-    behind = getattr(error, "orig", None) or getattr(
-        error, "__cause__", None
-    )  # SQLAlchemy's and nbgrader's, around sqlite's
-    if behind is None and error is not None and not error.__suppress_context__:
-        behind = error.__context__
-    return refusal(behind, of) if behind is not None else ""
+    if error is None:
+        return ""
+    seen = (
+        None if error.__suppress_context__ else error.__context__
+    )  # SQLAlchemy and nbgrader raise their own around sqlite's
+    return refusal(getattr(error, "orig", None) or error.__cause__ or seen, of)
