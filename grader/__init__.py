@@ -23,6 +23,8 @@ A class
     workers.py          who judges it: processes, or a cluster
     single.py           one notebook, without a class
     books.py            nbgrader's gradebook, graded notebooks, feedback
+    disk.py             what a full or read-only disk refuses
+    lock.py             one autograde at a time
     preprocessors.py    verdicts into nbgrader's chain
     pages.py            what students wrote, as HTML
     nbgrader_config.py  switches that on

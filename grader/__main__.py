@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -9,21 +10,43 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from typer.core import TyperGroup
 
 import grader
 from course_lib.exercises import UNITS
+from grader import disk
 
 if TYPE_CHECKING:
+    from grader.results import Entry
     from grader.workers import Workers
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False)
+
+class Commands(TyperGroup):
+    """What the disk refuses to any command ends it in a sentence."""
+
+    def invoke(self, context: click.Context) -> Any:
+        # nbgrader's gradebook shows there, with its traceback, what it raises anyway
+        logging.getLogger("tornado.application").addFilter(lambda record: "nbgrader" not in record.pathname)
+        try:
+            return super().invoke(context)
+        except Exception as error:
+            if not (refusal := disk.refusal(error)):
+                raise
+            lost = "Nothing that was there is lost: mend that, and run the same command again."
+            raise typer.Exit(_say(f"Stopped, because something cannot be read or written: {refusal}. {lost}")) from None
+
+
+app = typer.Typer(
+    cls=Commands, add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False
+)
 console = Console()
 if not console.is_terminal:
     console = Console(width=140)  # a file or a log has no edge to fold tables at
@@ -105,14 +128,30 @@ def autograde(
 
 
 def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, root: Path, again: bool = False) -> None:
-    """Judge, enter each submission into nbgrader's books as it is complete, then the table."""
+    """Judge, enter each submission into nbgrader's books as it is complete, then the table.
+
+    Two at a time would write over each other, so the second waits for the first.
+    """
+    from grader.lock import locked
+
+    home.mkdir(parents=True, exist_ok=True)
+
+    def wait() -> None:
+        console.print(f"Another autograde is at work in {home}: waiting for it.", soft_wrap=True)
+
+    with locked(home, wait):
+        _grade(home, unit, workers=workers, accept_risk=accept_risk, root=root, again=again)
+
+
+def _grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, root: Path, again: bool) -> None:
     from grader.books import Books
     from grader.classroom import POISON, Class, misnamed, submissions
     from grader.workers import OtherVersion, WorkersLost
 
-    notes = misnamed(home, unit)
+    unentered = misnamed(home, unit)
+    notes = []
     if not submissions(home, unit):
-        for note in notes:
+        for note in unentered:
             console.print(note, markup=False)
         raise typer.Exit(_say(f"No submissions: expected {home}/submitted/STUDENT/{unit}/{unit}.ipynb"))
     try:
@@ -126,7 +165,7 @@ def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, r
         with progress_bar("judging") as progress, room:
             for graded in room.grade(unit, progress):
                 outcome = books.enter(graded.student, graded.verdicts, graded.read)
-                notes += [f"{graded.student}: {outcome}"] if outcome != "ok" else []
+                unentered += [f"{graded.student}: not entered: {outcome}"] if outcome != "ok" else []
                 notes += [f"to look at: {graded.student}: {where or unit}: {flag}" for where, flag in graded.read.flags]
                 notes += [f"to look at: {graded.student}: {exercise} {POISON}" for exercise in graded.poison]
     except KeyboardInterrupt:
@@ -137,9 +176,11 @@ def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, r
     finally:
         os.chdir(folder)  # nbgrader leaves it elsewhere
     show_gradebook(home, unit)
-    for note in sorted(notes):
+    for note in sorted(notes) + sorted(unentered):
         console.print(note, markup=False)
     console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html", soft_wrap=True)
+    if unentered:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -173,7 +214,7 @@ def show_gradebook(home: Path, unit: str) -> None:
     for title in ["late"] * late + [f"total\n/{sum(e.points for e in exercises):g}"]:
         table.add_column(title, justify="right", no_wrap=True)
     for entry in entries:
-        row = [_cell(entry.scores[e.id], entry.extra.get(e.id)) for e in exercises]
+        row = [_cell(entry.scores[e.id], entry.extra.get(e.id), e.id in entry.by_hand) for e in exercises]
         penalty = [f"-{entry.penalty:g}" if entry.penalty else ""] * late
         table.add_row(escape(entry.student), *row, *penalty, f"{entry.score:g}")
     console.print(table)
@@ -182,10 +223,32 @@ def show_gradebook(home: Path, unit: str) -> None:
         if entry.hours_late:
             cost = "" if entry.penalty else "; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"
             console.print(f"late: {entry.student}, by {entry.hours_late:.1f} hours{cost}", markup=False)
+    for note in _by_hand(home, unit, entries):
+        console.print(note, markup=False, soft_wrap=True)
 
 
-def _cell(points: float | None, extra: float | None) -> str:
-    return "?" if points is None else f"{points:g}" + (f" +{extra:g}" if extra else "")
+def _cell(points: float | None, extra: float | None, by_hand: bool) -> str:
+    return "?" if points is None else f"{points:g}" + (f" +{extra:g}" if extra else "") + "*" * by_hand
+
+
+def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
+    """What was given by hand, and what of it a person should look at."""
+    from grader import results
+
+    for entry in entries:
+        for id, fields in entry.by_hand.items():
+            judged = "nothing" if fields.judged is None else f"{fields.judged:g}"
+            given = [f"{fields.points:g} points, {judged} by the judge"] if fields.points is not None else []
+            given += ["a comment"] if fields.comment else []
+            yield f"* by hand: {entry.student}: {id}: {'; '.join(given)}"
+    for entry in entries:
+        for id, fields in entry.by_hand.items():
+            if fields.review:
+                stands = "they stand until you change them, or choose Resolve in formgrader"
+                yield f"to look at: {entry.student}: {id}: the points by hand are for an earlier answer; {stands}"
+    if students := results.behind(home, unit, entries):
+        late = f"feedback and penalty for lateness follow with the next `autograde {unit}`"
+        yield f"by hand since the last autograde: {', '.join(students)}: {late}"
 
 
 @app.command()
@@ -199,7 +262,7 @@ def export(
     column: Annotated[str, typer.Option(help="Canvas's name of the assignment, with its id: 'Unit 04 (1234)'.")] = "",
 ) -> None:
     """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle."""
-    from grader import exports
+    from grader import exports, results
 
     path = to or grader.home() / "reports" / f"{unit}_{form}.csv"
     try:
@@ -207,6 +270,8 @@ def export(
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     exports.write(done.rows, path)
+    for note in _by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)):
+        console.print(note, markup=False, soft_wrap=True)
     for student in done.unknown:
         console.print(f"{student} is not in {roster}; not exported.", markup=False)
     if done.absent:

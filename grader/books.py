@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import time
 from collections import Counter
@@ -24,14 +25,14 @@ from unittest.mock import patch
 import nbformat
 import nbgrader.api
 from nbconvert.writers import FilesWriter
-from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy import Engine, StaticPool, create_engine
 
+import grader
 from course_lib.exercise import Verdict
 from course_lib.observe import wire
-from grader import ROOT, preprocessors, submission
+from grader import ROOT, disk, preprocessors, results, submission
 from grader.nbgrader_config import config
 
 
@@ -47,29 +48,33 @@ class Books:
         self.changes = preprocessors.register(self.home, unit, root=root)
         settings = config(self.home, root=root)
         self.steps = {
-            "gradebook": _Line(Autograde, settings, unit),
-            "feedback": _Line(GenerateFeedback, settings, unit),
+            "gradebook": _Line(Autograde, settings, unit, self.home / "autograded"),
+            "feedback": _Line(GenerateFeedback, settings, unit, self.home / "feedback"),
         }
         self.connection = _Connection(f"sqlite:///{self.home / 'gradebook.db'}")
-        self.stamps = self.home / "verdicts" / "entered" / unit
-        self.due = self._due()
+        self.due: dict[str, str] = {}  # student -> until when, for those in the gradebook; "" -> for everybody else
+        self.by_hand: dict[str, dict[str, results.ByHand]] = {}  # student -> exercise -> what formgrader's fields hold
+        self._look_up()
         self.cpu: Counter[str] = Counter()
 
     def enter(
         self, student: str, verdicts: Mapping[str, Verdict] | None = None, read: submission.Submission | None = None
     ) -> str:
-        """Write a submission's verdicts down: "ok", or a sentence. One failure never stops the next.
+        """Write a submission's verdicts down: "ok", or a sentence. One failure never stops the next, but disk.Refused, since
+        they would all fail.
 
         Without verdicts nbgrader's chain asks the judge for them.
         """
         if problem := submission.misnamed(student):
             return problem
-        stamp, path = self._stamp(student, verdicts), self.stamps / student
+        known = self._known(student, verdicts, read)
+        stamp = self._stamp(student, known)
         page = self.home / "feedback" / student / self.unit / f"{self.unit}.html"
-        if verdicts and student in self.due and page.exists() and path.exists() and path.read_text() == stamp:
+        entered = page.exists() and results.entered(self.home, self.unit, student)
+        if verdicts and student in self.due and entered == stamp:
             return "ok"
         # what the chain reads was written by itself, from cells that submission.load has cleaned
-        with preprocessors.at_hand(student, verdicts, read), patch.object(nbformat, "validate", lambda *a, **k: None):
+        with preprocessors.at_hand(student, known), patch.object(nbformat, "validate", lambda *a, **k: None):
             for step, line in self.steps.items():
                 started = time.process_time()
                 problem = line.convert(student, self.connection.held if verdicts else nullcontext)
@@ -77,25 +82,58 @@ class Books:
                 if problem:
                     return problem
         if verdicts:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(stamp)
+            disk.write({results.entered_path(self.home, self.unit, student): json.dumps(stamp).encode()})
         return "ok"
 
-    def _stamp(self, student: str, verdicts: Mapping[str, Verdict] | None) -> str:
-        """A hash of all that a submission's entry depends on."""
-        parts: list[object] = [_version(), self.due.get(student, self.due[""])]
+    def _known(
+        self, student: str, verdicts: Mapping[str, Verdict] | None, read: submission.Submission | None
+    ) -> preprocessors.Known:
+        """What there is to enter, and what of the marks that the gradebook holds was given by hand, and to this very answer."""
+        if not (verdicts and read):
+            return preprocessors.Known(verdicts, read)
+        fields, of_unit = self.by_hand.get(student, {}), grader.exercises(self.unit)
+        same = {id for id, field in fields.items() if field.points is not None and not field.review}
+        extra = {id for id, field in fields.items() if id in verdicts and _other_extra(field, verdicts[id])}
+        if same or extra:  # the graded notebook is the one that a person saw
+            answers = results.answers(self.home, self.unit, student)
+            judged = results.verdicts(self.home, self.unit, student)
+            same = {id for id in same if answers.get(id) == preprocessors.answer(read, of_unit[id])}
+            extra = {id for id in extra if id in judged and _other_extra(fields[id], judged[id])}
+        return preprocessors.Known(verdicts, read, frozenset(same), frozenset(extra))
+
+    def _stamp(self, student: str, known: preprocessors.Known) -> dict[str, object]:
+        """All that a submission's entry depends on."""
+        parts: list[object] = []
         for name in (f"{self.unit}.ipynb", "timestamp.txt"):
             file = self.home / "submitted" / student / self.unit / name
             parts.append((file.lstat().st_size, file.lstat().st_mtime_ns) if file.is_file() else None)
-        parts += [wire.to_tree(verdict) for verdict in (verdicts or {}).values()]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        parts += [wire.to_tree(verdict) for verdict in (known.verdicts or {}).values()]
+        of_unit, by_hand = grader.exercises(self.unit), {}
+        for id, fields in self.by_hand.get(student, {}).items():
+            extra = fields.extra if id in known.extra or not of_unit[id].bonus else None
+            if (given := [fields.points, fields.comment, extra]) != [None, None, None]:
+                by_hand[id] = given
+        return {
+            "version": _version(),
+            "due": self.due.get(student, self.due[""]),
+            "judged": hashlib.sha256(json.dumps(parts).encode()).hexdigest(),
+            "by_hand": by_hand,
+        }
 
-    def _due(self) -> dict[str, str]:
-        """Student -> until when, for those in the gradebook; "" -> for everybody else."""
-        with Gradebook(f"sqlite:///{self.home / 'gradebook.db'}") as book:
+    def _look_up(self) -> None:
+        """Reads what people have set in the gradebook: dates, extensions, marks."""
+        of_unit = grader.exercises(self.unit).values()
+        with results.book(self.home) as book:
             assignment = book.find_assignment(self.unit)
-            own = {s.student_id: f"{assignment.duedate} {s.extension}" for s in assignment.submissions}
-            return {"": f"{assignment.duedate} None"} | own
+            self.due[""] = f"{assignment.duedate} None"
+            for submitted in assignment.submissions:
+                self.due[submitted.student_id] = f"{assignment.duedate} {submitted.extension}"
+                self.by_hand[submitted.student_id] = results.by_hand(submitted, of_unit)
+
+
+def _other_extra(fields: results.ByHand, verdict: Verdict) -> bool:
+    """Whether another extra credit stands there than the verdict's."""
+    return fields.extra is not None and fields.extra != preprocessors.bonus(verdict)
 
 
 @functools.cache
@@ -108,9 +146,15 @@ def _version() -> str:
 
 
 class _Line:
-    """One of nbgrader's converters, set up once for a whole class: its templates are compiled, its filters warm."""
+    """One of nbgrader's converters, set up once for a whole class: its templates are compiled, its filters warm.
 
-    def __init__(self, converter: type, settings: object, unit: str) -> None:
+    written    where it writes, student by student
+    """
+
+    def __init__(self, converter: type, settings: object, unit: str, written: Path) -> None:
+        self.written, self.unit = written, unit
+        for before in written.glob(f"*/.{unit}.before"):  # of a process that was killed
+            _put_back(before, before.with_name(unit))
         course = CourseDirectory(config=settings, assignment_id=unit, student_id="*")
         self.app = converter(coursedir=course, config=settings, force=True)
         self.app.exporter = self.app.exporter_class(parent=self.app, config=self.app.config)
@@ -122,7 +166,7 @@ class _Line:
         self.app.coursedir.student_id = student
 
         def work() -> None:
-            with held():
+            with _whole(self.written / student / self.unit), held():
                 self._again()
 
         return preprocessors.running(self.app, work)
@@ -137,6 +181,26 @@ class _Line:
             self.app.convert_notebooks()
         finally:
             os.chdir(folder)
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[None]:
+    """Unless this is left without an exception, the folder is as it was. nbgrader removes it before it writes the new one."""
+    before = folder.with_name(f".{folder.name}.before")
+    if folder.exists():
+        folder.rename(before)
+    try:
+        yield
+    except BaseException:
+        _put_back(before, folder)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _put_back(before: Path, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if before.exists():
+        before.rename(folder)
 
 
 class _Connection:
@@ -177,7 +241,7 @@ class _Patient(sqlite3.Connection):
     holds = False
 
     def hold(self) -> None:
-        self.execute("BEGIN")
+        self.execute("BEGIN IMMEDIATE")  # waits for others now; once begun it could only give up
         self.execute("SAVEPOINT kept")
         self.holds = True
 

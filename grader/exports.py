@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import grader
 from course_lib.exercise import Finding, Verdict
-from grader import results
+from grader import disk, results
 from grader.results import Entry
 
 Rows = list[list[object]]
@@ -35,10 +35,9 @@ class Export(NamedTuple):
 
 def write(rows: Rows, path: Path) -> None:
     """UTF-8 with commas. A byte-order mark would hide the first column's name from Canvas, so there is none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
     csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
-    path.write_text(text.getvalue(), newline="")
+    disk.write({path: text.getvalue().encode()})
 
 
 def _cell(value: object) -> str:
@@ -54,18 +53,22 @@ def _cell(value: object) -> str:
 
 
 def by_exercise(unit: str, entries: Sequence[Entry]) -> Rows:
-    """A row per student: the points of each exercise, the extra credit, the penalty for lateness, the score."""
+    """A row per student: the points of each exercise, the extra credit, the penalty for lateness, the score, and which
+    exercises were given points or a comment by hand."""
     exercises = grader.exercises(unit)
-    rows: Rows = [["student", "name", *(e.id for e in exercises.values()), "extra", "penalty", "score", "out_of"]]
+    last = ["extra", "penalty", "score", "out_of", "by_hand"]
+    rows: Rows = [["student", "name", *(e.id for e in exercises.values()), *last]]
     out_of = sum(e.points for e in exercises.values())
     for entry in entries:
         points = [entry.scores[id] for id in exercises]
-        rows.append([entry.student, entry.name, *points, sum(entry.extra.values()), entry.penalty, entry.score, out_of])
+        numbers = [*points, sum(entry.extra.values()), entry.penalty, entry.score, out_of]
+        rows.append([entry.student, entry.name, *numbers, " ".join(entry.by_hand)])
     return rows
 
 
 def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Mapping[str, Verdict]]) -> Rows:
-    """A row per student, exercise and criterion: what was seen and what it earned, as the judge said it.
+    """A row per student, exercise and criterion: what was seen and what it earned, as the judge said it. Where something was
+    given by hand, a row of the kind "by hand" follows, with the points that count and the comment.
 
     verdicts    student -> exercise -> verdict
     """
@@ -84,14 +87,22 @@ def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Map
             "detail",
         ]
     ]
+    of_unit = grader.exercises(unit)
     for entry in entries:
-        for id in grader.exercises(unit):
+        for id in of_unit:
             verdict = verdicts.get(entry.student, {}).get(id)
             for f in verdict.findings if verdict else ():
                 kind = "gate" if f.gate else "extra" if f.bonus else "criterion"
                 said = [f.points, f.out_of, f.expected, f.seen, f.detail]
                 rows.append([entry.student, id, f.title, kind, *map(_yes, (f.judged, f.passed)), *said])
+            if id in entry.by_hand:
+                fields = entry.by_hand[id]
+                said = [fields.points, of_unit[id].points, "", fields.comment, EARLIER if fields.review else ""]
+                rows.append([entry.student, id, "", "by hand", "", "", *said])
     return rows
+
+
+EARLIER = "given to an earlier answer, and not looked at since"
 
 
 def _yes(value: bool) -> str:
@@ -210,9 +221,14 @@ def feedback(entry: Entry, verdicts: Mapping[str, Verdict], unit: str) -> str:
     for id, exercise in grader.exercises(unit).items():
         points = entry.scores[id]
         line = f"{id}: {'not graded' if points is None else f'{points:g}'} / {exercise.points:g}"
-        verdict = verdicts.get(id)
+        verdict, by_hand = verdicts.get(id), []
+        if fields := entry.by_hand.get(id):
+            line += ", given by hand" if fields.points is not None else ""
+            by_hand = [fields.comment.strip()] if fields.comment else []
         failed = [f"{f.title}: {f.seen}" for f in verdict.findings if _told(f)] if verdict else []
-        lines.append(html.escape(". ".join([line, *failed])))
+        if failed and fields and fields.points is not None:
+            failed[0] = f"Judged {verdict.points:g}: {failed[0]}"
+        lines.append(html.escape(". ".join([line, *by_hand, *failed])))
     if entry.penalty:
         lines.append(f"late: -{entry.penalty:g}")
     return "<br>".join(lines)

@@ -31,7 +31,7 @@ from pathlib import Path, PurePosixPath
 
 from nbgrader.utils import parse_utc
 
-from grader import results
+from grader import disk, results
 from grader.submission import MAX_FILE
 
 MAX_FILES = 20_000  # and as many folders
@@ -389,14 +389,10 @@ def _write(folder: Path, unit: str, content: bytes, stamp: bytes) -> None:
     for place in (folder.parent, folder):
         if place.is_symlink():
             place.unlink()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "timestamp.txt").unlink(missing_ok=True)
-    for name, data in ((f"{unit}.ipynb", content), ("timestamp.txt", stamp)):
-        if data or name != "timestamp.txt":  # an empty notebook is handed in, and says so when graded
-            draft = folder / f".{name}.new"
-            draft.unlink(missing_ok=True)
-            draft.write_bytes(data)
-            draft.replace(folder / name)
+    notebook, note = folder / f"{unit}.ipynb", folder / "timestamp.txt"
+    disk.write({notebook: content, note: stamp} if stamp else {notebook: content})
+    if not stamp:
+        note.unlink(missing_ok=True)
 
 
 def _remember(home: Path, handins: Iterable[Notebook]) -> None:

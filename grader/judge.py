@@ -53,11 +53,13 @@ def course_secret(folder: Path) -> bytes:
     path = folder / "secret"
     if not path.exists():
         descriptor, draft = tempfile.mkstemp(dir=folder, prefix="secret.")  # mode 0600
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)  # whole or not at all, also when several start at once
-        os.unlink(draft)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_hex(32))
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)  # whole or not at all, also when several start at once
+        finally:
+            os.unlink(draft)
     return bytes.fromhex(path.read_text().strip())
 
 

@@ -29,6 +29,7 @@ def scripts_on_path() -> None:
 def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     """Settings for a class whose state lies in `home`. `extra` adds to sections: Autograde={"force": True}."""
     home = Path(home).resolve()
+    home.mkdir(parents=True, exist_ok=True)  # nbgrader would fail at its gradebook, and have removed what it replaces
     scripts_on_path()
     c = Config()
     c.CourseDirectory.root = str(root)
@@ -81,6 +82,10 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     }
     c.HTMLExporter.preprocessors = ["grader.pages.Render"]  # of formgrader's pages, too
     c.GenerateFeedback.exporter_class = "grader.pages.FeedbackPage"
+    c.GenerateFeedback.preprocessors = [
+        "grader.preprocessors.GetGrades",
+        "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+    ]
 
     for section, options in extra.items():
         c[section].update(options)

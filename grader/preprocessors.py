@@ -10,11 +10,15 @@ points, and anything else, no output included, gives them all. So each test cell
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import logging
 import math
 import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat.v4 as v4
@@ -24,16 +28,18 @@ from nbgrader.api import Gradebook
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearSolutions as ClearedByNbgrader
+from nbgrader.preprocessors import GetGrades as GetsScores
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from course_lib import render
-from course_lib.exercise import Verdict
+from course_lib.exercise import Exercise, Verdict
 from course_lib.observe import wire
-from grader import amended, exercises, submission
+from grader import amended, disk, exercises, submission
 from grader.exchange import NOTE_BYTES, NOTES
 from grader.nbgrader_config import ROOT, config
 
 VERDICT = "verdict"  # in the metadata of a graded cell's output: the verdict as a tree, for the class report
+ANSWER = "answer"  # beside it: a hash of what was judged
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {"name": "python"}  # no version: the same notebook whatever Python built it
 
@@ -87,13 +93,27 @@ def _submitted(config, names: dict) -> Path:
     return Path(course.format_path(course.submitted_directory, names["student"], names["assignment"]))
 
 
-_handed: dict[str, tuple] = {}  # student -> verdicts and submission, of the one whom grader.books enters
+@dataclass(frozen=True)
+class Known:
+    """What grader.books knows of a submission that it enters.
+
+    same     the exercises with points by hand that a person gave, or has looked at, for the very answer that is there now
+    extra    those whose extra credit was given by hand
+    """
+
+    verdicts: Mapping[str, Verdict] | None = None
+    read: submission.Submission | None = None
+    same: frozenset[str] = frozenset()
+    extra: frozenset[str] = frozenset()
+
+
+_handed: dict[str, Known] = {}  # by student
 
 
 @contextlib.contextmanager
-def at_hand(student: str, verdicts: Mapping[str, Verdict] | None, read: submission.Submission | None) -> Iterator[None]:
+def at_hand(student: str, known: Known) -> Iterator[None]:
     """Within this the chain asks nobody for what is known already."""
-    _handed[student] = (verdicts, read)
+    _handed[student] = known
     try:
         yield
     finally:
@@ -101,8 +121,7 @@ def at_hand(student: str, verdicts: Mapping[str, Verdict] | None, read: submissi
 
 
 def _submission(config, names: dict) -> submission.Submission:
-    _, read = _handed.get(names["student"], (None, None))
-    if read is not None:
+    if (read := _handed.get(names["student"], Known()).read) is not None:
         return read
     course = CourseDirectory(config=config)
     notebook = f"{names['notebook']}.ipynb"
@@ -183,11 +202,11 @@ class WriteVerdicts(NbGraderPreprocessor):
         names = resources["nbgrader"]
         path = _submitted(self.config, names) / f"{names['notebook']}.ipynb"
         by_cell = {exercise.check_id: exercise for exercise in exercises(names["assignment"]).values()}
-        verdicts, problem = {}, ""
+        verdicts, problem, read = {}, "", _submission(self.config, names)
         try:
             from grader import judge
 
-            known, _ = _handed.get(names["student"], (None, None))
+            known = _handed.get(names["student"], Known()).verdicts
             verdicts = dict(known or judge.verdicts(names["assignment"], names["student"], path))
         except Exception as e:  # a failure of ours, whatever it is, must be seen and must not read as full marks
             problem = f"the judge failed: {type(e).__name__}: {e}"
@@ -204,6 +223,7 @@ class WriteVerdicts(NbGraderPreprocessor):
             verdict = verdicts.get(exercise.id) if exercise else None
             try:
                 cell.outputs = _outputs(verdict, float(meta.points))
+                cell.outputs[0].metadata[ANSWER] = answer(read, exercise)
                 resources["verdicts"][meta.grade_id] = verdict
             except Exception as e:
                 reason = problem or str(e)
@@ -227,6 +247,20 @@ def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
     ]
 
 
+def answer(read: submission.Submission, exercise: Exercise) -> str:
+    """A hash of a student's answer to an exercise: of its program, or of the whole notebook where there is none."""
+    try:
+        sources = [source for _, source in read.program(exercise).cells]
+    except submission.Problem:
+        sources = [read.problem, *(cell.source for cell in read.cells)]
+    return hashlib.sha256(json.dumps(sources).encode()).hexdigest()[:16]
+
+
+def bonus(verdict: Verdict) -> float:
+    """The extra credit of a verdict."""
+    return max(float(verdict.bonus), 0.0) if math.isfinite(verdict.bonus) else 0.0
+
+
 def _no_verdict(sentence: str) -> NotebookNode:
     message = f"{sentence}. 0 points until it has been judged; tell your instructor."
     return v4.new_output("error", ename="NoVerdict", evalue=message, traceback=[f"NoVerdict: {message}"])
@@ -234,12 +268,15 @@ def _no_verdict(sentence: str) -> NotebookNode:
 
 class SaveExtras(NbGraderPreprocessor):
     """After SaveAutoGrades: the bonus as nbgrader's extra credit; what a person should look at as a comment on its
-    exercise, with formgrader's flag on the submission. The flag goes when a person takes it away."""
+    exercise, with formgrader's flag on the submission. The flag goes when a person takes it away.
+
+    SaveAutoGrades asks for a review of all points given by hand; here of those alone whose answer has changed since.
+    """
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
         where = names["notebook"], names["assignment"], names["student"]
-        read = _submission(self.config, names)
+        read, known = _submission(self.config, names), _handed.get(names["student"], Known())
         with Gradebook(names["db_url"]) as gradebook:
             if read.flags:
                 gradebook.find_submission_notebook(*where).flagged = True
@@ -247,10 +284,11 @@ class SaveExtras(NbGraderPreprocessor):
                 verdict = resources["verdicts"].get(exercise.check_id)
                 if verdict is None:
                     continue
-                if exercise.bonus:  # else an instructor may have given some by hand
-                    bonus = float(verdict.bonus)
-                    grade = gradebook.find_grade(exercise.check_id, *where)
-                    grade.extra_credit = max(bonus, 0.0) if math.isfinite(bonus) else 0.0
+                grade = gradebook.find_grade(exercise.check_id, *where)
+                if exercise.bonus and exercise.id not in known.extra:
+                    grade.extra_credit = bonus(verdict)
+                if exercise.id in known.same:
+                    grade.needs_manual_grade = False
                 flags = [sentence for about, sentence in read.flags if about == exercise.id]
                 if flags:  # more to the point than nbgrader's own "No response."
                     gradebook.find_comment(exercise.grade_id, *where).auto_comment = "\n\n".join(flags)
@@ -259,6 +297,16 @@ class SaveExtras(NbGraderPreprocessor):
 
 
 # ------------------------------------------------------------------------------------------------- feedback
+
+
+class GetGrades(GetsScores):
+    """nbgrader's, which puts points and comments into the cells. Whether the points were given by hand goes along."""
+
+    def _get_score(self, cell: NotebookNode, resources: dict) -> None:
+        super()._get_score(cell, resources)
+        where = self.notebook_id, self.assignment_id, self.student_id
+        grade = self.gradebook.find_grade(cell.metadata.nbgrader.grade_id, *where)
+        cell.metadata.nbgrader["by_hand"] = grade.manual_score is not None
 
 
 def carry_notes(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:
@@ -280,7 +328,6 @@ def register(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
 
     The notebook that students get is not written: that is the build's work. Returns what amended.amend says.
     """
-    home.mkdir(parents=True, exist_ok=True)
     changes = amended.amend(home, unit, root=root)
     settings = config(home, root=root, CourseDirectory={"release_directory": str(home.resolve() / "registered")})
     if problem := convert(GenerateAssignment, settings, unit):
@@ -296,16 +343,29 @@ def convert(converter: type, settings, unit: str, student: str = "*") -> str:
 
 
 def running(app, work: Callable[[], None]) -> str:
-    """Has a converter do its work. Returns a sentence if it failed, with the last error of its log."""
+    """Has a converter do its work. Returns a sentence if it failed, with the last error of its log.
+
+    disk.Refused if the disk is full or read-only: whatever comes next would fail as well.
+    """
     errors: list[str] = []
+    refusals: list[str] = []
+
+    def note(record: logging.LogRecord) -> None:
+        errors.append(record.getMessage())
+        refusals.append(
+            disk.refusal(sys.exception(), disk.EVERYTHING)
+        )  # nbgrader logs what it catches, and raises another
+
     handler = logging.Handler(level=logging.ERROR)
-    handler.emit = lambda record: errors.append(record.getMessage())
+    handler.emit = note
     app.log.addHandler(handler)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # SQLAlchemy's, about nbgrader's own queries
             work()
     except (Exception, SystemExit) as e:
+        if refusal := next(filter(None, [disk.refusal(e, disk.EVERYTHING), *refusals]), ""):
+            raise disk.Refused(refusal) from None
         traces = [error.strip().splitlines()[-1] for error in errors if error.startswith("Traceback")]
         return (traces or [f"{type(e).__name__}: {e}"])[-1]
     finally:

@@ -29,7 +29,7 @@ from course_lib import render
 from course_lib.criteria import NOTHING
 from course_lib.exercise import Exercise, Verdict
 from course_lib.picture import BLUE
-from grader import results, similar
+from grader import disk, results, similar
 from grader.classroom import POISON
 from grader.results import Entry, StudentFlag
 from grader.variants import solution_cell
@@ -151,6 +151,7 @@ class Report:
     unjudged: list[StudentFlag]
     alike: list[Alike]
     published: dict[str, list[str]]  # exercise -> whose source is the published one
+    behind: list[str]  # who was given something by hand since the last autograde
 
 
 def of_class(home: Path, unit: str, published=solution_cell) -> Report:
@@ -189,6 +190,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
         ],
         alike=sorted(alike, key=lambda a: (-a.pair.ratio, -len(a.pair.students), a.exercise)),
         published={x.id: same for x in exercises if (same := similar.equal_to(known[x.id], tokens[x.id]))},
+        behind=results.behind(home, unit, entries),
     )
 
 
@@ -265,7 +267,5 @@ def page(report: Report, feedback: str = "../feedback") -> str:
 def write(home: Path, unit: str) -> Path:
     """Writes home/reports/UNIT.html and returns its path. NotGraded if nobody has been graded."""
     path = home / "reports" / f"{unit}.html"
-    text = page(of_class(home, unit))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    disk.write({path: page(of_class(home, unit)).encode()})
     return path

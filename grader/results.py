@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
 
 import grader
 from course_lib.exercise import Exercise, Verdict
 from course_lib.observe import wire
-from grader import similar, submission
+from grader import disk, similar, submission
 from grader.bounded import TooMuch, bounded
 from grader.nbgrader_config import scripts_on_path
-from grader.preprocessors import VERDICT
+from grader.preprocessors import ANSWER, VERDICT
 
 
 class NotGraded(ValueError):
@@ -23,9 +25,30 @@ class NotGraded(ValueError):
 
 
 @dataclass(frozen=True)
+class ByHand:
+    """What stands in formgrader's fields for one exercise; None in those that nobody has touched.
+
+    points    in place of the judge's;  judged = the judge's
+    extra     extra credit, which the judge writes there for an exercise that has some
+    review    points are for another answer than the one that is there now, and nobody has looked at it since
+    """
+
+    points: float | None
+    comment: str | None
+    extra: float | None
+    judged: float | None
+    review: bool
+
+    @property
+    def given(self) -> bool:
+        return self.points is not None or bool(self.comment)
+
+
+@dataclass(frozen=True)
 class Entry:
     """One student's line of the gradebook. Points that an instructor gave by hand are in it.
 
+    by_hand     exercise -> what it was given by hand, of those that were given something
     scores      exercise -> points, None where nothing has been graded;  extra = extra credit, which `total` includes
     penalty     for being late;  score = total - penalty, never below 0
     hours_late  after the due date and any extension; 0 where no time of handing in is known
@@ -41,6 +64,7 @@ class Entry:
     total: float
     penalty: float
     hours_late: float = 0.0
+    by_hand: dict[str, ByHand] = field(default_factory=dict)
 
     @property
     def score(self) -> float:
@@ -51,11 +75,18 @@ class Entry:
         return " ".join(filter(None, (self.first_name, self.last_name))) or self.student
 
 
-def book(home: Path) -> Gradebook:
-    """nbgrader's gradebook of `home`, made if there is none. Use as a context manager."""
+@contextlib.contextmanager
+def book(home: Path) -> Iterator[Gradebook]:
+    """nbgrader's gradebook of `home`, made if there is none. disk.Refused where nbgrader takes a full disk for a bad entry."""
     scripts_on_path()
     home.mkdir(parents=True, exist_ok=True)
-    return Gradebook(f"sqlite:///{home / 'gradebook.db'}")
+    try:
+        with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as found:
+            yield found
+    except InvalidEntry as error:
+        if refusal := disk.refusal(error):
+            raise disk.Refused(refusal) from None
+        raise
 
 
 def gradebook(home: Path, unit: str) -> list[Entry]:
@@ -86,6 +117,7 @@ def _entry(submitted, exercises: dict[str, Exercise]) -> Entry:
         total=submitted.score,
         penalty=submitted.late_submission_penalty or 0.0,
         hours_late=submitted.total_seconds_late / 3600,
+        by_hand={id: fields for id, fields in by_hand(submitted, exercises.values()).items() if fields.given},
     )
 
 
@@ -95,19 +127,69 @@ def _points(grade) -> float | None:
     return grade.manual_score if grade.manual_score is not None else grade.auto_score
 
 
+def by_hand(submitted, exercises: Iterable[Exercise]) -> dict[str, ByHand]:
+    """Exercise -> what stands in formgrader's fields of a submission (nbgrader's SubmittedAssignment)."""
+    grades = {grade.name: grade for notebook in submitted.notebooks for grade in notebook.grades}
+    comments = {
+        comment.name: comment.manual_comment for notebook in submitted.notebooks for comment in notebook.comments
+    }
+    return {
+        e.id: ByHand(
+            points=grade.manual_score,
+            comment=comments.get(e.grade_id),
+            extra=grade.extra_credit,
+            judged=grade.auto_score,
+            review=grade.manual_score is not None and grade.needs_manual_grade,
+        )
+        for e in exercises
+        if (grade := grades.get(e.check_id))
+    }
+
+
+def entered(home: Path, unit: str, student: str) -> dict[str, Any]:
+    """What a submission's entry was made of, as grader.books notes it; {} if it has not been entered."""
+    try:
+        return dict(json.loads(entered_path(home, unit, student).read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def entered_path(home: Path, unit: str, student: str) -> Path:
+    return home / "verdicts" / "entered" / unit / student
+
+
+def behind(home: Path, unit: str, entries: Iterable[Entry]) -> list[str]:
+    """Who was given something by hand since the last autograde: feedback page and penalty do not know it yet."""
+    students = []
+    for entry in entries:
+        known = entered(home, unit, entry.student)
+        now = {id: (fields.points, fields.comment or None) for id, fields in entry.by_hand.items()}
+        then = {id: (points, comment or None) for id, (points, comment, _) in known.get("by_hand", {}).items()}
+        if known and now != {id: given for id, given in then.items() if given != (None, None)}:
+            students.append(entry.student)
+    return students
+
+
 def verdicts(home: Path, unit: str, student: str) -> dict[str, Verdict]:
     """Exercise -> the verdict behind its points, as it stands in the graded notebook; without those that have none."""
-    path = home / "autograded" / student / unit / f"{unit}.ipynb"
-    found = {}
+    found = [wire.from_tree(Verdict, notes[VERDICT]) for notes in _notes(home, unit, student)]
+    return {verdict.exercise: verdict for verdict in found}
+
+
+def answers(home: Path, unit: str, student: str) -> dict[str, str]:
+    """Exercise -> the hash of the answer that the graded notebook has a verdict on."""
+    return {notes[VERDICT]["exercise"]: notes.get(ANSWER, "") for notes in _notes(home, unit, student)}
+
+
+def _notes(home: Path, unit: str, student: str) -> Iterator[Mapping[str, Any]]:
+    """What the graded notebook holds for programs beside each verdict that it shows."""
     try:
-        cells = json.loads(path.read_text())["cells"]
+        cells = json.loads((home / "autograded" / student / unit / f"{unit}.ipynb").read_text())["cells"]
     except (OSError, ValueError):
-        return {}
+        return
     for output in (output for cell in cells for output in cell.get("outputs", ())):
-        if tree := output.get("metadata", {}).get(VERDICT):
-            verdict = wire.from_tree(Verdict, tree)
-            found[verdict.exercise] = verdict
-    return found
+        if output.get("metadata", {}).get(VERDICT):
+            yield output["metadata"]
 
 
 @dataclass(frozen=True)

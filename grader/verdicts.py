@@ -13,7 +13,6 @@ import ast
 import functools
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ import triton
 from course_lib import bench
 from course_lib.exercise import Exercise, Verdict
 from course_lib.observe import wire
-from grader import ROOT
+from grader import ROOT, disk
 
 NO_GPU = "no GPU"
 # of grader/, what hands submissions out and shows verdicts; a change there changes none
@@ -54,6 +53,8 @@ BOOKKEEPING = set(
         "amended",
         "exchange",
         "index",
+        "disk",
+        "lock",
     ]
 )
 
@@ -73,10 +74,7 @@ class Verdicts:
 
     def put(self, key: str, verdict: Verdict) -> None:
         """Keep the verdict: whole or not at all, whenever this process is stopped."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f"{key}.{os.getpid()}.{threading.get_ident()}"
-        draft.write_text(json.dumps(wire.to_tree(verdict)))
-        draft.replace(self.folder / f"{key}.json")
+        disk.write({self.folder / f"{key}.json": json.dumps(wire.to_tree(verdict)).encode()})
 
 
 def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, device: str) -> str:

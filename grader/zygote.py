@@ -237,7 +237,10 @@ def main() -> None:
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
             told, sent = answer(wire.unpack(_receive(requests)), _receive(requests))
-            _send(replies, wire.pack(told), sent)
+            try:
+                _send(replies, wire.pack(told), sent)
+            except BrokenPipeError:  # the judge was stopped; nobody is left to hear of it, or of what is unsent
+                os._exit(0)
 
 
 if __name__ == "__main__":

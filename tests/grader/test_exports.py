@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 
 import pytest
 import toyclass
@@ -23,6 +24,7 @@ def home(tmp_path_factory):
                 "ben", first_name="=cmd|'/c'!A1", last_name=toyclass.HOSTILE, email="Ben@Uni.edu"
             )
             book.find_grade("toy-root-check", UNIT, UNIT, "cyd").manual_score = 1.25  # an instructor's own
+            book.find_comment("toy-root", UNIT, UNIT, "cyd").manual_comment = "See <me>."
             book.db.commit()
         yield home
 
@@ -44,10 +46,10 @@ def roster(tmp_path, text):
 
 def test_per_exercise(home):
     rows, _ = read(home, "exercises")
-    ada = dict(student="ada", name="Ada Byron", extra="1.5", penalty="0", score="15.5", out_of="14")
+    ada = dict(student="ada", name="Ada Byron", extra="1.5", penalty="0", score="15.5", out_of="14", by_hand="")
     assert rows[0] == ada | {"toy.double": "10", "toy.root": "4"}
     assert [row["score"] for row in rows] == ["15.5", "10", "7.25", "0"]
-    assert rows[2]["toy.root"] == "1.25"
+    assert rows[2]["toy.root"] == "1.25" and [row["by_hand"] for row in rows] == ["", "", "toy.root", ""]
 
 
 def test_what_a_spreadsheet_would_run_is_text(home):
@@ -85,6 +87,17 @@ def test_per_criterion(home):
     )
     assert ben["seen"] == "12 of 99 differ" and ben["detail"] == toyclass.HOSTILE
     assert [row["kind"] for row in rows if row["student"] == "dee"] == ["gate", "gate"]
+    (by_hand,) = [row for row in rows if row["kind"] == "by hand"]
+    assert (by_hand["student"], by_hand["exercise"], by_hand["points"], by_hand["out_of"]) == (
+        "cyd",
+        "toy.root",
+        "1.25",
+        "4",
+    )
+    assert (by_hand["seen"], by_hand["detail"]) == ("See <me>.", "")
+    reviewed = replace(results.gradebook(home, UNIT)[2].by_hand["toy.root"], review=True)
+    again = replace(results.gradebook(home, UNIT)[2], by_hand={"toy.root": reviewed})
+    assert exports.by_criterion(UNIT, [again], {})[-1][-1] == "given to an earlier answer, and not looked at since"
 
 
 def test_canvas_without_a_roster(home):
@@ -125,6 +138,7 @@ def test_moodle_without_a_roster(home):
     assert rows[1]["Feedback comments"] == (
         "toy.double: 6 / 10. right on ragged inputs: 12 of 99 differ<br>toy.root: 4 / 4"
     )
+    assert rows[2]["Feedback comments"].endswith("<br>toy.root: 1.25 / 4, given by hand. See &lt;me&gt;.")
 
 
 def test_moodle_keeps_its_worksheet_and_gets_html_without_anything_active(home, tmp_path):
