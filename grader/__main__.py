@@ -107,10 +107,12 @@ def autograde(
 def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, root: Path, again: bool = False) -> None:
     """Judge, enter each submission into nbgrader's books as it is complete, then the table."""
     from grader.books import Books
+    from grader.canary import Broken
     from grader.classroom import POISON, Class, misnamed, submissions
+    from grader.sandbox import NoSandbox
     from grader.workers import OtherVersion, WorkersLost
 
-    notes = misnamed(home, unit)
+    notes, unjudged = misnamed(home, unit), []
     if not submissions(home, unit):
         for note in notes:
             console.print(note, markup=False)
@@ -123,15 +125,17 @@ def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, r
     room = Class(home, workers=workers, accept_risk=accept_risk, again=again)
     try:
         with progress_bar("judging") as progress, room:
+            room.prove(unit)
             for graded in room.grade(unit, progress):
                 outcome = books.enter(graded.student, graded.verdicts, graded.read)
-                notes += [f"{graded.student}: {outcome}"] if outcome != "ok" else []
+                unjudged += [f"{graded.student}: {outcome}"] if outcome != "ok" else []
+                unjudged += [f"{graded.student}: {why}"] if (why := graded.unjudged) else []
                 notes += [f"to look at: {graded.student}: {where or unit}: {flag}" for where, flag in graded.read.flags]
                 notes += [f"to look at: {graded.student}: {exercise} {POISON}" for exercise in graded.poison]
     except KeyboardInterrupt:
         _say("Stopped. What was judged is kept: the same command goes on from there.")
         raise typer.Exit(130) from None
-    except (OtherVersion, WorkersLost) as error:
+    except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(_say(str(error))) from None
     finally:
         os.chdir(folder)  # nbgrader leaves it elsewhere
@@ -139,6 +143,10 @@ def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, r
     for note in sorted(notes):
         console.print(note, markup=False)
     console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html", soft_wrap=True)
+    for note in sorted(unjudged):
+        console.print(f"not judged, no mark: {note}", markup=False)
+    if unjudged:
+        raise typer.Exit(_say("Mend that and run the same command again: what has no mark is judged anew."))
 
 
 @app.command()
@@ -174,7 +182,7 @@ def show_gradebook(home: Path, unit: str) -> None:
     for entry in entries:
         row = [_cell(entry.scores[e.id], entry.extra.get(e.id)) for e in exercises]
         penalty = [f"-{entry.penalty:g}" if entry.penalty else ""] * late
-        table.add_row(escape(entry.student), *row, *penalty, f"{entry.score:g}")
+        table.add_row(escape(entry.student), *row, *penalty, _cell(entry.score, None))
     console.print(table)
     console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
     for entry in entries:
@@ -211,6 +219,9 @@ def export(
     if done.absent:
         absent = "; ".join(done.absent)
         console.print(f"In {roster}, and nothing of theirs is graded: {absent}.", markup=False, soft_wrap=True)
+    for student in done.unmarked:
+        left_out = "left out" if form in ("canvas", "moodle") else "empty"
+        console.print(f"{student} has no mark, as not everything could be judged: {left_out}.", markup=False)
     console.print(f"{path}", soft_wrap=True)
 
 
@@ -254,15 +265,16 @@ def grade_one(
     """Judge one notebook and show the verdicts; the gradebook stays as it is."""
     import json
 
-    from grader import sandbox, single, submission
+    from grader import canary, sandbox, single, submission
 
     try:
         graded = single.grade(notebook, student or notebook.stem, unit=unit, accept_risk=accept_risk)
-    except (submission.Problem, ValueError, sandbox.NoSandbox) as error:
+    except (submission.Problem, ValueError, sandbox.NoSandbox, canary.Broken) as error:
         raise typer.Exit(_say(str(error))) from None
     if html:
         html.write_text(graded.html())
     typer.echo(json.dumps(graded.tree(), indent=1) if as_json else graded.text())
+    raise typer.Exit(0 if graded.judged else 1)
 
 
 @app.command()
@@ -343,11 +355,19 @@ def mutations(units: Units = None) -> None:
 
 
 @app.command()
-def doctor() -> None:
-    """Say what this machine offers for grading, and what to do about each gap."""
+def doctor(
+    units: Annotated[
+        list[str] | None,
+        typer.Argument(help="Whose published solutions are judged; else those with submissions, or 04."),
+    ] = None,
+) -> None:
+    """Say what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
     from grader import doctor as checks
 
-    rows = checks.examine()
+    try:
+        rows = [*checks.examine(), *checks.prove(units)]
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
     console.print(checks.table(rows))
     raise typer.Exit(1 if any(row.stops for row in rows) else 0)
 

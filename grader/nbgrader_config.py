@@ -80,6 +80,10 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
         "highlight_code": "grader.pages.highlighted",
     }
     c.HTMLExporter.preprocessors = ["grader.pages.Render"]  # of formgrader's pages, too
+    c.GenerateFeedback.preprocessors = [
+        "grader.preprocessors.Marks",
+        "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+    ]
     c.GenerateFeedback.exporter_class = "grader.pages.FeedbackPage"
 
     for section, options in extra.items():

@@ -26,8 +26,8 @@ class NotGraded(ValueError):
 class Entry:
     """One student's line of the gradebook. Points that an instructor gave by hand are in it.
 
-    scores      exercise -> points, None where nothing has been graded;  extra = extra credit, which `total` includes
-    penalty     for being late;  score = total - penalty, never below 0
+    scores      exercise -> points, None where nothing has been graded: "?", and never 0;  extra = extra credit, which `total` includes
+    penalty     for being late;  score = total - penalty, never below 0; None while points of an exercise are unknown
     hours_late  after the due date and any extension; 0 where no time of handing in is known
     """
 
@@ -43,8 +43,13 @@ class Entry:
     hours_late: float = 0.0
 
     @property
-    def score(self) -> float:
-        return max(0.0, self.total - self.penalty)
+    def score(self) -> float | None:
+        return max(0.0, self.total - self.penalty) if self.marked else None
+
+    @property
+    def marked(self) -> bool:
+        """Whether each exercise has its points."""
+        return None not in self.scores.values()
 
     @property
     def name(self) -> str:
@@ -65,7 +70,7 @@ def gradebook(home: Path, unit: str) -> list[Entry]:
     if (home / "gradebook.db").exists():
         with book(home) as found, contextlib.suppress(MissingEntry):
             entries = [_entry(s, exercises) for s in found.find_assignment(unit).submissions]
-    entries = [e for e in entries if any(points is not None for points in e.scores.values())]  # not: only an extension
+    entries = [e for e in entries if _graded(home, unit, e.student).exists()]  # not: only an extension
     if not entries:
         raise NotGraded(f"{unit} has not been graded yet: run `python -m grader autograde {unit}`.")
     return sorted(entries, key=lambda entry: entry.student)
@@ -95,12 +100,15 @@ def _points(grade) -> float | None:
     return grade.manual_score if grade.manual_score is not None else grade.auto_score
 
 
+def _graded(home: Path, unit: str, student: str) -> Path:
+    return home / "autograded" / student / unit / f"{unit}.ipynb"
+
+
 def verdicts(home: Path, unit: str, student: str) -> dict[str, Verdict]:
     """Exercise -> the verdict behind its points, as it stands in the graded notebook; without those that have none."""
-    path = home / "autograded" / student / unit / f"{unit}.ipynb"
     found = {}
     try:
-        cells = json.loads(path.read_text())["cells"]
+        cells = json.loads(_graded(home, unit, student).read_text())["cells"]
     except (OSError, ValueError):
         return {}
     for output in (output for cell in cells for output in cell.get("outputs", ())):

@@ -2,6 +2,7 @@
 
     exercise, the program's cells, the seed of the hidden inputs ─┐
     course_lib, the judging half of grader, torch, Triton ────────┼─▶ key ─▶ verdicts/KEY.json
+    where Python and its packages lie, and the sandbox ───────────┤
     the GPU, where the exercise is timed ─────────────────────────┘
 
 What is in the store need not be judged again; whatever changes has another key. So grading goes on where it was stopped.
@@ -14,6 +15,7 @@ import functools
 import hashlib
 import json
 import os
+import platform
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +26,7 @@ import triton
 from course_lib import bench
 from course_lib.exercise import Exercise, Verdict
 from course_lib.observe import wire
-from grader import ROOT
+from grader import ROOT, sandbox
 
 NO_GPU = "no GPU"
 # of grader/, what hands submissions out and shows verdicts; a change there changes none
@@ -33,6 +35,7 @@ BOOKKEEPING = set(
         "__main__",
         "build",
         "classroom",
+        "canary",
         "workers",
         "verdicts",
         "books",
@@ -71,7 +74,10 @@ class Verdicts:
             return None
 
     def put(self, key: str, verdict: Verdict) -> None:
-        """Keep the verdict: whole or not at all, whenever this process is stopped."""
+        """Keep the verdict: whole or not at all, whenever this process is stopped. One that says nothing of the program is
+        not kept, so that it is judged anew."""
+        if not verdict.judged:
+            return
         self.folder.mkdir(parents=True, exist_ok=True)
         draft = self.folder / f"{key}.{os.getpid()}.{threading.get_ident()}"
         draft.write_text(json.dumps(wire.to_tree(verdict)))
@@ -82,13 +88,19 @@ def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, devi
     """The name of the verdict on a program. `device` is device() of the process that judges."""
     unit = exercise.id.split(".")[0]
     on = device if exercise.bonus else ""  # the other exercises get the same verdict everywhere
-    content = json.dumps([exercise.id, [list(cell) for cell in cells], seed, code_version(unit), on])
+    content = json.dumps([exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on])
     return hashlib.sha256(content.encode()).hexdigest()[:40]
 
 
 def device() -> str:
     """The GPU that this process would time on."""
     return torch.cuda.get_device_name() if bench.available() else NO_GPU
+
+
+@functools.cache
+def _environment() -> list[str]:
+    """Python, the sandbox, and the folders that this shows of Python: one that has been mended has another list."""
+    return [platform.python_version(), sandbox.level(), *map(str, sandbox.packages())]
 
 
 _parsing = threading.Lock()  # Python 3.11 and 3.12 count the depth of trees for all threads together (SystemError)
