@@ -142,7 +142,8 @@ def packages() -> list[Path]:
     own = [Path(p) for p in (*site.getsitepackages(), site.getusersitepackages()) if os.path.isdir(p)]
     found = dict.fromkeys(own)
     for folder in map(Path, filter(os.path.isdir, sys.path)):
-        if folder not in found and _holds_packages(folder) and not _holds_the_course(folder):
+        inside = any(map(folder.is_relative_to, found))  # as setuptools puts its own there
+        if not inside and _holds_packages(folder) and not _holds_the_course(folder):
             found[folder] = None
     linked = (path for folder in list(found) for path in _behind_links(folder))
     return list(found | dict.fromkeys(path for path in linked if not _holds_the_course(path)))
@@ -255,8 +256,8 @@ def environment(folder: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH") if name in os.environ}
     folder = "/tmp" if bubblewrap_works() else folder
     wanted = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    shown = {str(path) for path in packages()}
-    python_path = os.pathsep.join([str(ROOT), *(p for p in wanted if p in shown)])
+    shown = [p for p in wanted if any(map(Path(p).is_relative_to, packages()))]
+    python_path = os.pathsep.join([str(ROOT), *shown])
     if site.ENABLE_USER_SITE:
         kept["PYTHONUSERBASE"] = site.getuserbase()  # else Python looks in the sandbox's home
     # few threads: a class is graded by many processes; no bytecode: the system is read-only

@@ -100,7 +100,7 @@ def device() -> str:
 @functools.cache
 def _environment() -> list[str]:
     """Python, the sandbox, and the folders that this shows of Python: one that has been mended has another list."""
-    return [platform.python_version(), sandbox.level(), *map(str, sandbox.packages())]
+    return [platform.python_version(), sandbox.level(), *sorted(map(str, sandbox.packages()))]
 
 
 _parsing = threading.Lock()  # Python 3.11 and 3.12 count the depth of trees for all threads together (SystemError)
