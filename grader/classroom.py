@@ -209,6 +209,7 @@ class _Desk:
         self.running: dict[Future, Job] = {}
         self.later: deque[Job] = deque()  # postponed
         self.suspects: deque[Job] = deque()  # their workers died
+        self.doubts: deque[Job] = deque()  # their workers failed at the canary: nobody is judged until one has not
         self.alone: Job | None = None
 
     @property
@@ -217,12 +218,12 @@ class _Desk:
 
     def hand_out(self, waiting: deque[Job]) -> bool:
         """Whether anything is at work now."""
-        while waiting and not self.alone and len(self.running) < self.workers.slots:
+        while waiting and self._free():
             self._submit(waiting.popleft())
-        while self.later and not waiting and not self.alone and len(self.running) < self.workers.slots:
+        while self.later and not waiting and self._free():
             self._submit(self.later.popleft())
-        if not self.running and self.suspects:
-            self.alone = self.suspects.popleft()
+        if not self.running and (self.doubts or self.suspects):
+            self.alone = (self.doubts or self.suspects).popleft()
             self._submit(self.alone)
         return self.at_work
 
@@ -231,6 +232,9 @@ class _Desk:
         finished, _ = wait(self.running, return_when=FIRST_COMPLETED)
         found = [(job, self._verdicts(job, future)) for future in finished if (job := self.running.pop(future))]
         return [(job, judged) for job, judged in found if judged]
+
+    def _free(self) -> bool:
+        return not self.alone and not self.doubts and len(self.running) < self.workers.slots
 
     def _submit(self, job: Job) -> None:
         self.running[self.workers.submit(job)] = job
@@ -250,7 +254,12 @@ class _Desk:
             found, spent = [criteria.refused(find(program.exercise), POISON) for program in job.programs], {}
         except CancelledError:
             raise WorkersLost("The workers went away. What was judged is kept: run the same command again.") from None
-        except (OtherVersion, canary.Broken, sandbox.NoSandbox):
+        except canary.Broken:
+            if alone:
+                raise
+            self.doubts += job.apart()  # others that were at work may have taken the memory
+            return {}
+        except (OtherVersion, sandbox.NoSandbox):
             raise
         except Exception as error:  # ours; nothing is known of the programs, so nothing is kept
             return {program.exercise: judging.failed(find(program.exercise), error) for program in job.programs}

@@ -424,7 +424,13 @@ _local = threading.local()
 
 
 def verdicts(unit: str, student: str, path: Path) -> dict[str, Verdict]:
-    """What nbgrader's chain asks for: the verdicts on one submitted notebook, from disk where they exist."""
+    """What nbgrader's chain asks for: the verdicts on one submitted notebook, from disk where they exist. canary.Broken if the
+    published solutions do not earn everything."""
+    from grader import canary  # which judges with this module
+
     if not hasattr(_local, "judge") or _local.judge.folder != grader.home():
-        _local.judge = Judge(accept_risk=bool(os.environ.get("GRADER_ACCEPT_RISK")))
+        _local.judge, _local.proven = Judge(accept_risk=bool(os.environ.get("GRADER_ACCEPT_RISK"))), set()
+    if unit not in _local.proven:
+        canary.prove(_local.judge, unit)
+        _local.proven.add(unit)
     return judge_submission(_local.judge, unit, student, path)

@@ -121,17 +121,31 @@ def test_a_failure_later_is_a_question_mark_an_exit_code_and_judged_again(home, 
     assert {entry.student: entry.score for entry in results.gradebook(home, UNIT)} == {"ada": 14, "ben": 14}
 
 
-def test_a_worker_that_cannot_judge_stops_the_class(home):
+def test_a_worker_that_cannot_judge_stops_the_class_with_nobody_else_judged(home):
     def answer(student, exercise, time):
         if student == "ben":
             raise canary.Broken("On node7 ...")
         return everything(student, exercise, time)
 
-    with (
-        pytest.raises(canary.Broken, match="node7"),
-        classroom.Class(home, workers=Table(answer), accept_risk=True) as room,
-    ):
+    table = Table(answer)
+    table.slots = 1
+    for student in ("cyd", "dee"):
+        toyclass.hand_in(home.parent, student, solved(toyclass.nb_of(home.parent), student))
+    with pytest.raises(canary.Broken, match="node7"), classroom.Class(home, workers=table, accept_risk=True) as room:
         list(room.grade(UNIT))
+    assert {student for student, _ in table.asked} == {"ada", "ben"} and table.closed is True
+
+
+def test_one_that_fails_in_company_has_another_try_with_nothing_else_at_work(home):
+    """Else students who take all memory could stop the class."""
+
+    def answer(student, exercise, time):
+        if (student, time) == ("ada", 1):
+            raise canary.Broken("out of memory")
+        return everything(student, exercise, time)
+
+    with classroom.Class(home, workers=Table(answer), accept_risk=True) as room:
+        assert {g.student for g in room.grade(UNIT) if g.complete} == {"ada", "ben"}
 
 
 # ----------------------------------------------------------------------------------------------- one worker
