@@ -342,6 +342,11 @@ class Verdict:
     remark: str = ""  # one closing sentence that teaches
     printed: str = ""  # the first characters that the student's code printed
 
+    @property
+    def judged(self) -> bool:
+        """Whether anything is known of the program. If not, 0 is no mark: the grader failed (see criteria.unjudged)."""
+        return not self.findings or any(finding.judged for finding in self.findings)
+
 
 class Criterion:
     """What an exercise asks for: a title, the points it is worth, and how it is judged. Criteria are dataclasses of this."""

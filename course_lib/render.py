@@ -23,7 +23,7 @@ def _printable(sentence: str) -> str:
 
 def _text(verdict: Verdict) -> str:
     width = max([len(f.title) for f in _shown(verdict)] + [len(verdict.exercise), 34])
-    lines = [f"{verdict.exercise:<{width + 2}}  {_points(verdict.points, verdict.out_of)}"]
+    lines = [f"{verdict.exercise:<{width + 2}}  {_earned(verdict)}"]
     for finding in _shown(verdict):
         points = "" if finding.gate else _points(finding.points, finding.out_of)
         lines.append(f"{_mark(finding)} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip())
@@ -44,7 +44,9 @@ def _text(verdict: Verdict) -> str:
 
 
 def _shown(verdict: Verdict) -> list[Finding]:
-    """The findings; those that a failed gate left unjudged are one line."""
+    """The findings; those that a failed gate left unjudged are one line. Of what could not be judged: why."""
+    if not verdict.judged:
+        return verdict.findings[:1]
     waiting = [f for f in verdict.findings if not f.judged and not f.bonus and not f.gate]
     if not waiting or all(f.passed for f in verdict.findings if f.gate):
         return verdict.findings
@@ -97,7 +99,7 @@ def _html_of(verdict: Verdict) -> str:
     bonus = f" &nbsp; extra credit {verdict.bonus:g}" if verdict.bonus else ""
     return (
         f'<div style="border-left:4px solid {_verdict_tone(verdict)};padding:4px 12px;margin:4px 0">'
-        f"<div><b>{escape(verdict.exercise)}</b> &nbsp; <b>{_points(verdict.points, verdict.out_of)}</b> points{bonus}</div>"
+        f"<div><b>{escape(verdict.exercise)}</b> &nbsp; <b>{_earned(verdict)}</b> points{bonus}</div>"
         '<table aria-label="criteria: mark, title, points, what was seen" '
         f'style="border-collapse:collapse;margin-top:4px;color:inherit">{"".join(rows)}</table>{remark}{printed}</div>'
     )
@@ -111,6 +113,8 @@ PASSED, PARTIAL, FAILED, NEUTRAL = "#009E73", "#B8860B", "#D55E00", "#808080"
 
 
 def _verdict_tone(verdict: Verdict) -> str:
+    if not verdict.judged:
+        return NEUTRAL
     if verdict.points >= verdict.out_of:
         return PASSED
     return PARTIAL if verdict.points > 0 else FAILED
@@ -129,6 +133,10 @@ def _mark(finding: Finding) -> str:
     if not finding.judged:
         return "·"
     return "✓" if finding.passed else "✗"
+
+
+def _earned(verdict: Verdict) -> str:
+    return _points(verdict.points, verdict.out_of) if verdict.judged else f"? / {verdict.out_of:g}"
 
 
 def _points(points: float, out_of: float) -> str:

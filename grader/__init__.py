@@ -20,6 +20,7 @@ A class
     imports.py          submissions from an LMS
     exchange.py         submissions through nbgrader's exchange
     classroom.py        a whole class
+    canary.py           the published solutions, judged first
     workers.py          who judges it: processes, or a cluster
     single.py           one notebook, without a class
     books.py            nbgrader's gradebook, graded notebooks, feedback

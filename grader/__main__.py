@@ -145,11 +145,12 @@ def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, r
 
 def _grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, root: Path, again: bool) -> None:
     from grader.books import Books
+    from grader.canary import Broken
     from grader.classroom import POISON, Class, misnamed, submissions
+    from grader.sandbox import NoSandbox
     from grader.workers import OtherVersion, WorkersLost
 
-    unentered = misnamed(home, unit)
-    notes = []
+    unentered, unjudged, notes = misnamed(home, unit), [], []
     if not submissions(home, unit):
         for note in unentered:
             console.print(note, markup=False)
@@ -163,15 +164,17 @@ def _grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, 
     room = Class(home, workers=workers, accept_risk=accept_risk, again=again)
     try:
         with progress_bar("judging") as progress, room:
+            room.prove(unit)
             for graded in room.grade(unit, progress):
                 outcome = books.enter(graded.student, graded.verdicts, graded.read)
                 unentered += [f"{graded.student}: not entered: {outcome}"] if outcome != "ok" else []
+                unjudged += [f"{graded.student}: {why}"] if (why := graded.unjudged) else []
                 notes += [f"to look at: {graded.student}: {where or unit}: {flag}" for where, flag in graded.read.flags]
                 notes += [f"to look at: {graded.student}: {exercise} {POISON}" for exercise in graded.poison]
     except KeyboardInterrupt:
         _say("Stopped. What was judged is kept: the same command goes on from there.")
         raise typer.Exit(130) from None
-    except (OtherVersion, WorkersLost) as error:
+    except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(_say(str(error))) from None
     finally:
         os.chdir(folder)  # nbgrader leaves it elsewhere
@@ -179,6 +182,10 @@ def _grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, 
     for note in sorted(notes) + sorted(unentered):
         console.print(note, markup=False)
     console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html", soft_wrap=True)
+    for note in sorted(unjudged):
+        console.print(f"not judged, no mark: {note}", markup=False)
+    if unjudged:
+        raise typer.Exit(_say("Mend that and run the same command again: what has no mark is judged anew."))
     if unentered:
         raise typer.Exit(1)
 
@@ -216,7 +223,7 @@ def show_gradebook(home: Path, unit: str) -> None:
     for entry in entries:
         row = [_cell(entry.scores[e.id], entry.extra.get(e.id), e.id in entry.by_hand) for e in exercises]
         penalty = [f"-{entry.penalty:g}" if entry.penalty else ""] * late
-        table.add_row(escape(entry.student), *row, *penalty, f"{entry.score:g}")
+        table.add_row(escape(entry.student), *row, *penalty, _cell(entry.score))
     console.print(table)
     console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
     for entry in entries:
@@ -227,7 +234,7 @@ def show_gradebook(home: Path, unit: str) -> None:
         console.print(note, markup=False, soft_wrap=True)
 
 
-def _cell(points: float | None, extra: float | None, by_hand: bool) -> str:
+def _cell(points: float | None, extra: float | None = None, by_hand: bool = False) -> str:
     return "?" if points is None else f"{points:g}" + (f" +{extra:g}" if extra else "") + "*" * by_hand
 
 
@@ -277,6 +284,9 @@ def export(
     if done.absent:
         absent = "; ".join(done.absent)
         console.print(f"In {roster}, and nothing of theirs is graded: {absent}.", markup=False, soft_wrap=True)
+    for student in done.unmarked:
+        left_out = "left out" if form in ("canvas", "moodle") else "empty"
+        console.print(f"{student} has no mark, as not everything could be judged: {left_out}.", markup=False)
     console.print(f"{path}", soft_wrap=True)
 
 
@@ -320,15 +330,16 @@ def grade_one(
     """Judge one notebook and show the verdicts; the gradebook stays as it is."""
     import json
 
-    from grader import sandbox, single, submission
+    from grader import canary, sandbox, single, submission
 
     try:
         graded = single.grade(notebook, student or notebook.stem, unit=unit, accept_risk=accept_risk)
-    except (submission.Problem, ValueError, sandbox.NoSandbox) as error:
+    except (submission.Problem, ValueError, sandbox.NoSandbox, canary.Broken) as error:
         raise typer.Exit(_say(str(error))) from None
     if html:
         html.write_text(graded.html())
     typer.echo(json.dumps(graded.tree(), indent=1) if as_json else graded.text())
+    raise typer.Exit(0 if graded.judged else 1)
 
 
 @app.command()
@@ -409,11 +420,19 @@ def mutations(units: Units = None) -> None:
 
 
 @app.command()
-def doctor() -> None:
-    """Say what this machine offers for grading, and what to do about each gap."""
+def doctor(
+    units: Annotated[
+        list[str] | None,
+        typer.Argument(help="Whose published solutions are judged; else those with submissions, or 04."),
+    ] = None,
+) -> None:
+    """Say what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
     from grader import doctor as checks
 
-    rows = checks.examine()
+    try:
+        rows = [*checks.examine(), *checks.prove(units)]
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
     console.print(checks.table(rows))
     raise typer.Exit(1 if any(row.stops for row in rows) else 0)
 

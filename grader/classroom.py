@@ -9,6 +9,7 @@ verdict.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -19,8 +20,9 @@ from pathlib import Path
 import grader
 from course_lib import criteria
 from course_lib.exercise import Exercise, Verdict, find
+from course_lib.exercises import UNITS
+from grader import canary, sandbox, submission, verdicts
 from grader import judge as judging
-from grader import sandbox, submission, verdicts
 from grader.workers import Job, Local, OtherVersion, Program, Workers, WorkersLost, verdicts_of
 
 Progress = Callable[[int, int], None]
@@ -72,6 +74,12 @@ class Graded:
         """The exercises that ended the processes which judged them."""
         return [exercise for exercise, verdict in self.verdicts.items() if verdict and is_poison(verdict)]
 
+    @property
+    def unjudged(self) -> str:
+        """Which exercises the grader could not judge, and why not the first of them; "" if there are none."""
+        found = {exercise: v for exercise, v in self.verdicts.items() if v and not v.judged}
+        return ", ".join(found) + f": {next(iter(found.values())).findings[0].seen}" if found else ""
+
 
 def is_poison(verdict: Verdict) -> bool:
     return any(finding.seen == POISON for finding in verdict.findings)
@@ -104,10 +112,18 @@ class Class:
     def __exit__(self, kind: type | None, *exception: object) -> None:
         self.workers.close(now=kind is not None)
 
+    def prove(self, unit: str) -> None:
+        """Have the workers judge the unit's published solutions, unless it is known that they judge them well. canary.Broken,
+        OtherVersion or WorkersLost if the workers are of no use."""
+        programs = [self.program(exercise, cells, canary.NOBODY) for exercise, cells in canary.published(unit)]
+        unknown = [program for program in programs if not canary.full(self.store.get(self.key(program)))]
+        for _, found in self.judge(self.jobs(canary.NOBODY, unknown)):
+            canary.require(found.values())
+
     def grade(self, unit: str, progress: Progress = lambda done, total: None) -> Iterator[Graded]:
         """Every submission of the unit, as soon as it is complete. Nothing in one stops the next.
 
-        OtherVersion or WorkersLost if the workers are of no use.
+        canary.Broken, OtherVersion or WorkersLost if the workers are of no use.
         """
         exercises = list(grader.exercises(unit).values())
         found = submissions(self.folder, unit)
@@ -159,7 +175,13 @@ class Class:
         else:
             timed = {program: bool(find(program.exercise).bonus) for program in programs}
             parts = [(kind, tuple(p for p in timed if timed[p] is kind)) for kind in (False, True)]
-        return [Job(student, part, verdicts.code_version(), timed) for timed, part in parts if part]
+        version = verdicts.code_version()
+        return [Job(student, part, version, timed, self._canary(_unit(part))) for timed, part in parts if part]
+
+    @functools.cache  # noqa: B019  a class lives as long as the command
+    def _canary(self, unit: str) -> Program | None:
+        one = canary.first(unit)
+        return one and self.program(*one, canary.NOBODY)
 
     def key(self, program: Program) -> str:
         return verdicts.key_of(find(program.exercise), program.cells, program.seed, self.device)
@@ -174,6 +196,11 @@ class Class:
         return program if kept is None or (self.again and is_poison(kept)) else kept
 
 
+def _unit(programs: Iterable[Program]) -> str:
+    (module,) = {program.exercise.split(".")[0] for program in programs}
+    return next(unit for unit, name in UNITS.items() if name == module)
+
+
 class _Desk:
     """Hands jobs out to the workers, a few ahead, and takes their verdicts in; each is on disk before anyone sees it."""
 
@@ -182,6 +209,7 @@ class _Desk:
         self.running: dict[Future, Job] = {}
         self.later: deque[Job] = deque()  # postponed
         self.suspects: deque[Job] = deque()  # their workers died
+        self.doubts: deque[Job] = deque()  # their workers failed at the canary: nobody is judged until one has not
         self.alone: Job | None = None
 
     @property
@@ -190,12 +218,12 @@ class _Desk:
 
     def hand_out(self, waiting: deque[Job]) -> bool:
         """Whether anything is at work now."""
-        while waiting and not self.alone and len(self.running) < self.workers.slots:
+        while waiting and self._free():
             self._submit(waiting.popleft())
-        while self.later and not waiting and not self.alone and len(self.running) < self.workers.slots:
+        while self.later and not waiting and self._free():
             self._submit(self.later.popleft())
-        if not self.running and self.suspects:
-            self.alone = self.suspects.popleft()
+        if not self.running and (self.doubts or self.suspects):
+            self.alone = (self.doubts or self.suspects).popleft()
             self._submit(self.alone)
         return self.at_work
 
@@ -204,6 +232,9 @@ class _Desk:
         finished, _ = wait(self.running, return_when=FIRST_COMPLETED)
         found = [(job, self._verdicts(job, future)) for future in finished if (job := self.running.pop(future))]
         return [(job, judged) for job, judged in found if judged]
+
+    def _free(self) -> bool:
+        return not self.alone and not self.doubts and len(self.running) < self.workers.slots
 
     def _submit(self, job: Job) -> None:
         self.running[self.workers.submit(job)] = job
@@ -223,7 +254,12 @@ class _Desk:
             found, spent = [criteria.refused(find(program.exercise), POISON) for program in job.programs], {}
         except CancelledError:
             raise WorkersLost("The workers went away. What was judged is kept: run the same command again.") from None
-        except OtherVersion:
+        except canary.Broken:
+            if alone:
+                raise
+            self.doubts += job.apart()  # others that were at work may have taken the memory
+            return {}
+        except (OtherVersion, sandbox.NoSandbox):
             raise
         except Exception as error:  # ours; nothing is known of the programs, so nothing is kept
             return {program.exercise: judging.failed(find(program.exercise), error) for program in job.programs}

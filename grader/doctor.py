@@ -9,8 +9,9 @@ import re
 import shutil
 import stat
 import subprocess
+import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +19,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from course_lib.exercises import UNITS
-from grader import ROOT, home, landlock, sandbox, seccomp
+from grader import ROOT, exercises, home, landlock, sandbox, seccomp
 
+PROOF = "04_memory_coalescing"  # the unit that is judged where no other is asked for
 FREE_DISK, FREE_GPU = 2e9, 8e9  # bytes: a class of 100 with its feedback; what the timed cases use
 USER_NAMESPACES = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/sys/kernel/unprivileged_userns_clone"
 
@@ -46,6 +48,36 @@ def examine(folder: Path | None = None) -> list[Row]:
     """Every row, for grading in `folder` (default: the grader's home). Writes nothing."""
     folder = folder or home()
     return [*_software(), *_sandbox(folder), *_gpu(), *_place(folder)]
+
+
+def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Iterator[Row]:
+    """A row for each unit: whether its published solutions earn everything here, judged as submissions are. Takes seconds.
+
+    units    default: those that have submissions in `folder`, else PROOF. ValueError if there is no such unit
+    """
+    units = units or list(_waiting(folder or home())) or [PROOF]
+    for unit in units:
+        exercises(unit)
+    if not sandbox.enough(sandbox.level()) or not _version("torch") or not _version("triton"):
+        return  # its row says what to do
+    from grader import canary
+    from grader.judge import Judge
+
+    for unit in units:
+        with tempfile.TemporaryDirectory() as name:
+            try:
+                judge = Judge(Path(name))
+            except sandbox.NoSandbox:
+                return  # likewise
+            try:
+                canary.prove(judge, unit)
+                yield Row("judging", f"the published solutions of {unit} earn everything")
+            except canary.Broken as broken:
+                yield Row(
+                    "judging", f"the published solutions of {unit} do not earn everything", str(broken), stops=True
+                )
+            finally:
+                judge.close()
 
 
 # ----------------------------------------------------------------------------------------------- software
@@ -195,10 +227,15 @@ def _place(folder: Path) -> Iterator[Row]:
     else:
         yield Row("gradebook", str(book) if book.exists() else f"{book}, made on first use")
     yield Row("secret", *_secret(folder / "secret"))
-    waiting = {unit: len(list((folder / "submitted").glob(f"*/{unit}/{unit}.ipynb"))) for unit in UNITS}
-    counts = ", ".join(f"{count} of {unit}" for unit, count in waiting.items() if count)
+    counts = ", ".join(f"{count} of {unit}" for unit, count in _waiting(folder).items())
     place = f"Put them at {folder}/submitted/STUDENT/UNIT/UNIT.ipynb."
     yield Row("submissions", counts or "none", "" if counts else place)
+
+
+def _waiting(folder: Path) -> dict[str, int]:
+    """Unit -> how many submissions of it there are; without those that have none."""
+    found = {unit: len(list((folder / "submitted").glob(f"*/{unit}/{unit}.ipynb"))) for unit in UNITS}
+    return {unit: count for unit, count in found.items() if count}
 
 
 def _secret(path: Path) -> tuple[str, str, bool]:

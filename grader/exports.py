@@ -26,11 +26,14 @@ FORMULA = re.compile(r"""(^|[;\n])(?!-[\d.]+(?:[;\n]|$))(?=(?:[^\S\n]|")*[=+\-@\
 
 
 class Export(NamedTuple):
-    """unknown    students that the roster does not have;  absent = names in the roster of whom nothing has been graded."""
+    """unknown    students that the roster does not have;  absent = names in the roster of whom nothing has been graded
+    unmarked   students who have no mark, as the grader could not judge all of theirs; for an LMS they are left out
+    """
 
     rows: Rows
     unknown: list[str] = []
     absent: list[str] = []
+    unmarked: list[str] = []
 
 
 def write(rows: Rows, path: Path) -> None:
@@ -91,7 +94,7 @@ def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Map
     for entry in entries:
         for id in of_unit:
             verdict = verdicts.get(entry.student, {}).get(id)
-            for f in verdict.findings if verdict else ():
+            for f in verdict.findings if verdict and verdict.judged else ():
                 kind = "gate" if f.gate else "extra" if f.bonus else "criterion"
                 said = [f.points, f.out_of, f.expected, f.seen, f.detail]
                 rows.append([entry.student, id, f.title, kind, *map(_yes, (f.judged, f.passed)), *said])
@@ -153,11 +156,11 @@ def canvas(unit: str, entries: Sequence[Entry], roster: Sequence[Mapping[str, st
     points = ["    Points Possible", "", "", "", "", sum(e.points for e in grader.exercises(unit).values())]
     students = [row for row in roster if "Points Possible" not in row["Student"] and any(row.values())]
     if not students:
-        own = [[_last_first(e), e.lms_id, "", "" if e.lms_id else e.student, "", e.score] for e in entries]
+        own = [[_last_first(e), e.lms_id, "", "" if e.lms_id else e.student, "", e.score] for e in entries if e.marked]
         return Export([header, points, *own])
     keys = ("ID", "SIS Login ID", "SIS User ID")
     found, unknown = _matched(entries, students, lambda row: [row.get(key, "") for key in keys])
-    rows = [[*(row.get(name, "") for name in CANVAS), e.score] for row, e in found if e]
+    rows = [[*(row.get(name, "") for name in CANVAS), e.score] for row, e in found if e and e.marked]
     return Export([header, points, *rows], unknown, _absent(found, "Student"))
 
 
@@ -196,6 +199,7 @@ def moodle(
         rows = [
             [f"Participant {e.lms_id}" if e.lms_id else "", e.name, e.email, e.score, out_of, "", said(e)]
             for e in entries
+            if e.marked
         ]
         return Export([list(MOODLE), *rows])
     found, unknown = _matched(
@@ -210,7 +214,7 @@ def moodle(
     columns = list(dict.fromkeys([*roster[0], "Feedback comments"]))
     rows = []
     for row, entry in found:
-        graded = {"Grade": entry.score, "Feedback comments": said(entry)} if entry else {}
+        graded = {"Grade": entry.score, "Feedback comments": said(entry)} if entry and entry.marked else {}
         rows.append([graded.get(name, row.get(name, "")) for name in columns])
     return Export([columns, *rows], unknown, _absent(found, "Full name"))
 
@@ -272,6 +276,11 @@ def export(home: Path, unit: str, form: str, *, roster: Path | None = None, colu
     if form not in FORMS:
         raise ValueError(f"There is no export {form!r}. There are: {', '.join(FORMS)}.")
     entries = results.gradebook(home, unit)
+    done = _export(home, unit, entries, form, roster, column)
+    return done._replace(unmarked=[entry.student for entry in entries if not entry.marked])
+
+
+def _export(home: Path, unit: str, entries: Sequence[Entry], form: str, roster: Path | None, column: str) -> Export:
     if form == "exercises":
         return Export(by_exercise(unit, entries))
     if form == "canvas":

@@ -22,6 +22,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,20 @@ from grader.zygote import Zygote
 UNTOLD = (
     "fails on cases that stay hidden: call it with sizes and numbers of your own, the smallest and the oddest first"
 )
+# run where programs are recorded, by us: of these files, those that cannot be read there
+UNREADABLE = """
+def unreadable(paths):
+    closed = []
+    for path in paths:
+        try:
+            open(path, "rb").close()
+        except OSError:
+            closed.append(path)
+    return closed
+"""
 USED_UP = "was not judged: all that came before has used up the time that a submission has"
 Program = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
+MOST_NAMES, LONGEST_NAME = 20, 1_000  # of files and modules that a program could not read
 RECORD_SECONDS, REPLAY_SECONDS = 10.0, 60.0  # of CPU
 COMPILE_SECONDS = 60.0  # on the clock: compilers are processes of their own
 SUBMISSION_SECONDS = 240.0  # of CPU, for all programs of a submission and all tries: ten times an honest one
@@ -173,6 +186,22 @@ class Judge:
         for work, reply in zip(works, replies, strict=True):
             work.take(work.closed, reply, believed=False)
 
+    def _ours(self, work: Work) -> str:
+        """A sentence if a file that a program says it could not read is code of Python or a package, and closed to everyone in
+        this sandbox; else "".
+
+        Programs may say what they like: that the file is closed is seen in a child that holds none of theirs.
+        """
+        if not (paths := [str(path) for path in sandbox.of_python(work.unread)]):
+            return ""
+        part = {"cells": [["<grader>", UNREADABLE]], "entry": "unreadable", "called": "", "without": ""}
+        request = {"role": "record", "parts": [part | {"calls": [[{"paths": paths}]]}], "seconds": RECORD_SECONDS}
+        reply = self.zygote.ask(request)
+        if reply["error"]:
+            raise GraderFailed(reply["error"])
+        closed = reply["result"][0]["logs"][0]["calls"][0]["result"]["list"]
+        return f"{closed[0]} cannot be read in the sandbox" if closed else ""
+
     def _replay(self, works: Sequence[Work]) -> None:
         """Have the kernels of each log run on other data: trials, or a problem."""
         for work in works:
@@ -217,6 +246,8 @@ class Judge:
         return reply["result"]
 
     def _verdict(self, work: Work) -> Verdict:
+        if ours := self._ours(work):
+            return failed(work.exercise, GraderFailed(ours))
         if work.problem:
             return criteria.refused(work.exercise, work.problem)
 
@@ -279,6 +310,7 @@ class Work:
     logs: Any = None
     printed: str = ""
     problem: str = ""
+    unread: set[str] = field(default_factory=set)  # files and modules that it says it could not read
     trials: list[Trial] = field(default_factory=list)
     alone: set[str] = field(default_factory=set)  # the steps that it had to take in a child of its own
 
@@ -316,6 +348,7 @@ class Work:
                 error = given.problem(self.exercise, logs)
         except (KeyError, TypeError, ValueError):  # the child wrote this itself
             printed, error = "", "gave an answer that cannot be read"
+        self.unread |= _unread(reply)
         if believed:
             self.printed = printed
         self.problem = self.sentence(error if believed or not error else UNTOLD)
@@ -351,6 +384,15 @@ class Work:
         return error[:SENTENCE] if names_itself or not error else f"{self.exercise.entry} {error[:SENTENCE]}"
 
 
+def _unread(reply: Any) -> set[str]:
+    """What a child says it could not read; nothing if this cannot be read itself."""
+    try:
+        said = [reply["unread"], *(call["unread"] for log in reply["logs"] for call in log["calls"])]
+        return {name[:LONGEST_NAME] for name in list(chain.from_iterable(said))[:MOST_NAMES]}
+    except (KeyError, TypeError):
+        return set()
+
+
 # -------------------------------------------------------------------------------------------- a submission
 
 
@@ -365,7 +407,7 @@ def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[
 def judge_exercise(
     judge: Judge, exercise: Exercise, read: submission.Submission, student: str, budget: Budget
 ) -> Verdict:
-    """The verdict on one exercise. Never raises: whatever goes wrong is seen, costs this exercise alone, and is no points."""
+    """The verdict on one exercise. Never raises: whatever goes wrong is seen, and costs this exercise alone."""
     try:
         return judge.verdict(exercise, read.program(exercise).cells, student, budget)
     except submission.Problem as problem:
@@ -377,14 +419,20 @@ def judge_exercise(
 def failed(exercise: Exercise, error: Exception) -> Verdict:
     """In place of a verdict, where our own machinery failed: to be seen, and not to be kept."""
     sentence = f"the grader failed ({type(error).__name__}: {error}); tell your instructor, and grade this again"
-    return criteria.refused(exercise, sentence)
+    return criteria.unjudged(exercise, sentence)
 
 
 _local = threading.local()
 
 
 def verdicts(unit: str, student: str, path: Path) -> dict[str, Verdict]:
-    """What nbgrader's chain asks for: the verdicts on one submitted notebook, from disk where they exist."""
+    """What nbgrader's chain asks for: the verdicts on one submitted notebook, from disk where they exist. canary.Broken if the
+    published solutions do not earn everything."""
+    from grader import canary  # which judges with this module
+
     if not hasattr(_local, "judge") or _local.judge.folder != grader.home():
-        _local.judge = Judge(accept_risk=bool(os.environ.get("GRADER_ACCEPT_RISK")))
+        _local.judge, _local.proven = Judge(accept_risk=bool(os.environ.get("GRADER_ACCEPT_RISK"))), set()
+    if unit not in _local.proven:
+        canary.prove(_local.judge, unit)
+        _local.proven.add(unit)
     return judge_submission(_local.judge, unit, student, path)

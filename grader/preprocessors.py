@@ -4,7 +4,8 @@
     autograded/ ── WriteVerdicts ──▶ SaveAutoGrades ──▶ SaveExtras ──▶ autograded/, gradebook.db ──▶ feedback/
 
 nbgrader scores a test cell by its outputs: an error gives 0, an execute_result that reads as a number gives that many
-points, and anything else, no output included, gives them all. So each test cell gets one or the other here.
+points, and anything else, no output included, gives them all. So each test cell gets one or the other here; and what the
+grader could not judge has no score afterwards, neither 0 nor any other, and waits for a person or for the next run.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ class WriteVerdicts(NbGraderPreprocessor):
 
             known = _handed.get(names["student"], Known()).verdicts
             verdicts = dict(known or judge.verdicts(names["assignment"], names["student"], path))
-        except Exception as e:  # a failure of ours, whatever it is, must be seen and must not read as full marks
+        except Exception as e:  # a failure of ours, whatever it is, must be seen and must not read as a mark
             problem = f"the judge failed: {type(e).__name__}: {e}"
             self.log.error("No verdicts for %s: %s", names["student"], problem)
         resources["verdicts"] = {}
@@ -224,10 +225,10 @@ class WriteVerdicts(NbGraderPreprocessor):
             try:
                 cell.outputs = _outputs(verdict, float(meta.points))
                 cell.outputs[0].metadata[ANSWER] = answer(read, exercise)
-                resources["verdicts"][meta.grade_id] = verdict
+                resources["verdicts"][meta.grade_id] = verdict if verdict.judged else None
             except Exception as e:
-                reason = problem or str(e)
-                cell.outputs = [_no_verdict(f"{exercise.id if exercise else meta.grade_id}: {reason}")]
+                about = exercise.id if exercise else meta.grade_id
+                cell.outputs = [_no_verdict(f"{about}: {problem or e}; tell your instructor, and grade this again")]
         return nb, resources
 
 
@@ -237,13 +238,14 @@ def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
     if not isinstance(verdict.points, (int, float)) or math.isnan(verdict.points):
         raise ValueError(f"the points of the verdict are {verdict.points!r}, not a number")
     points = min(max(float(verdict.points), 0.0), out_of)
+    mark = v4.new_output("execute_result", {"text/plain": f"{points:g}"}, execution_count=None)
     shown = {  # the class keeps formgrader's MathJax away from what the student printed
         "text/plain": render.text(verdict),
         "text/html": f'<div class="tex2jax_ignore">{render.html(verdict)}</div>',
     }
     return [
         v4.new_output("display_data", shown, metadata={VERDICT: wire.to_tree(verdict)}),
-        v4.new_output("execute_result", {"text/plain": f"{points:g}"}, execution_count=None),
+        mark if verdict.judged else _no_verdict(verdict.findings[0].seen),
     ]
 
 
@@ -262,13 +264,12 @@ def bonus(verdict: Verdict) -> float:
 
 
 def _no_verdict(sentence: str) -> NotebookNode:
-    message = f"{sentence}. 0 points until it has been judged; tell your instructor."
-    return v4.new_output("error", ename="NoVerdict", evalue=message, traceback=[f"NoVerdict: {message}"])
+    return v4.new_output("error", ename="NoVerdict", evalue=sentence, traceback=[f"NoVerdict: {sentence}"])
 
 
 class SaveExtras(NbGraderPreprocessor):
-    """After SaveAutoGrades: the bonus as nbgrader's extra credit; what a person should look at as a comment on its
-    exercise, with formgrader's flag on the submission. The flag goes when a person takes it away.
+    """After SaveAutoGrades: no score where there is no verdict; the bonus as nbgrader's extra credit; what a person should
+    look at as a comment on its exercise, with formgrader's flag on the submission. The flag goes when a person takes it away.
 
     SaveAutoGrades asks for a review of all points given by hand; here of those alone whose answer has changed since.
     """
@@ -282,9 +283,10 @@ class SaveExtras(NbGraderPreprocessor):
                 gradebook.find_submission_notebook(*where).flagged = True
             for exercise in exercises(names["assignment"]).values():
                 verdict = resources["verdicts"].get(exercise.check_id)
-                if verdict is None:
-                    continue
                 grade = gradebook.find_grade(exercise.check_id, *where)
+                if verdict is None:  # nbgrader has read the error as 0
+                    grade.auto_score, grade.needs_manual_grade = None, exercise.id not in known.same
+                    continue
                 if exercise.bonus and exercise.id not in known.extra:
                     grade.extra_credit = bonus(verdict)
                 if exercise.id in known.same:
@@ -300,13 +302,16 @@ class SaveExtras(NbGraderPreprocessor):
 
 
 class GetGrades(GetsScores):
-    """nbgrader's, which puts points and comments into the cells. Whether the points were given by hand goes along."""
+    """nbgrader's, which puts points and comments into the cells. Whether the points were given by hand goes along, and what
+    neither the judge nor a person has given points has none, where nbgrader says 0."""
 
     def _get_score(self, cell: NotebookNode, resources: dict) -> None:
         super()._get_score(cell, resources)
         where = self.notebook_id, self.assignment_id, self.student_id
         grade = self.gradebook.find_grade(cell.metadata.nbgrader.grade_id, *where)
         cell.metadata.nbgrader["by_hand"] = grade.manual_score is not None
+        if grade.auto_score is None and grade.manual_score is None:
+            cell.metadata.nbgrader.score = None
 
 
 def carry_notes(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:

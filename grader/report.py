@@ -30,7 +30,7 @@ from course_lib.criteria import NOTHING
 from course_lib.exercise import Exercise, Verdict
 from course_lib.picture import BLUE
 from grader import disk, results, similar
-from grader.classroom import POISON
+from grader.classroom import is_poison
 from grader.results import Entry, StudentFlag
 from grader.variants import solution_cell
 
@@ -74,7 +74,7 @@ def mistakes(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[Mistake]:
     found: dict[tuple[str, str], Mistake] = {}
     for student, of_student in verdicts.items():
         for exercise, verdict in of_student.items():
-            if blank(verdict) or ours(verdict):
+            if blank(verdict) or is_poison(verdict):
                 continue
             for f in verdict.findings:
                 if f.judged and not f.passed and not f.bonus:
@@ -89,9 +89,11 @@ def _kind(sentence: str) -> str:
     return re.sub(r"[\d.,]+", "#", sentence)
 
 
-def ours(verdict: Verdict) -> str:
-    """The sentence of a verdict that says of the grader, and nothing of the program, that it failed; "" of any other."""
-    return next((f.seen for f in verdict.findings if f.seen.startswith(("the grader failed", POISON))), "")
+def unjudged(verdict: Verdict | None) -> str:
+    """Why a person or the grader has yet to judge the exercise; "" if it has been judged."""
+    if verdict is None:
+        return NO_VERDICT
+    return "" if verdict.judged and not is_poison(verdict) else verdict.findings[0].seen
 
 
 def blank(verdict: Verdict) -> bool:
@@ -178,7 +180,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
         unit=unit,
         entries=entries,
         exercises=exercises,
-        total=Distribution("total", sum(x.points for x in exercises), [e.score for e in entries]),
+        total=Distribution("total", sum(x.points for x in exercises), [e.score for e in entries if e.marked]),
         distributions=[_distribution(x, entries, verdicts) for x in exercises],
         mistakes=mistakes({s: v for s, v in verdicts.items() if not handins[s].problem}),
         flags=[flag for h in handins.values() for flag in h.flags],
@@ -186,7 +188,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
             StudentFlag(e.student, x.id, sentence)
             for e in entries
             for x in exercises
-            if (sentence := ours(verdicts[e.student][x.id]) if x.id in verdicts[e.student] else NO_VERDICT)
+            if (sentence := unjudged(verdicts[e.student].get(x.id)))
         ],
         alike=sorted(alike, key=lambda a: (-a.pair.ratio, -len(a.pair.students), a.exercise)),
         published={x.id: same for x in exercises if (same := similar.equal_to(known[x.id], tokens[x.id]))},
@@ -195,7 +197,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
 
 
 def _distribution(exercise: Exercise, entries: Sequence[Entry], verdicts: Mapping) -> Distribution:
-    points = [e.scores[exercise.id] or 0.0 for e in entries]
+    points = [e.scores[exercise.id] for e in entries if e.scores[exercise.id] is not None]
     left = sum(blank(v[exercise.id]) for v in verdicts.values() if exercise.id in v)
     return Distribution(exercise.entry, exercise.points, points, left)
 

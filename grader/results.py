@@ -49,8 +49,8 @@ class Entry:
     """One student's line of the gradebook. Points that an instructor gave by hand are in it.
 
     by_hand     exercise -> what it was given by hand, of those that were given something
-    scores      exercise -> points, None where nothing has been graded;  extra = extra credit, which `total` includes
-    penalty     for being late;  score = total - penalty, never below 0
+    scores      exercise -> points, None where nothing has been graded: "?", and never 0;  extra = extra credit, which `total` includes
+    penalty     for being late;  score = total - penalty, never below 0; None while points of an exercise are unknown
     hours_late  after the due date and any extension; 0 where no time of handing in is known
     """
 
@@ -67,8 +67,13 @@ class Entry:
     by_hand: dict[str, ByHand] = field(default_factory=dict)
 
     @property
-    def score(self) -> float:
-        return max(0.0, self.total - self.penalty)
+    def score(self) -> float | None:
+        return max(0.0, self.total - self.penalty) if self.marked else None
+
+    @property
+    def marked(self) -> bool:
+        """Whether each exercise has its points."""
+        return None not in self.scores.values()
 
     @property
     def name(self) -> str:
@@ -96,7 +101,7 @@ def gradebook(home: Path, unit: str) -> list[Entry]:
     if (home / "gradebook.db").exists():
         with book(home) as found, contextlib.suppress(MissingEntry):
             entries = [_entry(s, exercises) for s in found.find_assignment(unit).submissions]
-    entries = [e for e in entries if any(points is not None for points in e.scores.values())]  # not: only an extension
+    entries = [e for e in entries if _graded(home, unit, e.student).exists()]  # not: only an extension
     if not entries:
         raise NotGraded(f"{unit} has not been graded yet: run `python -m grader autograde {unit}`.")
     return sorted(entries, key=lambda entry: entry.student)
@@ -170,6 +175,10 @@ def behind(home: Path, unit: str, entries: Iterable[Entry]) -> list[str]:
     return students
 
 
+def _graded(home: Path, unit: str, student: str) -> Path:
+    return home / "autograded" / student / unit / f"{unit}.ipynb"
+
+
 def verdicts(home: Path, unit: str, student: str) -> dict[str, Verdict]:
     """Exercise -> the verdict behind its points, as it stands in the graded notebook; without those that have none."""
     found = [wire.from_tree(Verdict, notes[VERDICT]) for notes in _notes(home, unit, student)]
@@ -184,7 +193,7 @@ def answers(home: Path, unit: str, student: str) -> dict[str, str]:
 def _notes(home: Path, unit: str, student: str) -> Iterator[Mapping[str, Any]]:
     """What the graded notebook holds for programs beside each verdict that it shows."""
     try:
-        cells = json.loads((home / "autograded" / student / unit / f"{unit}.ipynb").read_text())["cells"]
+        cells = json.loads(_graded(home, unit, student).read_text())["cells"]
     except (OSError, ValueError):
         return
     for output in (output for cell in cells for output in cell.get("outputs", ())):

@@ -22,8 +22,9 @@ import stat
 import struct
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from glob import glob
+from importlib.machinery import all_suffixes
 from pathlib import Path
 
 from grader import ROOT, landlock, seccomp
@@ -39,6 +40,7 @@ OF_ITSELF = (
 )
 FACTS = "/proc/cpuinfo /proc/meminfo /sys/devices/system"
 ASSEMBLERS = "triton/backends/nvidia/bin/ptxas*"
+NEEDED = ("torch", "triton", "numpy")  # a folder of sys.path with one of them is shown; so is one with any distribution
 
 OPEN_FILES, FILE_BYTES = 256, 64 << 20
 TMP_BYTES = 256 << 20  # in memory, all that bubblewrap lets a zygote and its children write
@@ -125,10 +127,74 @@ def readable(*, gpu: bool = False) -> list[Path]:
     paths += [Path("/etc", name) for name in SETTINGS.split()] + [Path("/dev", name) for name in DEVICES.split()]
     facts = [*FACTS.split(), *(f"/proc/self/{name}" for name in OF_ITSELF.split())]
     paths += [Path(p) for p in facts] if not gpu else [Path("/proc"), Path("/sys")]
-    python = {Path(p) for p in (sys.prefix, sys.base_prefix, *site.getsitepackages(), site.getusersitepackages())}
+    python = {Path(sys.prefix), Path(sys.base_prefix), *packages(), *_libraries()}
     course = [p for p in (ROOT / "course_lib").iterdir() if gpu or p.name not in HIDDEN]
     own = [ROOT / "grader" / name for name in OWN_FILES]
     return [p for p in [*paths, *sorted(python), *course, *own] if os.path.exists(p)]
+
+
+def packages() -> list[Path]:
+    """The folders in which this Python finds installed packages, and those in which these really lie.
+
+    The first are of sys.path: of this environment, of PYTHONPATH, of lines in .pth files. Into the second lead links, of
+    packages or of single files. A folder with the course in it is none: what is hidden there would be shown.
+    """
+    own = [Path(p) for p in (*site.getsitepackages(), site.getusersitepackages()) if os.path.isdir(p)]
+    found = dict.fromkeys(own)
+    for folder in map(Path, filter(os.path.isdir, sys.path)):
+        inside = any(map(folder.is_relative_to, found))  # as setuptools puts its own there
+        if not inside and _holds_packages(folder) and not _holds_the_course(folder):
+            found[folder] = None
+    linked = (path for folder in list(found) for path in _behind_links(folder))
+    return list(found | dict.fromkeys(path for path in linked if not _holds_the_course(path)))
+
+
+def _holds_packages(folder: Path) -> bool:
+    entries = _entries(folder)
+    return any(path.name in NEEDED or path.suffix in (".dist-info", ".egg-info") for path in entries)
+
+
+def _holds_the_course(folder: Path) -> bool:
+    return ROOT.is_relative_to(folder.resolve())
+
+
+def _behind_links(folder: Path) -> Iterator[Path]:
+    """Where that lies to which links in a folder of packages lead: a package, or all of a distribution that is linked file
+    by file."""
+    for entry in _entries(folder):
+        if entry.is_symlink():
+            yield entry.resolve()
+        elif entry.suffix == ".dist-info" and (record := entry / "METADATA").is_symlink():
+            yield record.resolve().parent.parent
+
+
+def of_python(names: Collection[str]) -> list[Path]:
+    """Of these files and modules the code of Python and of its packages that this process can read, as files."""
+    roots = [Path(sys.prefix), Path(sys.base_prefix), *packages()]
+    found = []
+    for name in names:
+        if os.path.isabs(name):
+            found.append(Path(os.path.normpath(name)))
+        elif all(part.isidentifier() for part in name.split(".")):
+            stems = (Path(folder, *name.split(".")) for folder in sys.path if os.path.isdir(folder))
+            found += [Path(f"{stem}{end}") for stem in stems for end in ("/__init__.py", *all_suffixes())]
+    code = (
+        path for path in dict.fromkeys(found) if path.suffix in all_suffixes() and any(map(path.is_relative_to, roots))
+    )
+    return [path for path in code if path.is_file() and os.access(path, os.R_OK)]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:  # it may be on sys.path, and closed to us
+        return []
+
+
+def _libraries() -> list[Path]:
+    """Where the loader looks first, as `module load` sets it."""
+    folders = filter(os.path.isdir, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    return [Path(p) for p in folders if not _holds_the_course(Path(p))]
 
 
 def files_of(module: str) -> list[Path]:
@@ -137,7 +203,11 @@ def files_of(module: str) -> list[Path]:
     if found is None or not found.origin:
         return []
     source = Path(found.origin).resolve()
-    return [source, *source.parent.glob(f"__pycache__/{source.stem}.*")]
+    folders = {
+        source.parent,
+        Path(found.origin).parent.resolve(),
+    }  # of a link, too: Python keeps what it makes beside it
+    return [source, *(path for folder in folders for path in folder.glob(f"__pycache__/{source.stem}.*"))]
 
 
 def around(paths: Sequence[Path], hidden: Collection[Path]) -> tuple[list[Path], list[Path]]:
@@ -185,8 +255,13 @@ def environment(folder: str) -> dict[str, str]:
     """The environment of a wrapped Python: nothing of the instructor's, all that is written goes to `folder`."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH") if name in os.environ}
     folder = "/tmp" if bubblewrap_works() else folder
+    wanted = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    shown = [p for p in wanted if any(map(Path(p).is_relative_to, packages()))]
+    python_path = os.pathsep.join([str(ROOT), *shown])
+    if site.ENABLE_USER_SITE:
+        kept["PYTHONUSERBASE"] = site.getuserbase()  # else Python looks in the sandbox's home
     # few threads: a class is graded by many processes; no bytecode: the system is read-only
-    kept |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT), "USER": "student"}
+    kept |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": python_path, "USER": "student"}
     return kept | {"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
 
 
@@ -264,8 +339,7 @@ def confine(
 
 def assemblers() -> list[Path]:
     """The programs that Triton's compiler starts, and the loader that starts them."""
-    packages = [*site.getsitepackages(), site.getusersitepackages()]
-    found = [Path(p) for package in packages for p in glob(os.path.join(package, ASSEMBLERS))]
+    found = [Path(p) for folder in packages() for p in glob(os.path.join(folder, ASSEMBLERS))]
     return found + [Path(p) for p in glob("/lib64/ld-linux*") + glob("/lib/ld-linux*")]
 
 

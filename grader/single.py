@@ -24,19 +24,32 @@ class Graded:
 
     @property
     def points(self) -> float:
+        """What was earned, without what could not be judged."""
         return sum(verdict.points for verdict in self.verdicts)
+
+    @property
+    def judged(self) -> bool:
+        return all(verdict.judged for verdict in self.verdicts)
+
+    @property
+    def mark(self) -> str:
+        return f"{self.points:g}" if self.judged else "?"
 
     @property
     def out_of(self) -> float:
         return sum(verdict.out_of for verdict in self.verdicts)
 
     def text(self) -> str:
-        total = f"{self.student}, {self.unit}: {self.points:g} of {self.out_of:g} points"
+        total = f"{self.student}, {self.unit}: {self.mark} of {self.out_of:g} points"
         return "\n\n".join([*(render.text(verdict) for verdict in self.verdicts), total])
 
     def tree(self) -> dict:
-        """Plain data for a program: the same numbers and sentences."""
-        numbers = {"points": self.points, "out_of": self.out_of, "bonus": sum(v.bonus for v in self.verdicts)}
+        """Plain data for a program: the same numbers and sentences; points are None if an exercise could not be judged."""
+        numbers = {
+            "points": self.points if self.judged else None,
+            "out_of": self.out_of,
+            "bonus": sum(v.bonus for v in self.verdicts),
+        }
         verdicts = [wire.to_tree(verdict) for verdict in self.verdicts]
         return {"unit": self.unit, "student": self.student, **numbers, "verdicts": verdicts}
 
@@ -57,17 +70,19 @@ def unit_of(path: Path) -> str:
 
 
 def grade(path: Path, student: str, *, unit: str = "", accept_risk: bool = False) -> Graded:
-    """Judges a notebook as the class's would be. submission.Problem, ValueError or sandbox.NoSandbox, with a sentence.
+    """Judges a notebook as the class's would be, after the unit's published solutions. submission.Problem, ValueError,
+    sandbox.NoSandbox or canary.Broken, with a sentence.
 
     student    whose hidden inputs are drawn: the same name as in the class gives the same verdict
     """
-    from grader import judge
+    from grader import canary, judge
 
     unit = unit or unit_of(path)
     grader.exercises(unit)
     submission.load(path)  # says what is wrong with the file as a whole
     bench = judge.Judge(accept_risk=accept_risk)
     try:
+        canary.prove(bench, unit)
         return Graded(unit, student, list(judge.judge_submission(bench, unit, student, path).values()))
     finally:
         bench.close()

@@ -2,6 +2,7 @@
 
     exercise, the program's cells, the seed of the hidden inputs ─┐
     course_lib, the judging half of grader, torch, Triton ────────┼─▶ key ─▶ verdicts/KEY.json
+    where Python and its packages lie, and the sandbox ───────────┤
     the GPU, where the exercise is timed ─────────────────────────┘
 
 What is in the store need not be judged again; whatever changes has another key. So grading goes on where it was stopped.
@@ -13,6 +14,7 @@ import ast
 import functools
 import hashlib
 import json
+import platform
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +25,7 @@ import triton
 from course_lib import bench
 from course_lib.exercise import Exercise, Verdict
 from course_lib.observe import wire
-from grader import ROOT, disk
+from grader import ROOT, disk, sandbox
 
 NO_GPU = "no GPU"
 # of grader/, what hands submissions out and shows verdicts; a change there changes none
@@ -32,6 +34,7 @@ BOOKKEEPING = set(
         "__main__",
         "build",
         "classroom",
+        "canary",
         "workers",
         "verdicts",
         "books",
@@ -73,21 +76,29 @@ class Verdicts:
             return None
 
     def put(self, key: str, verdict: Verdict) -> None:
-        """Keep the verdict: whole or not at all, whenever this process is stopped."""
-        disk.write({self.folder / f"{key}.json": json.dumps(wire.to_tree(verdict)).encode()})
+        """Keep the verdict: whole or not at all, whenever this process is stopped. One that says nothing of the program is
+        not kept, so that it is judged anew."""
+        if verdict.judged:
+            disk.write({self.folder / f"{key}.json": json.dumps(wire.to_tree(verdict)).encode()})
 
 
 def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, device: str) -> str:
     """The name of the verdict on a program. `device` is device() of the process that judges."""
     unit = exercise.id.split(".")[0]
     on = device if exercise.bonus else ""  # the other exercises get the same verdict everywhere
-    content = json.dumps([exercise.id, [list(cell) for cell in cells], seed, code_version(unit), on])
+    content = json.dumps([exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on])
     return hashlib.sha256(content.encode()).hexdigest()[:40]
 
 
 def device() -> str:
     """The GPU that this process would time on."""
     return torch.cuda.get_device_name() if bench.available() else NO_GPU
+
+
+@functools.cache
+def _environment() -> list[str]:
+    """Python, the sandbox, and the folders that this shows of Python: one that has been mended has another list."""
+    return [platform.python_version(), sandbox.level(), *sorted(map(str, sandbox.packages()))]
 
 
 _parsing = threading.Lock()  # Python 3.11 and 3.12 count the depth of trees for all threads together (SystemError)

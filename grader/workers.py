@@ -24,8 +24,8 @@ import torch
 from course_lib import observe
 from course_lib.exercise import Verdict, find
 from course_lib.observe import wire
+from grader import canary, verdicts
 from grader import judge as judging
-from grader import verdicts
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 AHEAD = 2  # jobs handed out per worker, so that none waits for the next
@@ -42,12 +42,16 @@ class Program:
 
 @dataclass(frozen=True)
 class Job:
-    """Programs of one student to judge. `version`: what verdicts.code_version() is where the class is kept."""
+    """Programs of one student to judge. `version`: what verdicts.code_version() is where the class is kept.
+
+    canary    a published program that a worker judges before its first job with it
+    """
 
     student: str
     programs: tuple[Program, ...]
     version: str
     timed: bool = False  # an exercise has a bonus for speed
+    canary: Program | None = None
     patient: bool = False  # nobody waits: its programs may be judged one by one, should they disturb one another
 
     def apart(self) -> list[Job]:
@@ -96,8 +100,8 @@ _own = threading.local()
 
 
 def judge(job: Job, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
-    """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; GraderFailed or another exception if
-    our own machinery fails."""
+    """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; canary.Broken, GraderFailed or another
+    exception if our own machinery fails."""
     if job.version != verdicts.code_version():
         raise OtherVersion(
             f"A worker on {os.uname().nodename} has another version of the course, of torch or of Triton than this "
@@ -105,11 +109,17 @@ def judge(job: Job, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
         )
     if not hasattr(_own, "judge"):
         torch.set_num_threads(1)  # workers fill the cores, not their threads
-        _own.judge = judging.Judge(accept_risk=accept_risk)
+        _own.judge, _own.heard = judging.Judge(accept_risk=accept_risk), set()
+    if job.canary and job.canary not in _own.heard:
+        canary.sing(_own.judge, _programs(job.canary))
+        _own.heard.add(job.canary)
     observe.SPENT.clear()
-    programs = [(find(of.exercise), of.cells, of.seed) for of in job.programs]
-    found = _own.judge.judge_all(programs, judging.Budget(hurry=not job.patient))
+    found = _own.judge.judge_all(_programs(*job.programs), judging.Budget(hurry=not job.patient))
     return wire.to_tree(found), dict(observe.SPENT)
+
+
+def _programs(*programs: Program) -> list[judging.Program]:
+    return [(find(of.exercise), of.cells, of.seed) for of in programs]
 
 
 def verdicts_of(trees: list[Any]) -> list[Verdict]:

@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 import weakref
-from typing import Any
+from typing import IO, Any
 
 from grader import sandbox
 
@@ -42,6 +42,7 @@ class Zygote:
     def __init__(self) -> None:
         self.process: subprocess.Popen | None = None
         self.folder = ""  # the zygote's own, where bubblewrap gives it none
+        self.complaints: IO[bytes] | None = None  # what it says on its standard error
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "".
@@ -62,9 +63,11 @@ class Zygote:
                 told = wire.unpack(_receive(process.stdout, deadline))
                 return _opened(told, _receive(process.stdout, deadline))
             except (BrokenPipeError, EOFError, TimeoutError, wire.WireError):
+                last_words = self._last_words()
                 self.close()
                 if attempt == 2:
-                    return {"result": None, "error": "the grading process was lost", "lost": True, "used": 0.0}
+                    error = f"the grading process was lost{last_words}"
+                    return {"result": None, "error": error, "lost": True, "used": 0.0}
         raise AssertionError("unreachable")
 
     def _started(self) -> subprocess.Popen:
@@ -72,15 +75,25 @@ class Zygote:
             self.close()
             self.folder = tempfile.mkdtemp(prefix="grader-")
             self.removed = weakref.finalize(self, remove, self.folder)  # also when nobody closes this
+            self.complaints = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
             self.process = subprocess.Popen(
                 # -P: where the instructor stands, a submission's folder perhaps, is no place to import from
                 sandbox.wrap([sys.executable, "-P", "-m", "grader.zygote"]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=self.complaints,
                 env=sandbox.environment(self.folder),
                 start_new_session=True,  # Ctrl-C is the judge's
             )
         return self.process
+
+    def _last_words(self) -> str:
+        """The last line of the lost process's complaints, in brackets; "" if it has not complained."""
+        self.process.kill()
+        self.process.wait()
+        self.complaints.seek(max(0, self.complaints.seek(0, os.SEEK_END) - 10_000))
+        lines = self.complaints.read().decode(errors="replace").strip().splitlines()
+        return f" ({lines[-1][:300]})" if lines else ""
 
     def close(self) -> None:
         if self.process is not None:
@@ -88,6 +101,7 @@ class Zygote:
             self.process.wait()
             self.process.stdin.close()
             self.process.stdout.close()
+            self.complaints.close()
             self.process = None
         if self.folder:
             self.removed()
@@ -182,12 +196,12 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
 
 
 def _recorded(part: dict[str, Any]) -> dict[str, Any]:
-    """The logs of one program, or a sentence."""
+    """The logs of one program, or a sentence and what could not be read."""
     from course_lib import observe
     from course_lib.observe import child
-    from course_lib.observe.record import load, take_away
+    from course_lib.observe.record import load, take_away, unread
 
-    heard, logs, error = child.listen(), [], ""
+    heard, logs, error, missing = child.listen(), [], "", []
     try:
         if part["without"]:
             take_away(part["without"])
@@ -195,8 +209,8 @@ def _recorded(part: dict[str, Any]) -> dict[str, Any]:
             entry = load([tuple(cell) for cell in part["cells"]], part["entry"])
         logs = observe.record_all(entry, part["calls"], called=part["called"], without=part["without"])
     except ValueError as problem:
-        error = str(problem)
-    return {"logs": logs, "error": error, "printed": heard.text}
+        error, missing = str(problem), unread(problem)
+    return {"logs": logs, "error": error, "unread": missing, "printed": heard.text}
 
 
 def _end_orphans() -> None:

@@ -129,3 +129,10 @@ def refused(exercise: Exercise, sentence: str) -> Verdict:
     findings = [Finding("runs", 0, 0, False, seen=sentence, gate=True)]
     findings += [Finding(c.title, 0, c.points, False, seen="not judged", judged=False) for c in exercise.criteria]
     return Verdict(exercise.id, 0.0, exercise.points, findings)
+
+
+def unjudged(exercise: Exercise, sentence: str) -> Verdict:
+    """In place of a verdict where nothing is known of the program, as the grader itself failed: no finding of it is judged."""
+    verdict = refused(exercise, sentence)
+    verdict.findings[0].judged = False
+    return verdict

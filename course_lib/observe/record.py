@@ -3,7 +3,7 @@
 The log of one case is a tree (see wire.py):
 
     kernels   key -> {name, source, names, annotations}                        (kernels.py)
-    calls     one per call: {events, result, error, where}
+    calls     one per call: {events, result, error, unread}
       event   {"op": "aten.add.Tensor", "args": [...], "kwargs": {...}, "out": [...]}   "kept": True of memory from before
               {"launch": key, "grid": [x, y, z], "arguments": {...}, "options": {...}}
 
@@ -251,7 +251,7 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
         for identity, _, tensor in tensors_of(index, arguments):
             recorder.storages.add(tensor, identity)
         recorder.events = []
-        call = {"events": recorder.events, "result": None, "error": ""}
+        call = {"events": recorder.events, "result": None, "error": "", "unread": []}
         log["calls"].append(call)
         try:
             with recorder, as_on_a_gpu(), _no_warnings(), launches_go_to(recorder.launch) as traced:
@@ -263,7 +263,7 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
         except (RecordError, kernels.KernelRefused, KernelError) as error:
             call["error"] = str(error)
         except BaseException as error:  # SystemExit and KeyboardInterrupt of the student's are the student's
-            call["error"] = describe_exception(error)
+            call["error"], call["unread"] = describe_exception(error), unread(error)
         if call["error"]:
             break
     return log
@@ -315,6 +315,18 @@ def take_away(module: str) -> None:
                 value.__code__ = gone.__code__.replace(co_freevars=value.__code__.co_freevars)
                 value = getattr(value, "__wrapped__", None)
     sys.modules[module] = Taken(module)
+
+
+def unread(error: BaseException | None) -> list[str]:
+    """Files and modules that could not be read, as an error says, or one behind it: what is missing may not be the student's."""
+    found: list[str] = []
+    for _ in range(10):
+        if isinstance(error, OSError):
+            found.append(str(error.filename))
+        elif isinstance(error, ImportError):
+            found += [str(error.path), str(error.name)]
+        error = error and (error.__cause__ or error.__context__)
+    return found
 
 
 def describe_exception(error: BaseException) -> str:

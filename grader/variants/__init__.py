@@ -78,7 +78,7 @@ def program(exercise_id: str, source: str) -> list[tuple[str, str]]:
     unit = _unit_of(exercise_id)
     calls = set(re.findall(r"\b(\w+)\(", source)) - _defined(source)
     others = [e for e in exercises(unit).values() if e.id != exercise_id]
-    called = [e for e in others if calls & {e.entry, *_defined(_unit_cells(unit).get(e.id, ""))}]
+    called = [e for e in others if calls & {e.entry, *_defined(solution_cells(unit).get(e.id, ""))}]
     return [
         ("<imports>", IMPORTS + _more_imports(unit)),
         *((f"<{e.entry}>", solution_cell(e.id)) for e in called),
@@ -104,7 +104,7 @@ def _more_imports(unit: str) -> str:
 
 
 @cache
-def _unit_cells(unit: str) -> dict[str, str]:
+def solution_cells(unit: str) -> dict[str, str]:
     """Exercise -> source of its cell in solutions/. A cell ends where the next `# %%` begins."""
     source = ROOT / "solutions" / f"{unit}.py"
     text = source.read_text() if source.exists() else ""  # the suite's toy units have none
@@ -114,7 +114,7 @@ def _unit_cells(unit: str) -> dict[str, str]:
 
 def solution_cell(exercise_id: str) -> str:
     """The published solution: the source of its cell in solutions/."""
-    return _unit_cells(_unit_of(exercise_id))[exercise_id]
+    return solution_cells(_unit_of(exercise_id))[exercise_id]
 
 
 def published(exercise_id: str, name: str = "", *, on_the_cpu: bool = True) -> Any:
@@ -138,7 +138,7 @@ def walkers(module: str) -> list[Variant]:
     unit = next(unit for unit, name in UNITS.items() if name == module)
     for exercise in exercises(unit).values():
         loses = tuple(c.title for c in exercise.criteria if getattr(c, "programs", 0))
-        if loses and exercise.id in _unit_cells(unit):  # the suite's toy units have none
+        if loses and exercise.id in solution_cells(unit):  # the suite's toy units have none
             cells = "\n".join(text for _, text in program(exercise.id, solution_cell(exercise.id))[1:])
             found += [
                 Variant(exercise.id, "one program walks over all", loses, source=walking.walked(cells, 1)),

@@ -100,6 +100,7 @@ def test_the_command_fails_if_something_stops_grading(monkeypatch):
 
     rows = [doctor.Row("one", "[red]here[/red]"), doctor.Row("two", "gone", "do it", stops=True)]
     monkeypatch.setattr(doctor, "examine", lambda: rows)
+    monkeypatch.setattr(doctor, "prove", lambda units: [])
     stopped = CliRunner().invoke(command.app, ["doctor"])
     monkeypatch.setattr(doctor, "examine", lambda: rows[:1])
     assert (stopped.exit_code, CliRunner().invoke(command.app, ["doctor"]).exit_code) == (1, 0)

@@ -30,7 +30,7 @@ def home(tmp_path_factory):
 
 
 def read(home, form, **more):
-    rows, unknown, _ = exports.export(home, UNIT, form, **more)
+    rows, unknown, *_ = exports.export(home, UNIT, form, **more)
     path = home / f"{form}.csv"
     exports.write(rows, path)
     assert not path.read_bytes().startswith(b"\xef\xbb\xbf")  # a mark would hide the first column's name

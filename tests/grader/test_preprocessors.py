@@ -239,16 +239,16 @@ def test_only_the_timestamp_goes_along(graded):
 @pytest.mark.parametrize(
     "answer, score, sentence",
     [
-        (None, 0, "the judge failed: RuntimeError: no sandbox"),
-        ({"root": (4, 4, {})}, 0, "the judge said nothing about this exercise"),
-        ({"double": (float("nan"), 10, {})}, 0, "the points of the verdict are nan, not a number"),
-        ({"double": ("many", 10, {})}, 0, "the points of the verdict are 'many', not a number"),
+        (None, None, "the judge failed: RuntimeError: no sandbox"),
+        ({"root": (4, 4, {})}, None, "the judge said nothing about this exercise"),
+        ({"double": (float("nan"), 10, {})}, None, "the points of the verdict are nan, not a number"),
+        ({"double": ("many", 10, {})}, None, "the points of the verdict are 'many', not a number"),
         ({"double": (99, 10, {"bonus": float("inf")})}, 10, ""),
         ({"double": (-3, 10, {"bonus": -3})}, 0, ""),
         ({"double": (7.25, 10, {})}, 7.25, ""),
     ],
 )
-def test_no_verdict_is_an_error_to_be_seen_and_never_full_marks(graded, monkeypatch, answer, score, sentence):
+def test_no_verdict_is_an_error_to_be_seen_and_no_mark_at_all(graded, monkeypatch, answer, score, sentence):
     def reply(student):
         if answer is None:
             raise RuntimeError("no sandbox")
@@ -258,8 +258,10 @@ def test_no_verdict_is_an_error_to_be_seen_and_never_full_marks(graded, monkeypa
     play_judge(monkeypatch, reply)
     results = toy.grade_with_nbgrader(course / "class", UNIT, ["copied_check"], root=course)
     assert results == {"copied_check": "ok"}
-    assert grades(course, "copied_check")["toy-double-check"][0] == score
+    mark, _, needs_a_person = grades(course, "copied_check")["toy-double-check"]
+    assert (mark, needs_a_person) == (score, score is None)
     if sentence:
+        assert "copied_check: ? / 14 points" in feedback(course, "copied_check")
         cell = next(c for c in autograded(course, "copied_check").cells if c.id == "toy-double-check")
         assert cell.outputs[0].output_type == "error" and f"toy.double: {sentence}" in cell.outputs[0].evalue
         assert sentence in html.unescape(feedback(course, "copied_check"))

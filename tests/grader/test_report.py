@@ -121,7 +121,7 @@ def test_mistakes_are_counted_by_kind_whatever_the_numbers_in_their_sentences():
 
 def test_a_failure_of_the_grader_is_no_mistake_of_a_student(monkeypatch, home):
     failed = toyclass.verdict(
-        "double", 0, 10, Finding("runs", 0, 0, False, seen="the grader failed (OSError: full); tell")
+        "double", 0, 10, Finding("runs", 0, 0, False, seen="the grader failed (OSError: full); tell", judged=False)
     )
     says = {student: {"toy.double": failed} for student in toyclass.SAYS}
     monkeypatch.setattr(results, "verdicts", lambda home, unit, student: says[student])

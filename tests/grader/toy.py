@@ -54,6 +54,7 @@ class Worth(Criterion):
     """A criterion that is worth points and judges nothing."""
 
     points: float
+    title: str = "worth"
 
 
 def exercise(name: str, points: float, bonus: float = 0) -> Exercise:
