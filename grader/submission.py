@@ -66,6 +66,7 @@ class Submission:
     homes      exercise -> the number of the cell whose definition counts
     programs   exercise -> what to run for it
     refused    exercise -> why there is nothing to run
+    attempted  exercises that were not left as they were handed out
     """
 
     cells: list[Cell] = field(default_factory=list)
@@ -74,6 +75,7 @@ class Submission:
     homes: dict[str, int] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    attempted: list[str] = field(default_factory=list)
 
     def solution(self, exercise: Exercise) -> Cell:
         """The cell whose definition of the exercise's function counts. Problem if there is none."""
@@ -128,7 +130,8 @@ class Reading(Notebook):
                 programs[exercise.id] = self.program(exercise)
             except Problem as problem:
                 refused[exercise.id] = str(problem)
-        return Submission(self.cells, self.problem, self.flags, homes, programs, refused)
+        attempted = [] if self._other_unit else [e.id for e in self.exercises if self.attempted(e)]
+        return Submission(self.cells, self.problem, self.flags, homes, programs, refused, attempted)
 
 
 def given_cells(release: Path | None) -> tuple[Cell, ...]:

@@ -36,6 +36,7 @@ BOOKKEEPING = set(
         "workers",
         "verdicts",
         "books",
+        "carried",
         "bounded",
         "pages",
         "preprocessors",

@@ -56,7 +56,7 @@ class Table:
             for program in job.programs:
                 verdict = criteria.refused(find(program.exercise), "judged")
                 time = self.asked.count((job.student, program.exercise))
-                verdict.points = self.answer(job.student, program.exercise, time)
+                verdict.points = verdict.out_of = self.answer(job.student, program.exercise, time)  # nothing is lost
                 found.append(verdict)
             future.set_result((wire.to_tree(found), {"running": 0.5}))
         except Exception as error:

@@ -156,9 +156,46 @@ def test_missing_and_broken_solutions_are_named():
             program(source)
 
 
-def test_check_cells_never_define_anything():
+def test_a_stub_pasted_below_does_not_beat_the_solution():
+    stub = "import math\n\ndef helper(x):\n    ...\n\ndef double(x):\n    ...  # your code here"
+    release = [code(stub, "toy-double"), code('check("toy.double", double)', "toy-double-check")]
+    work = code("def helper(x): return 2 * x\ndef double(x): return helper(x)", "toy-double")
+    pasted = [(stub, "toy-double"), (stub, ""), (stub.replace("here", "here  ") + "\r\n", "toy-double")]
+    for copy in pasted:
+        assert value(work, release[1], copy, release=release) == 6
+        assert value(work, copy, release[1], release=release) == 6  # its helper neither
+        assert program(work, release[1], copy, release=release).flags == [
+            "`double` is defined in the cells 1, 3; cell 1 counts, the last that is not as it was handed out."
+        ]
+        assert value(copy, work, release[1], release=release) == 6
+    assert value(work, release[1], code("def double(x): return 5", "toy-double"), release=release) == 5
+    assert value(release[0], code("helper = abs"), release[1], release=release) is None  # no work on double itself
+
+
+def test_what_a_stub_was_handed_out_with_stays_where_the_work_is_elsewhere():
+    stub = "def given(x): return 3 * x\n\ndef double(x):\n    ...  # your code here"
+    release = [code(stub, "toy-double"), code('check("toy.double", double)', "toy-double-check")]
+    found = program(release[0], "def double(x): return given(x)", release[1], release=release)
+    assert [name for name, _ in found.cells] == ["<cell 1>", "<cell 2>"] and found.missing == []
+
+
+def test_a_solution_typed_into_its_check_cell_is_read():
+    check = 'check("toy.double", double)'
+    release = [code(STUB, "toy-double"), code(check, "toy-double-check")]
+    typed = code(f"def double(x): return 6\n{check}", "toy-double-check")
+    assert value(typed) == 6 and value(release[0], typed, release=release) == 6
+    # it is what that check judged
+    found = program(code("def double(x): return 1", "toy-double"), typed, release=release)
+    assert found.cells == [("<cell 2>", "def double(x): return 6\n")]
+    assert found.flags == ["`double` is defined in the cells 1, 2; cell 2 counts."]
+
+
+def test_check_cells_define_nothing_else():
     with pytest.raises(Problem, match="No code cell defines double"):
-        program(code("def double(x): return 6", "toy-double-check"))
+        program(code("def double(x) return 6", "toy-double-check"))
+    with pytest.raises(Problem, match="No code cell defines double"):
+        program(code("def double(x): return 6", "toy-root-check"))
+    assert program(code("helper = 1", "toy-root-check"), "def double(x): return helper").missing == ["helper"]
     edited = Reading(
         [Cell(1, "code", "check = 1", "toy-double-check")], [DOUBLE], [Cell(1, "code", "c", "toy-double-check")]
     )
