@@ -44,7 +44,7 @@ def misnamed(folder: Path, unit: str) -> list[str]:
     """A sentence for everything under folder/submitted/ that is handed in under a wrong name, and so not graded."""
     sentences, known = [], submissions(folder, unit)
     for student in sorted((folder / "submitted").glob("*")):
-        others = sorted(path.name for path in (student / unit).glob("*") if path.suffix.lower() == ".ipynb")
+        others = sorted(path.name for path in (student / unit).glob("*") if submission.stem_of(path.name))
         if student.name in known or not others:
             continue
         sentences.append(

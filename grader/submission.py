@@ -37,6 +37,12 @@ def misnamed(student: str) -> str:
     )
 
 
+def stem_of(name: str) -> str:
+    """A notebook's name without its ending, whatever an LMS or a browser has added to that; "" if it is no notebook's."""
+    match = re.fullmatch(r"(.+)\.ipynb(\.txt|\.json)?", name, re.I | re.S)
+    return match[1] if match else ""
+
+
 def load(path: Path) -> list[Cell]:
     """The cells of a notebook of any version. Problem if it cannot be read or should not be."""
     path = Path(path)
@@ -130,8 +136,12 @@ class Reading(Notebook):
                 programs[exercise.id] = self.program(exercise)
             except Problem as problem:
                 refused[exercise.id] = str(problem)
-        attempted = [] if self._other_unit else [e.id for e in self.exercises if self.attempted(e)]
-        return Submission(self.cells, self.problem, self.flags, homes, programs, refused, attempted)
+        return Submission(self.cells, self.problem, self.flags, homes, programs, refused, self.work)
+
+    @property
+    def work(self) -> list[str]:
+        """The exercises that were not left as they were handed out."""
+        return [] if self._other_unit else [e.id for e in self.exercises if self.attempted(e)]
 
 
 def given_cells(release: Path | None) -> tuple[Cell, ...]:
@@ -157,6 +167,22 @@ def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None)
     except TooMuch as reason:
         problem = f"{path.name} {reason}."
         return Submission(problem=problem, flags=[("", problem)])
+
+
+def has_work(content: bytes, exercises: Sequence[Exercise], release: Path | None = None) -> bool:
+    """Whether a notebook holds more than was handed out. False if it cannot be read."""
+    given = given_cells(release)
+
+    def looked_at() -> bool:
+        try:
+            return bool(Reading(parse(content, ""), exercises, given).work)
+        except Problem:
+            return False
+
+    try:
+        return bounded(looked_at)
+    except TooMuch:
+        return False
 
 
 def read_here(path: Path, exercises: Sequence[Exercise], given: Sequence[Cell] = ()) -> Submission:

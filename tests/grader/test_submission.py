@@ -71,7 +71,7 @@ def test_huge_linked_missing_and_special_files_are_refused(tmp_path):
         submission.load(path)
     with path.open("wb") as file:
         file.truncate(submission.MAX_FILE + 1)
-    with pytest.raises(Problem, match="20 MB; 20 are allowed"):
+    with pytest.raises(Problem, match="100 MB; 100 are allowed"):
         submission.load(path)
     os.remove(path)
     os.mkfifo(path)
@@ -114,6 +114,15 @@ def test_outputs_are_never_looked_at(tmp_path):
     cell = {"cell_type": "code", "source": "double = abs", "outputs": [evil] * 3}
     read = submission.read(write(tmp_path / "a.ipynb", [cell]), [DOUBLE])
     assert "script" not in repr(read.cells)
+
+
+def test_large_outputs_are_dropped_while_they_are_read(tmp_path):
+    image = {"output_type": "display_data", "data": {"image/png": "A" * 5_000_000}}
+    shown = {"output_type": "stream", "text": ["[[1.0, 2.0]] é 🙂\n"] * 200_000}
+    cell = {"cell_type": "code", "source": "double = abs", "outputs": [image] * 4 + [shown] * 5}
+    path = write(tmp_path / "a.ipynb", [cell, {"cell_type": "markdown", "attachments": {"x.png": image}}])
+    assert path.stat().st_size > 45_000_000
+    assert submission.read(path, [DOUBLE]).program(DOUBLE).cells == [("<cell 1>", "double = abs\n")]
 
 
 # ------------------------------------------------------------------------------------------------- which cell
@@ -447,8 +456,8 @@ def test_lines_lists_and_unreadable_files_are_refused(tmp_path):
     path = write(tmp_path / "a.ipynb", [{"cell_type": "code", "source": "a\n" * 30_000}])
     with pytest.raises(Problem, match="30000 lines in its cells; 20000 are allowed"):
         submission.load(path)
-    path.write_bytes(b'{"cells": [' + b"[]," * 1_000_001 + b"[]]}")
-    with pytest.raises(Problem, match="lists and objects; 1000000 are allowed"):
+    path.write_bytes(b'{"cells": [' + b"[]," * 5_000_001 + b"[]]}")
+    with pytest.raises(Problem, match="lists and objects; 5000000 are allowed"):
         submission.load(path)
 
 
