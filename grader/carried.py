@@ -58,7 +58,7 @@ def _mistaken(
     exercise: Exercise, exercises: Sequence[Exercise], read: Submission, own: Verdicts
 ) -> dict[str, frozenset[str]]:
     """Earlier exercise that lost points -> its functions that both this one, which did, and its published solution call."""
-    if exercise.id not in read.programs or not read.programs[exercise.id].calls or not _lost(own[exercise.id]):
+    if exercise.id not in read.programs or exercise.id not in read.attempted or not _lost(own[exercise.id]):
         return {}
     reads = {name for s in _published(exercise.id) for name in s.reads}
     called, found = reads.intersection(read.programs[exercise.id].calls), {}
@@ -76,8 +76,12 @@ def _lost(verdict: Verdict) -> bool:
 
 @cache
 def _published(exercise: str) -> list[Statement]:
-    """The statements of an exercise's published solution."""
-    return statements(Cell(1, "code", variants.solution_cell(exercise)), MAX_STATEMENTS)
+    """The statements of an exercise's published solution; [] if there is none, and so nothing to put in place."""
+    try:
+        source = variants.solution_cell(exercise)
+    except KeyError:
+        return []
+    return statements(Cell(1, "code", source), MAX_STATEMENTS)
 
 
 @cache

@@ -19,8 +19,8 @@ from pathlib import Path
 import grader
 from course_lib import criteria
 from course_lib.exercise import Exercise, Verdict, find
-from grader import judge as judging
 from grader import carried, sandbox, submission, verdicts
+from grader import judge as judging
 from grader.workers import Job, Local, OtherVersion, Program, Workers, WorkersLost, verdicts_of
 
 Progress = Callable[[int, int], None]

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import takewhile
 
 from course_lib.exercise import Exercise
 from course_lib.handin.cells import MAX_CELLS, Cell, Problem
@@ -92,8 +93,7 @@ class Notebook:
                         own = _statements_as_given(cell, given)
                     else:
                         own = statements(cell, MAX_STATEMENTS - len(found))
-                    if self._checks.get(cell.grade_id) in (None, *(name for s in own for name in s.binds)):
-                        found += own  # of a check only one that a solution was typed into
+                    found += self._typed(cell, own) if cell.grade_id in self._checks else own
                 except SyntaxError as e:
                     if cell.grade_id not in self._checks:
                         broken[cell.number] = f"line {e.lineno or 1}: {e.msg}"
@@ -101,6 +101,11 @@ class Notebook:
                     self.problem = f"The notebook has more than {MAX_STATEMENTS} statements at top level."
                     return [], {}
         return found, broken
+
+    def _typed(self, cell: Cell, own: list[Statement]) -> list[Statement]:
+        """Of a check cell what was typed in above the check, if that defines what is checked; below it, nothing was judged."""
+        above = list(takewhile(lambda s: "check" not in s.reads, own))
+        return above if any(self._checks[cell.grade_id] in s.binds for s in above) else []
 
     def _pass_over_stubs(self) -> dict[str, list[int]]:
         """Drops what an untouched stub defines where a cell with work on it defines that, too: a pasted stub is no answer."""

@@ -4,11 +4,13 @@ import dataclasses
 import json
 
 import pytest
+import toy
 from test_classroom import Table
 
 import grader
 from course_lib import criteria, render
 from course_lib.exercise import Finding, find
+from course_lib.handin.cells import Cell
 from grader import carried, classroom, submission
 from grader.judge import Judge, judge_submission
 from grader.variants import solution_cell
@@ -93,6 +95,16 @@ def test_published_functions_bring_what_they_call(tmp_path):
     (_, published) = program.cells[-1]
     assert all(f"def {name}(" in published for name in ("dkdv", "dkdv_kernel", "over_queries", "load_rows"))
     assert "def dq(" not in published and "def delta(" not in published
+
+
+def test_where_no_solution_is_published_nothing_is_put_in_place(monkeypatch):
+    exercises = toy.install(monkeypatch)
+    stubs = [Cell(n, "code", f"def {e.entry}(x):\n    ...", e.grade_id) for n, e in enumerate(exercises, 1)]
+    work = [Cell(1, "code", "def double(x): return 1", "toy-double")]
+    work += [Cell(2, "code", "def root(x): return double(x)", "toy-root")]
+    found = submission.Reading(work, exercises, stubs).submission()
+    assert found.programs["toy.root"].calls == ["double"]
+    assert carried.programs(exercises, found, own_verdicts(exercises, ["toy.double", "toy.root"])) == {}
 
 
 # ------------------------------------------------------------------------------------------------------ two verdicts

@@ -199,6 +199,11 @@ def test_a_solution_typed_into_its_check_cell_is_read():
     assert found.flags == ["`double` is defined in the cells 1, 2; cell 2 counts."]
 
 
+def test_what_stands_below_a_check_was_not_judged_by_it():
+    typed = code('check("toy.double", double)\ndef double(x): return 7', "toy-double-check")
+    assert value(code("def double(x): return 1", "toy-double"), typed) == 1
+
+
 def test_check_cells_define_nothing_else():
     with pytest.raises(Problem, match="No code cell defines double"):
         program(code("def double(x) return 6", "toy-double-check"))
