@@ -104,7 +104,8 @@ def test_where_no_solution_is_published_nothing_is_put_in_place(monkeypatch):
     work += [Cell(2, "code", "def root(x): return double(x)", "toy-root")]
     found = submission.Reading(work, exercises, stubs).submission()
     assert found.programs["toy.root"].calls == ["double"]
-    assert carried.programs(exercises, found, own_verdicts(exercises, ["toy.double", "toy.root"])) == {}
+    own = {"toy.double": toy.verdict("double", 0, 10), "toy.root": toy.verdict("root", 0, 4)}
+    assert carried.programs(exercises, found, own) == {}
 
 
 # ------------------------------------------------------------------------------------------------------ two verdicts
