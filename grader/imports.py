@@ -187,8 +187,7 @@ def _unpacked(file: File, unit: str) -> File:
         return file  # which is named as any other that is no notebook
     if len(notebooks) > 1 and len(named) != 1:
         return replace(
-            file,
-            problem=f"holds {len(notebooks)} notebooks, {len(named) or 'none'} of them named after the unit",
+            file, problem=f"holds {len(notebooks)} notebooks, {len(named) or 'none'} of them named after the unit"
         )
     chosen = (named if len(notebooks) > 1 else notebooks)[0]
     name = chosen.path

@@ -12,7 +12,7 @@ MAX_SOURCE = 500_000  # characters in all cells
 MAX_LINES = 20_000  # in all cells; a semicolon counts as one
 MAX_PARTS = 5_000_000  # lists and objects: a bracket of two bytes takes sixty in memory
 MAX_CELLS = 2_000
-DROPPED = {"outputs", "attachments"}
+DROPPED = {"outputs", "attachments"}  # of a notebook's objects, before the next one is read
 
 
 class Problem(Exception):
@@ -39,9 +39,8 @@ def parse(content: bytes, name: str) -> list[Cell]:
     if (parts := content.count(b"[") + content.count(b"{")) > MAX_PARTS:
         raise Problem(f"{name} holds {parts} lists and objects; {MAX_PARTS} are allowed. Clear its outputs.")
     try:
-        notebook = json.loads(
-            content, object_pairs_hook=_without_outputs
-        )  # UTF-8, or what an editor on Windows made of it
+        # UTF-8, or what an editor on Windows made of it
+        notebook = json.loads(content, object_pairs_hook=_without_outputs)
     except (ValueError, RecursionError):
         raise Problem(f"{name} is not a notebook: it does not read as JSON.") from None
     return _cells(notebook, name)

@@ -34,9 +34,7 @@ class Program:
     entry: str
     flags: list[str] = field(default_factory=list)  # for a person to look at; they never take a point
     missing: list[str] = field(default_factory=list)  # names that it needs and nothing defines
-    calls: list[str] = field(
-        default_factory=list
-    )  # names that it needs and other exercises' cells were handed out with
+    calls: list[str] = field(default_factory=list)  # names that it needs, of other exercises' cells as handed out
 
     @property
     def source(self) -> str:
