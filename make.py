@@ -104,8 +104,8 @@ def lab(*options: str) -> int:
 
 
 def hand_out(unit: Path, mine: Path) -> str:
-    """Copies a unit for the student to work in. What is there already stays as it is: a newer notebook goes beside it, under
-    a name of its own. Says in a sentence what was copied and what is new in it, or ""."""
+    """Copies a unit for the student to work in. What is there already stays as it is: a notebook with newer code goes beside
+    it, under a name of its own. Says in a sentence what was copied or what is new, or ""."""
     given = unit / f"{unit.name}.ipynb"
     version, note = hashlib.sha256(given.read_bytes()).hexdigest(), mine / ".handed_out"
     known = note.read_text().split() if note.exists() else []  # version, and code of that version
@@ -115,13 +115,14 @@ def hand_out(unit: Path, mine: Path) -> str:
     if not mine.exists():
         shutil.copytree(unit, mine)
         said = f"work/{unit.name}: new"
+    elif code in known:  # a blank copy beside the work would be handed in by mistake
+        said = f"work/{unit.name}: only text has changed: stay in yours. The newer text: notebooks/{unit.name}/{given.name}"
     elif known:
         newer = next(path for n in itertools.count(2) if not (path := mine / f"{unit.name}_{n}.ipynb").exists())
         shutil.copy(given, newer)
-        said = f"work/{unit.name}: the course has a newer version, {newer.name}. Yours is untouched. " + (
-            "Only text has changed: stay in yours."
-            if code in known
-            else "Code has changed, too: copy your solutions over and go on in the newer one, or stay in yours. Hand in one."
+        said = (
+            f"work/{unit.name}: the course has a newer version, {newer.name}. Yours is untouched. Code has changed: copy your "
+            "solutions over and go on in the newer one, or stay in yours. Hand in one."
         )
     else:
         said = ""  # copied before there were notes: which version it was is not known

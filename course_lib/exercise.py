@@ -315,7 +315,7 @@ class ErrorMap:
 
 @dataclass
 class Finding:
-    """One line of a verdict."""
+    """One line of a verdict. `carried`: those of its points that rest on another exercise's mistake (Verdict.rests_on)."""
 
     title: str
     points: float
@@ -328,11 +328,15 @@ class Finding:
     gate: bool = False
     bonus: bool = False
     error_map: ErrorMap | None = None
+    carried: float = 0.0
 
 
 @dataclass
 class Verdict:
-    """All findings on one exercise, and what they add up to."""
+    """All findings on one exercise, and what they add up to.
+
+    rests_on    earlier exercises with a mistake that cost points here, which are given back (see grader/carried.py)
+    """
 
     exercise: str
     points: float
@@ -341,6 +345,7 @@ class Verdict:
     bonus: float = 0.0  # extra credit, never part of points
     remark: str = ""  # one closing sentence that teaches
     printed: str = ""  # the first characters that the student's code printed
+    rests_on: list[str] = field(default_factory=list)
 
     @property
     def judged(self) -> bool:

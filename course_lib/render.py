@@ -36,8 +36,8 @@ def _text(verdict: Verdict) -> str:
                 lines += [f"    {row}" for row in _map_text(finding.error_map)]
     if verdict.bonus:
         lines.append(f"extra credit: {verdict.bonus:g}")
-    if verdict.remark:
-        lines += textwrap.wrap(verdict.remark, 114)
+    for sentence in filter(None, (_carried(verdict), verdict.remark)):
+        lines += textwrap.wrap(sentence, 114)
     if verdict.printed:
         lines += ["your code printed:", textwrap.indent(verdict.printed.rstrip(), "    ")]
     return "\n".join(lines)
@@ -53,6 +53,19 @@ def _shown(verdict: Verdict) -> list[Finding]:
     out_of = sum(f.out_of for f in waiting)
     rest = Finding("the other criteria", 0, out_of, False, seen="not judged until then", judged=False)
     return [f for f in verdict.findings if f.judged or f.gate] + [rest]
+
+
+def _carried(verdict: Verdict) -> str:
+    """Which points rest on the mistake of an earlier exercise, or ""."""
+    points = sum(finding.carried for finding in verdict.findings)
+    if not verdict.rests_on:
+        return ""
+    several = len(verdict.rests_on) > 1
+    where = ", ".join(f"`{exercise}`" for exercise in verdict.rests_on)
+    return (
+        f"{points:g} of the {verdict.points:g} points were lost by {'mistakes' if several else 'a mistake'} in {where} and are "
+        f"given back: with the published functions in place of yours from there, this is earned. One mistake costs once."
+    )
 
 
 def _expected(finding: Finding) -> str:
@@ -90,7 +103,8 @@ def _html_of(verdict: Verdict) -> str:
             f'<td style="{CELL}white-space:nowrap">{points}</td>'
             f'<td style="{CELL}">{code(finding.seen)}{below}</td></tr>'
         )
-    remark = f'<div style="margin-top:6px">{code(verdict.remark)}</div>' if verdict.remark else ""
+    said = filter(None, (_carried(verdict), verdict.remark))
+    remark = "".join(f'<div style="margin-top:6px">{code(sentence)}</div>' for sentence in said)
     printed = (
         f"<details><summary>what your code printed</summary><pre>{escape(verdict.printed)}</pre></details>"
         if verdict.printed

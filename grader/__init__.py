@@ -7,6 +7,7 @@ A verdict
     judge.py            secrets, references, criteria -> verdicts; runs no student code
     hidden/             cases that students never see
     untold.py           what a verdict may say of them
+    carried.py          what was lost by an earlier exercise's mistake, given back
     zygote.py           forks the children that run it
     timing.py           the child that times it, on a GPU
     sandbox.py          what keeps it to itself: bubblewrap, limits, and the next two

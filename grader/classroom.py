@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ import grader
 from course_lib import criteria
 from course_lib.exercise import Exercise, Verdict, find
 from course_lib.exercises import UNITS
-from grader import canary, sandbox, submission, verdicts
+from grader import canary, carried, sandbox, submission, verdicts
 from grader import judge as judging
 from grader.workers import Job, Local, OtherVersion, Program, Workers, WorkersLost, verdicts_of
 
@@ -46,7 +46,7 @@ def misnamed(folder: Path, unit: str) -> list[str]:
     """A sentence for everything under folder/submitted/ that is handed in under a wrong name, and so not graded."""
     sentences, known = [], submissions(folder, unit)
     for student in sorted((folder / "submitted").glob("*")):
-        others = sorted(path.name for path in (student / unit).glob("*") if path.suffix.lower() == ".ipynb")
+        others = sorted(path.name for path in (student / unit).glob("*") if submission.stem_of(path.name))
         if student.name in known or not others:
             continue
         sentences.append(
@@ -58,21 +58,26 @@ def misnamed(folder: Path, unit: str) -> list[str]:
 
 @dataclass
 class Graded:
-    """A submission and its verdicts by exercise, None where one is still to come."""
+    """A submission and its verdicts by exercise, None where one is still to come.
+
+    again    those on programs with published functions in place (see carried.py), once all others are there
+    """
 
     student: str
     path: Path
     read: submission.Submission
     verdicts: dict[str, Verdict | None]
+    again: dict[str, Verdict | None] | None = None
 
     @property
     def complete(self) -> bool:
-        return None not in self.verdicts.values()
+        return None not in self.verdicts.values() and None not in (self.again or {}).values()
 
     @property
     def poison(self) -> list[str]:
         """The exercises that ended the processes which judged them."""
-        return [exercise for exercise, verdict in self.verdicts.items() if verdict and is_poison(verdict)]
+        found = [*self.verdicts.items(), *(self.again or {}).items()]
+        return list(dict.fromkeys(exercise for exercise, verdict in found if verdict and is_poison(verdict)))
 
     @property
     def unjudged(self) -> str:
@@ -133,31 +138,38 @@ class Class:
             while unread and len(waiting) < self.workers.slots:
                 student, path = unread.popleft()
                 read = submission.read(path, exercises, grader.released(unit))
-                graded = Graded(student, path, read, {})
-                programs = []
-                for exercise in exercises:
-                    known = self._known(exercise, graded)
-                    if isinstance(known, Program):
-                        programs.append(known)
-                        known = None
-                    graded.verdicts[exercise.id] = known
-                waiting += self.jobs(student, programs)
-                done += len(exercises) - len(programs)
+                incomplete[student] = graded = Graded(student, path, read, {})
+                graded.verdicts, jobs = self._look_up(exercises, student, read)
+                waiting += jobs
+                done += len(exercises) - sum(len(job.programs) for job in jobs)
                 progress(done, total)
-                if graded.complete:
-                    yield graded
-                else:
-                    incomplete[student] = graded
+                if self._settled(exercises, graded, waiting):
+                    yield incomplete.pop(student)
             desk.hand_out(waiting)
             if not desk.at_work:
                 return
             for job, judged in desk.collect():
                 graded = incomplete[job.student]
-                graded.verdicts |= judged
-                done += len(judged)
-                progress(done, total)
-                if graded.complete:
+                if graded.again is None:
+                    graded.verdicts |= judged
+                    done += len(judged)
+                    progress(done, total)
+                else:
+                    graded.again |= judged
+                if self._settled(exercises, graded, waiting):
                     yield incomplete.pop(job.student)
+
+    def _settled(self, exercises: Sequence[Exercise], graded: Graded, waiting: deque[Job]) -> bool:
+        """Whether no verdict is still to come. What an earlier mistake may have cost is handed in once more before."""
+        if graded.complete and graded.again is None:
+            programs = carried.programs(exercises, graded.read, graded.verdicts)
+            again = [exercise for exercise in exercises if exercise.id in programs]
+            graded.again, jobs = self._look_up(again, graded.student, replace(graded.read, programs=programs))
+            waiting += jobs
+        if not graded.complete:
+            return False
+        graded.verdicts = carried.settled(exercises, graded.read, graded.verdicts, graded.again)
+        return True
 
     def judge(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Verdict]]]:
         """The verdicts on jobs by exercise, in the order in which they come."""
@@ -186,10 +198,19 @@ class Class:
     def key(self, program: Program) -> str:
         return verdicts.key_of(find(program.exercise), program.cells, program.seed, self.device)
 
-    def _known(self, exercise: Exercise, graded: Graded) -> Program | Verdict:
+    def _look_up(
+        self, exercises: Iterable[Exercise], student: str, read: submission.Submission
+    ) -> tuple[dict[str, Verdict | None], list[Job]]:
+        """The verdicts on a submission that nobody need judge, None for the others, and the jobs that these make."""
+        known = {exercise.id: self._known(exercise, student, read) for exercise in exercises}
+        programs = [program for program in known.values() if isinstance(program, Program)]
+        found = {id: verdict if isinstance(verdict, Verdict) else None for id, verdict in known.items()}
+        return found, self.jobs(student, programs)
+
+    def _known(self, exercise: Exercise, student: str, read: submission.Submission) -> Program | Verdict:
         """What there is to judge, or the verdict if nobody need judge it."""
         try:
-            program = self.program(exercise, graded.read.program(exercise).cells, graded.student)
+            program = self.program(exercise, read.program(exercise).cells, student)
         except submission.Problem as problem:
             return criteria.refused(exercise, str(problem))
         kept = self.store.get(self.key(program))

@@ -6,7 +6,8 @@
     plain     STUDENT/anything/notebook.ipynb, which nbgrader's own submitted/ is too, or STUDENT.ipynb
 
 Where a notebook may be there may be a zip with one notebook in it, as a student's submission() makes it; of several the
-one that is named after the unit counts.
+one that is named after the unit counts. A notebook may have become NAME.ipynb.txt or NAME.ipynb.json on its way. Of a
+student's notebooks one that is as it was handed out never counts before one with work in it.
 
 (Sources: Canvas's lib/content_zipper.rb, Moodle's mod/assign/classes/downloader.php.)
 
@@ -31,12 +32,14 @@ from pathlib import Path, PurePosixPath
 
 from nbgrader.utils import parse_utc
 
+import grader
 from grader import disk, results
-from grader.submission import MAX_FILE
+from grader.submission import MAX_FILE, has_work, stem_of
 
 MAX_FILES = 20_000  # and as many folders
 MAX_ENTRIES = 10_000  # of a student's zip, folders among them: an entry of no bytes takes time as well
 ENTRY = b"PK\1\2"  # what each begins with in a zip's table of contents
+MAX_LOOKED_INTO = 20  # of one student's notebooks: is there work in it?
 MAX_TOTAL = 4_000_000_000  # bytes of all notebooks together
 MAX_STUDENT = 100  # letters
 
@@ -168,12 +171,15 @@ def _unpacked(file: File, unit: str) -> File:
     try:
         with _archive(file) as archive:
             members = [member for member in _members(archive) if not _rubbish(member.path)]
+            notebooks = [member for member in members if stem_of(member.path.name)]
+            named = [m for m in notebooks if re.fullmatch(rf"{re.escape(unit)}(_\d+)?", stem_of(m.path.name))]
+            if 1 < len(named) <= MAX_LOOKED_INTO:  # such as a blank copy beside the work
+                worked_on = [member for member in named if _worked_on(member, unit)]
+                named = worked_on if len(worked_on) == 1 else named
     except zipfile.BadZipFile:
         return replace(file, problem="is no zip, or a damaged one")
     except (_Refused, *UNREADABLE) as error:
         return replace(file, problem=str(error) if isinstance(error, _Refused) else f"cannot be read ({error})")
-    notebooks = [member for member in members if member.path.suffix.lower() == ".ipynb"]
-    named = [member for member in notebooks if re.fullmatch(rf"{re.escape(unit)}(_\d+)?", member.path.stem)]
     if not notebooks:
         inner = next((member for member in members if member.path.suffix.lower() == ".zip"), None)
         if inner:
@@ -191,6 +197,15 @@ def _unpacked(file: File, unit: str) -> File:
             return next(f for f in _members(archive) if f.path == name).read()
 
     return replace(chosen, path=file.path.with_suffix(".ipynb"), changed=file.changed, read=read)
+
+
+def _worked_on(file: File, unit: str) -> bool:
+    """Whether a notebook can be read and has work in it."""
+    try:
+        content = _content(file)
+    except _Refused:
+        return False
+    return has_work(content, list(grader.exercises(unit).values()), grader.released(unit))
 
 
 def _archive(file: File) -> zipfile.ZipFile:
@@ -224,7 +239,7 @@ def whose(file: File, unit: str, skip: int = 0) -> Notebook | None:
         student = f"{match['name']}_{match['id']}"
         lms_id = match["id"] if match["id"].isdigit() else ""
         return Notebook(_id(student), file, (int(match["order"]),), "", lms_id, bool(match["late"]), student)
-    stated = parts[0] if len(parts) > 1 else PurePosixPath(path).stem
+    stated = parts[0] if len(parts) > 1 else stem_of(path) or PurePosixPath(path).stem
     if not _id(stated) or stated in (unit, "submitted"):
         return None
     return Notebook(_id(stated), file, (file.changed,), stated=stated)
@@ -305,7 +320,7 @@ def _rubbish(path: PurePosixPath) -> bool:
 
 def _chosen(files: list[File], unit: str, done: Imported) -> dict[str, Notebook]:
     """Student -> the notebook that counts."""
-    notebooks = [f for f in files if f.path.suffix.lower() == ".ipynb"]
+    notebooks = [f for f in files if stem_of(f.path.name)]
     skip = _wrapped([f.path for f in notebooks], unit)
     by_student: dict[str, list[Notebook]] = {}
     for file in notebooks:
@@ -326,10 +341,13 @@ def _chosen(files: list[File], unit: str, done: Imported) -> dict[str, Notebook]
             done.remarks.append(f"{named} would both be called {student}; both were left out. Rename one of them.")
             continue
         handins.sort(key=lambda h: (unit in h.file.path.name, *h.order, str(h.file.path)))
-        chosen[student] = handins[-1]
+        chosen[student] = latest = handins[-1]
         if len(handins) > 1:
+            looked_into = reversed(handins[-MAX_LOOKED_INTO:])
+            chosen[student] = next((h for h in looked_into if _worked_on(h.file, unit)), latest)
+            why = "the latest" if chosen[student] is latest else "the latest with work in it"
             done.remarks.append(
-                f"{student} has {len(handins)} notebooks; {handins[-1].file.path.name}, the latest, counts."
+                f"{student} has {len(handins)} notebooks; {chosen[student].file.path.name}, {why}, counts."
             )
     return chosen
 

@@ -28,11 +28,11 @@ from typing import Any
 
 import grader
 from course_lib import criteria, observe
-from course_lib.exercise import Case, Exercise, Trial, Verdict
+from course_lib.exercise import Case, Exercise, Trial, Verdict, find
 from course_lib.handin import literals
 from course_lib.observe import timed, wire
 from course_lib.observe.child import SENTENCE
-from grader import given, sandbox, submission, timing, untold
+from grader import carried, given, sandbox, submission, timing, untold
 from grader.verdicts import Verdicts, device, key_of
 from grader.zygote import Zygote
 
@@ -401,7 +401,10 @@ def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[
     exercises = list(grader.exercises(unit).values())
     read = submission.read(path, exercises, grader.released(unit))
     budget = Budget()
-    return {exercise.id: judge_exercise(judge, exercise, read, student, budget) for exercise in exercises}
+    own = {exercise.id: judge_exercise(judge, exercise, read, student, budget) for exercise in exercises}
+    second = dataclasses.replace(read, programs=carried.programs(exercises, read, own))
+    again = {id: judge_exercise(judge, find(id), second, student, budget) for id in second.programs}
+    return carried.settled(exercises, read, own, again)
 
 
 def judge_exercise(

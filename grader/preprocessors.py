@@ -181,15 +181,18 @@ class Normalise(NbGraderPreprocessor):
         return nb, resources
 
     def _chosen(self, nb: NotebookNode, names: dict) -> dict[str, NotebookNode]:
-        """grade_id -> the cell that stands for it, by submission's rule."""
-        read = _submission(self.config, names)
+        """grade_id -> the cell that stands for it, by submission's rule. One that is both answer and check becomes two."""
+        read, cells = _submission(self.config, names), list(nb.cells)
         chosen: dict[str, NotebookNode] = {}
         for cell in read.cells:
             if cell.kind == "code":
-                chosen.setdefault(cell.grade_id, nb.cells[cell.number - 1])
+                chosen.setdefault(cell.grade_id, cells[cell.number - 1])
         for exercise in exercises(names["assignment"]).values():
             with contextlib.suppress(submission.Problem):  # the verdict says what is wrong
-                chosen[exercise.grade_id] = nb.cells[read.solution(exercise).number - 1]
+                chosen[exercise.grade_id] = answer = cells[read.solution(exercise).number - 1]
+                if answer is chosen.get(exercise.check_id):
+                    chosen[exercise.grade_id] = v4.new_code_cell(answer.source)
+                    nb.cells.insert(nb.cells.index(answer), chosen[exercise.grade_id])
         return chosen
 
 

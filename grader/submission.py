@@ -37,6 +37,12 @@ def misnamed(student: str) -> str:
     )
 
 
+def stem_of(name: str) -> str:
+    """A notebook's name without its ending, whatever an LMS or a browser has added to that; "" if it is no notebook's."""
+    match = re.fullmatch(r"(.+)\.ipynb(\.txt|\.json)?", name, re.I | re.S)
+    return match[1] if match else ""
+
+
 def load(path: Path) -> list[Cell]:
     """The cells of a notebook of any version. Problem if it cannot be read or should not be."""
     path = Path(path)
@@ -66,6 +72,7 @@ class Submission:
     homes      exercise -> the number of the cell whose definition counts
     programs   exercise -> what to run for it
     refused    exercise -> why there is nothing to run
+    attempted  exercises that were not left as they were handed out
     """
 
     cells: list[Cell] = field(default_factory=list)
@@ -74,6 +81,7 @@ class Submission:
     homes: dict[str, int] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    attempted: list[str] = field(default_factory=list)
 
     def solution(self, exercise: Exercise) -> Cell:
         """The cell whose definition of the exercise's function counts. Problem if there is none."""
@@ -128,7 +136,12 @@ class Reading(Notebook):
                 programs[exercise.id] = self.program(exercise)
             except Problem as problem:
                 refused[exercise.id] = str(problem)
-        return Submission(self.cells, self.problem, self.flags, homes, programs, refused)
+        return Submission(self.cells, self.problem, self.flags, homes, programs, refused, self.work)
+
+    @property
+    def work(self) -> list[str]:
+        """The exercises that were not left as they were handed out."""
+        return [] if self._other_unit else [e.id for e in self.exercises if self.attempted(e)]
 
 
 def given_cells(release: Path | None) -> tuple[Cell, ...]:
@@ -154,6 +167,22 @@ def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None)
     except TooMuch as reason:
         problem = f"{path.name} {reason}."
         return Submission(problem=problem, flags=[("", problem)])
+
+
+def has_work(content: bytes, exercises: Sequence[Exercise], release: Path | None = None) -> bool:
+    """Whether a notebook holds more than was handed out. False if it cannot be read."""
+    given = given_cells(release)
+
+    def looked_at() -> bool:
+        try:
+            return bool(Reading(parse(content, ""), exercises, given).work)
+        except Problem:
+            return False
+
+    try:
+        return bounded(looked_at)
+    except TooMuch:
+        return False
 
 
 def read_here(path: Path, exercises: Sequence[Exercise], given: Sequence[Cell] = ()) -> Submission:

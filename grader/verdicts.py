@@ -38,6 +38,7 @@ BOOKKEEPING = set(
         "workers",
         "verdicts",
         "books",
+        "carried",
         "bounded",
         "pages",
         "preprocessors",

@@ -1,4 +1,5 @@
-"""A notebook's bytes -> its cells: kind, source, grade_id. Outputs, tags and foreign metadata are never looked at."""
+"""A notebook's bytes -> its cells: kind, source, grade_id. Tags and foreign metadata are never looked at; outputs are dropped
+as they are read, so that they may be large."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-MAX_FILE = 20_000_000  # bytes, outputs included
+MAX_FILE = 100_000_000  # bytes, outputs included
 MAX_SOURCE = 500_000  # characters in all cells
 MAX_LINES = 20_000  # in all cells; a semicolon counts as one
-MAX_PARTS = 1_000_000  # lists and objects: a bracket of two bytes takes sixty in memory
+MAX_PARTS = 5_000_000  # lists and objects: a bracket of two bytes takes sixty in memory
 MAX_CELLS = 2_000
+DROPPED = {"outputs", "attachments"}  # of a notebook's objects, before the next one is read
 
 
 class Problem(Exception):
@@ -37,10 +39,15 @@ def parse(content: bytes, name: str) -> list[Cell]:
     if (parts := content.count(b"[") + content.count(b"{")) > MAX_PARTS:
         raise Problem(f"{name} holds {parts} lists and objects; {MAX_PARTS} are allowed. Clear its outputs.")
     try:
-        notebook = json.loads(content)  # UTF-8, or what an editor on Windows made of it
+        # UTF-8, or what an editor on Windows made of it
+        notebook = json.loads(content, object_pairs_hook=_without_outputs)
     except (ValueError, RecursionError):
         raise Problem(f"{name} is not a notebook: it does not read as JSON.") from None
     return _cells(notebook, name)
+
+
+def _without_outputs(pairs: list[tuple[str, object]]) -> dict:
+    return {name: value for name, value in pairs if name not in DROPPED}
 
 
 def _cells(notebook: object, name: str) -> list[Cell]:

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import takewhile
 
 from course_lib.exercise import Exercise
 from course_lib.handin.cells import MAX_CELLS, Cell, Problem
@@ -33,6 +34,7 @@ class Program:
     entry: str
     flags: list[str] = field(default_factory=list)  # for a person to look at; they never take a point
     missing: list[str] = field(default_factory=list)  # names that it needs and nothing defines
+    calls: list[str] = field(default_factory=list)  # names that it needs, of other exercises' cells as handed out
 
     @property
     def source(self) -> str:
@@ -53,13 +55,14 @@ class Notebook:
 
     def __init__(self, cells: Sequence[Cell], exercises: Sequence[Exercise], release: Sequence[Cell] = (), problem=""):
         self.exercises, self.problem = list(exercises), problem
-        self._checks = {e.check_id for e in exercises}
+        self._checks = {e.check_id: e.entry for e in exercises}
         self.cells = self._with_check_ids(cells, release)
         self._entries = {e.entry for e in exercises}
         self._programs: dict[str, Program] = {}  # by exercise, of those asked for
         self._released = {cell.grade_id: cell.source for cell in release if cell.grade_id}
         self._released_sources = {cell.source for cell in release}
         self._statements, self.broken = self._parsed(self.cells)  # broken: cell number -> why it does not parse
+        self._idle = self._pass_over_stubs()  # exercise -> numbers of its stubs, where there is work on it as well
         self._number = {id(s): number for number, s in enumerate(self._statements)}
         self._given, _ = self._parsed(release, given=True)  # for names whose cell the student has deleted
         self._course = {name for s in self._statements + self._given for name in s.course}
@@ -70,7 +73,7 @@ class Notebook:
 
     def _with_check_ids(self, cells: Sequence[Cell], release: Sequence[Cell]) -> list[Cell]:
         """A check cell that has lost its id, as some hosted notebooks save it, is known by its words."""
-        lost = self._checks - {cell.grade_id for cell in cells}
+        lost = self._checks.keys() - {cell.grade_id for cell in cells}
         words = {cell.source.strip(): cell.grade_id for cell in release if cell.grade_id in lost}
         return [
             replace(cell, grade_id=words.get(cell.source.strip(), ""))
@@ -82,18 +85,40 @@ class Notebook:
     def _parsed(self, cells: Iterable[Cell], *, given: bool = False) -> tuple[list[Statement], dict[int, str]]:
         found, broken = [], {}
         for cell in cells:
-            if cell.kind == "code" and cell.grade_id not in self._checks:
+            if cell.kind == "code":
                 try:
                     if cell.source in self._released_sources:  # most cells of most submissions
-                        found += _statements_as_given(cell, given)
+                        own = _statements_as_given(cell, given)
                     else:
-                        found += statements(cell, MAX_STATEMENTS - len(found))
+                        own = statements(cell, MAX_STATEMENTS - len(found))
+                    found += self._typed(cell, own) if cell.grade_id in self._checks else own
                 except SyntaxError as e:
-                    broken[cell.number] = f"line {e.lineno or 1}: {e.msg}"
+                    if cell.grade_id not in self._checks:
+                        broken[cell.number] = f"line {e.lineno or 1}: {e.msg}"
                 except TooMany:
                     self.problem = f"The notebook has more than {MAX_STATEMENTS} statements at top level."
                     return [], {}
         return found, broken
+
+    def _typed(self, cell: Cell, own: list[Statement]) -> list[Statement]:
+        """Of a check cell what was typed in above the check, if that defines what is checked; below it, nothing was judged."""
+        above = list(takewhile(lambda s: "check" not in s.reads, own))
+        return above if any(self._checks[cell.grade_id] in s.binds for s in above) else []
+
+    def _pass_over_stubs(self) -> dict[str, list[int]]:
+        """Drops what an untouched stub defines where a cell with work on it defines that, too: a pasted stub is no answer."""
+        passed_over = {}
+        for exercise in self.exercises:
+            defining = {s.cell.number: s.cell for s in self._statements if exercise.entry in s.binds}
+            stubs = {number for number, cell in defining.items() if self.untouched(exercise, cell)}
+            if stubs and stubs != defining.keys():
+                worked = defining.keys() - stubs
+                names = {name for s in self._statements if s.cell.number in worked for name in s.binds}
+                self._statements = [
+                    s for s in self._statements if s.cell.number not in stubs or not s.binds or s.binds - names
+                ]
+                passed_over[exercise.id] = sorted(stubs)
+        return passed_over
 
     def _seemingly_defined(self) -> dict[str, list[int]]:
         pattern = re.compile(
@@ -112,7 +137,15 @@ class Notebook:
 
     def untouched(self, exercise: Exercise, cell: Cell) -> bool:
         """Whether the cell is the exercise's stub, as it was handed out."""
-        return cell.source.strip() == self._released.get(exercise.grade_id, "").strip()
+        return _bare(cell.source) == _bare(self._released.get(exercise.grade_id, ""))
+
+    def attempted(self, exercise: Exercise) -> bool:
+        """Whether there is work on the exercise: more than the stub, though it may not parse."""
+        try:
+            return not self.untouched(exercise, self.solution(exercise))
+        except Problem:
+            own = [cell for cell in self.cells if cell.grade_id == exercise.grade_id]
+            return self.seems_to_define(exercise.entry) or any(cell.number in self.broken for cell in own)
 
     def names_of(self, cell: Cell) -> set[str]:
         """The names that a cell defines."""
@@ -132,11 +165,11 @@ class Notebook:
         return [f"The check cell of `{exercise.id}` was edited (cell {number})." for number in edited]
 
     def solution(self, exercise: Exercise) -> Cell:
-        """The cell whose definition of the exercise's function counts.
+        """The cell whose definition of the exercise's function counts. An untouched stub does not, where there is work.
 
         The last one of the exercise's own cells (an honest copy has the same id), because that is what a run from top
-        to bottom leaves defined. A cell without the id counts if it stands between those and the check, or if those
-        are gone or as they were handed out.
+        to bottom leaves defined. A cell without the id counts if it stands between those and the check, or is the check,
+        or if those are gone or as they were handed out.
         """
         if self.problem:
             raise Problem(self.problem)
@@ -144,9 +177,7 @@ class Notebook:
         own = [cell for cell in defining if cell.grade_id == exercise.grade_id]
         other = [cell for cell in defining if cell.grade_id != exercise.grade_id]
         if own:
-            blank = self.untouched(exercise, own[-1])
-            end = self._check_number(exercise)
-            rivals = [c for c in other if blank or (end and own[-1].number < c.number < end)]
+            rivals = [c for c in other if own[-1].number < c.number <= self._check_number(exercise)]
             return (rivals or own)[-1]
         if other:
             return other[-1]
@@ -171,10 +202,12 @@ class Notebook:
         home = self.solution(exercise)
         end = max(home.number, self._check_number(exercise))  # what a later exercise redefines is not meant here
         flags, missing = [], []
-        cells = sorted({s.cell.number for s in self._statements if exercise.entry in s.binds})
+        stubs = self._idle.get(exercise.id, [])
+        cells = sorted({s.cell.number for s in self._statements if exercise.entry in s.binds} | set(stubs))
         if len(cells) > 1:
             listed = ", ".join(map(str, cells))
-            flags.append(f"`{exercise.entry}` is defined in the cells {listed}; cell {home.number} counts.")
+            later = ", the last that is not as it was handed out" if stubs and stubs[-1] > home.number else ""
+            flags.append(f"`{exercise.entry}` is defined in the cells {listed}; cell {home.number} counts{later}.")
 
         kept: set[int] = set()  # id of a statement
         todo: list[tuple[str, float]] = [(exercise.entry, AT_LAST)]
@@ -214,7 +247,13 @@ class Notebook:
             flags[MAX_FLAGS:] = [f"And {len(flags) - MAX_FLAGS} more of this kind."]
         given = [s for s in self._given if id(s) in kept]
         own = _assemble([s for s in self._statements if id(s) in kept or s.always], "cell")
-        return Program(_assemble(given, "handed-out cell") + own, exercise.entry, flags, sorted(missing))
+        calls = sorted({name for name, _ in asked} & self._handed_out_by_others(exercise))
+        return Program(_assemble(given, "handed-out cell") + own, exercise.entry, flags, sorted(missing), calls)
+
+    def _handed_out_by_others(self, exercise: Exercise) -> set[str]:
+        """The names that the cells of other exercises were handed out with."""
+        others = {e.grade_id for e in self.exercises} - {exercise.grade_id}
+        return {name for s in self._given if s.cell.grade_id in others for name in s.binds}
 
     def _number_of(self, s: Statement) -> float:
         """Its place among the student's statements."""
@@ -243,6 +282,11 @@ def _by_name(statements: Iterable[Statement], names: Callable[[Statement], set[s
         for name in names(statement):
             found.setdefault(name, []).append(statement)
     return found
+
+
+def _bare(source: str) -> str:
+    """A source without what editors change at the ends of lines."""
+    return "\n".join(line.rstrip() for line in source.strip().splitlines())
 
 
 @lru_cache(maxsize=1024)

@@ -56,7 +56,7 @@ class Table:
             for program in job.programs:
                 verdict = criteria.refused(find(program.exercise), "judged")
                 time = self.asked.count((job.student, program.exercise))
-                verdict.points = self.answer(job.student, program.exercise, time)
+                verdict.points = verdict.out_of = self.answer(job.student, program.exercise, time)  # nothing is lost
                 found.append(verdict)
             future.set_result((wire.to_tree(found), {"running": 0.5}))
         except Exception as error:
@@ -103,14 +103,15 @@ def test_what_changed_is_judged_again_and_nothing_else(home):
     assert table.asked == [("blank", "coalescing.transpose")]
 
 
-def test_what_is_handed_in_under_a_wrong_name_is_reported_and_the_rest_graded(home):
+@pytest.mark.parametrize("name", ["my solution.ipynb", f"{UNIT}.ipynb.txt"])
+def test_what_is_handed_in_under_a_wrong_name_is_reported_and_the_rest_graded(home, name):
     notebook = home / "submitted" / "blank" / UNIT / f"{UNIT}.ipynb"
-    notebook.rename(notebook.with_name("my solution.ipynb"))
+    notebook.rename(notebook.with_name(name))
     (home / "submitted" / "torch-call").rename(home / "submitted" / "*")
     assert set(classroom.submissions(home, UNIT)) == {"full-marks"}
     star, blank = classroom.misnamed(home, UNIT)
     assert "is not a student's name" in star
-    assert f"submitted/blank/{UNIT} holds 'my solution.ipynb' and no {UNIT}.ipynb" in blank
+    assert f"submitted/blank/{UNIT} holds '{name}' and no {UNIT}.ipynb" in blank
 
 
 def test_where_there_are_gpus_what_is_timed_is_a_job_of_its_own(home):

@@ -1,5 +1,6 @@
 """Exports of an LMS as students and their enemies fill them: what is a notebook comes in, the rest is named."""
 
+import json
 import stat
 import struct
 import time
@@ -144,10 +145,11 @@ def test_what_submission_makes_comes_in_as_it_was_saved(tmp_path):
         (b"", "ada/04.zip is no zip, or a damaged one; it was left out."),
         ({"a.zip": "a.ipynb"}, "ada/04.zip holds no notebook but another zip, a.zip; it was left out."),
         ({"../../a.ipynb": "1"}, "ada/04.ipynb has a name that leads out of the zip; it was left out."),
-        ({"a.ipynb": "0" * 25_000_000}, "ada/04.ipynb has more than 20 MB; ada was left out."),
+        ({"a.ipynb": "0" * 5_000_000}, "ada/04.ipynb has more than 4 MB; ada was left out."),
     ],
 )
-def test_a_student_s_zip_that_holds_no_single_notebook_is_named(inside, remark, tmp_path):
+def test_a_student_s_zip_that_holds_no_single_notebook_is_named(inside, remark, tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, "MAX_FILE", 4_000_000)
     content = inside if isinstance(inside, bytes) else zipped(tmp_path / "inner", inside).read_bytes()
     export = zipped(tmp_path / "export", {"ada/04.zip": content, f"ben/{NOTEBOOK}": "ben"})
     done = collect(export, UNIT, tmp_path / "home")
@@ -165,6 +167,52 @@ def test_of_a_whole_work_folder_the_notebook_of_the_unit_counts(mine, tmp_path):
     content = zipped(tmp_path / "inner", {f"work/{name}": text for name, text in work.items()}).read_bytes()
     done = collect(zipped(tmp_path / "export", {"ada/work.zip": content, "ben.ipynb": "b"}), UNIT, tmp_path / "home")
     assert handed_in(tmp_path / "home") == {"ada": "work", "ben": "b"} and done.remarks == []
+
+
+def worked_on(text="x"):
+    """The unit's notebook with some work in it."""
+    nb = json.loads(released(UNIT).read_text())
+    cell = next(
+        c for c in nb["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == "coalescing-padded_stride"
+    )
+    cell["source"] = f"def padded_stride(n, itemsize):\n    return {text!r}"
+    return json.dumps(nb)
+
+
+BLANK = released(UNIT).read_text()
+
+
+def test_a_blank_copy_never_counts_before_work(tmp_path):
+    files = {f"doejane_1_10_{NOTEBOOK}": worked_on(), f"doejane_1_11_{UNIT}_2.ipynb": BLANK}
+    files |= {f"roejohn_2_20_{NOTEBOOK}": worked_on("a"), f"roejohn_2_21_{UNIT}-1.ipynb": worked_on("b")}
+    files |= {f"blank_3_30_{NOTEBOOK}": BLANK, f"blank_3_31_{UNIT}-1.ipynb": BLANK}
+    files |= {f"broken_4_40_{NOTEBOOK}": worked_on(), f"broken_4_41_{UNIT}_2.ipynb": "{"}
+    files |= {f"renamed_5_50_{NOTEBOOK}": BLANK, "renamed_5_51_final.ipynb": worked_on()}
+    done = collect(zipped(tmp_path / "export", files), UNIT, tmp_path / "home")
+    expected = {"doejane_1": worked_on(), "roejohn_2": worked_on("b"), "blank_3": BLANK}
+    assert handed_in(tmp_path / "home") == expected | {"broken_4": worked_on(), "renamed_5": worked_on()}
+    assert f"doejane_1 has 2 notebooks; doejane_1_10_{NOTEBOOK}, the latest with work in it, counts." in done.remarks
+    assert f"roejohn_2 has 2 notebooks; roejohn_2_21_{UNIT}-1.ipynb, the latest, counts." in done.remarks
+
+
+@pytest.mark.parametrize("blank, mine", [(NOTEBOOK, f"{UNIT}_2.ipynb"), (f"{UNIT}_2.ipynb", NOTEBOOK)])
+def test_of_a_zip_with_a_blank_copy_in_it_the_work_counts(blank, mine, tmp_path):
+    inner = zipped(tmp_path / "inner", {blank: BLANK, mine: worked_on()}).read_bytes()
+    done = collect(zipped(tmp_path / "export", {"ada/work.zip": inner}), UNIT, tmp_path / "home")
+    assert handed_in(tmp_path / "home") == {"ada": worked_on()} and done.remarks == []
+    both = zipped(tmp_path / "both", {blank: worked_on("a"), mine: worked_on("b")}).read_bytes()
+    with pytest.raises(NotAnExport, match="holds 2 notebooks, 2 of them named after the unit"):
+        collect(zipped(tmp_path / "export", {"ada/work.zip": both}), UNIT, tmp_path / "home")
+
+
+@pytest.mark.parametrize("ending", [".txt", ".json", ".TXT"])
+def test_endings_that_browsers_add_are_no_obstacle(ending, tmp_path):
+    inner = zipped(tmp_path / "inner", {f"work/{NOTEBOOK}{ending}": "dee"}).read_bytes()
+    files = {f"doejane_1_10_{NOTEBOOK}{ending}": "jane", f"ben/{NOTEBOOK}{ending}": "ben", "dee/work.zip": inner}
+    files |= {f"Max Flat_98767_assignsubmission_file_/{NOTEBOOK}{ending}": "max", f"cyd.ipynb{ending}": "cyd"}
+    done = collect(zipped(tmp_path / "export", files), UNIT, tmp_path / "home")
+    names = {"doejane_1": "jane", "ben": "ben", "dee": "dee", "Max-Flat_98767": "max", "cyd": "cyd"}
+    assert handed_in(tmp_path / "home") == names and done.remarks == []
 
 
 def test_nbgrader_s_own_folders_come_back_with_their_times(tmp_path):
@@ -200,7 +248,7 @@ def link(name, target):
         ("C:\\x\\y.ipynb", "{}", "C:/x/y.ipynb has a name that leads out of the zip; it was left out."),
         ("ok/..\\..\\x.ipynb", "{}", "ok/../../x.ipynb has a name that leads out of the zip; it was left out."),
         (*link("eve/a.ipynb", "/etc/passwd"), "eve/a.ipynb is a link or a device, not a file; it was left out."),
-        ("eve/bomb.ipynb", "0" * 25_000_000, "eve/bomb.ipynb has more than 20 MB; eve was left out."),
+        ("eve/bomb.ipynb", "0" * 5_000_000, "eve/bomb.ipynb has more than 4 MB; eve was left out."),
         (
             f"{UNIT}.ipynb",
             "{}",
@@ -208,7 +256,8 @@ def link(name, target):
         ),
     ],
 )
-def test_what_is_hostile_is_named_and_the_rest_imported(tmp_path, name, content, remark):
+def test_what_is_hostile_is_named_and_the_rest_imported(tmp_path, monkeypatch, name, content, remark):
+    monkeypatch.setattr(imports, "MAX_FILE", 4_000_000)
     done = collect(zipped(tmp_path / "export", {f"ada/{NOTEBOOK}": "ada", name: content}), UNIT, tmp_path / "home")
     assert done.remarks == [remark] and done.students == ["ada"]
     assert handed_in(tmp_path / "home") == {"ada": "ada"}

@@ -77,12 +77,17 @@ def other_types(nb):
     cell_of(nb, "toy-root")["metadata"] = {}
 
 
+def typed_into_the_check(nb):
+    cell_of(nb, "toy-double-check")["source"] = "def double(x): return 'in the check'\ncheck('toy.double', double)"
+
+
 CLASS = {
     "plain": lambda nb: None,
     "copied_check": copied_check,
     "copied_solution": copied_solution,
     "deleted_cells": deleted_cells,
     "edited_check": edited_check,
+    "typed_into_the_check": typed_into_the_check,
     "foreign_metadata": foreign_metadata,
     "active_content": active_content,
     "other_types": other_types,
@@ -190,11 +195,19 @@ def test_of_copied_solutions_the_judged_one_is_shown(graded):
     assert "<code>double</code> is defined in the cells 4, 9; cell 9 counts." in feedback(course, "copied_solution")
 
 
+def test_an_answer_typed_into_its_check_is_shown_above_it(graded):
+    cells = autograded(graded[0], "typed_into_the_check").cells
+    ids = [cell.id for cell in cells]
+    at = ids.index("toy-double-check")
+    assert ids[at - 1] == "toy-double" and ids.count("toy-double") == 1
+    assert "in the check" in cells[at - 1].source and cells[at].source == 'check("toy.double", double)'
+
+
 def test_formgrader_lists_what_a_person_should_look_at(graded):
     with Gradebook(f"sqlite:///{graded[0] / 'class' / 'gradebook.db'}") as book:
         flagged = {s.student_id for s in book.assignment_submissions(UNIT) if s.notebooks[0].flagged}
         comment = book.find_comment("toy-double", UNIT, UNIT, "edited_check").comment
-    assert flagged == {"copied_solution", "deleted_cells", "edited_check", *BROKEN}
+    assert flagged == {"copied_solution", "deleted_cells", "edited_check", "typed_into_the_check", *BROKEN}
     assert comment == "The check cell of `toy.double` was edited (cell 5)."
 
 

@@ -71,7 +71,7 @@ def test_huge_linked_missing_and_special_files_are_refused(tmp_path):
         submission.load(path)
     with path.open("wb") as file:
         file.truncate(submission.MAX_FILE + 1)
-    with pytest.raises(Problem, match="20 MB; 20 are allowed"):
+    with pytest.raises(Problem, match="100 MB; 100 are allowed"):
         submission.load(path)
     os.remove(path)
     os.mkfifo(path)
@@ -116,6 +116,15 @@ def test_outputs_are_never_looked_at(tmp_path):
     assert "script" not in repr(read.cells)
 
 
+def test_large_outputs_are_dropped_while_they_are_read(tmp_path):
+    image = {"output_type": "display_data", "data": {"image/png": "A" * 5_000_000}}
+    shown = {"output_type": "stream", "text": ["[[1.0, 2.0]] é 🙂\n"] * 200_000}
+    cell = {"cell_type": "code", "source": "double = abs", "outputs": [image] * 4 + [shown] * 5}
+    path = write(tmp_path / "a.ipynb", [cell, {"cell_type": "markdown", "attachments": {"x.png": image}}])
+    assert path.stat().st_size > 45_000_000
+    assert submission.read(path, [DOUBLE]).program(DOUBLE).cells == [("<cell 1>", "double = abs\n")]
+
+
 # ------------------------------------------------------------------------------------------------- which cell
 
 
@@ -156,9 +165,51 @@ def test_missing_and_broken_solutions_are_named():
             program(source)
 
 
-def test_check_cells_never_define_anything():
+def test_a_stub_pasted_below_does_not_beat_the_solution():
+    stub = "import math\n\ndef helper(x):\n    ...\n\ndef double(x):\n    ...  # your code here"
+    release = [code(stub, "toy-double"), code('check("toy.double", double)', "toy-double-check")]
+    work = code("def helper(x): return 2 * x\ndef double(x): return helper(x)", "toy-double")
+    pasted = [(stub, "toy-double"), (stub, ""), (stub.replace("here", "here  ") + "\r\n", "toy-double")]
+    for copy in pasted:
+        assert value(work, release[1], copy, release=release) == 6
+        assert value(work, copy, release[1], release=release) == 6  # its helper neither
+        assert program(work, release[1], copy, release=release).flags == [
+            "`double` is defined in the cells 1, 3; cell 1 counts, the last that is not as it was handed out."
+        ]
+        assert value(copy, work, release[1], release=release) == 6
+    assert value(work, release[1], code("def double(x): return 5", "toy-double"), release=release) == 5
+    assert value(release[0], code("helper = abs"), release[1], release=release) is None  # no work on double itself
+
+
+def test_what_a_stub_was_handed_out_with_stays_where_the_work_is_elsewhere():
+    stub = "def given(x): return 3 * x\n\ndef double(x):\n    ...  # your code here"
+    release = [code(stub, "toy-double"), code('check("toy.double", double)', "toy-double-check")]
+    found = program(release[0], "def double(x): return given(x)", release[1], release=release)
+    assert [name for name, _ in found.cells] == ["<cell 1>", "<cell 2>"] and found.missing == []
+
+
+def test_a_solution_typed_into_its_check_cell_is_read():
+    check = 'check("toy.double", double)'
+    release = [code(STUB, "toy-double"), code(check, "toy-double-check")]
+    typed = code(f"def double(x): return 6\n{check}", "toy-double-check")
+    assert value(typed) == 6 and value(release[0], typed, release=release) == 6
+    # it is what that check judged
+    found = program(code("def double(x): return 1", "toy-double"), typed, release=release)
+    assert found.cells == [("<cell 2>", "def double(x): return 6\n")]
+    assert found.flags == ["`double` is defined in the cells 1, 2; cell 2 counts."]
+
+
+def test_what_stands_below_a_check_was_not_judged_by_it():
+    typed = code('check("toy.double", double)\ndef double(x): return 7', "toy-double-check")
+    assert value(code("def double(x): return 1", "toy-double"), typed) == 1
+
+
+def test_check_cells_define_nothing_else():
     with pytest.raises(Problem, match="No code cell defines double"):
-        program(code("def double(x): return 6", "toy-double-check"))
+        program(code("def double(x) return 6", "toy-double-check"))
+    with pytest.raises(Problem, match="No code cell defines double"):
+        program(code("def double(x): return 6", "toy-root-check"))
+    assert program(code("helper = 1", "toy-root-check"), "def double(x): return helper").missing == ["helper"]
     edited = Reading(
         [Cell(1, "code", "check = 1", "toy-double-check")], [DOUBLE], [Cell(1, "code", "c", "toy-double-check")]
     )
@@ -410,8 +461,8 @@ def test_lines_lists_and_unreadable_files_are_refused(tmp_path):
     path = write(tmp_path / "a.ipynb", [{"cell_type": "code", "source": "a\n" * 30_000}])
     with pytest.raises(Problem, match="30000 lines in its cells; 20000 are allowed"):
         submission.load(path)
-    path.write_bytes(b'{"cells": [' + b"[]," * 1_000_001 + b"[]]}")
-    with pytest.raises(Problem, match="lists and objects; 1000000 are allowed"):
+    path.write_bytes(b'{"cells": [' + b"[]," * 5_000_001 + b"[]]}")
+    with pytest.raises(Problem, match="lists and objects; 5000000 are allowed"):
         submission.load(path)
 
 

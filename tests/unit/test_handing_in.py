@@ -162,7 +162,7 @@ def test_the_text_says_what_was_read_and_how_many_count(notebook, capsys):
         (b"{}", "has no cells"),
         (b"\xff", "does not read as JSON"),
         (json.dumps({"cells": [{"cell_type": "code", "source": "1"}]}).encode(), "has no exercise of this course"),
-        (b" " * 20_000_001, "20 MB; 20 are allowed. Clear its outputs."),
+        (b" " * 100_000_001, "100 MB; 100 are allowed. Clear its outputs."),
     ],
 )
 @pytest.mark.parametrize("command", [validate, submission, lambda: reset(TRANSPOSE.id)])

@@ -51,22 +51,37 @@ def test_an_update_keeps_the_work_and_puts_the_new_version_beside_it(course, cap
     capsys.readouterr()
     make.lab()
     assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == ""
-    release(course, "mended")
+    release(course, "mended", code="x = 1.5")
     make.lab()
     assert notebooks(course) == {f"{UNIT}.ipynb": "my work", f"{UNIT}_2.ipynb": "mended"}
     said = capsys.readouterr().out
-    assert f"the course has a newer version, {UNIT}_2.ipynb. Yours is untouched. Only text has changed" in said
+    assert f"the course has a newer version, {UNIT}_2.ipynb. Yours is untouched. Code has changed" in said
     work(course, "my later work", f"{UNIT}_2.ipynb")
     make.lab()
     assert capsys.readouterr().out == ""
     release(course, "mended again", code="x = 2")
     make.lab()
-    assert f"{UNIT}_3.ipynb. Yours is untouched. Code has changed, too" in capsys.readouterr().out
+    assert f"{UNIT}_3.ipynb. Yours is untouched. Code has changed" in capsys.readouterr().out
     assert notebooks(course) == {
         f"{UNIT}.ipynb": "my work",
         f"{UNIT}_2.ipynb": "my later work",
         f"{UNIT}_3.ipynb": "mended again",
     }
+
+
+def test_where_only_text_has_changed_no_blank_copy_lies_beside_the_work(course, capsys):
+    make.lab()
+    work(course, "my work")
+    capsys.readouterr()
+    release(course, "mended")
+    make.lab()
+    assert notebooks(course) == {f"{UNIT}.ipynb": "my work"}
+    assert capsys.readouterr().out.startswith(f"work/{UNIT}: only text has changed: stay in yours.")
+    make.lab()
+    assert capsys.readouterr().out == ""  # said once
+    release(course, "mended", code="x = 2")
+    make.lab()
+    assert f"{UNIT}_2.ipynb" in notebooks(course)
 
 
 def test_work_from_before_versions_were_noted_stays(course, capsys):
@@ -75,7 +90,7 @@ def test_work_from_before_versions_were_noted_stays(course, capsys):
     work(course, "my work")
     make.lab()
     assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == ""
-    release(course, "mended")
+    release(course, "mended", code="x = 2")
     make.lab()
     assert f"{UNIT}_2.ipynb" in notebooks(course)
 
