@@ -1,5 +1,6 @@
 """The published solutions are judged first: where they do not earn everything, nobody else is judged."""
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -214,7 +215,8 @@ def test_grade_one_stops_in_a_sentence(monkeypatch, tmp_path):
     lost(monkeypatch)
     path = command.grader.released(REAL)
     with pytest.raises(
-        canary.Broken, match=r"cannot be judged, so nothing was judged: the grader failed .*No module named torch"
+        canary.Broken,
+        match=r"cannot be judged, so nothing was judged: the grading process was lost .*No module named torch",
     ):
         single.grade(path, "ada", accept_risk=True)
     assert not list(tmp_path.glob("verdicts/*"))
@@ -283,6 +285,12 @@ OWN = {
 def test_what_a_submission_does_itself_is_its_own(judge, what):
     verdict = judge.judge(TRANSPOSE, of_transpose(OWN[what]), 1)
     assert verdict.judged and verdict.points == 0 and "the grader failed" not in verdict.findings[0].seen
+
+
+def test_a_module_that_the_exercise_takes_away_is_no_failure_of_ours(judge):
+    exercise = find("recomputation.checkpoint")
+    source = f"import torch\nopen({importlib.util.find_spec(exercise.without).origin!r})\n{solution_cell(exercise.id)}"
+    assert judge.judge(exercise, [("<imports>", IMPORTS), ("<cell>", source)], 1).judged
 
 
 @pytest.fixture
