@@ -19,6 +19,7 @@ from course_lib.exercise import find
 from grader import __main__ as command
 from grader import canary, classroom, doctor, landlock, results, sandbox, single, variants, verdicts, workers
 from grader.judge import GraderFailed, failed
+from grader.judge import _unread as unread
 from grader.variants import IMPORTS, program, solution_cell
 from grader.zygote import Zygote
 
@@ -275,6 +276,8 @@ OWN = {
     "what is hidden, as a module": "import course_lib.exercises.coalescing",
     "a file of nobody's": "open('/etc/shadow')",
     "names of every kind": "raise ImportError('no', name='..', path='/' + '../' * 9 + 'etc/shadow')",
+    "a name too long": "raise PermissionError(13, '', os.path.dirname(torch.__file__) + '/' + 'a' * 300 + '.py')",
+    "half a name": "raise PermissionError(13, '', os.path.dirname(torch.__file__) + '/\\0\\udc00.py')",
     "its own end": "os._exit(0)",
     "a signal to itself": "os.kill(os.getpid(), 9)",
     "no memory": "x = bytearray(1 << 40)",
@@ -285,6 +288,15 @@ OWN = {
 def test_what_a_submission_does_itself_is_its_own(judge, what):
     verdict = judge.judge(TRANSPOSE, of_transpose(OWN[what]), 1)
     assert verdict.judged and verdict.points == 0 and "the grader failed" not in verdict.findings[0].seen
+
+
+@pytest.mark.parametrize(
+    "names", [7, [7], [b"/x.py"], [("/x.py",)], [["/x.py"]], {"/x.py": 1}, "/x.py", None, ["a\0.py"]]
+)
+def test_what_a_child_writes_itself_is_no_failure_of_ours(names):
+    forged = {"unread": names, "logs": [{"calls": [{"unread": names}]}, *([names] if names else [])]}
+    assert all(type(name) is str for name in unread(forged))
+    assert sandbox.of_python(unread(forged)) == []
 
 
 def test_a_module_that_the_exercise_takes_away_is_no_failure_of_ours(judge):
