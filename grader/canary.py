@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterable, Sequence
 
 import grader
+from course_lib import criteria
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import UNITS
 from grader import variants
-from grader.judge import GraderFailed, Judge, Program, failed, seed_of
+from grader.judge import GraderFailed, Judge, Program, seed_of
 from grader.verdicts import Verdicts, device, key_of
 
 NOBODY = ""  # whose hidden inputs are drawn: no student bears this name
@@ -60,7 +61,7 @@ def sing(judge: Judge, programs: Sequence[Program]) -> list[Verdict]:
     try:
         found = judge.judge_all(programs)
     except GraderFailed as error:
-        found = [failed(exercise, error) for exercise, *_ in programs]
+        found = [criteria.unjudged(exercise, str(error)) for exercise, *_ in programs]
     require(found)
     return found
 

@@ -388,7 +388,8 @@ def _unread(reply: Any) -> set[str]:
     """What a child says it could not read; nothing if this cannot be read itself."""
     try:
         said = [reply["unread"], *(call["unread"] for log in reply["logs"] for call in log["calls"])]
-        return {name[:LONGEST_NAME] for name in list(chain.from_iterable(said))[:MOST_NAMES]}
+        names = list(chain.from_iterable(said))[:MOST_NAMES]
+        return {name for name in names if isinstance(name, str) and len(name) < LONGEST_NAME}
     except (KeyError, TypeError):
         return set()
 

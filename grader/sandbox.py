@@ -181,7 +181,7 @@ def of_python(names: Collection[str]) -> list[Path]:
     code = (
         path for path in dict.fromkeys(found) if path.suffix in all_suffixes() and any(map(path.is_relative_to, roots))
     )
-    return [path for path in code if path.is_file() and os.access(path, os.R_OK)]
+    return [path for path in code if os.path.isfile(path) and os.access(path, os.R_OK)]
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -203,10 +203,8 @@ def files_of(module: str) -> list[Path]:
     if found is None or not found.origin:
         return []
     source = Path(found.origin).resolve()
-    folders = {
-        source.parent,
-        Path(found.origin).parent.resolve(),
-    }  # of a link, too: Python keeps what it makes beside it
+    # of a link, too: Python keeps what it makes beside it
+    folders = {source.parent, Path(found.origin).parent.resolve()}
     return [source, *(path for folder in folders for path in folder.glob(f"__pycache__/{source.stem}.*"))]
 
 

@@ -1,5 +1,6 @@
 """The published solutions are judged first: where they do not earn everything, nobody else is judged."""
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from course_lib.exercise import find
 from grader import __main__ as command
 from grader import canary, classroom, doctor, landlock, results, sandbox, single, variants, verdicts, workers
 from grader.judge import GraderFailed, failed
+from grader.judge import _unread as unread
 from grader.variants import IMPORTS, program, solution_cell
 from grader.zygote import Zygote
 
@@ -214,7 +216,8 @@ def test_grade_one_stops_in_a_sentence(monkeypatch, tmp_path):
     lost(monkeypatch)
     path = command.grader.released(REAL)
     with pytest.raises(
-        canary.Broken, match=r"cannot be judged, so nothing was judged: the grader failed .*No module named torch"
+        canary.Broken,
+        match=r"cannot be judged, so nothing was judged: the grading process was lost .*No module named torch",
     ):
         single.grade(path, "ada", accept_risk=True)
     assert not list(tmp_path.glob("verdicts/*"))
@@ -273,6 +276,8 @@ OWN = {
     "what is hidden, as a module": "import course_lib.exercises.coalescing",
     "a file of nobody's": "open('/etc/shadow')",
     "names of every kind": "raise ImportError('no', name='..', path='/' + '../' * 9 + 'etc/shadow')",
+    "a name too long": "raise PermissionError(13, '', os.path.dirname(torch.__file__) + '/' + 'a' * 300 + '.py')",
+    "half a name": "raise PermissionError(13, '', os.path.dirname(torch.__file__) + '/\\0\\udc00.py')",
     "its own end": "os._exit(0)",
     "a signal to itself": "os.kill(os.getpid(), 9)",
     "no memory": "x = bytearray(1 << 40)",
@@ -283,6 +288,21 @@ OWN = {
 def test_what_a_submission_does_itself_is_its_own(judge, what):
     verdict = judge.judge(TRANSPOSE, of_transpose(OWN[what]), 1)
     assert verdict.judged and verdict.points == 0 and "the grader failed" not in verdict.findings[0].seen
+
+
+@pytest.mark.parametrize(
+    "names", [7, [7], [b"/x.py"], [("/x.py",)], [["/x.py"]], {"/x.py": 1}, "/x.py", None, ["a\0.py"]]
+)
+def test_what_a_child_writes_itself_is_no_failure_of_ours(names):
+    forged = {"unread": names, "logs": [{"calls": [{"unread": names}]}, *([names] if names else [])]}
+    assert all(type(name) is str for name in unread(forged))
+    assert sandbox.of_python(unread(forged)) == []
+
+
+def test_a_module_that_the_exercise_takes_away_is_no_failure_of_ours(judge):
+    exercise = find("recomputation.checkpoint")
+    source = f"import torch\nopen({importlib.util.find_spec(exercise.without).origin!r})\n{solution_cell(exercise.id)}"
+    assert judge.judge(exercise, [("<imports>", IMPORTS), ("<cell>", source)], 1).judged
 
 
 @pytest.fixture
