@@ -25,6 +25,7 @@ A class
     workers.py          who judges it: processes, or a cluster
     single.py           one notebook, without a class
     books.py            nbgrader's gradebook, graded notebooks, feedback
+    amended.py          exercises that a unit gains or loses after submissions
     disk.py             what a full or read-only disk refuses
     lock.py             one autograde at a time
     preprocessors.py    verdicts into nbgrader's chain

@@ -14,6 +14,7 @@ launching      interception.py  kernel[grid](...) -> a handler;  launching.py  a
 front end      frontend.py  asks it, once for each kind of call;  printed.py  what differs between Tritons;  parse.py, ir.py
 evaluation     evaluate.py  operations -> Python functions;  control.py  calls, loops, branches;  apart.py  programs that part ways
                operations.py  lane by lane;  blocks.py  whole blocks;  numerics.py  a GPU's arithmetic;  unused.py  dead code
+               sums.py  offsets that are not added up yet
                instructions.py  loads, stores, printing;  turns.py  programs that wait for one another
 memory         memory.py  where tensors lie, and what was done to each element;  pattern.py  addresses -> requests, sectors, lines
                accesses.py  an access of many programs, looked at, counted, and done
