@@ -26,6 +26,8 @@ A class
     single.py           one notebook, without a class
     books.py            nbgrader's gradebook, graded notebooks, feedback
     amended.py          exercises that a unit gains or loses after submissions
+    regrade.py          what is judged anew, and whose marks changed
+    frozen.py           units whose marks stay as they are
     disk.py             what a full or read-only disk refuses
     lock.py             one autograde at a time
     preprocessors.py    verdicts into nbgrader's chain

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,6 +107,7 @@ def autograde(
     workers: Annotated[int, typer.Option(min=1, help="Submissions judged at a time on this machine.")] = CORES,
     scheduler: Annotated[str, typer.Option(help="A Dask scheduler, tcp://HOST:8786: judge on its workers.")] = "",
     again: Annotated[bool, typer.Option("--again", help="Retry what ended its worker twice.")] = False,
+    student: Annotated[list[str] | None, typer.Option(help="Only this one; may be given more than once.")] = None,
     accept_risk: Risk = False,
 ) -> None:
     """Judge every submission of a unit, write the gradebook and the feedback, and show the table.
@@ -124,11 +125,22 @@ def autograde(
         raise typer.Exit(_say(str(error))) from None
     if accept_risk:
         os.environ["GRADER_ACCEPT_RISK"] = "1"
-    grade(grader.home(), unit, workers=chosen, accept_risk=accept_risk, root=grader.ROOT, again=again)
+    grade(
+        grader.home(), unit, workers=chosen, accept_risk=accept_risk, root=grader.ROOT, again=again, only=student or ()
+    )
 
 
-def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, root: Path, again: bool = False) -> None:
-    """Judge, enter each submission into nbgrader's books as it is complete, then the table.
+def grade(
+    home: Path,
+    unit: str,
+    *,
+    workers: int | Workers,
+    accept_risk: bool,
+    root: Path,
+    again: bool = False,
+    only: Collection[str] = (),
+) -> None:
+    """Judge, enter each submission into nbgrader's books as it is complete, then the table. only: these students, if any.
 
     Two at a time would write over each other, so the second waits for the first.
     """
@@ -140,10 +152,20 @@ def grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, r
         console.print(f"Another autograde is at work in {home}: waiting for it.", soft_wrap=True)
 
     with locked(home, wait):
-        _grade(home, unit, workers=workers, accept_risk=accept_risk, root=root, again=again)
+        _grade(home, unit, workers=workers, accept_risk=accept_risk, root=root, again=again, only=only)
 
 
-def _grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, root: Path, again: bool) -> None:
+def _grade(
+    home: Path,
+    unit: str,
+    *,
+    workers: int | Workers,
+    accept_risk: bool,
+    root: Path,
+    again: bool,
+    only: Collection[str],
+) -> None:
+    from grader import regrade
     from grader.books import Books
     from grader.canary import Broken
     from grader.classroom import POISON, Class, misnamed, submissions
@@ -151,11 +173,15 @@ def _grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, 
     from grader.workers import OtherVersion, WorkersLost
 
     unentered, unjudged, notes = misnamed(home, unit), [], []
-    if not submissions(home, unit):
+    found = submissions(home, unit)
+    if not found:
         for note in unentered:
             console.print(note, markup=False)
         raise typer.Exit(_say(f"No submissions: expected {home}/submitted/STUDENT/{unit}/{unit}.ipynb"))
     try:
+        plan = regrade.planned(home, unit, found, only)
+        for sentence in plan.said:
+            console.print(sentence, markup=False, soft_wrap=True)
         books = Books(home, unit, root=root)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
@@ -164,8 +190,9 @@ def _grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, 
     room = Class(home, workers=workers, accept_risk=accept_risk, again=again)
     try:
         with progress_bar("judging") as progress, room:
-            room.prove(unit)
-            for graded in room.grade(unit, progress):
+            if plan.students:
+                room.prove(unit)
+            for graded in room.grade(unit, progress, plan.students):
                 outcome = books.enter(graded.student, graded.verdicts, graded.read)
                 unentered += [f"{graded.student}: not entered: {outcome}"] if outcome != "ok" else []
                 unjudged += [f"{graded.student}: {why}"] if (why := graded.unjudged) else []
@@ -179,7 +206,7 @@ def _grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, 
     finally:
         os.chdir(folder)  # nbgrader leaves it elsewhere
     show_gradebook(home, unit)
-    for note in sorted(notes) + sorted(unentered):
+    for note in sorted(notes) + sorted(unentered) + plan.changed():
         console.print(note, markup=False)
     console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html", soft_wrap=True)
     for note in sorted(unjudged):
@@ -188,6 +215,25 @@ def _grade(home: Path, unit: str, *, workers: int | Workers, accept_risk: bool, 
         raise typer.Exit(_say("Mend that and run the same command again: what has no mark is judged anew."))
     if unentered:
         raise typer.Exit(1)
+
+
+@app.command()
+def freeze(
+    unit: str,
+    thaw: Annotated[bool, typer.Option("--thaw", help="Let the next autograde change marks again.")] = False,
+) -> None:
+    """Keep the marks of everybody who has been graded in a unit, whatever changes in the course."""
+    from grader import frozen
+
+    try:
+        grader.exercises(unit)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    (frozen.thaw if thaw else frozen.freeze)(grader.home(), unit)
+    kept = (
+        "may change again" if thaw else "stay as they are; who has not been graded yet still is, at the next autograde"
+    )
+    console.print(f"{unit}: marks {kept}.", soft_wrap=True)
 
 
 @app.command()

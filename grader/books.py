@@ -31,9 +31,11 @@ from sqlalchemy import Engine, StaticPool, create_engine
 
 import grader
 from course_lib.exercise import Verdict
+from course_lib.exercises import UNITS
 from course_lib.observe import wire
 from grader import ROOT, disk, preprocessors, results, submission
 from grader.nbgrader_config import config
+from grader.verdicts import code_version
 
 
 class Books:
@@ -115,6 +117,7 @@ class Books:
                 by_hand[id] = given
         return {
             "version": _version(),
+            "code": code_version(UNITS[self.unit]),
             "due": self.due.get(student, self.due[""]),
             "judged": hashlib.sha256(json.dumps(parts).encode()).hexdigest(),
             "by_hand": by_hand,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -125,13 +125,16 @@ class Class:
         for _, found in self.judge(self.jobs(canary.NOBODY, unknown)):
             canary.require(found.values())
 
-    def grade(self, unit: str, progress: Progress = lambda done, total: None) -> Iterator[Graded]:
-        """Every submission of the unit, as soon as it is complete. Nothing in one stops the next.
+    def grade(
+        self, unit: str, progress: Progress = lambda done, total: None, only: Collection[str] | None = None
+    ) -> Iterator[Graded]:
+        """Every submission of the unit, or only those of these students, as soon as it is complete. Nothing in one stops the
+        next.
 
         canary.Broken, OtherVersion or WorkersLost if the workers are of no use.
         """
         exercises = list(grader.exercises(unit).values())
-        found = submissions(self.folder, unit)
+        found = {s: path for s, path in submissions(self.folder, unit).items() if only is None or s in only}
         unread, waiting, incomplete = deque(found.items()), deque(), {}
         done, total, desk = 0, len(found) * len(exercises), _Desk(self)
         while True:

@@ -55,6 +55,8 @@ BOOKKEEPING = set(
         "kill_matrix",
         "mutations",
         "amended",
+        "frozen",
+        "regrade",
         "exchange",
         "index",
         "disk",
