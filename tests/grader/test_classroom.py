@@ -34,7 +34,8 @@ def full(exercise):
 
 
 class Table:
-    """Workers that judge nothing: `answer(student, exercise, time)` gives the points, or raises what a worker would.
+    """Workers that judge nothing: `answer(student, exercise, time)` gives the points, all of them unless it gives (points,
+    out of) - or raises what a worker would.
 
     asked: (student, exercise) of each program, in order; jobs: each job
     """
@@ -56,7 +57,8 @@ class Table:
             for program in job.programs:
                 verdict = criteria.refused(find(program.exercise), "judged")
                 time = self.asked.count((job.student, program.exercise))
-                verdict.points = verdict.out_of = self.answer(job.student, program.exercise, time)  # nothing is lost
+                given = self.answer(job.student, program.exercise, time)
+                verdict.points, verdict.out_of = given if isinstance(given, tuple) else (given, given)
                 found.append(verdict)
             future.set_result((wire.to_tree(found), {"running": 0.5}))
         except Exception as error:
