@@ -390,13 +390,23 @@ def grade_one(
 
 @app.command()
 def due(
-    unit: str, when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.")]
+    unit: str,
+    when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.")],
+    percent: Annotated[
+        float | None, typer.Option(min=0, max=100, help="What each day begun costs, of the points earned.")
+    ] = None,
+    grace: Annotated[float | None, typer.Option(min=0, help="Minutes of lateness that nobody minds.")] = None,
+    at_most: Annotated[
+        float | None, typer.Option(min=0, max=100, help="The most that lateness costs, in percent.")
+    ] = None,
 ) -> None:
-    """Set the date a unit is due. What lateness costs stands in grader/nbgrader_config.py."""
+    """Set the date a unit is due, and what lateness costs in it; else grader/nbgrader_config.py says that."""
     from grader import late
 
     try:
         grader.exercises(unit)
+        if {percent, grace, at_most} != {None}:
+            late.set_rules(grader.home(), unit, percent=percent, grace_minutes=grace, at_most=at_most)
         console.print(f"{unit} is due on {late.set_due(grader.home(), unit, when):%Y-%m-%d %H:%M} UTC")
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None

@@ -33,7 +33,7 @@ import grader
 from course_lib.exercise import Verdict
 from course_lib.exercises import UNITS
 from course_lib.observe import wire
-from grader import ROOT, disk, preprocessors, results, submission
+from grader import ROOT, disk, late, preprocessors, results, submission
 from grader.nbgrader_config import config
 from grader.verdicts import code_version
 
@@ -119,6 +119,7 @@ class Books:
             "version": _version(),
             "code": code_version(UNITS[self.unit]),
             "due": self.due.get(student, self.due[""]),
+            "late": late.rules_of(self.home, self.unit),
             "judged": hashlib.sha256(json.dumps(parts).encode()).hexdigest(),
             "by_hand": by_hand,
         }

@@ -3,7 +3,8 @@ plugin below for whoever is later than both.
 
     python -m grader due UNIT 2026-11-30T23:59+01:00    # the gradebook's due date
     python -m grader extend UNIT STUDENT --days 2       # nbgrader's grant_extension
-    c.ByTheDay.percent = 10                             # in grader/nbgrader_config.py
+    python -m grader due UNIT ... --percent 10          # what a day costs in this unit: late.json beside the gradebook
+    c.ByTheDay.percent = 10                             # and in all others: grader/nbgrader_config.py
 
 Submission times are those of `timestamp.txt` beside a notebook, which nbgrader's exchange writes.
 """
@@ -11,6 +12,7 @@ Submission times are those of `timestamp.txt` beside a notebook, which nbgrader'
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import warnings
 from datetime import UTC, datetime
@@ -20,23 +22,49 @@ from nbgrader.api import MissingEntry
 from nbgrader.plugins import LateSubmissionPlugin
 from traitlets import Float
 
-from grader import results
+from grader import disk, results
 
 DAY = 24 * 3600
 
 
 class ByTheDay(LateSubmissionPlugin):
-    """Takes a share of the points earned for each day begun. 0 percent, the default, takes nothing."""
+    """Takes a share of the points earned for each day begun. 0 percent, the default, takes nothing. What a unit has in late.json
+    goes before the configuration."""
 
     percent = Float(0.0, min=0, max=100, help="Of the points earned, for each day begun.").tag(config=True)
     grace_minutes = Float(10.0, min=0, help="Lateness that nobody minds.").tag(config=True)
     at_most = Float(100.0, min=0, max=100, help="The most that lateness can take, in percent.").tag(config=True)
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
-        if not self.percent or total_seconds_late <= 60 * self.grace_minutes:
+        rules = {name: getattr(self, name) for name in RULES} | self._of_unit()
+        if not rules["percent"] or total_seconds_late <= 60 * rules["grace_minutes"]:
             return None
-        taken = min(self.at_most, self.percent * math.ceil(total_seconds_late / DAY))
+        taken = min(rules["at_most"], rules["percent"] * math.ceil(total_seconds_late / DAY))
         return round(score * taken / 100, 2)
+
+    def _of_unit(self) -> dict[str, float]:
+        """The unit's own rules. nbgrader makes a plugin for each submission, whose parent knows what it is of."""
+        if self.parent is None:
+            return {}
+        home = Path(self.parent.db_url.removeprefix("sqlite:///")).parent
+        return rules_of(home, self.parent.assignment_id)
+
+
+RULES = ("percent", "grace_minutes", "at_most")
+
+
+def rules_of(home: Path, unit: str) -> dict[str, float]:
+    """What lateness costs in a unit, by the names in RULES; {} if only the configuration says it."""
+    path = home / "late.json"
+    return json.loads(path.read_text()).get(unit, {}) if path.exists() else {}
+
+
+def set_rules(home: Path, unit: str, **rules: float | None) -> None:
+    """Say what lateness costs in a unit; what is None stays as it is."""
+    path = home / "late.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known[unit] = known.get(unit, {}) | {name: value for name, value in rules.items() if value is not None}
+    disk.write({path: json.dumps(known, indent=1).encode()})
 
 
 def set_due(home: Path, unit: str, when: str) -> datetime:

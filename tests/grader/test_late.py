@@ -10,11 +10,12 @@ import pytest
 import toy
 import toyclass
 from nbformat import v4
+from nbgrader.preprocessors import AssignLatePenalties
 from toy import UNIT
 from typer.testing import CliRunner
 
 from course_lib.exercise import find
-from grader import ROOT, books, late, nbgrader_config, results
+from grader import ROOT, books, exercises, late, nbgrader_config, results
 from grader.__main__ import app, show_gradebook
 from grader.late import ByTheDay
 from grader.variants import IMPORTS, solution_cell
@@ -36,6 +37,20 @@ def test_a_share_of_the_points_earned_for_each_day_begun(percent, at_most, hours
     assert plugin.late_submission_penalty("ada", 50.0, hours * 3600) == taken
 
 
+def test_a_unit_and_a_class_have_rules_of_their_own(tmp_path):
+    late.set_rules(tmp_path, "05_tiling", percent=10.0)
+    late.set_rules(tmp_path, "05_tiling", at_most=15.0, grace_minutes=None)
+    assert late.rules_of(tmp_path, "05_tiling") == {"percent": 10.0, "at_most": 15.0}
+
+    def taken(home, unit):
+        parent = AssignLatePenalties()
+        parent.db_url, parent.assignment_id = f"sqlite:///{home / 'gradebook.db'}", unit
+        return ByTheDay(parent=parent, percent=1).late_submission_penalty("ada", 100.0, 3 * 24 * 3600)
+
+    assert taken(tmp_path, "05_tiling") == 15.0
+    assert taken(tmp_path, "06_fusion") == taken(tmp_path / "other", "05_tiling") == 3.0
+
+
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     toyclass.make(monkeypatch, tmp_path, says={"ada": toyclass.RIGHT, "ben": toyclass.RIGHT})
@@ -54,6 +69,21 @@ def grade(course, monkeypatch):
     outcomes = toy.grade_with_nbgrader(course / "class", UNIT, root=course)
     assert set(outcomes.values()) == {"ok"}, outcomes
     return {e.student: (e.total, e.penalty, e.score) for e in results.gradebook(course / "class", UNIT)}
+
+
+def test_a_new_rule_of_the_unit_reaches_marks_that_were_entered(course, monkeypatch):
+    home = course / "class"
+    late.set_due(home, UNIT, "2026-01-01T12:00+00:00")
+    (home / "submitted" / "ada" / UNIT / "timestamp.txt").write_text("2026-01-02 11:00:00 UTC")
+    total, penalty, _ = grade(course, monkeypatch)["ada"]
+    assert penalty == pytest.approx(0.2 * total)
+    assert (
+        CliRunner()
+        .invoke(app, ["due", UNIT, "2026-01-01T12:00+00:00", "--percent", "50"], env={"GRADER_HOME": str(home)})
+        .exit_code
+        == 0
+    )
+    assert grade(course, monkeypatch)["ada"][1] == pytest.approx(0.5 * total)
 
 
 def test_lateness_costs_what_the_configuration_says_and_an_extension_gives_it_back(course, monkeypatch):
@@ -127,27 +157,33 @@ def test_what_was_given_by_hand_stays_when_the_class_is_graded_again(course, mon
 
 
 @pytest.mark.slow
-def test_a_fixed_hidden_case_judges_its_unit_anew_and_no_other_without_a_new_release(tmp_path):
-    """The real commands in a copy of the course: a hidden case that no answer can pass, and then its repair."""
+def test_a_changed_hidden_case_judges_its_unit_anew_and_no_other_without_a_new_release(tmp_path):
+    """The real commands in a copy of the course: a hidden case that no answer can pass stops its unit; one that has changed judges
+    it anew."""
     copy = tmp_path / "course"
     for room in ("course_lib", "grader", "solutions", "notebooks"):
         shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__", *OF_A_CLASS))
-    fixed, other = "04_memory_coalescing", "01_tensors_and_strides"
-    hand_in(copy / "class", fixed, "coalescing.padded_stride", "coalescing.divergence_passes")
+    changed, other = "04_memory_coalescing", "01_tensors_and_strides"
+    hand_in(copy / "class", changed, "coalescing.padded_stride", "coalescing.divergence_passes")
     hand_in(copy / "class", other, "strides.row_major_strides")
     releases = {path: path.read_bytes() for path in (copy / "notebooks").rglob("*.ipynb")}
     hidden = copy / "grader" / "hidden" / "coalescing.py"
     right = hidden.read_text()
-    hidden.write_text(right.replace('{"n": N, "itemsize": itemsize}', '{"n": N, "itemsize": 0}'))
-    before = graded(copy, fixed, other)
+    before = graded(copy, changed, other)
     judged = set((copy / "class" / "verdicts").glob("*.json"))
-    assert before["coalescing.padded_stride"] < 4 and before["strides.row_major_strides"] > 0 and len(judged) == 3
+    assert before["coalescing.padded_stride"] == 4 and before["strides.row_major_strides"] > 0
     page = (copy / "class" / "feedback" / "ada" / other / f"{other}.html").stat().st_mtime_ns
 
-    hidden.write_text(right)
-    after = graded(copy, fixed, other)
-    assert after == before | {"coalescing.padded_stride": 4}
-    assert len(set((copy / "class" / "verdicts").glob("*.json")) - judged) == 2  # of the unit, and not one more
+    hidden.write_text(right.replace('{"n": N, "itemsize": itemsize}', '{"n": N, "itemsize": 0}'))
+    stopped = autograde(copy, changed)
+    said = " ".join(stopped.stdout.split())
+    assert stopped.returncode == 1 and "the published solution of coalescing.padded_stride earns 0 of 4 points" in said
+    assert {e.scores["coalescing.padded_stride"] for e in results.gradebook(copy / "class", changed)} == {4}
+
+    hidden.write_text(right + "\n# another\n")
+    assert graded(copy, changed, other) == before
+    kept = len(set((copy / "class" / "verdicts").glob("*.json")) - judged)
+    assert kept >= 2 + len(exercises(changed))  # ada's, and the published ones
     assert page == (copy / "class" / "feedback" / "ada" / other / f"{other}.html").stat().st_mtime_ns
     assert releases == {path: path.read_bytes() for path in (copy / "notebooks").rglob("*.ipynb")}
 
@@ -174,11 +210,16 @@ for unit in sys.argv[2:]:
 """
 
 
-def graded(course, *units):
-    """Autogrades in a process of its own: exercise -> ada's points."""
+def autograde(course, *units):
+    """The command, in a process of its own."""
     command = [sys.executable, "-c", GRADE, course / "class", *units]
     there = os.environ | {"GRADER_HOME": str(course / "class"), "PYTHONPATH": str(course)}
-    done = subprocess.run(command, cwd=course, env=there, capture_output=True, text=True)
+    return subprocess.run(command, cwd=course, env=there, capture_output=True, text=True)
+
+
+def graded(course, *units):
+    """Exercise -> ada's points, after an autograde."""
+    done = autograde(course, *units)
     assert done.returncode == 0, done.stdout + done.stderr
     entries = [entry for unit in units for entry in results.gradebook(course / "class", unit)]
     return {id: points for entry in entries for id, points in entry.scores.items()}
