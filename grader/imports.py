@@ -11,6 +11,8 @@ student's notebooks one that is as it was handed out never counts before one wit
 
 (Sources: Canvas's lib/content_zipper.rb, Moodle's mod/assign/classes/downloader.php.)
 
+The LMS's id is the identity: whoever the gradebook knows by the same id is that student, whatever the name is now.
+
 What is hostile or odd is left out with a sentence, and the rest imported. Nothing is unpacked but notebooks, one at a
 time, to a name of our own making; what stands in them is data that grader.submission looks at later.
 """
@@ -24,8 +26,8 @@ import stat
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -34,7 +36,7 @@ from nbgrader.utils import parse_utc
 
 import grader
 from grader import disk, results
-from grader.submission import MAX_FILE, has_work, stem_of
+from grader.submission import MAX_FILE, as_letters, has_work, stem_of
 
 MAX_FILES = 20_000  # and as many folders
 MAX_ENTRIES = 10_000  # of a student's zip, folders among them: an entry of no bytes takes time as well
@@ -42,12 +44,15 @@ ENTRY = b"PK\1\2"  # what each begins with in a zip's table of contents
 MAX_LOOKED_INTO = 20  # of one student's notebooks: is there work in it?
 MAX_TOTAL = 4_000_000_000  # bytes of all notebooks together
 MAX_STUDENT = 100  # letters
+MAX_BYTES = 240  # of those letters: a folder's name may have 255
 
 UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
+UTF_8 = 0x800  # a zip's flag: the name is in it. Some programs write such names without it, and they are read as cp437
+
 CANVAS = re.compile(r"(?P<name>\w+?)(?P<late>_LATE)?_(?P<id>\d+)_(?P<order>\d+)_(?P<file>.+)", re.S)
 ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<id>[A-Za-z0-9]+)_(?P<order>\d+)_(?P<file>.+)", re.S)
-MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_file_?/?(?P<file>.+)", re.S)
+MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?/?(?P<file>.+)", re.S)
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class Notebook:
     lms_id: str = ""
     late: bool = False
     stated: str = ""  # the student's name as the export writes it
+    lms: str = ""  # by whose pattern it is named
 
 
 @dataclass
@@ -134,8 +140,7 @@ def _in_folder(source: Path) -> Iterator[File]:
             path = Path(folder) / name
             status = path.lstat()
             problem = "" if stat.S_ISREG(status.st_mode) else "is a link or a device, not a file"
-            relative = PurePosixPath(path.relative_to(source))
-            yield File(relative, status.st_size, status.st_mtime, _reader(path), problem)
+            yield File(_path(str(path.relative_to(source))), status.st_size, status.st_mtime, _reader(path), problem)
 
 
 def _reader(path: Path) -> Callable[[], bytes]:
@@ -148,7 +153,7 @@ def _reader(path: Path) -> Callable[[], bytes]:
 
 
 def _in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> File:
-    path = PurePosixPath(info.filename.replace("\\", "/"))
+    path = _path(_decoded(info).replace("\\", "/"))
     problem = ""
     if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", info.filename) or "\0" in info.filename:
         problem = "has a name that leads out of the zip"
@@ -162,6 +167,19 @@ def _in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> File:
             return file.read(MAX_FILE + 1)
 
     return File(path, info.file_size, _seconds(info.date_time), read, problem)
+
+
+def _decoded(info: zipfile.ZipInfo) -> str:
+    """A member's name, in UTF-8 also where the zip forgets to say so."""
+    if not info.flag_bits & UTF_8:
+        with suppress(UnicodeError):
+            return info.filename.encode("cp437").decode()
+    return info.filename
+
+
+def _path(name: str) -> PurePosixPath:
+    """A path whose letters are composed: systems and programs differ in how they write an accent."""
+    return PurePosixPath(unicodedata.normalize("NFC", name))
 
 
 def _unpacked(file: File, unit: str) -> File:
@@ -234,11 +252,12 @@ def whose(file: File, unit: str, skip: int = 0) -> Notebook | None:
     path = "/".join(parts)
     if match := MOODLE.fullmatch(path):
         name = " ".join(match["name"].split("/")[-1].split())
-        return Notebook(_id(f"{name}_{match['id']}"), file, (file.changed,), name, match["id"], stated=name)
-    if len(parts) == 1 and (match := ANONYMOUS.fullmatch(path) or CANVAS.fullmatch(path)):
-        student = f"{match['name']}_{match['id']}"
+        return Notebook(_id(f"{name}_{match['id']}"), file, (file.changed,), name, match["id"], False, name, "Moodle")
+    letters = as_letters(path)
+    if len(parts) == 1 and (match := ANONYMOUS.fullmatch(letters) or CANVAS.fullmatch(letters)):
+        student = f"{path[slice(*match.span('name'))]}_{match['id']}"
         lms_id = match["id"] if match["id"].isdigit() else ""
-        return Notebook(_id(student), file, (int(match["order"]),), "", lms_id, bool(match["late"]), student)
+        return Notebook(_id(student), file, (int(match["order"]),), "", lms_id, bool(match["late"]), student, "Canvas")
     stated = parts[0] if len(parts) > 1 else stem_of(path) or PurePosixPath(path).stem
     if not _id(stated) or stated in (unit, "submitted"):
         return None
@@ -246,9 +265,10 @@ def whose(file: File, unit: str, skip: int = 0) -> Notebook | None:
 
 
 def _id(name: str) -> str:
-    """A name as a folder's and nbgrader's student id: letters, digits, dashes, dots, underscores, @."""
-    name = unicodedata.normalize("NFC", name).strip()
-    return re.sub(r"[^\w.@-]+", "-", name).strip(".-")[:MAX_STUDENT]
+    """A name as a folder's and nbgrader's student id: letters with their marks, digits, dashes, dots, underscores, @."""
+    kept = re.compile(r"[\w.@-]")
+    told = "".join(c if kept.match(letter) else " " for c, letter in zip(name, as_letters(name), strict=True))
+    return "-".join(told.split()).strip(".-")[:MAX_STUDENT].encode()[:MAX_BYTES].decode(errors="ignore")
 
 
 def _wrapped(paths: list[PurePosixPath], unit: str) -> int:
@@ -277,7 +297,7 @@ def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Im
         done.remarks += [f"{_shown(f)} {f.problem}; it was left out." for f in files if f.problem]
         files = [f for f in files if not f.problem]
         stamps = {f.path.parent: f for f in files if f.path.name == "timestamp.txt" and len(f.path.parts) > 1}
-        chosen = _chosen(files, unit, done)
+        chosen = _chosen(files, unit, _known(home), done)
         if not chosen:
             raise NotAnExport(" ".join([f"{source} holds no notebook that says whose it is.", *done.remarks]))
         total = 0
@@ -318,21 +338,68 @@ def _rubbish(path: PurePosixPath) -> bool:
     return path.name.startswith("._") or bool({"__MACOSX", ".ipynb_checkpoints", ".DS_Store"} & set(path.parts))
 
 
-def _chosen(files: list[File], unit: str, done: Imported) -> dict[str, Notebook]:
+def _known(home: Path) -> dict[str, str]:
+    """The LMS's id -> the student whom the gradebook knows by it. Of several by one id none is."""
+    known: dict[str, list[str]] = {}
+    if (home / "gradebook.db").exists():
+        with results.book(home) as book:
+            for student in book.students:
+                known.setdefault(student.lms_user_id or "", []).append(student.id)
+    return {id: students[0] for id, students in known.items() if id and len(students) == 1}
+
+
+def _identified(handins: list[Notebook], known: Mapping[str, str], done: Imported) -> list[Notebook]:
+    """The handins under the names by which the gradebook knows their ids.
+
+    An LMS has one name for an id at a time. Where an export has two, a name may only look as if it held another's id: the one
+    that is known counts, else none.
+    """
+    names: dict[str, set[str]] = {}
+    for handin in handins:
+        names.setdefault(handin.lms_id, set()).add(handin.student)
+    names.pop("", None)
+    for id, called in sorted(names.items()):
+        student = known.get(id)
+        if len(called) > 1:
+            counts = f"only {student} was imported" if student in called else "they were left out"
+            stated = " and ".join(sorted(called))
+            done.remarks.append(
+                f"{stated} have the same id of the LMS in one export; {counts}. Remove what is not theirs."
+            )
+            names[id] = called & {student}
+        elif student and student not in called:
+            done.remarks.append(f"{min(called)} has the LMS's id of {student}, and is imported under that name.")
+    lms = next((h.lms for h in handins if h.lms), "")
+    others = sorted({h.student for h in handins if not h.lms})
+    if lms and others:
+        told = f"Some files are named as {lms} names them, and those of {', '.join(others)} are not"
+        done.remarks.append(f"{told}: they came in without {lms}'s id and without LATE.")
+    return [
+        replace(h, student=known.get(h.lms_id, h.student))
+        for h in handins
+        if not h.lms_id or h.student in names[h.lms_id]
+    ]
+
+
+def _chosen(files: list[File], unit: str, known: Mapping[str, str], done: Imported) -> dict[str, Notebook]:
     """Student -> the notebook that counts."""
     notebooks = [f for f in files if stem_of(f.path.name)]
     skip = _wrapped([f.path for f in notebooks], unit)
-    by_student: dict[str, list[Notebook]] = {}
+    told: list[Notebook] = []
     for file in notebooks:
         if handin := whose(file, unit, skip):
-            by_student.setdefault(handin.student, []).append(handin)
+            told.append(handin)
         else:
             done.remarks.append(
                 f"{_shown(file)} does not say whose it is; it was left out. Put it into a folder named so."
             )
+    by_student: dict[str, list[Notebook]] = {}
+    for handin in _identified(told, known, done):
+        by_student.setdefault(handin.student, []).append(handin)
     others = [h for f in files if f not in notebooks and f.path.name != "timestamp.txt" and (h := whose(f, unit, skip))]
+    lms_ids = {h.student: h.lms_id for h in others}
     for student, names in _grouped(others).items():
-        if student not in by_student:
+        if student not in by_student and known.get(lms_ids[student]) not in by_student:
             done.remarks.append(f"{student} handed in no notebook, but {', '.join(names[:3])}.")
     chosen = {}
     for student, handins in by_student.items():

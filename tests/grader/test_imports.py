@@ -4,6 +4,7 @@ import json
 import stat
 import struct
 import time
+import unicodedata
 import zipfile
 
 import pytest
@@ -96,6 +97,81 @@ def test_moodle(pack, around, tmp_path):
     assert len(done.remarks) <= 1
 
 
+def lms_ids(home):
+    with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as book:
+        return {s.id: s.lms_user_id for s in book.students}
+
+
+def unflagged(path, files):
+    """A zip whose names are in UTF-8 without saying so, as macOS writes them."""
+    content = zipped(path, files).read_bytes()
+    for record, at in ((b"PK\3\4", 7), (b"PK\1\2", 9)):
+        parts = content.split(record)
+        content = record.join([parts[0], *(p[: at - 4] + bytes([p[at - 4] & ~8]) + p[at - 3 :] for p in parts[1:])])
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("pack", [zipped, foldered, unflagged])
+def test_letters_with_marks_keep_id_and_lateness(pack, tmp_path):
+    names = ["müllerjürgen", "ใจดีสมชาย", "शर्माप्रिया", "ọláṣọ́lá", "田中太郎"]
+    written = [unicodedata.normalize(form, name) for form in ("NFC", "NFD") for name in names]
+    files = {f"{name}_LATE_{1000 + i}_{50000 + i}_{NOTEBOOK}": "work" for i, name in enumerate(written)}
+    done = collect(pack(tmp_path / "export", files), UNIT, tmp_path / "home")
+    expected = {f"{unicodedata.normalize('NFC', name)}_{1000 + i}": f"{1000 + i}" for i, name in enumerate(written)}
+    assert lms_ids(tmp_path / "home") == expected and set(handed_in(tmp_path / "home")) == set(expected)
+    assert done.remarks == [f"Marked late by Canvas, which takes what lateness costs: {', '.join(sorted(expected))}."]
+    assert [submission.misnamed(student) for student in expected] == [""] * len(expected)
+
+
+def test_a_name_of_any_length_is_a_folder_s(tmp_path):
+    files = {f"{letter * 300}.ipynb": "1" for letter in "xü田"}
+    collect(zipped(tmp_path / "export", files), UNIT, tmp_path / "home")
+    assert len(handed_in(tmp_path / "home")) == 3
+
+
+def test_who_is_renamed_in_the_lms_stays_one_student_and_the_newer_notebook_counts(tmp_path):
+    home = tmp_path / "home"
+    collect(zipped(tmp_path / "a", {f"smithjane_1005_50001_{NOTEBOOK}": "blank"}), UNIT, home)
+    renamed = zipped(tmp_path / "b", {f"doejane_1005_50002_{NOTEBOOK}": "full", f"roe_7_8_{NOTEBOOK}": "roe"})
+    done = collect(renamed, UNIT, home)
+    assert handed_in(home) == {"smithjane_1005": "full", "roe_7": "roe"} and done.replaced == ["smithjane_1005"]
+    assert "doejane_1005 has the LMS's id of smithjane_1005, and is imported under that name." in done.remarks
+    assert lms_ids(home) == {"smithjane_1005": "1005", "roe_7": "7"}
+
+
+def test_of_two_names_with_one_id_in_one_export_none_takes_the_other_s_place(tmp_path):
+    home = tmp_path / "home"
+    files = {f"smithjane_1005_50001_{NOTEBOOK}": "jane's", f"mal_1005_9_50002_{NOTEBOOK}": "of one called mal_1005"}
+    said = "mal_1005 and smithjane_1005 have the same id of the LMS in one export; {}. Remove what is not theirs."
+    done = collect(zipped(tmp_path / "a", files | {f"roe_7_8_{NOTEBOOK}": "roe"}), UNIT, home)
+    assert handed_in(home) == {"roe_7": "roe"} and done.remarks == [said.format("they were left out")]
+    collect(zipped(tmp_path / "b", {f"smithjane_1005_50001_{NOTEBOOK}": "jane's"}), UNIT, home)
+    done = collect(zipped(tmp_path / "c", files), UNIT, home)
+    assert handed_in(home)["smithjane_1005"] == "jane's" and "mal_1005" not in handed_in(home)
+    assert done.remarks == [said.format("only smithjane_1005 was imported")]
+
+
+def test_names_that_are_not_the_lms_s_among_those_that_are_are_told(tmp_path):
+    files = {f"doejane_1005_50002_{NOTEBOOK}": "1", f"doe-jim_1006_50003_{NOTEBOOK}": "2"}
+    done = collect(zipped(tmp_path / "export", files), UNIT, tmp_path / "home")
+    assert done.remarks == [
+        f"Some files are named as Canvas names them, and those of doe-jim_1006_50003_{UNIT} are not: "
+        "they came in without Canvas's id and without LATE."
+    ]
+
+
+def test_text_typed_into_moodle_is_no_other_student(tmp_path):
+    files = {
+        f"Jane Doe_1006_assignsubmission_file/{NOTEBOOK}": "jane",
+        "Jane Doe_1006_assignsubmission_onlinetext/onlinetext.html": "x",
+        "Jim Roe_1007_assignsubmission_onlinetext/onlinetext.html": "x",
+    }
+    done = collect(zipped(tmp_path / "export", files), UNIT, tmp_path / "home")
+    assert done.students == ["Jane-Doe_1006"]
+    assert done.remarks == ["Jim-Roe_1007 handed in no notebook, but onlinetext.html."]
+
+
 @pytest.mark.parametrize("pack", [zipped, foldered])
 def test_a_folder_for_each_student(pack, tmp_path):
     done = collect(pack(tmp_path / "export", PLAIN), UNIT, tmp_path / "home")
@@ -117,7 +193,8 @@ def test_a_student_s_zip_stands_for_the_notebook_in_it(pack, name, student, tmp_
     inner = zipped(tmp_path / "inner", {"somewhere/mine.ipynb": "work", "__MACOSX/._mine.ipynb": "x", "a.py": "x"})
     export = pack(tmp_path / "export", {"ben.ipynb": "ben", name: inner.read_bytes()})
     done = collect(export, UNIT, tmp_path / "home")
-    assert handed_in(tmp_path / "home") == {student: "work", "ben": "ben"} and done.remarks == []
+    assert handed_in(tmp_path / "home") == {student: "work", "ben": "ben"}
+    assert [remark for remark in done.remarks if "Some files are named" not in remark] == []
 
 
 def test_what_submission_makes_comes_in_as_it_was_saved(tmp_path):
