@@ -523,7 +523,7 @@ def all_races(launch: Launch, position) -> dict[tuple[str, int], set[int]]:
             when = batch.when + (i if batch.op == "atomic" else 0)
             events.append((batch, program, when, set(batch.lanes[i].tolist()) - {-1}))
     contested = {}  # what atomics do to each element, if nobody asks: one value that they put there, or several, or more than that
-    for batch, program, when, elements in events:
+    for batch, program, _, elements in events:
         for element in elements if batch.op == "atomic" and not batch.asked else ():
             does = None if batch.puts is None else int(batch.puts[batch.programs.tolist().index(program)])
             contested.setdefault((batch.region.name, element), set()).add(does)
