@@ -112,13 +112,24 @@ def opened(source: Path) -> Iterator[list[File]]:
     if source.is_dir():
         yield _limited(source, _in_folder(source))
     elif source.is_file() and zipfile.is_zipfile(source):
-        with zipfile.ZipFile(source) as archive:
-            if len(archive.infolist()) > 2 * MAX_FILES:
-                raise _too_many(source)
+        with _Export(source) as file, zipfile.ZipFile(file) as archive:
+            file.limited = False
             yield _limited(source, _members(archive))
     else:
         what = "is neither a folder nor a zip file" if source.exists() else "does not exist"
         raise NotAnExport(f"{source} {what}. Give the folder or the zip as the LMS exported it.")
+
+
+class _Export(io.FileIO):
+    """A zip whose table of contents, which is read at once as it is opened, is counted before anybody parses it."""
+
+    limited = True
+
+    def read(self, size: int = -1) -> bytes:
+        content = super().read(size)
+        if self.limited and content.count(ENTRY) > 2 * MAX_FILES:
+            raise _too_many(Path(self.name))
+        return content
 
 
 def _limited(source: Path, files: Iterable[File]) -> list[File]:

@@ -30,8 +30,13 @@ class Row:
         return tuple(f.title for f in self.verdict.findings if f.judged and not f.passed and not f.bonus)
 
     @property
+    def falsely_said(self) -> str:
+        """The words of the remark that are false of this variant."""
+        return self.variant.unsaid if self.variant.unsaid in self.verdict.remark else ""
+
+    @property
     def as_expected(self) -> bool:
-        return set(self.lost) == set(self.variant.loses)
+        return set(self.lost) == set(self.variant.loses) and not self.falsely_said
 
     def cell(self, title: str) -> str:
         """What a table shows of one gate or criterion: lost, kept, or nothing where it was not judged."""

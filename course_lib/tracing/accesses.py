@@ -22,6 +22,7 @@ from course_lib.tracing.ordering import MAX_SYNCHRONISING, Sync
 from course_lib.tracing.pattern import LINE, Shape, Shapes, count_each
 from course_lib.tracing.sums import Sum, whole
 
+REPLACING = ("exch", "cas")  # kinds of atomics: the others may come in any order
 MANY = 256  # values for one address in one operation: more are added at once, in the order of lanes, if nobody asks for each
 
 
@@ -207,7 +208,7 @@ class Accesses:
     ) -> np.ndarray:
         """Update (programs, *block) elements, program after program, lane after lane; the values before.
 
-        kind   "fadd", "add", "max", "xchg", "cas", ...;  sem  "relaxed", "acquire", "release" or "acq_rel". An atomic that is
+        kind   "fadd", "add", "max", "exch", "cas", ...;  sem  "relaxed", "acquire", "release" or "acq_rel". An atomic that is
                not asked for the values before waits for nobody
         """
         addresses, mask = _spread(at, pointers, mask, len(programs))
@@ -219,6 +220,9 @@ class Accesses:
             for x in (values, expected)
         )
         before = np.zeros(addresses.shape, operations.dtype_of(at.element))
+        if kind in REPLACING and not at.asks:
+            for hit, batch in zip(hits, self.batches[len(self.batches) - len(hits) :], strict=True):
+                batch.puts = operations.to_memory(new[hit.lanes(new.shape)[0]], at.element)
         changes = self.changes
         for hit in hits:
             self._update(at, hit, kind, before, new, want, at.asks)
@@ -388,6 +392,7 @@ class Accesses:
                 duplicates=duplicates,
                 passed=self._passed(numbers),
                 volatile=at.volatile,
+                asked=at.asks,
             )  # fmt: skip
         )
 

@@ -103,6 +103,12 @@ class Faults:
             return "load and store", f"loads {element}, to which {other} stores in the same launch", NO_ORDER
         if race.other_op == "load":
             return "load and store", f"stores to {element}, which {other} loads in the same launch", NO_ORDER
+        if race.other_op == "atomic":
+            return (
+                "stores",
+                f"updates {element}, and so does {other}; one of the two replaces what is there, as a store does",
+                "On a GPU nobody knows which comes last: give each program its own elements, or add with tl.atomic_add.",
+            )
         return (
             "stores",
             f"stores to {element}, and so does {other}",

@@ -167,7 +167,8 @@ class Batch:
     lowest     (n,) the address of each program's lowest active lane, in bytes from the start of the region
     shape      how the lanes lie from there, if all do alike; else
     passed     (n,) how many barriers each program has passed
-    volatile   a load that looks at what other programs do meanwhile
+    volatile   a load that looks at what other programs do meanwhile;  asked  an atomic whose value before it is used
+    puts       of an atomic that replaces what is there and asks for nothing: the bits that it puts there, for each item
     addresses  (n, lanes) of each lane, likewise from the start, and `mask` (n, lanes) the active ones, None for all
     """
 
@@ -188,11 +189,13 @@ class Batch:
         duplicates: bool,
         passed: np.ndarray,
         volatile: bool = False,
+        asked: bool = False,
     ):
         self.op, self.site, self.region, self.programs, self.turns = op, site, region, programs, turns
         self.lowest, self.shape, self.addresses, self.mask = lowest, shape, addresses, mask
         self.itemsize, self.axes, self.duplicates, self.volatile = itemsize, axes, duplicates, volatile
-        self.passed = passed
+        self.passed, self.asked = passed, asked
+        self.puts: np.ndarray | None = None
 
     def touched(self) -> tuple[np.ndarray, np.ndarray]:
         """The elements of the region that are touched, in its units, and whose: positions in `programs`. Both flat."""
@@ -209,6 +212,11 @@ class Batch:
         if parts > 1:
             elements, rows = (elements[:, None] + np.arange(parts)).reshape(-1), np.repeat(rows, parts)
         return elements, rows
+
+    def exchanged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`touched`, and what is put there, of an atomic that has `puts`."""
+        elements, rows = self.touched()
+        return elements, rows, np.repeat(self.puts, elements.size // self.puts.size)
 
     def lanes(self) -> np.ndarray:
         """In which lane of the block each element of `touched` is."""

@@ -5,7 +5,8 @@ if nothing is wrong with these, nothing is wrong with those that are farther awa
 is as if programs had run one after the other: of two accesses, it is the later program's that is told of.
 
 Elements with the same accesses are looked at once. Atomics are no race with one another, nor with a volatile load, which looks at
-what others do on purpose.
+what others do on purpose; but for an exchange that nobody asks for what was there before. That is a store, however it is
+called: programs may exchange an element for the same value, as they open a lock, not for different ones, nor while others add to it.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ NOBODY = -1  # values of `other` that are not a program
 SEVERAL = -2
 AT_ONCE = 1 << 18  # accesses to elements that are looked at together, at least
 OPS: tuple[Op, ...] = ("load", "store", "atomic")
-LOAD, STORE, ATOMIC, POLL = range(4)  # POLL: a volatile load, which may see what atomics do meanwhile
+LOAD, STORE, ATOMIC, POLL, ASKED, EXCHANGE = range(6)
+# POLL: a volatile load, which may see what atomics do meanwhile. ASKED: an atomic whose result is used. EXCHANGE: one that replaces
+# what is there, and whose result is not
+UPDATES = (ATOMIC, ASKED, EXCHANGE)
 
 
 class Race(NamedTuple):
     """What one line does to one tensor, as it first comes up when programs are told one after the other.
 
-    program   does `op` to `element`, after `other` did `other_op`, a load or a store: one program, or SEVERAL. NOBODY: `program`
-              itself did, in another lane of the same store
+    program   does `op` to `element`, after `other` did `other_op`: one program, or SEVERAL. NOBODY: `program` itself did, in another
+              lane of the same operation. other_op: a load or a store; an atomic, if both are, and one of them replaces what is there
     elements  all that this line disturbs, in all programs
     told      sorts races in the order in which they come up
     """
@@ -93,9 +97,10 @@ def _contested(region: Region) -> bool:
 class History:
     """All that a launch did to one tensor. A row is what one program did in one batch.
 
-    batch    (rows,) its number;  base  (batches,) the first row of each;  kind  LOAD, STORE, ATOMIC or POLL
+    batch    (rows,) its number;  base  (batches,) the first row of each;  kind  LOAD, STORE, ...
     program  (rows,) who;  when  in which turn;  place  where in the order in which programs are told
     line     (rows,) a number for each line of a kernel
+    differs  (region.size,) where one EXCHANGE puts another value than the next, or an ATOMIC changes it, too; None: nowhere
     """
 
     def __init__(self, region: Region, batches: list[Batch], position: np.ndarray | None):
@@ -110,8 +115,24 @@ class History:
         lines = [(batch.site.kernel, batch.site.line) for batch in batches]
         numbers = {line: number for number, line in enumerate(dict.fromkeys(lines))}
         self.line = np.repeat([numbers[line] for line in lines], sizes)
+        self.differs = self._differing() if (self.kind == EXCHANGE).any() else None
 
-    def touched(self, kinds: tuple[int, ...] = (LOAD, STORE, ATOMIC, POLL)) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _differing(self) -> np.ndarray:
+        put, known = np.zeros(self.region.size, np.int64), np.zeros(self.region.size, bool)
+        differs = np.zeros(self.region.size, bool)
+        for batch in self.batches:
+            if batch.puts is not None:
+                elements, _, bits = batch.exchanged()
+                differs[elements[known[elements] & (put[elements] != bits)]] = True
+                put[elements], known[elements] = bits, True
+                differs[elements[put[elements] != bits]] = True
+        for elements, _ in self.touched((ATOMIC,)):
+            differs[elements[known[elements]]] = True
+        return differs
+
+    def touched(
+        self, kinds: tuple[int, ...] = (LOAD, STORE, POLL, *UPDATES)
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Elements that batches of these kinds touch, with the rows that do: some at a time."""
         pieces, size = [], 0
         for batch, base in zip(self.batches, self.base, strict=True):
@@ -137,6 +158,8 @@ class History:
 
 
 def _kind(batch: Batch) -> int:
+    if batch.op == "atomic":
+        return ASKED if batch.asked else ATOMIC if batch.puts is None else EXCHANGE
     return POLL if batch.volatile else OPS.index(batch.op)
 
 
@@ -148,24 +171,27 @@ def _put_together(pieces: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarr
 
 
 def _shared(history: History) -> np.ndarray:
-    """Elements to which one program stores, and which another one touches; or that one updates, and another one loads."""
+    """Elements to which one program stores, and which another one touches; or that one updates, and another one loads or exchanges
+    for something else."""
     shared, writer = np.zeros(history.region.size, bool), np.full(history.region.size, NOBODY, np.int32)
     for elements, rows in history.touched((STORE,)):
         program, before = history.program[rows], writer[elements]
         writer[elements] = program
         other = (writer[elements] != program) | ((before != program) & (before != NOBODY))
         shared[elements[other]] = True
-    for elements, rows in history.touched((LOAD, ATOMIC, POLL)) if (writer != NOBODY).any() else ():
+    for elements, rows in history.touched((LOAD, POLL, *UPDATES)) if (writer != NOBODY).any() else ():
         before = writer[elements]
         shared[elements[(before != history.program[rows]) & (before != NOBODY)]] = True
     updater = np.full(history.region.size, NOBODY, np.int32)
-    for elements, rows in history.touched((ATOMIC,)):
+    for elements, rows in history.touched(UPDATES):
         program, before = history.program[rows], updater[elements]
         updater[elements] = program
         updater[elements[(updater[elements] != program) | ((before != program) & (before != NOBODY))]] = SEVERAL
     for elements, rows in history.touched((LOAD,)) if (updater != NOBODY).any() else ():
         before = updater[elements]
         shared[elements[(before != history.program[rows]) & (before != NOBODY)]] = True
+    if history.differs is not None:
+        shared |= history.differs & (updater == SEVERAL)
     return np.flatnonzero(shared)
 
 
@@ -187,6 +213,8 @@ class Groups:
         for touched, rows in history.touched():
             at = self.of[touched]
             np.add.at(sums, at[at >= 0], marks[rows[at >= 0]])
+        if history.differs is not None:
+            sums[history.differs[elements]] += np.uint64(1)
         _, first, self.number = np.unique(sums, return_index=True, return_inverse=True)
         self.of[elements] = self.number
         self.examples = elements[first]
@@ -218,8 +246,12 @@ def _conflicts(history: History, groups: Groups, orders: Iterable[np.ndarray]) -
         group, row = np.divmod(np.sort(group * count + rank[row]), count)
         row = order[row]
         program, kind = history.program[row], history.kind[row]
-        for writes, disturbed in ((kind == STORE, True), (kind == ATOMIC, kind == LOAD)):
-            if not np.any(writes & (disturbed is True or disturbed.any())):
+        conflicts = [(kind == STORE, np.ones_like(kind, bool)), (np.isin(kind, UPDATES), kind == LOAD)]
+        if history.differs is not None:
+            differs = history.differs[groups.examples[group]]
+            conflicts.append((differs & (kind == EXCHANGE), differs & np.isin(kind, (EXCHANGE, ATOMIC))))
+        for writes, disturbed in conflicts:
+            if not writes.any() or not disturbed.any():
                 continue
             before = _nearest(group, program, writes)
             after = row.size - 1 - _nearest(group[::-1], program[::-1], writes[::-1])[::-1]
@@ -273,7 +305,7 @@ def _told(history: History, groups: Groups, pairs: Pairs) -> Race:
     rows = np.flatnonzero(told)
     row = rows[history.in_order(rows)[0]]
     mine = pairs.second == row
-    stored = mine & np.isin(history.kind[pairs.first], (STORE, ATOMIC))
+    stored = mine & np.isin(history.kind[pairs.first], (STORE, *UPDATES))
     mine = stored if stored.any() else mine
     lanes = history.lanes(row)
     element = int(lanes[np.isin(groups.of[lanes], pairs.group[mine])][0])
@@ -281,20 +313,29 @@ def _told(history: History, groups: Groups, pairs: Pairs) -> Race:
     others = history.program[others[history.in_order(others)]]
     other = int(others[-1]) if stored.any() or (others == others[0]).all() else SEVERAL
     batch = history.batches[history.batch[row]]
+    if not stored.any():
+        other_op = "load"
+    elif batch.op == "atomic" and np.isin(history.kind[pairs.first[mine]], UPDATES).all():
+        other_op = "atomic"
+    else:
+        other_op = "store"
     return Race(
-        batch.site, history.region, int(history.program[row]), batch.op, element, other, "store" if stored.any() else "load",
+        batch.site, history.region, int(history.program[row]), batch.op, element, other, other_op,
         groups.members(pairs.group), (int(history.place[row]), int(history.when[row])),
     )  # fmt: skip
 
 
 def _within_a_store(history: History) -> Iterator[Race]:
-    """One race for each line in which several lanes of one program go to one element."""
+    """One race for each line in which several lanes of one program put something into one element."""
     size = history.region.size
     found: dict[int, list[np.ndarray]] = {}
     for batch, base in zip(history.batches, history.base, strict=True):
-        if batch.op == "store" and batch.duplicates:
+        if batch.duplicates and (batch.op == "store" or batch.puts is not None):
             elements, rows = batch.touched()
-            places, times = np.unique((rows + base) * size + elements, return_counts=True)
+            places = (rows + base) * size + elements
+            if batch.puts is not None:  # lanes that put the same are no race
+                places = np.unique([places, batch.exchanged()[2]], axis=1)[0]
+            places, times = np.unique(places, return_counts=True)
             if (times > 1).any():
                 found.setdefault(int(history.line[base]), []).append(places[times > 1])
     for places in found.values():
@@ -303,6 +344,6 @@ def _within_a_store(history: History) -> Iterator[Race]:
         row, element = rows[first], int(elements[first])
         batch = history.batches[history.batch[row]]
         yield Race(
-            batch.site, history.region, int(history.program[row]), "store", element, NOBODY, "store",
+            batch.site, history.region, int(history.program[row]), batch.op, element, NOBODY, batch.op,
             np.unique(elements), (int(history.place[row]), int(history.when[row]), 1),
         )  # fmt: skip

@@ -6,7 +6,7 @@ it is and what it must lose:
 
     # %% name="torch does it" exercise="coalescing.transpose" loses="a title; another" after="solution" flags="a rule"
 
-after="solution" puts the published solution before it; a first cell without a name stands before each of its script; flags
+after="solution" puts the published solution before it; unsaid="words" are false of it, and must not be in its remark; a first cell without a name stands before each of its script; flags
 are the rules of grader/flags.py that must show it to a person.
 """
 
@@ -34,6 +34,7 @@ class Variant:
     source    a whole cell
     before    cells that stand before it
     flags     the source rules that must flag it for a person
+    unsaid    words that its remark once held, and must not hold, being false of it
     script    the file it comes from, "cheats/forged"
     """
 
@@ -44,6 +45,7 @@ class Variant:
     source: str = ""
     before: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    unsaid: str = ""
     script: str = ""
 
     def cells(self) -> list[tuple[str, str]]:
@@ -60,8 +62,10 @@ class Variant:
 def kinds(unit: str) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
     """(wrong, honest), with which a unit's module writes its variants down."""
 
-    def wrong(entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "") -> Variant:
-        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source)
+    def wrong(
+        entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "", unsaid: str = ""
+    ) -> Variant:
+        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source, unsaid=unsaid)
 
     def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
         return wrong(entry, name, (), *patches, source=source)
@@ -167,8 +171,6 @@ def read(path: Path) -> list[Variant]:
             for key in ("loses", "flags")
         }
         before = (solution_cell(says["exercise"]),) if says.get("after") == "solution" else ()
-        where = f"{path.parent.name}/{path.stem}"
-        found.append(
-            Variant(says["exercise"], says["name"], source=source, before=preamble + before, script=where, **lists)
-        )
+        more = {"unsaid": says.get("unsaid", ""), "script": f"{path.parent.name}/{path.stem}"}
+        found.append(Variant(says["exercise"], says["name"], source=source, before=preamble + before, **more, **lists))
     return found

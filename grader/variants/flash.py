@@ -77,6 +77,41 @@ KEY_BY_KEY = """acc = acc * shrink[:, None]
     for key in range(s.shape[1]):
         weight = tl.sum(tl.where(at[None, :] == key, p.to(v.dtype).to(tl.float32), 0.0), 1)
         acc += weight[:, None] * tl.sum(tl.where(at[:, None] == key, v.to(tl.float32), 0.0), 0)[None, :]"""
+ONE_ROW = """@triton.jit
+def row_kernel(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, Nq, Nk, sqh, sqn, sqd, skh, skn, skd, svh, svn, svd, soh, son, sod, CAUSAL: tl.constexpr, D: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr):
+    row, head = tl.program_id(0), tl.program_id(1)
+    dims = tl.arange(0, BD)
+    q = tl.load(q_ptr + head * sqh + row * sqn + dims * sqd, mask=dims < D, other=0).to(tl.float32) * scale
+    m, l, acc = -float("inf"), 0.0, tl.zeros((BD,), tl.float32)
+    sees = tl.minimum(tl.maximum(row + 1 + Nk - Nq, 0), Nk) if CAUSAL else Nk
+    for j in range(0, sees, BN):
+        keys = j + tl.arange(0, BN)
+        there = (keys < sees)[:, None] & (dims < D)[None, :]
+        k = tl.load(k_ptr + head * skh + keys[:, None] * skn + dims[None, :] * skd, mask=there, other=0).to(tl.float32)
+        v = tl.load(v_ptr + head * svh + keys[:, None] * svn + dims[None, :] * svd, mask=there, other=0).to(tl.float32)
+        s = tl.where(keys < sees, tl.sum(k * q[None, :], 1), -float("inf"))
+        m_new = tl.maximum(m, tl.max(s, 0))  # finite: the row sees a key of each tile
+        p, shrink = tl.exp(s - m_new), tl.exp(m - m_new)
+        l = l * shrink + tl.sum(p, 0)
+        acc = acc * shrink + tl.sum(p[:, None] * v, 0)
+        m = m_new
+    o = acc / tl.where(l == 0, 1, l)
+    tl.store(o_ptr + head * soh + row * son + dims * sod, o.to(o_ptr.dtype.element_ty), mask=dims < D)
+    tl.store(lse_ptr + head * Nq + row, m + tl.log(l))
+
+
+def flash_attention_forward(q, k, v, causal=False, scale=None):
+    Nq, D, Nk = *q.shape[-2:], k.shape[-2]
+    o, lse = torch.empty_like(q), torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
+    flat = [x[None, None].flatten(0, -4) for x in (q, k, v, o)]
+    strides = [s for x in flat for s in x.stride()[1:]]
+    scale = D**-0.5 if scale is None else scale
+    for b in range(flat[0].shape[0]):
+        at = [x[b] for x in flat]
+        H = at[0].shape[0]
+        row_kernel[(Nq, H)](*at, lse.flatten()[b * H * Nq :], scale, Nq, Nk, *strides, CAUSAL=causal, D=D, BD=triton.next_power_of_2(D), BN=64)
+    return o, lse
+"""
 HALF_ACC = ("    m = m_new\n", "    acc = acc.to(v.dtype).to(tl.float32)\n    m = m_new\n")
 HALF_L = ("    m = m_new\n", "    l = l.to(v.dtype).to(tl.float32)\n    m = m_new\n")
 HALF_P = ("    l = l * shrink + tl.sum(p, 1)", "    l = l * shrink + tl.sum(p.to(v.dtype), 1).to(tl.float32)")
@@ -121,6 +156,9 @@ WRONG = [
     with_update("one_head", "no maximum", [HARD], NO_MAXIMUM),
     with_update("one_head", "no rescaling", [PLAIN], NO_RESCALING),
     wrong("one_head", "no scale", [PLAIN], ("q, k, v, o, lse, D**-0.5", "q, k, v, o, lse, 1.0")),
+    wrong("one_head", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), unsaid="powers of 2"),
+    wrong("one_head", "lanes past the end store to the last row", [RAGGED, HARD], ("tl.store(lse_ptr + rows, m + tl.log(l), mask=rows < Nq)", "tl.store(lse_ptr + tl.minimum(rows, Nq - 1), m + tl.log(l))"), unsaid="Two programs"),
+    wrong("one_head", "loads what another program stores", [RAGGED, READ, LAUNCH, LOADS], ("    acc = tl.zeros((BLOCK_M, D), tl.float32)\n", "    acc = tl.zeros((BLOCK_M, D), tl.float32)\n    if tl.program_id(0) > 0:\n        l += 0 * tl.load(lse_ptr)\n"), unsaid="Two programs"),
     wrong("one_head", "a scale of 1 / D", [PLAIN], ("D**-0.5", "1 / D")),
     wrong("one_head", "missing keys score 0", [RAGGED, HARD], ('        s = tl.where(keys[None, :] < Nk, s, -float("inf"))\n', "")),
     wrong("one_head", "only whole tiles of keys", [RAGGED, HARD], ("range(0, Nk, BLOCK_N)", "range(0, Nk // BLOCK_N * BLOCK_N, BLOCK_N)")),
@@ -157,19 +195,21 @@ WRONG = [
     wrong("flash_attention_forward", "scores in half precision", [PLAIN], ('k.T, input_precision="ieee") * scale', 'k.T, input_precision="ieee").to(q.dtype).to(tl.float32) * scale')),
     wrong("flash_attention_forward", "q scaled in half precision", [PLAIN], ("Nq, D, BLOCK_D, False)\n    k_ptr", "Nq, D, BLOCK_D, False)\n    q = (q * scale).to(q_ptr.dtype.element_ty)\n    scale = 1.0\n    k_ptr")),
     wrong("flash_attention_forward", "no scale", [PLAIN], ("D**-0.5 if scale is None else scale", "1.0 if scale is None else scale")),
+    wrong("flash_attention_forward", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), unsaid="powers of 2"),
     wrong("flash_attention_forward", "a scale of 1 / D", [PLAIN], ("D**-0.5", "1 / D")),
     wrong("flash_attention_forward", "ignores the scale it is given", [HARD, SCALE], ("D**-0.5 if scale is None else scale", "D**-0.5")),
     wrong("flash_attention_forward", "a scale for padded heads", [DIMS], ("D**-0.5", "triton.next_power_of_2(D)**-0.5")),
     wrong("flash_attention_forward", "no causal mask", [CAUSAL, NOTHING, HARD, *COSTS], ("    if CAUSAL:\n        sees", "    if False:\n        sees")),
     wrong("flash_attention_forward", "aligned at the top left", [CAUSAL, NOTHING, HARD], ("rows + 1 + Nk - Nq, 0)", "rows + 1, 0)")),
-    wrong("flash_attention_forward", "shifted the other way", [CAUSAL, NOTHING, HARD], ("rows + 1 + Nk - Nq, 0)", "rows + 1 + Nq - Nk, 0)")),
-    wrong("flash_attention_forward", "a float32 result through float16", [SINGLE, HARD], ("o.to(o_ptr.dtype.element_ty)", "(o.to(tl.float16) if q.dtype == tl.float32 else o.to(q.dtype))")),
+    wrong("flash_attention_forward", "shifted the other way", [CAUSAL, NOTHING, HARD], ("rows + 1 + Nk - Nq, 0)", "rows + 1 + Nq - Nk, 0)"), unsaid="top left"),
+    wrong("flash_attention_forward", "a float32 result through float16", [SINGLE, HARD], ("o.to(o_ptr.dtype.element_ty)", "(o.to(tl.float16) if q.dtype == tl.float32 else o.to(q.dtype))"), unsaid="TF32"),
     wrong("flash_attention_forward", "lse with the strides of q", [VIEWS], ("torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)", "torch.empty_like(q[..., 0], dtype=torch.float32)")),
     wrong("flash_attention_forward", "sees one key fewer", [CAUSAL, NOTHING, HARD, *COSTS], ("rows + 1 + Nk - Nq, 0)", "rows + Nk - Nq, 0)")),
     wrong("flash_attention_forward", "sees one key more", [CAUSAL, NOTHING, HARD, *COSTS], ("rows + 1 + Nk - Nq, 0)", "rows + 2 + Nk - Nq, 0)")),
+    wrong("flash_attention_forward", "one row a program", [BYTES, PRODUCTS, STORES], source=ONE_ROW),
     wrong("flash_attention_forward", "no skipping", [BYTES, PRODUCTS], ("stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, tl.max(sees, 0)", "stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, Nk")),
     wrong("flash_attention_forward", "one tile too many", [BYTES, PRODUCTS], ("BLOCK_N * BLOCK_N, tl.max(sees, 0)", "BLOCK_N * BLOCK_N, tl.minimum(tl.max(sees, 0) + BLOCK_N, Nk)")),
-    wrong("flash_attention_forward", "the last row's tiles without a mask", [CAUSAL, NOTHING, HARD, *COSTS], ("stop = tl.min(sees, 0) //", "stop = tl.max(sees, 0) //")),
+    wrong("flash_attention_forward", "the last row's tiles without a mask", [CAUSAL, NOTHING, HARD, *COSTS], ("stop = tl.min(sees, 0) //", "stop = tl.max(sees, 0) //"), unsaid="without the causal mask"),
     wrong("flash_attention_forward", "missing keys score 0", [RAGGED, LEADING, VIEWS, DIMS, SINGLE, CAUSAL, NOTHING, HARD, SCALE, *COSTS], ("s, -float(\"inf\"))\n        v = load", "s, 0.0)\n        v = load")),
     wrong("flash_attention_forward", "hidden scores are -1e4", [NOTHING], ("s, -float(\"inf\"))\n        v = load", "s, -1e4)\n        v = load")),
     wrong("flash_attention_forward", "0 / 0 where nothing is seen", [NOTHING], ("acc / tl.where(l == 0, 1, l)[:, None]", "acc / l[:, None]")),

@@ -465,6 +465,13 @@ WRONG = [
     wrong("bias_gelu", "always float32", [HALF, LAUNCH, ONCE, "loads are dense"], FLOAT32_RESULT),
     wrong("bias_gelu", "torch adds the bias", [TRITON], ("](x, bias,", "](x + bias, bias,")),
     # -------------------- softmax
+    wrong(
+        "softmax",
+        "rows as if they followed one another",
+        [APART],
+        ("row * row_stride", "row * N"),
+        unsaid="one element after",
+    ),
     wrong("softmax", "two kernels that read twice", [LAUNCH, ONCE], source=TWO_STAGE_SOFTMAX),
     wrong("softmax", "no maximum", [SOFTMAX], ("tl.exp(x - tl.max(x, axis=0))", "tl.exp(x)")),
     wrong(

@@ -39,6 +39,51 @@ def tiles(small: tuple[int, ...], big: tuple[int, ...]) -> list[tuple[str, str]]
     return [(SMALL, form.format(*small)), (BIG, form.format(*big))]
 
 
+SPLIT_K = """@triton.jit
+def parts_kernel(a_ptr, b_ptr, part_ptr, M, N, K, sab, sam, sak, sbb, sbk, sbn, SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    pid, batch, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    rows = (pid // tl.cdiv(N, BN)) * BM + tl.arange(0, BM)[:, None]
+    cols = (pid % tl.cdiv(N, BN)) * BN + tl.arange(0, BN)[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(split * BK, K, SPLIT * BK):
+        k = start + tl.arange(0, BK)
+        a = tl.load(a_ptr + batch * sab + rows * sam + k[None, :] * sak, mask=(rows < M) & (k[None, :] < K), other=0)
+        b = tl.load(b_ptr + batch * sbb + k[:, None] * sbk + cols * sbn, mask=(k[:, None] < K) & (cols < N), other=0)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    here = part_ptr + ((batch * SPLIT + split) * M + rows) * N + cols
+    tl.store(here, acc, mask=(rows < M) & (cols < N))
+
+
+@triton.jit
+def sum_kernel(part_ptr, c_ptr, n, SPLIT: tl.constexpr, BLOCK: tl.constexpr):
+    i, batch = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for split in range(SPLIT):
+        total += tl.load(part_ptr + (batch * SPLIT + split) * n + i, mask=i < n, other=0)
+    tl.store(c_ptr + batch * n + i, total, mask=i < n)
+
+
+def matmul(a, b):
+    if a.dim() == 2:
+        return matmul(a[None], b[None])[0]
+    (B, M, K), N = a.shape, b.shape[2]
+    part = torch.empty(B, 2, M, N, dtype=torch.float32, device=a.device)
+    c = torch.empty(B, M, N, dtype=a.dtype, device=a.device)
+    side = 64 if a.dtype == torch.float32 else 128
+    grid = (triton.cdiv(M, side) * triton.cdiv(N, side), B, 2)
+    parts_kernel[grid](a, b, part, M, N, K, *a.stride(), *b.stride(), SPLIT=2, BM=side, BN=side, BK=32, num_warps=8)
+    sum_kernel[(triton.cdiv(M * N, 4096), B)](part, c, M * N, SPLIT=2, BLOCK=4096)
+    return c
+"""
+ALLOCATED = "    part = torch.empty(B, 2, M, N, dtype=torch.float32, device=a.device)\n"
+SPLIT_K_KEPT = "workspaces = {}\n\n\n" + SPLIT_K.replace(
+    ALLOCATED,
+    """    if workspaces.setdefault("parts", a.new_empty(0, dtype=torch.float32)).numel() < 2 * B * M * N:
+        workspaces["parts"] = torch.empty(2 * B * M * N, device=a.device)
+    part = workspaces["parts"]
+""",
+)
+
 WRONG = [
     # -------------------- outer_product_matmul
     wrong(
@@ -637,46 +682,8 @@ def matmul(a, b):
     return c.squeeze(0) if single else c
 """,
     ),
-    honest(
-        "matmul",
-        "split along K, parts in a buffer",
-        source="""@triton.jit
-def parts_kernel(a_ptr, b_ptr, part_ptr, M, N, K, sab, sam, sak, sbb, sbk, sbn, SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    pid, batch, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    rows = (pid // tl.cdiv(N, BN)) * BM + tl.arange(0, BM)[:, None]
-    cols = (pid % tl.cdiv(N, BN)) * BN + tl.arange(0, BN)[None, :]
-    acc = tl.zeros((BM, BN), tl.float32)
-    for start in range(split * BK, K, SPLIT * BK):
-        k = start + tl.arange(0, BK)
-        a = tl.load(a_ptr + batch * sab + rows * sam + k[None, :] * sak, mask=(rows < M) & (k[None, :] < K), other=0)
-        b = tl.load(b_ptr + batch * sbb + k[:, None] * sbk + cols * sbn, mask=(k[:, None] < K) & (cols < N), other=0)
-        acc = tl.dot(a, b, acc, input_precision="ieee")
-    here = part_ptr + ((batch * SPLIT + split) * M + rows) * N + cols
-    tl.store(here, acc, mask=(rows < M) & (cols < N))
-
-
-@triton.jit
-def sum_kernel(part_ptr, c_ptr, n, SPLIT: tl.constexpr, BLOCK: tl.constexpr):
-    i, batch = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1)
-    total = tl.zeros((BLOCK,), tl.float32)
-    for split in range(SPLIT):
-        total += tl.load(part_ptr + (batch * SPLIT + split) * n + i, mask=i < n, other=0)
-    tl.store(c_ptr + batch * n + i, total, mask=i < n)
-
-
-def matmul(a, b):
-    if a.dim() == 2:
-        return matmul(a[None], b[None])[0]
-    (B, M, K), N = a.shape, b.shape[2]
-    part = torch.empty(B, 2, M, N, dtype=torch.float32, device=a.device)
-    c = torch.empty(B, M, N, dtype=a.dtype, device=a.device)
-    side = 64 if a.dtype == torch.float32 else 128
-    grid = (triton.cdiv(M, side) * triton.cdiv(N, side), B, 2)
-    parts_kernel[grid](a, b, part, M, N, K, *a.stride(), *b.stride(), SPLIT=2, BM=side, BN=side, BK=32, num_warps=8)
-    sum_kernel[(triton.cdiv(M * N, 4096), B)](part, c, M * N, SPLIT=2, BLOCK=4096)
-    return c
-""",
-    ),
+    honest("matmul", "split along K, parts in a buffer", source=SPLIT_K),
+    honest("matmul", "split along K, parts in a buffer that is kept", source=SPLIT_K_KEPT),
 ]
 
 VARIANTS = WRONG + HONEST

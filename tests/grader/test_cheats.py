@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import toy_kernels
 
-from course_lib.exercise import find
+from course_lib.exercise import Verdict, find
 from grader import judge as judging
 from grader import kill_matrix, variants
 from grader.variants import program, solution_cell
@@ -33,6 +33,18 @@ def test_a_cheat_gains_nothing(cheat, rows):
     gates_and_none = {"runs", "computed by your Triton kernel", "right on plain inputs", "compiles for a GPU"}
     assert row.verdict.points == 0 or not gates_and_none & set(cheat.loses)
     assert all("Traceback" not in finding.seen for finding in row.verdict.findings)
+
+
+def test_words_that_are_false_of_a_variant_must_not_be_in_its_remark(tmp_path):
+    script = tmp_path / "accidents.py"
+    script.write_text('# %% name="a" exercise="toy.double" unsaid="powers of 2"\nx = 1\n')
+    (variant,) = variants.read(script)
+    fine, false = (
+        kill_matrix.Row(variant, Verdict("toy.double", 0, 0, [], remark=remark))
+        for remark in ("Some other remark.", "The weights are powers of 2 here.")
+    )
+    assert fine.as_expected and not fine.falsely_said
+    assert not false.as_expected and false.falsely_said == "powers of 2"
 
 
 def test_what_compiles_for_ever_hides_nothing(tmp_path, monkeypatch):

@@ -455,6 +455,28 @@ def test_too_many_files_are_refused(tmp_path, monkeypatch):
         collect(tmp_path / "tree", UNIT, tmp_path / "home")
 
 
+def test_an_export_that_is_all_entries_is_counted_before_it_is_parsed(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, "MAX_FILES", 3)
+    source = zipped(tmp_path / "folders", {f"a{number}/": "" for number in range(7)})
+
+    def parsed(self, *_) -> None:
+        raise AssertionError("nobody needs to parse it")
+
+    monkeypatch.setattr(zipfile.ZipInfo, "__init__", parsed)
+    with pytest.raises(NotAnExport, match="files or folders"):
+        collect(source, UNIT, tmp_path / "home")
+
+
+def test_entries_of_a_students_zip_are_none_of_the_exports(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, "MAX_FILES", 3)
+    full = zipped(tmp_path / "full", {f"a{number}": "" for number in range(9)} | {"04.ipynb": "eve"})
+    source = tmp_path / "export.zip"
+    with zipfile.ZipFile(source, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("ada/04.ipynb", "ada")
+        archive.writestr("eve/work.zip", full.read_bytes())
+    assert collect(source, UNIT, tmp_path / "home").students == ["ada", "eve"]
+
+
 @pytest.mark.parametrize("name", ["a/", "a", "a.ipynb", "__MACOSX/a"])
 def test_a_zip_that_is_all_entries_is_left_out_before_it_is_read(tmp_path, name):
     count, name = imports.MAX_ENTRIES + 1, name.encode()

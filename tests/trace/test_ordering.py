@@ -519,3 +519,40 @@ def test_atomics_are_no_race_with_atomics():
     with trace() as t:
         histogram_by_stores[(64,)](x, zeros(8), 64, BLOCK=16)
     assert races(t) == ["o_ptr"]
+
+
+@triton.jit
+def last_one_stays(x_ptr, o_ptr):
+    tl.atomic_xchg(o_ptr + tl.arange(0, 4), tl.load(x_ptr + tl.program_id(0)) + tl.zeros((4,), tl.int32))
+
+
+@triton.jit
+def first_one_stays(x_ptr, o_ptr):
+    tl.atomic_cas(o_ptr, 0, tl.load(x_ptr + tl.program_id(0)))
+
+
+@triton.jit
+def begun_by_one(x_ptr, o_ptr):
+    if tl.program_id(0) == 0:
+        tl.atomic_xchg(o_ptr, 0)
+    tl.atomic_add(o_ptr, tl.load(x_ptr + tl.program_id(0)))
+
+
+@triton.jit
+def by_turns(x_ptr, o_ptr):
+    while tl.atomic_add(o_ptr, 0) != tl.program_id(0):
+        pass
+    tl.atomic_xchg(o_ptr, tl.program_id(0) + 1)
+
+
+@pytest.mark.parametrize("kernel", [last_one_stays, first_one_stays, begun_by_one])
+def test_an_atomic_in_place_of_a_store_is_one(kernel):
+    with trace() as t:
+        kernel[(4,)](torch.arange(1, 5, dtype=torch.int32), zeros(4))
+    assert races(t) == ["o_ptr"]
+
+
+def test_exchanges_by_turns_are_no_race():
+    with trace() as t:
+        by_turns[(4,)](zeros(4), zeros(4))
+    assert t.faults == []

@@ -271,6 +271,29 @@ def slipping(exercise, wrong):
     return function
 
 
+@pytest.mark.parametrize(
+    ("how", "word"),
+    [
+        ({"acc_too": False}, "acc is not: multiply"),
+        ({"l_too": False}, "l is not: multiply"),
+        ({"acc_too": False, "l_too": False}, "neither acc nor l"),
+        ({"rounded": True}, "acc was rounded"),
+    ],
+)
+def test_what_an_update_forgets_is_named(how, word):
+    def updated(s, v):
+        o, lse = F.oracles.means(s, v)
+        slip = F.mistakes.in_tiles(**how)[2](s=s, v=v)
+        return (o if slip is None else slip).float(), lse
+
+    assert word in remark(F.online_update, updated)
+
+
+def by_dtype(wrong):
+    """That slip in tiles of 64 keys, and in tiles of 32 of float32, as the published forward has them."""
+    return lambda **call: wrong[1 if call["v"].dtype == torch.float32 else 2](**call)
+
+
 ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped_attention, F.flash_decode]
 
 
@@ -285,6 +308,14 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
         *((F.one_head, wrong, "l is not: multiply") for wrong in F.mistakes.in_tiles(l_too=False)[1:3]),
         (F.one_head, F.mistakes.in_tiles(acc_too=False, l_too=False)[2], "neither acc nor l is multiplied"),
         (F.flash_attention_forward, F.mistakes.in_tiles(acc_too=False)[1], "acc is not: multiply"),
+        (F.flash_attention_forward, by_dtype(F.mistakes.in_tiles(acc_too=False)), "acc is not: multiply"),
+        (F.flash_attention_forward, by_dtype(F.mistakes.in_tiles(l_too=False)), "l is not: multiply"),
+        *((F.flash_attention_forward, wrong, "acc was rounded") for wrong in F.mistakes.in_tiles(rounded=True)),
+        (
+            F.flash_attention_forward,
+            by_dtype(F.mistakes.other_keys(lambda nk, tile: -(-nk // tile) * tile)),
+            "have a score of 0",
+        ),
         *(
             (F.one_head, wrong, "have a score of 0")
             for wrong in F.mistakes.other_keys(lambda nk, tile: -(-nk // tile) * tile)[1:]

@@ -16,13 +16,13 @@ from course_lib.exercises.attention.mistakes import (
     THE_OTHER_WAY,
     WITHOUT_MASK,
     WITHOUT_SCALE,
+    Wrong,
     computes,
     has_nan,
     misshapen,
     part,
     results,
     shown,
-    walked,
 )
 from course_lib.exercises.attention.oracles import Forward
 from course_lib.exercises.flash.oracles import attend, decoded, means, visible, windowed
@@ -285,15 +285,33 @@ def other_keys(sides: Callable[[int, int], int]) -> list[Callable[..., torch.Ten
     return [of_tile(tile) for tile in TILES]
 
 
-def in_tiles(**how: bool) -> list[Callable[..., torch.Tensor | None]]:
-    """o of a walk along tiles of several sizes, in which acc or l is treated so."""
+def in_tiles(
+    acc_too: bool = True, l_too: bool = True, rounded: bool = False
+) -> list[Callable[..., torch.Tensor | None]]:
+    """o of a walk along tiles of several sizes. acc_too, l_too: whether that sum is multiplied when the maximum grows; rounded: acc is
+    rounded to v's dtype after each tile."""
 
     def of_tile(tile: int) -> Callable[..., torch.Tensor | None]:
-        def wrong(q, k, v, causal=False, scale=None, **more: Any) -> torch.Tensor | None:
-            if scale is not None or more or q.shape[:-2] != k.shape[:-2] or k.shape[-2] <= tile:
+        def wrong(**call: Any) -> torch.Tensor | None:
+            s, v = scored(**call)
+            dtype = call["v"].dtype
+            if call.get("window") or call.get("splits") or s.shape[-1] <= tile or rounded and dtype == SINGLE:
                 return None
-            found = walked(**how)(q, k, v, causal, bn=tile)
-            return found and found[0]
+
+            def half(x: torch.Tensor) -> torch.Tensor:
+                return x.to(dtype).double() if rounded else x
+
+            m, l = torch.full_like(s[..., 0], -math.inf), torch.zeros_like(s[..., 0])
+            acc = v.new_zeros(*s.shape[:-1], v.shape[-1])
+            for of_keys, values in zip(s.split(tile, -1), v.split(tile, -2), strict=True):
+                top = torch.maximum(m, of_keys.amax(-1))
+                base = torch.where(top == -math.inf, 0, top)
+                p, shrink = torch.exp(of_keys - base[..., None]), torch.exp(m - base)
+                l = (l * shrink if l_too else l) + p.sum(-1)
+                acc = half((acc * shrink[..., None] if acc_too else acc) + half(p) @ values)
+                m = top
+            o = acc / torch.where(l == 0, 1, l)[..., None]
+            return o if "s" in call else o.to(dtype).double()  # online_update's is float32
 
         return wrong
 
@@ -406,8 +424,9 @@ def merged_by(merge: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor 
     return wrong
 
 
-def slip(wrong: Callable[..., Any], sentence: str, place: int = 0, each: bool = False, times: float = 10) -> Mistake:
-    """`sentence`, if some result at that place is what `wrong` of its arguments is, and not what is right; each: if each is."""
+def slip(wrong: Wrong, sentence: str, place: int = 0, each: bool = False, times: float = 10) -> Mistake:
+    """`sentence`, if some result at that place is what `wrong` of its arguments is, or one of several, and not what is right; each: if
+    each is."""
     return computes(
         wrong, sentence, unlike=lambda **call: _oracle_of(call)(**call), place=place, each=each, times=times
     )
@@ -503,6 +522,10 @@ ROUNDED_SCORES = [
     )
     for scaled in (False, True)
 ]
+ROUNDED_ACCUMULATOR = slip(
+    in_tiles(rounded=True),
+    "acc was rounded to half precision after each tile, and what is small beside it is lost: keep it in float32, and round o alone.",
+)
 STRIDED_LSE = slip(
     with_strides_of,
     "lse is not contiguous here: torch.empty_like keeps the order of q's strides. Allocate it with torch.empty(q.shape[:-1], ...).",
@@ -519,30 +542,27 @@ OTHER_SCALE = slip(
     "These are the results with a scale of D**-0.5, where another was given.",
     each=True,
 )
-MISSING_KEYS = [
-    slip(
-        wrong,
-        "Keys that are not there have a score of 0 here, and so a share of each row: their scores must be -inf.",
-        each=True,
-    )
-    for wrong in other_keys(lambda nk, tile: -(-nk // tile) * tile)
-]
-LAST_KEYS = [
-    slip(
-        wrong,
-        "The last, partial tile of keys is left out: the loop goes on until all Nk are there, range(0, Nk, BLOCK_N).",
-        each=True,
-    )
-    for wrong in other_keys(lambda nk, tile: nk // tile * tile)
-]
+MISSING_KEYS = slip(
+    other_keys(lambda nk, tile: -(-nk // tile) * tile),
+    "Keys that are not there have a score of 0 here, and so a share of each row: their scores must be -inf.",
+    each=True,
+)
+LAST_KEYS = slip(
+    other_keys(lambda nk, tile: nk // tile * tile),
+    "The last, partial tile of keys is left out: the loop goes on until all Nk are there, range(0, Nk, BLOCK_N).",
+    each=True,
+)
 NOT_RESCALED = [
-    slip(wrong, f"When the maximum grows, {what}: multiply by exp(m - m_new). Both are relative to m.", each=True)
+    slip(
+        in_tiles(**how),
+        f"When the maximum grows, {what}: multiply by exp(m - m_new). Both are relative to m.",
+        each=True,
+    )
     for what, how in (
         ("l is multiplied, and acc is not", {"acc_too": False}),
         ("acc is multiplied, and l is not", {"l_too": False}),
         ("neither acc nor l is multiplied", {"acc_too": False, "l_too": False}),
     )
-    for wrong in in_tiles(**how)
 ]
 SWAPPED_HEADS = [
     slip(
