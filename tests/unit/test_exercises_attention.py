@@ -330,6 +330,14 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         ("tiled_attention", ("cols <= rows + Nk - Nq", "cols <= rows"), "aligned at the top left"),
         ("tiled_attention", ("cols <= rows + Nk - Nq", "cols < rows + Nk - Nq"), "one key too few"),
         ("tiled_attention", ("m + l.log()", "l.log()"), "lse lacks m"),
+        (
+            "tiled_attention",
+            (
+                "        m, l, acc = state\n",
+                "            state = *state[:2], state[2].to(q.dtype).float()\n        m, l, acc = state\n",
+            ),
+            "acc was rounded",
+        ),
         ("tiled_attention", ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"), "divide by l"),
         ("attention_backward", ("(dp - delta[..., i : i + B, None])", "dp"), "lack delta"),
         ("attention_backward", ("cols <= rows + Nk - Nq", "cols <= rows + Nq - Nk"), "shifted the other way"),

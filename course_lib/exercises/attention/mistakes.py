@@ -198,9 +198,9 @@ def masks(sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool
     return [computes(masked_by(sees, t), sentence, each=True) for t in tiles]
 
 
-def walked(acc_too: bool = True, l_too: bool = True, divided: bool = True) -> Callable[..., Any]:
+def walked(acc_too: bool = True, l_too: bool = True, divided: bool = True, rounded: bool = False) -> Callable[..., Any]:
     """(o, lse without m) of a walk along tiles of keys, scores being mild; acc_too, l_too: whether that sum is multiplied when the
-    maximum grows."""
+    maximum grows; rounded: acc is rounded to q's dtype after each tile, and so is o."""
 
     def wrong(q, k, v, causal=False, bn=64, **_):
         if not no_infinities(q, k, causal):
@@ -213,8 +213,11 @@ def walked(acc_too: bool = True, l_too: bool = True, divided: bool = True) -> Ca
             p, factor = torch.exp(s[..., j : j + bn] - base[..., None]), torch.exp(m - base)
             l = (l * factor if l_too else l) + p.sum(-1)
             acc = (acc * factor[..., None] if acc_too else acc) + p @ v[..., j : j + bn, :]
+            if rounded:
+                acc = acc.to(q.dtype).double()
             m = top
-        return (acc / torch.where(l == 0, 1, l)[..., None] if divided else acc), l.log()
+        o = acc / torch.where(l == 0, 1, l)[..., None] if divided else acc
+        return (o.to(q.dtype).double() if rounded else o), l.log()
 
     return wrong
 
@@ -379,6 +382,10 @@ WALKS = [
         "When the maximum grows, acc is multiplied by exp(m - m_new), and l is not. It is relative to m, too.",
     ),
     computes(walked(False, False), "When the maximum grows, what acc and l hold must be multiplied by exp(m - m_new)."),
+    computes(
+        walked(rounded=True),
+        "acc was rounded to half precision after each tile: keep it in float32, and round o alone.",
+    ),
     computes(walked(), "lse lacks m: l is relative to the maximum, so it is m + log(l).", place=1),
 ]
 LAST_KEYS = computes(whole_tiles, "The last, short tile of keys is left out. Does the loop round up, -(-Nk // bn)?")
