@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from course_lib.tracing import ir, numerics, operations, sums
+from course_lib.tracing import ir, numerics, operations
 from course_lib.tracing.launching import FlopKind
 
 
@@ -98,11 +98,6 @@ def _cat(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
         return both.reshape(len(both), *op.results[0][1].shape)
 
     return Whole(cat)
-
-
-def _add_to_pointer(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
-    size = operations.itemsize(kinds[0].pointee)
-    return Whole(lambda pointers, offsets: sums.moved(pointers, offsets, size))
 
 
 def _gather(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
@@ -340,7 +335,6 @@ OPERATIONS: dict[str, Callable[[ir.Operation, Sequence[ir.Type]], Whole]] = {
     "tt.join": _join,
     "tt.split": _split,
     "tt.cat": _cat,
-    "tt.addptr": _add_to_pointer,
     "tt.gather": _gather,
     "tt.histogram": _histogram,
     "tt.dot": _dot,

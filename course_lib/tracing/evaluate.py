@@ -38,8 +38,7 @@ from course_lib.tracing.work import Work, cost_of
 Step = Callable[[Registers, "Programs"], None]
 
 NOTHING_HERE = {"ttng.fence_async_shared"}  # orders what single instructions of a GPU do
-ADDS = {"arith.addi", "tt.addptr"}
-BY_POINTERS = {"tt.load", "tt.store"}  # which may be sums, as what ADDS take; all others want every lane
+BY_POINTERS = {"tt.load", "tt.store"}  # which may be sums, as what additions take; all others want every lane
 MEETING = {"tt.dot", "tt.histogram", "tt.gather"}  # values go from lane to lane, and the compiler puts a barrier there
 
 
@@ -290,7 +289,7 @@ class Body:
             return None
         kinds = [self._types[name] for name in op.operands]
         operands = [scope[name] for name in op.operands]
-        if op.name in ADDS and kinds[0].shape:
+        if op.name == "tt.addptr" or op.name == "arith.addi" and kinds[0].shape and kinds[0].element != "i1":
             return self._sum(op, scope, operands)
         if not self._sums.isdisjoint(operands[op.name in BY_POINTERS :]):
             return self._on_wholes(op, scope)
@@ -313,7 +312,7 @@ class Body:
     def _sum(self, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:
         """An addition whose result may stay a sum, unless it is passed on to where another value may come instead."""
         (a, b), ((name, kind),) = operands, op.results
-        out, stays = self.new(scope, name, kind), name not in self._passed_on
+        out, stays = self.new(scope, name, kind), bool(kind.shape) and name not in self._passed_on
         size = itemsize(kind.pointee) if op.name == "tt.addptr" else 0
         if stays:
             self._sums.add(out)

@@ -105,6 +105,21 @@ def test_rows_that_lie_differently_in_each_program():
 
 
 @triton.jit
+def masks_added(o_ptr, N: tl.constexpr):
+    rows, cols = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(o_ptr + rows * N + cols, ((rows < 8) + (cols < 4)).to(tl.int32))
+
+
+def test_truth_values_are_no_sum():
+    """In one bit, 1 + 1 is 0."""
+    o = torch.empty(16, 16, dtype=torch.int32)
+    with trace():
+        masks_added[(1,)](o, N=16)
+    at = torch.arange(16)
+    assert torch.equal(o, ((at[:, None] < 8) ^ (at < 4)).int())
+
+
+@triton.jit
 def too_far(x_ptr, o_ptr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, BLOCK)
     offsets = rows[:, None] * BLOCK + cols[None, :]
