@@ -192,7 +192,7 @@ class Judge:
 
         Programs may say what they like: that the file is closed is seen in a child that holds none of theirs.
         """
-        if not (paths := [str(path) for path in sandbox.of_python(work.unread)]):
+        if not work.unread or not (paths := [str(path) for path in sandbox.of_python(work.unread)]):
             return ""
         part = {"cells": [["<grader>", UNREADABLE]], "entry": "unreadable", "called": "", "without": ""}
         request = {"role": "record", "parts": [part | {"calls": [[{"paths": paths}]]}], "seconds": RECORD_SECONDS}
@@ -236,7 +236,7 @@ class Judge:
             return []
         if self.budget.seconds <= 0:
             raise NotObserved(USED_UP)
-        reply = self.zygote.ask({"role": role, "parts": parts, "seconds": seconds})
+        reply = self.zygote.ask({"role": role, "parts": parts, "seconds": seconds, "compile_seconds": COMPILE_SECONDS})
         self.budget.seconds -= reply["used"]
         observe.SPENT.update(reply.get("spent", {}))  # what children say of themselves: for tables alone
         if reply["error"]:
@@ -360,8 +360,6 @@ class Work:
             "names": [case.name for case in self.cases],
             "kernel": self.exercise.kind == "kernel",
             "allows": sorted(self.exercise.allows),
-            "compile_seconds": COMPILE_SECONDS,
-            "compile_every": True,
         }
 
     def believe(self, trees: Any = None) -> None:

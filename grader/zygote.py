@@ -49,12 +49,13 @@ class Zygote:
 
         spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
-        A request has a role, "record" or "replay", seconds of CPU, and parts: what record_all, or replay_all, takes for each program.
+        A request has a role, "record" or "replay", seconds of CPU, compile_seconds on the clock if it is to replay, and parts:
+        what record_all, or replay_all, takes for each program.
         """
         from course_lib.observe import child, wire
 
         without = sorted({part.get("without", "") for part in request["parts"]} - {""})
-        order = wire.pack({"role": request["role"], "seconds": request["seconds"], "without": without})
+        order = wire.pack({name: value for name, value in request.items() if name != "parts"} | {"without": without})
         parts = wire.pack(request["parts"])
         for attempt in (1, 2):
             process, deadline = self._started(), time.monotonic() + child.PATIENCE * request["seconds"] + GRACE
@@ -166,7 +167,7 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
     from course_lib.observe import child, wire
 
     folder = tempfile.mkdtemp(prefix="exercise-")
-    seconds, recording = order["seconds"], order["role"] == "record"
+    seconds, within, recording = order["seconds"], order.get("compile_seconds", 0.0), order["role"] == "record"
 
     def prepare() -> None:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
@@ -178,7 +179,7 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
 
     def work() -> Any:
         given = wire.unpack(parts)
-        value = [_recorded(part) if recording else observe.replay_all(**part) for part in given]
+        value = [_recorded(part) for part in given] if recording else observe.replay_each(given, within)
         return {"value": value, "spent": dict(observe.SPENT)}
 
     started = observe.cpu_seconds()

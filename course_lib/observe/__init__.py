@@ -31,7 +31,7 @@ from course_lib.observe import child, wire
 from course_lib.observe.calls import BACKWARD
 from course_lib.observe.halves import steps
 from course_lib.observe.record import record, take_away
-from course_lib.observe.replay import compile_launched, replay
+from course_lib.observe.replay import compile_every, compile_launched, replay
 from course_lib.observe.wire import tensors_of
 from course_lib.tracing.work import Work
 
@@ -105,14 +105,44 @@ def replay_all(
     kernel: bool,
     allows: Sequence[str] = (),
     compile_seconds: float = 4.0,
-    compile_every: bool = False,
 ) -> list[dict[str, Any]]:
     """One Evidence (as a tree) per case. Runs the student's kernels alone.
 
-    The kernels are compiled within `compile_seconds` in all: each once, or with `compile_every` for each set of dtypes
-    and constants that was launched, where one that is not compiled in time counts as refused. What the compiler says
-    stands with the first case.
+    Each kernel is compiled once, all within `compile_seconds`. What the compiler says stands with the first case.
     """
+    found, launched = _replayed(logs, fresh, names, kernel=kernel, allows=allows)
+    if launched:
+        with spending("compiling"):
+            found[0].compiled += compile_launched(launched, GPUS, compile_seconds)
+    return [wire.to_tree(evidence) for evidence in found]
+
+
+def replay_each(parts: Sequence[dict[str, Any]], compile_seconds: float) -> list[list[dict[str, Any]]]:
+    """replay_all for several programs, as the judge asks for it: every set of dtypes and constants that was launched is compiled.
+
+    parts             what replay_all takes, for each program
+    compile_seconds   for all of them together: one that is not compiled in time counts as refused if its program is alone, and
+                      is a ValueError in company
+
+    All are compiled in one child, since a fork costs as much as two kernels.
+    """
+    replayed = [_replayed(**part) for part in parts]
+    with spending("compiling"):
+        compiled = compile_every([launched for _, launched in replayed], GPUS, compile_seconds)
+    for (found, _), facts in zip(replayed, compiled, strict=True):
+        found[0].compiled += facts
+    return [[wire.to_tree(evidence) for evidence in found] for found, _ in replayed]
+
+
+def _replayed(
+    logs: Sequence[dict[str, Any]],
+    fresh: Sequence[Sequence[dict[str, Any]]],
+    names: Sequence[str],
+    *,
+    kernel: bool,
+    allows: Sequence[str] = (),
+) -> tuple[list[Evidence], list[Any]]:
+    """(the evidence of each case, all that was launched)."""
     if not len(logs) == len(fresh) == len(names):
         raise ValueError("the log is not one of these cases")
     found = [Evidence(name) for name in names]
@@ -132,10 +162,7 @@ def replay_all(
                 found[i].outputs = [plain(call["result"]) for call in log["calls"]]
                 found[i].did = [[str(e["mark"]) for e in call["events"] if "mark" in e] for call in log["calls"]]
                 found[i].steps = [steps(call["events"]) for call in log["calls"]]
-    if everything := [one for of_case in launched for one in of_case]:
-        with spending("compiling"):
-            found[0].compiled += compile_launched(everything, GPUS, compile_seconds, every=compile_every)
-    return [wire.to_tree(evidence) for evidence in found]
+    return found, [one for of_case in launched for one in of_case]
 
 
 def _input_bytes(calls: Sequence[dict[str, Any]]) -> int:

@@ -6,6 +6,7 @@ not fail; what it asks about the GPU is told of this machine's, or of the one th
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -24,6 +25,7 @@ from course_lib.tracing.launching import MOST_THREADS, WARP
 @contextmanager
 def as_on_a_gpu() -> Iterator[None]:
     """While open, code written for a GPU runs here without one, or in a fork of a process that has it."""
+    importlib.import_module("torch._dynamo")  # which refuses to be loaded while several functions are one
     patches = [(torch.cuda, name, value) for name, value in WITHOUT_EFFECT.items()]
     patches += [(torch.cuda.nvtx, name, value) for name, value in NVTX.items()]
     patches += [(torch.cuda, name, value) for name, value in _answers(gpu.planned_for()).items()]

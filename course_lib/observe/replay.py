@@ -408,45 +408,67 @@ def _tensors_in(result: Any) -> Iterator[torch.Tensor]:
             yield from _tensors_in(part)
 
 
-def compile_launched(
-    launched: Sequence[Launched], gpus: Sequence[str], seconds: float, *, every: bool
-) -> list[Compiled]:
-    """Compile what was evaluated for each of `gpus`, the oldest first: each kernel once, or every set of dtypes and constants.
+def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds: float) -> list[Compiled]:
+    """Compile each kernel that was evaluated for each of `gpus`, the oldest first.
 
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
     The oldest GPU, which has the least shared memory, is also asked whether it accepts the one of the largest constants.
-    Of every set it is asked whether the compiler accepts it; the other facts are found out where that takes compiling to
-    the end (see course_lib/compiled/lower.py).
     """
     deadline = time.monotonic() + seconds
-    chosen: dict[Hashable, Launched] = {}
-    cases: dict[Hashable, dict[str, None]] = {}
-    for one in launched:
-        chosen[_set(one)] = one
-        cases.setdefault(_set(one), {})[one[-1]] = None
+    last = {one[0]: one for one in launched}
+    found = _compiled([(one, gpu) for one in last.values() for gpu in gpus], seconds)
+    largest = {one[0]: one for one in sorted({_set(one): one for one in launched}.values(), key=_size)}
+    more = [(one, gpus[0]) for key, one in largest.items() if _size(one) > _size(last[key])]
+    asked = _compiled(more, max(0.0, deadline - time.monotonic()), to_the_end=False)
+    cases = _cases(launched)
+    for fact, one in zip(
+        found + asked, [one for one in last.values() for _ in gpus] + [one for one, _ in more], strict=True
+    ):
+        fact.cases = cases[_set(one)]
+    return found + [known for known in asked if not known.too_slow]
 
-    def ask(wanted: Sequence[tuple[Launched, str]], *rest: bool, within: float = seconds) -> list[Compiled]:
-        found = compile_all([(one[1], (), one[2], gpu, *rest) for one, gpu in wanted], within)
-        for fact, (one, _) in zip(found, wanted, strict=True):
-            fact.cases = list(cases[_set(one)])
-        return found
 
+def compile_every(programs: Sequence[Sequence[Launched]], gpus: Sequence[str], seconds: float) -> list[list[Compiled]]:
+    """Compile every set of dtypes and constants with which a kernel was evaluated, for each of `gpus`, the oldest first: of each
+    program all that it launched.
+
+    Of every set it is asked whether the compiler accepts it; the other facts are found out where that takes compiling to
+    the end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused; ValueError if several programs
+    together take too long, since it may be the fault of one.
+    """
     oldest, *newer = gpus
-    if not every:
-        last = {one[0]: one for one in launched}
-        found = ask([(one, gpu) for one in last.values() for gpu in gpus])
-        largest = {one[0]: one for one in sorted(chosen.values(), key=_size)}
-        more = [(one, oldest) for key, one in largest.items() if _size(one) > _size(last[key])]
-        asked = ask(more, False, within=max(0.0, deadline - time.monotonic()))
-        return found + [known for known in asked if not known.too_slow]
-    found = ask([(one, oldest) for one in chosen.values()], False)
-    asked = [one for one, known in zip(chosen.values(), found, strict=True) if not _safe_to_assume(known)]
-    found += [replace(known, gpu=gpu, shared_limit=0) for known in found if _safe_to_assume(known) for gpu in newer]
-    found += ask([(one, gpu) for one in asked for gpu in newer], False)
-    for compiled in found:
+    sets = [{_set(one): one for one in launched} for launched in programs]
+    wanted = [(index, key) for index, chosen in enumerate(sets) for key in chosen]
+
+    def ask(of: Sequence[tuple[int, Hashable]], on: Sequence[str]) -> list[tuple[int, Hashable, Compiled]]:
+        jobs = [(index, key, gpu) for index, key in of for gpu in on]
+        answers = _compiled([(sets[index][key], gpu) for index, key, gpu in jobs], seconds, to_the_end=False)
+        return [(index, key, fact) for (index, key, _), fact in zip(jobs, answers, strict=True)]
+
+    first = ask(wanted, [oldest])
+    safe = [(index, key, known) for index, key, known in first if _safe_to_assume(known)]
+    found = first + [(i, key, replace(known, gpu=gpu, shared_limit=0)) for i, key, known in safe for gpu in newer]
+    found += ask([(index, key) for index, key, known in first if not _safe_to_assume(known)], newer)
+    if len(programs) > 1 and any(fact.too_slow for _, _, fact in found):
+        raise ValueError(f"the kernels were not compiled together within {seconds:g} s")
+    cases, of_program = [_cases(launched) for launched in programs], [[] for _ in programs]
+    for index, key, fact in found:
         # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all
-        compiled.too_slow = False
-    return found
+        of_program[index].append(replace(fact, cases=cases[index][key], too_slow=False))
+    return of_program
+
+
+def _compiled(wanted: Sequence[tuple[Launched, str]], seconds: float, *, to_the_end: bool = True) -> list[Compiled]:
+    """The facts of each launch on a GPU, all within `seconds`."""
+    return compile_all([(one[1], (), one[2], gpu, to_the_end) for one, gpu in wanted], seconds)
+
+
+def _cases(launched: Sequence[Launched]) -> dict[Hashable, list[str]]:
+    """The names of the cases in which each set was launched."""
+    found: dict[Hashable, dict[str, None]] = {}
+    for one in launched:
+        found.setdefault(_set(one), {})[one[-1]] = None
+    return {key: list(names) for key, names in found.items()}
 
 
 def _set(launched: Launched) -> Hashable:

@@ -9,7 +9,7 @@ import triton.language as tl
 
 from course_lib.compiled import compile_all, compile_for, ptx_for
 from course_lib.exercise import Evidence
-from course_lib.observe import kernels, record_all, replay_all
+from course_lib.observe import kernels, record_all, replay_all, replay_each
 from course_lib.observe.replay import replay
 from course_lib.observe.wire import from_tree
 from course_lib.tracing import printed, trace
@@ -61,7 +61,8 @@ def test_once_for_each_set_of_dtypes_and_constants(asked, every):
     cases = [inputs(dtype) for dtype in (torch.float32, torch.float32, torch.float16)]
     logs = record_all(relu, cases)
     assert asked.value == 0
-    trees = replay_all(logs, cases, ["one", "two", "halves"], kernel=True, compile_seconds=60, compile_every=every)
+    part = {"logs": logs, "fresh": cases, "names": ["one", "two", "halves"], "kernel": True}
+    trees = replay_each([part], 60)[0] if every else replay_all(**part, compile_seconds=60)
     found = [from_tree(Evidence, tree) for tree in trees]
     assert [(evidence.error, evidence.refused, evidence.faults) for evidence in found] == [("", "", [])] * 3
     facts = found[0].compiled

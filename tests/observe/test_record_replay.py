@@ -10,7 +10,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.observe import wire
 from course_lib.observe.record import load, record
-from course_lib.observe.replay import Tape, compile_launched, replay
+from course_lib.observe.replay import Tape, compile_every, compile_launched, replay
 from course_lib.tracing import trace
 from course_lib.tracing.frontend import front_of
 
@@ -280,23 +280,33 @@ def test_kernels_are_compiled_once_or_once_for_each_specialisation():
     launched = []
     evidence_of(two_launches, launched=launched)
     assert len(launched) >= 2
-    for every in (False, True):
-        facts = compile_launched(launched, ["sm_90"], 60, every=every)
+    (of_it,) = compile_every([launched], ["sm_90"], 60)
+    for facts in (compile_launched(launched, ["sm_90"], 60), of_it):
         assert [(fact.kernel, fact.accepted) for fact in facts] == [("scale", True)]
     key, front, arguments, case = launched[0]
     halves = {n: v.half() if isinstance(v, torch.Tensor) else v for n, v in arguments.items()}
     of_halves = front_of(front.kernel, halves, front.options)
     launched += [(key, of_halves, halves, case), (key, of_halves, halves, "another")]
-    assert len(compile_launched(launched, ["sm_90"], 60, every=False)) == 1
-    assert [fact.cases for fact in compile_launched(launched, ["sm_90"], 60, every=True)] == [[case], [case, "another"]]
+    assert len(compile_launched(launched, ["sm_90"], 60)) == 1
+    found, of_another = compile_every([launched, launched[:1]], ["sm_90"], 60)
+    assert [fact.cases for fact in found] == [[case], [case, "another"]] and [fact.cases for fact in of_another] == [
+        [case]
+    ]
 
 
 @pytest.mark.parametrize("every", [False, True])
 def test_what_does_not_compile_in_time_is_not_wrong_in_a_notebook_and_refused_by_the_judge(every):
     launched = []
     evidence_of(two_launches, launched=launched)
-    (fact,) = compile_launched(launched, ["sm_90"], 0.0, every=every)
+    (fact,) = compile_every([launched], ["sm_90"], 0.0)[0] if every else compile_launched(launched, ["sm_90"], 0.0)
     assert not fact.accepted and fact.too_slow != every
+
+
+def test_what_does_not_compile_in_time_in_company_is_to_be_judged_alone():
+    launched = []
+    evidence_of(two_launches, launched=launched)
+    with pytest.raises(ValueError, match="not compiled together"):
+        compile_every([[], launched], ["sm_90"], 0.0)
 
 
 def test_a_tape_run_twice_starts_from_fresh_allocations():

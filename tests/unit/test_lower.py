@@ -9,7 +9,7 @@ from test_compiled import COMPLAINTS, FLOAT, HALF, O, X, copy, matmul
 from course_lib.compiled import compile_all, compile_for, lower
 from course_lib.compiled.warmed import warmed
 from course_lib.exercise import Compiled
-from course_lib.observe.replay import compile_launched
+from course_lib.observe.replay import compile_every, compile_launched
 from course_lib.tracing.frontend import front_of
 from course_lib.tracing.launching import KernelError
 
@@ -133,11 +133,11 @@ def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(m
             for BLOCK in [job[2]["BLOCK"]]
         ]
 
-    monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_nothing)
+    monkeypatch.setitem(compile_every.__globals__, "compile_all", compile_nothing)
     launches = [
         launched(copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}) for BLOCK in (64, 128, 512)
     ]
-    found = compile_launched(launches, ["sm_80", "sm_90"], 60, every=True)
+    (found,) = compile_every([launches], ["sm_80", "sm_90"], 60)
     assert asked == [(64, "sm_80"), (128, "sm_80"), (512, "sm_80"), (128, "sm_90"), (512, "sm_90")]
     assert [(facts.gpu, facts.to_the_end) for facts in found if facts.accepted] == [
         ("sm_80", False),
@@ -153,9 +153,9 @@ def test_a_check_compiles_the_last_launch_and_asks_about_the_largest():
     launches = [
         launched(transpose, {"x_ptr": FLOAT, "o_ptr": FLOAT, "BLOCK": BLOCK}, num_warps=8) for BLOCK in (16, 256, 64)
     ]
-    refused = [facts for facts in compile_launched(launches, ["sm_80", "sm_90"], 60, every=False) if not facts.accepted]
+    refused = [facts for facts in compile_launched(launches, ["sm_80", "sm_90"], 60) if not facts.accepted]
     assert [(facts.gpu, facts.shared_bytes > facts.shared_limit) for facts in refused] == [("sm_80", True)]
-    accepted_both = compile_launched(launches[:1], ["sm_80", "sm_90"], 60, every=False)
+    accepted_both = compile_launched(launches[:1], ["sm_80", "sm_90"], 60)
     assert [(facts.gpu, facts.to_the_end) for facts in accepted_both] == [("sm_80", True), ("sm_90", True)]
 
 
