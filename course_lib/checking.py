@@ -23,12 +23,12 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
     """The verdict on what the student's name stands for. Fresh inputs each time, unless a seed is given."""
     problem = _not_an_entry(exercise, entry)
     if problem:
-        return criteria.refused(exercise, problem)
+        return criteria.refused(exercise, problem, "blank" if _is_blank(exercise, entry) else "refused")
     seed = secrets.randbits(31) if seed is None else seed
     try:
         trials = observe(exercise, entry, seed, seconds=SECONDS, compile_seconds=COMPILE_SECONDS)
     except child.ChildLost as lost:
-        return criteria.refused(exercise, f"{exercise.entry} {lost}")
+        return criteria.refused(exercise, f"{exercise.entry} {lost}", "stopped")
     except ValueError as error:
         return criteria.refused(exercise, str(error))
 
@@ -92,16 +92,20 @@ def _example(*arguments: Any) -> str:
     return f'check("{exercise.id}", {exercise.entry})'
 
 
+def _is_blank(exercise: Exercise, entry: Any) -> bool:
+    """Whether nothing is there to judge: no function, or a prediction in which nothing is written."""
+    unfilled = exercise.kind == "values" and type(entry) is dict and entry
+    return entry is None or entry is Ellipsis or bool(unfilled) and all(value is Ellipsis for value in entry.values())
+
+
 def _not_an_entry(exercise: Exercise, entry: Any) -> str:
     if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
         return "the variable TRITON_INTERPRET is set: unset it and restart the kernel; traces need plain kernels"
     if tracing.is_open():
         return "a trace is open: check outside of `with trace()`, since a check traces by itself"
-    if entry is None or entry is Ellipsis:
-        return f"`{exercise.entry}` is not solved yet"
+    if _is_blank(exercise, entry):
+        return f"`{exercise.entry}` is not {'filled in' if type(entry) is dict else 'solved'} yet"
     if exercise.kind == "values":
-        if type(entry) is dict and entry and all(value is Ellipsis for value in entry.values()):
-            return f"`{exercise.entry}` is not filled in yet"
         return "" if type(entry) is dict else f"`{exercise.entry}` must be a dict, not {_a(entry)}"
     if type(entry).__name__ in ("JITFunction", "Autotuner", "Heuristics"):
         return f"this is the kernel; check the function that launches it: check({exercise.id!r}, {exercise.entry})"

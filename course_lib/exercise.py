@@ -42,6 +42,33 @@ class Case:
 # ----------------------------------------------------------------------------------------------------- evidence
 
 
+CauseKind = Literal[
+    "blank",  # as it was handed out: nothing is returned, or a prediction is not filled in
+    "refused",  # by a rule of the course
+    "raised",  # an exception of the student's code
+    "stopped",  # too slow, too large, or it ended its own process
+    "fault",  # what a GPU would get wrong, or might
+    "compiler",  # refused by the compiler
+    "wrong",  # another result than the right one
+    "waste",  # right, and more traffic, memory or work than is needed
+    "ended_twice",  # it ended the process that judged it, twice
+    "grader_failed",
+]
+
+
+@dataclass
+class Cause:
+    """Why something was lost, or is not known, as data. Sentences tell it to people, and no code reads those.
+
+    where      the case, kernel or line that it is about; two equal causes are one, and are told once
+    details    what else tells causes apart: of an exception {"exception": its class, "message": its words}
+    """
+
+    kind: CauseKind
+    where: str = ""
+    details: dict[str, str] = field(default_factory=dict)
+
+
 @dataclass
 class Access:
     """Counters of one kind of access to one tensor by one source line of one launch; they add up over the programs.
@@ -124,6 +151,11 @@ class Fault:
     line: int = 0
     tensor: str = ""
     between: Literal["", "stores", "load and store", "lanes", "threads"] = ""
+
+    @property
+    def cause(self) -> Cause:
+        """Of a line of a kernel what it does wrong, and not the program and the element that did."""
+        return Cause("fault", f"{self.kernel}:{self.line}", {"kind": self.kind, "tensor": self.tensor})
 
 
 @dataclass
@@ -265,6 +297,7 @@ class Operation:
 class Evidence:
     """What was observed of one case. `error` is one sentence if it did not run to its end; the rest is then partial.
 
+    cause: of the error, or of what is refused.
     outputs[i] is what call i returned (a tensor, a number or a tuple of them), read after the last call, so that a
     buffer shared between calls shows.
     """
@@ -272,6 +305,7 @@ class Evidence:
     case: str
     error: str = ""
     refused: str = ""  # one sentence if the log holds something the exercise does not allow
+    cause: Cause | None = None
     outputs: list[Any] = field(default_factory=list)
     did: list[list[str]] = field(default_factory=list)  # of each call of a formula: what was asked of a simulated GPU
     steps: list[Steps] = field(default_factory=list)  # of each call of a formula with two halves
@@ -313,22 +347,47 @@ class ErrorMap:
     lead: list[int] = field(default_factory=list)  # other dimensions: that many matrices lie one below the other
 
 
+Status = Literal["passed", "partial", "failed", "same_cause", "not_judged", "not_measured"]
+
+
 @dataclass
 class Finding:
-    """One line of a verdict. `carried`: those of its points that rest on another exercise's mistake (Verdict.rests_on)."""
+    """One line of a verdict.
+
+    status    same_cause: failed for the cause of an earlier finding, which tells it;  not_judged: behind a gate that failed, or
+              nothing is known;  not_measured: there is no GPU
+    key       what the criterion is known by, whatever its title says
+    cause     why it is not passed, as data; None where the criterion itself says all
+    carried   those of its points that rest on another exercise's mistake (Verdict.rests_on)
+    """
 
     title: str
     points: float
     out_of: float
-    passed: bool
+    status: Status
     expected: str = ""
     seen: str = ""
     detail: str = ""  # where, and what it looks like
-    judged: bool = True
+    on: str = ""  # the case that has another result than the right one
+    cause: Cause | None = None
+    key: str = ""
     gate: bool = False
     bonus: bool = False
     error_map: ErrorMap | None = None
     carried: float = 0.0
+
+    @property
+    def judged(self) -> bool:
+        return self.status not in ("not_judged", "not_measured")
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+    @property
+    def lost(self) -> bool:
+        """Judged, and not passed: a part of its points may be earned."""
+        return self.judged and not self.passed
 
 
 @dataclass
@@ -352,6 +411,11 @@ class Verdict:
         """Whether anything is known of the program. If not, 0 is no mark: the grader failed (see criteria.unjudged)."""
         return not self.findings or any(finding.judged for finding in self.findings)
 
+    @property
+    def cause(self) -> Cause | None:
+        """Of the first finding that is not passed, extra credit apart."""
+        return next((f.cause for f in self.findings if not f.passed and not f.bonus and f.cause), None)
+
 
 class Criterion:
     """What an exercise asks for: a title, the points it is worth, and how it is judged. Criteria are dataclasses of this."""
@@ -359,14 +423,26 @@ class Criterion:
     title: str
     points: float
 
+    @property
+    def key(self) -> str:
+        """What the criterion is known by, whatever its title says: its class, and what it looks at. One of an exercise's alone."""
+        words = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+        asked = getattr(getattr(self, "problem", None), "__name__", "")
+        looks_at = [getattr(self, name, "") for name in ("name", "op", "tensor", "group")]
+        return ".".join(filter(None, [words, asked, *looks_at]))
+
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         raise NotImplementedError
 
     def earned(self, seen: str, **more: Any) -> Finding:
-        return Finding(self.title, self.points, self.points, True, seen=seen, **more)
+        return Finding(self.title, self.points, self.points, "passed", seen=seen, **more)
 
     def lost(self, seen: str, **more: Any) -> Finding:
-        return Finding(self.title, 0, self.points, False, seen=seen, **more)
+        return Finding(self.title, 0, self.points, "failed", seen=seen, **more)
+
+    def left_open(self, seen: str, **more: Any) -> Finding:
+        """Nothing is known, and nothing is held against it."""
+        return Finding(self.title, self.points, self.points, "not_judged", seen=seen, **more)
 
 
 # ----------------------------------------------------------------------------------------------------- exercises

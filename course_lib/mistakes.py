@@ -6,12 +6,12 @@ What an exercise knows of its typical mistakes are functions of all its trials: 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
 
-from course_lib.exercise import ErrorMap, Trial
+from course_lib.exercise import Cause, ErrorMap, Trial
 
 MAP_ROWS, MAP_COLUMNS = 12, 32
 
@@ -260,8 +260,24 @@ def as_tf32(x: torch.Tensor) -> torch.Tensor:
 
 
 def raised(words: str, sentence: str) -> Mistake:
-    """`sentence`, if a call ended with an error that says `words`."""
-    return lambda trials: sentence if any(words in t.evidence.error for t in trials) else ""
+    """`sentence`, if a call ended with an exception of that class, or one that says `words`: Python's, torch's or Triton's own."""
+
+    def fits(cause: Cause | None) -> bool:
+        return cause is not None and (
+            words == cause.details.get("exception") or words in cause.details.get("message", "")
+        )
+
+    return lambda trials: sentence if any(t.evidence.error and fits(t.evidence.cause) for t in trials) else ""
+
+
+def torch_did(operations: Collection[str], sentence: str) -> Mistake:
+    """`sentence`, if one of these operations of torch was refused."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        refused = [t.evidence.cause for t in trials if t.evidence.refused and t.evidence.cause]
+        return sentence if any(cause.details.get("operation") in operations for cause in refused) else ""
+
+    return look
 
 
 def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> Mistake:

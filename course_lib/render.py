@@ -48,10 +48,10 @@ def _shown(verdict: Verdict) -> list[Finding]:
     if not verdict.judged:
         return verdict.findings[:1]
     waiting = [f for f in verdict.findings if not f.judged and not f.bonus and not f.gate]
-    if not waiting or all(f.passed for f in verdict.findings if f.gate):
+    if not waiting or not any(f.lost for f in verdict.findings if f.gate):
         return verdict.findings
     out_of = sum(f.out_of for f in waiting)
-    rest = Finding("the other criteria", 0, out_of, False, seen="not judged until then", judged=False)
+    rest = Finding("the other criteria", 0, out_of, "not_judged", seen="not judged until then")
     return [f for f in verdict.findings if f.judged or f.gate] + [rest]
 
 
@@ -69,12 +69,12 @@ def _carried(verdict: Verdict) -> str:
 
 
 def _expected(finding: Finding) -> str:
-    """What a failed finding expected; of a wrong result the case, which names the shape."""
-    if finding.passed or not finding.judged or "returns nothing" in finding.seen:
+    """What a failed finding expected; of a wrong result the case, which names the shape. Of nothing yet, nothing."""
+    if not finding.lost or (finding.cause and finding.cause.kind == "blank"):
         return ""
-    if finding.expected.startswith("right on "):
-        return f"on {finding.expected.removeprefix('right on ')}"
-    return f"expected: {finding.expected}" if finding.expected and not finding.expected.startswith("right") else ""
+    if finding.on:
+        return f"on {finding.on}"
+    return f"expected: {finding.expected}" if finding.expected else ""
 
 
 def html(verdict: Verdict) -> str:

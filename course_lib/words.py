@@ -16,11 +16,16 @@ def _list(items: list[Any]) -> str:
     return f"[{', '.join(parts)}]"
 
 
+def is_answer(value: Any) -> bool:
+    """Whether anything was written down for a prediction: an ellipsis is nothing."""
+    return value is not None and value != {"unsupported": "a ellipsis"}
+
+
 def as_written(value: Any) -> str:
     """A prediction as it was written; an ellipsis is none."""
     if isinstance(value, dict) and set(value) == {"unsupported"}:
         kind = str(value["unsupported"])
-        return "no answer" if kind == "a ellipsis" else "a tensor" if kind.startswith("a tensor ") else kind
+        return "no answer" if not is_answer(value) else "a tensor" if kind.startswith("a tensor ") else kind
     return f"{value!r}, a string" if isinstance(value, str) else repr(value)
 
 

@@ -47,7 +47,10 @@ def require(found: Iterable[Verdict]) -> None:
     for verdict in found:
         if not full(verdict):
             unit = next(unit for unit, module in UNITS.items() if module == verdict.exercise.split(".")[0])
-            reason = next((f.seen for f in verdict.findings if not f.passed and not f.bonus), "no reason is known")
+            reason = next(
+                (f.seen for f in verdict.findings if not f.bonus and (f.lost or not verdict.judged)),
+                "no reason is known",
+            )
             earns = f"earns {verdict.points:g} of {verdict.out_of:g} points" if verdict.judged else "cannot be judged"
             raise Broken(
                 f"On {os.uname().nodename} the published solution of {verdict.exercise} {earns}, so nothing was judged: {reason}. "

@@ -71,7 +71,7 @@ def _mistaken(
 
 def _lost(verdict: Verdict) -> bool:
     """Whether it was judged, and lost points."""
-    return verdict.points < verdict.out_of and any(finding.judged for finding in verdict.findings)
+    return verdict.points < verdict.out_of and verdict.judged
 
 
 @cache
@@ -101,12 +101,12 @@ def _source(exercise: str, earlier: tuple[str, ...], names: frozenset[str]) -> s
 
 def _better(own: Verdict, again: Verdict, causes: list[str]) -> Verdict:
     """The verdict on what was handed in, with what it earned beyond that when it was judged again."""
-    if not any(finding.judged for finding in again.findings):
+    if not again.judged:
         return again  # the grader failed: which mark is right is not known
     if again.points <= own.points:
         return own
-    before = {(f.gate, f.title): f for f in own.findings}
-    findings = [_finding(before.get((f.gate, f.title)), f) for f in again.findings if not f.bonus]
+    before = {f.key: f for f in own.findings}
+    findings = [_finding(before.get(f.key), f) for f in again.findings if not f.bonus]
     points = round(sum(f.points for f in findings if not f.gate), 2)
     return replace(
         own,
@@ -120,8 +120,8 @@ def _better(own: Verdict, again: Verdict, causes: list[str]) -> Verdict:
 def _finding(own: Finding | None, again: Finding) -> Finding:
     """The better one; of the second no word on what is wrong, as the program could have put published code into it."""
     earned = own.points if own else 0
-    if again.passed or again.points > earned:
-        seen = again.seen if again.passed else own.seen if own else ""
+    if not again.lost or again.points > earned:
+        seen = own.seen if again.lost and own else "" if again.lost else again.seen
         return replace(again, seen=seen, detail="", error_map=None, carried=max(again.points - earned, 0))
     if own and own.judged:
         return own

@@ -87,7 +87,7 @@ class Graded:
 
 
 def is_poison(verdict: Verdict) -> bool:
-    return any(finding.seen == POISON for finding in verdict.findings)
+    return verdict.cause is not None and verdict.cause.kind == "ended_twice"
 
 
 class Class:
@@ -275,7 +275,10 @@ class _Desk:
             if not alone:
                 self.suspects += job.apart()
                 return {}
-            found, spent = [criteria.refused(find(program.exercise), POISON) for program in job.programs], {}
+            found, spent = (
+                [criteria.refused(find(program.exercise), POISON, "ended_twice") for program in job.programs],
+                {},
+            )
         except CancelledError:
             raise WorkersLost("The workers went away. What was judged is kept: run the same command again.") from None
         except canary.Broken:

@@ -240,7 +240,7 @@ def feedback(entry: Entry, verdicts: Mapping[str, Verdict], unit: str) -> str:
 
 def _told(finding: Finding) -> bool:
     """Failed, and not for a reason that another finding has given."""
-    return finding.judged and not finding.passed and not finding.bonus and finding.seen != "as above"
+    return finding.lost and not finding.bonus and finding.status != "same_cause"
 
 
 def _matched(

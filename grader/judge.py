@@ -28,7 +28,7 @@ from typing import Any
 
 import grader
 from course_lib import criteria, observe
-from course_lib.exercise import Case, Exercise, Trial, Verdict, find
+from course_lib.exercise import Case, CauseKind, Exercise, Trial, Verdict, find
 from course_lib.handin import literals
 from course_lib.observe import timed, wire
 from course_lib.observe.child import SENTENCE
@@ -222,7 +222,7 @@ class Judge:
         if len(works) == 1:
             if reason.lost:
                 raise GraderFailed(str(reason))
-            works[0].problem = works[0].sentence(UNTOLD if reason.said and step == self._record_hidden else str(reason))
+            works[0].stop(UNTOLD if reason.said and step == self._record_hidden else str(reason))
         elif self.budget.hurry:
             raise Postponed
         else:
@@ -249,7 +249,7 @@ class Judge:
         if ours := self._ours(work):
             return failed(work.exercise, GraderFailed(ours))
         if work.problem:
-            return criteria.refused(work.exercise, work.problem)
+            return criteria.refused(work.exercise, work.problem, work.kind)
 
         def recorded(calls: list) -> list:
             timed_one = copy.copy(work)
@@ -309,7 +309,8 @@ class Work:
     seed: int
     logs: Any = None
     printed: str = ""
-    problem: str = ""
+    problem: str = ""  # a sentence, and what kind of cause it tells
+    kind: CauseKind = "refused"
     unread: set[str] = field(default_factory=set)  # files and modules that it says it could not read
     trials: list[Trial] = field(default_factory=list)
     alone: set[str] = field(default_factory=set)  # the steps that it had to take in a child of its own
@@ -346,12 +347,16 @@ class Work:
                 for index, log in pairs:
                     self.logs[index] = log
                 error = given.problem(self.exercise, logs)
+                error = error and f"{self.exercise.entry} {error}"
         except (KeyError, TypeError, ValueError):  # the child wrote this itself
-            printed, error = "", "gave an answer that cannot be read"
+            printed, error = "", f"{self.exercise.entry} gave an answer that cannot be read"
         self.unread |= _unread(reply)
         if believed:
             self.printed = printed
-        self.problem = self.sentence(error if believed or not error else UNTOLD)
+        if error and not believed:
+            self.stop(UNTOLD)
+        else:
+            self.problem = error[:SENTENCE]
 
     def to_replay(self) -> dict[str, Any]:
         return {
@@ -376,10 +381,9 @@ class Work:
         except (wire.WireError, TypeError, ValueError, KeyError, IndexError) as error:
             self.problem = f"the evidence cannot be read ({error})"
 
-    def sentence(self, error: str) -> str:
-        """A child's sentence, with the name of what it is about; "" stays ""."""
-        names_itself = error.startswith(("no cell", "cell ", "handed-out cell ", "the "))
-        return error[:SENTENCE] if names_itself or not error else f"{self.exercise.entry} {error[:SENTENCE]}"
+    def stop(self, what: str) -> None:
+        """It gave no answer, for a reason that is told of the student's function."""
+        self.problem, self.kind = f"{self.exercise.entry} {what[:SENTENCE]}", "stopped"
 
 
 def _unread(reply: Any) -> set[str]:

@@ -27,7 +27,7 @@ class Row:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        return tuple(f.title for f in self.verdict.findings if f.judged and not f.passed and not f.bonus)
+        return tuple(f.title for f in self.verdict.findings if f.lost and not f.bonus)
 
     @property
     def falsely_said(self) -> str:

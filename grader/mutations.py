@@ -171,7 +171,7 @@ def lost(mutant: Mutant) -> str:
                 exercise, entry, SEED, seconds=SECONDS + compile_seconds, compile_seconds=compile_seconds
             )
             verdict = criteria.judge(exercise, trials)
-            failed = [finding.title for finding in verdict.findings if finding.judged and not finding.passed]
+            failed = [finding.title for finding in verdict.findings if finding.lost]
             if failed:
                 return failed[0]
     except (ChildLost, ValueError) as reason:

@@ -26,7 +26,6 @@ from matplotlib.ticker import MaxNLocator
 
 import grader
 from course_lib import render
-from course_lib.criteria import NOTHING
 from course_lib.exercise import Exercise, Verdict
 from course_lib.picture import BLUE
 from grader import disk, results, similar
@@ -77,10 +76,10 @@ def mistakes(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[Mistake]:
             if blank(verdict) or is_poison(verdict):
                 continue
             for f in verdict.findings:
-                if f.judged and not f.passed and not f.bonus:
-                    mistake = found.setdefault((exercise, f.title), Mistake(exercise, f.title))
+                if f.lost and not f.bonus:
+                    mistake = found.setdefault((exercise, f.key), Mistake(exercise, f.title))
                     mistake.students.append(student)
-                    if f.seen != "as above":
+                    if f.status != "same_cause":
                         mistake.sentences[". ".join(filter(None, (f.seen.rstrip("."), f.detail)))] += 1
     return sorted(found.values(), key=lambda m: (-len(m.students), m.exercise, m.title))
 
@@ -98,12 +97,8 @@ def unjudged(verdict: Verdict | None) -> str:
 
 def blank(verdict: Verdict) -> bool:
     """Handed in as it was handed out: the function returns nothing, the prediction is not filled in."""
-    failed = [f.seen for f in verdict.findings if f.judged and not f.passed and not f.bonus]
-    return (
-        not verdict.points
-        and bool(failed)
-        and any(sign in failed[0] for sign in (NOTHING, "no answer", "not filled in"))
-    )
+    first = next((f.cause for f in verdict.findings if f.lost and not f.bonus), None)
+    return not verdict.points and first is not None and first.kind == "blank"
 
 
 @dataclass(frozen=True)

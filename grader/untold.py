@@ -19,7 +19,7 @@ import torch
 import triton.language as tl
 
 import course_lib
-from course_lib.exercise import Evidence, Exercise
+from course_lib.exercise import Cause, Evidence, Exercise
 
 WORD = re.compile(r"\w*[^\W\d]\w*")  # a name, or an English word; a number is none: shapes and places are told
 QUOTED = re.compile(r"`[^`\n]*`")
@@ -42,8 +42,9 @@ class Told:
     def hide(self, found: Any) -> None:
         """Replace, in all texts of some evidence, what nobody wrote down."""
         if isinstance(found, Evidence):
-            if found.error.startswith("raised "):  # by the student's code, in words that it chose
+            if found.cause and found.cause.kind == "raised":  # by the student's code, in words that it chose
                 found.error = f"raised an exception on {found.case}; call it with such an input to see which"
+                found.cause = Cause("raised", found.case)
             if not self.kernel:
                 return  # the criteria tell nothing of what a formula returned there
         for field in dataclasses.fields(found):

@@ -11,9 +11,8 @@ Gates decide whether an exercise earns anything; the others carry points of thei
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from course_lib.criteria.answers import Numbers, Truths
 from course_lib.criteria.budgets import EPS32, roundings, sum_budget
@@ -32,7 +31,7 @@ from course_lib.criteria.memory import (
 )
 from course_lib.criteria.results import NOTHING, Compiles, Correct, Holds, Judged, OnceRight, TritonDidTheWork, of_group
 from course_lib.criteria.speed import Speed
-from course_lib.exercise import Exercise, Finding, Trial, Verdict
+from course_lib.exercise import Cause, CauseKind, Criterion, Exercise, Finding, Status, Trial, Verdict
 
 __all__ = [
     "EPS32",
@@ -79,27 +78,34 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     findings, shut = [], None
     for gate in exercise.gates:
         finding = gate.judge(exercise, trials)
-        finding.gate = True
+        finding.gate, finding.key = True, gate.key
         findings.append(finding)
-        if not finding.passed:
+        if finding.lost:
             shut = gate  # later gates would say the same again in other words
             break
     for criterion in exercise.criteria:
         if not shut:
-            findings.append(criterion.judge(exercise, trials))
+            findings.append(replace(criterion.judge(exercise, trials), key=criterion.key))
         else:
-            findings.append(Finding(criterion.title, 0, criterion.points, False, seen="not judged", judged=False))
+            findings.append(_unknown(criterion, "not_judged"))
     bonus = 0.0
     for criterion in exercise.bonus:
         timed = not shut and any(t.evidence.timing for t in trials)
-        finding = criterion.judge(exercise, trials) if timed else _not_measured(criterion)
-        finding.bonus = True
+        finding = criterion.judge(exercise, trials) if timed else _unknown(criterion, "not_measured")
+        finding.bonus, finding.key = True, criterion.key
         bonus += finding.points
         findings.append(finding)
-    for i, finding in enumerate(findings):  # one cause is told once
-        told = [_cause(f) for f in findings[:i] if f.judged and not f.passed]
-        if not finding.passed and _cause(finding) in told:
-            finding.seen, finding.detail, finding.expected, finding.error_map = "as above", "", "", None
+    told: list[Cause] = []
+    for finding in findings:
+        if not finding.lost:
+            continue
+        if finding.status == "failed" and finding.points:
+            finding.status = "partial"
+        if finding.cause and finding.cause in told:  # one cause is told once
+            finding.status, finding.seen = "same_cause", SEEN["same_cause"]
+            finding.detail, finding.expected, finding.on, finding.error_map = "", "", "", None
+        elif finding.cause:
+            told.append(finding.cause)
     points = sum(f.points for f in findings if not f.gate and not f.bonus)
     # behind a gate that failed on one group, a remark on another would not fit what is shown
     group = getattr(shut, "group", None)
@@ -111,28 +117,23 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     return Verdict(exercise.id, round(points, 2), exercise.points, findings, round(bonus, 2), remark, printed)
 
 
-def _cause(finding: Finding) -> tuple[str, str]:
-    """What tells causes apart: of a line of a kernel what it does wrong, and not the program and the element that did."""
-    seen = finding.seen
-    if seen.startswith("kernel `"):
-        line, _, rest = seen.partition("`: ")
-        seen = line + re.sub(r"[\d,() ]+", "", rest)
-    return seen, finding.detail
+SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}
+"""What is said of a finding that says nothing of its own, by its status."""
 
 
-def _not_measured(criterion: Any) -> Finding:
-    return Finding(criterion.title, 0, criterion.points, False, seen="not measured: needs a GPU", judged=False)
+def _unknown(criterion: Criterion, status: Status) -> Finding:
+    return Finding(criterion.title, 0, criterion.points, status, seen=SEEN[status], key=criterion.key)
 
 
-def refused(exercise: Exercise, sentence: str) -> Verdict:
-    """The verdict on something that could not be observed at all, for the reason in `sentence`."""
-    findings = [Finding("runs", 0, 0, False, seen=sentence, gate=True)]
-    findings += [Finding(c.title, 0, c.points, False, seen="not judged", judged=False) for c in exercise.criteria]
+def refused(exercise: Exercise, sentence: str, kind: CauseKind = "refused") -> Verdict:
+    """The verdict on something that could not be observed at all, for the reason in `sentence`, which is of this kind."""
+    findings = [Finding("runs", 0, 0, "failed", seen=sentence, cause=Cause(kind), key="runs", gate=True)]
+    findings += [_unknown(criterion, "not_judged") for criterion in exercise.criteria]
     return Verdict(exercise.id, 0.0, exercise.points, findings)
 
 
 def unjudged(exercise: Exercise, sentence: str) -> Verdict:
     """In place of a verdict where nothing is known of the program, as the grader itself failed: no finding of it is judged."""
-    verdict = refused(exercise, sentence)
-    verdict.findings[0].judged = False
+    verdict = refused(exercise, sentence, "grader_failed")
+    verdict.findings[0].status = "not_judged"
     return verdict

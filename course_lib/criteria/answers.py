@@ -19,8 +19,9 @@ class Numbers(Criterion):
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         (trial, *_) = of_group(trials, self.group)
-        if stopped := Judged.of(exercise, trial).stopped:
-            return self.lost(stopped)
+        judged = Judged.of(exercise, trial)
+        if judged.stopped:
+            return self.lost(judged.stopped, cause=judged.cause)
         expected, answers = exercise.oracle(**trial.inputs[0]), trial.evidence.outputs[0]
         answers = answers if isinstance(answers, dict) else {}
         own = {key: value for key, value in expected.items() if self.asks(value)}

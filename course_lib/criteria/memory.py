@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from course_lib.criteria.results import OnceRight, of_group
-from course_lib.exercise import Access, Exercise, Finding, Footprint, Launch, Trial
+from course_lib.exercise import Access, Cause, Exercise, Finding, Footprint, Launch, Trial
 from course_lib.observe.wire import tensors_of
 from course_lib.words import number, plural
 
@@ -64,7 +64,8 @@ class Coalesced(OnceRight):
             f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}`: "
             f"`{worst.source}` (on {names[id(worst)]})"
         )
-        return self.lost(seen, expected=expected, detail=detail)
+        cause = Cause("waste", f"line {worst.line}", {"tensor": worst.tensor, "source": worst.source, "seen": seen})
+        return self.lost(seen, expected=expected, detail=detail, cause=cause)
 
     def _wastes(self, accesses: Sequence[Access]) -> bool:
         return sum(a.sectors for a in accesses) * 32 > self.at_most * sum(a.useful_bytes for a in accesses)
@@ -262,6 +263,10 @@ class Launches(Shared):
     group: str = "performance"
     phase: int | None = None
     programs: int = 0
+
+    @property
+    def key(self) -> str:
+        return super().key + {None: "", 0: ".forward", 1: ".backward"}[self.phase]
 
     @property
     def title(self) -> str:

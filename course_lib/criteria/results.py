@@ -12,10 +12,11 @@ import torch
 
 from course_lib import mistakes
 from course_lib.compiled.show import remarks
-from course_lib.exercise import Compiled, Criterion, Evidence, Exercise, Finding, Trial
-from course_lib.words import as_written, in_words, plural
+from course_lib.exercise import Cause, Compiled, Criterion, Evidence, Exercise, Finding, Status, Trial
+from course_lib.words import as_written, in_words, is_answer, plural
 
 NOTHING = "returns nothing yet (is a `return` missing?)"
+NOTHING_HERE = "returns nothing (is a `return` missing?)"
 MOSTLY = 0.9  # of the elements: a map of more says nothing
 LAUNCHED_AND_NOTHING = (
     "returns nothing: end it with `return` and the tensor that the kernel stores to (a launch itself returns None)"
@@ -63,7 +64,7 @@ class Judged(Trial):
     @cached_property
     def difference(self) -> Finding | None:
         """None if all is right here; else what is not. Of values (a dict) always a Finding: the share of them that is right."""
-        wrong = Finding("", 0, 1, False, expected=f"right on {self.case.name}")
+        wrong = Finding("", 0, 1, "failed", expected="right", on=self.case.name, cause=self.cause)
         wrong.seen = self.stopped
         if self.stopped and not (self.evidence.refused and self.evidence.outputs):
             return wrong
@@ -78,13 +79,24 @@ class Judged(Trial):
                 problem = self._compare(arguments, got, right, wrong, label)
                 if problem:
                     wrong.seen = f"{name}{problem}{again}"
+                    wrong.cause = self._why(got)
                     # a fault is what happened; what wrong elements look like is a guess
                     happened = self.evidence.faults[0].sentence if self.evidence.faults else ""
                     wrong.detail = happened or self._swapped(arguments, got, part, expected) or wrong.detail
                     return wrong
         if self.evidence.faults and not self.stopped:
-            wrong.seen = self.evidence.faults[0].sentence
+            wrong.seen, wrong.cause = self.evidence.faults[0].sentence, self.evidence.faults[0].cause
         return wrong if wrong.seen else None
+
+    @property
+    def cause(self) -> Cause:
+        """Why there is no result; of a result, that it is wrong here."""
+        return self.evidence.cause or Cause("wrong", self.case.name)
+
+    def _why(self, got: Any) -> Cause:
+        if got is None:
+            return Cause("blank")
+        return self.evidence.faults[0].cause if self.evidence.faults else Cause("wrong", self.case.name)
 
     def _unstored(self, label: str, nbytes: int) -> int | None:
         """Bytes of this result that the kernels of the last call did not store; None if several may have stored the same,
@@ -189,7 +201,9 @@ def share(expected: dict[str, Any], output: Any) -> Finding:
     ]
     wrongs += [f"{key}: not one of the questions" for key in output if key not in expected]
     seen = f"{len(rights)} of {len(expected)} right" + (f"; not right: {', '.join(wrongs)}" if wrongs else "")
-    return Finding("", len(rights) / len(expected), 1, not wrongs, seen=seen[:400])
+    cause = None if any(is_answer(output.get(key)) for key in expected) else Cause("blank")
+    status: Status = "failed" if wrongs else "passed"
+    return Finding("", len(rights) / len(expected), 1, status, seen=seen[:400], cause=cause)
 
 
 def _meant(answer: Any, expected: Any) -> str:
@@ -244,19 +258,20 @@ class Correct(Criterion):
         for trial in group:
             found = Judged.of(exercise, trial).difference
             if found is not None and self._left_to_the_compiler(exercise, trial.evidence):
-                return self.earned("not run: see below", judged=False)
+                return self.left_open("not run: see below")
             if found is not None:
-                seen = found.seen
                 others = [o for t in trials if t.case is not trial.case for o in t.evidence.outputs]
-                if NOTHING in seen and any(o is not None for o in others):
-                    seen = f"on {trial.case.name}: {seen.replace('nothing yet', 'nothing')}"
+                if found.cause == Cause("blank") and any(o is not None for o in others):
+                    here = Cause("wrong", trial.case.name)
+                    found = replace(found, seen=f"on {trial.case.name}: {exercise.entry} {NOTHING_HERE}", cause=here)
                 points = round(self.points * found.points, 2)
-                return replace(found, seen=seen, title=self.title, points=points, out_of=self.points)
+                return replace(found, title=self.title, points=points, out_of=self.points)
         refused = next(
             (f for f in _facts(trials) if self.compiles and _refused(f) and _of_groups(f, trials, [self.group])), None
         )
         if refused is not None:
-            return self.lost(f"on {refused.cases[0]}: {refused.complaint}", expected="accepted by the compiler")
+            seen, cause = f"on {refused.cases[0]}: {refused.complaint}", _compilers(refused)
+            return self.lost(seen, expected="accepted by the compiler", cause=cause)
         names = plural(len(group), "case")
         return self.earned(f"right in {names}", expected="right")
 
@@ -268,6 +283,10 @@ class Correct(Criterion):
 
 def _facts(trials: Sequence[Trial]) -> list[Compiled]:
     return [fact for trial in trials for fact in trial.evidence.compiled]
+
+
+def _compilers(fact: Compiled) -> Cause:
+    return Cause("compiler", fact.kernel, {"gpu": fact.gpu, "complaint": fact.complaint})
 
 
 def _refused(fact: Compiled) -> bool:
@@ -293,14 +312,19 @@ class Holds(Criterion):
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         told = "holds"
         for trial in of_group(trials, self.group):
-            seen = Judged.of(exercise, trial).stopped
+            judged = Judged.of(exercise, trial)
+            seen, cause = judged.stopped, judged.cause
             for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
-                seen = seen or (
-                    f"{exercise.entry} {NOTHING}" if output is None else self._problem(trial, output, arguments)
-                )
+                if not seen and output is None:
+                    seen, cause = f"{exercise.entry} {NOTHING}", Cause("blank")
+                elif not seen:
+                    seen, cause = (
+                        self._problem(trial, output, arguments),
+                        Cause("wrong", f"{trial.case.name}: {self.key}"),
+                    )
                 told = told if seen or trial.case.hidden else self.told(output, **arguments)
             if seen:
-                return self.lost(seen)
+                return self.lost(seen, cause=cause)
         return self.earned(told)
 
     def _problem(self, trial: Trial, output: Any, arguments: dict[str, Any]) -> str:
@@ -318,7 +342,7 @@ class OnceRight(Criterion):
         for trial in group:
             wrong = Judged.of(exercise, trial).difference
             if wrong is not None and not wrong.passed:
-                return self.lost(f"not right on {trial.case.name}: {wrong.seen}")
+                return self.lost(f"not right on {trial.case.name}: {wrong.seen}", cause=wrong.cause)
         return self.count(group)
 
     def count(self, group: Sequence[Trial]) -> Finding:
@@ -340,10 +364,11 @@ class TritonDidTheWork(Criterion):
         for trial in trials:
             problem = self._problem(exercise, trial.evidence, trial.case.group)
             if problem:  # what is refused says by itself what is allowed
-                return self.lost(problem, expected="" if trial.evidence.refused else expected)
+                cause = trial.evidence.cause or self._why(trial.evidence)
+                return self.lost(problem, expected="" if trial.evidence.refused else expected, cause=cause)
         launches = max((len(t.evidence.launches) for t in trials), default=0)
         if not launches and any(t.evidence.error for t in trials):
-            return self.earned("stopped by the error below", expected=expected, judged=False)
+            return self.left_open("stopped by the error below", expected=expected)
         if not launches and any(t.evidence.idle for t in trials):
             return self.lost(f"a kernel is launched, and stores nothing. {mistakes.NO_PROGRAM}")
         if not launches and any(t.evidence.kernels for t in trials):
@@ -351,6 +376,10 @@ class TritonDidTheWork(Criterion):
         if not launches:
             return self.lost("no Triton kernel was launched", expected=expected)
         return self.earned(plural(launches, "launch", "launches"), expected=expected)
+
+    def _why(self, evidence: Evidence) -> Cause | None:
+        """Of what _problem says, where nothing was refused."""
+        return Cause("blank") if all(output is None for output in evidence.outputs) else None
 
     def _problem(self, exercise: Exercise, evidence: Evidence, group: str) -> str:
         if evidence.refused:
@@ -384,7 +413,7 @@ class Compiles(Criterion):
         facts = [fact for fact in facts if fact.gpu or _of_groups(fact, trials, asked)]
         for fact in facts:
             if _refused(fact):
-                return self.lost(fact.complaint, expected="accepted by the compiler")
+                return self.lost(fact.complaint, expected="accepted by the compiler", cause=_compilers(fact))
         newest = {fact.kernel: fact for fact in sorted(facts, key=lambda fact: fact.gpu) if fact.accepted}
         # spills, and fp32 dots that a GPU would run as TF32
         sentences = [sentence for fact in newest.values() for sentence in remarks(fact)]
@@ -395,5 +424,5 @@ class Compiles(Criterion):
             asked = f"not asked in time on this machine: {', '.join(dict.fromkeys(late))}"
             seen = f"{seen} ({asked})" if seen else asked
         if {fact.kernel for fact in facts if fact.too_slow or fact.crashed} - newest.keys():
-            return self.earned(f"{seen}. {detail}".strip(". "), judged=False)
+            return self.left_open(f"{seen}. {detail}".strip(". "))
         return self.earned(seen, expected="accepted by the compiler", detail=detail)

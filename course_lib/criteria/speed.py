@@ -40,7 +40,7 @@ class Speed(Criterion):
             self.title,
             round(self.points * share, 2),
             self.points,
-            share == 1.0,
+            "passed" if share == 1.0 else "failed",
             expected=f"{self.full:g} of its speed; points begin at {self.none:g}",
             seen=f"{timing.ratio:.2f} ± {timing.spread:.2f} on {timing.gpu}, {timing.case}",
             detail="" if share == 1.0 else self.advice,

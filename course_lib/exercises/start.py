@@ -16,10 +16,10 @@ import triton.language as tl
 
 from course_lib.cases import given
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
-from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
+from course_lib.exercise import Case, Cause, Criterion, Exercise, Finding, Trial
 from course_lib.mistakes import Mistake, every, racing, raised
 from course_lib.tracing import trace
-from course_lib.words import as_written, plural
+from course_lib.words import as_written, is_answer, plural
 
 # ------------------------------------------------------------------------------------------------ inputs
 
@@ -91,23 +91,24 @@ class SharedWork(Programs):
 class Statement(Criterion):
     """One true-or-false statement. Its explanation is shown after any answer; it opens with the right one alone."""
 
-    key: str
+    name: str
     points: float = 0.5
     group: str = "plain"
 
     @property
     def title(self) -> str:
-        return self.key
+        return self.name
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         answers = trials[0].evidence.outputs[0] if trials[0].evidence.outputs else None
-        answer = answers.get(self.key) if isinstance(answers, dict) else None
+        answer = answers.get(self.name) if isinstance(answers, dict) else None
         if type(answer) is not bool:
-            written = as_written(answer) if isinstance(answers, dict) and self.key in answers else "no answer"
-            return self.lost(f"`{self.key}` is neither True nor False (you: {written})")
-        explanation = opened(self.key, answer)
+            written = as_written(answer) if isinstance(answers, dict) and self.name in answers else "no answer"
+            cause = None if is_answer(answer) else Cause("blank", self.name)
+            return self.lost(f"`{self.name}` is neither True nor False (you: {written})", cause=cause)
+        explanation = opened(self.name, answer)
         if explanation is None:
-            return self.lost(f"{not answer}. {opened(self.key, not answer)}")
+            return self.lost(f"{not answer}. {opened(self.name, not answer)}")
         return self.earned(f"{answer}. {explanation}")
 
 

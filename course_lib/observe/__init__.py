@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from course_lib import compiled, gpu
-from course_lib.exercise import Case, Evidence, Exercise, Trial
+from course_lib.exercise import Case, Cause, Evidence, Exercise, Trial
 from course_lib.observe import child, wire
 from course_lib.observe.calls import BACKWARD
 from course_lib.observe.halves import steps
@@ -151,9 +151,10 @@ def _replayed(
     with spending("tracing"):
         for i in sorted(range(len(names)), key=lambda i: _input_bytes(fresh[i])):  # what is too much, the largest find
             log, inputs = logs[i], fresh[i]
-            error = next((call["error"] for call in log["calls"] if call["error"]), "")
-            if error:
-                found[i].error = error
+            stopped = next((call for call in log["calls"] if call["error"]), None)
+            if stopped:
+                found[i].error = stopped["error"]
+                found[i].cause = wire.from_tree(Cause, stopped["cause"])
             elif kernel:
                 work = Work(min(MOST_OF_A_CASE, left))
                 found[i] = replay(log, inputs, case=names[i], allows=allows, launched=launched[i], work=work)

@@ -3,7 +3,7 @@
 The log of one case is a tree (see wire.py):
 
     kernels   key -> {name, source, names, annotations}                        (kernels.py)
-    calls     one per call: {events, result, error, unread}
+    calls     one per call: {events, result, error, cause, unread}
       event   {"op": "aten.add.Tensor", "args": [...], "kwargs": {...}, "out": [...]}   "kept": True of memory from before
               {"launch": key, "grid": [x, y, z], "arguments": {...}, "options": {...}}
 
@@ -40,11 +40,12 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import OPTIONS
+from course_lib.exercise import Cause
 from course_lib.observe import kernels
 from course_lib.observe.as_on_a_gpu import OnTheCpu, as_on_a_gpu
 from course_lib.observe.calls import CALLS
 from course_lib.observe.replay import FILLS
-from course_lib.observe.wire import layout, storage_bytes, tensors_of
+from course_lib.observe.wire import layout, storage_bytes, tensors_of, to_tree
 from course_lib.tracing.frontend import LAUNCH_OPTIONS
 from course_lib.tracing.interception import launches_go_to
 from course_lib.tracing.launching import KernelError, grid_of, tensors_in
@@ -251,7 +252,7 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
         for identity, _, tensor in tensors_of(index, arguments):
             recorder.storages.add(tensor, identity)
         recorder.events = []
-        call = {"events": recorder.events, "result": None, "error": "", "unread": []}
+        call = {"events": recorder.events, "result": None, "error": "", "cause": None, "unread": []}
         log["calls"].append(call)
         try:
             with recorder, as_on_a_gpu(), _no_warnings(), launches_go_to(recorder.launch) as traced:
@@ -261,9 +262,10 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
                 raise RecordError("a `with trace()` inside the function keeps its launches from the check: take it out")
             call["result"] = recorder.encode(result)
         except (RecordError, kernels.KernelRefused, KernelError) as error:
-            call["error"] = str(error)
+            call["error"], call["cause"] = str(error), to_tree(Cause("refused", details={"message": str(error)}))
         except BaseException as error:  # SystemExit and KeyboardInterrupt of the student's are the student's
-            call["error"], call["unread"] = describe_exception(error), unread(error)
+            call["error"], call["cause"] = describe_exception(error), to_tree(_cause_of(error))
+            call["unread"] = unread(error)
         if call["error"]:
             break
     return log
@@ -329,17 +331,31 @@ def unread(error: BaseException | None) -> list[str]:
     return found
 
 
+def _cause_of(error: BaseException) -> Cause:
+    """What went wrong as data: the exception, its words, and the line of the student's code nearest to it."""
+    *_, last = [None, *_own_frames(error)]
+    details = {"exception": type(error).__name__, "message": _words_of(error), "line": last.line or "" if last else ""}
+    return Cause("raised", f"{last.filename}:{last.lineno}" if last else "", details)
+
+
+def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where the error passed through the student's code, the nearest last."""
+    packages = ("/course_lib/", "/site-packages/", "/dist-packages/")
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f for f in frames if not any(folder in f.filename.replace("\\", "/") for folder in packages)]
+
+
+def _words_of(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]
+
+
 def describe_exception(error: BaseException) -> str:
     """What went wrong as one sentence, with the line of the student's code nearest to it."""
-    frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if "/course_lib/" not in f.filename.replace("\\", "/")
-    ]
-    own = [f for f in frames if "site-packages" not in f.filename and "dist-packages" not in f.filename]
-    where = ""
+    own, where = _own_frames(error), ""
     if own:
         function = "" if own[-1].name == "<module>" else f" of its {_place(own[-1].filename)}, in `{own[-1].name}`"
         where = f", in line {own[-1].lineno}{function}" + (f": `{own[-1].line.strip()}`" if own[-1].line else "")
-    message = " ".join(str(error).split())[:300]
+    message = _words_of(error)
     advice = _advice(error, message, own[-1].line or "" if own else "", entered=bool(own))
     return (
         f"raised {type(error).__name__}"

@@ -18,7 +18,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import OPTIONS, compile_all
-from course_lib.exercise import Compiled, Evidence, Fault, Operation, Saved
+from course_lib.exercise import Cause, Compiled, Evidence, Fault, Operation, Saved
 from course_lib.observe import kernels
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, tensors_of, view
 from course_lib.tracing import KernelError, KernelFault, trace
@@ -63,7 +63,22 @@ MAX_BYTES = 4 << 30
 
 
 class Refused(ValueError):
-    """The log holds something that this exercise does not allow. The message is one sentence."""
+    """The log holds something that this exercise does not allow. The message is one sentence.
+
+    operation   of torch, by its aten name, if it is one
+    """
+
+    operation = ""
+
+    @classmethod
+    def of(cls, operation: str, sentence: str) -> Refused:
+        error = cls(sentence)
+        error.operation = operation
+        return error
+
+    @property
+    def cause(self) -> Cause:
+        return Cause("refused", details={"operation": self.operation} if self.operation else {"message": str(self)})
 
 
 class ReturnsInput(Refused):
@@ -254,7 +269,8 @@ class Tape:
         own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
         if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):
-            raise Refused(f"inside this function torch may only {self._may()}; it also does {IN_WORDS.get(name, name)}")
+            sentence = f"inside this function torch may only {self._may()}; it also does {IN_WORDS.get(name, name)}"
+            raise Refused.of(name, sentence)
         operation = getattr(getattr(torch.ops.aten, name), overload, None)
         if not isinstance(operation, torch._ops.OpOverload):
             raise Refused(f"there is no torch operation {event['op']}")
@@ -370,18 +386,21 @@ def replay(
             fronts = zip(tape.launched, t.fronts[first:], strict=True)
             launched += [(key, front, arguments, case) for (key, arguments), front in fronts]
     except Refused as refusal:
-        evidence.refused = str(refusal)
+        evidence.refused, evidence.cause = str(refusal), refusal.cause
         if isinstance(refusal, ReturnsInput):
             evidence.outputs = [_copied(refusal.result)]
     except KernelFault as fault:
         evidence.faults = [*t.faults, fault.fault] if fault.fault not in t.faults else list(t.faults)
-        evidence.error = str(fault)
+        evidence.error, evidence.cause = str(fault), fault.fault.cause
     except KernelError as error:
-        evidence.error = str(error)
+        kind = "compiler" if isinstance(error, Uncompilable) else "stopped"
+        evidence.error, evidence.cause = str(error), Cause(kind, details={"message": str(error)})
         if isinstance(error, Uncompilable):
             evidence.compiled = [Compiled(error.kernel, "", False, f"{error}. No GPU can run this.", cases=[case])]
     except Exception as error:  # a log that does not fit together, or an allocation too large
-        evidence.error = f"the recorded calls cannot be repeated ({type(error).__name__}: {str(error)[:200]})"
+        words = str(error)[:200]
+        evidence.error = f"the recorded calls cannot be repeated ({type(error).__name__}: {words})"
+        evidence.cause = Cause("raised", details={"exception": type(error).__name__, "message": words})
     return evidence
 
 

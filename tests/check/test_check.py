@@ -249,7 +249,7 @@ def test_html_is_escaped():
 
 @pytest.mark.parametrize("field", ["title", "seen", "expected", "detail"])
 def test_every_field_is_escaped(field):
-    finding = Finding(**({"title": "t", "points": 0, "out_of": 1, "passed": False} | {field: SCRIPT_TAG}))
+    finding = Finding(**({"title": "t", "points": 0, "out_of": 1, "status": "failed"} | {field: SCRIPT_TAG}))
     verdict = Verdict(SCRIPT_TAG, 0, 1, [finding], remark=SCRIPT_TAG, printed=SCRIPT_TAG)
     assert "<script" not in render.html(verdict)
     assert render.html(verdict).count("&lt;script&gt;") == 4
@@ -264,7 +264,7 @@ def test_what_no_terminal_can_show_is_replaced():
 
 
 def test_a_map_of_the_error():
-    finding = Finding("right", 0, 2, False, error_map=ErrorMap([[0.0, 1.0], [0.3, 0.0]], 4, 4, [0, 3, 0, 3]))
+    finding = Finding("right", 0, 2, "failed", error_map=ErrorMap([[0.0, 1.0], [0.3, 0.0]], 4, 4, [0, 3, 0, 3]))
     verdict = Verdict("unit.x", 0, 2, [finding])
     assert "│ █│" in render.text(verdict) and "│▒ │" in render.text(verdict)
     assert render.html(verdict).count("<rect") == 4

@@ -1,7 +1,7 @@
 """Criteria are pure functions of evidence: each judged on evidence made by hand."""
 
 import math
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -18,7 +18,18 @@ from course_lib.criteria import (
     Speed,
     TritonDidTheWork,
 )
-from course_lib.exercise import Case, Compiled, Evidence, Exercise, Fault, Finding, Footprint, Launch, Trial
+from course_lib.exercise import (
+    Case,
+    Cause,
+    Compiled,
+    Criterion,
+    Evidence,
+    Exercise,
+    Fault,
+    Footprint,
+    Launch,
+    Trial,
+)
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
 X = torch.arange(12.0).reshape(3, 4) + 1
@@ -407,7 +418,7 @@ def test_compiles():
     finding = Compiles().judge(DOUBLE, [trial(X, compiled=[slow, accepted])])
     assert finding.judged and finding.seen == "sm_90 (not asked in time on this machine: `k` for sm_80)"
     finding = Compiles().judge(DOUBLE, [trial(X, compiled=[slow])])
-    assert finding.passed and not finding.judged, "no tick for what was not tested"
+    assert finding.status == "not_judged", "no tick for what was not tested"
     rounded = Compiled("k", "sm_90", True, dots=1, tf32_dots=["line 7: `acc = tl.dot(a, b, acc)`"])
     finding = Compiles().judge(DOUBLE, [trial(X, compiled=[rounded]), trial(X, compiled=[rounded])])
     assert finding.passed and finding.detail.count("as TF32") == 1 and "line 7" in finding.detail
@@ -446,7 +457,7 @@ def test_a_loaded_machine_changes_no_words_and_hides_no_spills(facts, seen, judg
     late = [Compiled("k", gpu, False, too_slow=True) for gpu in ("sm_80", "sm_90") if ("k", gpu) not in facts]
     known = [Compiled(kernel, gpu, True, **SPILLS) for kernel, gpu in facts]
     finding = Compiles().judge(DOUBLE, [trial(X, compiled=[*known, *late])])
-    assert finding.passed and finding.judged == judged and finding.seen.startswith(seen)
+    assert finding.status == ("passed" if judged else "not_judged") and finding.seen.startswith(seen)
     shown = finding.seen + finding.detail * finding.judged  # render shows no detail of what is not judged
     assert ("400 bytes in slow memory" in shown) == bool(facts)
 
@@ -473,21 +484,34 @@ def test_a_failed_gate_leaves_the_rest_not_judged():
     assert verdict.findings[2].seen == "not judged"
 
 
+@dataclass
+class Fails(Criterion):
+    cause: Cause | None
+    points: float = 1
+    title: str = "fails"
+
+    def judge(self, exercise, trials):
+        return self.lost("own words", detail="in detail", cause=self.cause)
+
+
 def test_one_cause_is_told_once_and_another_line_is_another_cause():
-    outside = "kernel `k`, line {}: `x = tl.load(x_ptr + i)`: program {} loads from element {} of `x`, which has {}"
+    def outside(line, sentence):
+        return Fault("out of bounds", sentence, "k", line, "x").cause
+
     causes = [
-        ("64 sectors", "line 2"),
-        ("64 sectors", "line 2"),
-        ("64 sectors", "line 5"),
-        (outside.format(2, 1, 64, 64), ""),
-        (outside.format(2, "(0, 3)", "1,290", 200), ""),
-        (outside.format(4, 1, 64, 64), ""),
+        Cause("waste", "line 2"),
+        Cause("waste", "line 2"),
+        Cause("waste", "line 5"),
+        outside(2, "program 1 loads from element 64"),
+        outside(2, "program (0, 3) loads from element 1,290"),
+        outside(4, "program 1 loads from element 64"),
+        None,
+        None,
     ]
-    findings = [Finding("", 0, 1, False, seen=seen, detail=detail) for seen, detail in causes]
-    given = [SimpleNamespace(points=1, judge=lambda *_, f=f: f) for f in findings]
-    told = [(f.seen, f.detail) for f in criteria.judge(exercise(criteria=given), [trial(X)]).findings]
-    again = ("as above", "")
-    assert told == [causes[0], again, causes[2], causes[3], again, causes[5]]
+    findings = criteria.judge(exercise(criteria=list(map(Fails, causes))), [trial(X)]).findings
+    assert [f.status == "same_cause" for f in findings] == [False, True, False, False, True, False, False, False]
+    assert {(f.seen, f.detail) for f in findings if f.status == "same_cause"} == {("as above", "")}
+    assert all(f.lost and not f.points and f.key == "fails" for f in findings)
 
 
 def test_launches_that_read_a_part_each_read_a_tensor_once():

@@ -111,14 +111,15 @@ def test_where_no_solution_is_published_nothing_is_put_in_place(monkeypatch):
 # ------------------------------------------------------------------------------------------------------ two verdicts
 
 
-def finding(title, points, out_of, **more):
-    return Finding(title, points, out_of, points == out_of, **more)
+def finding(title, points, out_of, status="", **more):
+    status = status or ("passed" if points == out_of else "failed")
+    return Finding(title, points, out_of, status, key=title, **more)
 
 
 def test_what_was_earned_beyond_counts_and_says_on_which_mistake_it_rests(tmp_path):
     exercises, found = read(tmp_path, TILING, {"tiling.tiles_and_waves": ROUNDED_DOWN})
     own = own_verdicts(exercises, LOST)
-    own[LOST[1]].findings = [finding("a", 2, 2), finding("b", 0, 4, seen="own words"), finding("c", 0, 4, judged=False)]
+    own[LOST[1]].findings = [finding("a", 2, 2), finding("b", 0, 4, seen="own words"), finding("c", 0, 4, "not_judged")]
     own[LOST[1]].points = 2
     again = dataclasses.replace(
         own[LOST[1]],
@@ -140,7 +141,7 @@ def test_nothing_is_lost_by_it_and_a_failure_of_the_grader_is_no_mark(tmp_path):
     own = own_verdicts(exercises, LOST)
     worse = dataclasses.replace(own[LOST[1]], points=0)
     assert carried.settled(exercises, found, own, {LOST[1]: worse}) == own
-    unknown = dataclasses.replace(worse, findings=[Finding("runs", 0, 0, False, judged=False)])
+    unknown = dataclasses.replace(worse, findings=[Finding("runs", 0, 0, "not_judged")])
     assert carried.settled(exercises, found, own, {LOST[1]: unknown})[LOST[1]] is unknown
 
 

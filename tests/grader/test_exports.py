@@ -156,7 +156,9 @@ def test_moodle_keeps_its_worksheet_and_gets_html_without_anything_active(home, 
     ]
     assert rows[0]["Last modified (grade)"] == "Monday, 2 November 2026" and unknown == ["cyd", "dee"]
     entry = results.gradebook(home, UNIT)[0]
-    active = toyclass.verdict("double", 0, 10, toyclass.Finding(toyclass.HOSTILE, 0, 1, False, seen=toyclass.HOSTILE))
+    active = toyclass.verdict(
+        "double", 0, 10, toyclass.Finding(toyclass.HOSTILE, 0, 1, "failed", seen=toyclass.HOSTILE)
+    )
     assert "<img" not in exports.feedback(entry, {"toy.double": active}, UNIT)
 
 

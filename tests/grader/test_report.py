@@ -110,18 +110,23 @@ def test_who_was_late_stands_in_the_gradebook_with_what_it_cost(of_class, page):
 
 
 def test_mistakes_are_counted_by_kind_whatever_the_numbers_in_their_sentences():
-    def wrong(seen):
-        return {"toy.double": Verdict("toy.double", 1, 2, [Finding("loads are dense", 0, 1, False, seen=seen)])}
+    def wrong(seen, status="failed"):
+        return {"toy.double": Verdict("toy.double", 1, 2, [Finding("loads are dense", 0, 1, status, seen=seen)])}
 
     (mistake,) = report.mistakes(
-        {"a": wrong("64 sectors"), "b": wrong("1,024 sectors"), "c": wrong("not right"), "d": wrong("as above")}
+        {
+            "a": wrong("64 sectors"),
+            "b": wrong("1,024 sectors"),
+            "c": wrong("not right"),
+            "d": wrong("as above", "same_cause"),
+        }
     )
     assert len(mistake.students) == 4 and mistake.sentence == "64 sectors" and mistake.alike == 2
 
 
 def test_a_failure_of_the_grader_is_no_mistake_of_a_student(monkeypatch, home):
     failed = toyclass.verdict(
-        "double", 0, 10, Finding("runs", 0, 0, False, seen="the grader failed (OSError: full); tell", judged=False)
+        "double", 0, 10, Finding("runs", 0, 0, "not_judged", seen="the grader failed (OSError: full); tell")
     )
     says = {student: {"toy.double": failed} for student in toyclass.SAYS}
     monkeypatch.setattr(results, "verdicts", lambda home, unit, student: says[student])

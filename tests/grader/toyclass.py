@@ -1,39 +1,41 @@
 """A graded class of the toy unit for what instructors get: the real nbgrader, a judge that says what a test wants."""
 
 import json
+from dataclasses import replace
 
 import toy
 from test_preprocessors import cell_of, hand_in, nb_of, play_judge
 from toy import UNIT
 
-from course_lib.exercise import ErrorMap, Finding, Verdict
+from course_lib.exercise import Cause, ErrorMap, Finding, Verdict
 from grader import build
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> {{ 7*7 }} =HYPERLINK(1)"
 
 
 def verdict(name, points, out_of, *findings, **more):
-    return Verdict(f"toy.{name}", points, out_of, list(findings), **more)
+    known = [replace(finding, key=finding.title) for finding in findings]
+    return Verdict(f"toy.{name}", points, out_of, known, **more)
 
 
 RIGHT = {
     "toy.double": verdict(
-        "double", 10, 10, Finding("right on plain inputs", 10, 10, True, seen="right in 3 cases"), bonus=1.5
+        "double", 10, 10, Finding("right on plain inputs", 10, 10, "passed", seen="right in 3 cases"), bonus=1.5
     ),
-    "toy.root": verdict("root", 4, 4, Finding("right on plain inputs", 4, 4, True, seen="right in 3 cases")),
+    "toy.root": verdict("root", 4, 4, Finding("right on plain inputs", 4, 4, "passed", seen="right in 3 cases")),
 }
 WRONG = RIGHT | {
     "toy.double": verdict(
         "double",
         6,
         10,
-        Finding("runs", 0, 0, True, seen="", gate=True),
-        Finding("right on plain inputs", 6, 6, True, seen="right in 3 cases"),
+        Finding("runs", 0, 0, "passed", seen="", gate=True),
+        Finding("right on plain inputs", 6, 6, "passed", seen="right in 3 cases"),
         Finding(
             "right on ragged inputs",
             0,
             4,
-            False,
+            "failed",
             "right on 130 x 33",
             "12 of 99 differ",
             HOSTILE,
@@ -47,10 +49,29 @@ BLANK = {
         "double",
         0,
         10,
-        Finding("runs", 0, 0, False, seen="double returns nothing yet (is a `return` missing?)", gate=True),
+        Finding(
+            "runs",
+            0,
+            0,
+            "failed",
+            seen="double returns nothing yet (is a `return` missing?)",
+            cause=Cause("blank"),
+            gate=True,
+        ),
     ),
     "toy.root": verdict(
-        "root", 0, 4, Finding("runs", 0, 0, False, seen="root returns nothing yet (is a `return` missing?)", gate=True)
+        "root",
+        0,
+        4,
+        Finding(
+            "runs",
+            0,
+            0,
+            "failed",
+            seen="root returns nothing yet (is a `return` missing?)",
+            cause=Cause("blank"),
+            gate=True,
+        ),
     ),
 }
 SAYS = {"ada": RIGHT, "ben": WRONG, "cyd": WRONG, "dee": BLANK}

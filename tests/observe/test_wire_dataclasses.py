@@ -31,7 +31,7 @@ VERDICT = Verdict(
     "a.b",
     1.5,
     2.0,
-    [Finding("right", 1, 2, False, error_map=ErrorMap([[0.5, 1.0]], 3, 4, [0, 2, 1, 3], [2]))],
+    [Finding("right", 1, 2, "failed", error_map=ErrorMap([[0.5, 1.0]], 3, 4, [0, 2, 1, 3], [2]))],
     remark="Look.",
 )
 

@@ -7,6 +7,7 @@ import math
 
 import pytest
 import torch
+from stopped import raised, refused
 
 from course_lib import criteria, slow_attention
 from course_lib.exercise import Evidence, Fault, Launch, Operation, Saved, Trial
@@ -229,10 +230,10 @@ def test_the_formula_without_a_slip_is_autograds():
 
 def test_too_few_gradients_are_told_without_further_ado():
     case = B.flash_attention.cases[0]
-    error = "raised RuntimeError: function FlashAttentionBackward returned an incorrect number of gradients (expected 4, got 3)"
-    trials = [Trial(case, [case.arguments(1)], Evidence(case.name, error=error))]
+    stopped = raised("function FlashAttentionBackward returned an incorrect number of gradients (expected 4, got 3)")
+    trials = [Trial(case, [case.arguments(1)], Evidence(case.name, **stopped))]
     verdict = criteria.judge(B.flash_attention, trials)
-    assert verdict.findings[0].seen == error and verdict.findings[0].expected == ""
+    assert verdict.findings[0].seen == stopped["error"] and verdict.findings[0].expected == ""
     assert "five arguments" in verdict.remark
 
 
@@ -245,7 +246,7 @@ def test_too_few_gradients_are_told_without_further_ado():
 )
 def test_what_backward_returns_is_named(error, word):
     trials = [
-        Trial(case, [case.arguments(1)], Evidence(case.name, error=error)) for case in B.flash_attention.cases[:1]
+        Trial(case, [case.arguments(1)], Evidence(case.name, **raised(error))) for case in B.flash_attention.cases[:1]
     ]
     assert word in criteria.judge(B.flash_attention, trials).remark
 
@@ -351,9 +352,9 @@ def test_swapped_heads_of_delta_are_named():
 @pytest.mark.parametrize(
     ("evidence", "word"),
     [
-        ({"error": "raised RuntimeError: view size is not compatible with input tensor's size"}, "is a view of each"),
-        ({"refused": "it also does a copy (.clone or .contiguous)"}, ".reshape and .flatten copy"),
-        ({"error": "IndexError: list index out of range"}, "four strides"),
+        (raised("view size is not compatible with input tensor's size"), "is a view of each"),
+        (refused("clone"), ".reshape and .flatten copy"),
+        (raised("list index out of range", "IndexError"), "four strides"),
         (
             {"faults": [Fault("race", "two programs", between="stores")], "outputs": [torch.zeros(2, 2, 64)]},
             "Two programs store",

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import triton
+from stopped import raised
 
 from course_lib.exercise import Evidence, Trial
 from course_lib.exercises import start
@@ -93,10 +94,10 @@ def test_a_power_of_two_of_programs_is_too_many(answered):
     assert [f.title for f in found.findings if not f.passed] == ["where they do not"]
 
 
-def kernel_trial(x, output=None, faults=(), error="", programs=0):
+def kernel_trial(x, output=None, faults=(), error="", cause=None, programs=0):
     outputs = [] if output is None else [output]
     evidence = SimpleNamespace(
-        outputs=outputs, faults=list(faults), error=error, launches=[SimpleNamespace(programs=programs)]
+        outputs=outputs, faults=list(faults), error=error, cause=cause, launches=[SimpleNamespace(programs=programs)]
     )
     return SimpleNamespace(inputs=[{"x": x}], evidence=evidence)
 
@@ -139,6 +140,6 @@ def test_what_is_said_of_a_kernel_and_its_grid_is_so(spoiled, exercise, patches,
 
 
 def test_a_launch_without_a_grid_is_named():
-    error = "raised RuntimeError: Cannot call @triton.jit'd outside of the scope of a kernel"
-    assert "square brackets" in start.WITHOUT_A_GRID([kernel_trial(torch.ones(1), error=error)])
-    assert start.WITHOUT_A_GRID([kernel_trial(torch.ones(1), error="raised TypeError")]) == ""
+    stopped = raised("Cannot call @triton.jit'd outside of the scope of a kernel")
+    assert "square brackets" in start.WITHOUT_A_GRID([kernel_trial(torch.ones(1), **stopped)])
+    assert start.WITHOUT_A_GRID([kernel_trial(torch.ones(1), **raised("", "TypeError"))]) == ""

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stopped import raised
 
 from course_lib.exercises import strides as S
 
@@ -147,7 +148,7 @@ def said_by(exercise, answer):
         try:
             evidence = Evidence(case.name, outputs=[answer(**arguments)])
         except Exception as error:
-            evidence = Evidence(case.name, error=f"raised {type(error).__name__}: {error}")
+            evidence = Evidence(case.name, **raised(str(error), type(error).__name__))
         trials.append(Trial(case, [arguments], evidence))
     return next(filter(None, (look(trials) for look in exercise.mistakes)), "")
 

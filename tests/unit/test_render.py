@@ -14,20 +14,21 @@ VERDICT = Verdict(
     3,
     9,
     [
-        Finding("your kernel does it", 0, 0, True, seen="1 launch", gate=True),
-        Finding("right", 2, 2, True, seen="equal"),
+        Finding("your kernel does it", 0, 0, "passed", seen="1 launch", gate=True),
+        Finding("right", 2, 2, "passed", seen="equal"),
         Finding(
             "right on ragged shapes",
             0,
             3,
-            False,
-            "right on <7 x 5>",
+            "failed",
+            "right",
             "`out` is wrong",
             "first at [9, 3]",
+            on="<7 x 5>",
             error_map=MAP,
         ),
-        Finding("coalesced", 1, 4, False, "4 bytes", "32 bytes"),
-        Finding("speed", 0, 0, False, seen="not measured", judged=False, bonus=True),
+        Finding("coalesced", 1, 4, "failed", "4 bytes", "32 bytes"),
+        Finding("speed", 0, 0, "not_judged", seen="not measured", bonus=True),
     ],
     remark="The tail is missing.",
     printed="<hello>",
@@ -79,14 +80,14 @@ def test_the_text_says_in_words_where_it_is_wrong_before_it_draws_it():
     text = render.text(VERDICT)
     assert text.index("where it is wrong: rows 10 to 25, columns 4 to 6") < text.index("┌───┐")
     single = render.text(
-        Verdict("a", 0, 1, [Finding("b", 0, 1, False, error_map=ErrorMap([[0, 1]], 1, 2, [0, 0, 1, 1]))])
+        Verdict("a", 0, 1, [Finding("b", 0, 1, "failed", error_map=ErrorMap([[0, 1]], 1, 2, [0, 0, 1, 1]))])
     )
     assert "where it is wrong: row 0, column 1" in single
 
 
 def test_rows_of_several_matrices_are_said_to_be_that():
     heads = ErrorMap([[0, 1]], 222, 2, [37, 100, 1, 1], [2, 3])
-    text = render.text(Verdict("a", 0, 1, [Finding("b", 0, 1, False, error_map=heads)]))
+    text = render.text(Verdict("a", 0, 1, [Finding("b", 0, 1, "failed", error_map=heads)]))
     assert "rows 0 to 221 (6 matrices of 37, one below the other)" in text
 
 

@@ -30,7 +30,7 @@ from course_lib.exercises.dtypes.oracles import (
     within_half_a_step,
     zeros_stay,
 )
-from course_lib.mistakes import Mistake, raised
+from course_lib.mistakes import Mistake, raised, torch_did
 
 
 def bits_in_and_out(trials: Sequence[Trial]) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -50,11 +50,6 @@ def loses_nan(trials: Sequence[Trial]) -> str:
     else_right = all(bool(((out == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
     sentence = "A NaN went in, and an infinity or a number came out: rounding changed the bits that made it a NaN."
     return sentence if lost and else_right else ""
-
-
-def refused(words: str, sentence: str) -> Mistake:
-    """`sentence`, if torch did what is refused in these words."""
-    return lambda trials: sentence if any(words in t.evidence.refused for t in trials) else ""
 
 
 def shifted_down(trials: Sequence[Trial]) -> str:
@@ -109,8 +104,8 @@ round_to_bf16 = Exercise(
             "without overflow",
             "An int32 ends at 0x7FFFFFFF: a pattern with its highest bit set is that number - 2 ** 32.",
         ),
-        refused(
-            "made of values from outside",
+        torch_did(
+            ["lift_fresh"],
             "`r[mask] = number` makes a tensor of the number: torch.where(mask, number, r) does not.",
         ),
         shifted_down,

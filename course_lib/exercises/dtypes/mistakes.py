@@ -9,7 +9,7 @@ import torch
 
 from course_lib.exercise import Trial
 from course_lib.exercises.dtypes.oracles import quantized, same, traced_intensity, truth
-from course_lib.mistakes import Mistake, every
+from course_lib.mistakes import Mistake, every, raised
 
 
 def outputs_of(trials: Sequence[Trial], *groups: str) -> list[torch.Tensor]:
@@ -53,9 +53,7 @@ def upside_down(trials: Sequence[Trial]) -> str:
     return "These are bytes for each operation: turn it round." if turned else ""
 
 
-def renamed(trials: Sequence[Trial]) -> str:
-    wrong = any("unexpected keyword argument" in t.evidence.error for t in trials)
-    return "Keep the parameter's name: the check calls relu_intensity(dtype=...)." if wrong else ""
+renamed = raised("unexpected keyword argument", "Keep the parameter's name: the check calls relu_intensity(dtype=...).")
 
 
 def no_hidden_one(trials: Sequence[Trial]) -> str:

@@ -194,12 +194,13 @@ class Ran(Criterion):
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         for trial in trials:
-            problem = Judged.of(exercise, trial).stopped
+            judged = Judged.of(exercise, trial)
+            problem, cause = judged.stopped, judged.cause
             if not problem and trial.evidence.faults:
-                problem = trial.evidence.faults[0].sentence
+                problem, cause = trial.evidence.faults[0].sentence, trial.evidence.faults[0].cause
             problem = problem or self._other_dtype(trial)
             if problem:
-                return self.lost(problem, expected=f"runs on {trial.case.name}")
+                return self.lost(problem, expected=f"runs on {trial.case.name}", cause=cause)
         return self.earned(f"{len(trials)} cases")
 
     def _other_dtype(self, trial: Trial) -> str:

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.criteria import Judged
-from course_lib.exercise import Evidence, Trial
+from course_lib.exercise import Evidence
 from course_lib.exercises.attention.mistakes import (
     AT_THE_TOP_LEFT,
     THE_OTHER_WAY,
@@ -26,7 +26,7 @@ from course_lib.exercises.attention.mistakes import (
 )
 from course_lib.exercises.attention.oracles import Forward
 from course_lib.exercises.flash.oracles import attend, decoded, means, visible, windowed
-from course_lib.mistakes import Mistake, as_tf32, in_tf32, racing, raised
+from course_lib.mistakes import Mistake, as_tf32, in_tf32, racing, raised, torch_did
 
 TILES = (16, 32, 64, 128)  # of keys: those that a kernel may have
 TF32 = (
@@ -110,14 +110,11 @@ def unstored(trials: Sequence[Judged]) -> str:
     return ""
 
 
-def copied(trials: Sequence[Trial]) -> str:
-    """A sentence, if torch copied a view."""
-    if any("a copy (.clone or .contiguous)" in t.evidence.refused for t in trials):
-        return (
-            ".reshape and .flatten copy, too, where no view has that shape. x[None, None].flatten(0, -4) is a view (B, H, N, D) of "
-            "every input here."
-        )
-    return ""
+copied = torch_did(
+    ["clone"],
+    ".reshape and .flatten copy, too, where no view has that shape. x[None, None].flatten(0, -4) is a view (B, H, N, D) of "
+    "every input here.",
+)
 
 
 def in_bounds(look: Mistake) -> Mistake:

@@ -9,7 +9,7 @@ import torch
 
 from course_lib.cases import BRAIN, HALF
 from course_lib.criteria import Coalesced, Correct, Launches, Rereads, TritonDidTheWork
-from course_lib.exercise import Case, Evidence, Exercise
+from course_lib.exercise import Case, Cause, Evidence, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.attention.oracles import moved_bytes, tiles_of
 from course_lib.exercises.flash.cases import scored
@@ -91,7 +91,7 @@ class UpdateIsWritten(TritonDidTheWork):
     """The gate of kernels, for one that is half given: of the plain case, the state that a program ends with is not the one that it
     starts from. (Elsewhere sums may run under and look the same.)"""
 
-    def _problem(self, exercise: Exercise, evidence: Evidence, group: str) -> str:
+    def _untouched(self, evidence: Evidence) -> bool:
         untouched = [
             isinstance(out, list)
             and all(
@@ -100,7 +100,13 @@ class UpdateIsWritten(TritonDidTheWork):
             )
             for out in evidence.outputs
         ]
-        if group == "plain" and untouched and all(untouched):
+        return bool(untouched) and all(untouched)
+
+    def _why(self, evidence: Evidence) -> Cause | None:
+        return Cause("blank") if self._untouched(evidence) else super()._why(evidence)
+
+    def _problem(self, exercise: Exercise, evidence: Evidence, group: str) -> str:
+        if group == "plain" and self._untouched(evidence):
             return "online_update returns nothing new yet: its body is not filled in"
         return super()._problem(exercise, evidence, group)
 

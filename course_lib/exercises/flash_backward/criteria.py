@@ -11,7 +11,7 @@ import torch
 
 from course_lib.criteria import NOTHING
 from course_lib.criteria.results import OnceRight
-from course_lib.exercise import Exercise, Finding, Trial
+from course_lib.exercise import Cause, Criterion, Evidence, Exercise, Finding, Trial
 from course_lib.exercises.attention.criteria import PRODUCTS
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.criteria import WIDE, heads_of, pairs
@@ -75,7 +75,7 @@ class KernelsAlone(OnceRight):
 
 
 @dataclass
-class KernelsMadeTheGradients:
+class KernelsMadeTheGradients(Criterion):
     """A gate: kernels of the backward half write dq, dk and dv, and do five products of what is seen; torch does no more
     products than a slow forward pass takes."""
 
@@ -83,10 +83,16 @@ class KernelsMadeTheGradients:
     title: str = "gradients computed by your Triton kernels"
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        seen = next(filter(None, (self._problem(exercise, trial) for trial in trials)), "")
-        stopped = any(trial.evidence.error == seen for trial in trials)  # an error says nothing of what kernels wrote
-        expected = "" if seen and stopped else "kernels of the backward half write dq, dk and dv"
-        return Finding(self.title, 0, 0, not seen, expected=expected, seen=seen or "dq, dk and dv")
+        for trial in trials:
+            if seen := self._problem(exercise, trial):
+                # an error says nothing of what kernels wrote
+                expected = "" if trial.evidence.error else "kernels of the backward half write dq, dk and dv"
+                return self.lost(seen, expected=expected, cause=trial.evidence.cause or self._why(trial.evidence))
+        return self.earned("dq, dk and dv", expected="kernels of the backward half write dq, dk and dv")
+
+    @staticmethod
+    def _why(evidence: Evidence) -> Cause | None:
+        return Cause("blank") if evidence.outputs and evidence.outputs[-1] is None else None
 
     def _problem(self, exercise: Exercise, trial: Trial) -> str:
         evidence = trial.evidence

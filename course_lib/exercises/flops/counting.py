@@ -211,7 +211,7 @@ count_flops = Exercise(
             torch_count,
         ),
         raised(
-            "raised NotImplementedError",
+            "NotImplementedError",
             "Has the mode its __torch_dispatch__ yet? torch calls that method for each operation.",
         ),
         raised(

@@ -11,7 +11,7 @@ import triton
 from course_lib.criteria import Judged
 from course_lib.exercise import Exercise, Trial
 from course_lib.exercises.recomputation.oracles import kept_elements, two_like_x
-from course_lib.mistakes import Mistake, raised
+from course_lib.mistakes import Mistake, raised, torch_did
 
 
 def saved_something(sentence: str) -> Mistake:
@@ -34,16 +34,20 @@ GRADIENTS = raised(
 )
 
 
-def cast_by_autograd(trials: Sequence[Trial]) -> str:
-    """A sentence, if there was a cast: autograd makes one where a gradient has another dtype than what it is the gradient of."""
-    if not any("a cast (.to" in t.evidence.refused for t in trials):
-        return ""
-    return "If you wrote no cast, autograd did: results and gradients must have the dtype of x, as torch.empty_like(x) has."
+cast_by_autograd = torch_did(  # autograd makes one where a gradient has another dtype than what it is the gradient of
+    ["_to_copy"],
+    "If you wrote no cast, autograd did: results and gradients must have the dtype of x, as torch.empty_like(x) has.",
+)
 
 
 def saved_nothing(trials: Sequence[Trial]) -> str:
-    errors = [t.evidence.error for t in trials]
-    empty = any("not enough values to unpack" in e and "got 0)" in e and "saved_tensors" in e for e in errors)
+    raised = [t.evidence.cause.details for t in trials if t.evidence.error and t.evidence.cause]
+    empty = any(
+        "not enough values to unpack" in of.get("message", "")
+        and "got 0)" in of["message"]
+        and "saved_tensors" in of.get("line", "")
+        for of in raised
+    )
     return (
         "Forward has saved nothing: ctx.save_for_backward(...) is what ctx.saved_tensors gives back." if empty else ""
     )

@@ -1,0 +1,14 @@
+"""What the evidence of a call without a result says: by hand, as observe would have it."""
+
+from course_lib.exercise import Cause
+
+
+def raised(message, exception="RuntimeError", line=""):
+    """Of a call that ended with an exception, raised by that line."""
+    details = {"exception": exception, "message": message, "line": line}
+    return {"error": f"raised {exception}: {message}", "cause": Cause("raised", details=details)}
+
+
+def refused(operation):
+    """Of a call in which torch did what it may not."""
+    return {"refused": f"it also does {operation}", "cause": Cause("refused", details={"operation": operation})}
