@@ -49,6 +49,8 @@ Pictures, and what GPUs reach
     inductor.py       the kernels that torch.compile writes
     measured/         all that from one H200, for readers without a GPU
     recordings.py     reads and writes measured/
+
+version.py            which course this is: `course_lib.__version__`
 """
 
 from importlib import import_module
@@ -65,8 +67,9 @@ _HOMES = {
     "gpu": ("course_lib.gpu", None),
     "bench": ("course_lib.bench", None),
     "figures": ("course_lib.figures", None),
+    "__version__": ("course_lib.version", "VERSION"),
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_HOMES.keys() - {"__version__"})
 
 
 def __getattr__(name: str):

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 import torch
 
+from course_lib.version import VERSION
+
 Kind = Literal["kernel", "formula", "values"]
 Budget = Callable[[torch.Tensor, torch.dtype, dict[str, Any]], torch.Tensor]
 
@@ -395,6 +397,7 @@ class Verdict:
     """All findings on one exercise, and what they add up to.
 
     rests_on    earlier exercises with a mistake that cost points here, which are given back (see grader/carried.py)
+    version     of the course that judged it
     """
 
     exercise: str
@@ -405,6 +408,7 @@ class Verdict:
     remark: str = ""  # one closing sentence that teaches
     printed: str = ""  # the first characters that the student's code printed
     rests_on: list[str] = field(default_factory=list)
+    version: str = VERSION
 
     @property
     def judged(self) -> bool:

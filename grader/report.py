@@ -28,6 +28,7 @@ import grader
 from course_lib import render
 from course_lib.exercise import Exercise, Verdict
 from course_lib.picture import BLUE
+from course_lib.version import VERSION
 from grader import disk, results, similar
 from grader.classroom import is_poison
 from grader.results import Entry, StudentFlag
@@ -258,6 +259,7 @@ def page(report: Report, feedback: str = "../feedback") -> str:
         shortest=similar.SHORTEST,
         run=similar.RUN,
         names={x.id: x.entry for x in report.exercises},
+        version=VERSION,
     )
 
 

@@ -13,6 +13,7 @@ from course_lib.exercise import Verdict
 from course_lib.exercises import UNITS
 from course_lib.handin import files
 from course_lib.observe import wire
+from course_lib.version import VERSION
 from grader import submission
 
 
@@ -51,12 +52,14 @@ class Graded:
             "bonus": sum(v.bonus for v in self.verdicts),
         }
         verdicts = [wire.to_tree(verdict) for verdict in self.verdicts]
-        return {"unit": self.unit, "student": self.student, **numbers, "verdicts": verdicts}
+        return {"unit": self.unit, "student": self.student, "version": VERSION, **numbers, "verdicts": verdicts}
 
     def html(self) -> str:
         """A page of its own, everything escaped."""
         environment = Environment(loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True)
-        return environment.get_template("single.html.j2").render(g=self, findings=map(render.html, self.verdicts))
+        return environment.get_template("single.html.j2").render(
+            g=self, findings=map(render.html, self.verdicts), version=VERSION
+        )
 
 
 def unit_of(path: Path) -> str:

@@ -227,7 +227,7 @@ def test_a_class_judges_it_again_and_keeps_that(tmp_path, monkeypatch):
                 tree["points"] = tree["out_of"] if right else 0.0
                 if right:
                     for f in tree["findings"]:
-                        f["points"], f["passed"] = f["out_of"], True
+                        f["points"], f["status"] = f["out_of"], "passed"
             return future
 
     for judged in (3, 0):

@@ -1,5 +1,6 @@
 """The class report and the feedback page: what they say, and that nothing a student wrote is active in them."""
 
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -9,6 +10,7 @@ from nbgrader.api import Gradebook
 from toy import UNIT
 
 from course_lib.exercise import Finding, Verdict
+from course_lib.version import VERSION
 from grader import report, results, similar
 
 LONG = """
@@ -252,6 +254,9 @@ def test_feedback_shows_findings_figures_and_the_code_and_nothing_active(home):
     assert toyclass.HOSTILE in page.text  # in the detail, what was printed and the docstring: as text
     assert any(attrs.get("aria-label", "").startswith("Map of the wrong elements") for tag, attrs in page.elements)
     assert "ben: 10 / 14 points" in page.text and "6 / 10" in page.text
+    table = text.partition("<table")[2].partition("</table>")[0]
+    assert re.findall(r'<td class="quiet">(.*?)</td>', table, re.S) == ["right on ragged inputs", ""]
+    assert f"Course version {VERSION}." in page.text
 
 
 def test_feedback_says_what_lateness_took(home):

@@ -8,6 +8,7 @@ from nbformat import v4
 from typer.testing import CliRunner
 
 from course_lib.exercise import find
+from course_lib.version import VERSION
 from grader.__main__ import app
 from grader.variants import IMPORTS, solution_cell
 
@@ -39,6 +40,7 @@ def test_one_notebook_is_judged_and_no_gradebook_touched(run, notebook):
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
     assert (found["unit"], found["student"], found["points"], found["out_of"]) == (UNIT, "ada", 8, 66)
+    assert found["version"] == VERSION and f"Course version {VERSION}." in page.read_text()
     earned = {v["exercise"]: v["points"] for v in found["verdicts"] if v["points"]}
     assert earned == {id: 4 for id in EXERCISES}
     assert "8 of 66 points" in page.read_text() and "<script" not in page.read_text()

@@ -14,7 +14,7 @@ from course_lib.exercises import UNITS
 from grader import index
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 MODULES = sorted(path for room in ("course_lib", "grader") for path in (ROOT / room).rglob("*.py"))
 EXERCISES = ROOT / "course_lib" / "exercises"  # says once, for the package of any unit, which files are in it
 PACKAGES = [path.parent for path in MODULES if path.name == "__init__.py" and path.parent.parent != EXERCISES]
