@@ -64,7 +64,7 @@ class Coalesced(OnceRight):
             f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}`: "
             f"`{worst.source}` (on {names[id(worst)]})"
         )
-        cause = Cause("waste", f"line {worst.line}", {"tensor": worst.tensor, "source": worst.source, "seen": seen})
+        cause = Cause("waste", f"line {worst.line}", {"op": self.op, "tensor": worst.tensor})
         return self.lost(seen, expected=expected, detail=detail, cause=cause)
 
     def _wastes(self, accesses: Sequence[Access]) -> bool:

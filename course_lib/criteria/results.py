@@ -286,7 +286,7 @@ def _facts(trials: Sequence[Trial]) -> list[Compiled]:
 
 
 def _compilers(fact: Compiled) -> Cause:
-    return Cause("compiler", fact.kernel, {"gpu": fact.gpu, "complaint": fact.complaint})
+    return Cause("compiler", fact.kernel, {"gpu": fact.gpu, "case": next(iter(fact.cases), "")})
 
 
 def _refused(fact: Compiled) -> bool:
@@ -318,10 +318,8 @@ class Holds(Criterion):
                 if not seen and output is None:
                     seen, cause = f"{exercise.entry} {NOTHING}", Cause("blank")
                 elif not seen:
-                    seen, cause = (
-                        self._problem(trial, output, arguments),
-                        Cause("wrong", f"{trial.case.name}: {self.key}"),
-                    )
+                    seen = self._problem(trial, output, arguments)
+                    cause = Cause("wrong", trial.case.name, {"criterion": self.key})
                 told = told if seen or trial.case.hidden else self.told(output, **arguments)
             if seen:
                 return self.lost(seen, cause=cause)
@@ -365,7 +363,8 @@ class TritonDidTheWork(Criterion):
             problem = self._problem(exercise, trial.evidence, trial.case.group)
             if problem:  # what is refused says by itself what is allowed
                 cause = trial.evidence.cause or self._why(trial.evidence)
-                return self.lost(problem, expected="" if trial.evidence.refused else expected, cause=cause)
+                says_all = trial.evidence.refused or cause and cause.kind in ("blank", "wrong")
+                return self.lost(problem, expected="" if says_all else expected, cause=cause)
         launches = max((len(t.evidence.launches) for t in trials), default=0)
         if not launches and any(t.evidence.error for t in trials):
             return self.left_open("stopped by the error below", expected=expected)
@@ -378,8 +377,10 @@ class TritonDidTheWork(Criterion):
         return self.earned(plural(launches, "launch", "launches"), expected=expected)
 
     def _why(self, evidence: Evidence) -> Cause | None:
-        """Of what _problem says, where nothing was refused."""
-        return Cause("blank") if all(output is None for output in evidence.outputs) else None
+        """Of what _problem says, where nothing was refused. Who launches a kernel and returns nothing has begun."""
+        if any(output is not None for output in evidence.outputs):
+            return None
+        return Cause("wrong", evidence.case) if evidence.launches else Cause("blank")
 
     def _problem(self, exercise: Exercise, evidence: Evidence, group: str) -> str:
         if evidence.refused:

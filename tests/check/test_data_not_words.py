@@ -9,7 +9,7 @@ from importlib import import_module
 import pytest
 
 from course_lib import criteria
-from course_lib.exercise import Case, Cause, Compiled, Criterion, Evidence, Fault, Finding, Timing, find
+from course_lib.exercise import Case, Cause, Compiled, Criterion, Evidence, Fault, Finding, Launch, Timing, find
 from course_lib.exercises import UNITS
 from course_lib.observe import observe
 from course_lib.observe.child import ChildLost
@@ -101,6 +101,16 @@ def test_what_ended_its_process_twice_is_known_whatever_is_said_of_it():
     assert not is_poison(criteria.refused(exercise, "the process that judged this ended twice"))
     assert report.blank(worded(criteria.refused(exercise, "a sentence", "blank")))
     assert not report.blank(criteria.refused(exercise, "transpose returns nothing yet (is a `return` missing?)"))
+
+
+def test_who_launches_a_kernel_and_returns_nothing_has_begun():
+    exercise = find("coalescing.transpose")
+    for launches, blank in (([], True), ([Launch("k", (1, 1, 1), 1)], False)):
+        evidence = Evidence("a", outputs=[None], launches=launches)
+        case = exercise.cases[0]
+        verdict = criteria.judge(exercise, [criteria.Judged(case, [case.arguments(0)], evidence, exercise)])
+        assert "returns nothing" in verdict.findings[0].seen and report.blank(verdict) == blank
+        assert verdict.findings[0].expected == ""
 
 
 def test_an_exception_in_our_words_is_no_blank():
