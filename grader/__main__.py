@@ -307,16 +307,19 @@ def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
 @app.command()
 def export(
     unit: str,
-    form: Annotated[str, typer.Argument(help="exercises, criteria, canvas or moodle.")] = "exercises",
+    form: Annotated[str, typer.Argument(help="exercises, criteria, canvas, moodle or feedback.")] = "exercises",
     to: Annotated[Path | None, typer.Option(help="The file to write; else reports/UNIT_FORM.csv.")] = None,
     roster: Annotated[
         Path | None, typer.Option(help="The CSV that Canvas or Moodle exports: its students, its ids.")
     ] = None,
     column: Annotated[str, typer.Option(help="Canvas's name of the assignment, with its id: 'Unit 04 (1234)'.")] = "",
 ) -> None:
-    """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle."""
+    """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle. `feedback` writes the
+    feedback pages as a zip that Canvas or Moodle takes back."""
     from grader import exports, results
 
+    if form == "feedback":
+        return _hand_back(unit, to)
     path = to or grader.home() / "reports" / f"{unit}_{form}.csv"
     try:
         done = exports.export(grader.home(), unit, form, roster=roster, column=column)
@@ -333,6 +336,21 @@ def export(
     for student in done.unmarked:
         left_out = "left out" if form in ("canvas", "moodle") else "empty"
         console.print(f"{student} has no mark, as not everything could be judged: {left_out}.", markup=False)
+    console.print(f"{path}", soft_wrap=True)
+
+
+def _hand_back(unit: str, to: Path | None) -> None:
+    from grader import disk, handback
+
+    path = to or grader.home() / "reports" / f"{unit}_feedback.zip"
+    try:
+        packed, without = handback.pack(grader.home(), unit)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    disk.write({path: packed})
+    for student in without:
+        told = "has a page and no file that the LMS would know: hand this page back by itself"
+        console.print(f"{student} {told}.", markup=False, soft_wrap=True)
     console.print(f"{path}", soft_wrap=True)
 
 

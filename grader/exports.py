@@ -268,7 +268,7 @@ def _absent(pairs: Iterable[tuple[Mapping[str, str], Entry | None]], column: str
 
 # ---------------------------------------------------------------------------------------------------- by name
 
-FORMS = ("exercises", "criteria", "canvas", "moodle")
+FORMS = ("exercises", "criteria", "canvas", "moodle")  # and "feedback", which is no CSV: handback.py
 
 
 def export(home: Path, unit: str, form: str, *, roster: Path | None = None, column: str = "") -> Export:

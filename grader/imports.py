@@ -35,7 +35,7 @@ from pathlib import Path, PurePosixPath
 from nbgrader.utils import parse_utc
 
 import grader
-from grader import disk, results
+from grader import disk, handback, results
 from grader.submission import MAX_FILE, as_letters, has_work, stem_of
 
 MAX_FILES = 20_000  # and as many folders
@@ -78,6 +78,10 @@ class Notebook:
     late: bool = False
     stated: str = ""  # the student's name as the export writes it
     lms: str = ""  # by whose pattern it is named
+
+    @property
+    def name_in_the_lms(self) -> str:
+        return handback.name_for(self.lms, self.file.path, self.stated, self.lms_id)
 
 
 @dataclass
@@ -333,6 +337,8 @@ def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Im
             done.students.append(student)
     if not dry_run:
         _remember(home, [chosen[student] for student in done.students])
+        handed_in = {student: chosen[student] for student in done.students if chosen[student].lms}
+        handback.remember(home, unit, {student: h.name_in_the_lms for student, h in handed_in.items()})
     if done.replaced:
         done.remarks.append(f"Replaced what was there: {', '.join(done.replaced)}.")
     if late := [student for student in done.students if chosen[student].late]:

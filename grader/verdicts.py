@@ -48,6 +48,8 @@ BOOKKEEPING = set(
         "similar",
         "report",
         "exports",
+        "handback",
+        "scale",
         "imports",
         "late",
         "single",
