@@ -49,6 +49,8 @@ BOOKKEEPING = set(
         "report",
         "exports",
         "imports",
+        "rosters",
+        "enrolled",
         "late",
         "single",
         "flags",
