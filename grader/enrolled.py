@@ -106,12 +106,16 @@ def matched(people: Sequence[Known], students: Mapping[str, Known]) -> list[list
 
     The LMS's id decides. By another name are found those whom no id finds; one that several of the people have finds nobody.
     """
+
+    def folded(keys: Iterable[str]) -> set[str]:
+        return {key.strip().casefold() for key in keys} - {""}
+
     by_id, by_name = defaultdict(set), defaultdict(set)
     for student, (ids, names) in students.items():
         for found, keys in ((by_id, ids), (by_name, names)):
-            for key in filter(None, map(str.casefold, keys)):
+            for key in folded(keys):
                 found[key].add(student)
-    keyed = [({id.casefold() for id in ids}, {name.casefold() for name in (*ids, *names)}) for ids, names in people]
+    keyed = [(folded(ids), folded((*ids, *names))) for ids, names in people]
     shared = {name for name, count in Counter(name for _, names in keyed for name in names).items() if count > 1}
     by_ids = [set().union(*(by_id.get(id, ()) for id in ids)) for ids, _ in keyed]
     elsewhere = set().union(*by_ids)
@@ -181,7 +185,8 @@ def _chosen(people: list[Person], there: Mapping[str, Known], by_login: bool, do
         if len(found) > 1:
             sure = [student for student in found if person.id in there[student].ids]
             counts = f"{sure[0]} has the LMS's id, and is in the class" if len(sure) == 1 else "left out"
-            done.remarks.append(f"{person.name} is known as {' and '.join(found)}: {counts}. Remove the other one.")
+            mend = "Remove who does not count (`nbgrader db student remove NAME --force`)."
+            done.remarks.append(f"{person.name} is known as {' and '.join(found)}: {counts}. {mend}")
             found = sure
             if len(sure) != 1:
                 continue

@@ -200,6 +200,10 @@ def moodle(
 
     students = roster.of_lms("moodle", "identifier", "grade") if roster else []
     if not students:
+        if any(len(members.get(e.student, Member()).ids) > 1 for e in entries):
+            raise rosters.NotARoster(
+                "Moodle numbers participants anew in each assignment: give this one's grading worksheet with --roster."
+            )
         entries, doubles = _one_by_one(entries)
         rows = [
             [f"Participant {e.lms_id}" if e.lms_id else "", e.name, e.email, e.score, out_of, "", said(e)]

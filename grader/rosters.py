@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-KNOWN = {
+FIELDS = {
     "id": "ID, canvas_user_id",
     "identifier": "Identifier, Identifiant, Identificador",
     "name": "Student, Name, Full name, Vollständiger Name, Nom complet, Nombre completo",
@@ -84,7 +84,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Roster:
-    """rows = as they stand in the file, by column;  fields = what a column is, by the names in KNOWN -> the column"""
+    """rows = as they stand in the file, by column;  fields = what a column is, by the names in FIELDS -> the column"""
 
     path: Path
     columns: list[str]
@@ -119,7 +119,7 @@ class Roster:
         return list(_once(people))
 
     def _person(self, row: Mapping[str, str]) -> Person | None:
-        told = {field: " ".join(row[column].split()) for field, column in self.fields.items()}
+        told = {field: _clean(row[column]) for field, column in self.fields.items()}
         name, first, last = (told.get(field, "") for field in ("name", "first", "last"))
         if "Points Possible" in (name or last):
             return None
@@ -136,15 +136,20 @@ class Roster:
             group=told.get("group"),
             moodle="identifier" in told,
         )
-        nobody = person == Person(
-            section=person.section, group=person.group, moodle=person.moodle
-        )  # such as Canvas's row "Manual Posting"
+        # Canvas has a row "Manual Posting"
+        nobody = not any((person.id, first, last, person.email, person.login, person.sis))
         tester = person.name == "Student, Test" and CANVAS_TEST.fullmatch(person.login)
         return None if nobody or tester else person
 
     def _there(self, field: str) -> str:
         columns = ", ".join(self.columns)[:200]
         return f"; it has: {columns}. If one of these is that, say so: --field {field}=COLUMN."
+
+
+def _clean(cell: str) -> str:
+    """A cell in one line, its accents composed as those of `import` are."""
+    printable = "".join(c if c.isprintable() else " " for c in unicodedata.normalize("NFC", cell))
+    return " ".join(printable.split())
 
 
 def number(identifier: str) -> str:
@@ -187,8 +192,8 @@ def read(path: Path, said: Iterable[str] = ()) -> Roster:
 def _said(path: Path, columns: list[str], said: Iterable[str]) -> dict[str, str]:
     fields = dict(pair.partition("=")[::2] for pair in said)
     for field, column in fields.items():
-        if field not in KNOWN:
-            raise NotARoster(f"There is no field {field!r}. There are: {', '.join(KNOWN)}.")
+        if field not in FIELDS:
+            raise NotARoster(f"There is no field {field!r}. There are: {', '.join(FIELDS)}.")
         if column not in columns:
             raise NotARoster(f"{path} has no column {column!r}; it has: {', '.join(columns)[:200]}.")
     return fields
@@ -223,4 +228,4 @@ def _plain(name: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", name).casefold() if c.isalnum())
 
 
-_NAMES = {_plain(name): field for field, names in KNOWN.items() for name in names.split(",")}
+_NAMES = {_plain(name): field for field, names in FIELDS.items() for name in names.split(",")}

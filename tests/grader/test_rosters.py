@@ -96,6 +96,11 @@ def test_moodle_s_participants_in_its_languages(tmp_path, language):
     assert ada == Person("", "Ada", "Byron", "ada@uni.edu", group="Red, Blue")
 
 
+def test_names_are_one_line_with_composed_accents(tmp_path):
+    (zoe,) = people(tmp_path, 'Student,ID\n"van\n Dam, \x1bZoe\u0308 ", 502 \n')
+    assert (zoe.last, zoe.first, zoe.id) == ("van Dam", "Zoë", "502")
+
+
 def test_columns_of_another_language_are_known_by_content_or_named_by_the_instructor(tmp_path):
     ada, _ = people(tmp_path, DUTCH, NAMED)
     assert ada == Person("501", "Ada", "Byron", "ada@uni.edu", moodle=True)
@@ -233,6 +238,9 @@ def test_a_roster_without_ids_says_what_is_missing(tmp_path):
     assert students(tmp_path)["ada@uni.edu"] == ("Ada", "Byron", "ada@uni.edu", "501")
 
 
+MEND = "Remove who does not count (`nbgrader db student remove NAME --force`)."
+
+
 def test_whom_a_roster_does_not_tell_apart_is_named(tmp_path):
     with results.book(tmp_path) as book:
         book.update_or_create_student("old", lms_user_id="501")
@@ -242,8 +250,8 @@ def test_whom_a_roster_does_not_tell_apart_is_named(tmp_path):
     done = enrol(tmp_path, CANVAS + '"Twin, A",,,twin,,,,\n"Twin, B",,,twin,,,,\n')
     assert done.students == ["sure"]
     assert done.remarks == [
-        "Byron, Ada is known as new and old: left out. Remove the other one.",
-        "van Dam, Zoë is known as sure and zoe@uni.edu: sure has the LMS's id, and is in the class. Remove the other one.",
+        f"Byron, Ada is known as new and old: left out. {MEND}",
+        f"van Dam, Zoë is known as sure and zoe@uni.edu: sure has the LMS's id, and is in the class. {MEND}",
         "Twin, A and Twin, B would both be twin; both were left out.",
     ]
 
@@ -357,6 +365,15 @@ def test_an_id_that_belongs_to_one_is_no_other_s_number(home):
     text = CANVAS.replace("s2", "501")  # Zoë's number at the university is Ada's at Canvas
     rows, done = exported(home, "canvas", text)
     assert [row["ID"] for row in rows[1:]] == ["501"] and "van Dam, Zoë" in done.absent
+
+
+def test_numbers_of_several_assignments_of_moodle_need_its_worksheet(home, monkeypatch):
+    both = {"ada": enrolled.Member(ids=["501", "901"])}
+    monkeypatch.setattr(enrolled, "members", lambda home: both)
+    with pytest.raises(NotARoster, match="give this one's grading worksheet with --roster"):
+        exported(home, "moodle")
+    for worksheet in (WORKSHEETS["French"], WORKSHEETS["French"].replace("501", "901")):
+        assert exported(home, "moodle", worksheet)[0][0]["Note"] == "15.5"
 
 
 def test_roster_json_is_plain_data(home):
