@@ -18,6 +18,8 @@ A verdict
 
 A class
     __main__.py         the commands
+    rosters.py          class lists from an LMS
+    enrolled.py         who is in the class
     imports.py          submissions from an LMS
     exchange.py         submissions through nbgrader's exchange
     classroom.py        a whole class

@@ -53,6 +53,10 @@ if not console.is_terminal:
 
 Units = Annotated[list[str] | None, typer.Argument(help="Units such as 04_memory_coalescing; all if none is given.")]
 CORES = len(os.sched_getaffinity(0))
+Fields = Annotated[
+    list[str] | None,
+    typer.Option("--field", help="A roster's column that is not known by its name: 'name=Volledige naam'. Repeat it."),
+]
 Risk = Annotated[bool, typer.Option("--accept-risk", help="Grade even where this machine offers no sandbox.")]
 
 
@@ -252,7 +256,7 @@ def report(unit: str) -> None:
 
 def show_gradebook(home: Path, unit: str) -> None:
     """A row per student, a column per exercise."""
-    from grader import results
+    from grader import enrolled, results
 
     try:
         exercises = list(grader.exercises(unit).values())
@@ -272,6 +276,9 @@ def show_gradebook(home: Path, unit: str) -> None:
         table.add_row(escape(entry.student), *row, *penalty, _cell(entry.score))
     console.print(table)
     console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
+    if absent := enrolled.missing(home, unit, entries):
+        names = ", ".join(student for student, _ in absent)
+        console.print(f"handed in nothing ({len(absent)}): {names}", markup=False, soft_wrap=True)
     for entry in entries:
         if entry.hours_late:
             cost = "" if entry.penalty else "; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"
@@ -313,6 +320,7 @@ def export(
         Path | None, typer.Option(help="The CSV that Canvas or Moodle exports: its students, its ids.")
     ] = None,
     column: Annotated[str, typer.Option(help="Canvas's name of the assignment, with its id: 'Unit 04 (1234)'.")] = "",
+    field: Fields = None,
 ) -> None:
     """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle. `feedback` writes the
     feedback pages as a zip that Canvas or Moodle takes back."""
@@ -322,12 +330,16 @@ def export(
         return _hand_back(unit, to)
     path = to or grader.home() / "reports" / f"{unit}_{form}.csv"
     try:
-        done = exports.export(grader.home(), unit, form, roster=roster, column=column)
+        done = exports.export(grader.home(), unit, form, roster=roster, fields=field or (), column=column)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     exports.write(done.rows, path)
     for note in _by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)):
         console.print(note, markup=False, soft_wrap=True)
+    for students in done.doubles:
+        same = f"{' and '.join(students)} are the same person in the LMS"
+        mend = "remove who does not count (`nbgrader db student remove NAME --force`) and export again"
+        console.print(f"{same}: left out, since one mark alone can be theirs; {mend}.", markup=False, soft_wrap=True)
     for student in done.unknown:
         console.print(f"{student} is not in {roster}; not exported.", markup=False)
     if done.absent:
@@ -374,6 +386,30 @@ def import_submissions(
         console.print(remark, markup=False)
     what = "would be imported" if dry_run else f"imported to {grader.home()}/submitted"
     console.print(f"{len(done.students)} notebooks {what}: {done.changes}", soft_wrap=True)
+
+
+@app.command()
+def roster(
+    file: Annotated[
+        Path, typer.Argument(help="Canvas's gradebook or groups, Moodle's worksheet or participants: a CSV.")
+    ],
+    field: Fields = None,
+    by_login: Annotated[
+        bool, typer.Option("--by-login", help="Call newcomers by their login, as nbgrader's exchange does.")
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Who is not in it has left the class.")] = False,
+) -> None:
+    """Say who is in the class, with sections and groups: who hands in nothing is then named."""
+    from grader import enrolled, rosters
+
+    try:
+        people = rosters.read(file, field or ()).people()
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    done = enrolled.enrol(grader.home(), people, by_login=by_login, replace=replace)
+    for remark in done.remarks:
+        console.print(remark, markup=False, soft_wrap=True)
+    console.print(f"{len(done.students)} students in the class, {len(done.new)} of them new.")
 
 
 one_app = typer.Typer(help="Judge a notebook by itself.", no_args_is_help=True)

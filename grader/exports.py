@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 import grader
 from course_lib.exercise import Finding, Verdict
-from grader import disk, results
+from grader import disk, enrolled, results, rosters
+from grader.enrolled import Absent, Known, Member
 from grader.results import Entry
+from grader.rosters import Roster
 
 Rows = list[list[object]]
 # a sign at the start of a cell, here or where semicolons separate, but not of a number; full-width ones count in Japan
@@ -28,12 +30,14 @@ FORMULA = re.compile(r"""(^|[;\n])(?!-[\d.]+(?:[;\n]|$))(?=(?:[^\S\n]|")*[=+\-@\
 class Export(NamedTuple):
     """unknown    students that the roster does not have;  absent = names in the roster of whom nothing has been graded
     unmarked   students who have no mark, as the grader could not judge all of theirs; for an LMS they are left out
+    doubles    students who are the same person in the LMS: all of them are left out
     """
 
     rows: Rows
     unknown: list[str] = []
     absent: list[str] = []
     unmarked: list[str] = []
+    doubles: list[list[str]] = []
 
 
 def write(rows: Rows, path: Path) -> None:
@@ -55,18 +59,26 @@ def _cell(value: object) -> str:
 # --------------------------------------------------------------------------------------------- for a spreadsheet
 
 
-def by_exercise(unit: str, entries: Sequence[Entry]) -> Rows:
-    """A row per student: the points of each exercise, the extra credit, the penalty for lateness, the score, and which
-    exercises were given points or a comment by hand."""
+def by_exercise(
+    unit: str, entries: Sequence[Entry], members: Mapping[str, Member] = {}, absent: Sequence[Absent] = ()
+) -> Rows:
+    """A row per student: section and group, the points of each exercise, the extra credit, the penalty for lateness, the
+    score, and which exercises were given points or a comment by hand. Who has handed in nothing comes last, without points."""
     exercises = grader.exercises(unit)
     last = ["extra", "penalty", "score", "out_of", "by_hand"]
-    rows: Rows = [["student", "name", *(e.id for e in exercises.values()), *last]]
+    rows: Rows = [["student", "name", "section", "group", *(e.id for e in exercises.values()), *last]]
     out_of = sum(e.points for e in exercises.values())
+
+    def who(student: str, name: str) -> list[object]:
+        member = members.get(student, Member())
+        return [student, name, member.section, member.group]
+
     for entry in entries:
         points = [entry.scores[id] for id in exercises]
         numbers = [*points, sum(entry.extra.values()), entry.penalty, entry.score, out_of]
-        rows.append([entry.student, entry.name, *numbers, " ".join(entry.by_hand)])
-    return rows
+        rows.append([*who(entry.student, entry.name), *numbers, " ".join(entry.by_hand)])
+    nothing = [None] * (len(exercises) + len(last))
+    return rows + [[*who(*student), *nothing] for student in absent]
 
 
 def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Mapping[str, Verdict]]) -> Rows:
@@ -115,53 +127,43 @@ def _yes(value: bool) -> str:
 # ------------------------------------------------------------------------------------------------- for an LMS
 
 
-class NoSuchColumn(ValueError):
-    """One sentence: the roster is not what the LMS exports."""
-
-
-def read_roster(path: Path, *needed: str) -> list[dict[str, str]]:
-    """The rows of a CSV that the LMS has exported, by column; with semicolons, as Canvas can be told to.
-
-    NoSuchColumn if one of the `needed` columns is missing.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = file.readline()
-            file.seek(0)
-            reader = csv.DictReader(file, restval="", delimiter=";" if header.count(";") > header.count(",") else ",")
-            rows = [{key: value for key, value in row.items() if key} for row in reader]
-            columns = reader.fieldnames or []
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise NoSuchColumn(f"{path} cannot be read as CSV ({error}).") from None
-    if missing := [name for name in needed if name not in columns]:
-        raise NoSuchColumn(f"{path} has no column {missing[0]!r}; it has: {', '.join(columns)[:200]}.")
-    return rows
-
-
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 
 
-def canvas(unit: str, entries: Sequence[Entry], roster: Sequence[Mapping[str, str]] = (), column: str = "") -> Export:
+def canvas(
+    unit: str,
+    entries: Sequence[Entry],
+    roster: Roster | None = None,
+    column: str = "",
+    members: Mapping[str, Member] = {},
+) -> Export:
     """Canvas's gradebook import.
 
     Its first five columns tell who a student is, all others are assignments, and the second row their points. Canvas
     looks for the ID, then the SIS ids, then the name (lib/gradebook_importer.rb). Who has not been graded has no row, as
     an empty cell would take away what they have.
 
-    roster    rows of the gradebook as Canvas exports it: its ids and its order. Without it we write what the gradebook
-              knows: Canvas's id of those who came through `import`, else our id as the login
+    roster    the gradebook as Canvas exports it: its ids and its order. Without it we write what we know: Canvas's id
+              of those who came through `import`, else our id as the login
     column    the assignment's name there, "Unit 04 (1234)" with its id; our unit's name makes a new assignment
     """
     header = [*CANVAS, column or unit]
     points = ["    Points Possible", "", "", "", "", sum(e.points for e in grader.exercises(unit).values())]
-    students = [row for row in roster if "Points Possible" not in row["Student"] and any(row.values())]
+    rows = roster.of_lms("canvas", "name", "id") if roster else []
+    students = [row for row in rows if "Points Possible" not in row["Student"] and any(map(row.get, CANVAS))]
     if not students:
-        own = [[_last_first(e), e.lms_id, "", "" if e.lms_id else e.student, "", e.score] for e in entries if e.marked]
-        return Export([header, points, *own])
-    keys = ("ID", "SIS Login ID", "SIS User ID")
-    found, unknown = _matched(entries, students, lambda row: [row.get(key, "") for key in keys])
-    rows = [[*(row.get(name, "") for name in CANVAS), e.score] for row, e in found if e and e.marked]
-    return Export([header, points, *rows], unknown, _absent(found, "Student"))
+        entries, doubles = _one_by_one(entries)
+        own = [[*_in_canvas(e, members.get(e.student, Member())), e.score] for e in entries if e.marked]
+        return Export([header, points, *own], doubles=doubles)
+    people = [Known([row["ID"]], [row.get("SIS Login ID", ""), row.get("SIS User ID", "")]) for row in students]
+    found = _Found(students, people, entries, members)
+    rows = [[*(row.get(name, "") for name in CANVAS), e.score] for row, e in found.pairs if e and e.marked]
+    return Export([header, points, *rows], found.unknown, found.absent("Student"), doubles=found.doubles)
+
+
+def _in_canvas(entry: Entry, member: Member) -> list[str]:
+    login = member.login or ("" if entry.lms_id else entry.student)
+    return [_last_first(entry), entry.lms_id, member.sis, login, member.section]
 
 
 def _last_first(entry: Entry) -> str:
@@ -183,9 +185,10 @@ def moodle(
     unit: str,
     entries: Sequence[Entry],
     verdicts: Mapping[str, Mapping[str, Verdict]],
-    roster: Sequence[Mapping[str, str]] = (),
+    roster: Roster | None = None,
+    members: Mapping[str, Member] = {},
 ) -> Export:
-    """Moodle's offline grading worksheet.
+    """Moodle's offline grading worksheet, with the columns' names as the roster has them: Moodle looks for its own language's.
 
     Moodle needs Identifier ("Participant 123"), Grade and Last modified (grade), and takes the feedback as HTML. A grade
     that was changed in Moodle after the time given stays, so a worksheet downloaded there is the best roster.
@@ -195,28 +198,32 @@ def moodle(
     def said(entry: Entry) -> str:
         return feedback(entry, verdicts.get(entry.student, {}), unit)
 
-    if not roster:
+    students = roster.of_lms("moodle", "identifier", "grade") if roster else []
+    if not students:
+        if any(len(members.get(e.student, Member()).ids) > 1 for e in entries):
+            raise rosters.NotARoster(
+                "Moodle numbers participants anew in each assignment: give this one's grading worksheet with --roster."
+            )
+        entries, doubles = _one_by_one(entries)
         rows = [
             [f"Participant {e.lms_id}" if e.lms_id else "", e.name, e.email, e.score, out_of, "", said(e)]
             for e in entries
             if e.marked
         ]
-        return Export([list(MOODLE), *rows])
-    found, unknown = _matched(
-        entries,
-        roster,
-        lambda row: [
-            re.sub(r"\D", "", row.get("Identifier", "")),
-            row.get("Email address", ""),
-            row.get("ID number", ""),
-        ],
-    )
-    columns = list(dict.fromkeys([*roster[0], "Feedback comments"]))
+        return Export([list(MOODLE), *rows], doubles=doubles)
+    people = [
+        Known([rosters.number(row["Identifier"])], [row.get("Email address", ""), row.get("ID number", "")])
+        for row in students
+    ]
+    found = _Found(students, people, entries, members)
+    columns = list(dict.fromkeys([*students[0], "Feedback comments"]))
     rows = []
-    for row, entry in found:
+    for row, entry in found.pairs:
         graded = {"Grade": entry.score, "Feedback comments": said(entry)} if entry and entry.marked else {}
         rows.append([graded.get(name, row.get(name, "")) for name in columns])
-    return Export([columns, *rows], unknown, _absent(found, "Full name"))
+    theirs = roster.names("moodle") if roster else {}
+    header = [theirs.get(name, name) for name in columns]
+    return Export([header, *rows], found.unknown, found.absent("Full name"), doubles=found.doubles)
 
 
 def feedback(entry: Entry, verdicts: Mapping[str, Verdict], unit: str) -> str:
@@ -243,27 +250,41 @@ def _told(finding: Finding) -> bool:
     return finding.lost and not finding.bonus and finding.status != "same_cause"
 
 
-def _matched(
-    entries: Iterable[Entry], roster: Sequence[Mapping[str, str]], ids_of
-) -> tuple[list[tuple[Mapping[str, str], Entry | None]], list[str]]:
-    """(row, entry or None) for each row, and the students of no row. Ids are compared without regard to case."""
-    by_id: dict[str, Entry] = {}
+class _Found:
+    """Who is who in a roster. pairs = (row, entry or None);  unknown = students of no row;  doubles = several of one row"""
+
+    def __init__(
+        self,
+        rows: Sequence[Mapping[str, str]],
+        people: Sequence[Known],
+        entries: Sequence[Entry],
+        members: Mapping[str, Member],
+    ) -> None:
+        of_id = {entry.student: entry for entry in entries}
+        self._told = enrolled.matched(people, {id: _known(e, members.get(id, Member())) for id, e in of_id.items()})
+        self._rows = rows
+        only = [of_id[students[0]] if len(students) == 1 else None for students in self._told]
+        self.pairs = list(zip(rows, only, strict=True))
+        self.doubles = [students for students in self._told if len(students) > 1]
+        self.unknown = sorted(set(of_id) - {student for students in self._told for student in students})
+
+    def absent(self, column: str) -> list[str]:
+        """Who stands in a row of the roster alone, by the name in `column`, else by what else the row begins with."""
+        rows = [row for row, students in zip(self._rows, self._told, strict=True) if not students]
+        return [row.get(column, "").strip() or next(filter(None, row.values()), "a row without a name") for row in rows]
+
+
+def _known(entry: Entry, member: Member) -> Known:
+    return Known([entry.lms_id, *member.ids], (entry.student, entry.email, member.login, member.sis))
+
+
+def _one_by_one(entries: Sequence[Entry]) -> tuple[list[Entry], list[list[str]]]:
+    """The entries without those who share an id of the LMS, as older versions left them; and who these are."""
+    by_id: dict[str, list[str]] = {}
     for entry in entries:
-        for id in (entry.student, entry.email, entry.lms_id):  # what the LMS gave us comes last, and wins
-            if id:
-                by_id[id.casefold()] = entry
-    pairs = []
-    for row in roster:
-        ids = [id.strip().casefold() for id in ids_of(row)]
-        pairs.append((row, next((by_id[id] for id in ids if id in by_id), None)))
-    seen = {entry.student for _, entry in pairs if entry}
-    return pairs, sorted({entry.student for entry in by_id.values()} - seen)
-
-
-def _absent(pairs: Iterable[tuple[Mapping[str, str], Entry | None]], column: str) -> list[str]:
-    """Who stands in a row of the roster alone, by the name in `column`, else by what else the row begins with."""
-    rows = [row for row, entry in pairs if entry is None]
-    return [row.get(column, "").strip() or next(filter(None, row.values()), "a row without a name") for row in rows]
+        by_id.setdefault(entry.lms_id.casefold(), []).append(entry.student)
+    doubles = [students for id, students in by_id.items() if id and len(students) > 1]
+    return [e for e in entries if not any(e.student in students for students in doubles)], doubles
 
 
 # ---------------------------------------------------------------------------------------------------- by name
@@ -271,21 +292,24 @@ def _absent(pairs: Iterable[tuple[Mapping[str, str], Entry | None]], column: str
 FORMS = ("exercises", "criteria", "canvas", "moodle")  # and "feedback", which is no CSV: handback.py
 
 
-def export(home: Path, unit: str, form: str, *, roster: Path | None = None, column: str = "") -> Export:
-    """One of FORMS. NotGraded, NoSuchColumn, ValueError."""
+def export(
+    home: Path, unit: str, form: str, *, roster: Path | None = None, fields: Iterable[str] = (), column: str = ""
+) -> Export:
+    """One of FORMS. fields: "FIELD=COLUMN" of the roster, where it is not known. NotGraded, NotARoster, ValueError."""
     if form not in FORMS:
         raise ValueError(f"There is no export {form!r}. There are: {', '.join(FORMS)}.")
     entries = results.gradebook(home, unit)
-    done = _export(home, unit, entries, form, roster, column)
+    done = _export(home, unit, entries, form, rosters.read(roster, fields) if roster else None, column)
     return done._replace(unmarked=[entry.student for entry in entries if not entry.marked])
 
 
-def _export(home: Path, unit: str, entries: Sequence[Entry], form: str, roster: Path | None, column: str) -> Export:
+def _export(home: Path, unit: str, entries: Sequence[Entry], form: str, roster: Roster | None, column: str) -> Export:
+    members = enrolled.members(home)
     if form == "exercises":
-        return Export(by_exercise(unit, entries))
+        return Export(by_exercise(unit, entries, members, enrolled.missing(home, unit, entries)))
     if form == "canvas":
-        return canvas(unit, entries, read_roster(roster, "Student", "ID") if roster else (), column)
+        return canvas(unit, entries, roster, column, members)
     verdicts = {entry.student: results.verdicts(home, unit, entry.student) for entry in entries}
     if form == "criteria":
         return Export(by_criterion(unit, entries, verdicts))
-    return moodle(unit, entries, verdicts, read_roster(roster, "Identifier", "Grade") if roster else ())
+    return moodle(unit, entries, verdicts, roster, members)

@@ -35,7 +35,8 @@ from pathlib import Path, PurePosixPath
 from nbgrader.utils import parse_utc
 
 import grader
-from grader import disk, handback, results
+from grader import disk, enrolled, handback, results
+from grader.enrolled import student_id
 from grader.submission import MAX_FILE, as_letters, has_work, stem_of
 
 MAX_FILES = 20_000  # and as many folders
@@ -43,8 +44,6 @@ MAX_ENTRIES = 10_000  # of a student's zip, folders among them: an entry of no b
 ENTRY = b"PK\1\2"  # what each begins with in a zip's table of contents
 MAX_LOOKED_INTO = 20  # of one student's notebooks: is there work in it?
 MAX_TOTAL = 4_000_000_000  # bytes of all notebooks together
-MAX_STUDENT = 100  # letters
-MAX_BYTES = 240  # of those letters: a folder's name may have 255
 
 UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
@@ -267,23 +266,20 @@ def whose(file: File, unit: str, skip: int = 0) -> Notebook | None:
     path = "/".join(parts)
     if match := MOODLE.fullmatch(path):
         name = " ".join(match["name"].split("/")[-1].split())
-        return Notebook(_id(f"{name}_{match['id']}"), file, (file.changed,), name, match["id"], False, name, "Moodle")
+        return Notebook(
+            student_id(f"{name}_{match['id']}"), file, (file.changed,), name, match["id"], False, name, "Moodle"
+        )
     letters = as_letters(path)
     if len(parts) == 1 and (match := ANONYMOUS.fullmatch(letters) or CANVAS.fullmatch(letters)):
         student = f"{path[slice(*match.span('name'))]}_{match['id']}"
         lms_id = match["id"] if match["id"].isdigit() else ""
-        return Notebook(_id(student), file, (int(match["order"]),), "", lms_id, bool(match["late"]), student, "Canvas")
+        return Notebook(
+            student_id(student), file, (int(match["order"]),), "", lms_id, bool(match["late"]), student, "Canvas"
+        )
     stated = parts[0] if len(parts) > 1 else stem_of(path) or PurePosixPath(path).stem
-    if not _id(stated) or stated in (unit, "submitted"):
+    if not student_id(stated) or stated in (unit, "submitted"):
         return None
-    return Notebook(_id(stated), file, (file.changed,), stated=stated)
-
-
-def _id(name: str) -> str:
-    """A name as a folder's and nbgrader's student id: letters with their marks, digits, dashes, dots, underscores, @."""
-    kept = re.compile(r"[\w.@-]")
-    told = "".join(c if kept.match(letter) else " " for c, letter in zip(name, as_letters(name), strict=True))
-    return "-".join(told.split()).strip(".-")[:MAX_STUDENT].encode()[:MAX_BYTES].decode(errors="ignore")
+    return Notebook(student_id(stated), file, (file.changed,), stated=stated)
 
 
 def _wrapped(paths: list[PurePosixPath], unit: str) -> int:
@@ -312,7 +308,7 @@ def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Im
         done.remarks += [f"{_shown(f)} {f.problem}; it was left out." for f in files if f.problem]
         files = [f for f in files if not f.problem]
         stamps = {f.path.parent: f for f in files if f.path.name == "timestamp.txt" and len(f.path.parts) > 1}
-        chosen = _chosen(files, unit, _known(home), done)
+        chosen = _chosen(files, unit, enrolled.known(home), done)
         if not chosen:
             raise NotAnExport(" ".join([f"{source} holds no notebook that says whose it is.", *done.remarks]))
         total = 0
@@ -355,16 +351,6 @@ def _rubbish(path: PurePosixPath) -> bool:
     return path.name.startswith("._") or bool({"__MACOSX", ".ipynb_checkpoints", ".DS_Store"} & set(path.parts))
 
 
-def _known(home: Path) -> dict[str, str]:
-    """The LMS's id -> the student whom the gradebook knows by it. Of several by one id none is."""
-    known: dict[str, list[str]] = {}
-    if (home / "gradebook.db").exists():
-        with results.book(home) as book:
-            for student in book.students:
-                known.setdefault(student.lms_user_id or "", []).append(student.id)
-    return {id: students[0] for id, students in known.items() if id and len(students) == 1}
-
-
 def _identified(handins: list[Notebook], known: Mapping[str, str], done: Imported) -> list[Notebook]:
     """The handins under the names by which the gradebook knows their ids.
 
@@ -384,7 +370,7 @@ def _identified(handins: list[Notebook], known: Mapping[str, str], done: Importe
                 f"{stated} have the same id of the LMS in one export; {counts}. Remove what is not theirs."
             )
             names[id] = called & {student}
-        elif student and student not in called:
+        elif student and not any(_alike(student, name) for name in called):
             done.remarks.append(f"{min(called)} has the LMS's id of {student}, and is imported under that name.")
     lms = next((h.lms for h in handins if h.lms), "")
     others = sorted({h.student for h in handins if not h.lms})
@@ -396,6 +382,11 @@ def _identified(handins: list[Notebook], known: Mapping[str, str], done: Importe
         for h in handins
         if not h.lms_id or h.student in names[h.lms_id]
     ]
+
+
+def _alike(student: str, name: str) -> bool:
+    """Whether these student ids differ in the LMS's id alone, as Moodle gives another in each assignment."""
+    return student.rpartition("_")[0] == name.rpartition("_")[0]
 
 
 def _chosen(files: list[File], unit: str, known: Mapping[str, str], done: Imported) -> dict[str, Notebook]:

@@ -29,8 +29,9 @@ from course_lib import render
 from course_lib.exercise import Exercise, Verdict
 from course_lib.picture import BLUE
 from course_lib.version import VERSION
-from grader import disk, results, similar
+from grader import disk, enrolled, results, similar
 from grader.classroom import is_poison
+from grader.enrolled import Absent, Member
 from grader.results import Entry, StudentFlag
 from grader.variants import solution_cell
 
@@ -150,6 +151,13 @@ class Report:
     alike: list[Alike]
     published: dict[str, list[str]]  # exercise -> whose source is the published one
     behind: list[str]  # who was given something by hand since the last autograde
+    members: Mapping[str, Member]  # sections and groups, as rosters have them
+    absent: list[Absent]  # who is in a roster and handed in nothing
+
+    @property
+    def places(self) -> list[str]:
+        """Whether sections are known, and groups."""
+        return [name for name in ("section", "group") if any(getattr(m, name) for m in self.members.values())]
 
 
 def of_class(home: Path, unit: str, published=solution_cell) -> Report:
@@ -189,6 +197,8 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
         alike=sorted(alike, key=lambda a: (-a.pair.ratio, -len(a.pair.students), a.exercise)),
         published={x.id: same for x in exercises if (same := similar.equal_to(known[x.id], tokens[x.id]))},
         behind=results.behind(home, unit, entries),
+        members=enrolled.members(home),
+        absent=enrolled.missing(home, unit, entries),
     )
 
 

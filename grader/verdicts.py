@@ -51,6 +51,8 @@ BOOKKEEPING = set(
         "handback",
         "scale",
         "imports",
+        "rosters",
+        "enrolled",
         "late",
         "single",
         "flags",

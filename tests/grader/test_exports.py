@@ -47,7 +47,7 @@ def roster(tmp_path, text):
 def test_per_exercise(home):
     rows, _ = read(home, "exercises")
     ada = dict(student="ada", name="Ada Byron", extra="1.5", penalty="0", score="15.5", out_of="14", by_hand="")
-    assert rows[0] == ada | {"toy.double": "10", "toy.root": "4"}
+    assert rows[0] == ada | {"section": "", "group": "", "toy.double": "10", "toy.root": "4"}
     assert [row["score"] for row in rows] == ["15.5", "10", "7.25", "0"]
     assert rows[2]["toy.root"] == "1.25" and [row["by_hand"] for row in rows] == ["", "", "toy.root", ""]
 
@@ -186,7 +186,7 @@ def test_who_is_in_the_roster_and_handed_in_nothing_is_named_in_a_line(home, tmp
     "form, text, sentence",
     [
         ("excel", "", "There is no export 'excel'. There are: exercises, criteria, canvas, moodle."),
-        ("canvas", "Name,Grade\nada,1\n", "has no column 'Student'; it has: Name, Grade."),
+        ("canvas", "Name,Grade\nada,1\n", "has no column 'ID'; it has: Name, Grade."),
         ("moodle", "", "has no column 'Identifier'"),
     ],
 )
