@@ -321,6 +321,9 @@ def export(
     ] = None,
     column: Annotated[str, typer.Option(help="Canvas's name of the assignment, with its id: 'Unit 04 (1234)'.")] = "",
     field: Fields = None,
+    out_of: Annotated[
+        str, typer.Option(help="Where the LMS's maximum is another: `column` scales scores to it, `unit` does not.")
+    ] = "",
 ) -> None:
     """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle. `feedback` writes the
     feedback pages as a zip that Canvas or Moodle takes back."""
@@ -330,7 +333,9 @@ def export(
         return _hand_back(unit, to)
     path = to or grader.home() / "reports" / f"{unit}_{form}.csv"
     try:
-        done = exports.export(grader.home(), unit, form, roster=roster, fields=field or (), column=column)
+        done = exports.export(
+            grader.home(), unit, form, roster=roster, fields=field or (), column=column, out_of=out_of
+        )
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     exports.write(done.rows, path)
@@ -340,6 +345,8 @@ def export(
         same = f"{' and '.join(students)} are the same person in the LMS"
         mend = "remove who does not count (`nbgrader db student remove NAME --force`) and export again"
         console.print(f"{same}: left out, since one mark alone can be theirs; {mend}.", markup=False, soft_wrap=True)
+    for student in done.cut:
+        console.print(f"{student} has more than Moodle's maximum, and gets the maximum.", markup=False, soft_wrap=True)
     for student in done.unknown:
         console.print(f"{student} is not in {roster}; not exported.", markup=False)
     if done.absent:

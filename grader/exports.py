@@ -17,20 +17,22 @@ from typing import NamedTuple
 
 import grader
 from course_lib.exercise import Finding, Verdict
-from grader import disk, enrolled, results, rosters
+from grader import disk, enrolled, results, rosters, scale
 from grader.enrolled import Absent, Known, Member
 from grader.results import Entry
 from grader.rosters import Roster
 
 Rows = list[list[object]]
-# a sign at the start of a cell, here or where semicolons separate, but not of a number; full-width ones count in Japan
-FORMULA = re.compile(r"""(^|[;\n])(?!-[\d.]+(?:[;\n]|$))(?=(?:[^\S\n]|")*[=+\-@\uff1d\uff0b\uff0d\uff20])""")
+# a sign at the start of a cell, here or where semicolons separate, but not of a number, nor a dash alone, as Moodle writes one;
+# full-width signs count in Japan
+FORMULA = re.compile(r"""(^|[;\n])(?!-[\d.]*(?:[;\n]|$))(?=(?:[^\S\n]|")*[=+\-@\uff1d\uff0b\uff0d\uff20])""")
 
 
 class Export(NamedTuple):
     """unknown    students that the roster does not have;  absent = names in the roster of whom nothing has been graded
     unmarked   students who have no mark, as the grader could not judge all of theirs; for an LMS they are left out
     doubles    students who are the same person in the LMS: all of them are left out
+    cut        students whose score is above the LMS's maximum, which is what stands there for them
     """
 
     rows: Rows
@@ -38,6 +40,7 @@ class Export(NamedTuple):
     absent: list[str] = []
     unmarked: list[str] = []
     doubles: list[list[str]] = []
+    cut: list[str] = []
 
 
 def write(rows: Rows, path: Path) -> None:
@@ -136,8 +139,9 @@ def canvas(
     roster: Roster | None = None,
     column: str = "",
     members: Mapping[str, Member] = {},
+    out_of: str = "",
 ) -> Export:
-    """Canvas's gradebook import.
+    """Canvas's gradebook import. It takes scores above a column's maximum as extra credit.
 
     Its first five columns tell who a student is, all others are assignments, and the second row their points. Canvas
     looks for the ID, then the SIS ids, then the name (lib/gradebook_importer.rb). Who has not been graded has no row, as
@@ -146,18 +150,26 @@ def canvas(
     roster    the gradebook as Canvas exports it: its ids and its order. Without it we write what we know: Canvas's id
               of those who came through `import`, else our id as the login
     column    the assignment's name there, "Unit 04 (1234)" with its id; our unit's name makes a new assignment
+    out_of    see scale.py
     """
-    header = [*CANVAS, column or unit]
-    points = ["    Points Possible", "", "", "", "", sum(e.points for e in grader.exercises(unit).values())]
     rows = roster.of_lms("canvas", "name", "id") if roster else []
+    if roster and column and column not in roster.columns:
+        others = ", ".join(repr(name) for name in roster.columns if name not in roster.fields.values())[:300]
+        raise rosters.NotARoster(f"{roster.path} has no column {column!r}. Its other columns: {others or 'none'}.")
+    own = sum(e.points for e in grader.exercises(unit).values())
+    theirs = next((scale.number(row.get(column, "")) for row in rows if "Points Possible" in row["Student"]), None)
+    worth = scale.scale(own, theirs, out_of, repr(column))
+    header = [*CANVAS, column or unit]
+    points = ["    Points Possible", "", "", "", "", own if theirs is None else theirs]
     students = [row for row in rows if "Points Possible" not in row["Student"] and any(map(row.get, CANVAS))]
     if not students:
         entries, doubles = _one_by_one(entries)
-        own = [[*_in_canvas(e, members.get(e.student, Member())), e.score] for e in entries if e.marked]
-        return Export([header, points, *own], doubles=doubles)
+        known = [[*_in_canvas(e, members.get(e.student, Member())), e.score] for e in entries if e.marked]
+        return Export([header, points, *known], doubles=doubles)
     people = [Known([row["ID"]], [row.get("SIS Login ID", ""), row.get("SIS User ID", "")]) for row in students]
     found = _Found(students, people, entries, members)
-    rows = [[*(row.get(name, "") for name in CANVAS), e.score] for row, e in found.pairs if e and e.marked]
+    marked = [(row, e) for row, e in found.pairs if e and e.marked]
+    rows = [[*(row.get(name, "") for name in CANVAS), round(worth * e.score, 2)] for row, e in marked]
     return Export([header, points, *rows], found.unknown, found.absent("Student"), doubles=found.doubles)
 
 
@@ -187,13 +199,17 @@ def moodle(
     verdicts: Mapping[str, Mapping[str, Verdict]],
     roster: Roster | None = None,
     members: Mapping[str, Member] = {},
+    out_of: str = "",
 ) -> Export:
     """Moodle's offline grading worksheet, with the columns' names as the roster has them: Moodle looks for its own language's.
 
     Moodle needs Identifier ("Participant 123"), Grade and Last modified (grade), and takes the feedback as HTML. A grade
-    that was changed in Moodle after the time given stays, so a worksheet downloaded there is the best roster.
+    that was changed in Moodle after the time given stays, so a worksheet downloaded there is the best roster. It refuses a
+    grade above the maximum: who has more, by extra credit, gets the maximum.
+
+    out_of    see scale.py
     """
-    out_of = sum(e.points for e in grader.exercises(unit).values())
+    own = sum(e.points for e in grader.exercises(unit).values())
 
     def said(entry: Entry) -> str:
         return feedback(entry, verdicts.get(entry.student, {}), unit)
@@ -206,24 +222,35 @@ def moodle(
             )
         entries, doubles = _one_by_one(entries)
         rows = [
-            [f"Participant {e.lms_id}" if e.lms_id else "", e.name, e.email, e.score, out_of, "", said(e)]
+            [f"Participant {e.lms_id}" if e.lms_id else "", e.name, e.email, min(e.score, own), own, "", said(e)]
             for e in entries
             if e.marked
         ]
-        return Export([list(MOODLE), *rows], doubles=doubles)
+        return Export(
+            [list(MOODLE), *rows], doubles=doubles, cut=[e.student for e in entries if e.marked and e.score > own]
+        )
     people = [
         Known([rosters.number(row["Identifier"])], [row.get("Email address", ""), row.get("ID number", "")])
         for row in students
     ]
     found = _Found(students, people, entries, members)
     columns = list(dict.fromkeys([*students[0], "Feedback comments"]))
-    rows = []
+    maxima = [number for row in students if (number := scale.number(row.get("Maximum Grade", ""))) is not None]
+    theirs = maxima[0] if maxima else None
+    worth = scale.scale(own, theirs, out_of, "the column 'Maximum Grade'")
+    rows, cut = [], []
     for row, entry in found.pairs:
-        graded = {"Grade": entry.score, "Feedback comments": said(entry)} if entry and entry.marked else {}
+        graded = {}
+        if entry and entry.marked:
+            score = round(worth * entry.score, 2)
+            if theirs is not None and score > theirs:
+                cut.append(entry.student)
+                score = theirs
+            graded = {"Grade": score, "Feedback comments": said(entry)}
         rows.append([graded.get(name, row.get(name, "")) for name in columns])
-    theirs = roster.names("moodle") if roster else {}
-    header = [theirs.get(name, name) for name in columns]
-    return Export([header, *rows], found.unknown, found.absent("Full name"), doubles=found.doubles)
+    names = roster.names("moodle") if roster else {}
+    header = [names.get(name, name) for name in columns]
+    return Export([header, *rows], found.unknown, found.absent("Full name"), doubles=found.doubles, cut=cut)
 
 
 def feedback(entry: Entry, verdicts: Mapping[str, Verdict], unit: str) -> str:
@@ -293,23 +320,32 @@ FORMS = ("exercises", "criteria", "canvas", "moodle")  # and "feedback", which i
 
 
 def export(
-    home: Path, unit: str, form: str, *, roster: Path | None = None, fields: Iterable[str] = (), column: str = ""
+    home: Path,
+    unit: str,
+    form: str,
+    *,
+    roster: Path | None = None,
+    fields: Iterable[str] = (),
+    column: str = "",
+    out_of: str = "",
 ) -> Export:
-    """One of FORMS. fields: "FIELD=COLUMN" of the roster, where it is not known. NotGraded, NotARoster, ValueError."""
+    """One of FORMS. fields: "FIELD=COLUMN" of the roster, where it is not known. NotGraded, NotARoster, OtherMaximum, ValueError."""
     if form not in FORMS:
         raise ValueError(f"There is no export {form!r}. There are: {', '.join(FORMS)}.")
     entries = results.gradebook(home, unit)
-    done = _export(home, unit, entries, form, rosters.read(roster, fields) if roster else None, column)
+    done = _export(home, unit, entries, form, rosters.read(roster, fields) if roster else None, column, out_of)
     return done._replace(unmarked=[entry.student for entry in entries if not entry.marked])
 
 
-def _export(home: Path, unit: str, entries: Sequence[Entry], form: str, roster: Roster | None, column: str) -> Export:
+def _export(
+    home: Path, unit: str, entries: Sequence[Entry], form: str, roster: Roster | None, column: str, out_of: str
+) -> Export:
     members = enrolled.members(home)
     if form == "exercises":
         return Export(by_exercise(unit, entries, members, enrolled.missing(home, unit, entries)))
     if form == "canvas":
-        return canvas(unit, entries, roster, column, members)
+        return canvas(unit, entries, roster, column, members, out_of)
     verdicts = {entry.student: results.verdicts(home, unit, entry.student) for entry in entries}
     if form == "criteria":
         return Export(by_criterion(unit, entries, verdicts))
-    return moodle(unit, entries, verdicts, roster, members)
+    return moodle(unit, entries, verdicts, roster, members, out_of)

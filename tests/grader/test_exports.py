@@ -68,7 +68,7 @@ def test_nothing_becomes_a_formula_where_semicolons_separate(tmp_path, text):
     assert not [cell for cell in cells if re.match(r"[\s\"]*[=+\-@\uff1d]", cell)] and "'" in "".join(cells)
 
 
-@pytest.mark.parametrize("text", ["-3.5", "3;-1.5", "a-b = c", "2 + 2", "x; y", "expected 1, got -1"])
+@pytest.mark.parametrize("text", ["-3.5", "-", "a;-", "3;-1.5", "a-b = c", "2 + 2", "x; y", "expected 1, got -1"])
 def test_what_is_none_stays_as_it_is(text):
     assert exports._cell(text) == text
 
@@ -133,8 +133,8 @@ def test_moodle_without_a_roster(home):
     rows, _ = read(home, "moodle")
     assert {"Identifier", "Grade", "Last modified (grade)"} <= set(rows[0])  # Moodle refuses a worksheet without them
     assert (
-        rows[0]["Identifier"] == "Participant 501" and rows[0]["Grade"] == "15.5" and rows[0]["Maximum Grade"] == "14"
-    )
+        rows[0]["Identifier"] == "Participant 501" and rows[0]["Grade"] == "14" and rows[0]["Maximum Grade"] == "14"
+    )  # which refuses more than that, and so the 1.5 of extra credit
     assert rows[1]["Feedback comments"] == (
         "toy.double: 6 / 10. right on ragged inputs: 12 of 99 differ<br>toy.root: 4 / 4"
     )
@@ -148,7 +148,8 @@ def test_moodle_keeps_its_worksheet_and_gets_html_without_anything_active(home, 
         'Participant 501,Ada Byron,a@b.c,Submitted,,100,"Monday, 2 November 2026"\n'
         "Participant 9,Ben,ben@uni.edu,Submitted,,100,-\nParticipant 8,Zoe,z@b.c,No submission,,100,-\n",
     )
-    rows, unknown = read(home, "moodle", roster=given)
+    rows, unknown = read(home, "moodle", roster=given, out_of="unit")
+    assert rows[1]["Last modified (grade)"] == "-"  # Moodle's own
     assert [(r["Identifier"], r["Grade"], r["Status"]) for r in rows] == [
         ("Participant 501", "15.5", "Submitted"),
         ("Participant 9", "10", "Submitted"),
@@ -193,3 +194,50 @@ def test_who_is_in_the_roster_and_handed_in_nothing_is_named_in_a_line(home, tmp
 def test_what_is_no_form_or_no_roster_is_a_sentence(home, tmp_path, form, text, sentence):
     with pytest.raises(ValueError, match=sentence.replace(".", r"\.")):
         exports.export(home, UNIT, form, roster=roster(tmp_path, text))
+
+
+# ---------------------------------------------------------------------------------------------- another maximum
+
+
+def canvas_roster(tmp_path, possible):
+    head = "Student,ID,SIS User ID,SIS Login ID,Section,Unit 90 (7),Old (1)"
+    return roster(
+        tmp_path, f'{head}\n    Points Possible,,,,,{possible},10\n"Byron, Ada",501,,ada,A,,1\n"Ben, B",9,,ben,A,,\n'
+    )
+
+
+def moodle_roster(tmp_path, maximum):
+    head = "Identifier,Full name,Email address,Grade,Maximum Grade,Last modified (grade)"
+    return roster(tmp_path, f"{head}\nParticipant 501,Ada,,,{maximum},-\nParticipant 9,Ben,ben@uni.edu,,{maximum},-\n")
+
+
+@pytest.mark.parametrize("form, make", [("canvas", canvas_roster), ("moodle", moodle_roster)])
+def test_another_maximum_is_refused_until_somebody_says_what_it_means(home, tmp_path, form, make):
+    how = {"roster": make(tmp_path, "28.00")} | ({"column": "Unit 90 (7)"} if form == "canvas" else {})
+    name = {"canvas": "Unit 90 (7)", "moodle": "Grade"}[form]
+    with pytest.raises(ValueError, match="The unit has 14 points, and .* has 28: say `--out-of column`"):
+        exports.export(home, UNIT, form, **how)
+    skip = 1 if form == "canvas" else 0
+    scaled, _ = read(home, form, **how, out_of="column")
+    as_they_are, _ = read(home, form, **how, out_of="unit")
+    assert [float(row[name]) for row in as_they_are[skip:]] == [15.5, 10]
+    # ada has 15.5 of 14 by extra credit: Canvas takes that, Moodle refuses what is above its maximum
+    assert [float(row[name]) for row in scaled[skip:]] == [31 if form == "canvas" else 28, 20]
+    assert exports.export(home, UNIT, form, **how, out_of="column").cut == (["ada"] if form == "moodle" else [])
+    with pytest.raises(ValueError, match="--out-of is `column` or `unit`, not 'what'"):
+        exports.export(home, UNIT, form, **how, out_of="what")
+
+
+def test_the_same_maximum_needs_no_word(home, tmp_path):
+    rows, _ = read(home, "canvas", roster=canvas_roster(tmp_path, "14"), column="Unit 90 (7)")
+    assert [row["Unit 90 (7)"] for row in rows] == ["14", "15.5", "10"]
+    rows, _ = read(home, "moodle", roster=moodle_roster(tmp_path, "14,00".replace(",", ".")))
+    assert [row["Grade"] for row in rows] == ["14", "10"]
+
+
+def test_a_column_that_the_roster_does_not_have_would_make_a_new_assignment(home, tmp_path):
+    done = CliRunner().invoke(
+        app, ["export", UNIT, "canvas", "--roster", str(canvas_roster(tmp_path, "14")), "--column", "Unit 91 (8)"]
+    )
+    said = " ".join(done.output.split())
+    assert done.exit_code == 1 and "has no column 'Unit 91 (8)'. Its other columns: 'Unit 90 (7)', 'Old (1)'." in said
