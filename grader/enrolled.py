@@ -92,12 +92,17 @@ def missing(home: Path, unit: str, entries: Iterable[Entry]) -> list[Absent]:
     if not kept:
         return []
     there = {entry.student for entry in entries}
+
+    def handed_in(name: str) -> bool:
+        return name in there or (home / "submitted" / name / unit / f"{unit}.ipynb").exists()
+
     with results.book(home) as book:
         return sorted(
             Absent(student.id, " ".join(filter(None, (student.first_name, student.last_name))) or student.id)
             for student in book.students
-            if student.id in kept and student.id not in there
-            if not (home / "submitted" / student.id / unit / f"{unit}.ipynb").exists()
+            if student.id in kept
+            # the exchange calls them by their login
+            if not any(map(handed_in, filter(None, (student.id, student_id(kept[student.id].login)))))
         )
 
 
@@ -210,5 +215,5 @@ def _called(person: Person, by_login: bool) -> str:
     if person.moodle:
         return student_id(f"{person.first} {person.last}_{person.id}")
     if person.id:
-        return f"{student_id(person.last + person.first).replace('-', '').lower()}_{person.id}"
+        return student_id(f"{student_id(person.last + person.first).replace('-', '').lower()}_{person.id}")
     return student_id(person.login or person.email)

@@ -220,6 +220,13 @@ def test_newcomers_are_called_by_their_login_where_the_exchange_does_so(tmp_path
     assert done.students == [] and done.remarks[0] == "Byron, Ada has no login; left out."
 
 
+def test_nobody_is_missed_who_handed_in_under_their_login(tmp_path):
+    assert enrol(tmp_path, CANVAS.replace(",501,", ",../501,")).students == ["byronada_..-501", "vandamzoë_502"]
+    (tmp_path / "submitted" / "ada" / UNIT).mkdir(parents=True)
+    (tmp_path / "submitted" / "ada" / UNIT / f"{UNIT}.ipynb").write_text("work")
+    assert [student for student, _ in enrolled.missing(tmp_path, UNIT, [])] == ["vandamzoë_502"]
+
+
 def test_who_has_left_is_named_and_leaves_with_replace(tmp_path):
     enrol(tmp_path, CANVAS)
     alone = CANVAS.split('"van Dam')[0]
