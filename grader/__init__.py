@@ -41,6 +41,8 @@ A class
     results.py          what grading a unit has left
     report.py           the class report
     exports.py          marks as CSV
+    scale.py            what a point is worth in a column of another maximum
+    handback.py         feedback as Canvas and Moodle take it back
     templates/          pages of feedback and reports
 
 The course
