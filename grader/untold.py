@@ -45,8 +45,9 @@ class Told:
             if found.cause and found.cause.kind == "raised":  # by the student's code, in words that it chose
                 found.error = f"raised an exception on {found.case}; call it with such an input to see which"
                 found.cause = Cause("raised", found.case)
-            if not self.kernel:
-                return  # the criteria tell nothing of what a formula returned there
+            if not self.kernel:  # the criteria tell nothing of what a formula returned there
+                found.cause = found.cause and Cause(found.cause.kind, found.case)
+                return
         for field in dataclasses.fields(found):
             if field.name not in ("case", "cases", "kernels"):  # ours, and keys that nobody is told
                 setattr(found, field.name, self._hidden(getattr(found, field.name)))

@@ -3,7 +3,8 @@
 import pytest
 
 from course_lib import render
-from course_lib.exercise import Evidence, Fault, find
+from course_lib.exercise import Cause, Evidence, Fault, find
+from course_lib.observe.wire import to_tree
 from grader import judge as judging
 from grader import untold
 from grader.variants import program, solution_cell
@@ -22,7 +23,7 @@ def hidden_numbers(judge, exercise):
 
 def shown(judge, exercise, source):
     verdict = judge.verdict(exercise, program(exercise.id, source), STUDENT)
-    return verdict, render.text(verdict)
+    return verdict, f"{render.text(verdict)}\n{to_tree(verdict)}"  # as a page, and as data
 
 
 TELLTALE = """
@@ -178,3 +179,12 @@ def test_untold_keeps_what_somebody_wrote_down():
     )
     told.hide(evidence)
     assert evidence.error.endswith("uses a __main__....") and evidence.refused == "`...` `...` other ..."
+
+
+def test_a_cause_tells_no_more_than_a_sentence():
+    """It is data that a recorder wrote, whatever kind it says that it is of."""
+    for exercise in (EFFICIENCY, DROPOUT):
+        hostile = Cause("refused", "HIDDEN_137", {"message": "HIDDEN_137", "HIDDEN_137": "the mask"})
+        evidence = Evidence("a case", error="stopped", cause=hostile)
+        untold.Told(exercise, [("<cell 1>", "def f(): ...")], []).hide(evidence)
+        assert "137" not in repr(evidence.cause) and evidence.cause.kind == "refused"
