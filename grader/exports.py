@@ -111,7 +111,7 @@ def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Map
             verdict = verdicts.get(entry.student, {}).get(id)
             for f in verdict.findings if verdict and verdict.judged else ():
                 kind = "gate" if f.gate else "extra" if f.bonus else "criterion"
-                said = [f.points, f.out_of, f.expected, f.seen, f.detail]
+                said = [f.points, f.out_of, f"{f.expected} on {f.on}" if f.on else f.expected, f.seen, f.detail]
                 rows.append([entry.student, id, f.title, kind, *map(_yes, (f.judged, f.passed)), *said])
             if id in entry.by_hand:
                 fields = entry.by_hand[id]

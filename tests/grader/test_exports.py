@@ -85,6 +85,7 @@ def test_per_criterion(home):
         "0",
         "4",
     )
+    assert ben["expected"] == "right on 130 x 33"
     assert ben["seen"] == "12 of 99 differ" and ben["detail"] == toyclass.HOSTILE
     assert [row["kind"] for row in rows if row["student"] == "dee"] == ["gate", "gate"]
     (by_hand,) = [row for row in rows if row["kind"] == "by hand"]
