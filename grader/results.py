@@ -212,7 +212,8 @@ class StudentFlag:
 
 @dataclass(frozen=True)
 class Handin:
-    """What one student handed in: the source of each exercise as it was judged, its tokens, and what is odd about it."""
+    """What one student handed in: the source of each exercise as it was judged, its tokens if there is work in it, and what is odd
+    about it."""
 
     sources: dict[str, str]
     tokens: dict[str, tuple[str, ...]]
@@ -228,7 +229,8 @@ def handin(path: Path, unit: str, student: str) -> Handin:
     def work() -> list:
         read = submission.read_here(path, exercises, given)
         sources = {e.id: read.solution(e).source for e in exercises if e.id in read.homes}
-        return [sources, {id: similar.tokens(source) for id, source in sources.items()}, read.flags, read.problem]
+        tokens = {id: similar.tokens(source) for id, source in sources.items() if id in read.attempted}
+        return [sources, tokens, read.flags, read.problem]
 
     try:
         sources, tokens, flags, problem = bounded(work)

@@ -298,6 +298,11 @@ def _of_groups(fact: Compiled, trials: Sequence[Trial], groups: Collection[str])
     return bool(fact.cases) and set(fact.cases) <= {t.case.name for t in trials if t.case.group in groups}
 
 
+def _nothing(output: Any) -> bool:
+    """Whether a result holds nothing but None, as what an unsolved function gives for each of several arguments."""
+    return output is None or isinstance(output, list) and bool(output) and all(map(_nothing, output))
+
+
 @dataclass
 class Holds(Criterion):
     """A property of numbers: problem(output, **arguments) is "" where it holds, else a sentence; told: what to say where it
@@ -319,7 +324,8 @@ class Holds(Criterion):
                     seen, cause = f"{exercise.entry} {NOTHING}", Cause("blank")
                 elif not seen:
                     seen = self._problem(trial, output, arguments)
-                    cause = Cause("wrong", trial.case.name, {"criterion": self.key})
+                    wrong = Cause("wrong", trial.case.name, {"criterion": self.key})
+                    cause = Cause("blank") if _nothing(output) else wrong
                 told = told if seen or trial.case.hidden else self.told(output, **arguments)
             if seen:
                 return self.lost(seen, cause=cause)

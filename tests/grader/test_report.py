@@ -9,7 +9,8 @@ import toyclass
 from nbgrader.api import Gradebook
 from toy import UNIT
 
-from course_lib.exercise import Finding, Verdict
+from course_lib import criteria
+from course_lib.exercise import Evidence, Finding, Trial, Verdict, find
 from course_lib.version import VERSION
 from grader import report, results, similar
 
@@ -109,6 +110,13 @@ def test_who_was_late_stands_in_the_gradebook_with_what_it_cost(of_class, page):
     text = Page(report.page(replace(of_class, entries=[*late, *others]))).text
     assert "35.0 h" in text and "2.5 h, -6.2" in text
     assert "35.0 h" not in page.text and "0.0 h" not in text
+
+
+def test_an_answer_of_nothing_but_none_is_a_blank():
+    order = find("tiling.grouped_order")
+    for outputs, blank in (([[None, None]], True), ([[[0, 0], [0, 1]]], False)):
+        trials = [Trial(c, [c.arguments(0)], Evidence(c.name, outputs=outputs)) for c in order.cases]
+        assert report.blank(criteria.judge(order, trials)) == blank
 
 
 def test_mistakes_are_counted_by_kind_whatever_the_numbers_in_their_sentences():

@@ -5,8 +5,9 @@ import time
 import pytest
 import toy
 
+import grader
 from course_lib.handin import files
-from grader import submission
+from grader import results, submission
 from grader.submission import Cell, Problem, Reading
 
 DOUBLE, ROOT = toy.exercise("double", 10), toy.exercise("root", 4)
@@ -505,3 +506,11 @@ def test_a_notebook_that_ends_its_reader_is_refused_in_a_sentence(tmp_path, monk
         assert read.flags == [("", read.problem)] and "a.ipynb cannot be read within 1 seconds" in read.problem
         with pytest.raises(Problem, match="cannot be read"):
             read.program(DOUBLE)
+
+
+def test_who_handed_in_what_was_handed_out_is_like_nobody(tmp_path):
+    unit = "04_memory_coalescing"
+    untouched = tmp_path / f"{unit}.ipynb"
+    untouched.write_bytes(grader.released(unit).read_bytes())
+    read = results.handin(untouched, unit, "ada")
+    assert len(read.sources) == len(grader.exercises(unit)) and read.tokens == {}
