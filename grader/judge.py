@@ -33,7 +33,7 @@ from course_lib.handin import literals
 from course_lib.observe import timed, wire
 from course_lib.observe.child import SENTENCE
 from grader import carried, given, sandbox, submission, timing, untold
-from grader.verdicts import Verdicts, device, key_of
+from grader.verdicts import Verdicts, device, key_of, one_at_a_time
 from grader.zygote import Zygote
 
 UNTOLD = (
@@ -162,7 +162,7 @@ class Judge:
 
     def _verdicts(self, works: Collection[Work]) -> list[Verdict]:
         """Their verdicts, one traced oracle after another; other threads wait meanwhile."""
-        with _oracles:
+        with one_at_a_time:
             return [self._verdict(work) for work in works]
 
     def _record(self, works: Sequence[Work]) -> None:
@@ -285,10 +285,6 @@ class GraderFailed(RuntimeError):
     """Our own machinery failed; nothing is known of the program, and no verdict may be kept."""
 
 
-# an oracle may be a trace, and a process can hold one trace at a time; and a timing has the GPU to itself
-_oracles = threading.Lock()
-
-
 class NotObserved(ValueError):
     """A child gave no answer. The message is one sentence for the student.
 
@@ -321,9 +317,9 @@ class Work:
         return "_record" in self.alone and (bool(self.problem) or "_replay" in self.alone)
 
     def __post_init__(self) -> None:
-        if self.exercise.kind == "values":
-            self.problem = literals.problem(self.cells, self.exercise.entry)
-        with observe.spending("running"), _oracles:  # what is drawn may be traced
+        with observe.spending("running"), one_at_a_time:  # what is drawn may be traced
+            if self.exercise.kind == "values":
+                self.problem = literals.problem(self.cells, self.exercise.entry)
             self.cases = all_cases(self.exercise, self.seed)
             self.calls, self.fresh = observe.draw(self.exercise, self.cases, self.seed)
         # of a kernel's public cases other values are judged than those that it is recorded with
@@ -334,7 +330,8 @@ class Work:
     def to_record(self, indices: Sequence[int]) -> dict[str, Any]:
         of = self.exercise
         calls = [self.calls[i] for i in indices]
-        cells = [list(cell) for cell in given.placed(of, self.cells)]
+        with one_at_a_time:
+            cells = [list(cell) for cell in given.placed(of, self.cells)]
         return {"cells": cells, "entry": of.entry, "calls": calls, "called": of.called, "without": of.without}
 
     def take(self, indices: Sequence[int], reply: Any, *, believed: bool = True) -> None:
@@ -346,7 +343,8 @@ class Work:
                 self.logs = [*self.logs] if self.logs and not believed else [None] * len(self.calls)
                 for index, log in pairs:
                     self.logs[index] = log
-                error = given.problem(self.exercise, logs)
+                with one_at_a_time:
+                    error = given.problem(self.exercise, logs)
                 error = error and f"{self.exercise.entry} {error}"
         except (KeyError, TypeError, ValueError):  # the child wrote this itself
             printed, error = "", f"{self.exercise.entry} gave an answer that cannot be read"

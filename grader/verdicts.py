@@ -108,14 +108,16 @@ def _environment() -> list[str]:
     return [platform.python_version(), sandbox.level(), *sorted(map(str, sandbox.packages()))]
 
 
-_parsing = threading.Lock()  # Python 3.11 and 3.12 count the depth of trees for all threads together (SystemError)
+# Held by whoever parses Python or traces where several threads judge: a process can hold one trace at a time, and Python 3.11
+# and 3.12 count the depth of syntax trees for all threads together (SystemError)
+one_at_a_time = threading.RLock()
 
 
 @functools.cache
 def code_version(unit: str = "") -> str:
     """A hash of torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
     digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
-    with _parsing:
+    with one_at_a_time:
         units = _imported(unit)
     for path in sorted([*(ROOT / "course_lib").rglob("*.py"), *(ROOT / "grader").glob("*.py")]):
         room, *folders, _ = path.relative_to(ROOT).parts
