@@ -1,4 +1,7 @@
 # Every target is a command of make.py, which sets up its own virtual environment.
-.PHONY: lab demo test test-browser verify versions build format
+.PHONY: lab demo test test-browser verify unit versions build format
 lab demo test test-browser verify versions build format:
 	@python3 make.py $@
+
+unit:
+	@python3 make.py unit $(UNIT) $(EXERCISE)

@@ -5,6 +5,8 @@
     test     lint, unit tests and one unit end to end
     test-browser  the notebooks and formgrader in a headless Chromium; CHROMIUM names one, else the system's or playwright's
     verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
+    unit     one unit's tests and kill matrix, or of one exercise the kill matrix alone: `make unit UNIT=05_tiling
+             EXERCISE=matmul`, `python3 make.py unit 05_tiling matmul`
     versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/; what
              else touches Triton (compiled/, observe/, a GPU) is tested under the installed one alone
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
@@ -37,6 +39,7 @@ def main() -> int:
         "test": test,
         "test-browser": test_browser,
         "verify": verify,
+        "unit": unit,
         "versions": versions,
         "build": build,
         "format": format_code,
@@ -176,6 +179,28 @@ def test_browser() -> int:
 def verify() -> int:
     setup("tests")
     return call(PYTHON, "-m", "pytest", "-m", "slow and not gpu", *TWO_AT_A_TIME)
+
+
+def unit(name: str = "", exercise: str = "") -> int:
+    setup("tests")
+    if exercise:
+        return call(PYTHON, "-m", "grader", "kill-matrix", name, "--exercise", exercise)
+    units = [path.name for path in sorted((ROOT / "notebooks").iterdir()) if path.is_dir()]
+    if name not in units:
+        print(f"Which unit? There are: {', '.join(units)}.")
+        return 2
+    tests = [f"tests/unit/test_exercises_{module_of(name)}.py", "tests/grader/test_units.py"]
+    return (
+        call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", *TWO_AT_A_TIME, tests[0])
+        or call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", "-k", name, tests[1])
+        or call(PYTHON, "-m", "grader", "kill-matrix", name)
+    )
+
+
+def module_of(unit: str) -> str:
+    """The name that a unit's modules bear in every room."""
+    asked = f"from course_lib.exercises import UNITS; print(UNITS[{unit!r}])"
+    return subprocess.run([PYTHON, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def versions(*wanted: str) -> int:

@@ -51,7 +51,19 @@ console = Console()
 if not console.is_terminal:
     console = Console(width=140)  # a file or a log has no edge to fold tables at
 
-Units = Annotated[list[str] | None, typer.Argument(help="Units such as 04_memory_coalescing; all if none is given.")]
+
+def _units(named: list[str] | None) -> list[str] | None:
+    """The units that somebody named, if they exist."""
+    for unit in named or ():
+        if unit not in UNITS:
+            raise typer.Exit(_say(f"There is no unit {unit!r}. There are: {', '.join(UNITS)}."))
+    return named
+
+
+Units = Annotated[
+    list[str] | None,
+    typer.Argument(help="Units such as 04_memory_coalescing; all if none is given.", callback=_units),
+]
 CORES = len(os.sched_getaffinity(0))
 Fields = Annotated[
     list[str] | None,
@@ -494,15 +506,24 @@ def extend(
 
 
 @app.command(name="kill-matrix")
-def kill_matrix(units: Units = None) -> None:
+def kill_matrix(
+    units: Units = None,
+    exercise: Annotated[str, typer.Option(help="Of the unit's exercises this one alone: 'matmul'.")] = "",
+) -> None:
     """Judge every wrong, wasteful, cheating and unusual variant; fail if one loses more or less than it should."""
     from grader import kill_matrix as matrix
     from grader import variants
 
     failed = 0
     for unit in units or UNITS:
+        chosen = variants.of_unit(UNITS[unit])
+        if exercise:
+            chosen = [v for v in chosen if v.exercise == f"{UNITS[unit]}.{exercise}"]
+        if not chosen:
+            known = ", ".join(id.partition(".")[2] for id in grader.exercises(unit))
+            raise typer.Exit(_say(f"{unit} has no exercise {exercise!r} with variants. There are: {known}."))
         with progress_bar(unit) as progress:
-            rows = matrix.run(variants.of_unit(UNITS[unit]), progress)
+            rows = matrix.run(chosen, progress)
         for table in matrix.tables(rows):
             console.print(table)
         wrong = [row for row in rows if not row.as_expected]

@@ -54,6 +54,11 @@ def test_one_notebook_is_judged_and_no_gradebook_touched(run, notebook):
     [
         (("grade", "one", "nowhere.ipynb"), "There is no notebook nowhere.ipynb."),
         (("report", UNIT), f"{UNIT} has not been graded yet"),
+        (("kill-matrix", "99_none"), "There is no unit '99_none'."),
+        (
+            ("kill-matrix", UNIT, "--exercise", "none"),
+            f"{UNIT} has no exercise 'none' with variants. There are: sectors",
+        ),
         (("report", "99_none"), "There is no unit '99_none'."),
         (("export", UNIT, "canvas"), f"{UNIT} has not been graded yet"),
         (("export", UNIT, "excel"), "There is no export 'excel'."),
@@ -72,3 +77,9 @@ def test_a_notebook_of_no_unit_is_a_sentence(run, tmp_path):
     nbformat.write(v4.new_notebook(cells=[v4.new_code_cell("1")]), path)
     done = run("grade", "one", path)
     assert done.exit_code == 1 and "other.ipynb has no exercise of any unit here" in " ".join(done.output.split())
+
+
+def test_one_exercise_s_variants_are_judged_alone(run):
+    done = run("kill-matrix", UNIT, "--exercise", "padded_stride")
+    assert done.exit_code == 0 and "8 of 8 variants lose what they should" in done.output
+    assert "padded_stride" in done.output and "transpose" not in done.output
