@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -224,7 +224,8 @@ def _grade(
     show_gradebook(home, unit)
     for note in sorted(notes) + sorted(unentered) + plan.changed():
         console.print(note, markup=False)
-    console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html", soft_wrap=True)
+    anew = f"{books.written} of {len(plan.students)} pages written anew"
+    console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html, {anew}", soft_wrap=True)
     for note in sorted(unjudged):
         console.print(f"not judged, no mark: {note}", markup=False)
     if unjudged:
@@ -305,7 +306,6 @@ def _cell(points: float | None, extra: float | None = None, by_hand: bool = Fals
 
 def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
     """What was given by hand, and what of it a person should look at."""
-    from grader import results
 
     for entry in entries:
         for id, fields in entry.by_hand.items():
@@ -318,6 +318,13 @@ def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
             if fields.review:
                 stands = "they stand until you change them, or choose Resolve in formgrader"
                 yield f"to look at: {entry.student}: {id}: the points by hand are for an earlier answer; {stands}"
+    yield from _behind(home, unit, entries)
+
+
+def _behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
+    """Who was given something by hand that their page does not show yet."""
+    from grader import results
+
     if students := results.behind(home, unit, entries):
         late = f"feedback and penalty for lateness follow with the next `autograde {unit}`"
         yield f"by hand since the last autograde: {', '.join(students)}: {late}"
@@ -371,7 +378,7 @@ def export(
 
 
 def _hand_back(unit: str, to: Path | None) -> None:
-    from grader import disk, handback
+    from grader import disk, handback, results
 
     path = to or grader.home() / "reports" / f"{unit}_feedback.zip"
     try:
@@ -379,6 +386,9 @@ def _hand_back(unit: str, to: Path | None) -> None:
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     disk.write({path: packed})
+    with suppress(results.NotGraded):
+        for note in _behind(grader.home(), unit, results.gradebook(grader.home(), unit)):
+            console.print(note, markup=False, soft_wrap=True)
     for student in without:
         told = "has a page and no file that the LMS would know: hand this page back by itself"
         console.print(f"{student} {told}.", markup=False, soft_wrap=True)

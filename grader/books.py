@@ -42,6 +42,7 @@ class Books:
     """The books of one unit under `home`. ValueError if nbgrader cannot register the unit.
 
     changes  sentences: exercises that the unit has gained or lost since somebody handed it in
+    written  how many feedback pages were written anew; the others are as they were
     cpu    seconds of CPU by step: "gradebook", "feedback". nbgrader changes the working directory while it works.
     """
 
@@ -57,6 +58,7 @@ class Books:
         self.due: dict[str, str] = {}  # student -> until when, for those in the gradebook; "" -> for everybody else
         self.by_hand: dict[str, dict[str, results.ByHand]] = {}  # student -> exercise -> what formgrader's fields hold
         self._look_up()
+        self.written = 0
         self.cpu: Counter[str] = Counter()
 
     def enter(
@@ -83,6 +85,7 @@ class Books:
                 self.cpu[step] += time.process_time() - started
                 if problem:
                     return problem
+        self.written += 1
         if verdicts:
             disk.write({results.entered_path(self.home, self.unit, student): json.dumps(stamp).encode()})
         return "ok"

@@ -85,8 +85,9 @@ def by_exercise(
 
 
 def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Mapping[str, Verdict]]) -> Rows:
-    """A row per student, exercise and criterion: what was seen and what it earned, as the judge said it. Where something was
-    given by hand, a row of the kind "by hand" follows, with the points that count and the comment.
+    """A row per student, exercise and criterion: what was seen and what it earned, as the judge said it, and how much of that
+    was carried: given back, since it rests on an earlier exercise's mistake. Where something was given by hand, a row of the
+    kind "by hand" follows, with the points that count and the comment.
 
     verdicts    student -> exercise -> verdict
     """
@@ -100,6 +101,7 @@ def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Map
             "passed",
             "points",
             "out_of",
+            "carried",
             "expected",
             "seen",
             "detail",
@@ -111,11 +113,12 @@ def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Map
             verdict = verdicts.get(entry.student, {}).get(id)
             for f in verdict.findings if verdict and verdict.judged else ():
                 kind = "gate" if f.gate else "extra" if f.bonus else "criterion"
-                said = [f.points, f.out_of, f"{f.expected} on {f.on}" if f.on else f.expected, f.seen, f.detail]
+                expected = f"{f.expected} on {f.on}" if f.on else f.expected
+                said = [f.points, f.out_of, f.carried, expected, f.seen, f.detail]
                 rows.append([entry.student, id, f.title, kind, *map(_yes, (f.judged, f.passed)), *said])
             if id in entry.by_hand:
                 fields = entry.by_hand[id]
-                said = [fields.points, of_unit[id].points, "", fields.comment, EARLIER if fields.review else ""]
+                said = [fields.points, of_unit[id].points, "", "", fields.comment, EARLIER if fields.review else ""]
                 rows.append([entry.student, id, "", "by hand", "", "", *said])
     return rows
 
@@ -130,6 +133,7 @@ def _yes(value: bool) -> str:
 # ------------------------------------------------------------------------------------------------- for an LMS
 
 
+ID = re.compile(r" \(\d+\)$")  # Canvas's, behind an assignment's title
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 
 
@@ -149,15 +153,14 @@ def canvas(
 
     roster    the gradebook as Canvas exports it: its ids and its order. Without it we write what we know: Canvas's id
               of those who came through `import`, else our id as the login
-    column    the assignment's name there, "Unit 04 (1234)" with its id; our unit's name makes a new assignment
+    column    the assignment's name there, "Unit 04 (1234)" with its id; "": the one that is called as our unit, else a new one
     out_of    see scale.py
     """
     rows = roster.of_lms("canvas", "name", "id") if roster else []
-    if roster and column and column not in roster.columns:
-        others = ", ".join(repr(name) for name in roster.columns if name not in roster.fields.values())[:300]
-        raise rosters.NotARoster(f"{roster.path} has no column {column!r}. Its other columns: {others or 'none'}.")
+    possible = next((row for row in rows if "Points Possible" in row["Student"]), {})
+    column = _assignment(roster, possible, unit, column) if roster else column
     own = sum(e.points for e in grader.exercises(unit).values())
-    theirs = next((scale.number(row.get(column, "")) for row in rows if "Points Possible" in row["Student"]), None)
+    theirs = scale.number(possible.get(column, ""))
     worth = scale.scale(own, theirs, out_of, repr(column))
     header = [*CANVAS, column or unit]
     points = ["    Points Possible", "", "", "", "", own if theirs is None else theirs]
@@ -171,6 +174,23 @@ def canvas(
     marked = [(row, e) for row, e in found.pairs if e and e.marked]
     rows = [[*(row.get(name, "") for name in CANVAS), round(worth * e.score, 2)] for row, e in marked]
     return Export([header, points, *rows], found.unknown, found.absent("Student"), doubles=found.doubles)
+
+
+def _assignment(roster: Roster, possible: Mapping[str, str], unit: str, column: str) -> str:
+    """The column that Canvas would take for the one that is meant, by its title where there is no id. "" if it would make a new
+    assignment; NotARoster where that was not meant, or where it is not known which.
+
+    possible    the row of points, which an assignment has or may have, and no other column
+    """
+    found = [name for name in roster.columns if ID.search(name) or scale.number(possible.get(name, "")) is not None]
+    same = [name for name in found if name == column or ID.sub("", name) == (column or unit)]
+    if column in same or not (same or column):
+        return column
+    if len(same) == 1:
+        return same[0]
+    what = f"{len(same)} assignments {column or unit!r}" if same else f"no assignment {column!r}"
+    listed = ", ".join(map(repr, same or found)) or "it has none, and without --column Canvas makes one"
+    raise rosters.NotARoster(f"{roster.path} has {what}. Say which with --column: {listed[:300]}.")
 
 
 def _in_canvas(entry: Entry, member: Member) -> list[str]:
@@ -210,6 +230,7 @@ def moodle(
     out_of    see scale.py
     """
     own = sum(e.points for e in grader.exercises(unit).values())
+    name = "the column 'Maximum Grade'"
 
     def said(entry: Entry) -> str:
         return feedback(entry, verdicts.get(entry.student, {}), unit)
@@ -220,6 +241,7 @@ def moodle(
             raise rosters.NotARoster(
                 "Moodle numbers participants anew in each assignment: give this one's grading worksheet with --roster."
             )
+        scale.scale(own, None, out_of, name)
         entries, doubles = _one_by_one(entries)
         rows = [
             [f"Participant {e.lms_id}" if e.lms_id else "", e.name, e.email, min(e.score, own), own, "", said(e)]
@@ -237,7 +259,12 @@ def moodle(
     columns = list(dict.fromkeys([*students[0], "Feedback comments"]))
     maxima = [number for row in students if (number := scale.number(row.get("Maximum Grade", ""))) is not None]
     theirs = maxima[0] if maxima else None
-    worth = scale.scale(own, theirs, out_of, "the column 'Maximum Grade'")
+    worth = scale.scale(own, theirs, out_of, name)
+    if theirs is not None and theirs < own and out_of == "unit":
+        raise scale.OtherMaximum(
+            f"Moodle refuses grades above its maximum of {theirs:g}, and the unit has {own:g} points: say `--out-of column`, or set "
+            f"the maximum in Moodle to {own:g} and download its worksheet again."
+        )
     rows, cut = [], []
     for row, entry in found.pairs:
         graded = {}

@@ -1,13 +1,15 @@
 """Feedback pages as a zip that Canvas or Moodle takes back: under the names of the files that students handed in.
 
-    Canvas   the assignment's "Upload Submissions": doejane_1234_5678_04_memory_coalescing.html, as the file was named in its download
-    Moodle   "Upload multiple feedback files in a zip": Jane Doe_98765_assignsubmission_file_04_memory_coalescing.html
+    Canvas   the assignment's "Upload Submissions": doejane_1234_5678_04_memory_coalescing_feedback.html
+    Moodle   "Upload multiple feedback files in a zip": Jane Doe_98765_assignsubmission_file_04_memory_coalescing_feedback.html
 
 Both know a student by numbers that belong to one assignment, so `import` keeps these names by unit, in handed_in.json.
+Canvas takes the first two parts that are numbers for the student's id and the file's, and leaves out a name whose last
+part begins with "link", so it must not be the student's. Moodle splits a name at its first four underscores; versions
+differ in what they make of folders, and agree on files without one. It leaves out what begins with a dot or a tilde.
 
-(Sources: Canvas's lib/content_zipper.rb, which names the download; Moodle's mod/assign/feedback/file/importziplib.php,
-is_valid_filename_for_import, which splits a name at its first four underscores. Versions differ in what they make of
-folders, and agree on files without one.)
+(Sources: Canvas's lib/content_zipper.rb, which names the download, and infer_comment_context_from_filename of
+app/models/assignment.rb; Moodle's mod/assign/feedback/file/importziplib.php, is_valid_filename_for_import.)
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ def remember(home: Path, unit: str, names: Mapping[str, str]) -> None:
 
 def name_for(lms: str, path: PurePosixPath, stated: str, id: str) -> str:
     """What the LMS knows a student's file by, without its ending."""
-    return path.stem if lms == "Canvas" else f"{stated.replace('_', ' ')}_{id}_assignsubmission_file_{path.stem}"
+    if lms == "Canvas":
+        return path.stem
+    name, file = stated.replace("_", " ").lstrip(".~ "), path.stem.rpartition("_assignsubmission_file_")[2]
+    return f"{name}_{id}_assignsubmission_file_{file}"
 
 
 def pack(home: Path, unit: str) -> tuple[bytes, list[str]]:
@@ -54,7 +59,7 @@ def pack(home: Path, unit: str) -> tuple[bytes, list[str]]:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for student, name in sorted(known.items()):
-            archive.write(pages[student], f"{name}.html")
+            archive.write(pages[student], f"{name}_feedback.html")
     return packed.getvalue(), sorted(pages.keys() - known.keys())
 
 

@@ -175,10 +175,12 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
     sources = {x.id: {s: h.sources[x.id] for s, h in handins.items() if x.id in h.sources} for x in exercises}
     tokens = {x.id: {s: h.tokens[x.id] for s, h in handins.items() if x.id in h.tokens} for x in exercises}
     known = {x.id: similar.tokens(published(x.id)) for x in exercises}
+    released = results.handin(grader.released(unit), unit, "").sources
+    given = {x.id: similar.tokens(released.get(x.id, "")) for x in exercises}
     alike = [
         Alike(x.id, pair, [sources[x.id][student] for student in pair.students[:2]])
         for x in exercises
-        for pair in similar.pairs(tokens[x.id], leave_out=known[x.id])
+        for pair in similar.pairs(tokens[x.id], leave_out=known[x.id], given=given[x.id])
     ]
     return Report(
         unit=unit,

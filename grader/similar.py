@@ -4,7 +4,7 @@ A source is read as Python tokens: comments, docstrings and layout are left out,
 the same word. Keywords, built-ins, numbers, names after a dot and the course's modules stay. Two sources are compared by their
 runs of 5 tokens, each as often as it occurs: 2 x runs in common / runs of both (Dice's coefficient of k-grams, as in
 Schleimer et al., "Winnowing", SIGMOD 2003, without the sampling). So what was moved is found too, and a class of a thousand
-takes seconds an exercise.
+takes seconds an exercise. Runs that were handed out are nobody's own, and are left out on both sides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import combinations, count
 
 RUN = 5  # tokens
 ALIKE = 0.8  # from here on a pair is shown
-SHORTEST = 60  # tokens; below that honest solutions coincide
+SHORTEST = 60  # tokens of a student's own; below that honest solutions coincide
 LONGEST = 10_000  # ten times an honest solution: what is longer is not compared
 KEPT = {*keyword.kwlist, *dir(builtins), "torch", "triton", "tl", "math", "np", "numpy"}
 LAYOUT = {
@@ -56,20 +56,27 @@ class Pair:
 
 
 def pairs(
-    sources: Mapping[str, tuple[str, ...]], leave_out: tuple[str, ...] = (), at_least: float = ALIKE
+    sources: Mapping[str, tuple[str, ...]],
+    leave_out: tuple[str, ...] = (),
+    given: tuple[str, ...] = (),
+    at_least: float = ALIKE,
 ) -> list[Pair]:
     """Groups of equal sources, then pairs of alike ones, most alike first.
 
     sources      student -> tokens of a source
     leave_out    of a source that many have, such as the published solution: those equal to it are not compared
+    given        of the source that was handed out
     """
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for student, read in sources.items():
-        if SHORTEST <= len(read) <= LONGEST and read != leave_out:
+        if len(read) <= LONGEST and read != leave_out:
             groups[read].append(student)
-    found = [Pair(tuple(sorted(students)), 1.0) for students in groups.values() if len(students) > 1]
     numbers: defaultdict[tuple, int] = defaultdict(count().__next__)
-    runs = [({numbers[run] for run in _runs(read)}, min(students)) for read, students in groups.items()]
+    handed_out = {numbers[run] for run in _runs(given)}
+    own = {read: {numbers[run] for run in _runs(read)} - handed_out for read in groups}
+    groups = {read: students for read, students in groups.items() if len(own[read]) > SHORTEST - RUN}
+    found = [Pair(tuple(sorted(students)), 1.0) for students in groups.values() if len(students) > 1]
+    runs = [(own[read], min(students)) for read, students in groups.items()]
     for (a, first), (b, second) in combinations(runs, 2):
         if (ratio := 2 * len(a & b) / (len(a) + len(b))) >= at_least:
             found.append(Pair(tuple(sorted((first, second))), ratio))

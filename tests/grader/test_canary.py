@@ -73,6 +73,12 @@ def test_the_published_solutions_come_first_and_once(home):
     assert grade(home)[1].asked == []
 
 
+def test_the_last_line_says_how_many_pages_are_new(home, capsys):
+    for anew in ("2 of 2", "0 of 2"):
+        grade(home)
+        assert f"{UNIT}.html, {anew} pages written anew" in " ".join(capsys.readouterr().out.split())
+
+
 def test_where_they_do_not_earn_everything_nobody_is_judged(home, capsys):
     def answer(student, exercise, time):
         return (3.0, 10.0) if exercise == "toy.double" else everything(student, exercise, time)

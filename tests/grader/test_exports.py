@@ -87,6 +87,7 @@ def test_per_criterion(home):
     )
     assert ben["expected"] == "right on 130 x 33"
     assert ben["seen"] == "12 of 99 differ" and ben["detail"] == toyclass.HOSTILE
+    assert ben["carried"] == "0"
     assert [row["kind"] for row in rows if row["student"] == "dee"] == ["gate", "gate"]
     (by_hand,) = [row for row in rows if row["kind"] == "by hand"]
     assert (by_hand["student"], by_hand["exercise"], by_hand["points"], by_hand["out_of"]) == (
@@ -99,6 +100,14 @@ def test_per_criterion(home):
     reviewed = replace(results.gradebook(home, UNIT)[2].by_hand["toy.root"], review=True)
     again = replace(results.gradebook(home, UNIT)[2], by_hand={"toy.root": reviewed})
     assert exports.by_criterion(UNIT, [again], {})[-1][-1] == "given to an earlier answer, and not looked at since"
+
+
+def test_what_a_mistake_elsewhere_had_cost_is_told_apart(home):
+    found = toyclass.verdict(
+        "root", 4, 4, toyclass.Finding("right", 4, 4, "passed", carried=3), rests_on=["toy.double"]
+    )
+    header, *rows = exports.by_criterion(UNIT, results.gradebook(home, UNIT)[:1], {"ada": {"toy.root": found}})
+    assert [(row[header.index("points")], row[header.index("carried")]) for row in rows] == [(4, 3)]
 
 
 def test_canvas_without_a_roster(home):
@@ -212,10 +221,14 @@ def moodle_roster(tmp_path, maximum):
     return roster(tmp_path, f"{head}\nParticipant 501,Ada,,,{maximum},-\nParticipant 9,Ben,ben@uni.edu,,{maximum},-\n")
 
 
-@pytest.mark.parametrize("form, make", [("canvas", canvas_roster), ("moodle", moodle_roster)])
-def test_another_maximum_is_refused_until_somebody_says_what_it_means(home, tmp_path, form, make):
-    how = {"roster": make(tmp_path, "28.00")} | ({"column": "Unit 90 (7)"} if form == "canvas" else {})
-    name = {"canvas": "Unit 90 (7)", "moodle": "Grade"}[form]
+COLUMN = {"column": "Unit 90 (7)"}
+
+
+@pytest.mark.parametrize(
+    "form, make, name", [("canvas", canvas_roster, "Unit 90 (7)"), ("moodle", moodle_roster, "Grade")]
+)
+def test_another_maximum_is_refused_until_somebody_says_what_it_means(home, tmp_path, form, make, name):
+    how = {"roster": make(tmp_path, "28.00")} | (COLUMN if form == "canvas" else {})
     with pytest.raises(ValueError, match="The unit has 14 points, and .* has 28: say `--out-of column`"):
         exports.export(home, UNIT, form, **how)
     skip = 1 if form == "canvas" else 0
@@ -229,6 +242,52 @@ def test_another_maximum_is_refused_until_somebody_says_what_it_means(home, tmp_
         exports.export(home, UNIT, form, **how, out_of="what")
 
 
+def test_points_as_they_are_do_not_fit_below_moodle_s_maximum(home, tmp_path):
+    given = moodle_roster(tmp_path, "10")
+    with pytest.raises(ValueError, match="Moodle refuses grades above its maximum of 10, and the unit has 14 points"):
+        exports.export(home, UNIT, "moodle", roster=given, out_of="unit")
+    rows, _ = read(home, "moodle", roster=given, out_of="column")
+    assert [row["Grade"] for row in rows] == ["10", "7.14"]
+
+
+def test_nothing_is_scaled_to_a_maximum_of_nothing(home, tmp_path):
+    given = canvas_roster(tmp_path, "0.0")
+    for out_of in ("", "column"):
+        with pytest.raises(ValueError, match="has 0: say `--out-of unit` to write them as they are"):
+            exports.export(home, UNIT, "canvas", roster=given, **COLUMN, out_of=out_of)
+    rows, _ = read(home, "canvas", roster=given, **COLUMN, out_of="unit")
+    assert [row["Unit 90 (7)"] for row in rows] == ["0", "15.5", "10"]
+
+
+@pytest.mark.parametrize("form", ["canvas", "moodle"])
+def test_what_is_not_known_is_not_scaled_in_silence(home, form):
+    with pytest.raises(ValueError, match="`--out-of column` needs the column's maximum: .* as --roster"):
+        exports.export(home, UNIT, form, out_of="column")
+    with pytest.raises(ValueError, match="--out-of is `column` or `unit`"):
+        exports.export(home, UNIT, form, out_of="what")
+
+
+@pytest.mark.parametrize("titles", [[UNIT], [UNIT, UNIT], [UNIT + " "]])
+def test_a_second_import_goes_into_the_assignment_that_the_first_has_made(home, tmp_path, titles):
+    """Canvas looks for the title where a column has no id (lib/gradebook_importer.rb)."""
+    head = ",".join(["Student,ID,SIS Login ID,Section", *(f"{title} ({id})" for id, title in enumerate(titles, 7))])
+    possible = ["28"] * len(titles)
+    given = roster(tmp_path, f'{head}\n{",".join(["    Points Possible,,,", *possible])}\n"Byron, Ada",501,a,A\n')
+    if titles == [UNIT]:
+        with pytest.raises(ValueError, match=rf"'{UNIT} \(7\)' in the roster has 28: say"):
+            exports.export(home, UNIT, "canvas", roster=given)
+        rows, _ = read(home, "canvas", roster=given, out_of="column")
+        assert [row[f"{UNIT} (7)"] for row in rows] == ["28", "31"]
+    elif len(titles) == 2:
+        with pytest.raises(
+            ValueError, match=rf"has 2 assignments '{UNIT}'. Say which with --column: .* \(7\)', .* \(8\)'"
+        ):
+            exports.export(home, UNIT, "canvas", roster=given)
+    else:
+        rows, _ = read(home, "canvas", roster=given)
+        assert [row[UNIT] for row in rows] == ["14", "15.5"]
+
+
 def test_the_same_maximum_needs_no_word(home, tmp_path):
     rows, _ = read(home, "canvas", roster=canvas_roster(tmp_path, "14"), column="Unit 90 (7)")
     assert [row["Unit 90 (7)"] for row in rows] == ["14", "15.5", "10"]
@@ -236,9 +295,22 @@ def test_the_same_maximum_needs_no_word(home, tmp_path):
     assert [row["Grade"] for row in rows] == ["14", "10"]
 
 
-def test_a_column_that_the_roster_does_not_have_would_make_a_new_assignment(home, tmp_path):
-    done = CliRunner().invoke(
-        app, ["export", UNIT, "canvas", "--roster", str(canvas_roster(tmp_path, "14")), "--column", "Unit 91 (8)"]
-    )
+@pytest.mark.parametrize("column", ["Unit 91 (8)", "Section", "Current Score", "91"])
+def test_a_column_that_the_roster_does_not_have_would_make_a_new_assignment(home, tmp_path, column):
+    head = "Student,ID,SIS Login ID,Section,Unit 90 (7),Old,Current Score"
+    given = roster(tmp_path, f'{head}\n    Points Possible,,,,14,10,(read only)\n"Byron, Ada",501,ada,A,,1,\n')
+    done = CliRunner().invoke(app, ["export", UNIT, "canvas", "--roster", str(given), "--column", column])
     said = " ".join(done.output.split())
-    assert done.exit_code == 1 and "has no column 'Unit 91 (8)'. Its other columns: 'Unit 90 (7)', 'Old (1)'." in said
+    assert (
+        done.exit_code == 1 and f"has no assignment '{column}'. Say which with --column: 'Unit 90 (7)', 'Old'." in said
+    )
+    rows, _ = read(home, "canvas", roster=given, column="Unit 90")  # the title alone, as Canvas takes it
+    assert [row["Unit 90 (7)"] for row in rows] == ["14", "15.5"]
+
+
+def test_a_roster_without_assignments_says_so(home, tmp_path):
+    given = roster(tmp_path, 'Student,ID,SIS Login ID\n"Byron, Ada",501,ada\n')
+    with pytest.raises(
+        ValueError, match="no assignment 'Old'. Say which with --column: it has none, and without --column"
+    ):
+        exports.export(home, UNIT, "canvas", roster=given, column="Old")

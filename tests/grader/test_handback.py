@@ -15,15 +15,21 @@ NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 
 
 def canvas_reads(name):
-    """(the student's id, the file's), as Canvas finds them in a name: NAME[_LATE]_ID_FILE_anything."""
-    match = re.fullmatch(r"[^_]+(?:_LATE)?_(\d+)_(\d+)_.+", name)
-    return match and (match[1], match[2])
+    """(the student's id, the file's), as infer_comment_context_from_filename of Canvas's app/models/assignment.rb finds them."""
+    parts = name.split("_")
+    if parts[-1].startswith("link") or name.startswith("._"):
+        return None  # a link that was handed in; what macOS leaves in zips
+    numbers = [part for part in parts if re.fullmatch("[0-9]+", part)]
+    return tuple(numbers[:2])
 
 
 def moodle_reads(name):
-    """The participant, as every version of is_valid_filename_for_import finds one in a file without a folder."""
+    """(participant, the page's name), as is_valid_filename_for_import of Moodle's mod/assign/feedback/file/importziplib.php finds
+    them in a file without a folder; since 4.1 four parts are enough."""
     parts = name.split("_", 4)
-    return parts[1] if len(parts) == 5 and parts[2:4] == ["assignsubmission", "file"] and parts[1].isdigit() else None
+    if name[0] in ".~" or len(parts) < 5 or not parts[1].isdigit() or parts[2:4] != ["assignsubmission", "file"]:
+        return None
+    return parts[1], parts[4]
 
 
 @pytest.fixture
@@ -53,7 +59,7 @@ def pages(packed):
 
 
 def test_canvas_finds_each_students_file(home, tmp_path):
-    files = [f"doejane_1001_501_{UNIT}.ipynb", f"zoë_LATE_1002_502_{UNIT}-1.ipynb", "bob_1003_503_my_work.ipynb.txt"]
+    files = [f"doejane_1001_501_{UNIT}.ipynb", f"zoë_LATE_1002_502_{UNIT}-1.ipynb", "bob_1003_503_a_link.ipynb.txt"]
     graded(home, tmp_path / "export", files)
     packed, without = handback.pack(home, UNIT)
     found = {canvas_reads(name): text for name, text in pages(packed).items()}
@@ -61,13 +67,13 @@ def test_canvas_finds_each_students_file(home, tmp_path):
     assert found["1001", "501"] == "page of doejane_1001" and all(name.endswith(".html") for name in pages(packed))
 
 
-@pytest.mark.parametrize(
-    "folder", ["Jane Doe_98_assignsubmission_file/a.ipynb", "Jane Doe_98_assignsubmission_file_/a.ipynb"]
-)
-def test_moodle_finds_each_students_file(home, tmp_path, folder):
-    graded(home, tmp_path / "export", [folder, "Émile van Ö_99_assignsubmission_file_/b_c.ipynb"])
+@pytest.mark.parametrize("by", ["file/", "file_/", "file_"])
+def test_moodle_finds_each_students_file(home, tmp_path, by):
+    graded(
+        home, tmp_path / "export", [f"{name}_assignsubmission_{by}b_c.ipynb" for name in ("Émile van Ö_98", "~neo_99")]
+    )
     packed, _ = handback.pack(home, UNIT)
-    assert {moodle_reads(name) for name in pages(packed)} == {"98", "99"}
+    assert {moodle_reads(name) for name in pages(packed)} == {("98", "b_c_feedback.html"), ("99", "b_c_feedback.html")}
 
 
 def test_a_later_export_is_the_one_that_counts(home, tmp_path):
@@ -83,7 +89,7 @@ def test_who_came_another_way_is_named(home, tmp_path):
     graded(home, tmp_path / "export", ["doejane_1001_501_a.ipynb", "ada/work.ipynb"])
     done = CliRunner().invoke(app, ["export", UNIT, "feedback"])
     assert done.exit_code == 0 and "ada" in done.output and "doejane" not in done.output.split("reports")[0]
-    assert list(pages((home / "reports" / f"{UNIT}_feedback.zip").read_bytes())) == ["doejane_1001_501_a.html"]
+    assert list(pages((home / "reports" / f"{UNIT}_feedback.zip").read_bytes())) == ["doejane_1001_501_a_feedback.html"]
 
 
 def test_where_there_is_nothing_to_hand_back_a_sentence_says_why(home, tmp_path):

@@ -1,5 +1,6 @@
 """The class report and the feedback page: what they say, and that nothing a student wrote is active in them."""
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -9,6 +10,7 @@ import toyclass
 from nbgrader.api import Gradebook
 from toy import UNIT
 
+import grader
 from course_lib import criteria
 from course_lib.exercise import Evidence, Finding, Trial, Verdict, find
 from course_lib.version import VERSION
@@ -215,9 +217,9 @@ def test_an_ungraded_unit_is_a_sentence(tmp_path):
 # ------------------------------------------------------------------------------------------------- similarity
 
 
-def alike(sources, leave_out="", **more):
+def alike(sources, leave_out="", given="", **more):
     read = {student: similar.tokens(source) for student, source in sources.items()}
-    return similar.pairs(read, similar.tokens(leave_out), **more)
+    return similar.pairs(read, similar.tokens(leave_out), similar.tokens(given), **more)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +251,24 @@ def test_short_sources_and_those_like_the_published_one_are_not_compared():
         "(",
         ":",
     )  # what does not parse is read as far as it goes
+
+
+def test_what_was_handed_out_makes_nobody_alike():
+    given = 4 * LONG.replace("total", "x.given")
+    own = {"a": given + LONG, "b": given + OTHERWISE}
+    assert alike(own)[0].ratio > 0.8 and alike(own, given=given) == []
+    assert alike({"a": given + "x = 1", "b": given + "x = 1"}, given=given) == []  # too little of their own
+    (copied,) = alike({"a": given + LONG, "b": RENAMED + given, "c": given + OTHERWISE}, given=given)
+    assert copied.students == ("a", "b") and copied.ratio > 0.9
+
+
+def test_a_report_leaves_out_what_was_handed_out(monkeypatch, home, tmp_path):
+    notebook = json.loads(grader.released(UNIT).read_text())
+    toyclass.cell_of(notebook, "toy-double")["source"] = LONG + "\nmore = 1\n"
+    (tmp_path / "released.ipynb").write_text(json.dumps(notebook))
+    monkeypatch.setattr("grader.released", lambda unit: tmp_path / "released.ipynb")
+    found = report.of_class(home, UNIT, published=lambda exercise: "def double(x):\n    return 2 * x\n")
+    assert found.alike == []
 
 
 # --------------------------------------------------------------------------------------------------- feedback
