@@ -12,7 +12,7 @@ from toy import UNIT
 from typer.testing import CliRunner
 
 import grader
-from grader import books, late, nbgrader_config, report, results, submission
+from grader import books, handback, late, nbgrader_config, report, results, submission
 from grader.__main__ import app, show_gradebook
 
 DOUBLE, ROOT = "toy.double", "toy.root"
@@ -169,6 +169,9 @@ def test_table_report_and_exports_show_what_was_given_by_hand(home, capsys, tmp_
     assert "by hand since the last autograde: ada: feedback and penalty" in table
     ran = CliRunner().invoke(app, ["export", UNIT, "--to", str(tmp_path / "out.csv")])
     assert "by hand since the last autograde: ada" in ran.output
+    handback.remember(home, UNIT, {"ada": "ada_1_2_work"})
+    ran = CliRunner().invoke(app, ["export", UNIT, "feedback", "--to", str(tmp_path / "out.zip")])
+    assert "by hand since the last autograde: ada" in ran.output and ran.exit_code == 0
     found = report.of_class(home, UNIT, published=lambda exercise: "")
     assert found.behind == ["ada"] and "Half &lt;of&gt; it." in report.page(found)
     autograde(home)
