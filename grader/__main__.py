@@ -372,7 +372,7 @@ def export(
         absent = "; ".join(done.absent)
         console.print(f"In {roster}, and nothing of theirs is graded: {absent}.", markup=False, soft_wrap=True)
     for student in done.unmarked:
-        left_out = "left out" if form in ("canvas", "moodle") else "empty"
+        left_out = "left out" if form in exports.LMS else "empty"
         console.print(f"{student} has no mark, as not everything could be judged: {left_out}.", markup=False)
     console.print(f"{path}", soft_wrap=True)
 

@@ -262,8 +262,8 @@ def moodle(
     worth = scale.scale(own, theirs, out_of, name)
     if theirs is not None and theirs < own and out_of == "unit":
         raise scale.OtherMaximum(
-            f"Moodle refuses grades above its maximum of {theirs:g}, and the unit has {own:g} points: say `--out-of column`, or set "
-            f"the maximum in Moodle to {own:g} and download its worksheet again."
+            f"Moodle refuses grades above its maximum of {theirs:g}, and the unit has {own:g} points: set that maximum to {own:g} and "
+            "download the worksheet again, or say `--out-of column`."
         )
     rows, cut = [], []
     for row, entry in found.pairs:
@@ -343,7 +343,8 @@ def _one_by_one(entries: Sequence[Entry]) -> tuple[list[Entry], list[list[str]]]
 
 # ---------------------------------------------------------------------------------------------------- by name
 
-FORMS = ("exercises", "criteria", "canvas", "moodle")  # and "feedback", which is no CSV: handback.py
+LMS = ("canvas", "moodle")
+FORMS = ("exercises", "criteria", *LMS)  # and "feedback", which is no CSV: handback.py
 
 
 def export(
@@ -359,6 +360,10 @@ def export(
     """One of FORMS. fields: "FIELD=COLUMN" of the roster, where it is not known. NotGraded, NotARoster, OtherMaximum, ValueError."""
     if form not in FORMS:
         raise ValueError(f"There is no export {form!r}. There are: {', '.join(FORMS)}.")
+    if form not in LMS and (roster or column or out_of):
+        raise ValueError(
+            f"--roster, --column and --out-of are for {' and '.join(LMS)}, and would change nothing in {form!r}."
+        )
     entries = results.gradebook(home, unit)
     done = _export(home, unit, entries, form, rosters.read(roster, fields) if roster else None, column, out_of)
     return done._replace(unmarked=[entry.student for entry in entries if not entry.marked])

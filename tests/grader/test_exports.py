@@ -206,6 +206,13 @@ def test_what_is_no_form_or_no_roster_is_a_sentence(home, tmp_path, form, text, 
         exports.export(home, UNIT, form, roster=roster(tmp_path, text))
 
 
+@pytest.mark.parametrize("form", ["exercises", "criteria"])
+@pytest.mark.parametrize("more", [{"column": "a"}, {"out_of": "column"}, {"roster": "a.csv"}])
+def test_what_would_change_nothing_is_refused(home, tmp_path, form, more):
+    with pytest.raises(ValueError, match=f"are for canvas and moodle, and would change nothing in '{form}'"):
+        exports.export(home, UNIT, form, **more)
+
+
 # ---------------------------------------------------------------------------------------------- another maximum
 
 

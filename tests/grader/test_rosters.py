@@ -293,7 +293,7 @@ def home(tmp_path_factory):
 
 def exported(home, form, text="", **more):
     roster = written(home, text) if text else None
-    done = exports.export(home, UNIT, form, roster=roster, out_of="unit", **more)
+    done = exports.export(home, UNIT, form, roster=roster, out_of="unit" if form in exports.LMS else "", **more)
     path = home / f"{form}.csv"
     exports.write(done.rows, path)
     with path.open(encoding="utf-8", newline="") as file:
