@@ -1,7 +1,8 @@
 """Finds elements that two programs touch in one launch, one of them storing, with nothing that orders the two.
 
 Each access is compared with the nearest stores of other programs before and after it, in the order in which things happened:
-if nothing is wrong with these, nothing is wrong with those that are farther away. And in the order in which it is told, which
+if nothing is wrong with these, nothing is wrong with those that are farther away. Atomics are not ordered by one another, so
+a load with which the nearest is ordered is compared with those of every program. And in the order in which it is told, which
 is as if programs had run one after the other: of two accesses, it is the later program's that is told of.
 
 Elements with the same accesses are looked at once. Atomics are no race with one another, nor with a volatile load, which looks at
@@ -163,11 +164,8 @@ def _kind(batch: Batch) -> int:
     return POLL if batch.volatile else OPS.index(batch.op)
 
 
-def _put_together(pieces: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    if len(pieces) == 1:
-        return pieces[0]
-    elements, rows = zip(*pieces, strict=True)
-    return np.concatenate(elements), np.concatenate(rows)
+def _put_together(pieces: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+    return pieces[0] if len(pieces) == 1 else tuple(map(np.concatenate, zip(*pieces, strict=True)))
 
 
 def _shared(history: History) -> np.ndarray:
@@ -229,36 +227,69 @@ class Groups:
 # ----------------------------------------------------------------------------------------------------- pairs
 
 
-def _conflicts(history: History, groups: Groups, orders: Iterable[np.ndarray]) -> Pairs:
-    """Each access to a group, with the nearest stores of other programs before it and after it in each order of all rows."""
-    count = history.batch.size
+def _events(history: History, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
+    """(group, row) of each access to a group's example."""
     number = np.full(history.region.size, -1)
     number[groups.examples] = np.arange(groups.examples.size)
-    events = []
+    found = []
     for elements, rows in history.touched():
         group = number[elements]
-        events.append(group[group >= 0] * count + rows[group >= 0])
-    events, found = np.concatenate(events), []
-    for order in orders:
-        rank = np.empty_like(order)
-        rank[order] = np.arange(count)
-        group, row = np.divmod(events, count)
-        group, row = np.divmod(np.sort(group * count + rank[row]), count)
-        row = order[row]
-        program, kind = history.program[row], history.kind[row]
-        conflicts = [(kind == STORE, np.ones_like(kind, bool)), (np.isin(kind, UPDATES), kind == LOAD)]
-        if history.differs is not None:
-            differs = history.differs[groups.examples[group]]
-            conflicts.append((differs & (kind == EXCHANGE), differs & np.isin(kind, (EXCHANGE, ATOMIC))))
-        for writes, disturbed in conflicts:
-            if not writes.any() or not disturbed.any():
-                continue
-            before = _nearest(group, program, writes)
-            after = row.size - 1 - _nearest(group[::-1], program[::-1], writes[::-1])[::-1]
-            for other in (before, after):
-                there = (other >= 0) & (other < row.size) & disturbed
-                found.append((group[there], row[there], row[other[there]]))
-    group, one, other = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        found.append((group[group >= 0], rows[group >= 0]))
+    return _put_together(found)
+
+
+def _nearby(history: History, events: tuple[np.ndarray, np.ndarray], groups: Groups, order: np.ndarray) -> Pairs:
+    """Each access to a group, with the nearest stores of other programs before it and after it in this order of all rows."""
+    group, row = _sorted(*events, order)
+    program, kind = history.program[row], history.kind[row]
+    found = [(group[:0], row[:0], row[:0])]
+    conflicts = [(kind == STORE, np.ones_like(kind, bool)), (np.isin(kind, UPDATES), kind == LOAD)]
+    if history.differs is not None:
+        differs = history.differs[groups.examples[group]]
+        conflicts.append((differs & (kind == EXCHANGE), differs & np.isin(kind, (EXCHANGE, ATOMIC))))
+    for writes, disturbed in conflicts:
+        if not writes.any() or not disturbed.any():
+            continue
+        before = _nearest(group, program, writes)
+        after = row.size - 1 - _nearest(group[::-1], program[::-1], writes[::-1])[::-1]
+        for other in (before, after):
+            there = (other >= 0) & (other < row.size) & disturbed
+            found.append((group[there], row[there], row[other[there]]))
+    return _as_told(history, *_put_together(found))
+
+
+def _far_off(history: History, events: tuple[np.ndarray, np.ndarray], quiet: np.ndarray, order: np.ndarray) -> Pairs:
+    """Each load of a group that is quiet, with the last atomic before it and the first one after it of every other program."""
+    group, row = _sorted(*events, order)
+    group, row = group[quiet[group]], row[quiet[group]]
+    program, kind = history.program[row], history.kind[row]
+    updates, loads = np.flatnonzero(np.isin(kind, UPDATES)), np.flatnonzero(kind == LOAD)
+    updates = updates[np.lexsort((updates, program[updates], group[updates]))]
+    begins = np.ones(updates.size, bool)  # a run: what one program does to one group
+    begins[1:] = (np.diff(group[updates]) != 0) | (np.diff(program[updates]) != 0)
+    of_run, run_of = group[updates[begins]], np.cumsum(begins) - 1
+    first, behind = (np.searchsorted(of_run, group[loads], side) for side in ("left", "right"))
+    load = np.repeat(loads, behind - first)
+    run = np.arange(load.size) - np.repeat(np.cumsum(behind - first) - behind, behind - first)
+    after = np.searchsorted(run_of * row.size + updates, run * row.size + load)
+    found = []
+    for other in (after - 1, after):
+        there = (other >= 0) & (other < updates.size)
+        there[there] = run_of[other[there]] == run[there]
+        there[there] = program[updates[other[there]]] != program[load[there]]
+        found.append((group[load[there]], row[load[there]], row[updates[other[there]]]))
+    return _as_told(history, *_put_together(found))
+
+
+def _sorted(group: np.ndarray, row: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Accesses by group, and within a group in this order of all rows."""
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    group, place = np.divmod(np.sort(group * order.size + rank[row]), order.size)
+    return group, order[place]
+
+
+def _as_told(history: History, group: np.ndarray, one: np.ndarray, other: np.ndarray) -> Pairs:
     swapped = history.place[one] > history.place[other]
     return Pairs(group, np.where(swapped, other, one), np.where(swapped, one, other))
 
@@ -286,16 +317,28 @@ def _nearest(group: np.ndarray, program: np.ndarray, stores: np.ndarray) -> np.n
 def _unordered(history: History, groups: Groups, ordering: Ordering) -> Iterator[Race]:
     """One race for each line with accesses that conflict, and that nothing orders."""
     as_told, as_it_was = (history.place, history.when), (history.when, history.place)
+    events = _events(history, groups)
     orders = [np.lexsort(keys[::-1]) for keys in ((as_told, as_it_was) if ordering.turns else (as_told,))]
-    group, first, second = _conflicts(history, groups, orders)
-    ordered = ordering.ordered(
-        history.program[first], history.when[first], history.program[second], history.when[second]
-    )
-    group, first, second = group[~ordered], first[~ordered], second[~ordered]
+    found = _put_together([_nearby(history, events, groups, order) for order in orders])
+    group, first, second = _racing(history, ordering, Pairs(*found))
+    if ordering.turns:
+        quiet = np.ones(groups.examples.size, bool)
+        quiet[group] = False
+        more = _racing(history, ordering, _far_off(history, events, quiet, orders[-1]))
+        group, first, second = _put_together([(group, first, second), more])
     line = history.line[second]
     for number in np.flatnonzero(np.bincount(line)):
         mine = line == number
         yield _told(history, groups, Pairs(group[mine], first[mine], second[mine]))
+
+
+def _racing(history: History, ordering: Ordering, pairs: Pairs) -> Pairs:
+    """Those of the pairs that nothing orders."""
+    group, first, second = pairs
+    ordered = ordering.ordered(
+        history.program[first], history.when[first], history.program[second], history.when[second]
+    )
+    return Pairs(group[~ordered], first[~ordered], second[~ordered])
 
 
 def _told(history: History, groups: Groups, pairs: Pairs) -> Race:
