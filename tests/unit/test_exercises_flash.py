@@ -220,7 +220,7 @@ def remark(exercise, function, tf32=False) -> str:
 
 def test_tf32_is_named():
     def tf32(q, k, v, causal, scale=None):
-        return in_float32(*(F.mistakes.as_tf32(x).to(x.dtype) for x in (q, k, v)), causal, scale)
+        return in_float32(*(F.slips.as_tf32(x).to(x.dtype) for x in (q, k, v)), causal, scale)
 
     assert "TF32" in remark(F.flash_attention_forward, tf32, tf32=True)
     assert "TF32" not in remark(F.flash_attention_forward, tf32)  # each dot says "ieee"
@@ -231,7 +231,7 @@ def test_tf32_is_named():
 @pytest.mark.parametrize("product", range(3))
 def test_each_product_in_tf32_is_named(name, product):
     def tf32(**call):
-        return F.mistakes.with_tf32(**call)[product] if call["v"].dtype == torch.float32 else None
+        return F.slips.with_tf32(**call)[product] if call["v"].dtype == torch.float32 else None
 
     assert "TF32" in remark(F.EXERCISES[f"flash.{name}"], slipping(F.EXERCISES[f"flash.{name}"], tf32), tf32=True)
 
@@ -242,9 +242,9 @@ def test_a_wrong_divisor_is_no_tf32(name):
     exercise = F.EXERCISES[f"flash.{name}"]
 
     def wrong(**call):
-        s, v = F.mistakes.scored(**call)
-        p, l = F.mistakes.weights(s)
-        return F.mistakes.of_rows(p @ v / (l + 1e-3)[..., None], call) if v.dtype == torch.float64 else None
+        s, v = F.slips.scored(**call)
+        p, l = F.slips.weights(s)
+        return F.slips.of_rows(p @ v / (l + 1e-3)[..., None], call) if v.dtype == torch.float64 else None
 
     assert any(t.difference for t in trials_of(exercise, slipping(exercise, wrong)))
     assert remark(exercise, slipping(exercise, wrong), tf32=True) == ""
@@ -283,7 +283,7 @@ def slipping(exercise, wrong):
 def test_what_an_update_forgets_is_named(how, word):
     def updated(s, v):
         o, lse = F.oracles.means(s, v)
-        slip = F.mistakes.in_tiles(**how)[2](s=s, v=v)
+        slip = F.slips.in_tiles(**how)[2](s=s, v=v)
         return (o if slip is None else slip).float(), lse
 
     assert word in remark(F.online_update, updated)
@@ -300,83 +300,83 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
 @pytest.mark.parametrize(
     ("exercise", "wrong", "word"),
     [
-        (F.flash_attention_forward, F.mistakes.shifted(-1), "one key too few"),
-        (F.flash_attention_forward, F.mistakes.shifted(1), "one key too many"),
-        (F.sliding_window, F.mistakes.shifted(-1), "one key too few"),
-        (F.sliding_window, F.mistakes.shifted(1), "one key too many"),
-        *((F.one_head, wrong, "acc is not: multiply") for wrong in F.mistakes.in_tiles(acc_too=False)[1:3]),
-        *((F.one_head, wrong, "l is not: multiply") for wrong in F.mistakes.in_tiles(l_too=False)[1:3]),
-        (F.one_head, F.mistakes.in_tiles(acc_too=False, l_too=False)[2], "neither acc nor l is multiplied"),
-        (F.flash_attention_forward, F.mistakes.in_tiles(acc_too=False)[1], "acc is not: multiply"),
-        (F.flash_attention_forward, by_dtype(F.mistakes.in_tiles(acc_too=False)), "acc is not: multiply"),
-        (F.flash_attention_forward, by_dtype(F.mistakes.in_tiles(l_too=False)), "l is not: multiply"),
-        *((F.flash_attention_forward, wrong, "acc was rounded") for wrong in F.mistakes.in_tiles(rounded=True)),
+        (F.flash_attention_forward, F.slips.shifted(-1), "one key too few"),
+        (F.flash_attention_forward, F.slips.shifted(1), "one key too many"),
+        (F.sliding_window, F.slips.shifted(-1), "one key too few"),
+        (F.sliding_window, F.slips.shifted(1), "one key too many"),
+        *((F.one_head, wrong, "acc is not: multiply") for wrong in F.slips.in_tiles(acc_too=False)[1:3]),
+        *((F.one_head, wrong, "l is not: multiply") for wrong in F.slips.in_tiles(l_too=False)[1:3]),
+        (F.one_head, F.slips.in_tiles(acc_too=False, l_too=False)[2], "neither acc nor l is multiplied"),
+        (F.flash_attention_forward, F.slips.in_tiles(acc_too=False)[1], "acc is not: multiply"),
+        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(acc_too=False)), "acc is not: multiply"),
+        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(l_too=False)), "l is not: multiply"),
+        *((F.flash_attention_forward, wrong, "acc was rounded") for wrong in F.slips.in_tiles(rounded=True)),
         (
             F.flash_attention_forward,
-            by_dtype(F.mistakes.other_keys(lambda nk, tile: -(-nk // tile) * tile)),
+            by_dtype(F.slips.other_keys(lambda nk, tile: -(-nk // tile) * tile)),
             "have a score of 0",
         ),
         *(
             (F.one_head, wrong, "have a score of 0")
-            for wrong in F.mistakes.other_keys(lambda nk, tile: -(-nk // tile) * tile)[1:]
+            for wrong in F.slips.other_keys(lambda nk, tile: -(-nk // tile) * tile)[1:]
         ),
         (
             F.flash_attention_forward,
-            F.mistakes.other_keys(lambda nk, tile: -(-nk // tile) * tile)[2],
+            F.slips.other_keys(lambda nk, tile: -(-nk // tile) * tile)[2],
             "have a score of 0",
         ),
         *(
             (F.one_head, wrong, "partial tile of keys is left out")
-            for wrong in F.mistakes.other_keys(lambda nk, tile: nk // tile * tile)[1:]
+            for wrong in F.slips.other_keys(lambda nk, tile: nk // tile * tile)[1:]
         ),
         (
             F.flash_attention_forward,
-            F.mistakes.other_keys(lambda nk, tile: nk // tile * tile)[2],
+            F.slips.other_keys(lambda nk, tile: nk // tile * tile)[2],
             "partial tile of keys",
         ),
         (
             F.flash_attention_forward,
-            lambda scale=None, **call: None if scale is None else F.mistakes.attend(**call),
+            lambda scale=None, **call: None if scale is None else F.oracles.attend(**call),
             "scale of D**-0.5",
         ),
         *(
-            (F.flash_attention_forward, F.mistakes.swapped_heads(*n), f"the offsets of {' and '.join(n)}:")
+            (F.flash_attention_forward, F.slips.swapped_heads(*n), f"the offsets of {' and '.join(n)}:")
             for n in ("q", "k", "v", "o", "kv")
         ),
         (
             F.flash_attention_forward,
             lambda q, scale=None, **call: (
-                None if scale is not None else F.mistakes.attend(q, scale=(2 * q.shape[-1]) ** -0.5, **call)
+                None if scale is not None else F.oracles.attend(q, scale=(2 * q.shape[-1]) ** -0.5, **call)
             ),
             "",
         ),
-        (F.one_head, lambda q, **call: F.mistakes.attend(q, scale=(2 * q.shape[-1]) ** -0.5, **call), ""),
-        (F.one_head, F.mistakes.instead(scale=1.0), "without the scale"),
-        (F.sliding_window, F.mistakes.instead(scale=1.0), "without the scale"),
-        (F.grouped_attention, F.mistakes.instead(scale=1.0), "without the scale"),
-        (F.flash_decode, F.mistakes.instead(scale=1.0), "without the scale"),
-        (F.flash_attention_forward, F.mistakes.edge(lambda nq, nk: 0), "top left"),
-        (F.grouped_attention, F.mistakes.edge(lambda nq, nk: 0), "top left"),
-        (F.flash_attention_forward, F.mistakes.edge(lambda nq, nk: nq - nk), "the other way"),
-        (F.grouped_attention, F.mistakes.edge(lambda nq, nk: nq - nk, clamped=False), "the other way"),
-        (F.flash_attention_forward, F.mistakes.instead(causal=False), "without the causal mask"),
-        (F.grouped_attention, F.mistakes.instead(causal=False), "without the causal mask"),
-        (F.one_head, F.mistakes.first_keys, "first Nq keys"),
-        (F.flash_attention_forward, F.mistakes.first_keys, "first Nq keys"),
-        (F.sliding_window, F.mistakes.instead(window=None, causal=True), "without the window"),
-        (F.sliding_window, F.mistakes.in_the_tiles_of_a_walk(64, 32), "no mask does"),
-        (F.sliding_window, F.mistakes.without_its_own(0.0), "Its own is missing"),
-        *((e, F.mistakes.instead(lambda s: s * math.log(2)), "powers of 2") for e in ATTENTIONS),
-        (F.one_head, F.mistakes.undivided, "Divide by l"),
-        (F.sliding_window, F.mistakes.undivided, "Divide by l"),
-        (F.grouped_attention, F.mistakes.other_heads, "neighbours"),
-        (F.flash_decode, F.mistakes.other_heads, "neighbours"),
+        (F.one_head, lambda q, **call: F.oracles.attend(q, scale=(2 * q.shape[-1]) ** -0.5, **call), ""),
+        (F.one_head, F.slips.instead(scale=1.0), "without the scale"),
+        (F.sliding_window, F.slips.instead(scale=1.0), "without the scale"),
+        (F.grouped_attention, F.slips.instead(scale=1.0), "without the scale"),
+        (F.flash_decode, F.slips.instead(scale=1.0), "without the scale"),
+        (F.flash_attention_forward, F.slips.edge(lambda nq, nk: 0), "top left"),
+        (F.grouped_attention, F.slips.edge(lambda nq, nk: 0), "top left"),
+        (F.flash_attention_forward, F.slips.edge(lambda nq, nk: nq - nk), "the other way"),
+        (F.grouped_attention, F.slips.edge(lambda nq, nk: nq - nk, clamped=False), "the other way"),
+        (F.flash_attention_forward, F.slips.instead(causal=False), "without the causal mask"),
+        (F.grouped_attention, F.slips.instead(causal=False), "without the causal mask"),
+        (F.one_head, F.slips.first_keys, "first Nq keys"),
+        (F.flash_attention_forward, F.slips.first_keys, "first Nq keys"),
+        (F.sliding_window, F.slips.instead(window=None, causal=True), "without the window"),
+        (F.sliding_window, F.slips.in_the_tiles_of_a_walk(64, 32), "no mask does"),
+        (F.sliding_window, F.slips.without_its_own(0.0), "Its own is missing"),
+        *((e, F.slips.instead(lambda s: s * math.log(2)), "powers of 2") for e in ATTENTIONS),
+        (F.one_head, F.slips.undivided, "Divide by l"),
+        (F.sliding_window, F.slips.undivided, "Divide by l"),
+        (F.grouped_attention, F.slips.other_heads, "neighbours"),
+        (F.flash_decode, F.slips.other_heads, "neighbours"),
         (
             F.flash_decode,
-            F.mistakes.merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]),
+            F.slips.merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]),
             "added up as they are",
         ),
-        (F.flash_decode, F.mistakes.merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)), "mean of the shares"),
+        (F.flash_decode, F.slips.merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)), "mean of the shares"),
     ],
 )
 def test_slips_are_named(exercise, wrong, word):
@@ -392,7 +392,7 @@ def test_nothing_is_said_of_what_is_right(name):
 
 
 def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
-    wrong = slipping(F.sliding_window, F.mistakes.without_its_own(math.nan))
+    wrong = slipping(F.sliding_window, F.slips.without_its_own(math.nan))
     trials = trials_of(F.sliding_window, wrong)
     for t in trials:
         size = t.evidence.outputs[0].nbytes
@@ -414,7 +414,7 @@ def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
 def test_the_base_of_lse_is_named(exercise, combine, word):
     def wrong(**call):
         dtype = next(iter(call.values())).dtype  # s is float32, q as it is
-        return exercise.oracle(**call)[0].to(dtype), F.mistakes.lse_by(combine)(**call)[1].float()
+        return exercise.oracle(**call)[0].to(dtype), F.slips.lse_by(combine)(**call)[1].float()
 
     said = remark(exercise, wrong)
     assert word in said and bool(word) == bool(said)
@@ -444,7 +444,7 @@ def test_the_strides_of_lse_are_named():
 def test_a_sum_of_rounded_weights_is_named(sums_too):
     def wrong(s, v):
         o, lse = F.oracles.means(s, v)
-        rounded = F.mistakes.of_rounded_weights(sums_too)(s, v)
+        rounded = F.slips.of_rounded_weights(sums_too)(s, v)
         return o.float(), lse if rounded is None else rounded[1].float()
 
     assert remark(F.online_update, wrong).startswith("l adds up rounded weights")
@@ -453,7 +453,7 @@ def test_a_sum_of_rounded_weights_is_named(sums_too):
 @pytest.mark.parametrize("scaled", [False, True])
 def test_rounded_scores_are_named(scaled):
     def wrong(q, k, v):
-        found = F.mistakes.of_rounded_scores(scaled)(q=q, k=k, v=v) or F.oracles.attend(q, k, v)
+        found = F.slips.of_rounded_scores(scaled)(q=q, k=k, v=v) or F.oracles.attend(q, k, v)
         return found.o.to(q.dtype), found.lse.float()
 
     assert remark(F.one_head, wrong).startswith("The scores were rounded")
@@ -468,7 +468,7 @@ def test_a_row_taken_for_a_query_is_named(clamped):
         row = torch.arange(heads * nq).reshape(heads, nq, 1) % (heads // k.shape[0] * nq)
         pad = 0 if clamped else heads * nq
         k, v = (torch.nn.functional.pad(x, (0, 0, 0, pad)) for x in (k, v))
-        return F.mistakes.softened(torch.arange(nk + pad) < row + 1 + nk - nq, q, k, v).to(q.dtype)
+        return F.slips.softened(torch.arange(nk + pad) < row + 1 + nk - nq, q, k, v).to(q.dtype)
 
     assert "Row r is query r % Nq" in remark(F.grouped_attention, wrong)
     assert (
@@ -509,7 +509,7 @@ def test_the_right_merge_of_shares_is_the_oracles():
         return (factor[..., None] * acc).sum(0) / (factor * l).sum(0)[..., None]
 
     given = F.flash_decode.cases[0].arguments(1)
-    torch.testing.assert_close(F.mistakes.merged_by(merged)(**given), F.oracles.decoded(**given))
+    torch.testing.assert_close(F.slips.merged_by(merged)(**given), F.oracles.decoded(**given))
 
 
 def test_a_scale_rounded_into_q_is_named():
@@ -556,8 +556,8 @@ def test_a_result_of_another_shape_is_not_called_unstored():
 @pytest.mark.parametrize(
     ("below", "word"),
     [
-        (F.mistakes.far_below_its_neighbours, "a maximum of its own"),
-        (F.mistakes.low_behind_an_empty_tile, "keeps m = -inf"),
+        (F.slips.far_below_its_neighbours, "a maximum of its own"),
+        (F.slips.low_behind_an_empty_tile, "keeps m = -inf"),
         (lambda s: s.amax(1) < -104, ""),  # no maximum at all, or none below 0
     ],
 )

@@ -11,7 +11,7 @@ import torch
 
 from course_lib.criteria import Judged
 from course_lib.exercise import Trial
-from course_lib.exercises.attention.oracles import gradients, merged, output_and_lse, reference, seen
+from course_lib.exercises.attention.oracles import State, gradients, merged, output_and_lse, reference, seen
 from course_lib.mistakes import Mistake
 
 
@@ -198,26 +198,42 @@ def masks(sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool
     return [computes(masked_by(sees, t), sentence, each=True) for t in tiles]
 
 
+def walk(
+    s: torch.Tensor,
+    v: torch.Tensor,
+    tile: int,
+    acc_too: bool = True,
+    l_too: bool = True,
+    as_acc: Callable[[torch.Tensor], torch.Tensor] = lambda x: x,
+    as_p: Callable[[torch.Tensor], torch.Tensor] = lambda x: x,
+) -> State:
+    """(m, l, acc) after the tiles of keys of scores s (..., Nq, Nk) and values v (..., Nk, D). acc_too, l_too: whether that sum is
+    multiplied when the maximum grows; as_acc: how acc is kept from tile to tile, and as_p: how p enters its product."""
+    m, l, acc = s.amax(-1).fill_(-math.inf), s.sum(-1).fill_(0), v.new_zeros(*s.shape[:-1], v.shape[-1])
+    for of_keys, values in zip(s.split(tile, -1), v.split(tile, -2), strict=True):
+        top = torch.maximum(m, of_keys.amax(-1))
+        base = torch.where(top == -math.inf, 0, top)
+        p, shrink = torch.exp(of_keys - base[..., None]), torch.exp(m - base)
+        l = (l * shrink if l_too else l) + p.sum(-1)
+        acc = as_acc((acc * shrink[..., None] if acc_too else acc) + as_p(p) @ values)
+        m = top
+    return State(m, l, acc)
+
+
 def walked(acc_too: bool = True, l_too: bool = True, divided: bool = True, rounded: bool = False) -> Callable[..., Any]:
-    """(o, lse without m) of a walk along tiles of keys, scores being mild; acc_too, l_too: whether that sum is multiplied when the
-    maximum grows; rounded: acc is rounded to q's dtype after each tile, and so is o."""
+    """(o, lse without m) of a walk along tiles of keys, scores being mild; rounded: acc is rounded to q's dtype after each tile, and so
+    is o. The others: see walk."""
 
     def wrong(q, k, v, causal=False, bn=64, **_):
         if not no_infinities(q, k, causal):
             return None
-        s, v = shares(q, k, seen(q.shape[-2], k.shape[-2], causal, q.device)), v.double()
-        m, l, acc = s.amax(-1).fill_(-math.inf), s.sum(-1).fill_(0), q.double() * 0
-        for j in range(0, k.shape[-2], bn):
-            top = torch.maximum(m, s[..., j : j + bn].amax(-1))
-            base = torch.where(top == -math.inf, 0, top)
-            p, factor = torch.exp(s[..., j : j + bn] - base[..., None]), torch.exp(m - base)
-            l = (l * factor if l_too else l) + p.sum(-1)
-            acc = (acc * factor[..., None] if acc_too else acc) + p @ v[..., j : j + bn, :]
-            if rounded:
-                acc = acc.to(q.dtype).double()
-            m = top
-        o = acc / torch.where(l == 0, 1, l)[..., None] if divided else acc
-        return (o.to(q.dtype).double() if rounded else o), l.log()
+
+        def half(x: torch.Tensor) -> torch.Tensor:
+            return x.to(q.dtype).double() if rounded else x
+
+        s = shares(q, k, seen(q.shape[-2], k.shape[-2], causal, q.device))
+        _, l, acc = walk(s, v.double(), bn, acc_too, l_too, half)
+        return half(acc / torch.where(l == 0, 1, l)[..., None] if divided else acc), l.log()
 
     return wrong
 

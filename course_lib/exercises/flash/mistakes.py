@@ -24,11 +24,32 @@ from course_lib.exercises.attention.mistakes import (
     results,
     shown,
 )
-from course_lib.exercises.attention.oracles import Forward
-from course_lib.exercises.flash.oracles import attend, decoded, means, visible, windowed
-from course_lib.mistakes import Mistake, as_tf32, in_tf32, racing, raised, torch_did
+from course_lib.exercises.flash.oracles import attend, oracle_of
+from course_lib.exercises.flash.slips import (
+    edge,
+    far_below_its_neighbours,
+    first_keys,
+    in_the_tiles_of_a_walk,
+    in_tiles,
+    instead,
+    lost,
+    low_behind_an_empty_tile,
+    lse_by,
+    merged_by,
+    of_rounded_scores,
+    of_rounded_weights,
+    other_heads,
+    other_keys,
+    scale_in,
+    shifted,
+    swapped_heads,
+    undivided,
+    with_strides_of,
+    with_tf32,
+    without_its_own,
+)
+from course_lib.mistakes import Mistake, in_tf32, racing, raised, torch_did
 
-TILES = (16, 32, 64, 128)  # of keys: those that a kernel may have
 TF32 = (
     'Float32 results have the precision of TF32: write tl.dot(..., input_precision="ieee"), in all products. A GPU rounds the '
     "blocks of a float32 dot to 10 bits after the point unless you ask it not to."
@@ -42,7 +63,7 @@ def looks_like_tf32(trials: Sequence[Judged]) -> str:
         return ""
     sums = torch.zeros(3, 3, dtype=torch.float64)  # of these: seen times guessed, and the squares of each
     for call, found in results(trials):
-        right = part(_oracle_of(call)(**call), 0)
+        right = part(oracle_of(call)(**call), 0)
         if call["v"].dtype != SINGLE or found.shape != right.shape:
             continue
         seen = across(found.double() - right, right)
@@ -59,36 +80,16 @@ def across(error: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return error - (error * right).sum(-1, keepdim=True) / torch.where(size == 0, 1, size) * right
 
 
-def with_tf32(**call: Any) -> list[torch.Tensor]:
-    """o, if the product that makes the scores is TF32, if that with the values is, and if both are."""
-    rounded = call | {name: as_tf32(call[name]) for name in "qk" if name in call}
-    found = []
-    for given, values in ((rounded, False), (call, True), (rounded, True)):
-        s, v = scored(**given)
-        p, l = weights(s)
-        found.append(of_rows((as_tf32(p) @ as_tf32(v) if values else p @ v) / l[..., None], call))
-    return found
-
-
 def rounded_result(trials: Sequence[Judged]) -> str:
     """A sentence, if float32 results hold numbers of half precision alone, and are nearly right."""
     for call, found in results(trials):
-        right = part(_oracle_of(call)(**call), 0)
+        right = part(oracle_of(call)(**call), 0)
         if call["v"].dtype != SINGLE or found.shape != right.shape or (found - right).norm() > 0.01 * right.norm():
             continue
         for dtype in (BRAIN, HALF):  # which has most numbers of the first as well
             if bool(found.any()) and torch.equal(found, found.to(dtype).to(found.dtype)):
                 return f"o is rounded to {str(dtype)[6:]} before the store. o.to(o_ptr.dtype.element_ty) is what o was allocated as."
     return ""
-
-
-def _oracle_of(call: dict[str, Any]) -> Callable[..., Any]:
-    """What answers a call with these arguments."""
-    if "s" in call:
-        return means
-    if "splits" in call:
-        return decoded
-    return windowed if "window" in call else attend
 
 
 def unstored(trials: Sequence[Judged]) -> str:
@@ -128,112 +129,11 @@ def stored_bytes(evidence: Evidence, label: str) -> int:
     return sum(f.written_distinct_bytes for f in own)
 
 
-def of_each_head(q: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """k or v in float64, repeated so that each head of q has its own."""
-    return (x if x.dim() == 2 else x.repeat_interleave(q.shape[0] // x.shape[0], 0)).double()
-
-
-def under(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor, scale: float | None = None) -> torch.Tensor:
-    """Scores (..., Nq, Nk) in float64, where this mask (Nq, Nk) is True, and -inf elsewhere."""
-    scores = q.double() @ of_each_head(q, k).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-    return scores.masked_fill(~mask, -math.inf)
-
-
-def scored(
-    v, q=None, k=None, s=None, causal=False, scale=None, window=None, splits=None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores (..., Nq, Nk) in float64, -inf where a query does not see a key, and the values (..., Nk, D) of each row's head."""
-    if s is not None:
-        return s.double(), v.double()
-    q = q[:, None] if splits else q
-    mask = visible(q.shape[-2], k.shape[-2], causal or bool(window), window, q.device)
-    return under(mask, q, k, scale), of_each_head(q, v)
-
-
-def exponentials(s: torch.Tensor) -> torch.Tensor:
-    """exp(s - m); zeros where nothing is seen."""
-    m = s.amax(-1, keepdim=True)
-    return torch.exp(s - torch.where(m == -math.inf, 0, m))
-
-
-def weights(s: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(p, l): exp(s - m), and the sum of each row; where nothing is seen, zeros and 1."""
-    p = exponentials(s)
-    l = p.sum(-1)
-    return p, torch.where(l == 0, 1, l)
-
-
-def of_rows(o: torch.Tensor, call: dict[str, Any]) -> torch.Tensor:
-    """o (..., Nq, D) as a call wants it: of one token, without its dimension."""
-    return o[..., 0, :] if "splits" in call else o
-
-
-def instead(change: Callable[[torch.Tensor], torch.Tensor] = lambda s: s, **others: Any) -> Callable[..., Forward]:
-    """(o, lse) of these arguments in place of a call's own, and of scores changed so."""
-
-    def wrong(**call):
-        s, v = scored(**(call | others))
-        s = change(s)
-        return Forward(of_rows(torch.softmax(s, -1).nan_to_num(0) @ v, call), s.logsumexp(-1))
-
-    return wrong
-
-
-def edge(at: Callable[[int, int], int], clamped: bool = True) -> Callable[..., torch.Tensor | None]:
-    """o, if query i saw the keys up to i + at(Nq, Nk), where that is not Nk - Nq. Not clamped: keys that are not there, too, whose
-    scores and values are 0."""
-
-    def wrong(q, k, v, causal=False, scale=None, **_):
-        nq, nk = q.shape[-2], k.shape[-2]
-        if not causal or at(nq, nk) == nk - nq:
-            return None
-        k, v = (x if clamped else torch.nn.functional.pad(x, (0, 0, 0, nq)) for x in (k, v))
-        mask = torch.ones(nq, k.shape[-2], dtype=torch.bool, device=q.device).tril(at(nq, nk))
-        return softened(mask, q, k, v, scale)
-
-    return wrong
-
-
-def softened(mask: torch.Tensor, q, k, v, scale: float | None = None, nothing: float = 0.0) -> torch.Tensor:
-    """o under that mask; `nothing` where a query sees nothing."""
-    return torch.softmax(under(mask, q, k, scale), -1).nan_to_num(nothing) @ of_each_head(q, v)
-
-
-def shifted(by: int) -> Callable[..., torch.Tensor | None]:
-    """o, if the edge of a causal mask, or the old end of a window, lay so many keys further out."""
-
-    def wrong(q, k, v, causal=False, scale=None, window=None, **_):
-        if window is None:
-            return edge(lambda nq, nk: nk - nq + by)(q, k, v, causal, scale)
-        return softened(visible(q.shape[-2], k.shape[-2], True, window + by, q.device), q, k, v)
-
-    return wrong
-
-
-def without_its_own(nothing: float) -> Callable[..., torch.Tensor]:
-    """o, if a window ended one key before its query's own; `nothing` in the first row, which then sees nothing."""
-    return lambda q, k, v, window: softened(
-        visible(q.shape[-2], k.shape[-2], True, window, q.device).tril(-1), q, k, v, nothing=nothing
-    )
-
-
-def in_the_tiles_of_a_walk(bm: int, bn: int) -> Callable[..., torch.Tensor]:
-    """o, if the walk of each bm queries begins with their window, and no mask says so: in tiles of bn keys."""
-
-    def wrong(q, k, v, window):
-        n = q.shape[-2]
-        places = torch.arange(n, device=q.device)
-        start = (places // bm * bm - window + 1).clamp(min=0) // bn * bn
-        return softened((places >= start[:, None]) & (places <= places[:, None]), q, k, v)
-
-    return wrong
-
-
 def rows_as_queries(trials: Sequence[Judged]) -> str:
     """A sentence, if all that is wrong are causal results, and of each group all heads but the first."""
     off = []
     for call, found in results(trials):
-        right, group = part(_oracle_of(call)(**call), 0), call["q"].shape[0] // call["k"].shape[0]
+        right, group = part(oracle_of(call)(**call), 0), call["q"].shape[0] // call["k"].shape[0]
         if not call["causal"] or found.shape != right.shape or group == 1:
             return ""
         error = (found - right).flatten(1).norm(dim=1) / right.flatten(1).norm(dim=1)
@@ -259,185 +159,16 @@ def infinite(trials: Sequence[Judged]) -> str:
     return "inf: the sums of a share exceed what float16 can hold, 65504. Its m, l and acc are float32." if over else ""
 
 
-def first_keys(q, k, v, causal=False, **more: Any) -> torch.Tensor | None:
-    """o of the first Nq keys, where there are more."""
-    n = q.shape[-2]
-    return instead()(q=q, k=k[..., :n, :], v=v[..., :n, :], **more).o if n < k.shape[-2] and not causal else None
-
-
-def other_keys(sides: Callable[[int, int], int]) -> list[Callable[..., torch.Tensor | None]]:
-    """o of as many keys as sides(Nk, tile) says, for tiles of several sizes: those that are not there have scores and values of 0."""
-
-    def of_tile(tile: int) -> Callable[..., torch.Tensor | None]:
-        def wrong(q, k, v, **more: Any) -> torch.Tensor | None:
-            nk = k.shape[-2]
-            keys = sides(nk, tile)
-            if more.get("causal") or more.get("window") or more.get("splits") or keys in (0, nk):
-                return None
-            k, v = (torch.nn.functional.pad(x, (0, 0, 0, keys - nk)) for x in (k, v))  # or cut, if that is below 0
-            return instead()(q=q, k=k, v=v, **more).o
-
-        return wrong
-
-    return [of_tile(tile) for tile in TILES]
-
-
-def in_tiles(
-    acc_too: bool = True, l_too: bool = True, rounded: bool = False
-) -> list[Callable[..., torch.Tensor | None]]:
-    """o of a walk along tiles of several sizes. acc_too, l_too: whether that sum is multiplied when the maximum grows; rounded: acc is
-    rounded to v's dtype after each tile."""
-
-    def of_tile(tile: int) -> Callable[..., torch.Tensor | None]:
-        def wrong(**call: Any) -> torch.Tensor | None:
-            s, v = scored(**call)
-            dtype = call["v"].dtype
-            if call.get("window") or call.get("splits") or s.shape[-1] <= tile or rounded and dtype == SINGLE:
-                return None
-
-            def half(x: torch.Tensor) -> torch.Tensor:
-                return x.to(dtype).double() if rounded else x
-
-            m, l = torch.full_like(s[..., 0], -math.inf), torch.zeros_like(s[..., 0])
-            acc = v.new_zeros(*s.shape[:-1], v.shape[-1])
-            for of_keys, values in zip(s.split(tile, -1), v.split(tile, -2), strict=True):
-                top = torch.maximum(m, of_keys.amax(-1))
-                base = torch.where(top == -math.inf, 0, top)
-                p, shrink = torch.exp(of_keys - base[..., None]), torch.exp(m - base)
-                l = (l * shrink if l_too else l) + p.sum(-1)
-                acc = half((acc * shrink[..., None] if acc_too else acc) + half(p) @ values)
-                m = top
-            o = acc / torch.where(l == 0, 1, l)[..., None]
-            return o if "s" in call else o.to(dtype).double()  # online_update's is float32
-
-        return wrong
-
-    return [of_tile(tile) for tile in TILES]
-
-
-def swapped_heads(*names: str) -> Callable[..., Any]:
-    """o, if batch and head are swapped where these of q, k, v and o are read or stored."""
-
-    def turned(x: torch.Tensor, name: str) -> torch.Tensor:
-        return x.transpose(0, 1) if name in names else x
-
-    def wrong(q, k, v, **more: Any) -> torch.Tensor | None:
-        if q.dim() != 4 or q.shape[0] != q.shape[1] or q.shape[:2] != k.shape[:2]:
-            return None
-        return turned(attend(turned(q, "q"), turned(k, "k"), turned(v, "v"), **more).o, "o")
-
-    return wrong
-
-
-def undivided(**call: Any) -> torch.Tensor:
-    """The accumulator in place of o: sums of exp(s - m) v."""
-    s, v = scored(**call)
-    return of_rows(exponentials(s) @ v, call)
-
-
-def lse_by(combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., tuple[None, torch.Tensor]]:
-    """lse, made of m and l so."""
-
-    def wrong(**call):
-        s, _ = scored(**call)
-        return None, combine(s.amax(-1), exponentials(s).sum(-1))
-
-    return wrong
-
-
-def lost(below: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """o, if all terms of these rows of s ran under."""
-    return lambda s, v: means(s, v).o.masked_fill(below(s)[:, None], 0)
-
-
-def far_below_its_neighbours(s: torch.Tensor, rows: int = 32) -> torch.Tensor:
-    """Which rows have an exp of 0 in float32, relative to the largest score of the rows that a program has."""
-    return torch.cat([top < top.max() - 104 for top in s.amax(1).split(rows)])
-
-
-def low_behind_an_empty_tile(s: torch.Tensor, tile: int = 64) -> torch.Tensor:
-    """Which rows see nothing in their first tile, and have an exp of 0 relative to 0."""
-    return (s[:, :tile].amax(1) == -math.inf) & (s.amax(1) < -104)
-
-
-def of_rounded_weights(sums_too: bool, tile: int = 64) -> Callable[..., tuple[None, torch.Tensor] | None]:
-    """lse, if l adds up weights that are rounded to v's dtype, tile by tile; sums_too: and so is the sum of each tile."""
-
-    def wrong(s, v):
-        m, l = torch.full_like(s[:, 0], -math.inf), torch.zeros_like(s[:, 0])
-        for of_tile in s.split(tile, 1):
-            top = torch.maximum(m, of_tile.amax(1))
-            base = torch.where(top == -math.inf, 0, top)
-            p = torch.exp(of_tile - base[:, None]).to(v.dtype).float().sum(1)
-            m, l = top, l * torch.exp(m - base) + (p.to(v.dtype).float() if sums_too else p)
-        return (None, (m + l.log()).double()) if v.dtype != SINGLE else None
-
-    return wrong
-
-
-def of_rounded_scores(scaled: bool) -> Callable[..., Forward | None]:
-    """(o, lse), if the products, or the products times the scale, are rounded to half precision."""
-
-    def wrong(q, **more):
-        factor = more.pop("scale", None) or q.shape[-1] ** -0.5
-
-        def rounded(s: torch.Tensor) -> torch.Tensor:
-            return (s * factor).to(q.dtype).double() if scaled else s.to(q.dtype).double() * factor
-
-        return instead(rounded, scale=1.0)(q=q, **more) if q.dtype != SINGLE else None
-
-    return wrong
-
-
-def with_strides_of(q, k, v, causal=False, scale=None) -> tuple[None, torch.Tensor] | None:
-    """lse as it reads if it was stored row by row into torch.empty_like(q[..., 0])."""
-    lse = torch.empty_like(q[..., 0], dtype=torch.float64)
-    if lse.is_contiguous():
-        return None
-    lse.as_strided((lse.numel(),), (1,)).copy_(attend(q, k, v, causal, scale).lse.flatten())
-    return None, lse
-
-
-def other_heads(q, k, v, **more: Any) -> Any:
-    """What comes of reading head h % Hkv of k and v."""
-    heads = torch.arange(q.shape[0], device=q.device) % k.shape[0]
-    return _oracle_of(more)(q, k[heads], v[heads], **more)
-
-
-def merged_by(merge: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor | None]:
-    """Decoding, with a merge of the shares' states: m and l (splits, Hq), acc (splits, Hq, D)."""
-
-    def wrong(q, k, v, splits):
-        if k.shape[-2] % splits:
-            return None  # who knows where the student cuts
-        k, v = (of_each_head(q, x).chunk(splits, 1) for x in (k, v))
-        s = torch.stack(
-            [(one @ q.double()[..., None])[..., 0] * q.shape[-1] ** -0.5 for one in k]
-        )  # (splits, Hq, share)
-        m = s.amax(-1)
-        p = torch.exp(s - m[..., None])
-        return merge(m, p.sum(-1), torch.stack([(one[:, None] @ x)[:, 0] for one, x in zip(p, v, strict=True)]))
-
-    return wrong
-
-
 def slip(wrong: Wrong, sentence: str, place: int = 0, each: bool = False, times: float = 10) -> Mistake:
     """`sentence`, if some result at that place is what `wrong` of its arguments is, or one of several, and not what is right; each: if
-    each is."""
-    return computes(
-        wrong, sentence, unlike=lambda **call: _oracle_of(call)(**call), place=place, each=each, times=times
-    )
+    each is. What comes of a gradient dy besides is not looked at."""
 
+    def forward(one: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda dy=None, **call: one(**call)
 
-def scale_in(factor: float) -> Callable[..., Forward]:
-    """(o, lse), if q * scale * factor is rounded to q's dtype."""
-
-    def wrong(q, k, v, causal=False, scale=None):
-        scale = q.shape[-1] ** -0.5 if scale is None else scale
-        rounded = (q.float() * (scale * factor)).to(q.dtype)
-        return attend(rounded, k, v, causal, 1 / factor)
-
-    return wrong
+    several = [wrong] if callable(wrong) else wrong
+    right = forward(lambda **call: oracle_of(call)(**call))
+    return computes([forward(one) for one in several], sentence, right, place, each, times)
 
 
 ROUNDED_Q = (
@@ -586,6 +317,20 @@ MERGES = [
         merged_by(lambda m, l, acc: (torch.exp(m - m.amax(0))[..., None] * acc).sum(0) / l.sum(0)[..., None]),
         "acc is weighted with exp(m - top), and l is not. Both are relative to the maximum of their share.",
     ),
+]
+OF_O = [
+    UNSCALED,
+    OTHER_SCALE,
+    *SWAPPED_HEADS,
+    FIRST_KEYS,
+    *MASKS,
+    *EDGES,
+    UNDIVIDED,
+    MISSING_KEYS,
+    LAST_KEYS,
+    *NOT_RESCALED,
+    POWERS_OF_2,
+    ROUNDED_ACCUMULATOR,
 ]
 SEEN_NOTHING = (
     "NaN: where a row has seen nothing yet, m is -inf, and -inf - -inf is not a number; at the end l may be 0."

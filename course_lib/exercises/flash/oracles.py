@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -55,6 +55,15 @@ def windowed(q, k, v, window: int) -> torch.Tensor:
 
 def decoded(q, k, v, splits: int) -> torch.Tensor:
     return attend(q[:, None], k, v)[0][:, 0]
+
+
+def oracle_of(call: dict[str, Any]) -> Callable[..., Any]:
+    """What answers a call with these arguments."""
+    if "s" in call:
+        return means
+    if "splits" in call:
+        return decoded
+    return windowed if "window" in call else attend
 
 
 def means(s: torch.Tensor, v: torch.Tensor) -> Forward:

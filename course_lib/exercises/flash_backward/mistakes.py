@@ -12,9 +12,10 @@ from course_lib.criteria import Judged
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
 from course_lib.exercises import attention
-from course_lib.exercises.attention.mistakes import computes, has_nan, part, results, shown
+from course_lib.exercises.attention.mistakes import Wrong, computes, has_nan, part, results, shown
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.mistakes import TF32, in_bounds
+from course_lib.exercises.flash.slips import TILES
 from course_lib.exercises.flash_backward.oracles import gradients, row_dots
 from course_lib.mistakes import Mistake, in_tf32, raised
 
@@ -24,14 +25,16 @@ def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
     return {("do" if name == "dy" else name): value for name, value in call.items()}
 
 
-def slip(name: str, place: int, wrong: Callable[..., Any], sentence: str, each: bool = False) -> Mistake:
-    """`sentence`, if result number `place`, which should be dq, dk or dv (`name`), is what `wrong` makes of the arguments: all three."""
+def slip(name: str, place: int, wrong: Wrong, sentence: str, each: bool = False, times: float = 10) -> Mistake:
+    """`sentence`, if result number `place`, which should be dq, dk or dv (`name`), is what `wrong` makes of the arguments, or one of
+    several does: all three. each, times: see computes."""
     which = ("dq", "dk", "dv").index(name)
 
     def one_of(all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
         return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
 
-    return computes(one_of(wrong), sentence, one_of(gradients), place, each)
+    several = [wrong] if callable(wrong) else wrong
+    return computes([one_of(one) for one in several], sentence, one_of(gradients), place, each, times)
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...]]:
@@ -60,6 +63,21 @@ def without_ones_own_scale(q, k, v, do, causal=False, scale=None, lse=None, delt
     return own * ds @ k, own * ds.mT @ q, p.mT @ do
 
 
+def p_and_ds(
+    q, k, v, do, causal=False, scale=None, mask: torch.Tensor | None = None, minus: float = 1.0, **_
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """p and ds (..., Nq, Nk) in float64 with the right lse and delta, under `mask` in place of the right one; ds with `minus` times
+    delta."""
+    q, k, v, do = (x.double() for x in (q, k, v, do))
+    s, dp = (q.shape[-1] ** -0.5 if scale is None else scale) * q @ k.mT, do @ v.mT
+    right = seen(q.shape[-2], k.shape[-2], causal, q.device)
+    lse = s.masked_fill(~right, -math.inf).logsumexp(-1, keepdim=True)
+    p = torch.exp(s - torch.where(lse == -math.inf, math.inf, lse))
+    delta = (p * right * dp).sum(-1, keepdim=True)
+    p = p * (right if mask is None else mask)
+    return p, p * (dp - minus * delta)
+
+
 def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float = 1.0) -> Callable[..., Any]:
     """(dq, dk, dv) by the chain rule of 08, with `minus` times delta, and a mask that lets query i see the keys up to i + edge(Nq, Nk)
     although lse knows better; None where some query sees nothing, or that mask does not differ."""
@@ -68,15 +86,36 @@ def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float =
         nq, nk = q.shape[-2], k.shape[-2]
         if causal and nq > nk or edge and (not causal or edge(nq, nk) == nk - nq):
             return None
-        q, k, v, do = (x.double() for x in (q, k, v, do))
-        scale = q.shape[-1] ** -0.5 if scale is None else scale
-        s, dp = scale * q @ k.mT, do @ v.mT
-        right = seen(nq, nk, causal, q.device)
-        p = torch.exp(s - s.masked_fill(~right, -math.inf).logsumexp(-1, keepdim=True))
-        delta = (p * right * dp).sum(-1, keepdim=True)
-        p = p * (torch.ones_like(right).tril(edge(nq, nk)) if edge else right)
-        ds = p * (dp - minus * delta)
-        return scale * ds @ k, scale * ds.mT @ q, p.mT @ do
+        mask = seen(nq, nk, False, q.device).tril(edge(nq, nk)) if edge else None
+        p, ds = p_and_ds(q, k, v, do, causal, scale, mask, minus)
+        ds = ds * (q.shape[-1] ** -0.5 if scale is None else scale)
+        return ds @ k.double(), ds.mT @ q.double(), p.mT @ do.double()
+
+    return wrong
+
+
+def along_tiles(tile: int, rounded: bool = False, whole: bool = False) -> Callable[..., Any]:
+    """(dq, dk, dv), not causal, summed up tile by tile: dq along keys, dk and dv along queries. rounded: a sum is rounded to q's dtype
+    after each tile; whole: of tiles that are whole alone. None where there is one tile."""
+
+    def wrong(q, k, v, do, causal=False, scale=None, **_):
+        nq, nk = q.shape[-2], k.shape[-2]
+        if causal or min(nq, nk) <= tile or q.shape[:-2] != k.shape[:-2]:
+            return None
+        p, ds = p_and_ds(q, k, v, do, False, scale)
+        times = q.shape[-1] ** -0.5 if scale is None else scale
+
+        def summed(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+            end = rows.shape[-2] // tile * tile if whole else rows.shape[-2]
+            total = torch.zeros_like(weights[..., :1] * rows[..., :1, :].double())
+            for some, of_these in zip(
+                weights[..., :end].split(tile, -1), rows[..., :end, :].split(tile, -2), strict=True
+            ):
+                total += some.to(q.dtype).double() @ of_these.double()
+                total = total.to(q.dtype).double() if rounded else total
+            return total
+
+        return times * summed(ds, k), times * summed(ds.mT, q), summed(p.mT, do)
 
     return wrong
 
@@ -124,7 +163,21 @@ def along_keys(x: torch.Tensor, side: int) -> torch.Tensor:
     return x[..., n[:, None] // side * side + n % side]
 
 
-def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = (16, 32, 64, 128), **how: Any) -> Mistake:
+def sums_of(name: str, place: int) -> list[Mistake]:
+    """What may happen to the sum of dq, dk or dv (`name`), result number `place`, along keys or queries."""
+    along, n = ("keys", "Nk") if name == "dq" else ("queries", "Nq")
+    left_out = f"The last, partial tile of {along} is left out: the loop goes on until all {n} are there."
+    rounded = (
+        f"{name} was rounded to half precision after each tile, and what is small beside it is lost: keep it in float32, and round it "
+        "once, for the store."
+    )
+    return [
+        slip(name, place, [along_tiles(side, whole=True) for side in TILES], left_out, each=True),
+        *(slip(name, place, along_tiles(side, rounded=True), rounded, times=3) for side in TILES),
+    ]
+
+
+def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TILES, **how: Any) -> Mistake:
     """`sentence`, if of the plain case that result is what comes of tiles of one of these sides that are treated so."""
     looks = [slip(name, place, of_tiles(side, **how), sentence) for side in sides]
     return lambda trials: next(filter(None, (look(of_group(trials, "plain")) for look in looks)), "")
