@@ -36,8 +36,13 @@ class Row:
         return self.variant.unsaid if self.variant.unsaid in self.verdict.remark else ""
 
     @property
+    def not_said(self) -> str:
+        """The words that its remark must hold, and does not."""
+        return "" if self.variant.says in self.verdict.remark else self.variant.says
+
+    @property
     def as_expected(self) -> bool:
-        return set(self.lost) == set(self.variant.loses) and not self.falsely_said
+        return set(self.lost) == set(self.variant.loses) and not self.falsely_said and not self.not_said
 
     def cell(self, title: str) -> str:
         """What a table shows of one gate or criterion: lost, kept, or nothing where it was not judged."""

@@ -6,8 +6,9 @@ it is and what it must lose:
 
     # %% name="torch does it" exercise="coalescing.transpose" loses="a title; another" after="solution" flags="a rule"
 
-after="solution" puts the published solution before it; unsaid="words" are false of it, and must not be in its remark; a first cell without a name stands before each of its script; flags
-are the rules of grader/flags.py that must show it to a person.
+after="solution" puts the published solution before it; says="words" must be in its remark; unsaid="words" are false of it, and must
+not be there; a first cell without a name stands before each of its script; flags are the rules of grader/flags.py that must show it
+to a person.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Variant:
     source    a whole cell
     before    cells that stand before it
     flags     the source rules that must flag it for a person
+    says      words that its remark must hold
     unsaid    words that its remark once held, and must not hold, being false of it
     script    the file it comes from, "cheats/forged"
     """
@@ -45,6 +47,7 @@ class Variant:
     source: str = ""
     before: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    says: str = ""
     unsaid: str = ""
     script: str = ""
 
@@ -63,9 +66,9 @@ def kinds(unit: str) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
     """(wrong, honest), with which a unit's module writes its variants down."""
 
     def wrong(
-        entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "", unsaid: str = ""
+        entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "", **remark: str
     ) -> Variant:
-        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source, unsaid=unsaid)
+        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source, **remark)
 
     def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
         return wrong(entry, name, (), *patches, source=source)
@@ -171,6 +174,6 @@ def read(path: Path) -> list[Variant]:
             for key in ("loses", "flags")
         }
         before = (solution_cell(says["exercise"]),) if says.get("after") == "solution" else ()
-        more = {"unsaid": says.get("unsaid", ""), "script": f"{path.parent.name}/{path.stem}"}
+        more = {"says": says.get("says", ""), "unsaid": says.get("unsaid", ""), "script": f"{path.parent.name}/{path.stem}"}
         found.append(Variant(says["exercise"], says["name"], source=source, before=preamble + before, **more, **lists))
     return found

@@ -35,16 +35,17 @@ def test_a_cheat_gains_nothing(cheat, rows):
     assert all("Traceback" not in finding.seen for finding in row.verdict.findings)
 
 
-def test_words_that_are_false_of_a_variant_must_not_be_in_its_remark(tmp_path):
+def test_what_a_variants_remark_must_hold_and_must_not(tmp_path):
     script = tmp_path / "accidents.py"
-    script.write_text('# %% name="a" exercise="toy.double" unsaid="powers of 2"\nx = 1\n')
+    script.write_text('# %% name="a" exercise="toy.double" says="remark" unsaid="powers of 2"\nx = 1\n')
     (variant,) = variants.read(script)
-    fine, false = (
+    fine, false, none = (
         kill_matrix.Row(variant, Verdict("toy.double", 0, 0, [], remark=remark))
-        for remark in ("Some other remark.", "The weights are powers of 2 here.")
+        for remark in ("Some other remark.", "A remark: the weights are powers of 2 here.", "")
     )
-    assert fine.as_expected and not fine.falsely_said
+    assert fine.as_expected and not fine.falsely_said and not fine.not_said
     assert not false.as_expected and false.falsely_said == "powers of 2"
+    assert not none.as_expected and none.not_said == "remark"
 
 
 def test_what_compiles_for_ever_hides_nothing(tmp_path, monkeypatch):
