@@ -38,7 +38,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import nsight  # noqa: E402
 
 from course_lib import bench, figures, recordings  # noqa: E402
-from grader.variants import published  # noqa: E402
+from grader.audit.variants import published  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 TOKENS, WIDTH = 16384, 2048  # batch * length, heads * D

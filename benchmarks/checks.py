@@ -26,7 +26,7 @@ from course_lib.exercise import Exercise  # noqa: E402
 from course_lib.exercises import UNITS  # noqa: E402
 from course_lib.observe import cpu_seconds  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
-from grader import variants  # noqa: E402
+from grader.audit import variants  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "checks.md"
 MEDIAN, MOST = 1.0, 3.0  # seconds that a check may take

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 from course_lib import bench  # noqa: E402
 from course_lib.exercises.coalescing import EXERCISES  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
-from grader.variants import published  # noqa: E402
+from grader.audit.variants import published  # noqa: E402
 
 FLOOR = 0.88  # what the references must reach; a student's full bonus lies a tenth below
 

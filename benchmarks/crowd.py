@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "grader")]
 import test_hostile_crowd as crowd  # noqa: E402
 
 import grader  # noqa: E402
-from grader import variants  # noqa: E402
+from grader.audit import variants  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "crowd.md"
 TURNS, GOAL = 3, 2.0

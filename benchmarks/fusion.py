@@ -25,7 +25,7 @@ from course_lib import bench, gpu, inductor, recordings  # noqa: E402
 from course_lib.exercises import fusion  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
-from grader.variants import program, published, solution_cell  # noqa: E402
+from grader.audit.variants import program, published, solution_cell  # noqa: E402
 
 FLOOR = 0.85  # of the copy's speed, for the references; a student's full bonus lies a tenth below
 ELEMENTS = 1 << 26  # of each input

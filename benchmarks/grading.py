@@ -53,7 +53,7 @@ sys.path.insert(0, str(ROOT))
 
 import grader  # noqa: E402
 from course_lib.exercises import UNITS  # noqa: E402
-from grader import variants  # noqa: E402
+from grader.audit import variants  # noqa: E402
 
 UNIT = "04_memory_coalescing"
 RESULT = ROOT / "benchmarks" / "results" / "grading.md"
@@ -82,7 +82,7 @@ def hand_in(folder: Path, unit: str, count: int) -> list[str]:
     """Writes the synthetic class to folder/STUDENT/unit/. Returns the students."""
     import nbformat
 
-    from grader import samples
+    from grader.audit import samples
 
     blank, students = nbformat.read(grader.released(unit), as_version=4), []
     for student, programs in answers(unit, count):
@@ -234,8 +234,8 @@ def ours(home: Path, unit: str, students: list[str], workers: int) -> tuple[Cost
 
 def grade(home: Path, unit: str, workers: int) -> None:
     """In that process: grades, and prints what it took as a line of JSON."""
-    from grader.books import Books
-    from grader.classroom import Class
+    from grader.classes.classroom import Class
+    from grader.gradebook.books import Books
 
     memory = {}
     books = Books(home, unit)
@@ -270,7 +270,7 @@ def started(room: Any, unit: str, workers: int) -> float:
 def judge_only(unit: str, count: int, workers: int) -> None:
     """Judges the class with as many workers on the GPUs in sight, and prints a line."""
     from course_lib import bench
-    from grader.classroom import Class
+    from grader.classes.classroom import Class
 
     exercises = grader.exercises(unit)
     with tempfile.TemporaryDirectory() as folder, Class(Path(folder), workers=workers, accept_risk=True) as room:

@@ -28,7 +28,7 @@ from course_lib.exercises.recomputation import EXERCISES  # noqa: E402
 from course_lib.exercises.recomputation.oracles import RMS_EPS  # noqa: E402
 from course_lib.figures.recomputation import MADE  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
-from grader.variants import published  # noqa: E402
+from grader.audit.variants import published  # noqa: E402
 
 LAYERS, SEGMENTS, RECORDED = 24, (0, 1, 2, 4, 5, 6, 8, 12, 24), (0, 5, 12, 24)
 MARGIN = 0.1  # what a reference must have above a student's full bonus

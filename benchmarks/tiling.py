@@ -23,7 +23,7 @@ from course_lib import bench, gpu, recordings, throughput  # noqa: E402
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
 from course_lib.exercises.tiling.oracles import rank_correlation  # noqa: E402
 from course_lib.tracing.cache import grouped, hilbert, row_major  # noqa: E402
-from grader.variants import published  # noqa: E402
+from grader.audit.variants import published  # noqa: E402
 
 FLOOR = 0.8  # of cuBLAS, for the autotuned reference in bfloat16 at 4096 and 8192
 BRAIN, HALF, SINGLE = torch.bfloat16, torch.float16, torch.float32

@@ -21,8 +21,8 @@ import grader  # noqa: E402
 from course_lib import bench  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
 from course_lib.observe import record_all, timed  # noqa: E402
-from grader import sandbox, timing  # noqa: E402
-from grader.variants import published  # noqa: E402
+from grader.audit.variants import published  # noqa: E402
+from grader.child import sandbox, timing  # noqa: E402
 
 RUNS, RANGE = 4, 0.05
 

@@ -396,7 +396,7 @@ class Finding:
 class Verdict:
     """All findings on one exercise, and what they add up to.
 
-    rests_on    earlier exercises with a mistake that cost points here, which are given back (see grader/carried.py)
+    rests_on    earlier exercises with a mistake that cost points here, which are given back (see grader/classes/carried.py)
     version     of the course that judged it
     """
 

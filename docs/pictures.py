@@ -28,10 +28,10 @@ from course_lib.exercise import find  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from course_lib.picture import Picture  # noqa: E402
-from grader import report as class_report  # noqa: E402
-from grader.judge import Judge  # noqa: E402
-from grader.samples.coalescing import ONE_ROW_A_PROGRAM  # noqa: E402
-from grader.variants import program, published, solution_cell  # noqa: E402
+from grader.audit.samples.coalescing import ONE_ROW_A_PROGRAM  # noqa: E402
+from grader.audit.variants import program, published, solution_cell  # noqa: E402
+from grader.judging.judge import Judge  # noqa: E402
+from grader.reporting import report as class_report  # noqa: E402
 
 PAGE = "<!doctype html><meta charset=utf-8><body style='font: 14px sans-serif; margin: 8px'>"
 SIZES = {"verdict": (920, 290), "feedback": (920, 600), "report": (1200, 790)}  # of a page in the browser, in pixels

@@ -25,8 +25,8 @@ from course_lib.exercises import UNITS
 from grader import disk
 
 if TYPE_CHECKING:
-    from grader.results import Entry
-    from grader.workers import Workers
+    from grader.classes.workers import Workers
+    from grader.reporting.results import Entry
 
 
 class Commands(TyperGroup):
@@ -97,8 +97,8 @@ def build(
     ] = False,
 ) -> None:
     """Build notebooks from solutions/NN_topic.py: the instructor's, and the students'."""
-    from grader import build as building
-    from grader import index
+    from grader.building import build as building
+    from grader.building import index
 
     differences = index.check(grader.ROOT) if check else []
     for unit in units or UNITS:
@@ -130,8 +130,8 @@ def autograde(
 
     Stopped at any moment, it goes on from there the next time: only what is missing or has changed is judged.
     """
-    from grader import sandbox
-    from grader.workers import Dask, WorkersLost
+    from grader.child import sandbox
+    from grader.classes.workers import Dask, WorkersLost
 
     try:
         grader.exercises(unit)
@@ -160,7 +160,7 @@ def grade(
 
     Two at a time would write over each other, so the second waits for the first.
     """
-    from grader.lock import locked
+    from grader.classes.lock import locked
 
     home.mkdir(parents=True, exist_ok=True)
 
@@ -181,12 +181,12 @@ def _grade(
     again: bool,
     only: Collection[str],
 ) -> None:
-    from grader import regrade
-    from grader.books import Books
-    from grader.canary import Broken
-    from grader.classroom import POISON, Class, misnamed, submissions
-    from grader.sandbox import NoSandbox
-    from grader.workers import OtherVersion, WorkersLost
+    from grader.child.sandbox import NoSandbox
+    from grader.classes import regrade
+    from grader.classes.canary import Broken
+    from grader.classes.classroom import POISON, Class, misnamed, submissions
+    from grader.classes.workers import OtherVersion, WorkersLost
+    from grader.gradebook.books import Books
 
     unentered, unjudged, notes = misnamed(home, unit), [], []
     found = submissions(home, unit)
@@ -240,7 +240,7 @@ def freeze(
     thaw: Annotated[bool, typer.Option("--thaw", help="Let the next autograde change marks again.")] = False,
 ) -> None:
     """Keep the marks of everybody who has been graded in a unit, whatever changes in the course."""
-    from grader import frozen
+    from grader.classes import frozen
 
     try:
         grader.exercises(unit)
@@ -256,8 +256,8 @@ def freeze(
 @app.command()
 def report(unit: str) -> None:
     """Show the gradebook of a unit, and write the class report: distributions, mistakes, what a person should look at."""
-    from grader import report as reporting
-    from grader import results
+    from grader.reporting import report as reporting
+    from grader.reporting import results
 
     show_gradebook(grader.home(), unit)
     try:
@@ -269,7 +269,8 @@ def report(unit: str) -> None:
 
 def show_gradebook(home: Path, unit: str) -> None:
     """A row per student, a column per exercise."""
-    from grader import enrolled, results
+    from grader.classes import enrolled
+    from grader.reporting import results
 
     try:
         exercises = list(grader.exercises(unit).values())
@@ -323,7 +324,7 @@ def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
 
 def _behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
     """Who was given something by hand that their page does not show yet."""
-    from grader import results
+    from grader.reporting import results
 
     if students := results.behind(home, unit, entries):
         late = f"feedback and penalty for lateness follow with the next `autograde {unit}`"
@@ -346,7 +347,7 @@ def export(
 ) -> None:
     """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle. `feedback` writes the
     feedback pages as a zip that Canvas or Moodle takes back."""
-    from grader import exports, results
+    from grader.reporting import exports, results
 
     if form == "feedback":
         return _hand_back(unit, to)
@@ -378,7 +379,8 @@ def export(
 
 
 def _hand_back(unit: str, to: Path | None) -> None:
-    from grader import disk, handback, results
+    from grader import disk
+    from grader.reporting import handback, results
 
     path = to or grader.home() / "reports" / f"{unit}_feedback.zip"
     try:
@@ -404,7 +406,7 @@ def import_submissions(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be imported.")] = False,
 ) -> None:
     """Put the submissions that an LMS has exported where they are graded."""
-    from grader import imports
+    from grader.classes import imports
 
     try:
         grader.exercises(unit)
@@ -429,7 +431,7 @@ def roster(
     replace: Annotated[bool, typer.Option("--replace", help="Who is not in it has left the class.")] = False,
 ) -> None:
     """Say who is in the class, with sections and groups: who hands in nothing is then named."""
-    from grader import enrolled, rosters
+    from grader.classes import enrolled, rosters
 
     try:
         people = rosters.read(file, field or ()).people()
@@ -459,7 +461,9 @@ def grade_one(
     """Judge one notebook and show the verdicts; the gradebook stays as it is."""
     import json
 
-    from grader import canary, sandbox, single, submission
+    from grader.child import sandbox
+    from grader.classes import canary, single
+    from grader.judging import submission
 
     try:
         graded = single.grade(notebook, student or notebook.stem, unit=unit, accept_risk=accept_risk)
@@ -484,7 +488,7 @@ def due(
     ] = None,
 ) -> None:
     """Set the date a unit is due, and what lateness costs in it; else grader/nbgrader_config.py says that."""
-    from grader import late
+    from grader.classes import late
 
     try:
         grader.exercises(unit)
@@ -502,7 +506,7 @@ def extend(
     days: Annotated[float, typer.Option(help="In place of what was given before; 0 takes it back.")],
 ) -> None:
     """Give one student more time."""
-    from grader import late
+    from grader.classes import late
 
     try:
         grader.exercises(unit)
@@ -521,8 +525,8 @@ def kill_matrix(
     exercise: Annotated[str, typer.Option(help="Of the unit's exercises this one alone: 'matmul'.")] = "",
 ) -> None:
     """Judge every wrong, wasteful, cheating and unusual variant; fail if one loses more or less than it should."""
-    from grader import kill_matrix as matrix
-    from grader import variants
+    from grader.audit import kill_matrix as matrix
+    from grader.audit import variants
 
     failed = 0
     for unit in units or UNITS:
@@ -550,7 +554,7 @@ def kill_matrix(
 @app.command()
 def mutations(units: Units = None) -> None:
     """Change the published kernels in every small way; fail if a change costs nothing and survivors.toml says not why."""
-    from grader import mutations as mutating
+    from grader.audit import mutations as mutating
 
     problems = []
     for unit in units or UNITS:
@@ -593,8 +597,9 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where the sample class lives.")] = grader.ROOT / "build" / "demo",
 ) -> None:
     """Build the notebooks, grade the sample class through nbgrader, show the gradebook."""
-    from grader import build as building
-    from grader import samples, sandbox
+    from grader.audit import samples
+    from grader.building import build as building
+    from grader.child import sandbox
 
     start = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)

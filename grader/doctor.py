@@ -19,7 +19,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from course_lib.exercises import UNITS
-from grader import ROOT, exercises, home, landlock, sandbox, seccomp
+from grader import ROOT, exercises, home
+from grader.child import landlock, sandbox, seccomp
 
 PROOF = "04_memory_coalescing"  # the unit that is judged where no other is asked for
 FREE_DISK, FREE_GPU = 2e9, 8e9  # bytes: a class of 100 with its feedback; what the timed cases use
@@ -60,8 +61,8 @@ def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Ite
         exercises(unit)
     if not sandbox.enough(sandbox.level()) or not _version("torch") or not _version("triton"):
         return  # its row says what to do
-    from grader import canary
-    from grader.judge import Judge
+    from grader.classes import canary
+    from grader.judging.judge import Judge
 
     for unit in units:
         with tempfile.TemporaryDirectory() as name:

@@ -46,44 +46,44 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     c.ClearSolutions.code_stub = {"python": STUB}
     c.GenerateAssignment.preprocessors = [
         "nbgrader.preprocessors.LockCells",
-        "grader.preprocessors.ClearSolutions",
+        "grader.gradebook.preprocessors.ClearSolutions",
         "nbgrader.preprocessors.ClearOutput",
         "nbgrader.preprocessors.CheckCellMetadata",
         "nbgrader.preprocessors.ComputeChecksums",
         "nbgrader.preprocessors.SaveCells",
-        "grader.preprocessors.Release",
+        "grader.gradebook.preprocessors.Release",
     ]
 
-    c.Autograde.exporter_class = "grader.preprocessors.SubmissionExporter"
+    c.Autograde.exporter_class = "grader.gradebook.preprocessors.SubmissionExporter"
     c.Autograde.sanitize_preprocessors = [
-        "grader.preprocessors.Normalise",  # its metadata are ours: CheckCellMetadata has nothing to find
+        "grader.gradebook.preprocessors.Normalise",  # its metadata are ours: CheckCellMetadata has nothing to find
         "nbgrader.preprocessors.OverwriteCells",
     ]
     c.Autograde.autograde_preprocessors = [  # no Execute: nothing here starts a kernel
-        "grader.preprocessors.WriteVerdicts",
+        "grader.gradebook.preprocessors.WriteVerdicts",
         "nbgrader.preprocessors.SaveAutoGrades",
-        "grader.preprocessors.SaveExtras",
+        "grader.gradebook.preprocessors.SaveExtras",
         "nbgrader.preprocessors.AssignLatePenalties",
     ]
-    # What a late day costs: percent of the points earned. Due dates and extensions stand in the gradebook (grader/late.py).
-    c.AssignLatePenalties.plugin_class = "grader.late.ByTheDay"
+    # What a late day costs: percent of the points earned. Due dates and extensions stand in the gradebook (grader/classes/late.py).
+    c.AssignLatePenalties.plugin_class = "grader.classes.late.ByTheDay"
     c.ByTheDay.percent = 0.0
     # `ignore` would keep everything out of the exchange.
-    c.ExchangeFactory.release_assignment = "grader.exchange.Release"
-    c.ExchangeFactory.collect = "grader.exchange.Collect"
+    c.ExchangeFactory.release_assignment = "grader.classes.exchange.Release"
+    c.ExchangeFactory.collect = "grader.classes.exchange.Collect"
     # It finds submissions and feedback by two notes, which `ignore` has kept behind.
-    c.Autograde.post_convert_hook = "grader.preprocessors.carry_notes"
-    c.GenerateFeedback.post_convert_hook = "grader.preprocessors.carry_notes"
+    c.Autograde.post_convert_hook = "grader.gradebook.preprocessors.carry_notes"
+    c.GenerateFeedback.post_convert_hook = "grader.gradebook.preprocessors.carry_notes"
     c.HTMLExporter.template_name = "course_feedback"
     c.HTMLExporter.extra_template_basedirs = [str(TEMPLATES), str(NBGRADER_TEMPLATES)]
     c.HTMLExporter.filters = {
-        "markdown2html": "grader.pages.safe_markdown",
-        "highlight_code": "grader.pages.highlighted",
+        "markdown2html": "grader.gradebook.pages.safe_markdown",
+        "highlight_code": "grader.gradebook.pages.highlighted",
     }
-    c.HTMLExporter.preprocessors = ["grader.pages.Render"]  # of formgrader's pages, too
-    c.GenerateFeedback.exporter_class = "grader.pages.FeedbackPage"
+    c.HTMLExporter.preprocessors = ["grader.gradebook.pages.Render"]  # of formgrader's pages, too
+    c.GenerateFeedback.exporter_class = "grader.gradebook.pages.FeedbackPage"
     c.GenerateFeedback.preprocessors = [
-        "grader.preprocessors.GetGrades",
+        "grader.gradebook.preprocessors.GetGrades",
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     ]
 

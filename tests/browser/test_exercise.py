@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 import grader
 from course_lib.exercise import find
-from grader.variants import solution_cell
+from grader.audit.variants import solution_cell
 
 UNIT = "00_start_here"
 EXERCISE = find("start.add_one")

@@ -14,8 +14,9 @@ from course_lib.exercises import UNITS
 from course_lib.observe import observe
 from course_lib.observe.child import ChildLost
 from course_lib.observe.record import load
-from grader import exports, report, variants
-from grader.classroom import is_poison
+from grader.audit import variants
+from grader.classes.classroom import is_poison
+from grader.reporting import exports, report
 
 WORD = "word"
 SENTENCES = {  # the fields that hold what people read

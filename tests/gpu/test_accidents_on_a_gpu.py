@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import variants
+from grader.audit import variants
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 

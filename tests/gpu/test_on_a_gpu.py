@@ -16,8 +16,8 @@ from course_lib.observe import record_apart, timed
 from course_lib.observe.record import load
 from course_lib.tracing import trace
 from grader import ROOT
-from grader.judge import Judge
-from grader.variants import program, published, solution_cell
+from grader.audit.variants import program, published, solution_cell
+from grader.judging.judge import Judge
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from course_lib.exercise import find
-from grader import sandbox, timing
-from grader.judge import Judge
-from grader.variants import program, solution_cell
+from grader.audit.variants import program, solution_cell
+from grader.child import sandbox, timing
+from grader.judging.judge import Judge
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 

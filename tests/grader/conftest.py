@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.judge import Judge
+from grader.judging.judge import Judge
 
 
 @pytest.fixture(scope="module")

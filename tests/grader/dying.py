@@ -3,7 +3,7 @@
 import os
 import signal
 
-from grader import workers
+from grader.classes import workers
 
 
 def judge(job, accept_risk):

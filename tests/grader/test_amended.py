@@ -5,7 +5,7 @@ import toyclass
 from nbgrader.api import Gradebook
 from toy import UNIT
 
-from grader import preprocessors
+from grader.gradebook import preprocessors
 
 
 def test_exercises_are_dropped_and_added_after_submissions(monkeypatch, tmp_path):

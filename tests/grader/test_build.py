@@ -7,7 +7,7 @@ import pytest
 import toy
 from toy import SOURCE, UNIT
 
-from grader import build
+from grader.building import build
 
 
 @pytest.fixture

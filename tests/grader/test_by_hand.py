@@ -12,8 +12,12 @@ from toy import UNIT
 from typer.testing import CliRunner
 
 import grader
-from grader import books, handback, late, nbgrader_config, report, results, submission
+from grader import nbgrader_config
 from grader.__main__ import app, show_gradebook
+from grader.classes import late
+from grader.gradebook import books
+from grader.judging import submission
+from grader.reporting import handback, report, results
 
 DOUBLE, ROOT = "toy.double", "toy.root"
 
@@ -187,7 +191,7 @@ def test_a_failed_entry_leaves_the_graded_notebook_that_the_points_are_for(home,
     answers_anew(home)
     kept = {path: path.read_bytes() for path in home.glob(f"*/ada/{UNIT}/*") if path.parts[-4] != "submitted"}
     with monkeypatch.context() as patch:
-        patch.setattr("grader.preprocessors.SaveExtras.preprocess", lambda *a: 1 / 0)
+        patch.setattr("grader.gradebook.preprocessors.SaveExtras.preprocess", lambda *a: 1 / 0)
         ledger = books.Books(home, UNIT, root=home.parent)
         path = home / "submitted" / "ada" / UNIT / f"{UNIT}.ipynb"
         read = submission.read(path, list(grader.exercises(UNIT).values()), grader.released(UNIT))

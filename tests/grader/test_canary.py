@@ -17,11 +17,15 @@ from typer.testing import CliRunner
 from course_lib import criteria
 from course_lib.exercise import find
 from grader import __main__ as command
-from grader import canary, classroom, doctor, landlock, results, sandbox, single, variants, verdicts, workers
-from grader.judge import GraderFailed, failed
-from grader.judge import _unread as unread
-from grader.variants import IMPORTS, program, solution_cell
-from grader.zygote import Zygote
+from grader import doctor
+from grader.audit import variants
+from grader.audit.variants import IMPORTS, program, solution_cell
+from grader.child import landlock, sandbox
+from grader.child.zygote import Zygote
+from grader.classes import canary, classroom, single, verdicts, workers
+from grader.judging.judge import GraderFailed, failed
+from grader.judging.judge import _unread as unread
+from grader.reporting import results
 
 TRANSPOSE = find("coalescing.transpose")
 IDS = ("toy.double", "toy.root")

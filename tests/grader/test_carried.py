@@ -11,9 +11,10 @@ import grader
 from course_lib import criteria, render
 from course_lib.exercise import Finding, find
 from course_lib.handin.cells import Cell
-from grader import carried, classroom, submission
-from grader.judge import Judge, judge_submission
-from grader.variants import solution_cell
+from grader.audit.variants import solution_cell
+from grader.classes import carried, classroom
+from grader.judging import submission
+from grader.judging.judge import Judge, judge_submission
 
 TILING, COALESCING = "05_tiling", "04_memory_coalescing"
 ROUNDED_DOWN = solution_cell("tiling.tiles_and_waves").replace("triton.cdiv(tiles, sms)", "max(1, tiles // sms)")

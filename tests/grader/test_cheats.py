@@ -1,4 +1,4 @@
-"""No cheat passes: every submission of grader/variants/cheats, and what softmax, matmul and attention invite, is judged by
+"""No cheat passes: every submission of grader/audit/variants/cheats, and what softmax, matmul and attention invite, is judged by
 the real judge and loses what stands in its header. Accidents that an outcome-only test lets pass are among them."""
 
 from pathlib import Path
@@ -7,9 +7,9 @@ import pytest
 import toy_kernels
 
 from course_lib.exercise import Verdict, find
-from grader import judge as judging
-from grader import kill_matrix, variants
-from grader.variants import program, solution_cell
+from grader.audit import kill_matrix, variants
+from grader.audit.variants import program, solution_cell
+from grader.judging import judge as judging
 
 TOY = variants.read(Path(__file__).parent / "toy_variants" / "accidents_and_cheats.py")
 CHEATS = [v for v in variants.scripts() if v.script.startswith("cheats/")] + TOY

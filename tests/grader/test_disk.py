@@ -24,9 +24,14 @@ from typer.testing import CliRunner
 
 import grader
 from course_lib.observe import wire
-from grader import books, build, disk, lock, preprocessors, report, verdicts, zygote
+from grader import disk
 from grader.__main__ import app
+from grader.building import build
+from grader.child import zygote
+from grader.classes import lock, verdicts
+from grader.gradebook import books, preprocessors
 from grader.nbgrader_config import config
+from grader.reporting import report
 
 
 @pytest.fixture
@@ -141,8 +146,8 @@ def test_a_verdict_that_finds_no_room_leaves_no_draft(tmp_path, monkeypatch):
 def command(home, monkeypatch):  # noqa: F811
     """Runs the command autograde on three submissions, with workers that judge nothing: (exit code, output)."""
     monkeypatch.setenv("GRADER_HOME", str(home))
-    monkeypatch.setattr("grader.classroom.Local", lambda count, **more: Table())
-    monkeypatch.setattr("grader.classroom.Class.prove", lambda self, unit: None)
+    monkeypatch.setattr("grader.classes.classroom.Local", lambda count, **more: Table())
+    monkeypatch.setattr("grader.classes.classroom.Class.prove", lambda self, unit: None)
     return lambda: run("autograde", REAL, "--workers", 1, "--accept-risk")
 
 
@@ -208,7 +213,7 @@ def test_a_second_autograde_says_that_it_waits_and_waits(home, command):  # noqa
 HOLD = """
 import sys
 from pathlib import Path
-from grader.lock import locked
+from grader.classes.lock import locked
 with locked(Path(sys.argv[1]), print):
     print("held", flush=True)
     sys.stdin.read()
@@ -246,7 +251,7 @@ def test_the_exchange_s_recipe_makes_a_new_home_and_keeps_the_notebook(tmp_path,
 
 ANSWERS = """
 from course_lib import compiled
-from grader import sandbox, zygote
+from grader.child import sandbox, zygote
 sandbox.become_nobody = compiled.warm_up = lambda: None
 zygote.answer = lambda order, parts: ({}, bytes(1 << 20))
 zygote.main()

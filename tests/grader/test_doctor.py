@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from grader import doctor, landlock, sandbox, seccomp
+from grader import doctor
+from grader.child import landlock, sandbox, seccomp
 
 
 def row(name, folder, **more):

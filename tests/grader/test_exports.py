@@ -10,8 +10,8 @@ from nbgrader.api import Gradebook
 from toy import UNIT
 from typer.testing import CliRunner
 
-from grader import exports, results
 from grader.__main__ import app
+from grader.reporting import exports, results
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,10 @@ import pytest
 
 from course_lib.exercise import find
 from course_lib.exercises import UNITS
-from grader import exercises, flags, variants
-from grader.submission import Cell, Reading
+from grader import exercises
+from grader.audit import variants
+from grader.judging.submission import Cell, Reading
+from grader.reporting import flags
 
 TRANSPOSE, FORMULA = find("coalescing.transpose"), find("coalescing.sectors_touched")
 SCRIPTS = variants.scripts()

@@ -8,8 +8,9 @@ import pytest
 from toy import UNIT, install
 from typer.testing import CliRunner
 
-from grader import handback, imports
 from grader.__main__ import app
+from grader.classes import imports
+from grader.reporting import handback
 
 NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 

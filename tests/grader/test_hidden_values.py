@@ -5,9 +5,9 @@ import pytest
 from course_lib import render
 from course_lib.exercise import Cause, Evidence, Fault, find
 from course_lib.observe.wire import to_tree
-from grader import judge as judging
-from grader import untold
-from grader.variants import program, solution_cell
+from grader.audit.variants import program, solution_cell
+from grader.judging import judge as judging
+from grader.judging import untold
 
 EFFICIENCY = find("coalescing.strided_efficiency")
 STUDENT = "ada"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import toy_kernels
 
-from grader import kill_matrix, variants
+from grader.audit import kill_matrix, variants
 
 TOY = variants.read(Path(__file__).parent / "toy_variants" / "honest.py")
 HONEST = [v for v in variants.scripts() if v.script.startswith("honest/")] + TOY

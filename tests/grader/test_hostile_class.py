@@ -16,7 +16,8 @@ from nbgrader.api import Gradebook
 from nbgrader.server_extensions.formgrader import handlers
 from toy import UNIT
 
-from grader import build, submission
+from grader.building import build
+from grader.judging import submission
 from grader.nbgrader_config import config
 
 pytestmark = pytest.mark.slow  # sixty students through nbgrader; test_preprocessors.py has a class of ten
@@ -194,10 +195,10 @@ def graded(tmp_path_factory):
                 found[exercise.id] = toy.verdict(name, exercise.points * solved, exercise.points)
             return found
 
-        judge = ModuleType("grader.judge")
+        judge = ModuleType("grader.judging.judge")
         judge.verdicts = verdicts
-        patch.setitem(__import__("sys").modules, "grader.judge", judge)
-        patch.setattr("grader.judge", judge, raising=False)
+        patch.setitem(__import__("sys").modules, "grader.judging.judge", judge)
+        patch.setattr("grader.judging.judge", judge, raising=False)
         started = time.monotonic()
         outcomes = toy.grade_with_nbgrader(home, UNIT, root=course)
         assert not marker.exists(), "a file beside a notebook was imported"

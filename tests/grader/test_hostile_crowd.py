@@ -10,8 +10,11 @@ import pytest
 
 import grader
 from course_lib.exercise import find
-from grader import classroom, pages, results, submission
-from grader.variants import IMPORTS, solution_cell
+from grader.audit.variants import IMPORTS, solution_cell
+from grader.classes import classroom
+from grader.gradebook import pages
+from grader.judging import submission
+from grader.reporting import results
 
 pytestmark = pytest.mark.slow  # two classes; test_submission.py and test_shown_pages.py have each limit
 

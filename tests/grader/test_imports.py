@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 
 from course_lib.handin.validate import validated
 from course_lib.handin.zipped import pack
-from grader import imports, released, submission
+from grader import released
 from grader.__main__ import app
-from grader.imports import NotAnExport, collect
+from grader.classes import imports
+from grader.classes.imports import NotAnExport, collect
+from grader.judging import submission
 
 UNIT = "04_memory_coalescing"
 NOTEBOOK = f"{UNIT}.ipynb"

@@ -10,9 +10,9 @@ import pytest
 from course_lib import checking, criteria
 from course_lib.exercise import find
 from course_lib.observe.record import load
-from grader import judge as judging
-from grader import sandbox
-from grader.variants import IMPORTS, program, solution_cell
+from grader.audit.variants import IMPORTS, program, solution_cell
+from grader.child import sandbox
+from grader.judging import judge as judging
 
 TRANSPOSE = find("coalescing.transpose")
 SOLUTION = program(TRANSPOSE.id, solution_cell(TRANSPOSE.id))

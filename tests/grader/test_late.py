@@ -15,10 +15,13 @@ from toy import UNIT
 from typer.testing import CliRunner
 
 from course_lib.exercise import find
-from grader import ROOT, books, exercises, late, nbgrader_config, results
+from grader import ROOT, exercises, nbgrader_config
 from grader.__main__ import app, show_gradebook
-from grader.late import ByTheDay
-from grader.variants import IMPORTS, solution_cell
+from grader.audit.variants import IMPORTS, solution_cell
+from grader.classes import late
+from grader.classes.late import ByTheDay
+from grader.gradebook import books
+from grader.reporting import results
 
 
 @pytest.mark.parametrize(
@@ -167,7 +170,7 @@ def test_a_changed_hidden_case_judges_its_unit_anew_and_no_other_without_a_new_r
     hand_in(copy / "class", changed, "coalescing.padded_stride", "coalescing.divergence_passes")
     hand_in(copy / "class", other, "strides.row_major_strides")
     releases = {path: path.read_bytes() for path in (copy / "notebooks").rglob("*.ipynb")}
-    hidden = copy / "grader" / "hidden" / "coalescing.py"
+    hidden = copy / "grader" / "judging" / "hidden" / "coalescing.py"
     right = hidden.read_text()
     before = graded(copy, changed, other)
     judged = set((copy / "class" / "verdicts").glob("*.json"))

@@ -11,8 +11,8 @@ import pytest
 
 from course_lib import criteria, observe
 from course_lib.exercises import UNITS
-from grader import variants
-from grader.judge import all_cases
+from grader.audit import variants
+from grader.judging.judge import all_cases
 
 SECRETS = int(os.environ.get("SECRETS", "3"))
 EXERCISES = [e for unit in UNITS.values() for e in import_module(f"course_lib.exercises.{unit}").EXERCISES.values()]

@@ -5,8 +5,8 @@ import ast
 import pytest
 
 from course_lib.exercises import UNITS
-from grader import mutations
-from grader.mutations import Mutant, Report, alternatives, explained, lost, mutants
+from grader.audit import mutations
+from grader.audit.mutations import Mutant, Report, alternatives, explained, lost, mutants
 
 
 def changed(expression):

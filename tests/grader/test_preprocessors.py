@@ -11,7 +11,8 @@ import toy
 from nbgrader.api import Gradebook
 from toy import UNIT
 
-from grader import build, preprocessors
+from grader.building import build
+from grader.gradebook import preprocessors
 from grader.nbgrader_config import config
 
 FULL = {"double": (10, 10, {"bonus": 1.5, "remark": "Next: read *less* <b>."}), "root": (4, 4, {})}
@@ -103,8 +104,8 @@ def hand_in(course, student, content):
 
 
 def play_judge(monkeypatch, answer):
-    """Puts `answer(student) -> {name: (points, out_of, more)}` in the place of grader.judge."""
-    judge = ModuleType("grader.judge")
+    """Puts `answer(student) -> {name: (points, out_of, more)}` in the place of grader.judging.judge."""
+    judge = ModuleType("grader.judging.judge")
     judge.seen = []
 
     def verdicts(unit, student, path):
@@ -113,8 +114,8 @@ def play_judge(monkeypatch, answer):
         return {f"toy.{name}": toy.verdict(name, p, o, **more) for name, (p, o, more) in answer(student).items()}
 
     judge.verdicts = verdicts
-    monkeypatch.setitem(sys.modules, "grader.judge", judge)
-    monkeypatch.setattr("grader.judge", judge, raising=False)
+    monkeypatch.setitem(sys.modules, "grader.judging.judge", judge)
+    monkeypatch.setattr("grader.judging.judge", judge, raising=False)
     return judge
 
 

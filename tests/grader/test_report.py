@@ -14,7 +14,7 @@ import grader
 from course_lib import criteria
 from course_lib.exercise import Evidence, Finding, Trial, Verdict, find
 from course_lib.version import VERSION
-from grader import report, results, similar
+from grader.reporting import report, results, similar
 
 LONG = """
 def double(x):

@@ -11,9 +11,10 @@ from nbgrader.api import Gradebook
 from toy import UNIT
 from typer.testing import CliRunner
 
-from grader import enrolled, exports, imports, report, results, rosters
 from grader.__main__ import app
-from grader.rosters import NotARoster, Person
+from grader.classes import enrolled, imports, rosters
+from grader.classes.rosters import NotARoster, Person
+from grader.reporting import exports, report, results
 
 CANVAS = (
     "Student,ID,SIS User ID,SIS Login ID,Section,Notes,Unit 90 (1234),Final Score\n"

@@ -5,8 +5,9 @@ from nbgrader.api import Gradebook
 
 import grader
 from course_lib.exercises import UNITS
-from grader import build, samples
 from grader.__main__ import grade
+from grader.audit import samples
+from grader.building import build
 
 ONE = "04_memory_coalescing"  # in `make test`; the others take minutes
 

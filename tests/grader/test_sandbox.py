@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from course_lib.observe import child, wire
-from grader import landlock, sandbox, seccomp
-from grader.zygote import Zygote
+from grader.child import landlock, sandbox, seccomp
+from grader.child.zygote import Zygote
 
 SECRET = "secret-of-this-course"
 
@@ -96,8 +96,8 @@ FORBIDDEN = {
     "the kernel's log": "os.open('/dev/kmsg', 0)",
     "the exercises": f"open({str(sandbox.ROOT / 'course_lib' / 'exercises' / 'coalescing.py')!r})",
     "the solutions": f"os.listdir({str(sandbox.ROOT / 'solutions')!r})",
-    "the judge": f"open({str(sandbox.ROOT / 'grader' / 'judge.py')!r})",
-    "the hidden cases": f"os.listdir({str(sandbox.ROOT / 'grader' / 'hidden')!r})",
+    "the judge": f"open({str(sandbox.ROOT / 'grader' / 'judging' / 'judge.py')!r})",
+    "the hidden cases": f"os.listdir({str(sandbox.ROOT / 'grader' / 'judging' / 'hidden')!r})",
     "an import of the exercises": "import course_lib.exercises",
     "what was measured": f"open({str(sandbox.ROOT / 'course_lib' / 'measured' / 'tiling.json')!r})",
 }
@@ -376,7 +376,11 @@ def test_bubblewrap_shows_the_course_without_its_exercises(monkeypatch):
     bound = [command[i + 1] for i, word in enumerate(command) if word == "--ro-bind"]
     course = str(sandbox.ROOT / "course_lib")
     assert f"{course}/checking.py" in bound and f"{course}/exercises" not in bound and course not in bound
-    assert str(sandbox.ROOT / "grader" / "judge.py") not in bound and "/etc" not in bound and "/sys" not in bound
+    assert (
+        str(sandbox.ROOT / "grader" / "judging" / "judge.py") not in bound
+        and "/etc" not in bound
+        and "/sys" not in bound
+    )
     assert command[-2:] == ["--", "python"]
 
 

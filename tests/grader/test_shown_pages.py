@@ -2,7 +2,8 @@
 
 import pytest
 
-from grader import bounded, pages
+from grader.classes import bounded
+from grader.gradebook import pages
 
 
 @pytest.mark.parametrize(

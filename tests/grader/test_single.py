@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from course_lib.exercise import find
 from course_lib.version import VERSION
 from grader.__main__ import app
-from grader.variants import IMPORTS, solution_cell
+from grader.audit.variants import IMPORTS, solution_cell
 
 UNIT = "04_memory_coalescing"
 EXERCISES = ("coalescing.padded_stride", "coalescing.divergence_passes")

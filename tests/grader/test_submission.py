@@ -7,8 +7,9 @@ import toy
 
 import grader
 from course_lib.handin import files
-from grader import results, submission
-from grader.submission import Cell, Problem, Reading
+from grader.judging import submission
+from grader.judging.submission import Cell, Problem, Reading
+from grader.reporting import results
 
 DOUBLE, ROOT = toy.exercise("double", 10), toy.exercise("root", 4)
 STUB = "def double(x):\n    ...  # your code here"
@@ -501,7 +502,7 @@ def test_a_notebook_that_ends_its_reader_is_refused_in_a_sentence(tmp_path, monk
     path = write(tmp_path / "a.ipynb", [{"cell_type": "code", "source": "def double(x): return 1"}])
     for costs in (lambda path: sum(iter(int, 1)), lambda path: [0] * 10**10, lambda path: os.kill(os.getpid(), 9)):
         monkeypatch.setattr(submission, "load", costs)
-        monkeypatch.setattr("grader.bounded.SECONDS", 1.0)
+        monkeypatch.setattr("grader.classes.bounded.SECONDS", 1.0)
         read = submission.read(path, [DOUBLE])
         assert read.flags == [("", read.problem)] and "a.ipynb cannot be read within 1 seconds" in read.problem
         with pytest.raises(Problem, match="cannot be read"):

@@ -10,7 +10,7 @@ import grader
 from course_lib.checking import verdict
 from course_lib.exercises.fusion import kernels
 from course_lib.observe.record import load
-from grader.variants import fusion as variants
+from grader.audit.variants import fusion as variants
 
 PAGE = (grader.ROOT / "docs" / "adding_an_exercise.md").read_text()
 DEFINED, SOLVED, HIDDEN, SPOILT = map(textwrap.dedent, re.findall(r"```python\n(.*?)   ```", PAGE, re.S))

@@ -9,8 +9,10 @@ import grader
 from course_lib.criteria import TritonDidTheWork
 from course_lib.exercises import UNITS
 from course_lib.exercises.flash_backward.criteria import KernelsMadeTheGradients
-from grader import build, judge, kill_matrix, variants
-from grader.variants import walking
+from grader.audit import kill_matrix, variants
+from grader.audit.variants import walking
+from grader.building import build
+from grader.judging import judge
 
 ALL = [(unit, exercise) for unit in UNITS for exercise in grader.exercises(unit).values()]
 each_unit = pytest.mark.parametrize("unit", UNITS)

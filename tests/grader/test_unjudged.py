@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 from course_lib import criteria, render
 from course_lib.exercise import find
-from grader import exports, report, results, verdicts
 from grader.__main__ import app
-from grader.judge import GraderFailed, failed
+from grader.classes import verdicts
+from grader.judging.judge import GraderFailed, failed
+from grader.reporting import exports, report, results
 
 REASON = "the grader failed (GraderFailed: the grading process was lost)"
 

@@ -7,7 +7,8 @@ from types import ModuleType
 
 import course_lib.exercises
 from course_lib.exercise import Criterion, Exercise, Finding, Verdict
-from grader import books, build
+from grader.building import build
+from grader.gradebook import books
 
 UNIT = "90_toy"
 

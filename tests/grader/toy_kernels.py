@@ -162,7 +162,7 @@ def hidden_cases(exercise_id, rng):
 
 def install(monkeypatch):
     """Makes these exercises a unit that the judge knows, hidden cases included."""
-    module = ModuleType("grader.hidden.toy")
+    module = ModuleType("grader.judging.hidden.toy")
     module.cases = hidden_cases
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return toy.install(monkeypatch, softmax, matmul, attention)

@@ -38,7 +38,7 @@ def spoiled():
     """spoiled(exercise_id, *patches): the verdict of a check on the published solution with these (old, new) replacements."""
     from course_lib.observe import observe
     from course_lib.observe.record import load
-    from grader.variants import Variant
+    from grader.audit.variants import Variant
 
     def verdict(exercise_id: str, *patches: tuple[str, str]) -> Verdict:
         exercise = find(exercise_id)

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from course_lib import trace
-from grader.variants import published
+from grader.audit.variants import published
 
 BATCH, QUERIES, D = 4, 128, 64
 SOLUTION = "flash_backward.flash_attention"

@@ -15,7 +15,7 @@ from course_lib.exercise import Evidence, Operation, Trial
 from course_lib.exercises import attention as A
 from course_lib.observe import observe
 from course_lib.observe.record import load
-from grader.variants import Variant
+from grader.audit.variants import Variant
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -14,7 +14,7 @@ from course_lib import criteria, trace
 from course_lib.exercise import Evidence, Fault, Footprint, Launch, Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash as F
-from grader.variants import published
+from grader.audit.variants import published
 
 
 def drawn(draw, seed: int = 1):

@@ -13,7 +13,7 @@ from course_lib.criteria import judge
 from course_lib.exercises.fusion import EXERCISES
 from course_lib.observe import observe
 from course_lib.observe.record import load
-from grader.variants import Variant, of_unit, published
+from grader.audit.variants import Variant, of_unit, published
 
 KERNELS = [e for e in EXERCISES.values() if e.kind == "kernel"]
 each_kernel = pytest.mark.parametrize("exercise", KERNELS, ids=[e.entry for e in KERNELS])

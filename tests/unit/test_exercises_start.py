@@ -11,7 +11,7 @@ from stopped import raised
 
 from course_lib.exercise import Evidence, Trial
 from course_lib.exercises import start
-from grader.hidden.start import MYTHS, sealed
+from grader.judging.hidden.start import MYTHS, sealed
 
 KEYS = list(MYTHS)
 

@@ -13,7 +13,7 @@ from course_lib.exercise import Evidence, Launch, Trial
 from course_lib.exercises import tiling as T
 from course_lib.observe.calls import CALLS
 from course_lib.tracing.cache import grouped, hilbert, row_major
-from grader.hidden import tiling as hidden
+from grader.judging.hidden import tiling as hidden
 
 
 def test_the_probe_loads_each_tile_once():

@@ -11,7 +11,7 @@ import pytest
 
 import grader
 from course_lib.exercises import UNITS
-from grader import index
+from grader.building import index
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -1,0 +1,7 @@
+"""Whether the grader grades: other answers, and what becomes of them.
+
+variants/        wrong, wasteful, cheating and odd answers, and what each must lose
+kill_matrix.py   whether they do
+mutations.py     small changes of kernels: those that cost nothing are explained in survivors.toml
+samples/         the sample class
+"""

@@ -1,0 +1,238 @@
+"""Mutations of the published kernels: does every small change of one cost something?
+
+Each `@triton.jit` function of a published solution is changed in one place of its syntax tree: an operator, a mask, a
+bound, a constant, a dtype. A mutant that still gets full marks is a survivor: a hole in the tests, unless it means the same
+as the original or merely costs what nobody grades. survivors.toml explains each; an unexplained one fails `make verify`.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dataclasses
+import multiprocessing
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import grader
+from course_lib import criteria, observe
+from course_lib.exercise import Exercise, find
+from course_lib.observe.child import ChildLost
+from course_lib.observe.record import load
+from grader.audit import variants
+from grader.judging.judge import all_cases
+
+SURVIVORS = Path(__file__).with_name("survivors.toml")
+SEED = 42
+SECONDS, COMPILE_SECONDS = 20.0, 60.0
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A kernel of an exercise's solution with one change. `change` is "line 4: `cols < N` -> `cols <= N`"."""
+
+    exercise: str
+    kernel: str
+    change: str
+    source: str  # of the solution's cell
+
+    def __str__(self) -> str:
+        return f"{self.exercise}, {self.kernel}, {self.change}"
+
+
+# ------------------------------------------------------------------------------------------------ making them
+
+OPERATORS: dict[type, tuple[type, ...]] = {
+    ast.Add: (ast.Sub,),
+    ast.Sub: (ast.Add,),
+    ast.Mult: (ast.Add, ast.FloorDiv),
+    ast.FloorDiv: (ast.Mult,),
+    ast.Div: (ast.Mult,),
+    ast.Mod: (ast.FloorDiv,),
+    ast.BitAnd: (ast.BitOr,),
+    ast.BitOr: (ast.BitAnd,),
+}
+COMPARISONS: dict[type, tuple[type, ...]] = {
+    ast.Lt: (ast.LtE, ast.NotEq),
+    ast.LtE: (ast.Lt,),
+    ast.Gt: (ast.GtE,),
+    ast.GtE: (ast.Gt,),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+}
+OTHER_NAMES = {"min": "max", "max": "min", "maximum": "minimum", "minimum": "maximum", "sum": "max", "exp": "exp2"}
+OTHER_NAMES |= {"atomic_add": "store", "float32": "float16", "M": "N", "N": "M", "BLOCK_M": "BLOCK_N", "rows": "cols"}
+OPTIONAL = {"mask", "other", "axis", "input_precision"}  # arguments that a call may lack
+
+
+def alternatives(node: ast.AST) -> Iterator[ast.AST]:
+    """What may stand in a node's place."""
+    match node:
+        case ast.BinOp(left, op, right):
+            for other in OPERATORS.get(type(op), ()):
+                yield ast.BinOp(left, other(), right)
+            if isinstance(op, ast.BitAnd):  # half of a mask
+                yield from (left, right)
+        case ast.Compare(left, [op], right):
+            for other in COMPARISONS.get(type(op), ()):
+                yield ast.Compare(left, [other()], right)
+        case ast.Constant(bool()):
+            yield ast.Constant(not node.value)
+        case ast.Constant(int() | float()):
+            yield ast.Constant(node.value + 1)
+            if node.value > 1:
+                yield ast.Constant(node.value - 1)
+        case ast.Call(ast.Attribute(value, "to"), _, _):
+            yield value
+        case ast.Call(function, arguments, keywords):
+            for keyword in keywords:
+                if keyword.arg in OPTIONAL:
+                    yield ast.Call(function, arguments, [k for k in keywords if k is not keyword])
+        case ast.Attribute(value, name) if name in OTHER_NAMES:
+            yield ast.Attribute(value, OTHER_NAMES[name], node.ctx)
+        case ast.Name(name, ast.Load()) if name in OTHER_NAMES:
+            yield ast.Name(OTHER_NAMES[name], node.ctx)
+        case ast.Tuple([first, second], ast.Load()) if isinstance(first, ast.Slice) != isinstance(second, ast.Slice):
+            yield ast.Tuple([second, first], node.ctx)  # [:, None] and [None, :]
+        case ast.AugAssign() | ast.Expr(ast.Call()):
+            yield ast.Pass()
+    if isinstance(node, ast.AugAssign):
+        yield ast.Assign([node.target], node.value, lineno=node.lineno)
+
+
+def mutants(exercise: str) -> list[Mutant]:
+    """Every mutant of the exercise's published kernels, each text once."""
+    tree = ast.parse(variants.solution_cell(exercise))
+    used, found = _used(tree, find(exercise).entry), {}
+    for kernel in tree.body:
+        if not isinstance(kernel, ast.FunctionDef) or "triton.jit" not in map(ast.unparse, kernel.decorator_list):
+            continue
+        if kernel.name not in used:  # a later exercise's
+            continue
+        names = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name)} | {a.arg for a in kernel.args.args}
+        statements = [n for part in kernel.body for n in ast.walk(part) if isinstance(n, ast.stmt)]
+        for statement in statements:
+            line, before = statement.lineno - kernel.lineno + 1, _head(statement)
+            for node in _own_nodes(statement):
+                for other in alternatives(node):
+                    if isinstance(other, ast.Name) and other.id not in names | {"min", "max"}:
+                        continue
+                    instead = {id(node): other}  # deepcopy takes it for a copy that it has made already
+                    source, after = ast.unparse(copy.deepcopy(tree, instead)), _head(copy.deepcopy(statement, instead))
+                    if after != before:
+                        change = f"line {line}: `{before}` -> `{after}`"
+                        found.setdefault(source, Mutant(exercise, kernel.name, change, source + "\n"))
+    return list(found.values())
+
+
+def _used(tree: ast.Module, entry: str) -> set[str]:
+    """The names that `entry` uses, and that what they stand for in this cell uses, and so on."""
+    defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    used, todo = set(), [entry]
+    while todo:
+        name = todo.pop()
+        if name not in used:
+            used.add(name)
+            body = ast.walk(defined[name]) if name in defined else ()
+            todo += [node.id for node in body if isinstance(node, ast.Name)]
+    return used
+
+
+def _own_nodes(statement: ast.AST) -> Iterator[ast.AST]:
+    """A statement and what is in it, down to the next statement. Docstrings have nothing to change."""
+    yield statement
+    for child in ast.iter_child_nodes(statement):
+        if not isinstance(child, ast.stmt):
+            yield from _own_nodes(child)
+
+
+def _head(statement: ast.AST) -> str:
+    return ast.unparse(statement).partition("\n")[0]
+
+
+# ------------------------------------------------------------------------------------------------ killing them
+
+
+def lost(mutant: Mutant) -> str:
+    """The title of the first gate or criterion that the mutant loses, "" if it survives."""
+    torch.set_num_threads(1)
+    exercise = find(mutant.exercise)
+    exercise = dataclasses.replace(exercise, cases=all_cases(exercise, SEED), bonus=())
+    try:
+        entry = load(variants.program(exercise.id, mutant.source), exercise.entry)
+        for compile_seconds in (0.0, COMPILE_SECONDS):  # what survives the trace is also compiled
+            trials = observe.observe(
+                exercise, entry, SEED, seconds=SECONDS + compile_seconds, compile_seconds=compile_seconds
+            )
+            verdict = criteria.judge(exercise, trials)
+            failed = [finding.title for finding in verdict.findings if finding.lost]
+            if failed:
+                return failed[0]
+    except (ChildLost, ValueError) as reason:
+        return f"runs ({reason})"
+    return ""
+
+
+def run(
+    chosen: Sequence[Mutant], progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[tuple[Mutant, str]]:
+    """(mutant, what it loses) for each, in order."""
+    observe.warm_up(kernels=True)  # once, before the workers are forked
+    found = []
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:
+        for mutant, title in zip(chosen, pool.map(lost, chosen), strict=True):
+            found.append((mutant, title))
+            progress(len(found), len(chosen))
+    return found
+
+
+def of_unit(unit: str) -> list[Mutant]:
+    kernels: list[Exercise] = [e for e in grader.exercises(unit).values() if e.kind == "kernel"]
+    return [mutant for exercise in kernels for mutant in mutants(exercise.id)]
+
+
+@dataclass
+class Report:
+    """What became of a unit's mutants."""
+
+    outcomes: list[tuple[Mutant, str]]  # what each loses first, "" for a survivor
+    reasons: dict[str, str]  # of the survivors that survivors.toml explains
+
+    @property
+    def survivors(self) -> list[Mutant]:
+        return [mutant for mutant, title in self.outcomes if not title]
+
+    @property
+    def unexplained(self) -> list[str]:
+        return [str(mutant) for mutant in self.survivors if str(mutant) not in self.reasons]
+
+    @property
+    def stale(self) -> list[str]:
+        """Explained, and no survivor of these mutants' exercises."""
+        judged, alive = {m.exercise for m, _ in self.outcomes}, set(map(str, self.survivors))
+        return [change for change in self.reasons if change.partition(",")[0] in judged and change not in alive]
+
+
+def report(
+    unit: str, progress: Callable[[int, int], None] = lambda done, total: None, at_most: int | None = None
+) -> Report:
+    """at_most: only so many of the unit's mutants, spread evenly."""
+    chosen = of_unit(unit)
+    step = -(-len(chosen) // at_most) if at_most and chosen else 1
+    return Report(run(chosen[::step], progress), explained())
+
+
+def explained(path: Path = SURVIVORS) -> dict[str, str]:
+    """str(mutant) -> why it may survive."""
+    reasons: dict[str, str] = {}
+    for group in tomllib.loads(path.read_text())["survivors"]:
+        for change in group["changes"]:
+            reasons[f"{group['exercise']}, {group['kernel']}, {change}"] = group["reason"]
+    return reasons

@@ -1,0 +1,183 @@
+"""Wrong, wasteful, cheating and honest-but-unusual solutions of each exercise, and what each must lose.
+
+Most are one-line patches of the published solution; never shipped to students. Every unit has a module here with a list
+VARIANTS; walking.py makes some of every kernel. Whole cells stand in cheats/ and honest/: percent scripts, one for each idea, in which a cell's header says what
+it is and what it must lose:
+
+    # %% name="torch does it" exercise="coalescing.transpose" loses="a title; another" after="solution" flags="a rule"
+
+after="solution" puts the published solution before it; says="words" must be in its remark; unsaid="words" are false of it, and must
+not be there; a first cell without a name stands before each of its script; flags are the rules of grader/reporting/flags.py that must show it
+to a person.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from course_lib.exercises import UNITS
+from grader import ROOT, exercises
+from grader.audit.variants import walking
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to answer an exercise other than the published one.
+
+    loses     titles of the gates or criteria that must fail, all of them and no others; () for full marks
+    patches   (old, new) replacements in the source of the solution's cell, each of which must apply; or
+    source    a whole cell
+    before    cells that stand before it
+    flags     the source rules that must flag it for a person
+    says      words that its remark must hold
+    unsaid    words that its remark once held, and must not hold, being false of it
+    script    the file it comes from, "cheats/forged"
+    """
+
+    exercise: str
+    name: str
+    loses: tuple[str, ...]
+    patches: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+    before: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    says: str = ""
+    unsaid: str = ""
+    script: str = ""
+
+    def cells(self) -> list[tuple[str, str]]:
+        """The program to judge: imports, then the cell. ValueError if a patch does not apply."""
+        source = self.source or solution_cell(self.exercise)
+        for old, new in self.patches:
+            if old not in source:
+                raise ValueError(f"{self.exercise}, {self.name}: the solution does not contain {old!r}")
+            source = source.replace(old, new)
+        *imports, own = program(self.exercise, source)
+        return [*imports, *((f"<before {n}>", text) for n, text in enumerate(self.before, 1)), own]
+
+
+def kinds(unit: str) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
+    """(wrong, honest), with which a unit's module writes its variants down."""
+
+    def wrong(
+        entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "", **remark: str
+    ) -> Variant:
+        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source, **remark)
+
+    def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
+        return wrong(entry, name, (), *patches, source=source)
+
+    return wrong, honest
+
+
+IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
+
+
+def program(exercise_id: str, source: str) -> list[tuple[str, str]]:
+    """Cells that define the exercise by `source`: imports first, and the published solutions of exercises that it calls, or of
+    whose helpers it calls one."""
+    unit = _unit_of(exercise_id)
+    calls = set(re.findall(r"\b(\w+)\(", source)) - _defined(source)
+    others = [e for e in exercises(unit).values() if e.id != exercise_id]
+    called = [e for e in others if calls & {e.entry, *_defined(solution_cells(unit).get(e.id, ""))}]
+    return [
+        ("<imports>", IMPORTS + _more_imports(unit)),
+        *((f"<{e.entry}>", solution_cell(e.id)) for e in called),
+        ("<solution>", source),
+    ]
+
+
+def _defined(source: str) -> set[str]:
+    """The functions that a cell defines."""
+    return set(re.findall(r"^def (\w+)\(", source, re.M))
+
+
+def _unit_of(exercise_id: str) -> str:
+    return next(unit for unit, module in UNITS.items() if module == exercise_id.split(".")[0])
+
+
+@cache
+def _more_imports(unit: str) -> str:
+    """What the unit's notebook imports besides: math, and other libraries, such as einops."""
+    source = ROOT / "solutions" / f"{unit}.py"
+    text = source.read_text() if source.exists() else ""  # the suite's toy units have none
+    return "".join(re.findall(r"^(?:from (?!course_lib)\w+ import .*|import math)\n", text, re.M))
+
+
+@cache
+def solution_cells(unit: str) -> dict[str, str]:
+    """Exercise -> source of its cell in solutions/. A cell ends where the next `# %%` begins."""
+    source = ROOT / "solutions" / f"{unit}.py"
+    text = source.read_text() if source.exists() else ""  # the suite's toy units have none
+    cells = re.findall(r'^# %% exercise="([^"]+)".*\n((?:(?!# %%).*\n)*)', text, re.M)
+    return {exercise: source.strip() + "\n" for exercise, source in cells}
+
+
+def solution_cell(exercise_id: str) -> str:
+    """The published solution: the source of its cell in solutions/."""
+    return solution_cells(_unit_of(exercise_id))[exercise_id]
+
+
+def published(exercise_id: str, name: str = "", *, on_the_cpu: bool = True) -> Any:
+    """What the published solution defines as `name`: without one, what the exercise asks for."""
+    from course_lib.observe.record import load  # brings torch and Triton
+
+    entry = name or exercises(_unit_of(exercise_id))[exercise_id].entry
+    return load(program(exercise_id, solution_cell(exercise_id)), entry, on_the_cpu=on_the_cpu)
+
+
+def of_unit(module: str) -> list[Variant]:
+    """All variants of a unit's exercises: those of its module here, then those of cheats/ and honest/."""
+    own = importlib.import_module(f"grader.audit.variants.{module}").VARIANTS
+    return own + [v for v in scripts() if v.exercise.startswith(f"{module}.")] + walkers(module)
+
+
+@cache
+def walkers(module: str) -> list[Variant]:
+    """Every kernel of the unit, run by one program, by six, and by as many as an H200 has SMs."""
+    found = []
+    unit = next(unit for unit, name in UNITS.items() if name == module)
+    for exercise in exercises(unit).values():
+        loses = tuple(c.title for c in exercise.criteria if getattr(c, "programs", 0))
+        if loses and exercise.id in solution_cells(unit):  # the suite's toy units have none
+            cells = "\n".join(text for _, text in program(exercise.id, solution_cell(exercise.id))[1:])
+            found += [
+                Variant(exercise.id, "one program walks over all", loses, source=walking.walked(cells, 1)),
+                Variant(exercise.id, "six programs walk over all", loses, source=walking.walked(cells, 6)),
+                Variant(exercise.id, "132 programs walk over all", (), source=walking.walked(cells, 132)),
+            ]
+    return found
+
+
+@cache
+def scripts() -> list[Variant]:
+    """What stands in cheats/ and honest/, for all units."""
+    return [variant for path in sorted(Path(__file__).parent.glob("*/*.py")) for variant in read(path)]
+
+
+def read(path: Path) -> list[Variant]:
+    """The variants of one percent script."""
+    preamble, found = (), []
+    for header, source in re.findall(r"^# %%(.*)\n((?:(?!# %%).*\n)*)", path.read_text(), re.M):
+        says = dict(re.findall(r'(\w+)="([^"]*)"', header))
+        if not says:
+            preamble = (source,)
+            continue
+        lists = {
+            key: tuple(part.strip() for part in says.get(key, "").split(";") if part.strip())
+            for key in ("loses", "flags")
+        }
+        before = (solution_cell(says["exercise"]),) if says.get("after") == "solution" else ()
+        more = {
+            "says": says.get("says", ""),
+            "unsaid": says.get("unsaid", ""),
+            "script": f"{path.parent.name}/{path.stem}",
+        }
+        found.append(Variant(says["exercise"], says["name"], source=source, before=preamble + before, **more, **lists))
+    return found

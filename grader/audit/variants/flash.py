@@ -1,0 +1,309 @@
+"""Unit 09. What each variant must lose stands beside it; () means full marks."""
+
+from grader.audit.variants import Variant, kinds, solution_cell
+
+wrong, honest = kinds("flash")
+
+
+def with_update(entry: str, name: str, loses: list[str], *patches: tuple[str, str]) -> Variant:
+    """The published solution with an online_update of its own in the cell, patched there or anywhere."""
+    update = solution_cell("flash.online_update").partition("\n\n\n@triton.jit\ndef weighted_mean_kernel")[0]
+    source = update + "\n\n\n" + solution_cell(f"flash.{entry}")
+    for old, new in patches:
+        if old not in source:
+            raise ValueError(f"{name}: no {old!r}")
+        source = source.replace(old, new)
+    return wrong(entry, name, loses, source=source)
+
+
+# titles
+COUNTED = ["as they are counted"]
+PLAIN, KERNEL, COMPILES = "right on plain inputs", "computed by your Triton kernel", "compiles for a GPU"
+RAGGED, HARD, LATE, HALF, SINGLE = (
+    "right on ragged inputs",
+    "large, rising, low scores",
+    "rows that have seen nothing yet, or ever",
+    "half precision in, float32 inside",
+    "float32 stays float32",
+)
+READ, LAUNCH, LOADS, STORES = "k is read at most Nq / 64 times", "one launch", "loads are dense", "stores are dense"
+LEADING, VIEWS, DIMS, CAUSAL, NOTHING, HALVES, SCALE = (
+    "any number of leading dimensions",
+    "right on views, without copies",
+    "heads of any size from 16 to 256",
+    "causal, Nq != Nk too",
+    "queries that see no key",
+    "half precision in and out, float32 inside",
+    "a scale of one's own",
+)
+BYTES, PRODUCTS, BUFFER = (
+    "the bytes of flash_bytes, tiles of 64 x 128 or better",
+    "causal: half the products, and the diagonal",
+    "nothing of Nq x Nk in memory",
+)
+COSTS = [BYTES, PRODUCTS, LAUNCH, BUFFER, LOADS, STORES]
+IN_WINDOW, FEW = "reads the keys of the window, and no more", "multiplies in the window alone"
+TWO, GROUP_READ = "large, rising scores", "k is read once for each 64 rows of a group"
+EMPTY, SHARED, TWO_LAUNCHES, CACHE = (
+    "shares without a key",
+    "at least 16 programs share a tall input",
+    "at most 2 launches",
+    "k and v read once, for all heads of a group",
+)
+
+NO_MAXIMUM = ("m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.zeros_like(m)")
+NO_RESCALING = ("shrink = tl.exp(m - base)", "shrink = tl.full(m.shape, 1.0, tl.float32)")
+L_UNCORRECTED = ("l * shrink + tl.sum", "l + tl.sum")
+ACC_UNCORRECTED = ("acc * shrink[:, None]", "acc")
+CORRECTED_TWICE = ("acc * shrink[:, None]", "acc * (shrink * shrink)[:, None]")
+TILE_MAXIMUM = ("m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.max(s, 1)")
+COPY = """@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+def copied(x):
+    y = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+    return y
+
+
+"""
+# P V without tl.dot, key by key
+P_V = 'acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")'
+KEY_BY_KEY = """acc = acc * shrink[:, None]
+    at = tl.arange(0, s.shape[1])
+    for key in range(s.shape[1]):
+        weight = tl.sum(tl.where(at[None, :] == key, p.to(v.dtype).to(tl.float32), 0.0), 1)
+        acc += weight[:, None] * tl.sum(tl.where(at[:, None] == key, v.to(tl.float32), 0.0), 0)[None, :]"""
+ONE_ROW = """@triton.jit
+def row_kernel(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, Nq, Nk, sqh, sqn, sqd, skh, skn, skd, svh, svn, svd, soh, son, sod, CAUSAL: tl.constexpr, D: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr):
+    row, head = tl.program_id(0), tl.program_id(1)
+    dims = tl.arange(0, BD)
+    q = tl.load(q_ptr + head * sqh + row * sqn + dims * sqd, mask=dims < D, other=0).to(tl.float32) * scale
+    m, l, acc = -float("inf"), 0.0, tl.zeros((BD,), tl.float32)
+    sees = tl.minimum(tl.maximum(row + 1 + Nk - Nq, 0), Nk) if CAUSAL else Nk
+    for j in range(0, sees, BN):
+        keys = j + tl.arange(0, BN)
+        there = (keys < sees)[:, None] & (dims < D)[None, :]
+        k = tl.load(k_ptr + head * skh + keys[:, None] * skn + dims[None, :] * skd, mask=there, other=0).to(tl.float32)
+        v = tl.load(v_ptr + head * svh + keys[:, None] * svn + dims[None, :] * svd, mask=there, other=0).to(tl.float32)
+        s = tl.where(keys < sees, tl.sum(k * q[None, :], 1), -float("inf"))
+        m_new = tl.maximum(m, tl.max(s, 0))  # finite: the row sees a key of each tile
+        p, shrink = tl.exp(s - m_new), tl.exp(m - m_new)
+        l = l * shrink + tl.sum(p, 0)
+        acc = acc * shrink + tl.sum(p[:, None] * v, 0)
+        m = m_new
+    o = acc / tl.where(l == 0, 1, l)
+    tl.store(o_ptr + head * soh + row * son + dims * sod, o.to(o_ptr.dtype.element_ty), mask=dims < D)
+    tl.store(lse_ptr + head * Nq + row, m + tl.log(l))
+
+
+def flash_attention_forward(q, k, v, causal=False, scale=None):
+    Nq, D, Nk = *q.shape[-2:], k.shape[-2]
+    o, lse = torch.empty_like(q), torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
+    flat = [x[None, None].flatten(0, -4) for x in (q, k, v, o)]
+    strides = [s for x in flat for s in x.stride()[1:]]
+    scale = D**-0.5 if scale is None else scale
+    for b in range(flat[0].shape[0]):
+        at = [x[b] for x in flat]
+        H = at[0].shape[0]
+        row_kernel[(Nq, H)](*at, lse.flatten()[b * H * Nq :], scale, Nq, Nk, *strides, CAUSAL=causal, D=D, BD=triton.next_power_of_2(D), BN=64)
+    return o, lse
+"""
+HALF_ACC = ("    m = m_new\n", "    acc = acc.to(v.dtype).to(tl.float32)\n    m = m_new\n")
+HALF_L = ("    m = m_new\n", "    l = l.to(v.dtype).to(tl.float32)\n    m = m_new\n")
+HALF_P = ("    l = l * shrink + tl.sum(p, 1)", "    l = l * shrink + tl.sum(p.to(v.dtype), 1).to(tl.float32)")
+NAN_STATE = ('tl.where(m_new == -float("inf"), 0.0, m_new)', "m_new")
+FLOOR = ('tl.where(m_new == -float("inf"), 0.0, m_new)', "tl.maximum(m_new, 0.0)")
+TF32 = (', input_precision="ieee"', "")
+EXP2 = [
+    ("p = tl.exp(s - base[:, None])", "p = tl.exp2((s - base[:, None]) * 1.4426950408889634)"),
+    ("shrink = tl.exp(m - base)", "shrink = tl.exp2((m - base) * 1.4426950408889634)"),
+]
+
+WRONG = [
+    # -------------------- predictions
+    wrong("predictions", "tiles of keys", COUNTED, ('64 queries": 16,', '64 queries": 8,')),
+    wrong("predictions", "once", COUNTED, ('128 queries": 8,', '128 queries": 1,')),
+    wrong("predictions", "half of the tiles", COUNTED, ('causal pass": 36,', 'causal pass": 32,')),
+    wrong("predictions", "all tiles need the mask", COUNTED, ('need the mask": 8,', 'need the mask": 36,')),
+    wrong("predictions", "2 bytes an element", COUNTED, ("128 * 128 * 4", "128 * 128 * 2")),
+    wrong("predictions", "scores in memory", COUNTED, ('written to memory": 0,', 'written to memory": 1024 * 1024 * 2,')),
+    # -------------------- online_update
+    wrong("online_update", "no maximum", [HARD, LATE], NO_MAXIMUM),
+    wrong("online_update", "no rescaling", [PLAIN], NO_RESCALING),
+    wrong("online_update", "l is not rescaled", [PLAIN], L_UNCORRECTED),
+    wrong("online_update", "acc is not rescaled", [PLAIN], ACC_UNCORRECTED),
+    wrong("online_update", "acc is rescaled twice", [PLAIN], CORRECTED_TWICE),
+    wrong("online_update", "the maximum of the tile", [HARD], TILE_MAXIMUM),
+    wrong("online_update", "the old maximum stays", [PLAIN], ("    m = m_new\n", "")),
+    wrong("online_update", "an accumulator in half precision", [HALF], HALF_ACC),
+    wrong("online_update", "a sum in half precision", [PLAIN], HALF_L),
+    wrong("online_update", "sums rounded probabilities in half precision", [PLAIN], HALF_P),
+    wrong("online_update", "NaN for empty rows", [LATE], NAN_STATE),
+    wrong("online_update", "no maximum below 0", [HARD, LATE], FLOOR),
+    wrong("online_update", "one maximum for all rows", [HARD], ("tl.max(s, 1)", "tl.max(s)")),
+    wrong("online_update", "0 for a maximum of -inf stays", [LATE], ("    m = m_new\n", "    m = base\n")),
+    wrong("online_update", "sums rounded probabilities", [PLAIN], ("tl.sum(p, 1)", "tl.sum(p.to(v.dtype).to(tl.float32), 1)")),
+    wrong("online_update", "exp2 without log2 e", [PLAIN], ("tl.exp(", "tl.exp2(")),
+    wrong("online_update", "TF32", [RAGGED, HARD, LATE, SINGLE], TF32),
+    wrong("online_update", "probabilities of the tile", [PLAIN], ("p.to(v.dtype), v", "(p / tl.sum(p, 1)[:, None]).to(v.dtype), v")),
+    wrong("online_update", "keys and rows swapped", [COMPILES], ("tl.sum(p, 1)", "tl.sum(p, 0)"), ("tl.max(s, 1)", "tl.max(s, 0)")),
+    wrong("online_update", "torch does it", [PLAIN], source="def weighted_mean(s, v):\n    return torch.softmax(s, -1) @ v.float(), torch.logsumexp(s, -1)\n"),
+    # -------------------- one_head
+    with_update("one_head", "no maximum", [HARD], NO_MAXIMUM),
+    with_update("one_head", "no rescaling", [PLAIN], NO_RESCALING),
+    wrong("one_head", "no scale", [PLAIN], ("q, k, v, o, lse, D**-0.5", "q, k, v, o, lse, 1.0")),
+    wrong("one_head", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), unsaid="powers of 2"),
+    wrong("one_head", "lanes past the end store to the last row", [RAGGED, HARD], ("tl.store(lse_ptr + rows, m + tl.log(l), mask=rows < Nq)", "tl.store(lse_ptr + tl.minimum(rows, Nq - 1), m + tl.log(l))"), unsaid="Two programs"),
+    wrong("one_head", "loads what another program stores", [RAGGED, READ, LAUNCH, LOADS], ("    acc = tl.zeros((BLOCK_M, D), tl.float32)\n", "    acc = tl.zeros((BLOCK_M, D), tl.float32)\n    if tl.program_id(0) > 0:\n        l += 0 * tl.load(lse_ptr)\n"), unsaid="Two programs"),
+    wrong("one_head", "a scale of 1 / D", [PLAIN], ("D**-0.5", "1 / D")),
+    wrong("one_head", "missing keys score 0", [RAGGED, HARD], ('        s = tl.where(keys[None, :] < Nk, s, -float("inf"))\n', "")),
+    wrong("one_head", "only whole tiles of keys", [RAGGED, HARD], ("range(0, Nk, BLOCK_N)", "range(0, Nk // BLOCK_N * BLOCK_N, BLOCK_N)")),
+    wrong("one_head", "only whole tiles of queries", [RAGGED], ("triton.cdiv(Nq, 64)", "max(1, Nq // 64)")),
+    wrong("one_head", "masked lanes unset", [RAGGED, HARD], ("mask=there, other=0", "mask=there")),
+    wrong("one_head", "tiles of 16 queries", [READ], ("cdiv(Nq, 64)", "cdiv(Nq, 16)"), ("BLOCK_M=64", "BLOCK_M=16")),
+    wrong("one_head", "TF32", [RAGGED, HARD], TF32),
+    wrong("one_head", "scores in half precision", [PLAIN], ('"ieee") * scale', '"ieee").to(q_ptr.dtype.element_ty).to(tl.float32) * scale')),
+    wrong("one_head", "forgets to divide", [PLAIN], ("(acc / l[:, None])", "acc")),
+    wrong("one_head", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
+    wrong("one_head", "lse without the maximum", [PLAIN], ("m + tl.log(l)", "tl.log(l)")),
+    wrong("one_head", "k loaded twice", [READ], ("        v = tl.load(v_ptr", "        k = ((k + tl.load(k_ptr + theirs, mask=there, other=0)) * 0.5).to(k_ptr.dtype.element_ty)\n        v = tl.load(v_ptr")),
+    wrong("one_head", "k read from a copy, again and again", [LAUNCH, READ], ("@triton.jit\ndef one_head_kernel", COPY + "@triton.jit\ndef one_head_kernel"), ("(Nq, 64)", "(Nq, 32)"), ("BLOCK_M=64", "BLOCK_M=32"), ("[grid](q, k, v,", "[grid](q, copied(k), v,")),
+    wrong("one_head", "a launch for each tile of queries", [LAUNCH, READ],
+        ("    one_head_kernel[grid](q, k, v, o, lse, D**-0.5, Nq,", "    for i in range(0, Nq, 64):\n        one_head_kernel[(1,)](q[i:], k, v, o[i:], lse[i:], D**-0.5, Nq - i,")),
+    wrong("one_head", "even and odd channels of k apart", [LOADS],
+        ("        theirs, there", "        pairs = keys[:, None] * D + 2 * tl.arange(0, D // 2)[None, :]\n        theirs, there"),
+        ("        k = tl.load(k_ptr + theirs, mask=there, other=0)\n", "        k = tl.join(tl.load(k_ptr + pairs, mask=there, other=0), tl.load(k_ptr + pairs + 1, mask=there, other=0)).reshape(BLOCK_N, D)\n")),
+    wrong("one_head", "l begins as a number", [COMPILES], ("l = tl.zeros((BLOCK_M,), tl.float32)", "l = 0.0")),
+    wrong("one_head", "torch does it", [KERNEL], ("return o, lse", "return torch.softmax((q @ k.T).float() * D**-0.5, -1).to(v.dtype) @ v, lse")),
+    # -------------------- flash_attention_forward: the update
+    with_update("flash_attention_forward", "no running maximum", [HARD], NO_MAXIMUM),
+    with_update("flash_attention_forward", "no rescaling", [RAGGED, VIEWS, DIMS, SINGLE, CAUSAL, HARD, HALVES, *COSTS], NO_RESCALING),
+    with_update("flash_attention_forward", "l is not rescaled", [RAGGED, VIEWS, DIMS, SINGLE, CAUSAL, HARD, HALVES, *COSTS], L_UNCORRECTED),
+    with_update("flash_attention_forward", "acc is not rescaled", [RAGGED, VIEWS, DIMS, SINGLE, CAUSAL, HARD, HALVES, *COSTS], ACC_UNCORRECTED),
+    with_update("flash_attention_forward", "the maximum of the tile", [CAUSAL, NOTHING, HARD], TILE_MAXIMUM),
+    with_update("flash_attention_forward", "an accumulator in half precision", [HALVES], HALF_ACC),
+    with_update("flash_attention_forward", "a sum in half precision", [PLAIN], HALF_L),
+    with_update("flash_attention_forward", "NaN for empty rows", [NOTHING], NAN_STATE),
+    with_update("flash_attention_forward", "TF32", [SINGLE, HARD], TF32),
+    # -------------------- flash_attention_forward: the rest
+    wrong("flash_attention_forward", "torch's own", [KERNEL], source="def flash_attention_forward(q, k, v, causal=False, scale=None):\n    o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)\n    return o, torch.logsumexp((q @ k.mT).float() * q.shape[-1] ** -0.5, -1)\n"),
+    wrong("flash_attention_forward", "makes copies", [KERNEL], ("    Nq, D, Nk =", "    q, k, v = (x.contiguous() for x in (q, k, v))\n    Nq, D, Nk =")),
+    wrong("flash_attention_forward", "scores in half precision", [PLAIN], ('k.T, input_precision="ieee") * scale', 'k.T, input_precision="ieee").to(q.dtype).to(tl.float32) * scale')),
+    wrong("flash_attention_forward", "q scaled in half precision", [PLAIN], ("Nq, D, BLOCK_D, False)\n    k_ptr", "Nq, D, BLOCK_D, False)\n    q = (q * scale).to(q_ptr.dtype.element_ty)\n    scale = 1.0\n    k_ptr")),
+    wrong("flash_attention_forward", "no scale", [PLAIN], ("D**-0.5 if scale is None else scale", "1.0 if scale is None else scale")),
+    wrong("flash_attention_forward", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), unsaid="powers of 2"),
+    wrong("flash_attention_forward", "a scale of 1 / D", [PLAIN], ("D**-0.5", "1 / D")),
+    wrong("flash_attention_forward", "ignores the scale it is given", [HARD, SCALE], ("D**-0.5 if scale is None else scale", "D**-0.5")),
+    wrong("flash_attention_forward", "a scale for padded heads", [DIMS], ("D**-0.5", "triton.next_power_of_2(D)**-0.5")),
+    wrong("flash_attention_forward", "no causal mask", [CAUSAL, NOTHING, HARD, *COSTS], ("    if CAUSAL:\n        sees", "    if False:\n        sees")),
+    wrong("flash_attention_forward", "aligned at the top left", [CAUSAL, NOTHING, HARD], ("rows + 1 + Nk - Nq, 0)", "rows + 1, 0)")),
+    wrong("flash_attention_forward", "shifted the other way", [CAUSAL, NOTHING, HARD], ("rows + 1 + Nk - Nq, 0)", "rows + 1 + Nq - Nk, 0)"), unsaid="top left"),
+    wrong("flash_attention_forward", "a float32 result through float16", [SINGLE, HARD], ("o.to(o_ptr.dtype.element_ty)", "(o.to(tl.float16) if q.dtype == tl.float32 else o.to(q.dtype))"), unsaid="TF32"),
+    wrong("flash_attention_forward", "lse with the strides of q", [VIEWS], ("torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)", "torch.empty_like(q[..., 0], dtype=torch.float32)")),
+    wrong("flash_attention_forward", "sees one key fewer", [CAUSAL, NOTHING, HARD, *COSTS], ("rows + 1 + Nk - Nq, 0)", "rows + Nk - Nq, 0)")),
+    wrong("flash_attention_forward", "sees one key more", [CAUSAL, NOTHING, HARD, *COSTS], ("rows + 1 + Nk - Nq, 0)", "rows + 2 + Nk - Nq, 0)")),
+    wrong("flash_attention_forward", "one row a program", [BYTES, PRODUCTS, STORES], source=ONE_ROW),
+    wrong("flash_attention_forward", "no skipping", [BYTES, PRODUCTS], ("stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, tl.max(sees, 0)", "stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, Nk")),
+    wrong("flash_attention_forward", "one tile too many", [BYTES, PRODUCTS], ("BLOCK_N * BLOCK_N, tl.max(sees, 0)", "BLOCK_N * BLOCK_N, tl.minimum(tl.max(sees, 0) + BLOCK_N, Nk)")),
+    wrong("flash_attention_forward", "the last row's tiles without a mask", [CAUSAL, NOTHING, HARD, *COSTS], ("stop = tl.min(sees, 0) //", "stop = tl.max(sees, 0) //"), unsaid="without the causal mask"),
+    wrong("flash_attention_forward", "missing keys score 0", [RAGGED, LEADING, VIEWS, DIMS, SINGLE, CAUSAL, NOTHING, HARD, SCALE, *COSTS], ("s, -float(\"inf\"))\n        v = load", "s, 0.0)\n        v = load")),
+    wrong("flash_attention_forward", "hidden scores are -1e4", [NOTHING], ("s, -float(\"inf\"))\n        v = load", "s, -1e4)\n        v = load")),
+    wrong("flash_attention_forward", "0 / 0 where nothing is seen", [NOTHING], ("acc / tl.where(l == 0, 1, l)[:, None]", "acc / l[:, None]")),
+    wrong("flash_attention_forward", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
+    wrong("flash_attention_forward", "lse is the maximum", [PLAIN], ("m + tl.log(l), mask", "m, mask")),
+    wrong("flash_attention_forward", "lse in half precision", [PLAIN], ("m + tl.log(l), mask", "(m + tl.log(l)).to(q.dtype), mask")),
+    wrong("flash_attention_forward", "o in float32", [PLAIN], ("o = torch.empty_like(q)", "o = torch.empty_like(q, dtype=torch.float32)")),
+    wrong("flash_attention_forward", "a scale of 0 taken for none", [SCALE], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
+    with_update("flash_attention_forward", "P V as sums", [PRODUCTS], (P_V, KEY_BY_KEY)),
+    wrong("flash_attention_forward", "3 stages for heads of 256: too much for sm_80", [DIMS], ("num_warps=8 if wide else 4, num_stages=2 if wide else 3", "num_warps=4, num_stages=3")),
+    wrong("flash_attention_forward", "heads of powers of two alone", [DIMS], (" & (dims < D)[None, :]", "")),
+    wrong("flash_attention_forward", "contiguous heads alone", [VIEWS], ("for x in heads for stride in x.stride()", "for x in heads for stride in (x.shape[1] * x.shape[2] * x.shape[3], x.shape[2] * x.shape[3], x.shape[3], 1)")),
+    wrong("flash_attention_forward", "a unit stride in each row", [VIEWS], ("dims[None, :] * stride_d", "dims[None, :]")),
+    wrong("flash_attention_forward", "k's strides for v", [VIEWS], ("for x in heads for", "for x in (heads[0], heads[1], heads[1], heads[3]) for")),
+    wrong("flash_attention_forward", "one batch alone", [VIEWS], ("b, h = head // H, head % H", "b, h = 0, head")),
+    wrong("flash_attention_forward", "four dimensions alone", [RAGGED, LEADING, VIEWS, DIMS, SINGLE, CAUSAL, NOTHING, HARD, HALVES, SCALE, *COSTS], ("        while x.dim() < 4:\n            x = x[None]\n        return x.flatten(0, -4)", "        return x")),
+    wrong("flash_attention_forward", "tiles of 32 queries", [BYTES], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=64")),
+    wrong("flash_attention_forward", "tiles of 256 keys", [BYTES, PRODUCTS], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=256 if D < 64 else 64")),
+    wrong("flash_attention_forward", "keeps the scores", [BYTES, BUFFER],
+        ("        v = load_rows(v_ptr", "        at = p_ptr + sees[:, None] * 0 + tl.program_id(0).to(tl.int64) * 0 + keys[None, :] + tl.arange(0, q.shape[0])[:, None] * Nk + tl.program_id(0).to(tl.int64) * q.shape[0] * Nk\n        tl.store(at, s, mask=(keys < Nk)[None, :])\n        v = load_rows(v_ptr"),
+        ("m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees,", "m, l, acc, q, p_ptr, k_ptr, v_ptr, scale, Nk, sees,"),
+        ("q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, H, Nq, Nk,", "q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, p_ptr, scale, H, Nq, Nk,"),
+        ("(*heads, lse, D**", "(*heads, lse, torch.empty(B * H * (Nq + 128) * Nk, dtype=torch.float32, device=q.device), D**")),
+    # -------------------- sliding_window
+    wrong("sliding_window", "one key more", [PLAIN], ("rows + 1 - window", "rows - window")),
+    wrong("sliding_window", "one key fewer", [PLAIN], ("rows + 1 - window", "rows + 2 - window")),
+    wrong("sliding_window", "no window", [PLAIN], ("tl.maximum(rows + 1 - window, 0)", "rows * 0")),
+    wrong("sliding_window", "both sides", [PLAIN], (" & (keys[None, :] <= rows[:, None])", "")),
+    wrong("sliding_window", "begins one key too late", [RAGGED], ("tl.min(first, 0) //", "(tl.min(first, 0) + (tl.min(first, 0) > 0).to(tl.int32)) //")),
+    wrong("sliding_window", "begins one key too late, tiles of 64", [RAGGED], ("tl.min(first, 0) //", "(tl.min(first, 0) + (tl.min(first, 0) > 0).to(tl.int32)) //"), ("BLOCK_N=32", "BLOCK_N=64")),
+    wrong("sliding_window", "without its own key", [PLAIN], ("keys[None, :] <= rows[:, None]", "keys[None, :] < rows[:, None]")),
+    wrong("sliding_window", "starts at the first key", [IN_WINDOW, FEW], ("range(start, stop, BLOCK_N)", "range(0, stop, BLOCK_N)")),
+    with_update("sliding_window", "P V as sums", [FEW], (P_V, KEY_BY_KEY)),
+    wrong("sliding_window", "walks to the end", [IN_WINDOW, FEW], ("range(start, stop, BLOCK_N)", "range(start, N, BLOCK_N)")),
+    wrong("sliding_window", "the last row's window", [PLAIN], ("tl.min(first, 0) //", "tl.max(first, 0) //")),
+    wrong("sliding_window", "a window as wide as a tile", [RAGGED, HARD, IN_WINDOW, FEW], ("rows + 1 - window", "rows + 1 - BLOCK_N")),
+    wrong("sliding_window", "one head", [PLAIN], ("head * N * D + keys", "keys")),
+    with_update("sliding_window", "NaN for rows that have seen nothing yet", [PLAIN], NAN_STATE),
+    with_update("sliding_window", "no rescaling", [PLAIN], NO_RESCALING),
+    wrong("sliding_window", "torch does it, with a mask", [KERNEL], ("return o\n", "i = torch.arange(N, device=q.device)\n    seen = (i <= i[:, None]) & (i > i[:, None] - window)\n    return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen)\n")),
+    # -------------------- grouped_attention
+    wrong("grouped_attention", "heads in another order", [PLAIN], ("head * group * Nq * D + rows[:, None] * D", "(head + rows[:, None] // Nq * tl.num_programs(1)) * Nq * D + rows[:, None] % Nq * D")),
+    wrong("grouped_attention", "the first head for all", [PLAIN], ("head * Nk * D + keys", "keys")),
+    wrong("grouped_attention", "row is query", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1", "rows + 1")),
+    wrong("grouped_attention", "head is query", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1", "rows // Nq + 1")),
+    wrong("grouped_attention", "aligned at the top left", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1 + Nk - Nq", "rows % Nq + 1")),
+    wrong("grouped_attention", "shifted the other way", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1 + Nk - Nq", "rows % Nq + 1 + Nq - Nk")),
+    wrong("grouped_attention", "until the last row", [CAUSAL, NOTHING, TWO], ("tl.max(sees, 0), BLOCK_N", "tl.min(sees, 0), BLOCK_N")),
+    wrong("grouped_attention", "only whole tiles of keys", [RAGGED, TWO], ("tl.int32) + Nk\n", "tl.int32) + Nk // BLOCK_N * BLOCK_N\n")),
+    wrong("grouped_attention", "k read from a copy, again and again", [GROUP_READ, LAUNCH], ("def grouped_attention(", COPY + "def grouped_attention("), ("BLOCK_M=64", "BLOCK_M=16"), ("group * Nq, 64)", "group * Nq, 16)"), ("](q, k, v,", "](q, copied(k), v,")),
+    wrong("grouped_attention", "one head a program", [GROUP_READ], ("BLOCK_M=64", "BLOCK_M=16"), ("group * Nq, 64)", "group * Nq, 16)")),
+    wrong("grouped_attention", "copies k and v for each head", [KERNEL], ("    group, o =", "    k, v = (x.repeat_interleave(Hq // Hkv, 0) for x in (k, v))\n    Hkv = Hq\n    group, o =")),
+    wrong("grouped_attention", "0 / 0", [NOTHING], ("acc / tl.where(l == 0, 1, l)[:, None]", "acc / l[:, None]")),
+    with_update("grouped_attention", "no rescaling", [PLAIN], NO_RESCALING),
+    # -------------------- flash_decode
+    wrong("flash_decode", "adds the shares up", [PLAIN], ("factor = tl.exp(m - tl.max(m, 0))", "factor = tl.where(parts < splits, 1.0, 0.0)")),
+    wrong("flash_decode", "a mean of the shares", [PLAIN], ("o = tl.sum(factor[:, None] * acc, 0) / tl.sum(factor * l, 0)", "o = tl.sum(acc / tl.where(l == 0, 1, l)[:, None], 0) / splits")),
+    wrong("flash_decode", "l is not corrected", [PLAIN], ("tl.sum(factor * l, 0)", "tl.sum(l, 0)")),
+    wrong("flash_decode", "states in float16", [HALVES], ("acc = torch.empty(Hq, splits, D, dtype=torch.float32", "acc = torch.empty(Hq, splits, D, dtype=q.dtype")),
+    wrong("flash_decode", "one share of each head alone", [PLAIN], ("share_kernel[(splits, Hkv)]", "share_kernel[(1, Hkv)]")),
+    wrong("flash_decode", "no maximum of the shares", [HARD], ("tl.exp(m - tl.max(m, 0))", "tl.exp(m)")),
+    wrong("flash_decode", "shares overlap", [RAGGED, EMPTY, HARD], ("keys[None, :] < stop, s", "keys[None, :] < Nk, s"), ("(keys < stop)[:, None]", "(keys < Nk)[:, None]")),
+    wrong("flash_decode", "forgets the rest", [RAGGED, EMPTY, HARD], ("share = triton.cdiv(Nk, splits)", "share = max(1, Nk // splits)")),
+    wrong("flash_decode", "one share", [SHARED], ("share = triton.cdiv(Nk, splits)", "share = Nk")),
+    wrong("flash_decode", "no splits", [SHARED], ("(Hkv, Nk, _) = q.shape, k.shape\n", "(Hkv, Nk, _) = q.shape, k.shape\n    splits = 1\n")),
+    wrong("flash_decode", "a program for each head", [CACHE],
+        ("group, o = Hq // Hkv, torch.empty_like(q)", "group, o, shared = 1, torch.empty_like(q), Hq // Hkv"),
+        ("tl.program_id(1).to(tl.int64)\n    rows", "tl.program_id(1).to(tl.int64)\n    kv = head // shared\n    rows"),
+        ("head * Nk * D + keys", "kv * Nk * D + keys"),
+        ("scale, group, Nk, share,\n", "scale, group, shared, Nk, share,\n"),
+        ("D**-0.5, group, Nk", "D**-0.5, group, shared, Nk"),
+        ("(splits, Hkv)", "(splits, Hq)")),
+    wrong("flash_decode", "a merge for each head", [TWO_LAUNCHES], ("    merge_kernel[(Hq,)](m, l, acc, o,", "    for head in range(Hq):\n        merge_kernel[(1,)](m[head], l[head], acc[head], o[head],")),
+    wrong("flash_decode", "torch merges", [KERNEL], ("    merge_kernel[(Hq,)](m, l, acc, o, splits, D=D, BLOCK=triton.next_power_of_2(splits))\n    return o", "    factor = torch.exp(m - m.amax(1, keepdim=True))\n    return ((factor[..., None] * acc).sum(1) / (factor * l).sum(1, keepdim=True)).to(q.dtype)")),
+    with_update("flash_decode", "no running maximum", [HARD], NO_MAXIMUM),
+]  # fmt: skip
+
+HONEST = [
+    honest("online_update", "exp2", *EXP2),
+    honest("online_update", "adds the product", ('acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")', 'acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")')),
+    honest("one_head", "tiles of 128 x 64", ("BLOCK_M=64, BLOCK_N=32", "BLOCK_M=128, BLOCK_N=64"), ("cdiv(Nq, 64)", "cdiv(Nq, 128)")),
+    honest("one_head", "k loaded as columns", ("k = tl.load(k_ptr + theirs, mask=there, other=0)", "k = tl.load(k_ptr + dims[:, None] + keys[None, :] * D, mask=(keys < Nk)[None, :], other=0)"), ("k.T", "k")),
+    honest("flash_attention_forward", "tiles of 128 x 64", ("BLOCK_M=64, BLOCK_N=64, num_warps=8 if wide else 4", "BLOCK_M=128, BLOCK_N=64, num_warps=8")),
+    honest("flash_attention_forward", "tiles of 128 x 128", ("BLOCK_M=64, BLOCK_N=64, num_warps", "BLOCK_M=64 if wide else 128, BLOCK_N=64 if wide else 128, num_warps")),
+    honest("flash_attention_forward", "oblong tiles", ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=64 if wide else 128")),
+    honest("flash_attention_forward", "one loop, masked throughout", ("sees, 0, whole,", "sees, 0, 0,"), ("sees, whole, stop,", "sees, 0, stop,")),
+    honest("flash_attention_forward", "starts with the shortest", ("tile = tiles - 1 - tile", "tile = tile")),
+    honest("flash_attention_forward", "o contiguous", ("torch.empty_like(q)", "torch.empty(q.shape, dtype=q.dtype, device=q.device)")),
+    with_update("flash_attention_forward", "exp2", [], *EXP2),
+    honest("sliding_window", "tiles of 128 x 128", ("BLOCK_M=64, BLOCK_N=32", "BLOCK_M=128, BLOCK_N=128"), ("cdiv(N, 64)", "cdiv(N, 128)")),
+    honest("grouped_attention", "tiles of 128 x 64", ("BLOCK_M=64, BLOCK_N=32", "BLOCK_M=128, BLOCK_N=64"), ("group * Nq, 64)", "group * Nq, 128)")),
+    honest("flash_decode", "larger tiles", ("BLOCK_N=64", "BLOCK_N=128")),
+    honest("flash_decode", "no rows but the group's", ("max(16, triton.next_power_of_2(group))", "triton.next_power_of_2(group)")),
+    honest("flash_decode", "a whole warp of rows", ("max(16,", "max(32,")),
+]  # fmt: skip
+
+VARIANTS = WRONG + HONEST

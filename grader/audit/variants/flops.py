@@ -1,0 +1,328 @@
+"""Unit 03. What each variant must lose stands beside it; () means full marks."""
+
+from grader.audit.variants import kinds
+
+wrong, honest = kinds("flops")
+
+COST = ["square matrices", "any other sizes"]
+PREDICTED = ["FLOPs, as torch counts them"]
+COUNTED = [
+    "products of two matrices",
+    "batches of products",
+    "products with an addition",
+    "loops, a backward pass, no product at all",
+]
+BACKWARD = ["where x wants a gradient, too", "where x is data"]
+ATTENTION = ["one head", "batches, heads, unlike lengths"]
+BLOCK = ["within 1 % of torch's count", "where heads share keys and values"]
+SCALE = ["one layer keeps the spread at 1", "so do twelve"]
+ROOF = ["where arithmetic is what takes long", "where memory is what takes long"]
+USED = ["MFU, and HFU equal to it", "HFU where the forward pass is done twice"]
+MEMORY = ["parameters, gradients, activations", "what the optimizer keeps"]
+STEADY, WARM, MEDIAN, COLD = (
+    "waits for the GPU",
+    "leaves the first runs out",
+    "lets no outlier in",
+    "starts from a cold cache",
+)
+
+WRONG = [
+    # -------------------- matmul_cost
+    wrong("matmul_cost", "multiplications alone", COST, ("2 * m * n * k,", "m * n * k,")),
+    wrong("matmul_cost", "k - 1 additions", COST, ("2 * m * n * k,", "m * n * (2 * k - 1),")),
+    wrong("matmul_cost", "nothing is written", COST, (" + m * n)", ")")),
+    wrong(
+        "matmul_cost", "k and n change places", ["any other sizes"], ("m * k + k * n + m * n", "m * n + n * k + m * n")
+    ),
+    wrong("matmul_cost", "float32 whatever comes", COST, ("itemsize * (", "4 * (")),
+    wrong("matmul_cost", "elements, not bytes", COST, ("itemsize * (", "(")),
+    wrong("matmul_cost", "square alone", ["any other sizes"], ("2 * m * n * k,", "2 * m**3,")),
+    # -------------------- predictions
+    wrong("predictions", "no factor of two", PREDICTED, ('"product": 2 * 100', '"product": 100')),
+    wrong("predictions", "the batch is one", PREDICTED, ("8 * 2 * 100", "2 * 100")),
+    wrong("predictions", "the gram matrix of rows", PREDICTED, ("2 * 64 * 64 * 100", "2 * 100 * 100 * 64")),
+    wrong("predictions", "a ReLU counts", PREDICTED, ('"relu": 0', '"relu": 6400')),
+    wrong("predictions", "twice forward, always", PREDICTED, ("2 * 64 * 32 * 100", "4 * 64 * 32 * 100")),
+    wrong("predictions", "the better order", PREDICTED, ("2 * 1000**3 + 2 * 1000 * 1000", "4 * 1000 * 1000")),
+    # -------------------- count_flops
+    wrong("count_flops", "multiplications alone", COUNTED, ("+= 2 * out.numel()", "+= out.numel()")),
+    wrong("count_flops", "no batches", ["batches of products"], ("        torch.ops.aten.bmm: 0,\n", "")),
+    wrong(
+        "count_flops",
+        "no addmm",
+        ["products with an addition", "loops, a backward pass, no product at all"],
+        ("        torch.ops.aten.addmm: 1,\n", ""),
+    ),
+    wrong("count_flops", "no baddbmm", ["products with an addition"], ("        torch.ops.aten.baddbmm: 1,\n", "")),
+    wrong(
+        "count_flops",
+        "the bias is the first matrix",
+        ["products with an addition", "loops, a backward pass, no product at all"],
+        ("torch.ops.aten.addmm: 1", "torch.ops.aten.addmm: 0"),
+    ),
+    wrong("count_flops", "the first size for k", COUNTED, ("a.shape[-1]", "a.shape[0]")),
+    wrong(
+        "count_flops",
+        "the last product alone",
+        ["batches of products", "products with an addition", "loops, a backward pass, no product at all"],
+        ("self.flops += 2", "self.flops = 2"),
+    ),
+    wrong("count_flops", "returns nothing from the mode", COUNTED, ("        return out\n", "")),
+    wrong(
+        "count_flops",
+        "calls without the mode",
+        COUNTED,
+        ("    with Counter() as counter:\n        fn(*args)", "    counter = Counter()\n    fn(*args)"),
+    ),
+    # -------------------- backward_flops
+    wrong(
+        "backward_flops",
+        "as much as forward",
+        BACKWARD,
+        ("2 * 2 * batch * d_hidden * d_out", "2 * batch * d_hidden * d_out"),
+    ),
+    wrong("backward_flops", "x always wants one", ["where x is data"], ("(2 if input_needs_grad else 1)", "2")),
+    wrong(
+        "backward_flops",
+        "x never wants one",
+        ["where x wants a gradient, too"],
+        ("(2 if input_needs_grad else 1)", "1"),
+    ),
+    wrong("backward_flops", "the first layer is free without dx", ["where x is data"], ("else 1)", "else 0)")),
+    wrong(
+        "backward_flops",
+        "with the forward pass",
+        BACKWARD,
+        ("return second", "return 2 * batch * d_hidden * (d_in + d_out) + second"),
+    ),
+    wrong(
+        "backward_flops",
+        "multiplications alone",
+        BACKWARD,
+        ("return second + first", "return second // 2 + first // 2"),
+    ),
+    wrong("backward_flops", "one row", ["where x wants a gradient, too", "where x is data"], ("batch * ", "")),
+    # -------------------- attention_cost
+    wrong("attention_cost", "one product", ATTENTION, ("2 * 2 * n_q", "2 * n_q")),
+    wrong(
+        "attention_cost",
+        "as if fused",
+        ATTENTION,
+        ("(q + k + scores) + (scores + scores) + (scores + v + o)", "q + k + v + o"),
+    ),
+    wrong("attention_cost", "P is not read again", ATTENTION, ("(scores + v + o)", "(v + o)")),
+    wrong("attention_cost", "S in place", ATTENTION, ("(scores + scores)", "scores")),
+    wrong(
+        "attention_cost",
+        "one batch",
+        ["batches, heads, unlike lengths"],
+        ("return batch * heads * flops", "return heads * flops"),
+    ),
+    wrong("attention_cost", "all lengths alike", ATTENTION[1:], ("scores = n_q * n_k", "scores = n_q * n_q")),
+    wrong("attention_cost", "2 bytes", ["batches, heads, unlike lengths"], ("elements * itemsize", "elements * 2")),
+    # -------------------- block_cost
+    wrong("block_cost", "no attention", BLOCK, ("return projections + attention", "return projections")),
+    wrong("block_cost", "every head has keys", ["where heads share keys and values"], ("* kv_heads // heads", "")),
+    wrong("block_cost", "one product in the MLP", BLOCK, ("2 * d_model * d_ff", "d_model * d_ff")),
+    wrong("block_cost", "the last product is missing", BLOCK, ("2 * d_model * d_model +", "d_model * d_model +")),
+    wrong(
+        "block_cost",
+        "texts attend to each other",
+        BLOCK,
+        ("batch * 2 * 2 * tokens * tokens", "batch * batch * 2 * 2 * tokens * tokens"),
+    ),
+    wrong("block_cost", "S alone", BLOCK, ("batch * 2 * 2 * tokens", "batch * 2 * tokens")),
+    wrong(
+        "block_cost",
+        "multiplications alone",
+        BLOCK,
+        ("return projections + attention", "return (projections + attention) / 2"),
+    ),
+    # -------------------- init_scale
+    wrong("init_scale", "one over the width", SCALE, ("fan_in**-0.5", "1 / fan_in")),
+    wrong("init_scale", "nothing", SCALE, ("fan_in**-0.5", "1.0")),
+    wrong("init_scale", "the root, not one over it", SCALE, ("fan_in**-0.5", "fan_in**0.5")),
+    wrong("init_scale", "a constant", SCALE, ("fan_in**-0.5", "0.02")),
+    wrong("init_scale", "for a ReLU", SCALE, ("fan_in**-0.5", "(2 / fan_in) ** 0.5")),
+    wrong("init_scale", "a uniform's bound", SCALE, ("fan_in**-0.5", "(3 / fan_in) ** 0.5")),
+    # -------------------- intensity
+    wrong("intensity", "upside down", ["FLOPs for each byte"], ("flops / nbytes", "nbytes / flops")),
+    wrong("intensity", "rounded", ["FLOPs for each byte"], ("flops / nbytes", "flops // nbytes")),
+    wrong("intensity", "a product", ["FLOPs for each byte"], ("flops / nbytes", "flops * nbytes")),
+    wrong("intensity", "for each element", ["FLOPs for each byte"], ("flops / nbytes", "flops / (nbytes / 4)")),
+    wrong(
+        "intensity", "the wrong way round", ["FLOPs for each byte"], ("flops, nbytes = cost", "nbytes, flops = cost")
+    ),
+    wrong("intensity", "returns nothing", ["FLOPs for each byte"], ("return flops", "flops")),
+    # -------------------- roofline_seconds
+    wrong(
+        "roofline_seconds",
+        "one after the other",
+        ROOF,
+        (
+            "max(flops / flops_per_second, nbytes / bytes_per_second)",
+            "flops / flops_per_second + nbytes / bytes_per_second",
+        ),
+    ),
+    wrong(
+        "roofline_seconds",
+        "arithmetic alone",
+        ROOF[1:],
+        ("max(flops / flops_per_second, nbytes / bytes_per_second)", "flops / flops_per_second"),
+    ),
+    wrong(
+        "roofline_seconds",
+        "memory alone",
+        ROOF[:1],
+        ("max(flops / flops_per_second, nbytes / bytes_per_second)", "nbytes / bytes_per_second"),
+    ),
+    wrong("roofline_seconds", "the shorter", ROOF, ("max(", "min(")),
+    wrong(
+        "roofline_seconds",
+        "rates change places",
+        ROOF,
+        ("flops / flops_per_second, nbytes / bytes_per_second", "flops / bytes_per_second, nbytes / flops_per_second"),
+    ),
+    wrong("roofline_seconds", "milliseconds", ROOF, ("return max", "return 1000 * max")),
+    wrong("roofline_seconds", "upside down", ROOF, ("flops / flops_per_second,", "flops_per_second / (flops + 1),")),
+    # -------------------- utilisation
+    wrong(
+        "utilisation",
+        "forward alone",
+        USED,
+        ("return 6 * one, (8 if recompute else 6)", "return 2 * one, (4 if recompute else 2)"),
+    ),
+    wrong(
+        "utilisation",
+        "MFU counts the second forward pass",
+        USED[1:],
+        ("return 6 * one", "return (8 if recompute else 6) * one"),
+    ),
+    wrong("utilisation", "HFU is MFU", USED[1:], ("(8 if recompute else 6)", "6")),
+    wrong("utilisation", "HFU is always 8", USED[:1], ("(8 if recompute else 6)", "8")),
+    wrong("utilisation", "recomputes everything", USED[1:], ("(8 if", "(12 if")),
+    wrong("utilisation", "one GPU", USED, ("(gpus * peak_flops)", "peak_flops")),
+    wrong("utilisation", "percent", USED, ("one = parameters", "one = 100 * parameters")),
+    wrong("utilisation", "MFU alone", USED, ("return 6 * one, (8 if recompute else 6) * one", "return 6 * one")),
+    # -------------------- training_days
+    wrong("training_days", "forward alone", ["so many days deliver the FLOPs"], ("6 * parameters", "2 * parameters")),
+    wrong("training_days", "hours", ["so many days deliver the FLOPs"], ("(24 * 60 * 60)", "(60 * 60)")),
+    wrong("training_days", "the peak", ["so many days deliver the FLOPs"], (" * mfu)", ")")),
+    wrong(
+        "training_days",
+        "better with a lower MFU",
+        ["so many days deliver the FLOPs"],
+        ("peak_flops * mfu", "peak_flops / mfu"),
+    ),
+    wrong("training_days", "one GPU", ["so many days deliver the FLOPs"], ("(gpus * peak_flops", "(peak_flops")),
+    wrong(
+        "training_days",
+        "whole days",
+        ["so many days deliver the FLOPs"],
+        ("return seconds / (24 * 60 * 60)", "return round(seconds / 86400)"),
+    ),
+    # -------------------- largest_model
+    wrong("largest_model", "a share of a parameter", ["the largest whole number that fits"], ("//", "/")),
+    wrong(
+        "largest_model",
+        "rounds up",
+        ["the largest whole number that fits"],
+        ("gpus * memory_bytes // bytes_per_parameter", "-(-gpus * memory_bytes // bytes_per_parameter)"),
+    ),
+    wrong("largest_model", "always 16", ["the largest whole number that fits"], ("// bytes_per_parameter", "// 16")),
+    wrong("largest_model", "one GPU", ["the largest whole number that fits"], ("gpus * memory", "memory")),
+    wrong(
+        "largest_model",
+        "each GPU for itself",
+        ["the largest whole number that fits"],
+        ("gpus * memory_bytes // bytes_per_parameter", "gpus * (memory_bytes // bytes_per_parameter)"),
+    ),
+    wrong(
+        "largest_model", "parameters alone", ["the largest whole number that fits"], ("// bytes_per_parameter", "// 4")
+    ),
+    # -------------------- training_memory
+    wrong("training_memory", "2 bytes", MEMORY, ("parameters = 4 *", "parameters = 2 *")),
+    wrong("training_memory", "Adam keeps one average", MEMORY[1:], ('"adam": 2', '"adam": 1')),
+    wrong("training_memory", "AdaGrad keeps two sums", MEMORY[1:], ('"adagrad": 1', '"adagrad": 2')),
+    wrong("training_memory", "momentum is free", MEMORY[1:], ('"momentum": 1', '"momentum": 0')),
+    wrong("training_memory", "the output is kept, too", MEMORY, ("4 * layers * batch", "4 * (layers + 1) * batch")),
+    wrong("training_memory", "the data is not", MEMORY, ("4 * layers * batch", "4 * (layers - 1) * batch")),
+    wrong("training_memory", "no gradients", MEMORY, ("return parameters, parameters,", "return parameters, 0,")),
+    wrong("training_memory", "one layer's activations", MEMORY, ("4 * layers * batch", "4 * batch")),
+    # -------------------- measure
+    wrong("measure", "waits for nothing", [STEADY, WARM, MEDIAN, COLD], ("gpu.synchronize()", "pass")),
+    wrong(
+        "measure",
+        "does not wait for the work",
+        [STEADY, WARM, MEDIAN, COLD],
+        ("        work()\n        gpu.synchronize()\n", "        work()\n"),
+    ),
+    wrong(
+        "measure",
+        "times the flush",
+        [STEADY, WARM, MEDIAN, COLD],
+        ("gpu.flush()\n        gpu.synchronize()", "gpu.flush()"),
+    ),
+    wrong("measure", "no warm-up", [WARM], ("range(warm_up)", "range(0)")),
+    wrong("measure", "the mean", [MEDIAN], ("statistics.median", "statistics.mean")),
+    wrong("measure", "the least", [MEDIAN], ("statistics.median", "min")),
+    wrong("measure", "the greatest", [MEDIAN], ("statistics.median(times)", "max(times)")),
+    wrong("measure", "the first timed run", [MEDIAN], ("statistics.median(times)", "times[0]")),
+    wrong("measure", "the last timed run", [MEDIAN], ("statistics.median(times)", "times[-1]")),
+    wrong(
+        "measure", "the middle of an unsorted list", [MEDIAN], ("statistics.median(times)", "times[len(times) // 2]")
+    ),
+    wrong("measure", "a warm cache", [COLD], ("        gpu.flush()\n", "")),
+    wrong("measure", "milliseconds", [STEADY, WARM, MEDIAN, COLD], ("return statistics", "return 1000 * statistics")),
+]
+
+BY_SHAPES = """
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+def count_flops(fn, *args):
+    total = 0
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            nonlocal total
+            result = function(*args, **(kwargs or {}))
+            if function.overloadpacket.__name__.endswith("mm"):
+                a, b = [t for t in args if isinstance(t, torch.Tensor)][-2:]
+                batch = a.shape[0] if a.dim() == 3 else 1
+                total += 2 * batch * a.shape[-2] * a.shape[-1] * b.shape[-1]
+            return result
+
+    with Mode():
+        fn(*args)
+    return total
+"""
+
+WAITS_AFTER_THE_WARM_UP = """
+def measure(work, gpu, warm_up=5, runs=20):
+    def once():
+        gpu.flush()
+        gpu.synchronize()
+        before = gpu.clock()
+        work()
+        gpu.synchronize()
+        return gpu.clock() - before
+
+    times = sorted([once() for _ in range(warm_up + runs)][warm_up:])
+    return times[len(times) // 2]
+"""
+
+HONEST = [
+    honest("matmul_cost", "floats that are whole", ("return 2 * m", "return 2.0 * m")),
+    honest("count_flops", "by shapes, in a closure", source=BY_SHAPES),
+    honest("backward_flops", "product by product", ("second = 2 * 2 * batch * d_hidden * d_out", "second = 4 * batch * d_hidden * d_out")),
+    honest("attention_cost", "sums by hand", ("(q + k + scores) + (scores + scores) + (scores + v + o)", "q + k + v + o + 4 * scores")),
+    honest("block_cost", "rounded", ("return projections + attention", "return float(round(projections + attention, -3))")),
+    honest("init_scale", "with math", source="import math\n\n\ndef init_scale(fan_in):\n    return 1 / math.sqrt(fan_in)\n"),
+    honest("training_memory", "a list", ("return parameters, parameters, states * parameters, activations", "return [parameters, parameters, states * parameters, activations]")),
+    honest("measure", "the upper median", source=WAITS_AFTER_THE_WARM_UP),
+    honest("utilisation", "in another order", ("one = parameters * tokens_per_second / (gpus * peak_flops)", "one = tokens_per_second / gpus * (parameters / peak_flops)")),
+]  # fmt: skip
+
+VARIANTS = WRONG + HONEST

@@ -1,0 +1,693 @@
+"""Unit 06. What each variant must lose stands beside it; () means full marks."""
+
+from grader.audit.variants import Variant, kinds
+
+wrong, honest = kinds("fusion")
+
+ONE, ALL, CUTS = "one kernel for each operation", "all in one kernel", "cut anywhere, as the trace counts it"
+LAUNCHES = "launches, as measured with torch.compile"
+PLAIN, RAGGED, APART = "right on plain inputs", "right on ragged inputs", "right where rows lie apart"
+HALF, LAUNCH, TRITON = "right in float16 and bfloat16", "one launch", "computed by your Triton kernel"
+ONCE = "reads once, writes once"
+SOFTMAX = "right for large, low and masked logits"
+ONLINE, LONG = "right for a rising maximum and a masked start", "right for a row longer than any block"
+TWICE = "reads at most twice, writes once"
+NORM, BOTH = "right for large and tiny values", "reads both once, writes both once"
+LOSS, LOGITS = "right for large, rising and masked logits", "reads the logits once"
+PROBABILITIES = "no probabilities stored"
+
+# ------------------------------------------------------------------------------------------------ whole cells
+
+TWO_LAUNCHES_SIN_COS = """
+@triton.jit
+def sin2_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    s = tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32))
+    tl.store(out_ptr + i, s * s, mask=i < n)
+
+
+@triton.jit
+def add_cos2_kernel(s_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c = tl.cos(tl.load(y_ptr + i, mask=i < n).to(tl.float32))
+    tl.store(out_ptr + i, tl.load(s_ptr + i, mask=i < n) + c * c, mask=i < n)
+
+
+def sin2_plus_cos2(x, y):
+    (n,) = x.shape
+    s, out = torch.empty(n, dtype=torch.float32, device=x.device), torch.empty_like(x)
+    sin2_kernel[(triton.cdiv(n, 1024),)](x, s, n, BLOCK=1024)
+    add_cos2_kernel[(triton.cdiv(n, 1024),)](s, y, out, n, BLOCK=1024)
+    return out
+"""
+
+BIAS_THEN_GELU = """
+@triton.jit
+def add_kernel(x_ptr, bias_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    inside = (rows < M) & (cols < N)
+    x = tl.load(x_ptr + rows * row_stride + cols, mask=inside).to(tl.float32)
+    tl.store(out_ptr + rows * N + cols, x + tl.load(bias_ptr + cols, mask=cols < N).to(tl.float32), mask=inside)
+
+
+@triton.jit
+def gelu_kernel(z_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    z = tl.load(z_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)), mask=i < n)
+
+
+def bias_gelu(x, bias):
+    M, N = x.shape
+    z = torch.empty((M, N), dtype=torch.float32, device=x.device)
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    add_kernel[(triton.cdiv(M, 16), triton.cdiv(N, 256))](x, bias, z, M, N, x.stride(0), BLOCK_M=16, BLOCK_N=256)
+    gelu_kernel[(triton.cdiv(M * N, 2048),)](z, out, M * N, BLOCK=2048)
+    return out
+"""
+
+TWO_STAGE_SOFTMAX = """
+@triton.jit
+def reduce_kernel(x_ptr, m_ptr, s_ptr, N, row_stride, BLOCK: tl.constexpr):
+    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+    m = tl.max(x, axis=0)
+    tl.store(m_ptr + row, m)
+    tl.store(s_ptr + row, tl.sum(tl.exp(x - m), axis=0))
+
+
+@triton.jit
+def divide_kernel(x_ptr, m_ptr, s_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
+    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N).to(tl.float32)
+    tl.store(out_ptr + row * N + cols, tl.exp(x - tl.load(m_ptr + row)) / tl.load(s_ptr + row), mask=cols < N)
+
+
+def softmax(x):
+    M, N = x.shape
+    m, s = (torch.empty(M, dtype=torch.float32, device=x.device) for _ in range(2))
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    BLOCK = triton.next_power_of_2(N)
+    reduce_kernel[(M,)](x, m, s, N, x.stride(0), BLOCK=BLOCK)
+    divide_kernel[(M,)](x, m, s, out, N, x.stride(0), BLOCK=BLOCK)
+    return out
+"""
+
+SEVERAL_ROWS_SOFTMAX = """
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tl.arange(0, BLOCK_N)[None, :]
+    inside = (rows < M) & (cols < N)
+    x = tl.load(x_ptr + rows * row_stride + cols, mask=inside, other=-float("inf")).to(tl.float32)
+    x = tl.where(rows < M, x, 0.0)
+    p = tl.exp2((x - tl.max(x, axis=1, keep_dims=True)) * 1.4426950408889634)
+    tl.store(out_ptr + rows * N + cols, p / tl.sum(p, axis=1, keep_dims=True), mask=inside)
+
+
+def softmax(x):
+    M, N = x.shape
+    out = x.new_empty(M, N)
+    BLOCK_N = triton.next_power_of_2(N)
+    BLOCK_M = max(1, 4096 // BLOCK_N)
+    softmax_kernel[(triton.cdiv(M, BLOCK_M),)](x, out, M, N, x.stride(0), BLOCK_M, BLOCK_N)
+    return out
+"""
+
+PERSISTENT_SOFTMAX = """
+@triton.jit
+def row_softmax(x):
+    p = tl.exp(x - tl.max(x, axis=0))
+    return p / tl.sum(p, axis=0)
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
+    cols = tl.arange(0, BLOCK)
+    for row in tl.range(tl.program_id(0), M, tl.num_programs(0), num_stages=2):
+        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+        tl.store(out_ptr + row * N + cols, row_softmax(x), mask=cols < N)
+
+
+def softmax(x):
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    softmax_kernel[(min(M, 132),)](x, out, M, N, x.stride(0), BLOCK=triton.next_power_of_2(N), num_warps=8)
+    return out
+"""
+
+ONE_LANE_EACH = """
+@triton.jit
+def online_softmax_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    m, s = tl.full((BLOCK,), -3.4e38, tl.float32), tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, N, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+        m_new = tl.maximum(m, x)
+        s = s * tl.exp(m - m_new) + tl.exp(x - m_new)
+        m = m_new
+    top = tl.max(m, axis=0)
+    total = tl.sum(s * tl.exp(m - top), axis=0)
+    for start in range(0, N, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N).to(tl.float32)
+        tl.store(out_ptr + row * N + cols, tl.exp(x - top) / total, mask=cols < N)
+
+
+def online_softmax(x):
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    online_softmax_kernel[(M,)](x, out, N, x.stride(0), BLOCK=2048, num_warps=4)
+    return out
+"""
+
+SPLIT_ROWS = """
+@triton.jit
+def parts_kernel(x_ptr, m_ptr, s_ptr, N, row_stride, parts, BLOCK: tl.constexpr):
+    row, part = tl.program_id(0), tl.program_id(1)
+    cols = part * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+    m = tl.maximum(tl.max(x, axis=0), -1e38)
+    tl.store(m_ptr + row * parts + part, m)
+    tl.store(s_ptr + row * parts + part, tl.sum(tl.exp(x - m), axis=0))
+
+
+@triton.jit
+def merge_kernel(x_ptr, m_ptr, s_ptr, out_ptr, N, row_stride, parts, BLOCK: tl.constexpr, PARTS: tl.constexpr):
+    row, part = tl.program_id(0), tl.program_id(1)
+    k = tl.arange(0, PARTS)
+    ms = tl.load(m_ptr + row * parts + k, mask=k < parts, other=-float("inf"))
+    m = tl.max(ms, axis=0)
+    s = tl.sum(tl.load(s_ptr + row * parts + k, mask=k < parts, other=0) * tl.exp(ms - m), axis=0)
+    cols = part * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N).to(tl.float32)
+    tl.store(out_ptr + row * N + cols, tl.exp(x - m) / s, mask=cols < N)
+
+
+def online_softmax(x):
+    M, N = x.shape
+    BLOCK = 16384
+    parts = triton.cdiv(N, BLOCK)
+    m, s = (torch.empty((M, parts), dtype=torch.float32, device=x.device) for _ in range(2))
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    parts_kernel[(M, parts)](x, m, s, N, x.stride(0), parts, BLOCK=BLOCK)
+    PARTS = triton.next_power_of_2(parts)
+    merge_kernel[(M, parts)](x, m, s, out, N, x.stride(0), parts, BLOCK=BLOCK, PARTS=PARTS)
+    return out
+"""
+
+ONE_BLOCK = """
+@triton.jit
+def online_softmax_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
+    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+    p = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * N + cols, p / tl.sum(p, axis=0), mask=cols < N)
+
+
+def online_softmax(x):
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    online_softmax_kernel[(M,)](x, out, N, x.stride(0), BLOCK=triton.next_power_of_2(N), num_warps=16)
+    return out
+"""
+
+THREE_PASSES = (
+    (
+        "        m_new = tl.maximum(m, tl.max(x, axis=0))\n"
+        "        s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0)  # the old sum, relative to the new maximum\n"
+        "        m = m_new\n",
+        "        m = tl.maximum(m, tl.max(x, axis=0))\n"
+        "    for start in range(0, N, BLOCK):\n"
+        "        cols = start + tl.arange(0, BLOCK)\n"
+        '        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)\n'
+        "        s += tl.sum(tl.exp(x - m), axis=0)\n",
+    ),
+)
+
+RMSNORM_TILES = """
+@triton.autotune([triton.Config({}, num_warps=4), triton.Config({}, num_warps=8)], key=["N"])
+@triton.jit
+def rmsnorm_kernel(x_ptr, weight_ptr, out_ptr, M, N, row_stride, eps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tl.arange(0, BLOCK_N)[None, :]
+    inside = (rows < M) & (cols < N)
+    x = tl.load(x_ptr + rows * row_stride + cols, mask=inside, other=0).to(tl.float32)
+    scale = 1 / tl.sqrt(tl.sum(x * x, axis=1, keep_dims=True) / N + eps)
+    weight = tl.load(weight_ptr + cols, mask=cols < N).to(tl.float32)
+    tl.store(out_ptr + rows * N + cols, x * scale * weight, mask=inside)
+
+
+def rmsnorm(x, weight, eps):
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    BLOCK_N = triton.next_power_of_2(N)
+    BLOCK_M = max(1, 4096 // BLOCK_N)
+    rmsnorm_kernel[(triton.cdiv(M, BLOCK_M),)](x, weight, out, M, N, x.stride(0), eps, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N)
+    return out
+"""
+
+NORM_READS_H_AGAIN = """
+@triton.jit
+def add_kernel(x_ptr, residual_ptr, h_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n).to(tl.float32)
+    tl.store(h_ptr + i, x + tl.load(residual_ptr + i, mask=i < n).to(tl.float32), mask=i < n)
+
+
+@triton.jit
+def rmsnorm_kernel(h_ptr, weight_ptr, out_ptr, N, eps, BLOCK: tl.constexpr):
+    cols = tl.arange(0, BLOCK)
+    at, inside = tl.program_id(0) * N + cols, cols < N
+    h = tl.load(h_ptr + at, mask=inside, other=0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(h * h, axis=0) / N + eps)
+    tl.store(out_ptr + at, h * scale * tl.load(weight_ptr + cols, mask=inside).to(tl.float32), mask=inside)
+
+
+def add_rmsnorm(x, residual, weight, eps):
+    M, N = x.shape
+    out, h = torch.empty_like(x), torch.empty_like(x)
+    add_kernel[(triton.cdiv(M * N, 2048),)](x, residual, h, M * N, BLOCK=2048)
+    rmsnorm_kernel[(M,)](h, weight, out, N, eps, BLOCK=triton.next_power_of_2(N))
+    return out, h
+"""
+
+STORES_PROBABILITIES = """
+@triton.jit
+def probabilities_kernel(x_ptr, p_ptr, V, row_stride, BLOCK: tl.constexpr):
+    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < V, other=-float("inf")).to(tl.float32)
+    x -= tl.max(x, axis=0)
+    tl.store(p_ptr + row * V + cols, x - tl.log(tl.sum(tl.exp(x), axis=0)), mask=cols < V)
+
+
+@triton.jit
+def pick_kernel(p_ptr, target_ptr, out_ptr, V):
+    row = tl.program_id(0)
+    tl.store(out_ptr + row, -tl.load(p_ptr + row * V + tl.load(target_ptr + row)))
+
+
+def cross_entropy(logits, target):
+    M, V = logits.shape
+    p = torch.empty((M, V), dtype=torch.float32, device=logits.device)
+    out = torch.empty(M, dtype=torch.float32, device=logits.device)
+    probabilities_kernel[(M,)](logits, p, V, logits.stride(0), BLOCK=triton.next_power_of_2(V), num_warps=16)
+    pick_kernel[(M,)](p, target, out, V)
+    return out
+"""
+
+PICKED_ON_THE_WAY = """
+@triton.jit
+def cross_entropy_kernel(logits_ptr, target_ptr, out_ptr, V, row_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    target = tl.load(target_ptr + row)
+    m, s, right = -3.4e38, 0.0, 0.0
+    for start in range(0, V, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        x = tl.load(logits_ptr + row * row_stride + cols, mask=cols < V, other=-float("inf")).to(tl.float32)
+        m_new = tl.maximum(m, tl.max(x, axis=0))
+        s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0)
+        m = m_new
+        right += tl.sum(tl.where(cols == target, x, 0.0), axis=0)
+    tl.store(out_ptr + row, tl.log(s) + (m - right))
+
+
+def cross_entropy(logits, target):
+    M, V = logits.shape
+    out = torch.empty(M, dtype=torch.float32, device=logits.device)
+    cross_entropy_kernel[(M,)](logits, target, out, V, logits.stride(0), BLOCK=2048)
+    return out
+"""
+
+ONE_BLOCK_A_ROW = """
+@triton.jit
+def cross_entropy_kernel(logits_ptr, target_ptr, out_ptr, V, row_stride, BLOCK: tl.constexpr):
+    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(logits_ptr + row * row_stride + cols, mask=cols < V, other=-float("inf")).to(tl.float32)
+    m = tl.max(x, axis=0)
+    right = tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).to(tl.float32)
+    tl.store(out_ptr + row, tl.log(tl.sum(tl.exp(x - m), axis=0)) + m - right)
+
+
+def cross_entropy(logits, target):
+    M, V = logits.shape
+    out = torch.empty(M, dtype=torch.float32, device=logits.device)
+    BLOCK = triton.next_power_of_2(V)
+    cross_entropy_kernel[(M,)](logits, target, out, V, logits.stride(0), BLOCK=BLOCK, num_warps=16)
+    return out
+"""
+
+FLOAT32_RESULT = (
+    "out = torch.empty((M, N), dtype=x.dtype, device=x.device)",
+    "out = torch.empty((M, N), device=x.device)",
+)
+
+
+def guesses(name: str, key: str, number: str, comma: str = ",") -> Variant:
+    """A wrong prediction of one function's launches."""
+    right = {"product_gelu": "2", "print_between": "2", "over_its_sum": "3", "attention": "3"}.get(key, "1")
+    return wrong("predicted_launches", name, [LAUNCHES], (f'"{key}": {right}{comma}', f'"{key}": {number}{comma}'))
+
+
+WRONG = [
+    # -------------------- chain_bytes
+    wrong("chain_bytes", "counts tensors, not bytes", [ONE, ALL, CUTS], ("* n * itemsize", "* n")),
+    wrong("chain_bytes", "always float32", [ONE, ALL, CUTS], ("* n * itemsize", "* n * 4")),
+    wrong(
+        "chain_bytes",
+        "stores every result",
+        [ALL, CUTS],
+        ("made & {ops[-1][0], *(name for _, *inputs in later for name in inputs)}", "made"),
+    ),
+    wrong("chain_bytes", "loads what it makes", [ALL, CUTS], ("for name in inputs} - made", "for name in inputs}")),
+    wrong(
+        "chain_bytes",
+        "forgets the result",
+        [ONE, ALL, CUTS],
+        (
+            "{ops[-1][0], *(name for _, *inputs in later for name in inputs)}",
+            "{name for _, *inputs in later for name in inputs}",
+        ),
+    ),
+    wrong(
+        "chain_bytes",
+        "loads once for each use",
+        [ALL, CUTS],
+        (
+            "{name for _, *inputs in own for name in inputs} - made",
+            "[n for _, *ins in own for n in ins if n not in made]",
+        ),
+    ),
+    wrong(
+        "chain_bytes",
+        "one store a kernel",
+        [CUTS],
+        ("stores = made & {ops[-1][0], *(name for _, *inputs in later for name in inputs)}", "stores = [0]"),
+    ),
+    wrong("chain_bytes", "one load an operation", [ONE, ALL, CUTS], ("len(loads)", "len(own)")),
+    # -------------------- predicted_launches
+    guesses("five operations, five kernels", "sin2_plus_cos2", "5"),
+    guesses("a softmax in three", "softmax", "3"),
+    guesses("a kernel for each output", "add_rmsnorm", "2"),
+    guesses("GELU inside the product", "product_gelu", "1"),
+    guesses("the sum in one", "over_its_sum", "2"),
+    guesses("a print changes nothing", "print_between", "1"),
+    guesses("FlashAttention by itself", "attention", "1"),
+    # -------------------- sin2_plus_cos2
+    wrong("sin2_plus_cos2", "two kernels", [LAUNCH, ONCE], source=TWO_LAUNCHES_SIN_COS),
+    wrong("sin2_plus_cos2", "the identity for one angle", [PLAIN], ("s * s + c * c", "s * s + 1 - s * s")),
+    wrong(
+        "sin2_plus_cos2",
+        "no mask on the loads",
+        [RAGGED, HALF],
+        ("tl.load(x_ptr + i, mask=i < n)", "tl.load(x_ptr + i)"),
+    ),
+    wrong("sin2_plus_cos2", "no mask on the store", [RAGGED, HALF], ("s * s + c * c, mask=i < n)", "s * s + c * c)")),
+    wrong("sin2_plus_cos2", "only whole blocks", [RAGGED, HALF], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)")),
+    wrong("sin2_plus_cos2", "no squares", [PLAIN], ("s * s + c * c", "s + c")),
+    wrong("sin2_plus_cos2", "the cosine of x", [PLAIN], ("tl.cos(tl.load(y_ptr", "tl.cos(tl.load(x_ptr")),
+    wrong(
+        "sin2_plus_cos2",
+        "rounds before the sine",
+        [PLAIN],
+        (
+            "tl.load(x_ptr + i, mask=i < n).to(tl.float32)",
+            "tl.load(x_ptr + i, mask=i < n).to(tl.float16).to(tl.float32)",
+        ),
+    ),
+    wrong("sin2_plus_cos2", "in the dtype of x", [HALF], (".to(tl.float32)", "")),
+    wrong(
+        "sin2_plus_cos2",
+        "reads x twice",
+        [ONCE],
+        ("s * s + c * c, ", "s * tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32)) + c * c, "),
+    ),
+    wrong("sin2_plus_cos2", "torch does it", [TRITON], ("return out", "return x.sin() ** 2 + y.cos() ** 2")),
+    # -------------------- bias_gelu
+    wrong("bias_gelu", "two kernels", [LAUNCH, ONCE], source=BIAS_THEN_GELU),
+    wrong(
+        "bias_gelu",
+        "reads x twice",
+        [ONCE],
+        (
+            "    tl.store(",
+            "    x = tl.load(x_ptr + rows * row_stride + cols, mask=inside)\n    z = x.to(tl.float32) + bias\n    tl.store(",
+        ),
+    ),
+    wrong(
+        "bias_gelu",
+        "the bias for every element",
+        ["loads are dense"],
+        ("tl.load(bias_ptr + cols, mask=cols < N)", "tl.load(bias_ptr + cols + rows * 0, mask=inside)"),
+    ),
+    wrong(
+        "bias_gelu",
+        "the tanh approximation",
+        [PLAIN],
+        ("(1 + tl.erf(z * 0.7071067811865476))", "2 * tl.sigmoid(1.5957691216057308 * (z + 0.044715 * z * z * z))"),
+    ),
+    wrong("bias_gelu", "forgets the bias", [PLAIN], (".to(tl.float32) + bias", ".to(tl.float32)")),
+    wrong(
+        "bias_gelu",
+        "no column mask",
+        [RAGGED, APART, HALF],
+        ("(rows < M) & (cols < N)", "(rows < M) & (cols < N + BLOCK_N)"),
+    ),
+    wrong("bias_gelu", "x taken as contiguous", [APART], ("rows * row_stride", "rows * N")),
+    wrong(
+        "bias_gelu",
+        "columns of four",
+        ["loads are dense"],
+        ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 256, 4"),
+    ),
+    wrong("bias_gelu", "always float32", [HALF, LAUNCH, ONCE, "loads are dense"], FLOAT32_RESULT),
+    wrong("bias_gelu", "torch adds the bias", [TRITON], ("](x, bias,", "](x + bias, bias,")),
+    # -------------------- softmax
+    wrong(
+        "softmax",
+        "rows as if they followed one another",
+        [APART],
+        ("row * row_stride", "row * N"),
+        unsaid="one element after",
+    ),
+    wrong("softmax", "two kernels that read twice", [LAUNCH, ONCE], source=TWO_STAGE_SOFTMAX),
+    wrong("softmax", "no maximum", [SOFTMAX], ("tl.exp(x - tl.max(x, axis=0))", "tl.exp(x)")),
+    wrong(
+        "softmax",
+        "reads its row twice",
+        [ONCE],
+        (
+            "    p = tl.exp(",
+            '    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)\n    p = tl.exp(',
+        ),
+    ),
+    wrong("softmax", "masked lanes hold 0", [RAGGED, APART, SOFTMAX], ('other=-float("inf")', "other=0")),
+    wrong("softmax", "masked lanes unset", [RAGGED, APART, SOFTMAX], (', other=-float("inf")', "")),
+    wrong("softmax", "x taken as contiguous", [APART], ("row * row_stride", "row * N")),
+    wrong("softmax", "no division", [PLAIN], ("p / tl.sum(p, axis=0)", "p")),
+    wrong(
+        "softmax",
+        "exponentials in float16",
+        [PLAIN],
+        ("p = tl.exp(x - tl.max(x, axis=0))", "p = tl.exp(x - tl.max(x, axis=0)).to(tl.float16).to(tl.float32)"),
+    ),
+    wrong("softmax", "always float32", [RAGGED, APART, SOFTMAX, LAUNCH, ONCE], FLOAT32_RESULT),
+    wrong(
+        "softmax",
+        "stores, loads and divides",
+        [ONCE],
+        (
+            "    tl.store(out_ptr + row * N + cols, p / tl.sum(p, axis=0), mask=cols < N)",
+            "    tl.store(out_ptr + row * N + cols, p, mask=cols < N)\n"
+            "    tl.store(out_ptr + row * N + cols, p / tl.sum(p, axis=0), mask=cols < N)",
+        ),
+    ),
+    wrong("softmax", "torch does it", [TRITON], ("return out", "return torch.softmax(x, 1)")),
+    # -------------------- online_softmax
+    wrong("online_softmax", "three passes", [TWICE], *THREE_PASSES),
+    wrong("online_softmax", "a row in one block", [LONG], source=ONE_BLOCK),
+    wrong("online_softmax", "the old sum uncorrected", [ONLINE, LONG], ("s * tl.exp(m - m_new)", "s")),
+    wrong("online_softmax", "starts at -inf", [ONLINE], ("m, s = -3.4e38, 0.0", 'm, s = -float("inf"), 0.0')),
+    wrong("online_softmax", "starts at 0", [ONLINE], ("m, s = -3.4e38, 0.0", "m, s = 0.0, 0.0")),
+    wrong("online_softmax", "no maximum", [ONLINE], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
+    wrong(
+        "online_softmax",
+        "the maximum of the last block",
+        [ONLINE],
+        ("tl.maximum(m, tl.max(x, axis=0))", "tl.max(x, axis=0)"),
+    ),
+    wrong("online_softmax", "ignores the row stride", [RAGGED], ("row * row_stride", "row * N")),
+    wrong("online_softmax", "masked lanes hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
+    wrong(
+        "online_softmax", "only whole blocks", [TRITON], ("range(0, N, BLOCK)", "range(0, N // BLOCK * BLOCK, BLOCK)")
+    ),
+    wrong("online_softmax", "torch does it", [TRITON], ("return out", "return torch.softmax(x, 1)")),
+    # -------------------- rmsnorm
+    wrong("rmsnorm", "divides by the block", [RAGGED, APART, NORM], ("axis=0) / N + eps", "axis=0) / BLOCK + eps")),
+    wrong("rmsnorm", "no eps", [RAGGED, NORM], (" / N + eps)", " / N)")),
+    wrong(
+        "rmsnorm",
+        "eps outside the root",
+        [RAGGED, NORM],
+        ("tl.rsqrt(tl.sum(x * x, axis=0) / N + eps)", "1 / (tl.sqrt(tl.sum(x * x, axis=0) / N) + eps)"),
+    ),
+    wrong(
+        "rmsnorm",
+        "squares in the dtype of x",
+        [NORM],
+        ("tl.sum(x * x, axis=0)", "tl.sum((x * x).to(x_ptr.dtype.element_ty).to(tl.float32), axis=0)"),
+    ),
+    wrong("rmsnorm", "a sum, not a mean", [PLAIN], ("axis=0) / N + eps", "axis=0) + eps")),
+    wrong("rmsnorm", "the layer norm", [PLAIN], ("    scale =", "    x = x - tl.sum(x, axis=0) / N\n    scale =")),
+    wrong(
+        "rmsnorm",
+        "reads x twice",
+        [ONCE],
+        (
+            "    weight =",
+            "    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=0).to(tl.float32)\n    weight =",
+        ),
+    ),
+    wrong(
+        "rmsnorm",
+        "a launch for each row",
+        [LAUNCH, ONCE],
+        (
+            "    rmsnorm_kernel[(M,)](x, weight, out, N,",
+            "    for row in range(M):\n        rmsnorm_kernel[(1,)](x[row], weight, out[row], N,",
+        ),
+        ("x.stride(0)", "N"),
+    ),
+    wrong("rmsnorm", "forgets the weights", [PLAIN], ("x * scale * weight", "x * scale")),
+    wrong("rmsnorm", "x taken as contiguous", [APART], ("row * row_stride", "row * N")),
+    wrong("rmsnorm", "masked lanes unset", [RAGGED, APART, NORM], (", other=0,", ",")),
+    wrong(
+        "rmsnorm",
+        "torch does it",
+        [TRITON],
+        ("return out", "return torch.nn.functional.rms_norm(x, weight.shape, weight, eps)"),
+    ),
+    # -------------------- add_rmsnorm
+    wrong("add_rmsnorm", "two kernels", [LAUNCH, BOTH], source=NORM_READS_H_AGAIN),
+    wrong("add_rmsnorm", "the norm, twice", [PLAIN], ("return out, h", "return out, out")),
+    wrong("add_rmsnorm", "in the other order", [PLAIN], ("return out, h", "return h, out")),
+    wrong(
+        "add_rmsnorm",
+        "normalises x",
+        [PLAIN],
+        (
+            "h * scale * weight",
+            "(h - tl.load(residual_ptr + at, mask=inside, other=0).to(tl.float32)) * scale * weight",
+        ),
+    ),
+    wrong("add_rmsnorm", "divides by the block", [RAGGED, NORM], ("axis=0) / N + eps", "axis=0) / BLOCK + eps")),
+    wrong("add_rmsnorm", "no eps", [RAGGED, NORM], (" / N + eps)", " / N)")),
+    wrong(
+        "add_rmsnorm",
+        "reads the sum back",
+        [BOTH],
+        (
+            "    scale =",
+            "    tl.debug_barrier()\n    h = tl.load(h_ptr + at, mask=inside, other=0).to(tl.float32)\n    scale =",
+        ),
+    ),
+    wrong("add_rmsnorm", "adds into x", [PLAIN], ("tl.store(h_ptr + at", "tl.store(x_ptr + at")),
+    wrong("add_rmsnorm", "torch adds", [TRITON], ("return out, h", "return out, x + residual")),
+    # -------------------- cross_entropy
+    wrong("cross_entropy", "stores the probabilities", [LOGITS, PROBABILITIES], source=STORES_PROBABILITIES),
+    wrong("cross_entropy", "no maximum", [LOSS], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
+    wrong("cross_entropy", "starts at -inf", [LOSS], ("m, s = -3.4e38, 0.0", 'm, s = -float("inf"), 0.0')),
+    wrong(
+        "cross_entropy",
+        "the old sum uncorrected",
+        [RAGGED, LOSS, LOGITS, PROBABILITIES],
+        ("s * tl.exp(m - m_new)", "s"),
+    ),
+    wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(s) - right", "tl.log(s) - right")),
+    wrong("cross_entropy", "base two", [PLAIN], ("tl.log(s)", "tl.log2(s)")),
+    wrong("cross_entropy", "the first class", [PLAIN], (" + tl.load(target_ptr + row))", ")")),
+    wrong("cross_entropy", "masked lanes hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
+    wrong(
+        "cross_entropy",
+        "the logarithm of the softmax",
+        [LOSS],
+        ("m + tl.log(s) - right", "-tl.log(tl.exp(right - m) / s)"),
+    ),
+    wrong(
+        "cross_entropy",
+        "two passes",
+        [LOGITS],
+        (
+            "        m_new = tl.maximum(m, tl.max(x, axis=0))\n"
+            "        s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0)\n"
+            "        m = m_new\n",
+            "        m = tl.maximum(m, tl.max(x, axis=0))\n"
+            "    for start in range(0, V, BLOCK):\n"
+            "        cols = start + tl.arange(0, BLOCK)\n"
+            '        x = tl.load(logits_ptr + row * row_stride + cols, mask=cols < V, other=-float("inf")).to(tl.float32)\n'
+            "        s += tl.sum(tl.exp(x - m), axis=0)\n",
+        ),
+    ),
+    wrong("cross_entropy", "ignores the row stride", [RAGGED], ("row * row_stride", "row * V")),
+    wrong(
+        "cross_entropy",
+        "torch does it",
+        [TRITON],
+        ("return out", "return torch.nn.functional.cross_entropy(logits.float(), target, reduction='none')"),
+    ),
+]
+
+HONEST = [
+    honest(
+        "chain_bytes",
+        "by simulation",
+        source="""
+def chain_bytes(n, ops, itemsize, fused):
+    moved, kernels = 0, []
+    for count in fused:
+        kernels.append(ops[:count])
+        ops = ops[count:]
+    last = kernels[-1][-1][0]
+    for k, kernel in enumerate(kernels):
+        here = set()
+        for result, *inputs in kernel:
+            for name in inputs:
+                if name not in here:
+                    moved += n * itemsize
+                    here.add(name)
+            here.add(result)
+        for result, *_ in kernel:
+            if result == last or any(result in op[1:] for other in kernels[k + 1 :] for op in other):
+                moved += n * itemsize
+    return moved
+""",
+    ),
+    honest("sin2_plus_cos2", "blocks of 512", ("BLOCK = 1024", "BLOCK = 512")),
+    honest("sin2_plus_cos2", "in another order", ("s * s + c * c", "1 + (c * c - (1 - s * s))")),
+    honest("bias_gelu", "one row a program", ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 1, 1024")),
+    honest("bias_gelu", "other tiles", ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 32, 64")),
+    honest("bias_gelu", "masked lanes get a value", ("mask=inside, eviction", "mask=inside, other=0, eviction")),
+    honest("softmax", "several rows a program, exp2", source=SEVERAL_ROWS_SOFTMAX),
+    honest("softmax", "persistent, with a helper", source=PERSISTENT_SOFTMAX),
+    honest("softmax", "multiplies by the reciprocal", ("p / tl.sum(p, axis=0)", "p * (1 / tl.sum(p, axis=0))")),
+    honest("online_softmax", "a state for each lane", source=ONE_LANE_EACH),
+    honest("online_softmax", "two stages over split rows", source=SPLIT_ROWS),
+    honest("online_softmax", "small blocks", ("min(16384,", "min(1024,")),
+    honest("rmsnorm", "tiles of rows, autotuned", source=RMSNORM_TILES),
+    honest(
+        "rmsnorm",
+        "a square root and a division",
+        ("tl.rsqrt(tl.sum(x * x, axis=0) / N + eps)", "1.0 / tl.sqrt(tl.sum(x * x, axis=0) / N + eps)"),
+    ),
+    honest(
+        "add_rmsnorm",
+        "the sum as it is stored",
+        ("    scale =", "    h = h.to(x_ptr.dtype.element_ty).to(tl.float32)\n    scale ="),
+    ),
+    honest("cross_entropy", "a row in one block", source=ONE_BLOCK_A_ROW),
+    honest("cross_entropy", "the target picked on the way", source=PICKED_ON_THE_WAY),
+]
+
+VARIANTS = WRONG + HONEST

@@ -1,0 +1,113 @@
+"""Unit 00. What each variant must lose stands beside it; () means full marks."""
+
+from grader.audit.variants import kinds
+
+wrong, honest = kinds("start")
+
+EVEN, RAGGED, NO_WAIT = "where the work divides the wait", "where it does not", "without a wait"
+WHOLE, PARTIAL, SMALL = "where blocks divide n", "where they do not", "less than a block, nothing at all"
+TRUE = [
+    "more_warps_than_alus",
+    "warp_shares_instruction",
+    "caches_are_sram",
+    "hbm_is_dram",
+    "compute_outgrew_memory",
+    "launch_returns_early",
+    "ptx_is_translated",
+    "weight_near_one",
+    "residual_adds",
+    "unembedding_widens",
+]
+FALSE = [
+    "tensor_core_is_fma",
+    "faster_operations",
+    "add_one_needs_flops",
+    "shared_memory_is_global",
+    "program_is_thread",
+    "programs_in_order",
+    "masked_store_writes_zero",
+    "eager_compiles",
+    "sass_runs_everywhere",
+    "cubin_is_a_language",
+    "similar_dot_near_one",
+    "attention_compares_embeddings",
+]
+TRACED = "as the trace counts them"
+ANY, HALF, ONCE = "any number of elements", "right in float16", "reads once, writes once"
+PLAIN, OWN = "right on plain inputs", "computed by your Triton kernel"
+PLACE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
+SHARED = "at least 8 programs share the work"
+
+WRONG = [
+    # -------------------- warps_needed
+    wrong("warps_needed", "forgets the one that waits", [EVEN, RAGGED, NO_WAIT], ("1 + triton", "triton")),
+    wrong("warps_needed", "rounds down", [RAGGED], ("triton.cdiv(latency, work)", "latency // work")),
+    wrong("warps_needed", "one too many", [EVEN, NO_WAIT], ("triton.cdiv(latency, work)", "latency // work + 1")),
+    wrong("warps_needed", "rounds to the nearest", [RAGGED], ("triton.cdiv(latency, work)", "round(latency / work)")),
+    wrong("warps_needed", "the other way round", [EVEN, RAGGED], ("(latency, work)", "(work, latency or 1) - (latency == 0) * work")),
+    wrong("warps_needed", "at least two", [NO_WAIT], ("return 1 +", "return 1 + max(1,"), ("work)  #", "work))  #")),
+    wrong("warps_needed", "a fraction", [RAGGED], ("triton.cdiv(latency, work)", "latency / work")),
+    # -------------------- num_programs
+    wrong("num_programs", "rounds down", [PARTIAL, SMALL], ("(n + block - 1) // block", "n // block")),
+    wrong("num_programs", "one too many", [WHOLE, SMALL], ("(n + block - 1) // block", "n // block + 1")),
+    wrong("num_programs", "at least one", [SMALL], ("(n + block - 1) // block", "max(1, (n + block - 1) // block)")),
+    wrong("num_programs", "rounds to the nearest", [PARTIAL, SMALL], ("(n + block - 1) // block", "round(n / block)")),
+    wrong("num_programs", "a fraction", [PARTIAL, SMALL], ("(n + block - 1) // block", "n / block")),
+    wrong("num_programs", "rounds n up to a power of two", [PARTIAL], ("(n + block - 1)", "(n and triton.next_power_of_2(max(n, block)))")),
+    wrong("num_programs", "off by one", [WHOLE, PARTIAL], ("(n + block - 1) // block", "min(1, n) * (1 + (n + block - 1) // block) - (0 < n < block)")),
+    wrong("num_programs", "a power of two of blocks", [PARTIAL], ("(n + block - 1) // block", "(triton.next_power_of_2(n) // block if n >= block else min(n, 1))")),
+    # -------------------- predictions
+    wrong("predictions", "full blocks alone", [TRACED], ('"programs": 5', '"programs": 4')),
+    wrong("predictions", "counts masked bytes", [TRACED], ("10_000", "10_240"), ("20_000", "20_480")),
+    wrong("predictions", "one dtype for both", [TRACED], ("10_000", "20_000")),
+    wrong("predictions", "masks one program too many", [TRACED], ("120,", "1144,")),
+    wrong("predictions", "answers true", [TRACED], ("120,", "True,")),
+    wrong("predictions", "in words", [TRACED], ("10_000", '"10 000"')),
+    # -------------------- add_one
+    wrong("add_one", "no mask at all", [ANY, HALF], (", mask=i < n", "")),
+    wrong("add_one", "no mask on the load", [ANY, HALF], ("x_ptr + i, mask=i < n", "x_ptr + i")),
+    wrong("add_one", "no mask on the store", [ANY, HALF], ("x + 1, mask=i < n", "x + 1")),
+    wrong("add_one", "a mask that is off by one", [ANY, HALF], ("i < n", "i <= n")),
+    wrong("add_one", "ignores the program id", [PLAIN], (PLACE, "tl.arange(0, BLOCK)")),
+    wrong("add_one", "only whole blocks", [ANY, HALF], ("triton.cdiv(n, BLOCK)", "max(1, n // BLOCK)")),
+    wrong("add_one", "adds two", [PLAIN], ("x + 1", "x + 2")),
+    wrong("add_one", "always float32", [HALF, ONCE], ("torch.empty_like(x)", "torch.empty(n)")),
+    wrong("add_one", "torch adds", [OWN], ("return out", "return x + 1")),
+    wrong("add_one", "in place", [OWN], ("torch.empty_like(x)", "x")),
+    wrong("add_one", "reads twice", [ONCE], ("    tl.store(", "    x = tl.load(x_ptr + i, mask=i < n)\n    tl.store(")),
+    wrong("add_one", "every program does it all", [PLAIN], (PLACE, "tl.arange(0, BLOCK)"), ("1024", "triton.next_power_of_2(x.shape[0])"), ("triton.cdiv(n, BLOCK)", "4")),
+    wrong("add_one", "64 programs for every n", [ANY], ("triton.cdiv(n, BLOCK),", "64,")),
+    wrong("add_one", "one block that holds the plain case", [ANY, ONCE], ("1024", "8192"), ("triton.cdiv(n, BLOCK),", "1,")),
+    wrong("add_one", "past the end, the start again", [ANY, HALF], (PLACE, f"({PLACE}) % n")),
+    # -------------------- fixed_copy
+    wrong("fixed_copy", "as broken as before", [PLAIN], (PLACE, "tl.arange(0, BLOCK)"), ("triton.cdiv(n, BLOCK)", "n // BLOCK")),
+    wrong("fixed_copy", "the grid forgotten", [ANY], ("triton.cdiv(n, BLOCK)", "n // BLOCK")),
+    wrong("fixed_copy", "the program id forgotten", [PLAIN], (PLACE, "tl.arange(0, BLOCK)")),
+    wrong("fixed_copy", "one huge block", [SHARED], (PLACE, "tl.arange(0, BLOCK)"), ("1024", "triton.next_power_of_2(x.shape[0])")),
+    wrong("fixed_copy", "blocks overlap", [PLAIN], (PLACE, "tl.program_id(0) * (BLOCK // 2) + tl.arange(0, BLOCK)"), ("triton.cdiv(n, BLOCK)", "triton.cdiv(n, BLOCK // 2)")),
+    wrong("fixed_copy", "gaps between blocks", [PLAIN], ("tl.program_id(0) * BLOCK", "tl.program_id(0) * (BLOCK + 1)")),
+    wrong("fixed_copy", "torch copies", [OWN], ("return out", "return x.clone()")),
+    wrong("fixed_copy", "the input itself", [OWN], ("return out", "return x")),
+    wrong("fixed_copy", "no mask", [ANY], (", mask=i < n", "")),
+    wrong("fixed_copy", "reads twice", [ONCE], ("    tl.store(", "    x = tl.load(x_ptr + i, mask=i < n)\n    tl.store(")),
+    wrong("fixed_copy", "64 programs for every n", [ANY], ("triton.cdiv(n, BLOCK),", "64,")),
+    # -------------------- myths
+    wrong("myths", "believes everything", FALSE, ("False", "True")),
+    wrong("myths", "believes nothing", TRUE, ("True", "False")),
+    wrong("myths", "answers in numbers", TRUE + FALSE, ("True", "1"), ("False", "0")),
+    wrong("myths", "one answer left out", ["eager_compiles"], ('    "eager_compiles": False,\n', "")),
+    wrong("myths", "one answer wrong", ["cubin_is_a_language"], ('"cubin_is_a_language": False', '"cubin_is_a_language": True')),
+    wrong("myths", "the words of the trade taken for the things", ["shared_memory_is_global", "unembedding_widens"], ('"shared_memory_is_global": False', '"shared_memory_is_global": True'), ('"unembedding_widens": True', '"unembedding_widens": False')),
+]  # fmt: skip
+
+HONEST = [
+    honest("warps_needed", "without Triton", ("triton.cdiv(latency, work)", "-(-latency // work)")),
+    honest("num_programs", "with triton.cdiv", ("(n + block - 1) // block", "triton.cdiv(n, block)")),
+    honest("add_one", "blocks of 256", ("1024", "256")),
+    honest("add_one", "a value for masked positions", ("x_ptr + i, mask=i < n", "x_ptr + i, mask=i < n, other=0.0")),
+    honest("fixed_copy", "blocks of 4096", ("1024", "4096")),
+    honest("fixed_copy", "from the last program to the first", ("tl.program_id(0)", "(tl.num_programs(0) - 1 - tl.program_id(0))")),
+    honest("myths", "with one more remark", ("myths = {\n    \"tensor_core", "myths = {\n    \"a remark\": True,\n    \"tensor_core")),
+]  # fmt: skip
+
+VARIANTS = WRONG + HONEST

@@ -1,0 +1,689 @@
+"""Unit 05. What each variant must lose stands beside it; () means full marks."""
+
+from grader.audit.variants import kinds
+
+wrong, honest = kinds("tiling")
+
+# titles
+OUTER, ANY = "one outer product for each k", "any other sizes"
+TRIPLES, CUT = "one product for each triple of tiles", "sizes that tiles do not divide"
+TRACE = "equal to the trace"
+LARGE, OTHER = "large squares", "other shapes"
+RAGGED, STRIDED, BATCHED = "right on ragged inputs", "right on transposed matrices and slices", "right on batches"
+LONG, SINGLE = "long sums keep their precision", "float32 stays float32"
+READ_A, READ_B, DETOUR = (
+    "a is read at most N / 64 times",
+    "b is read at most M / 64 times",
+    "no detour: about the bytes of tiles of 64 x 64",
+)
+LOADS, STORES = "loads are dense", "stores are dense"
+PERFORMANCE = [READ_A, READ_B, DETOUR, LOADS, STORES]
+WHOLE, CLIFFS = "whole tiles", "tiles and waves that are not full"
+SMALL_SIZES, WAVES = "memory and the launch set the pace of small sizes", "waves of tiles set that of large ones"
+SLOWER, RANKS = "sizes that 8 does not divide are slower", "rank correlation with the measurement of at least 0.95"
+ONCE, GROUPS, LAST = "each tile has one program", "groups of rows, column by column", "a last group that is not full"
+CACHE, BESIDE, SQUARES = (
+    "at most 0.65 of row order's DRAM bytes",
+    "each tile once, beside the one before",
+    "squares within squares",
+)
+PADS = "the next multiple, and no more"
+
+SMALL = "dict(BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, num_warps=4, num_stages=3)"
+BIG = "dict(BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=8, num_stages=3)"
+
+
+def tiles(small: tuple[int, ...], big: tuple[int, ...]) -> list[tuple[str, str]]:
+    """Patches that give the published matmul other tiles."""
+    form = "dict(BLOCK_M={}, BLOCK_N={}, BLOCK_K={}, num_warps={}, num_stages={})"
+    return [(SMALL, form.format(*small)), (BIG, form.format(*big))]
+
+
+SPLIT_K = """@triton.jit
+def parts_kernel(a_ptr, b_ptr, part_ptr, M, N, K, sab, sam, sak, sbb, sbk, sbn, SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    pid, batch, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    rows = (pid // tl.cdiv(N, BN)) * BM + tl.arange(0, BM)[:, None]
+    cols = (pid % tl.cdiv(N, BN)) * BN + tl.arange(0, BN)[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(split * BK, K, SPLIT * BK):
+        k = start + tl.arange(0, BK)
+        a = tl.load(a_ptr + batch * sab + rows * sam + k[None, :] * sak, mask=(rows < M) & (k[None, :] < K), other=0)
+        b = tl.load(b_ptr + batch * sbb + k[:, None] * sbk + cols * sbn, mask=(k[:, None] < K) & (cols < N), other=0)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    here = part_ptr + ((batch * SPLIT + split) * M + rows) * N + cols
+    tl.store(here, acc, mask=(rows < M) & (cols < N))
+
+
+@triton.jit
+def sum_kernel(part_ptr, c_ptr, n, SPLIT: tl.constexpr, BLOCK: tl.constexpr):
+    i, batch = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for split in range(SPLIT):
+        total += tl.load(part_ptr + (batch * SPLIT + split) * n + i, mask=i < n, other=0)
+    tl.store(c_ptr + batch * n + i, total, mask=i < n)
+
+
+def matmul(a, b):
+    if a.dim() == 2:
+        return matmul(a[None], b[None])[0]
+    (B, M, K), N = a.shape, b.shape[2]
+    part = torch.empty(B, 2, M, N, dtype=torch.float32, device=a.device)
+    c = torch.empty(B, M, N, dtype=a.dtype, device=a.device)
+    side = 64 if a.dtype == torch.float32 else 128
+    grid = (triton.cdiv(M, side) * triton.cdiv(N, side), B, 2)
+    parts_kernel[grid](a, b, part, M, N, K, *a.stride(), *b.stride(), SPLIT=2, BM=side, BN=side, BK=32, num_warps=8)
+    sum_kernel[(triton.cdiv(M * N, 4096), B)](part, c, M * N, SPLIT=2, BLOCK=4096)
+    return c
+"""
+ALLOCATED = "    part = torch.empty(B, 2, M, N, dtype=torch.float32, device=a.device)\n"
+SPLIT_K_KEPT = "workspaces = {}\n\n\n" + SPLIT_K.replace(
+    ALLOCATED,
+    """    if workspaces.setdefault("parts", a.new_empty(0, dtype=torch.float32)).numel() < 2 * B * M * N:
+        workspaces["parts"] = torch.empty(2 * B * M * N, device=a.device)
+    part = workspaces["parts"]
+""",
+)
+
+WRONG = [
+    # -------------------- outer_product_matmul
+    wrong(
+        "outer_product_matmul",
+        "multiplies matrices",
+        ["right on plain inputs"],
+        source="def outer_product_matmul(a, b):\n    return a @ b\n",
+    ),
+    wrong(
+        "outer_product_matmul",
+        "one k too few",
+        ["right on plain inputs"],
+        ("range(a.shape[1])", "range(a.shape[1] - 1)"),
+    ),
+    wrong(
+        "outer_product_matmul", "loops over rows", ["right on plain inputs"], ("range(a.shape[1])", "range(a.shape[0])")
+    ),
+    wrong(
+        "outer_product_matmul",
+        "turned",
+        ["right on plain inputs"],
+        ("torch.outer(a[:, k], b[k, :])", "torch.outer(b[k, :], a[:, k])"),
+    ),
+    wrong("outer_product_matmul", "keeps the last", ["right on plain inputs"], ("c += ", "c = ")),
+    wrong(
+        "outer_product_matmul",
+        "adds in float16",
+        ["right on plain inputs"],
+        ("dtype=a.dtype", "dtype=torch.float16"),
+    ),
+    wrong(
+        "outer_product_matmul",
+        "each twice",
+        [OUTER],
+        (
+            "c += torch.outer(a[:, k], b[k, :])",
+            "c += torch.outer(a[:, k], 0.5 * b[k, :])\n        c += torch.outer(0.5 * a[:, k], b[k, :])",
+        ),
+    ),
+    wrong(
+        "outer_product_matmul",
+        "element by element",
+        [ANY, OUTER],
+        (
+            "c += torch.outer(a[:, k], b[k, :])",
+            "for m in range(a.shape[0]):\n            c[m] += a[m, k] * b[k, :]",
+        ),
+    ),
+    # -------------------- tiled_matmul
+    wrong(
+        "tiled_matmul",
+        "one product",
+        [TRIPLES],
+        source="def tiled_matmul(a, b, bm, bn, bk):\n    return a @ b\n",
+    ),
+    wrong(
+        "tiled_matmul",
+        "whole bands of K",
+        [TRIPLES],
+        ("range(0, K, bk)", "range(0, K, K)"),
+        ("k : k + bk]", "k : k + K]"),
+        ("[k : k + bk,", "[k : k + K,"),
+    ),
+    wrong(
+        "tiled_matmul",
+        "only whole tiles",
+        [CUT],
+        ("range(0, M, bm)", "range(0, M - bm + 1, bm)"),
+    ),
+    wrong("tiled_matmul", "only whole pieces of K", [CUT], ("range(0, K, bk)", "range(0, K - bk + 1, bk)")),
+    wrong("tiled_matmul", "keeps the last piece", ["right on plain inputs"], ("] += a[", "] = a[")),
+    wrong("tiled_matmul", "sides swapped", [CUT], ("range(0, M, bm)", "range(0, M, bn)")),
+    wrong(
+        "tiled_matmul",
+        "a tile too short",
+        ["right on plain inputs"],
+        ("a[i : i + bm, k : k + bk]", "a[i : i + bm, k : k + bk - 1]"),
+        ("b[k : k + bk,", "b[k : k + bk - 1,"),
+    ),
+    wrong("tiled_matmul", "adds in float16", ["right on plain inputs"], ("dtype=a.dtype", "dtype=torch.float16")),
+    # -------------------- matmul_bytes
+    wrong("matmul_bytes", "forgets the result", [TRACE, CUT], (" + m * n)", ")")),
+    wrong("matmul_bytes", "the result is read, too", [TRACE, CUT], (" + m * n)", " + 2 * m * n)")),
+    wrong(
+        "matmul_bytes",
+        "sides swapped",
+        [TRACE, CUT],
+        ("triton.cdiv(n, bn)", "triton.cdiv(m, bm)"),
+        ("b = k * n * triton.cdiv(m, bm)", "b = k * n * triton.cdiv(n, bn)"),
+    ),
+    wrong(
+        "matmul_bytes", "rounds down", [CUT], ("triton.cdiv(n, bn)", "(n // bn)"), ("triton.cdiv(m, bm)", "(m // bm)")
+    ),
+    wrong(
+        "matmul_bytes",
+        "a fraction of a tile",
+        [CUT],
+        ("triton.cdiv(n, bn)", "n / bn"),
+        ("triton.cdiv(m, bm)", "m / bm"),
+    ),
+    wrong("matmul_bytes", "masked lanes move", [CUT], ("a = m * k", "a = triton.cdiv(m, bm) * bm * k")),
+    wrong("matmul_bytes", "always 4 bytes", [TRACE, CUT], ("itemsize * (", "4 * (")),
+    wrong("matmul_bytes", "each once", [TRACE, CUT], (" * triton.cdiv(n, bn)", ""), (" * triton.cdiv(m, bm)", "")),
+    # -------------------- predictions
+    wrong(
+        "predictions",
+        "tiles in all",
+        ["times read, as the trace counts them"],
+        ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 16,'),
+    ),
+    wrong(
+        "predictions",
+        "by the other side",
+        ["times read, as the trace counts them"],
+        ('"a, tiles of 32 x 128": 2,', '"a, tiles of 32 x 128": 8,'),
+        ('"b, tiles of 32 x 128": 8,', '"b, tiles of 32 x 128": 2,'),
+    ),
+    wrong(
+        "predictions",
+        "longer pieces halve it",
+        ["times read, as the trace counts them"],
+        ('twice as large": 4,', 'twice as large": 2,'),
+    ),
+    wrong(
+        "predictions", "one left out", ["times read, as the trace counts them"], ('    "b, tiles of 64 x 64": 4,\n', "")
+    ),
+    wrong(
+        "predictions",
+        "words",
+        ["times read, as the trace counts them"],
+        ('"b, tiles of 64 x 64": 4,', '"b, tiles of 64 x 64": "four",'),
+    ),
+    wrong(
+        "predictions",
+        "nothing saved",
+        ["times read, as the trace counts them"],
+        ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 256,'),
+        ('"b, tiles of 64 x 64": 4,', '"b, tiles of 64 x 64": 256,'),
+    ),
+    # -------------------- best_tile
+    wrong(
+        "best_tile",
+        "the largest area",
+        [LARGE, OTHER],
+        ("key=lambda tile: matmul_bytes(m, n, k, *tile, 2)", "key=lambda tile: (-tile[0] * tile[1], tile)"),
+    ),
+    wrong("best_tile", "squares alone", [LARGE, OTHER], ("if 3 * 64", "if bm == bn and 3 * 64")),
+    wrong("best_tile", "no limit of registers", [LARGE], (" and bm * bn <= 32768", "")),
+    wrong(
+        "best_tile", "no limit of shared memory", [LARGE, OTHER], ("3 * 64 * (bm + bn) * 2 <= shared_bytes and ", "")
+    ),
+    wrong("best_tile", "one stage", [LARGE, OTHER], ("3 * 64 *", "64 *")),
+    wrong("best_tile", "most bytes", [LARGE, OTHER], ("min(candidates", "max(candidates")),
+    wrong("best_tile", "always 128 x 256", [LARGE, OTHER], ("    sides =", "    return 128, 256\n    sides =")),
+    # -------------------- matmul
+    wrong(
+        "matmul", "torch multiplies", ["computed by your Triton kernel"], source="def matmul(a, b):\n    return a @ b\n"
+    ),
+    wrong(
+        "matmul",
+        "makes copies",
+        ["computed by your Triton kernel"],
+        ("    (B, M, K), N", "    a, b = a.contiguous(), b.contiguous()\n    (B, M, K), N"),
+    ),
+    wrong("matmul", "tiles of 32", [READ_A, READ_B], *tiles((32, 32, 32, 4, 2), (32, 32, 32, 4, 2))),
+    wrong("matmul", "flat tiles", [READ_B], *tiles((16, 128, 32, 4, 2), (16, 256, 32, 4, 2))),
+    wrong("matmul", "tall tiles", [READ_A], *tiles((128, 16, 32, 4, 2), (256, 16, 32, 4, 2))),
+    wrong(
+        "matmul",
+        "loads a twice",
+        [READ_A],
+        *tiles((64, 64, 32, 4, 2), (64, 64, 32, 4, 2)),
+        (
+            "        b = tl.load(",
+            "        a = (a + tl.load(a_ptrs, mask=(rows < M) & (k[None, :] < K - start), other=0)) / 2\n        a = a.to(a_ptr.dtype.element_ty)\n        b = tl.load(",
+        ),
+    ),
+    wrong("matmul", "TF32", [SINGLE], (', input_precision="ieee"', "")),
+    wrong(
+        "matmul",
+        "an accumulator in half precision",
+        [RAGGED, STRIDED, BATCHED, LONG, *PERFORMANCE],
+        (
+            "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=a_ptr.dtype.element_ty)",
+        ),
+        (
+            'acc = tl.dot(a, b, acc, input_precision="ieee")',
+            'acc += tl.dot(a, b, input_precision="ieee").to(a_ptr.dtype.element_ty)',
+        ),
+    ),
+    wrong(
+        "matmul",
+        "the sum in half precision",
+        [RAGGED, STRIDED, BATCHED, LONG, *PERFORMANCE],
+        (
+            'acc = tl.dot(a, b, acc, input_precision="ieee")',
+            'acc = tl.dot(a, b, acc, input_precision="ieee").to(a_ptr.dtype.element_ty).to(tl.float32)',
+        ),
+    ),
+    wrong(
+        "matmul",
+        "no mask along K",
+        [RAGGED, STRIDED, BATCHED, LONG, SINGLE],
+        ("(rows < M) & (k[None, :] < K - start)", "rows < M"),
+        ("(k[:, None] < K - start) & (cols < N)", "cols < N"),
+    ),
+    wrong(
+        "matmul",
+        "no mask along M and N in the loads",
+        ["right on plain inputs"],
+        ("(rows < M) & (k[None, :] < K - start)", "k[None, :] < K - start"),
+        ("(k[:, None] < K - start) & (cols < N)", "k[:, None] < K - start"),
+    ),
+    wrong("matmul", "masked lanes unset", [RAGGED, STRIDED, BATCHED, LONG, SINGLE], (", other=0)", ")")),
+    wrong(
+        "matmul",
+        "only whole tiles",
+        [RAGGED, STRIDED, BATCHED, LONG, SINGLE, *PERFORMANCE],
+        ('triton.cdiv(N, shape["BLOCK_N"])', 'max(1, N // shape["BLOCK_N"])'),
+        ('triton.cdiv(M, shape["BLOCK_M"])', 'M // shape["BLOCK_M"]'),
+    ),
+    wrong(
+        "matmul",
+        "contiguous matrices alone",
+        [STRIDED, BATCHED, SINGLE],
+        ("*a.stride(), *b.stride()", "M * K, K, 1, K * N, N, 1"),
+    ),
+    wrong(
+        "matmul",
+        "strides of b swapped",
+        ["right on plain inputs"],
+        ("*b.stride()", "b.stride(0), b.stride(2), b.stride(1)"),
+    ),
+    wrong("matmul", "the first of each batch", [BATCHED], ("b_ptr + batch * stride_bb", "b_ptr + 0 * stride_bb")),
+    wrong(
+        "matmul",
+        "no batches",
+        [BATCHED],
+        ("    if a.dim() == 2:", "    if a.dim() == 3:\n        raise ValueError('one matrix')\n    if a.dim() == 2:"),
+        ("return matmul(a[None], b[None])[0]", "a, b = a[None], b[None]"),
+        ("return c\n", "return c[0]\n"),
+    ),
+    wrong(
+        "matmul", "float32 results", ["right on plain inputs"], ("dtype=a.dtype, device", "dtype=torch.float32, device")
+    ),
+    wrong(
+        "matmul",
+        "adds to what was there",
+        ["right on plain inputs"],
+        (
+            "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            "acc = tl.load(c_ptr + batch * M * N + rows * N + cols, mask=(rows < M) & (cols < N), other=0).to(tl.float32)",
+        ),
+    ),
+    wrong(
+        "matmul",
+        "steps of 8",
+        ["compiles for a GPU"],
+        *tiles((64, 64, 8, 4, 2), (128, 128, 8, 4, 2)),
+    ),
+    # -------------------- tiles_and_waves
+    wrong(
+        "tiles_and_waves",
+        "rounds tiles down",
+        [CLIFFS],
+        ("triton.cdiv(m, bm) * triton.cdiv(n, bn)", "(m // bm) * (n // bn)"),
+    ),
+    wrong("tiles_and_waves", "rounds waves down", [WHOLE, CLIFFS], ("triton.cdiv(tiles, sms)", "tiles // sms")),
+    wrong(
+        "tiles_and_waves",
+        "by area",
+        [CLIFFS],
+        ("triton.cdiv(m, bm) * triton.cdiv(n, bn)", "triton.cdiv(m * n, bm * bn)"),
+    ),
+    wrong(
+        "tiles_and_waves",
+        "sides swapped",
+        [CLIFFS],
+        ("triton.cdiv(m, bm) * triton.cdiv(n, bn)", "triton.cdiv(m, bn) * triton.cdiv(n, bm)"),
+    ),
+    wrong(
+        "tiles_and_waves",
+        "a wave too many",
+        [WHOLE, CLIFFS],
+        ("triton.cdiv(tiles, sms)", "tiles // sms + 1"),
+    ),
+    wrong(
+        "tiles_and_waves",
+        "turned",
+        [WHOLE, CLIFFS],
+        ("return tiles, triton.cdiv(tiles, sms)", "return triton.cdiv(tiles, sms), tiles"),
+    ),
+    wrong("tiles_and_waves", "tiles alone", [WHOLE, CLIFFS], ("return tiles, triton.cdiv(tiles, sms)", "return tiles")),
+    # -------------------- predicted_throughput
+    wrong("predicted_throughput", "no launch", [SMALL_SIZES, WAVES], ("seconds = launch_seconds + ", "seconds = ")),
+    wrong(
+        "predicted_throughput",
+        "waves may be fractions",
+        [SMALL_SIZES, WAVES],
+        ("waves * wave", "n * n / (bm * bn * sms) * wave"),
+    ),
+    wrong(
+        "predicted_throughput",
+        "no memory",
+        [SMALL_SIZES],
+        ("max(waves * wave, 6 * n * n / bytes_per_second)", "waves * wave"),
+    ),
+    wrong(
+        "predicted_throughput",
+        "one after the other",
+        [SMALL_SIZES, WAVES],
+        ("max(waves * wave, 6 * n * n / bytes_per_second)", "waves * wave + 6 * n * n / bytes_per_second"),
+    ),
+    wrong("predicted_throughput", "no alignment", [SLOWER, RANKS], (" * share[min(8, n & -n)]", "")),
+    wrong(
+        "predicted_throughput",
+        "alignment upside down",
+        [SMALL_SIZES, WAVES, SLOWER, RANKS],
+        ("{1: 0.2, 2: 0.28, 4: 0.3, 8: 1.0}", "{1: 1.0, 2: 0.3, 4: 0.28, 8: 0.2}"),
+    ),
+    wrong("predicted_throughput", "seconds", [SMALL_SIZES, WAVES, RANKS], ("2 * n**3 / seconds", "seconds")),
+    wrong(
+        "predicted_throughput",
+        "the whole GPU for each tile",
+        [SMALL_SIZES, WAVES, RANKS],
+        ("(flops_per_second / sms)", "flops_per_second"),
+    ),
+    wrong("predicted_throughput", "4-byte numbers", [SMALL_SIZES], ("6 * n * n", "12 * n * n")),
+    wrong(
+        "predicted_throughput", "one number", [SMALL_SIZES, WAVES, SLOWER, RANKS], ("return speeds", "return speeds[0]")
+    ),
+    # -------------------- pad_to_multiple
+    wrong(
+        "pad_to_multiple",
+        "one too many",
+        [PADS],
+        ("triton.cdiv(n, multiple) * multiple", "(n // multiple + 1) * multiple"),
+    ),
+    wrong(
+        "pad_to_multiple", "rounds down", [PADS], ("triton.cdiv(n, multiple) * multiple", "n // multiple * multiple")
+    ),
+    wrong("pad_to_multiple", "the padding alone", [PADS], ("triton.cdiv(n, multiple) * multiple", "-n % multiple")),
+    wrong(
+        "pad_to_multiple",
+        "a power of two",
+        [PADS],
+        ("triton.cdiv(n, multiple) * multiple", "triton.next_power_of_2(n)"),
+    ),
+    wrong("pad_to_multiple", "always 64", [PADS], ("triton.cdiv(n, multiple) * multiple", "triton.cdiv(n, 64) * 64")),
+    wrong(
+        "pad_to_multiple",
+        "a float",
+        [PADS],
+        ("triton.cdiv(n, multiple) * multiple", "float(triton.cdiv(n, multiple) * multiple)"),
+    ),
+    # -------------------- grouped_order
+    wrong(
+        "grouped_order",
+        "row order",
+        [GROUPS, LAST, CACHE],
+        source="def grouped_order(pid, grid_m, grid_n, group):\n    return pid // grid_n, pid % grid_n\n",
+    ),
+    wrong(
+        "grouped_order",
+        "column order",
+        [GROUPS, LAST, CACHE],
+        source="def grouped_order(pid, grid_m, grid_n, group):\n    return pid % grid_m, pid // grid_m\n",
+    ),
+    wrong(
+        "grouped_order",
+        "rows within groups",
+        [GROUPS, LAST, CACHE],
+        ("first + within % height, within // height", "first + within // grid_n, within % grid_n"),
+    ),
+    wrong(
+        "grouped_order",
+        "last group as high as the others",
+        [LAST],
+        ("height = min(grid_m - first, group)", "height = group"),
+    ),
+    wrong(
+        "grouped_order",
+        "groups of columns",
+        [GROUPS, LAST],
+        source="def grouped_order(pid, grid_m, grid_n, group):\n    first = pid // (group * grid_m) * group\n    width = min(grid_n - first, group)\n    within = pid % (group * grid_m)\n    return within // width, first + within % width\n",
+    ),
+    wrong(
+        "grouped_order",
+        "turned",
+        [ONCE, GROUPS, LAST],
+        ("return first + within % height, within // height", "return within // height, first + within % height"),
+    ),
+    wrong(
+        "grouped_order",
+        "forgets the first row",
+        [ONCE, GROUPS, LAST, CACHE],
+        ("return first + within", "return within"),
+    ),
+    wrong(
+        "grouped_order",
+        "everyone the first tile",
+        [ONCE, GROUPS, LAST, CACHE],
+        ("return first + within % height, within // height", "return 0, 0"),
+    ),
+    # -------------------- hilbert_order
+    wrong(
+        "hilbert_order",
+        "row order",
+        [BESIDE, SQUARES, CACHE],
+        source="def hilbert_order(pid, side):\n    return pid // side, pid % side\n",
+    ),
+    wrong(
+        "hilbert_order",
+        "a snake",
+        [SQUARES, CACHE],
+        source="def hilbert_order(pid, side):\n    m, n = divmod(pid, side)\n    return m, n if m % 2 == 0 else side - 1 - n\n",
+    ),
+    wrong(
+        "hilbert_order",
+        "Morton's order",
+        [BESIDE],
+        source="def hilbert_order(pid, side):\n    if side == 1:\n        return 0, 0\n    h = side // 2\n    quarter, rest = divmod(pid, h * h)\n    m, n = hilbert_order(rest, h)\n    return m + quarter // 2 * h, n + quarter % 2 * h\n",
+    ),
+    wrong(
+        "hilbert_order",
+        "nothing turned",
+        [BESIDE],
+        ("return n, m  # turned", "return m, n"),
+        ("return 2 * h - 1 - n, h - 1 - m", "return h + m, n"),
+    ),
+    wrong(
+        "hilbert_order", "the last quarter not turned", [BESIDE], ("return 2 * h - 1 - n, h - 1 - m", "return h + m, n")
+    ),
+    wrong("hilbert_order", "quarters overlap", [BESIDE, SQUARES, CACHE], ("return m + h, n + h", "return m, n + h")),
+    wrong("hilbert_order", "outside", [BESIDE, SQUARES, CACHE], ("return m, n + h", "return m, n + side")),
+]
+
+HONEST = [
+    honest("outer_product_matmul", "by broadcasting", ("torch.outer(a[:, k], b[k, :])", "a[:, k, None] * b[None, k]")),
+    honest("outer_product_matmul", "addr", ("c += torch.outer(a[:, k], b[k, :])", "c = torch.addr(c, a[:, k], b[k])")),
+    honest("outer_product_matmul", "from the end", ("range(a.shape[1])", "reversed(range(a.shape[1]))")),
+    honest(
+        "tiled_matmul",
+        "k outermost",
+        source=(
+            "def tiled_matmul(a, b, bm, bn, bk):\n    c = a.new_zeros(a.shape[0], b.shape[1])\n"
+            "    for a_band, b_band in zip(a.split(bk, 1), b.split(bk, 0)):\n"
+            "        for c_rows, a_tile in zip(c.split(bm), a_band.split(bm)):\n"
+            "            for tile, b_tile in zip(c_rows.split(bn, 1), b_band.split(bn, 1)):\n"
+            "                tile.addmm_(a_tile, b_tile)\n    return c\n"
+        ),
+    ),  # fmt: skip
+    honest(
+        "tiled_matmul",
+        "an accumulator for each tile",
+        (
+            "            for k in range(0, K, bk):\n                c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn]\n",
+            "            acc = torch.zeros_like(c[i : i + bm, j : j + bn])\n            for k in range(0, K, bk):\n"
+            "                acc = acc + torch.matmul(a[i : i + bm, k : k + bk], b[k : k + bk, j : j + bn])\n            c[i : i + bm, j : j + bn] = acc\n",
+        ),
+    ),  # fmt: skip
+    honest(
+        "matmul_bytes",
+        "tile by tile",
+        source=(
+            "def matmul_bytes(m, n, k, bm, bn, itemsize):\n    total = m * n\n    for i in range(0, m, bm):\n        for j in range(0, n, bn):\n"
+            "            total += (min(bm, m - i) + min(bn, n - j)) * k\n    return total * itemsize\n"
+        ),
+    ),  # fmt: skip
+    honest("predictions", "floats", ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 256 / 64,')),
+    honest("best_tile", "the last of the best", ("min(candidates, key", "min(reversed(candidates), key")),
+    honest(
+        "best_tile",
+        "bytes of its own",
+        ("matmul_bytes(m, n, k, *tile, 2)", "-(-n // tile[1]) * m + -(-m // tile[0]) * n"),
+    ),
+    honest(
+        "tiles_and_waves", "with ceilings", ("triton.cdiv(m, bm) * triton.cdiv(n, bn)", "-(-m // bm) * -(-n // bn)")
+    ),
+    honest(
+        "predicted_throughput",
+        "other shares",
+        ("{1: 0.2, 2: 0.28, 4: 0.3, 8: 1.0}", "{1: 0.15, 2: 0.2, 4: 0.22, 8: 1.0}"),
+    ),
+    honest(
+        "predicted_throughput",
+        "one share for all",
+        ("{1: 0.2, 2: 0.28, 4: 0.3, 8: 1.0}", "{1: 0.25, 2: 0.25, 4: 0.25, 8: 1.0}"),
+    ),
+    honest("pad_to_multiple", "by what is left", ("triton.cdiv(n, multiple) * multiple", "n + -n % multiple")),
+    honest(
+        "grouped_order",
+        "divmod",
+        source=(
+            "def grouped_order(pid, grid_m, grid_n, group):\n    which, within = divmod(pid, group * grid_n)\n"
+            "    height = min(grid_m - which * group, group)\n    n, m = divmod(within, height)\n    return which * group + m, n\n"
+        ),
+    ),  # fmt: skip
+    honest(
+        "hilbert_order",
+        "a mirror image, with bits",
+        source=(
+            "def hilbert_order(pid, side):\n    x = y = 0\n    s = 1\n    while s < side:\n        rx = 1 & (pid // 2)\n        ry = 1 & (pid ^ rx)\n"
+            "        if ry == 0:\n            if rx == 1:\n                x, y = s - 1 - x, s - 1 - y\n            x, y = y, x\n"
+            "        x, y = x + s * rx, y + s * ry\n        pid //= 4\n        s *= 2\n    return x, y\n"
+        ),
+    ),  # fmt: skip
+    # -------------------- matmul
+    honest("matmul", "tiles of 128 and 64", *tiles((64, 128, 16, 4, 2), (128, 128, 32, 4, 3))),
+    honest("matmul", "tall, not square", *tiles((128, 64, 16, 4, 2), (256, 64, 32, 8, 3))),
+    honest("matmul", "row order", ("GROUP=8", "GROUP=1")),
+    honest(
+        "matmul",
+        "the sum outside of tl.dot",
+        ('acc = tl.dot(a, b, acc, input_precision="ieee")', 'acc += tl.dot(a, b, input_precision="ieee")'),
+    ),
+    honest("matmul", "precision by the older name", ('input_precision="ieee"', "allow_tf32=False")),
+    honest(
+        "matmul",
+        "autotuned",
+        (
+            "@triton.jit\ndef matmul_kernel",
+            "@triton.autotune(\n    [triton.Config(dict(BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, GROUP=8), num_warps=4, num_stages=2),\n     triton.Config(dict(BLOCK_M=64, BLOCK_N=128, BLOCK_K=32, GROUP=8), num_warps=4, num_stages=2)],\n    key=['M', 'N', 'K'],\n)\n@triton.jit\ndef matmul_kernel",
+        ),
+        (
+            '    grid = (triton.cdiv(M, shape["BLOCK_M"]) * triton.cdiv(N, shape["BLOCK_N"]), B)\n',
+            '    grid = lambda shape: (triton.cdiv(M, shape["BLOCK_M"]) * triton.cdiv(N, shape["BLOCK_N"]), B)\n',
+        ),
+        (", GROUP=8, **shape)", ")"),
+    ),
+    honest(
+        "matmul",
+        "a grid of three axes, no groups",
+        source="""@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr, M, N, K, sab, sam, sak, sbb, sbk, sbn, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
+    batch = tl.program_id(2)
+    rows = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        a = tl.load(a_ptr + batch * sab + rows[:, None] * sam + k[None, :] * sak, (rows[:, None] < M) & (k[None, :] < K), 0.0)
+        b = tl.load(b_ptr + batch * sbb + cols[:, None] * sbn + k[None, :] * sbk, (cols[:, None] < N) & (k[None, :] < K), 0.0)
+        acc = tl.dot(a, b.T, acc, input_precision="ieee")
+    tl.store(c_ptr + batch * M * N + rows[:, None] * N + cols[None, :], acc, (rows[:, None] < M) & (cols[None, :] < N))
+
+
+def matmul(a, b):
+    M, K, N = *a.shape[-2:], b.shape[-1]
+    strides = [0, *a.stride(), 0, *b.stride()] if a.dim() == 2 else [*a.stride(), *b.stride()]
+    c = a.new_empty(*a.shape[:-1], N)
+    grid = (triton.cdiv(N, 64), triton.cdiv(M, 64), a.shape[0] if a.dim() == 3 else 1)
+    kernel[grid](a, b, c, M, N, K, *strides, BLOCK=64, BLOCK_K=32)
+    return c
+""",
+    ),
+    honest(
+        "matmul",
+        "persistent, a helper kernel, wrapped indices",
+        source="""@triton.jit
+def place(tile, grid_m, grid_n, GROUP: tl.constexpr):
+    first = tile // (GROUP * grid_n) * GROUP
+    height = tl.minimum(grid_m - first, GROUP)
+    return first + tile % (GROUP * grid_n) % height, tile % (GROUP * grid_n) // height
+
+
+@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr, B, M, N, K, sab, sam, sak, sbb, sbk, sbn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    grid_m, grid_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    for job in range(tl.program_id(0), B * grid_m * grid_n, tl.num_programs(0)):
+        batch = (job // (grid_m * grid_n)).to(tl.int64)
+        m, n = place(job % (grid_m * grid_n), grid_m, grid_n, 4)
+        rows, cols = m * BM + tl.arange(0, BM), n * BN + tl.arange(0, BN)
+        k = tl.arange(0, BK)
+        a_ptrs = a_ptr + batch * sab + (rows % M)[:, None] * sam + k[None, :] * sak
+        b_ptrs = b_ptr + batch * sbb + k[:, None] * sbk + (cols % N)[None, :] * sbn
+        acc = tl.zeros((BM, BN), tl.float32)
+        for start in range(0, K, BK):
+            a = tl.load(a_ptrs, mask=k[None, :] < K - start, other=0.0)
+            b = tl.load(b_ptrs, mask=k[:, None] < K - start, other=0.0)
+            acc = tl.dot(a, b, acc, input_precision="ieee")
+            a_ptrs += BK * sak
+            b_ptrs += BK * sbk
+        c = c_ptr + batch * M * N + rows[:, None] * N + cols[None, :]
+        tl.store(c, acc.to(c_ptr.dtype.element_ty), mask=(rows[:, None] < M) & (cols[None, :] < N))
+
+
+def matmul(a, b):
+    single = a.dim() == 2
+    if single:
+        a, b = a.unsqueeze(0), b.unsqueeze(0)
+    (B, M, K), N = a.shape, b.shape[-1]
+    c = torch.empty((B, M, N), dtype=a.dtype, device=a.device)
+    kernel[(132,)](a, b, c, B, M, N, K, *a.stride(), *b.stride(), BM=64, BN=64, BK=32)
+    return c.squeeze(0) if single else c
+""",
+    ),
+    honest("matmul", "split along K, parts in a buffer", source=SPLIT_K),
+    honest("matmul", "split along K, parts in a buffer that is kept", source=SPLIT_K_KEPT),
+]
+
+VARIANTS = WRONG + HONEST

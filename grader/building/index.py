@@ -1,0 +1,56 @@
+"""docs/solutions.md: from each exercise to its published solution, for whoever learns alone. `grader build` writes it.
+
+The links stand there, and in no notebook: students' notebooks lie in a class's folders and in work/, where solutions/ is
+out of reach or was not handed out.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import grader
+from course_lib.exercises import UNITS
+
+PAGE = Path("docs", "solutions.md")
+HEAD = """\
+# From each exercise to its solution
+
+Each unit's name leads to the notebook with solutions, outputs and pictures; each exercise to the cell of its source that solves it.
+Try first: `hint("...")` costs nothing. `python -m grader build` writes this page, and `python -m grader.building.index` it alone.
+"""
+
+
+def text(root: Path) -> str:
+    """The page, from solutions/NN_topic.py. ValueError if an exercise has no cell there."""
+    return "\n".join([HEAD, *(_of_unit(root, unit) for unit in UNITS)])
+
+
+def write(root: Path) -> Path:
+    (root / PAGE).write_text(text(root), "utf-8")
+    return PAGE
+
+
+def check(root: Path) -> list[str]:
+    """A sentence if the page is not what the sources say now."""
+    page = root / PAGE
+    fresh = page.exists() and page.read_text("utf-8") == text(root)
+    return [] if fresh else [f"{PAGE} is stale: `python -m grader.building.index` writes it anew."]
+
+
+def _of_unit(root: Path, unit: str) -> str:
+    lines = (root / "solutions" / f"{unit}.py").read_text("utf-8").splitlines()
+    entries = []
+    for exercise in grader.exercises(unit).values():
+        cell = f'# %% exercise="{exercise.id}"'
+        if cell not in lines:
+            raise ValueError(f"solutions/{unit}.py has no cell {cell!r}.")
+        number = lines.index(cell)
+        headings = [line for line in lines[:number] if line.startswith("# ## ")]
+        title = re.sub(r"^# ## (Exercise: )?", "", headings[-1]) if headings else exercise.entry
+        entries.append(f"* [{title}](../solutions/{unit}.py#L{number + 1}), `{exercise.id}`\n")
+    return f"## [{unit.replace('_', ' ')}](../solutions/{unit}/{unit}.ipynb)\n\n{''.join(entries)}"
+
+
+if __name__ == "__main__":
+    print(write(grader.ROOT))

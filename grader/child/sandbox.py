@@ -1,0 +1,347 @@
+"""What keeps a submission's processes to themselves.
+
+    bubblewrap   around the zygote: no network, a read-only system, a private home and /tmp, nobody else's processes
+    Landlock     in each child: one folder to write to, the course and the system to read, and no other file
+    seccomp      in each child: computing, reading and writing; no sockets, no processes, no signals to others
+    limits       in each child: time, memory, files, processes; it is no longer root if it was
+
+Each holds without the others. bubblewrap, or Landlock and seccomp together, are enough to grade with; with less,
+grading is refused unless the instructor accepts the risk.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import resource
+import shutil
+import site
+import stat
+import struct
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from glob import glob
+from importlib.machinery import all_suffixes
+from pathlib import Path
+
+from grader import ROOT
+from grader.child import landlock, seccomp
+
+# of course_lib: oracles and cases, and what is to be predicted; nothing for a process that runs student code
+HIDDEN = ("exercises", "measured")
+SYSTEM = "/usr /lib /lib64 /bin"
+SETTINGS = "ld.so.cache ld.so.conf ld.so.conf.d alternatives localtime nsswitch.conf passwd group fonts"  # of /etc
+DEVICES = "null zero full random urandom"
+OF_ITSELF = (
+    "maps stat statm status cgroup mountinfo"  # of /proc/self: what else is there tells of the network and of others
+)
+FACTS = "/proc/cpuinfo /proc/meminfo /sys/devices/system"
+ASSEMBLERS = "triton/backends/nvidia/bin/ptxas*"
+NEEDED = ("torch", "triton", "numpy")  # a folder of sys.path with one of them is shown; so is one with any distribution
+
+OPEN_FILES, FILE_BYTES = 256, 64 << 20
+TMP_BYTES = 256 << 20  # in memory, all that bubblewrap lets a zygote and its children write
+PROCESSES = 512  # threads count; a compiler may start one for each core
+NOBODY = 65534
+
+
+class NoSandbox(RuntimeError):
+    """This machine offers no sandbox and the risk was not accepted. The message says what to do."""
+
+
+# ------------------------------------------------------------------------------------------ what this machine offers
+
+
+def level() -> str:
+    """What this machine offers, found by trying it: "bubblewrap + Landlock + seccomp", a part of that, or "none"."""
+    names = ["bubblewrap"] if bubblewrap_works() else []
+    names += ["Landlock"] if landlock.version() else []
+    names += ["seccomp"] if seccomp.available() else []
+    return " + ".join(names) or "none"
+
+
+def enough(found: str) -> bool:
+    """Whether a level keeps files and the network out of reach."""
+    return "bubblewrap" in found or ("Landlock" in found and "seccomp" in found)
+
+
+def require(accept_risk: bool, *private: Path) -> str:
+    """The level, or NoSandbox if it is not enough, or would show `private` folders, and the risk is not accepted."""
+    found = level()
+    if accept_risk:
+        return found
+    if not enough(found):
+        raise NoSandbox(
+            "This machine can keep submissions apart neither by bubblewrap nor by Landlock and seccomp. Install the "
+            "package `bubblewrap`, or grade with --accept-risk if you trust every submission."
+        )
+    if shown := exposed([ROOT, *private]):
+        raise NoSandbox(
+            f"{shown[0]} lies under a folder that student code may read, such as /usr. Move the course, for example to "
+            "/srv, or grade with --accept-risk if you trust every submission."
+        )
+    return found
+
+
+def bubblewrap_works() -> bool:
+    return bool(bubblewrap())
+
+
+@functools.cache
+def bubblewrap() -> tuple[str, ...]:
+    """The command that makes namespaces of its own here, up to what it shows inside; () if none works.
+
+    Root makes them without a user namespace, so that the zygote can become nobody: no kernel counts root's processes.
+    """
+    if not shutil.which("bwrap"):
+        return ()
+    common = ("bwrap", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+    to_leave_root = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+    apart = [("--unshare-all",)]
+    if os.geteuid() == 0:
+        apart.insert(0, (*to_leave_root, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"))
+    for namespaces in apart:
+        for size in (("--size", str(TMP_BYTES)), ()):  # bubblewrap 0.6 knows no size
+            command = (*common, *namespaces, "--ro-bind", "/", "/", "--perms", "1777", *size, "--tmpfs", "/tmp")
+            if subprocess.run([*command, "true"], capture_output=True, timeout=20).returncode == 0:
+                return (*common, *namespaces, "--perms", "1777", *size, "--tmpfs", "/tmp")
+    return ()
+
+
+def root_can_leave() -> bool:
+    """Whether `become_nobody` will work in a zygote that root starts here."""
+    if not bubblewrap():
+        return all(map(_open_to_all, readable()))
+    return "CAP_SETUID" in bubblewrap() and all(_open_to_all(path, above=False) for path in readable())
+
+
+def readable(*, gpu: bool = False) -> list[Path]:
+    """What a child may read: the system's libraries, this Python, course_lib without its exercises.
+
+    gpu: what the timed half reads. It judges what it has timed, and runs only what was compiled, so it has the exercises.
+    """
+    paths = [Path(p) for p in SYSTEM.split()]
+    paths += [Path("/etc", name) for name in SETTINGS.split()] + [Path("/dev", name) for name in DEVICES.split()]
+    facts = [*FACTS.split(), *(f"/proc/self/{name}" for name in OF_ITSELF.split())]
+    paths += [Path(p) for p in facts] if not gpu else [Path("/proc"), Path("/sys")]
+    python = {Path(sys.prefix), Path(sys.base_prefix), *packages(), *_libraries()}
+    course = [p for p in (ROOT / "course_lib").iterdir() if gpu or p.name not in HIDDEN]
+    own = [ROOT / "grader" / name for name in ("__init__.py", "child")]
+    return [p for p in [*paths, *sorted(python), *course, *own] if os.path.exists(p)]
+
+
+def packages() -> list[Path]:
+    """The folders in which this Python finds installed packages, and those in which these really lie.
+
+    The first are of sys.path: of this environment, of PYTHONPATH, of lines in .pth files. Into the second lead links, of
+    packages or of single files. A folder with the course in it is none: what is hidden there would be shown.
+    """
+    own = [Path(p) for p in (*site.getsitepackages(), site.getusersitepackages()) if os.path.isdir(p)]
+    found = dict.fromkeys(own)
+    for folder in map(Path, filter(os.path.isdir, sys.path)):
+        inside = any(map(folder.is_relative_to, found))  # as setuptools puts its own there
+        if not inside and _holds_packages(folder) and not _holds_the_course(folder):
+            found[folder] = None
+    linked = (path for folder in list(found) for path in _behind_links(folder))
+    return list(found | dict.fromkeys(path for path in linked if not _holds_the_course(path)))
+
+
+def _holds_packages(folder: Path) -> bool:
+    entries = _entries(folder)
+    return any(path.name in NEEDED or path.suffix in (".dist-info", ".egg-info") for path in entries)
+
+
+def _holds_the_course(folder: Path) -> bool:
+    return ROOT.is_relative_to(folder.resolve())
+
+
+def _behind_links(folder: Path) -> Iterator[Path]:
+    """Where that lies to which links in a folder of packages lead: a package, or all of a distribution that is linked file
+    by file."""
+    for entry in _entries(folder):
+        if entry.is_symlink():
+            yield entry.resolve()
+        elif entry.suffix == ".dist-info" and (record := entry / "METADATA").is_symlink():
+            yield record.resolve().parent.parent
+
+
+def of_python(names: Collection[str]) -> list[Path]:
+    """Of these files and modules the code of Python and of its packages that this process can read, as files."""
+    roots = [Path(sys.prefix), Path(sys.base_prefix), *packages()]
+    found = []
+    for name in names:
+        if os.path.isabs(name):
+            found.append(Path(os.path.normpath(name)))
+        elif all(part.isidentifier() for part in name.split(".")):
+            stems = (Path(folder, *name.split(".")) for folder in sys.path if os.path.isdir(folder))
+            found += [Path(f"{stem}{end}") for stem in stems for end in ("/__init__.py", *all_suffixes())]
+    code = (
+        path for path in dict.fromkeys(found) if path.suffix in all_suffixes() and any(map(path.is_relative_to, roots))
+    )
+    return [path for path in code if os.path.isfile(path) and os.access(path, os.R_OK)]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:  # it may be on sys.path, and closed to us
+        return []
+
+
+def _libraries() -> list[Path]:
+    """Where the loader looks first, as `module load` sets it."""
+    folders = filter(os.path.isdir, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    return [Path(p) for p in folders if not _holds_the_course(Path(p))]
+
+
+def files_of(module: str) -> list[Path]:
+    """Where the code of a module lies, its source and what Python has made of it. [] if there is no such module."""
+    found = importlib.util.find_spec(module)
+    if found is None or not found.origin:
+        return []
+    source = Path(found.origin).resolve()
+    # of a link, too: Python keeps what it makes beside it
+    folders = {source.parent, Path(found.origin).parent.resolve()}
+    return [source, *(path for folder in folders for path in folder.glob(f"__pycache__/{source.stem}.*"))]
+
+
+def around(paths: Sequence[Path], hidden: Collection[Path]) -> tuple[list[Path], list[Path]]:
+    """(what to show in place of `paths` so that `hidden` files are not in it, the folders that were taken apart for it)."""
+    shown, apart, seen = [], [], set()
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop()
+        real = path.resolve()  # a link in a folder may lead to one that holds a hidden file
+        if not any(file.is_relative_to(real) for file in hidden):
+            shown.append(path)
+        elif real.is_dir() and real not in seen:
+            seen.add(real)
+            apart.append(real)
+            waiting += real.iterdir()
+    return shown, apart
+
+
+def exposed(private: Sequence[Path]) -> list[Path]:
+    """Those of the folders that lie under something readable, so that no sandbox of ours would hide what is in them."""
+    return [p for p in private if any(p.resolve().is_relative_to(r.resolve()) for r in readable())]
+
+
+def wrap(command: Sequence[str], *, gpu: bool = False) -> list[str]:
+    """`command` inside bubblewrap: no network, a read-only system, a private /tmp and home, nothing else in sight."""
+    if not bubblewrap_works():
+        return list(command)
+    shown = [path for path in readable(gpu=gpu) if path.parts[1] not in ("dev", "proc", "sys")]
+    folders = {parent for path in shown for parent in path.parents} - {Path("/"), Path("/tmp")}
+    arguments = [*bubblewrap(), "--dir", "/tmp/home"]
+    for folder in sorted(folders):  # open to all; those that a bind makes by itself would be root's alone
+        arguments += ["--dir", str(folder)]
+    for path in shown:
+        arguments += ["--ro-bind", str(path), str(path)]
+    arguments += ["--proc", "/proc", "--dev", "/dev"]
+    for device in gpu_devices() if gpu else []:
+        arguments += ["--dev-bind", str(device), str(device)]
+    arguments += ["--remount-ro", "/dev"]  # /dev/shm would be memory that nothing limits
+    arguments += ["--ro-bind", "/sys", "/sys"] if gpu else []
+    arguments += ["--chdir", "/tmp/home", "--setenv", "HOME", "/tmp/home", "--setenv", "TMPDIR", "/tmp"]
+    return [*arguments, "--", *command]
+
+
+def environment(folder: str) -> dict[str, str]:
+    """The environment of a wrapped Python: nothing of the instructor's, all that is written goes to `folder`."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH") if name in os.environ}
+    folder = "/tmp" if bubblewrap_works() else folder
+    wanted = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    shown = [p for p in wanted if any(map(Path(p).is_relative_to, packages()))]
+    python_path = os.pathsep.join([str(ROOT), *shown])
+    if site.ENABLE_USER_SITE:
+        kept["PYTHONUSERBASE"] = site.getuserbase()  # else Python looks in the sandbox's home
+    # few threads: a class is graded by many processes; no bytecode: the system is read-only
+    kept |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": python_path, "USER": "student"}
+    return kept | {"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
+
+
+def gpu_devices() -> list[Path]:
+    return [Path(p) for p in sorted(glob("/dev/nvidia*"))]
+
+
+# ------------------------------------------------------------------------------------------ inside the sandbox
+
+
+def become_nobody() -> bool:
+    """If this process is root, and anybody may read what it needs: be nobody from now on, and own $TMPDIR."""
+    if os.geteuid() != 0 or not all(map(_open_to_all, readable())):
+        return False
+    folder = os.environ.get("TMPDIR", "/tmp")
+    try:
+        if os.stat(folder).st_mode & stat.S_ISVTX == 0:
+            os.chown(folder, NOBODY, NOBODY)
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    except OSError:  # a user namespace with root alone in it
+        return False
+    return True
+
+
+def _open_to_all(path: Path, *, above: bool = True) -> bool:
+    """Whether every account may read the path and, with `above`, come to it."""
+    needed = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
+    way = all(parent.stat().st_mode & stat.S_IXOTH for parent in path.resolve().parents) if above else True
+    return bool(way) and path.stat().st_mode & needed == needed
+
+
+def processes_are_counted() -> bool:
+    """Whether a limit on processes holds here, and counts none but the sandbox's own: never for root.
+
+    Either this is nobody, or an account that is alone in bubblewrap's user namespace.
+    """
+    if os.getuid() == NOBODY:
+        return True
+    return os.getuid() != 0 and Path("/proc/self/uid_map").read_text().split()[2] == "1"
+
+
+def confine(
+    folder: str, *, cpu_seconds: int, compiles: bool = False, gpu: bool = False, without: Sequence[str] = ()
+) -> None:
+    """Called in a child before anything of a student's runs: limits, and Landlock and seccomp where there are any.
+
+    folder      the one place the child may write to
+    compiles    it may start the assembler that Triton's compiler needs; no other program, and without this none
+    gpu         it may use the GPU, and start the host's compiler and linker, with which Triton makes its launchers
+    without     modules whose files it may not read; only Landlock sees to that
+    """
+    os.chdir(folder)
+    limits = {
+        resource.RLIMIT_CPU: (cpu_seconds, cpu_seconds + 2),  # a signal that says why, then the end
+        resource.RLIMIT_FSIZE: (FILE_BYTES, FILE_BYTES),
+        resource.RLIMIT_NOFILE: (OPEN_FILES, OPEN_FILES) if not gpu else (4096, 4096),
+        resource.RLIMIT_CORE: (0, 0),
+    }
+    if processes_are_counted():
+        limits[resource.RLIMIT_NPROC] = (PROCESSES, PROCESSES)
+    for limit, values in limits.items():
+        resource.setrlimit(limit, values)
+    drop_capabilities()
+    if landlock.version():
+        # CUDA names its threads through /proc/self
+        write = [*gpu_devices(), Path("/proc/self")] if gpu else []
+        programs = [Path("/usr"), *assemblers()] if gpu else assemblers() if compiles else []
+        shown, apart = around(readable(gpu=gpu), [file for module in without for file in files_of(module)])
+        landlock.restrict(read=shown, write=[Path(folder), Path("/dev/null"), *write], execute=programs, look=apart)
+    if seccomp.available():
+        seccomp.restrict(processes=compiles or gpu, gpu=gpu)
+
+
+def assemblers() -> list[Path]:
+    """The programs that Triton's compiler starts, and the loader that starts them."""
+    found = [Path(p) for folder in packages() for p in glob(os.path.join(folder, ASSEMBLERS))]
+    return found + [Path(p) for p in glob("/lib64/ld-linux*") + glob("/lib/ld-linux*")]
+
+
+def drop_capabilities() -> None:
+    """What root may do beyond its own files, this process may no longer (capset(2), version 3 of its structures)."""
+    header, none = struct.pack("<Ii", 0x20080522, 0), bytes(24)
+    ctypes.CDLL(None).capset(ctypes.c_char_p(header), ctypes.c_char_p(none))

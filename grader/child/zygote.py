@@ -1,0 +1,262 @@
+"""torch and Triton imported, no secrets: forks the processes that record and replay.
+
+    judge  ──request──▶  zygote  ──fork──▶  child (Landlock, seccomp, limits): records, or replays
+           ◀───reply───          ◀──bytes──
+
+A recorder runs the student's host code and may start no process; a replayer runs kernels alone and may start Triton's
+assembler. Neither sees the network, another submission, the secret or the GPU.
+
+A request and a reply are two messages each of course_lib.observe.wire, with their lengths before them: what the zygote
+reads, and what it hands on unread. `python -m grader.child.zygote`
+speaks over standard input and output; `Zygote` is the judge's end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from typing import IO, Any
+
+from grader.child import sandbox
+
+GRACE = 20.0  # seconds that a reply may take beyond the child's own limit; starting a zygote takes some
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+MEMORY = 4 << 30  # bytes of address space that a child may add
+WAITING = 3.0  # seconds on the clock that a recorder may sleep; a replayer, which runs no host code, waits for compilers alone
+
+
+class Zygote:
+    """A zygote process, started when first asked, restarted if lost."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen | None = None
+        self.folder = ""  # the zygote's own, where bubblewrap gives it none
+        self.complaints: IO[bytes] | None = None  # what it says on its standard error
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "".
+
+        spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
+
+        A request has a role, "record" or "replay", seconds of CPU, compile_seconds on the clock if it is to replay, and parts:
+        what record_all, or replay_all, takes for each program.
+        """
+        from course_lib.observe import child, wire
+
+        without = sorted({part.get("without", "") for part in request["parts"]} - {""})
+        order = wire.pack({name: value for name, value in request.items() if name != "parts"} | {"without": without})
+        parts = wire.pack(request["parts"])
+        for attempt in (1, 2):
+            process, deadline = self._started(), time.monotonic() + child.PATIENCE * request["seconds"] + GRACE
+            try:
+                _send(process.stdin, order, parts)
+                told = wire.unpack(_receive(process.stdout, deadline))
+                return _opened(told, _receive(process.stdout, deadline))
+            except (BrokenPipeError, EOFError, TimeoutError, wire.WireError):
+                last_words = self._last_words()
+                self.close()
+                if attempt == 2:
+                    error = f"the grading process was lost{last_words}"
+                    return {"result": None, "error": error, "lost": True, "used": 0.0}
+        raise AssertionError("unreachable")
+
+    def _started(self) -> subprocess.Popen:
+        if self.process is None or self.process.poll() is not None:
+            self.close()
+            self.folder = tempfile.mkdtemp(prefix="grader-")
+            self.removed = weakref.finalize(self, remove, self.folder)  # also when nobody closes this
+            self.complaints = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
+            self.process = subprocess.Popen(
+                # -P: where the instructor stands, a submission's folder perhaps, is no place to import from
+                sandbox.wrap([sys.executable, "-P", "-m", "grader.child.zygote"]),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.complaints,
+                env=sandbox.environment(self.folder),
+                start_new_session=True,  # Ctrl-C is the judge's
+            )
+        return self.process
+
+    def _last_words(self) -> str:
+        """The last line of the lost process's complaints, in brackets; "" if it has not complained."""
+        self.process.kill()
+        self.process.wait()
+        self.complaints.seek(max(0, self.complaints.seek(0, os.SEEK_END) - 10_000))
+        lines = self.complaints.read().decode(errors="replace").strip().splitlines()
+        return f" ({lines[-1][:300]})" if lines else ""
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdin.close()
+            self.process.stdout.close()
+            self.complaints.close()
+            self.process = None
+        if self.folder:
+            self.removed()
+            self.folder = ""
+
+
+def _send(stream: Any, *messages: bytes) -> None:
+    for message in messages:
+        stream.write(struct.pack("<Q", len(message)))
+        stream.write(message)
+    stream.flush()
+
+
+def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
+    """One message, read past the stream's own buffer. EOFError if it ends, TimeoutError if it does not come by the deadline."""
+
+    def read(count: int) -> bytearray:
+        parts = bytearray()
+        while len(parts) < count:
+            left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
+            if not select.select([stream], [], [], left)[0]:
+                raise TimeoutError
+            part = os.read(stream.fileno(), min(count - len(parts), 1 << 20))
+            if not part:
+                raise EOFError
+            parts += part
+        return parts
+
+    (length,) = struct.unpack("<Q", read(8))
+    return read(length)
+
+
+def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
+    """What a zygote told of a child and the message that this sent, as a reply."""
+    from course_lib.observe import child
+
+    spent, error, used = told["spent"], told["error"], told["used"]
+    if not error:
+        try:
+            answered, _ = child.opened(sent)
+            spent = {phase: float(answered["spent"].get(phase, 0)) for phase in ("running", "tracing", "compiling")}
+            return {"result": answered["value"], "error": "", "spent": spent, "used": used}
+        except ValueError as words:  # in the child's own words
+            return {"result": None, "error": str(words), "spent": spent, "used": used, "said": True}
+        except child.ChildLost as lost:
+            error = str(lost)
+        except (KeyError, TypeError, AttributeError, ArithmeticError):  # the child wrote this itself
+            error = "gave an answer that cannot be read"
+    return {"result": None, "error": error, "spent": spent, "used": used}
+
+
+# ---------------------------------------------------------------------------------------------- the zygote itself
+
+
+def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
+    """Have one request done, for one program or several of one student, in a child of its own. (error, spent and used; its
+    message).
+
+    The parts and the message are not read here: the child and the judge open them.
+    """
+    from course_lib import observe
+    from course_lib.observe import child, wire
+
+    folder = tempfile.mkdtemp(prefix="exercise-")
+    seconds, within, recording = order["seconds"], order.get("compile_seconds", 0.0), order["role"] == "record"
+
+    def prepare() -> None:
+        os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+        os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = folder
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        sandbox.confine(folder, cpu_seconds=math.ceil(seconds), compiles=not recording, without=order["without"])
+        if recording:
+            sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
+
+    def work() -> Any:
+        given = wire.unpack(parts)
+        value = [_recorded(part) for part in given] if recording else observe.replay_each(given, within)
+        return {"value": value, "spent": dict(observe.SPENT)}
+
+    started = observe.cpu_seconds()
+    try:
+        waiting = WAITING if recording else math.inf
+        sent, error = child.message(work, seconds=seconds, waiting=waiting, memory=MEMORY, prepare=prepare), ""
+    except child.ChildLost as lost:
+        sent, error = b"", str(lost)
+    finally:
+        _end_orphans()
+        remove(folder)
+    phase = "running" if recording else "tracing"
+    used = observe.cpu_seconds() - started
+    return {"error": error, "spent": {phase: used}, "used": used}, sent
+
+
+def _recorded(part: dict[str, Any]) -> dict[str, Any]:
+    """The logs of one program, or a sentence and what could not be read."""
+    from course_lib import observe
+    from course_lib.observe import child
+    from course_lib.observe.record import load, take_away, unread
+
+    heard, logs, error, missing = child.listen(), [], "", []
+    try:
+        if part["without"]:
+            take_away(part["without"])
+        with observe.spending("running"):
+            entry = load([tuple(cell) for cell in part["cells"]], part["entry"])
+        logs = observe.record_all(entry, part["calls"], called=part["called"], without=part["without"])
+    except ValueError as problem:
+        error, missing = str(problem), unread(problem)
+    return {"logs": logs, "error": error, "unread": missing, "printed": heard.text}
+
+
+def _end_orphans() -> None:
+    """Kill what a child left behind in sessions of its own: as a subreaper this process has inherited it."""
+    while True:
+        with open(f"/proc/self/task/{os.getpid()}/children") as children:
+            orphans = [int(pid) for pid in children.read().split()]
+        if not orphans:
+            return
+        for pid in orphans:
+            os.kill(pid, signal.SIGKILL)
+        for pid in orphans:
+            os.waitpid(pid, 0)
+
+
+def remove(folder: str) -> None:
+    """Remove the folder, also one made to resist: closed to its owner, or too deep for Python. Links are not followed."""
+    try:
+        shutil.rmtree(folder)
+    except (OSError, RecursionError):
+        subprocess.run(["chmod", "-R", "u+rwx", folder], stderr=subprocess.DEVNULL)
+        subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL)
+
+
+def main() -> None:
+    sandbox.become_nobody()
+
+    import torch
+
+    from course_lib import observe
+    from course_lib.observe import wire
+
+    torch.set_num_threads(1)
+    observe.warm_up(kernels=True)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # nothing but replies goes to the judge
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        while True:
+            told, sent = answer(wire.unpack(_receive(requests)), _receive(requests))
+            try:
+                _send(replies, wire.pack(told), sent)
+            except BrokenPipeError:  # the judge was stopped; nobody is left to hear of it, or of what is unsent
+                os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

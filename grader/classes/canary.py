@@ -1,0 +1,82 @@
+"""The canary: before anything that was handed in, the published solutions are judged, by the same workers in the same sandbox.
+
+Where one of them does not earn all its points something is wrong with the environment, or with the course, and what would be
+said of students is worth nothing. So nothing else is judged then. Each worker judges one kernel before its first job, in
+every run; a whole unit is judged when code or environment are new, as its verdicts are kept like all others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import grader
+from course_lib import criteria
+from course_lib.exercise import Exercise, Verdict
+from course_lib.exercises import UNITS
+from grader.audit import variants
+from grader.classes.verdicts import Verdicts, device, key_of
+from grader.judging.judge import GraderFailed, Judge, Program, seed_of
+
+NOBODY = ""  # whose hidden inputs are drawn: no student bears this name
+Cells = Sequence[tuple[str, str]]
+
+
+class Broken(RuntimeError):
+    """Published solutions do not earn their points. One sentence: which, why, and what to do."""
+
+
+def published(unit: str) -> list[tuple[Exercise, Cells]]:
+    """The exercises of a unit, each with the published program."""
+    cells = variants.solution_cells(unit)
+    return [(e, variants.program(e.id, cells[e.id])) for e in grader.exercises(unit).values() if e.id in cells]
+
+
+def first(unit: str) -> tuple[Exercise, Cells] | None:
+    """The one that each worker judges: a kernel, as it needs all that there is, if the unit asks for one."""
+    found = published(unit)
+    return next((one for one in found if one[0].kind == "kernel"), found[0] if found else None)
+
+
+def full(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.judged and verdict.points >= verdict.out_of
+
+
+def require(found: Iterable[Verdict]) -> None:
+    """Broken if one of the verdicts on published solutions is not full marks."""
+    for verdict in found:
+        if not full(verdict):
+            unit = next(unit for unit, module in UNITS.items() if module == verdict.exercise.split(".")[0])
+            reason = next(
+                (f.seen for f in verdict.findings if not f.bonus and (f.lost or not verdict.judged)),
+                "no reason is known",
+            )
+            earns = f"earns {verdict.points:g} of {verdict.out_of:g} points" if verdict.judged else "cannot be judged"
+            raise Broken(
+                f"On {os.uname().nodename} the published solution of {verdict.exercise} {earns}, so nothing was judged: {reason}. "
+                f"Mend this machine's Python environment, or what was changed in the course, until `python -m grader doctor {unit}` "
+                "finds nothing, and run the same command again."
+            )
+
+
+def sing(judge: Judge, programs: Sequence[Program]) -> list[Verdict]:
+    """The verdicts on published programs. Broken if one is not full marks."""
+    try:
+        found = judge.judge_all(programs)
+    except GraderFailed as error:
+        found = [criteria.unjudged(exercise, str(error)) for exercise, *_ in programs]
+    require(found)
+    return found
+
+
+def prove(judge: Judge, unit: str) -> None:
+    """Have one judge show that it can judge a unit: by a kernel, and by all that is not known to be judged well. Broken if not."""
+    store, always = Verdicts(judge.folder / "verdicts"), first(unit)
+    wanted = {}
+    for exercise, cells in published(unit):
+        program = exercise, cells, seed_of(judge.secret, NOBODY, exercise.id)
+        key = key_of(*program, device())
+        if exercise is always[0] or not full(store.get(key)):
+            wanted[key] = program
+    for key, verdict in zip(wanted, sing(judge, list(wanted.values())), strict=True):
+        store.put(key, verdict)

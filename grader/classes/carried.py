@@ -1,0 +1,128 @@
+"""One mistake costs once: what an exercise lost by a mistake in an earlier one, whose functions it calls, is given back.
+
+    verdicts ──▶ programs: those that lost points and call functions of exercises that lost points, too
+                   with the published functions in their place ──▶ judged again ──▶ settled: what that earns beyond
+
+A function is put in place only where the published solution calls it as well, so all else that the exercise asks for is
+the student's own work. Of a program that can see published code nothing is believed but what it earned. An exercise
+that was left blank is no mistake, and what calls it is judged with the stub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from course_lib.exercise import Exercise, Finding, Verdict
+from course_lib.handin.cells import Cell
+from course_lib.handin.program import MAX_STATEMENTS, Program
+from course_lib.handin.statements import Statement, statements
+from grader.audit import variants
+from grader.judging.submission import Submission
+
+Verdicts = Mapping[str, Verdict]  # by exercise
+
+
+def programs(exercises: Sequence[Exercise], read: Submission, own: Verdicts) -> dict[str, Program]:
+    """Exercise -> its program with published functions in place, for those of a unit that are to be judged again.
+
+    own    the verdicts on what the student handed in
+    """
+    found = {}
+    for exercise in exercises:
+        if names := {n for mistaken in _mistaken(exercise, exercises, read, own).values() for n in mistaken}:
+            program = read.programs[exercise.id]
+            earlier = tuple(e.id for e in exercises[: exercises.index(exercise)])
+            text = _source(exercise.id, earlier, frozenset(names))
+            found[exercise.id] = replace(program, cells=[*program.cells, ("<published functions>", text)])
+    return found
+
+
+def settled(exercises: Sequence[Exercise], read: Submission, own: Verdicts, again: Verdicts) -> dict[str, Verdict]:
+    """The verdicts on a submission. again: those on `programs`."""
+    found: dict[str, Verdict] = {}
+    for exercise in exercises:
+        found[exercise.id] = own[exercise.id]
+        if exercise.id in again:
+            earlier = [found[id] for id in _mistaken(exercise, exercises, read, own)]
+            causes = [id for v in earlier for id in ([v.exercise] if _lost(v) else v.rests_on)]
+            found[exercise.id] = _better(own[exercise.id], again[exercise.id], list(dict.fromkeys(causes)))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- what is called
+
+
+def _mistaken(
+    exercise: Exercise, exercises: Sequence[Exercise], read: Submission, own: Verdicts
+) -> dict[str, frozenset[str]]:
+    """Earlier exercise that lost points -> its functions that both this one, which did, and its published solution call."""
+    if exercise.id not in read.programs or exercise.id not in read.attempted or not _lost(own[exercise.id]):
+        return {}
+    reads = {name for s in _published(exercise.id) for name in s.reads}
+    called, found = reads.intersection(read.programs[exercise.id].calls), {}
+    for earlier in exercises[: exercises.index(exercise)]:
+        names = called & {name for s in _published(earlier.id) for name in s.binds}
+        if names and earlier.id in read.attempted and _lost(own[earlier.id]):
+            found[earlier.id] = frozenset(names)
+    return found
+
+
+def _lost(verdict: Verdict) -> bool:
+    """Whether it was judged, and lost points."""
+    return verdict.points < verdict.out_of and verdict.judged
+
+
+@cache
+def _published(exercise: str) -> list[Statement]:
+    """The statements of an exercise's published solution; [] if there is none, and so nothing to put in place."""
+    try:
+        source = variants.solution_cell(exercise)
+    except KeyError:
+        return []
+    return statements(Cell(1, "code", source), MAX_STATEMENTS)
+
+
+@cache
+def _source(exercise: str, earlier: tuple[str, ...], names: frozenset[str]) -> str:
+    """The published definitions of these names, and of what they need of earlier exercises."""
+    there = [s for id in earlier for s in _published(id)]
+    needed, todo = set(names), set(names)
+    while todo:
+        todo = {name for s in there if s.binds & todo for name in s.reads} - needed
+        needed |= todo
+    (_, imports), *_ = variants.program(exercise, "")
+    return "\n\n\n".join([imports, *("\n".join(s.text) for s in there if s.binds & needed)]) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------------ two verdicts
+
+
+def _better(own: Verdict, again: Verdict, causes: list[str]) -> Verdict:
+    """The verdict on what was handed in, with what it earned beyond that when it was judged again."""
+    if not again.judged:
+        return again  # the grader failed: which mark is right is not known
+    if again.points <= own.points:
+        return own
+    before = {f.key: f for f in own.findings}
+    findings = [_finding(before.get(f.key), f) for f in again.findings if not f.bonus]
+    points = round(sum(f.points for f in findings if not f.gate), 2)
+    return replace(
+        own,
+        points=points,
+        findings=findings + [f for f in own.findings if f.bonus],  # speed is the student's alone
+        remark=own.remark if points < own.out_of else "",
+        rests_on=causes,
+    )
+
+
+def _finding(own: Finding | None, again: Finding) -> Finding:
+    """The better one; of the second no word on what is wrong, as the program could have put published code into it."""
+    earned = own.points if own else 0
+    if not again.lost or again.points > earned:
+        seen = own.seen if again.lost and own else "" if again.lost else again.seen
+        return replace(again, seen=seen, detail="", error_map=None, carried=max(again.points - earned, 0))
+    if own and own.judged:
+        return own
+    return replace(again, seen="not with the published functions either", detail="", error_map=None)

@@ -1,0 +1,299 @@
+"""A class: what has no verdict yet goes to workers, submission by submission; each verdict is on disk the moment it exists.
+
+A submission is handed on as soon as its last verdict is there, and forgotten: a class of 1000 needs no more memory than
+one of 10. A submission whose programs give no answer together is judged when all others are done, so that nobody waits for
+it. When a worker dies, the exercises that it had wait until all others are done, and are then judged one by one with
+nothing else at work, so that none takes another with it or is blamed for one; where the worker dies again, that is the
+verdict.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import grader
+from course_lib import criteria
+from course_lib.exercise import Exercise, Verdict, find
+from course_lib.exercises import UNITS
+from grader.child import sandbox
+from grader.classes import canary, carried, verdicts
+from grader.classes.workers import Job, Local, OtherVersion, Program, Workers, WorkersLost, verdicts_of
+from grader.judging import judge as judging
+from grader.judging import submission
+
+Progress = Callable[[int, int], None]
+POISON = (
+    "the process that judged this ended twice, the second time with nothing else at work (memory? a crash?); "
+    "0 points until a person has looked at it"
+)
+
+
+def submissions(folder: Path, unit: str) -> dict[str, Path]:
+    """Student -> notebook, for everyone who handed in this unit under folder/submitted/."""
+    found = {}
+    for student in sorted((folder / "submitted").glob("*")):
+        path = student / unit / f"{unit}.ipynb"
+        if (path.exists() or path.is_symlink()) and not submission.misnamed(student.name):
+            found[student.name] = path
+    return found
+
+
+def misnamed(folder: Path, unit: str) -> list[str]:
+    """A sentence for everything under folder/submitted/ that is handed in under a wrong name, and so not graded."""
+    sentences, known = [], submissions(folder, unit)
+    for student in sorted((folder / "submitted").glob("*")):
+        others = sorted(path.name for path in (student / unit).glob("*") if submission.stem_of(path.name))
+        if student.name in known or not others:
+            continue
+        sentences.append(
+            submission.misnamed(student.name)
+            or f"submitted/{student.name}/{unit} holds {ascii(others[0])} and no {unit}.ipynb: not graded. Rename it."
+        )
+    return sentences
+
+
+@dataclass
+class Graded:
+    """A submission and its verdicts by exercise, None where one is still to come.
+
+    again    those on programs with published functions in place (see carried.py), once all others are there
+    """
+
+    student: str
+    path: Path
+    read: submission.Submission
+    verdicts: dict[str, Verdict | None]
+    again: dict[str, Verdict | None] | None = None
+
+    @property
+    def complete(self) -> bool:
+        return None not in self.verdicts.values() and None not in (self.again or {}).values()
+
+    @property
+    def poison(self) -> list[str]:
+        """The exercises that ended the processes which judged them."""
+        found = [*self.verdicts.items(), *(self.again or {}).items()]
+        return list(dict.fromkeys(exercise for exercise, verdict in found if verdict and is_poison(verdict)))
+
+    @property
+    def unjudged(self) -> str:
+        """Which exercises the grader could not judge, and why not the first of them; "" if there are none."""
+        found = {exercise: v for exercise, v in self.verdicts.items() if v and not v.judged}
+        return ", ".join(found) + f": {next(iter(found.values())).findings[0].seen}" if found else ""
+
+
+def is_poison(verdict: Verdict) -> bool:
+    return verdict.cause is not None and verdict.cause.kind == "ended_twice"
+
+
+class Class:
+    """Judges the submissions under `folder`. A context manager; leaving it by an exception stops the workers at once.
+
+    again    judge once more what is recorded as poison
+    spent    seconds of the workers by phase (see observe.SPENT), of the verdicts that were not on disk: `judged` many
+    """
+
+    def __init__(
+        self, folder: Path, *, workers: Workers | int | None = None, accept_risk: bool = False, again: bool = False
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        sandbox.require(accept_risk, folder)
+        if workers is None or isinstance(workers, int):
+            workers = Local(workers or len(os.sched_getaffinity(0)), accept_risk=accept_risk)
+        self.folder, self.workers, self.again = folder, workers, again
+        self.secret = judging.course_secret(folder)
+        self.store = verdicts.Verdicts(folder / "verdicts")
+        self.device = workers.device()
+        self.spent: Counter[str] = Counter()
+        self.judged = 0
+
+    def __enter__(self) -> Class:
+        return self
+
+    def __exit__(self, kind: type | None, *exception: object) -> None:
+        self.workers.close(now=kind is not None)
+
+    def prove(self, unit: str) -> None:
+        """Have the workers judge the unit's published solutions, unless it is known that they judge them well. canary.Broken,
+        OtherVersion or WorkersLost if the workers are of no use."""
+        programs = [self.program(exercise, cells, canary.NOBODY) for exercise, cells in canary.published(unit)]
+        unknown = [program for program in programs if not canary.full(self.store.get(self.key(program)))]
+        for _, found in self.judge(self.jobs(canary.NOBODY, unknown)):
+            canary.require(found.values())
+
+    def grade(
+        self, unit: str, progress: Progress = lambda done, total: None, only: Collection[str] | None = None
+    ) -> Iterator[Graded]:
+        """Every submission of the unit, or only those of these students, as soon as it is complete. Nothing in one stops the
+        next.
+
+        canary.Broken, OtherVersion or WorkersLost if the workers are of no use.
+        """
+        exercises = list(grader.exercises(unit).values())
+        found = {s: path for s, path in submissions(self.folder, unit).items() if only is None or s in only}
+        unread, waiting, incomplete = deque(found.items()), deque(), {}
+        done, total, desk = 0, len(found) * len(exercises), _Desk(self)
+        while True:
+            while unread and len(waiting) < self.workers.slots:
+                student, path = unread.popleft()
+                read = submission.read(path, exercises, grader.released(unit))
+                incomplete[student] = graded = Graded(student, path, read, {})
+                graded.verdicts, jobs = self._look_up(exercises, student, read)
+                waiting += jobs
+                done += len(exercises) - sum(len(job.programs) for job in jobs)
+                progress(done, total)
+                if self._settled(exercises, graded, waiting):
+                    yield incomplete.pop(student)
+            desk.hand_out(waiting)
+            if not desk.at_work:
+                return
+            for job, judged in desk.collect():
+                graded = incomplete[job.student]
+                if graded.again is None:
+                    graded.verdicts |= judged
+                    done += len(judged)
+                    progress(done, total)
+                else:
+                    graded.again |= judged
+                if self._settled(exercises, graded, waiting):
+                    yield incomplete.pop(job.student)
+
+    def _settled(self, exercises: Sequence[Exercise], graded: Graded, waiting: deque[Job]) -> bool:
+        """Whether no verdict is still to come. What an earlier mistake may have cost is handed in once more before."""
+        if graded.complete and graded.again is None:
+            programs = carried.programs(exercises, graded.read, graded.verdicts)
+            again = [exercise for exercise in exercises if exercise.id in programs]
+            graded.again, jobs = self._look_up(again, graded.student, replace(graded.read, programs=programs))
+            waiting += jobs
+        if not graded.complete:
+            return False
+        graded.verdicts = carried.settled(exercises, graded.read, graded.verdicts, graded.again)
+        return True
+
+    def judge(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Verdict]]]:
+        """The verdicts on jobs by exercise, in the order in which they come."""
+        waiting, desk = deque(jobs), _Desk(self)
+        while desk.hand_out(waiting) or desk.at_work:
+            yield from desk.collect()
+
+    def program(self, exercise: Exercise, cells: Iterable[tuple[str, str]], student: str) -> Program:
+        return Program(exercise.id, tuple(map(tuple, cells)), judging.seed_of(self.secret, student, exercise.id))
+
+    def jobs(self, student: str, programs: Iterable[Program]) -> list[Job]:
+        """One job, or two if some are to be timed: where GPUs are few, they should not wait for what needs none."""
+        if self.device == verdicts.NO_GPU:
+            parts = [(False, tuple(programs))]
+        else:
+            timed = {program: bool(find(program.exercise).bonus) for program in programs}
+            parts = [(kind, tuple(p for p in timed if timed[p] is kind)) for kind in (False, True)]
+        version = verdicts.code_version()
+        return [Job(student, part, version, timed, self._canary(_unit(part))) for timed, part in parts if part]
+
+    @functools.cache  # noqa: B019  a class lives as long as the command
+    def _canary(self, unit: str) -> Program | None:
+        one = canary.first(unit)
+        return one and self.program(*one, canary.NOBODY)
+
+    def key(self, program: Program) -> str:
+        return verdicts.key_of(find(program.exercise), program.cells, program.seed, self.device)
+
+    def _look_up(
+        self, exercises: Iterable[Exercise], student: str, read: submission.Submission
+    ) -> tuple[dict[str, Verdict | None], list[Job]]:
+        """The verdicts on a submission that nobody need judge, None for the others, and the jobs that these make."""
+        known = {exercise.id: self._known(exercise, student, read) for exercise in exercises}
+        programs = [program for program in known.values() if isinstance(program, Program)]
+        found = {id: verdict if isinstance(verdict, Verdict) else None for id, verdict in known.items()}
+        return found, self.jobs(student, programs)
+
+    def _known(self, exercise: Exercise, student: str, read: submission.Submission) -> Program | Verdict:
+        """What there is to judge, or the verdict if nobody need judge it."""
+        try:
+            program = self.program(exercise, read.program(exercise).cells, student)
+        except submission.Problem as problem:
+            return criteria.refused(exercise, str(problem))
+        kept = self.store.get(self.key(program))
+        return program if kept is None or (self.again and is_poison(kept)) else kept
+
+
+def _unit(programs: Iterable[Program]) -> str:
+    (module,) = {program.exercise.split(".")[0] for program in programs}
+    return next(unit for unit, name in UNITS.items() if name == module)
+
+
+class _Desk:
+    """Hands jobs out to the workers, a few ahead, and takes their verdicts in; each is on disk before anyone sees it."""
+
+    def __init__(self, room: Class) -> None:
+        self.room, self.workers = room, room.workers
+        self.running: dict[Future, Job] = {}
+        self.later: deque[Job] = deque()  # postponed
+        self.suspects: deque[Job] = deque()  # their workers died
+        self.doubts: deque[Job] = deque()  # their workers failed at the canary: nobody is judged until one has not
+        self.alone: Job | None = None
+
+    @property
+    def at_work(self) -> bool:
+        return bool(self.running)
+
+    def hand_out(self, waiting: deque[Job]) -> bool:
+        """Whether anything is at work now."""
+        while waiting and self._free():
+            self._submit(waiting.popleft())
+        while self.later and not waiting and self._free():
+            self._submit(self.later.popleft())
+        if not self.running and (self.doubts or self.suspects):
+            self.alone = (self.doubts or self.suspects).popleft()
+            self._submit(self.alone)
+        return self.at_work
+
+    def collect(self) -> list[tuple[Job, dict[str, Verdict]]]:
+        """The next verdicts, after waiting for them; [] if all that ended was a worker."""
+        finished, _ = wait(self.running, return_when=FIRST_COMPLETED)
+        found = [(job, self._verdicts(job, future)) for future in finished if (job := self.running.pop(future))]
+        return [(job, judged) for job, judged in found if judged]
+
+    def _free(self) -> bool:
+        return not self.alone and not self.doubts and len(self.running) < self.workers.slots
+
+    def _submit(self, job: Job) -> None:
+        self.running[self.workers.submit(job)] = job
+
+    def _verdicts(self, job: Job, future: Future) -> dict[str, Verdict]:
+        alone, self.alone = self.alone is job, None
+        try:
+            trees, spent = future.result()
+            found = verdicts_of(trees)
+        except judging.Postponed:
+            self.later.append(replace(job, patient=True))
+            return {}
+        except self.workers.died:
+            if not alone:
+                self.suspects += job.apart()
+                return {}
+            found, spent = (
+                [criteria.refused(find(program.exercise), POISON, "ended_twice") for program in job.programs],
+                {},
+            )
+        except CancelledError:
+            raise WorkersLost("The workers went away. What was judged is kept: run the same command again.") from None
+        except canary.Broken:
+            if alone:
+                raise
+            self.doubts += job.apart()  # others that were at work may have taken the memory
+            return {}
+        except (OtherVersion, sandbox.NoSandbox):
+            raise
+        except Exception as error:  # ours; nothing is known of the programs, so nothing is kept
+            return {program.exercise: judging.failed(find(program.exercise), error) for program in job.programs}
+        for program, verdict in zip(job.programs, found, strict=True):
+            self.room.store.put(self.room.key(program), verdict)
+        self.room.spent.update(spent)
+        self.room.judged += len(found)
+        return {program.exercise: verdict for program, verdict in zip(job.programs, found, strict=True)}

@@ -1,0 +1,117 @@
+"""Verdicts on disk, each under a hash of all that it depends on.
+
+    exercise, the program's cells, the seed of the hidden inputs ─┐
+    course_lib, the judging half of grader, torch, Triton ────────┼─▶ key ─▶ verdicts/KEY.json
+    where Python and its packages lie, and the sandbox ───────────┤
+    the GPU, where the exercise is timed ─────────────────────────┘
+
+What is in the store need not be judged again; whatever changes has another key. So grading goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import platform
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+import triton
+
+from course_lib import bench
+from course_lib.exercise import Exercise, Verdict
+from course_lib.observe import wire
+from grader import ROOT, disk
+from grader.child import sandbox
+
+NO_GPU = "no GPU"
+JUDGING = ("judging", "child")  # rooms of grader/; a change in the others changes no verdict
+
+
+class Verdicts:
+    """The store in one folder. Several processes may use it at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, key: str) -> Verdict | None:
+        """The verdict, or None if it has not been judged, or what is there cannot be read."""
+        try:
+            return wire.from_tree(Verdict, json.loads((self.folder / f"{key}.json").read_text()))
+        except (OSError, ValueError):
+            return None
+
+    def put(self, key: str, verdict: Verdict) -> None:
+        """Keep the verdict: whole or not at all, whenever this process is stopped. One that says nothing of the program is
+        not kept, so that it is judged anew."""
+        if verdict.judged:
+            disk.write({self.folder / f"{key}.json": json.dumps(wire.to_tree(verdict)).encode()})
+
+
+def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, device: str) -> str:
+    """The name of the verdict on a program. `device` is device() of the process that judges."""
+    unit = exercise.id.split(".")[0]
+    on = device if exercise.bonus else ""  # the other exercises get the same verdict everywhere
+    content = json.dumps([exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on])
+    return hashlib.sha256(content.encode()).hexdigest()[:40]
+
+
+def device() -> str:
+    """The GPU that this process would time on."""
+    return torch.cuda.get_device_name() if bench.available() else NO_GPU
+
+
+@functools.cache
+def _environment() -> list[str]:
+    """Python, the sandbox, and the folders that this shows of Python: one that has been mended has another list."""
+    return [platform.python_version(), sandbox.level(), *sorted(map(str, sandbox.packages()))]
+
+
+# Held by whoever parses Python or traces where several threads judge: a process can hold one trace at a time, and Python 3.11
+# and 3.12 count the depth of syntax trees for all threads together (SystemError)
+one_at_a_time = threading.RLock()
+
+
+@functools.cache
+def code_version(unit: str = "") -> str:
+    """A hash of torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
+    digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
+    with one_at_a_time:
+        units = _imported(unit)
+    judging = [path for room in JUDGING for path in (ROOT / "grader" / room).glob("*.py")]
+    for path in sorted([*(ROOT / "course_lib").rglob("*.py"), *judging]):
+        elsewhere = unit and _unit_of(path) not in (*units, "__init__", None)
+        shown = "figures" in path.relative_to(ROOT).parts
+        if not elsewhere and not shown:
+            _add(digest, path)
+    for path in sorted((ROOT / "grader" / "judging" / "hidden").glob(f"{unit or '*'}.py")):
+        _add(digest, path)
+    return digest.hexdigest()
+
+
+def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The unit's module or package of exercises, and those of other units that it takes something from."""
+    files = [p for p in (ROOT / "course_lib" / "exercises").rglob("*.py") if _unit_of(p) == unit]
+    if unit in seen or not files:
+        return seen
+    seen |= {unit}
+    for node in (node for path in files for node in ast.walk(ast.parse(path.read_text()))):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("course_lib.exercises"):
+            other = node.module.removeprefix("course_lib.exercises").lstrip(".").split(".")[0]
+            for name in [other] if other else [alias.name for alias in node.names]:
+                seen = _imported(name, seen)
+    return seen
+
+
+def _unit_of(path: Path) -> str | None:
+    """The module or package of exercises that a file belongs to; None for a file from elsewhere."""
+    room, folder, *rest = path.relative_to(ROOT).parts
+    return rest[0].removesuffix(".py") if (room, folder) == ("course_lib", "exercises") else None
+
+
+def _add(digest: hashlib._Hash, path: Path) -> None:
+    digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())

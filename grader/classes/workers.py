@@ -1,0 +1,253 @@
+"""Who judges: processes of this machine, or the workers of a Dask cluster. Each takes a Job and gives a verdict.
+
+A job carries all that it needs (cells and a seed, never the course's secret), so a worker shares nothing with the
+instructor's machine but the course's code. A worker that dies takes the job that it had with it; what to do then is up to
+classroom.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+from course_lib import observe
+from course_lib.exercise import Verdict, find
+from course_lib.observe import wire
+from grader.classes import canary, verdicts
+from grader.judging import judge as judging
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+AHEAD = 2  # jobs handed out per worker, so that none waits for the next
+
+
+@dataclass(frozen=True)
+class Program:
+    """An exercise's id, the cells that a student defines its function by, and the seed of the hidden inputs."""
+
+    exercise: str
+    cells: tuple[tuple[str, str], ...]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """Programs of one student to judge. `version`: what verdicts.code_version() is where the class is kept.
+
+    canary    a published program that a worker judges before its first job with it
+    """
+
+    student: str
+    programs: tuple[Program, ...]
+    version: str
+    timed: bool = False  # an exercise has a bonus for speed
+    canary: Program | None = None
+    patient: bool = False  # nobody waits: its programs may be judged one by one, should they disturb one another
+
+    def apart(self) -> list[Job]:
+        """A job for each program."""
+        return [replace(self, programs=(program,)) for program in self.programs]
+
+
+class WorkerDied(RuntimeError):
+    """The process that had the job is gone: killed, out of memory, crashed, or its machine was taken away."""
+
+
+class OtherVersion(RuntimeError):
+    """A worker has other code, another torch or another Triton than the instructor's machine. One sentence."""
+
+
+class WorkersLost(RuntimeError):
+    """Nobody is left to judge. One sentence, with what to do."""
+
+
+class NoCluster(WorkersLost):
+    """There is no cluster to grade on."""
+
+
+class Workers(Protocol):
+    """Where jobs go. `died`: the exceptions of a future that mean that the job's worker is gone."""
+
+    died: tuple[type[Exception], ...]
+
+    @property
+    def slots(self) -> int:
+        """Jobs to have handed out at a time."""
+
+    def device(self) -> str:
+        """verdicts.device() of the workers that time."""
+
+    def submit(self, job: Job) -> Future[tuple[list[Any], dict[str, float]]]:
+        """The future of judge(job)."""
+
+    def close(self, *, now: bool = False) -> None:
+        """Let the workers go; now: also those that still judge."""
+
+
+# ------------------------------------------------------------------------------------------------ in a worker
+
+_own = threading.local()
+
+
+def judge(job: Job, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
+    """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; canary.Broken, GraderFailed or another
+    exception if our own machinery fails."""
+    if job.version != verdicts.code_version():
+        raise OtherVersion(
+            f"A worker on {os.uname().nodename} has another version of the course, of torch or of Triton than this "
+            "machine. Give every worker the same checkout and environment, then start the workers again."
+        )
+    if not hasattr(_own, "judge"):
+        torch.set_num_threads(1)  # workers fill the cores, not their threads
+        _own.judge, _own.heard = judging.Judge(accept_risk=accept_risk), set()
+    if job.canary and job.canary not in _own.heard:
+        canary.sing(_own.judge, _programs(job.canary))
+        _own.heard.add(job.canary)
+    observe.SPENT.clear()
+    found = _own.judge.judge_all(_programs(*job.programs), judging.Budget(hurry=not job.patient))
+    return wire.to_tree(found), dict(observe.SPENT)
+
+
+def _programs(*programs: Program) -> list[judging.Program]:
+    return [(find(of.exercise), of.cells, of.seed) for of in programs]
+
+
+def verdicts_of(trees: list[Any]) -> list[Verdict]:
+    return wire.from_tree(list[Verdict], trees)
+
+
+# ------------------------------------------------------------------------------------------------ this machine
+
+
+class Local:
+    """`count` processes of this machine, each replaced when it dies. With GPUs, each has one in sight."""
+
+    died = (WorkerDied,)
+
+    def __init__(self, count: int, *, accept_risk: bool = False) -> None:
+        self.count, self.accept_risk = count, accept_risk
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload(["grader.classes.workers"])  # torch is loaded once, and its memory shared
+        self.seats: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for seat in range(count):
+            self.seats.put(seat)
+        self.threads = ThreadPoolExecutor(count, thread_name_prefix="worker")  # each waits for a process of its own
+        self.local = threading.local()
+        self.pids: dict[int, int] = {}  # seat -> the process that sits there
+
+    @property
+    def slots(self) -> int:
+        return AHEAD * self.count
+
+    def device(self) -> str:
+        return verdicts.device()
+
+    def submit(self, job: Job) -> Future:
+        return self.threads.submit(self._in_my_process, job)
+
+    def _in_my_process(self, job: Job) -> tuple[list[Any], dict[str, float]]:
+        if not hasattr(self.local, "seat"):
+            self.local.seat, self.local.process = self.seats.get(), None
+        try:
+            if self.local.process is None:
+                self.local.process = ProcessPoolExecutor(1, self.context, _sit_down, (self.local.seat,))
+                self.pids[self.local.seat] = self.local.process.submit(os.getpid).result()
+            return self.local.process.submit(judge, job, self.accept_risk).result()
+        except BrokenProcessPool:
+            self.pids.pop(self.local.seat, None)
+            self.local.process = None
+            raise WorkerDied("the process that judged it ended") from None
+
+    def close(self, *, now: bool = False) -> None:
+        for pid in list(self.pids.values()) if now else ():
+            os.kill(pid, signal.SIGKILL)
+        self.threads.shutdown(cancel_futures=True)
+
+
+def _sit_down(seat: int) -> None:
+    """In a new worker: Ctrl-C is not its business, it goes when the one who started it goes, and it sees one GPU."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus.split(",")[seat % len(gpus.split(","))]
+
+
+# ------------------------------------------------------------------------------------------------ a cluster
+
+
+class Dask:
+    """The workers of a Dask scheduler, as many as there are at each moment. Needs the extra `cluster`.
+
+    A worker that was started with `--resources GPU=1` judges exercises that are timed, and those go nowhere else; if there
+    is none, they go anywhere and nothing is timed.
+    """
+
+    def __init__(self, address: str, *, accept_risk: bool = False, seconds: float = 60.0) -> None:
+        try:
+            from distributed import Client, KilledWorker
+        except ImportError:
+            raise NoCluster("--scheduler needs Dask: install the extra `cluster`, pip install '.[cluster]'.") from None
+        self.died = (KilledWorker,)
+        self.accept_risk = accept_risk
+        try:
+            self.client = Client(address, timeout=min(seconds, 10.0), set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise NoCluster(f"No Dask scheduler answers at {address} ({error}).") from None
+        try:
+            self.client.wait_for_workers(1, timeout=seconds)
+        except TimeoutError:
+            self.client.close()
+            raise NoCluster(
+                f"The scheduler at {address} has had no worker for {seconds:.0f} s: start `dask worker {address}` "
+                "somewhere, or ask your cluster's queue why its jobs wait."
+            ) from None
+
+        def tell_of_deaths(
+            dask_scheduler: Any,
+        ) -> None:  # in here, so that it travels whole: the scheduler has no grader
+            dask_scheduler.allowed_failures = (
+                0  # classroom.py knows better than to try a poisonous job again in company
+            )
+
+        self.client.run_on_scheduler(tell_of_deaths)
+
+    def _workers(self) -> dict[str, Any]:
+        return self.client.scheduler_info(n_workers=-1)["workers"]
+
+    @property
+    def slots(self) -> int:
+        return AHEAD * max(1, sum(worker["nthreads"] for worker in self._workers().values()))
+
+    @functools.cached_property
+    def timing(self) -> list[str]:
+        """The workers that have a GPU."""
+        return [address for address, worker in self._workers().items() if worker["resources"].get("GPU")]
+
+    def device(self) -> str:
+        """NoCluster if the workers' GPUs differ: a class is timed on one kind."""
+        found = sorted(set(self.client.run(verdicts.device, workers=self.timing).values())) if self.timing else []
+        if len(found) > 1:
+            raise NoCluster(
+                f"The workers have different GPUs ({', '.join(found)}), and times on them do not compare: give the "
+                "resource GPU to workers of one kind."
+            )
+        return found[0] if found else verdicts.NO_GPU
+
+    def submit(self, job: Job) -> Future:
+        resources = {"GPU": 1} if job.timed and self.timing else None
+        return self.client.get_executor(resources=resources, pure=False).submit(judge, job, self.accept_risk)
+
+    def close(self, *, now: bool = False) -> None:
+        """Jobs that still run are cancelled; the scheduler and its workers stay."""
+        self.client.close()

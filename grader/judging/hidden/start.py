@@ -1,0 +1,152 @@
+"""Hidden cases of unit 00, and the plain text of its true-or-false statements.
+
+course_lib holds each explanation sealed with its right answer, so that nobody reads it by accident. After a change here,
+`python -m grader.judging.hidden.start` prints what belongs into course_lib/exercises/start.py.
+"""
+
+from __future__ import annotations
+
+import random
+import textwrap
+import zlib
+from base64 import b85encode
+
+from course_lib.cases import given
+from course_lib.exercise import Case
+from course_lib.exercises.start import keystream, vector
+
+MYTHS: dict[str, tuple[bool, str]] = {
+    "tensor_core_is_fma": (
+        False,
+        "An FMA multiplies two numbers and adds a third. A tensor core multiplies two small matrices and adds a third: "
+        "hundreds of FMAs in one instruction.",
+    ),
+    "faster_operations": (
+        False,
+        "Each operation takes longer than on a CPU. A GPU wins by the number of operations under way: throughput, not latency.",
+    ),
+    "more_warps_than_alus": (
+        True,
+        "While one warp waits for memory, another issues. Without spare warps the ALUs would idle through each wait.",
+    ),
+    "warp_shares_instruction": (
+        True,
+        "The 32 lanes of a warp execute one instruction at a time, each on its own data. Unit 04 shows what an `if` then costs.",
+    ),
+    "caches_are_sram": (
+        True,
+        "Registers, shared memory, L1 and L2 lie on the chip and are SRAM: several transistors hold a bit, no refresh needed.",
+    ),
+    "hbm_is_dram": (
+        True,
+        "HBM is DRAM: one transistor and one capacitor hold a bit, and the charge must be refreshed. Dense, cheap and slower.",
+    ),
+    "compute_outgrew_memory": (
+        True,
+        "From V100 to B200 fp16 matrix products grew 18 times and bandwidth 8.9 times: see the plot of the generations.",
+    ),
+    "add_one_needs_flops": (
+        False,
+        "x + 1 moves 8 bytes for 1 FLOP, and an H200 could do 14 fp32 FLOPs for each byte it moves. Memory sets the "
+        "time; more FLOP/s change nothing.",
+    ),
+    "shared_memory_is_global": (
+        False,
+        "Shared memory belongs to one SM: the threads of one program share it. What all programs see is L2 and HBM.",
+    ),
+    "program_is_thread": (
+        False,
+        "A Triton program runs on an SM, as many threads: 128 of them with num_warps=4. Its blocks are dealt out to them.",
+    ),
+    "programs_in_order": (
+        False,
+        "The GPU starts programs as SMs become free, and nobody knows which ends first. A kernel must be right in any order.",
+    ),
+    "masked_store_writes_zero": (
+        False,
+        "A masked position of a store touches nothing: what was in memory stays there.",
+    ),
+    "launch_returns_early": (
+        True,
+        "A launch only queues the work. Python goes on at once; torch.cuda.synchronize() waits for the GPU.",
+    ),
+    "eager_compiles": (
+        False,
+        "Eager PyTorch calls kernels that were compiled when PyTorch was built. torch.compile is what compiles new ones.",
+    ),
+    "ptx_is_translated": (
+        True,
+        "PTX is no chip's machine code. An assembler (ptxas, or the driver at load time) makes SASS of it for the GPU at hand.",
+    ),
+    "sass_runs_everywhere": (
+        False,
+        "Each GPU generation has a new ISA. SASS for sm_80 means nothing to an sm_90 chip; PTX is what carries over.",
+    ),
+    "cubin_is_a_language": (
+        False,
+        "A cubin is a container, an ELF file like a Linux program. The machine code inside it is SASS.",
+    ),
+    "similar_dot_near_one": (
+        False,
+        "The dot product of similar vectors is near their squared length: about 64 for 64 standard normal numbers.",
+    ),
+    "weight_near_one": (
+        True,
+        "Softmax makes weights that sum to 1, so a dot product well above the others gets a weight near 1.",
+    ),
+    "attention_compares_embeddings": (
+        False,
+        "Attention compares queries with keys: two different learned projections of the same vectors.",
+    ),
+    "residual_adds": (
+        True,
+        "A layer computes an update and adds it: x = x + f(x). The stream itself is handed on.",
+    ),
+    "unembedding_widens": (
+        True,
+        "It maps a vector of the model's width, 768 in GPT-2 small, to one number for each of 50 257 tokens.",
+    ),
+}
+
+
+def seal(key: str, answer: bool, text: str) -> str:
+    """The text, to be opened by course_lib.exercises.start.opened with the same answer alone."""
+    packed = zlib.compress(text.encode(), 9)
+    return b85encode(bytes(a ^ b for a, b in zip(packed, keystream(key, answer, len(packed)), strict=True))).decode()
+
+
+def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    n, block = rng.randrange(200, 5000), rng.choice((16, 32, 128))
+    latency, work = rng.randrange(50, 700), rng.randrange(3, 60)
+    large = rng.randrange(70_001, 140_000)  # more than a grid that was made for the public cases reaches
+    match exercise_id.split(".")[1]:
+        case "num_programs":
+            return [Case("a hidden n", "ragged", given(n=n * block + 1 + rng.randrange(block - 1), block=block))]
+        case "warps_needed":
+            return [Case("a hidden wait", "ragged", given(latency=latency, work=work))]
+        case "add_one":
+            return [
+                Case(f"{n} elements", "ragged", vector(n)),
+                Case(f"{large} elements", "ragged", vector(large)),
+                Case(f"{n} elements, float16", "float16", vector(n, "float16")),
+            ]
+        case "fixed_copy":
+            return [
+                Case(f"{n} elements", "ragged", vector(n)),
+                Case(f"{3 * n + 1} elements", "ragged", vector(3 * n + 1)),
+                Case(f"{large} elements", "ragged", vector(large)),
+            ]
+    return []  # true or false, and the predictions: their questions stand in the notebook
+
+
+def sealed() -> str:
+    """The source of SEALED."""
+    lines = ["SEALED = {"]
+    for key, (answer, text) in MYTHS.items():
+        parts = textwrap.wrap(seal(key, answer, text), 100)
+        lines += [f'    "{key}": (', *(f'        "{part}"' for part in parts), "    ),"]
+    return "\n".join([*lines, "}"])
+
+
+if __name__ == "__main__":
+    print(sealed())

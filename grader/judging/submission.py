@@ -1,0 +1,202 @@
+"""A file as handed in -> the program to run for each exercise.
+
+What a notebook gives is read by course_lib.handin, which students have too, so that their validate() cannot disagree.
+What is hostile about a file ends here: links, devices, names; what its code may not do is flagged; and all of that happens
+in a child with limits (bounded.py), from which a Submission comes back as plain data.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import unicodedata
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from course_lib.exercise import Exercise
+from course_lib.handin import files
+from course_lib.handin.cells import MAX_FILE, Cell, Problem, parse, small_enough
+from course_lib.handin.program import MAX_FLAGS, MAX_STATEMENTS, Notebook, Program
+from course_lib.observe import wire
+from grader.classes.bounded import TooMuch, bounded
+from grader.reporting import flags as source_rules
+
+__all__ = ["MAX_FILE", "MAX_FLAGS", "MAX_STATEMENTS", "Cell", "Problem", "Program"]
+__all__ += ["Reading", "Submission", "load", "read"]
+
+
+def misnamed(student: str) -> str:
+    """What is wrong with a student's name, which is a folder's: a sentence, or "". It goes into paths, globs and pages."""
+    if re.fullmatch(r"[\w@+][\w@+. '-]{0,99}", as_letters(student)) and student == student.strip():
+        return ""
+    return (
+        f"The folder submitted/{ascii(student)[1:-1][:100]} is not a student's name: letters, digits and . _ - @ + ' are "
+        "allowed. Rename it."
+    )
+
+
+def as_letters(name: str) -> str:
+    """The name with a letter for each combining mark: Thai has them, and Hindi, and Python's patterns do not take them for letters."""
+    return "".join("x" if unicodedata.category(c).startswith("M") else c for c in name)
+
+
+def stem_of(name: str) -> str:
+    """A notebook's name without its ending, whatever an LMS or a browser has added to that; "" if it is no notebook's."""
+    match = re.fullmatch(r"(.+)\.ipynb(\.txt|\.json)?", name, re.I | re.S)
+    return match[1] if match else ""
+
+
+def load(path: Path) -> list[Cell]:
+    """The cells of a notebook of any version. Problem if it cannot be read or should not be."""
+    path = Path(path)
+    try:
+        status = path.lstat()
+    except OSError:
+        raise Problem(f"There is no notebook {path.name}.") from None
+    # a link may point at somebody else's work, at the solutions or at the gradebook
+    if stat.S_ISLNK(status.st_mode) or path.parent.is_symlink() or path.parent.parent.is_symlink():
+        raise Problem(f"{path.name} is a symbolic link, not a notebook. Hand in the file itself.")
+    if not stat.S_ISREG(status.st_mode):
+        raise Problem(f"{path.name} is not a regular file.")
+    small_enough(path.name, status.st_size)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Problem(f"{path.name} cannot be read: {error.strerror}.") from None
+    return parse(content, path.name)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a student handed in, as plain data.
+
+    cells      as they stand in the notebook; [] if it could not be read, and `problem` says why
+    flags      for a person to look at: (exercise, sentence), the exercise "" if it is about the file
+    homes      exercise -> the number of the cell whose definition counts
+    programs   exercise -> what to run for it
+    refused    exercise -> why there is nothing to run
+    attempted  exercises that were not left as they were handed out
+    """
+
+    cells: list[Cell] = field(default_factory=list)
+    problem: str = ""
+    flags: list[tuple[str, str]] = field(default_factory=list)
+    homes: dict[str, int] = field(default_factory=dict)
+    programs: dict[str, Program] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    attempted: list[str] = field(default_factory=list)
+
+    def solution(self, exercise: Exercise) -> Cell:
+        """The cell whose definition of the exercise's function counts. Problem if there is none."""
+        if exercise.id not in self.homes:
+            raise Problem(self.refused.get(exercise.id, self.problem))
+        return self.cells[self.homes[exercise.id] - 1]
+
+    def program(self, exercise: Exercise) -> Program:
+        """What to run for the exercise. Problem if there is nothing to run."""
+        if exercise.id not in self.programs:
+            raise Problem(self.refused.get(exercise.id, self.problem))
+        return self.programs[exercise.id]
+
+
+class Reading(Notebook):
+    """A notebook while it is read: what it gives, and what a person should look at. It takes what the notebook makes it cost."""
+
+    @cached_property
+    def flags(self) -> list[tuple[str, str]]:
+        """For a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
+        if self.problem:
+            return [("", self.problem)]
+        if other := self._other_unit:
+            return [("", f"This is a notebook of {other}.")]
+        found: dict[str, str] = {}  # sentence -> exercise: a helper's cell belongs to several
+        for exercise in self.exercises:
+            of_program = []
+            with suppress(Problem):  # the verdict says so
+                of_program = self.program(exercise).flags
+            for sentence in self.odd_check(exercise) + of_program:
+                found.setdefault(sentence, exercise.id)
+        return [(exercise, sentence) for sentence, exercise in found.items()]
+
+    @property
+    def _other_unit(self) -> str:
+        """The unit that it is of, if not of the one it was handed in for; else ""."""
+        if any(cell.grade_id in self._checks for cell in self.cells):
+            return ""
+        unit = files.unit_of(self.cells)
+        return unit if unit and not {e.id for e in self.exercises} & {e.id for e in files.exercises(unit)} else ""
+
+    def _program_of(self, exercise: Exercise) -> Program:
+        program = super()._program_of(exercise)
+        return replace(program, flags=[*program.flags, *map(str, source_rules.of_program(exercise, program.own))])
+
+    def submission(self) -> Submission:
+        """All of that as plain data."""
+        homes, programs, refused = {}, {}, {}
+        for exercise in self.exercises:
+            try:
+                homes[exercise.id] = self.solution(exercise).number
+                programs[exercise.id] = self.program(exercise)
+            except Problem as problem:
+                refused[exercise.id] = str(problem)
+        return Submission(self.cells, self.problem, self.flags, homes, programs, refused, self.work)
+
+    @property
+    def work(self) -> list[str]:
+        """The exercises that were not left as they were handed out."""
+        return [] if self._other_unit else [e.id for e in self.exercises if self.attempted(e)]
+
+
+def given_cells(release: Path | None) -> tuple[Cell, ...]:
+    """The cells of the notebook as it was handed out."""
+    return _released(release, release.stat().st_mtime_ns) if release else ()
+
+
+@lru_cache(maxsize=8)
+def _released(path: Path, changed: int) -> tuple[Cell, ...]:
+    cells = tuple(load(path))
+    Notebook(cells, [], cells)  # what is parsed of it here, every child finds parsed
+    return cells
+
+
+def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None) -> Submission:
+    """A submitted notebook, read in a child. Never raises: what is wrong with the file as a whole is said by each `program`.
+
+    release    the notebook as it was handed out: tells an untouched stub from work, and brings back deleted imports
+    """
+    given = given_cells(release)
+    try:
+        return wire.from_tree(Submission, bounded(lambda: wire.to_tree(read_here(path, exercises, given))))
+    except TooMuch as reason:
+        problem = f"{path.name} {reason}."
+        return Submission(problem=problem, flags=[("", problem)])
+
+
+def has_work(content: bytes, exercises: Sequence[Exercise], release: Path | None = None) -> bool:
+    """Whether a notebook holds more than was handed out. False if it cannot be read."""
+    given = given_cells(release)
+
+    def looked_at() -> bool:
+        try:
+            return bool(Reading(parse(content, ""), exercises, given).work)
+        except Problem:
+            return False
+
+    try:
+        return bounded(looked_at)
+    except TooMuch:
+        return False
+
+
+def read_here(path: Path, exercises: Sequence[Exercise], given: Sequence[Cell] = ()) -> Submission:
+    """A submitted notebook, read in this process, which may not survive it.
+
+    given    the cells of the notebook as it was handed out
+    """
+    try:
+        return Reading(load(path), exercises, given).submission()
+    except Problem as problem:
+        return Reading([], exercises, given, problem=str(problem)).submission()

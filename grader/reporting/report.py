@@ -1,0 +1,284 @@
+"""The class report: one HTML page about one unit, for the people who teach it.
+
+    how the points are distributed, in all and per exercise     the mistakes that most students made, in the words they saw
+    submissions for a person to look at, and why                sources that look alike, or like the published solution
+
+Plots are SVG within the page, drawn in the page's own ink so that light, dark and paper all suit. Whatever comes from a
+student is text: the template escapes by itself, and the plots hold only names of exercises.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+import grader
+from course_lib import render
+from course_lib.exercise import Exercise, Verdict
+from course_lib.picture import BLUE
+from course_lib.version import VERSION
+from grader import TEMPLATES, disk
+from grader.audit.variants import solution_cell
+from grader.classes import enrolled
+from grader.classes.classroom import is_poison
+from grader.classes.enrolled import Absent, Member
+from grader.reporting import results, similar
+from grader.reporting.results import Entry, StudentFlag
+
+MISTAKES = 20  # shown at most, and so many pairs
+PAIRS = 40
+FEW = 3  # names that stand there without a click
+NO_VERDICT = "has no verdict: grade it again, and read what the feedback page says"
+INK = "#123456"  # stands for the page's own ink; no plot uses it for itself
+
+
+# ------------------------------------------------------------------------------------------------- what it says
+
+
+@dataclass
+class Mistake:
+    """A gate or criterion that several failed: the sentence that most of them saw, with how many did."""
+
+    exercise: str
+    title: str
+    students: list[str] = field(default_factory=list)
+    sentences: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def sentence(self) -> str:
+        return self.sentences.most_common(1)[0][0] if self.sentences else ""
+
+    @property
+    def alike(self) -> int:
+        """How many saw that sentence, but for its numbers."""
+        kinds = Counter()
+        for sentence, count in self.sentences.items():
+            kinds[_kind(sentence)] += count
+        return kinds[_kind(self.sentence)]
+
+
+def mistakes(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[Mistake]:
+    """What was failed, most often first. What was left blank is no mistake, nor is what a failed gate left unjudged.
+
+    verdicts    student -> exercise -> verdict
+    """
+    found: dict[tuple[str, str], Mistake] = {}
+    for student, of_student in verdicts.items():
+        for exercise, verdict in of_student.items():
+            if blank(verdict) or is_poison(verdict):
+                continue
+            for f in verdict.findings:
+                if f.lost and not f.bonus:
+                    mistake = found.setdefault((exercise, f.key), Mistake(exercise, f.title))
+                    mistake.students.append(student)
+                    if f.status != "same_cause":
+                        mistake.sentences[". ".join(filter(None, (f.seen.rstrip("."), f.detail)))] += 1
+    return sorted(found.values(), key=lambda m: (-len(m.students), m.exercise, m.title))
+
+
+def _kind(sentence: str) -> str:
+    return re.sub(r"[\d.,]+", "#", sentence)
+
+
+def unjudged(verdict: Verdict | None) -> str:
+    """Why a person or the grader has yet to judge the exercise; "" if it has been judged."""
+    if verdict is None:
+        return NO_VERDICT
+    return "" if verdict.judged and not is_poison(verdict) else verdict.findings[0].seen
+
+
+def blank(verdict: Verdict) -> bool:
+    """Handed in as it was handed out: the function returns nothing, the prediction is not filled in."""
+    first = next((f.cause for f in verdict.findings if f.lost and not f.bonus), None)
+    return not verdict.points and first is not None and first.kind == "blank"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How the class did in one exercise, or in all (exercise is None)."""
+
+    name: str
+    out_of: float
+    points: list[float]
+    blank: int = 0
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.points) if self.points else 0.0
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.points) if self.points else 0.0
+
+    @property
+    def full(self) -> int:
+        return sum(p >= self.out_of for p in self.points)
+
+    @property
+    def none(self) -> int:
+        return sum(p <= 0 for p in self.points)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Sources of one exercise that look alike, to be put side by side."""
+
+    exercise: str
+    pair: similar.Pair
+    sources: list[str]
+
+
+@dataclass(frozen=True)
+class Report:
+    unit: str
+    entries: list[Entry]
+    exercises: list[Exercise]
+    total: Distribution
+    distributions: list[Distribution]
+    mistakes: list[Mistake]
+    flags: list[StudentFlag]
+    unjudged: list[StudentFlag]
+    alike: list[Alike]
+    published: dict[str, list[str]]  # exercise -> whose source is the published one
+    behind: list[str]  # who was given something by hand since the last autograde
+    members: Mapping[str, Member]  # sections and groups, as rosters have them
+    absent: list[Absent]  # who is in a roster and handed in nothing
+
+    @property
+    def places(self) -> list[str]:
+        """Whether sections are known, and groups."""
+        return [name for name in ("section", "group") if any(getattr(m, name) for m in self.members.values())]
+
+
+def of_class(home: Path, unit: str, published=solution_cell) -> Report:
+    """Everything the page says. NotGraded if nobody has been graded.
+
+    published    the published solution of an exercise
+    """
+    entries = results.gradebook(home, unit)
+    exercises = list(grader.exercises(unit).values())
+    verdicts = {e.student: results.verdicts(home, unit, e.student) for e in entries}
+    handins = {
+        e.student: results.handin(home / "submitted" / e.student / unit / f"{unit}.ipynb", unit, e.student)
+        for e in entries
+    }
+    sources = {x.id: {s: h.sources[x.id] for s, h in handins.items() if x.id in h.sources} for x in exercises}
+    tokens = {x.id: {s: h.tokens[x.id] for s, h in handins.items() if x.id in h.tokens} for x in exercises}
+    known = {x.id: similar.tokens(published(x.id)) for x in exercises}
+    released = results.handin(grader.released(unit), unit, "").sources
+    given = {x.id: similar.tokens(released.get(x.id, "")) for x in exercises}
+    alike = [
+        Alike(x.id, pair, [sources[x.id][student] for student in pair.students[:2]])
+        for x in exercises
+        for pair in similar.pairs(tokens[x.id], leave_out=known[x.id], given=given[x.id])
+    ]
+    return Report(
+        unit=unit,
+        entries=entries,
+        exercises=exercises,
+        total=Distribution("total", sum(x.points for x in exercises), [e.score for e in entries if e.marked]),
+        distributions=[_distribution(x, entries, verdicts) for x in exercises],
+        mistakes=mistakes({s: v for s, v in verdicts.items() if not handins[s].problem}),
+        flags=[flag for h in handins.values() for flag in h.flags],
+        unjudged=[
+            StudentFlag(e.student, x.id, sentence)
+            for e in entries
+            for x in exercises
+            if (sentence := unjudged(verdicts[e.student].get(x.id)))
+        ],
+        alike=sorted(alike, key=lambda a: (-a.pair.ratio, -len(a.pair.students), a.exercise)),
+        published={x.id: same for x in exercises if (same := similar.equal_to(known[x.id], tokens[x.id]))},
+        behind=results.behind(home, unit, entries),
+        members=enrolled.members(home),
+        absent=enrolled.missing(home, unit, entries),
+    )
+
+
+def _distribution(exercise: Exercise, entries: Sequence[Entry], verdicts: Mapping) -> Distribution:
+    points = [e.scores[exercise.id] for e in entries if e.scores[exercise.id] is not None]
+    left = sum(blank(v[exercise.id]) for v in verdicts.values() if exercise.id in v)
+    return Distribution(exercise.entry, exercise.points, points, left)
+
+
+# --------------------------------------------------------------------------------------------------- the plots
+
+
+def histogram(of: Distribution, *, width: float = 3.0, height: float = 1.5) -> Markup:
+    """How many students earned how many points, as SVG. width, height in inches."""
+    style = {"svg.fonttype": "none", "svg.hashsalt": of.name, "font.family": "sans-serif", "font.size": 8}
+    ink = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
+    step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if of.out_of / s <= 20)
+    bins = int(of.out_of // step) + 1
+    counts = Counter(min(int(max(0.0, p) // step), bins - 1) for p in of.points)
+    with rc_context({**style, **ink}):
+        figure = Figure(figsize=(width, height), facecolor="none", layout="constrained")
+        ax = figure.add_subplot(facecolor="none")
+        ax.bar([i * step for i in range(bins)], [counts[i] for i in range(bins)], width=0.86 * step, color=BLUE)
+        ax.set_xlim(-0.6 * step, (bins - 0.4) * step)
+        ax.set_ylim(0, max([*counts.values(), 1]) * 1.08)
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        ax.set_xlabel("points" if step <= 1 else f"points, in steps of {step:g}")
+        ax.set_ylabel("students")
+        ax.spines[["top", "right"]].set_visible(False)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    return _inline(buffer.getvalue(), f"Histogram of {of.name}: mean {of.mean:.1f} of {of.out_of:g} points")
+
+
+def _inline(svg: str, label: str) -> Markup:
+    """A matplotlib SVG as part of a page: in its ink and font, scaling with its box, with words for who cannot see it."""
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r'font: ([\d.]+px) [^;"]*', r"font: \1 system-ui, sans-serif", svg)
+    return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{Markup.escape(label)}" ', 1))
+
+
+# --------------------------------------------------------------------------------------------------- the page
+
+
+def page(report: Report, feedback: str = "../feedback") -> str:
+    """The report as HTML. feedback: where the students' feedback lies, seen from the page."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["code"] = lambda sentence: Markup(render.code(sentence))
+    environment.filters["points"] = lambda value: "?" if value is None else f"{value:g}"
+    template = environment.get_template("report.html.j2")
+    return template.render(
+        r=report,
+        histogram=histogram,
+        feedback=feedback,
+        now=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        most_mistakes=MISTAKES,
+        most_pairs=PAIRS,
+        few=FEW,
+        alike_from=similar.ALIKE,
+        shortest=similar.SHORTEST,
+        run=similar.RUN,
+        names={x.id: x.entry for x in report.exercises},
+        version=VERSION,
+    )
+
+
+def write(home: Path, unit: str) -> Path:
+    """Writes home/reports/UNIT.html and returns its path. NotGraded if nobody has been graded."""
+    path = home / "reports" / f"{unit}.html"
+    disk.write({path: page(of_class(home, unit)).encode()})
+    return path

@@ -1,0 +1,243 @@
+"""What grading a unit has left: the numbers of nbgrader's gradebook, and beside them what the judge found and flagged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
+
+import grader
+from course_lib.exercise import Exercise, Verdict
+from course_lib.observe import wire
+from grader import disk
+from grader.classes.bounded import TooMuch, bounded
+from grader.gradebook.preprocessors import ANSWER, VERDICT
+from grader.judging import submission
+from grader.nbgrader_config import scripts_on_path
+from grader.reporting import similar
+
+
+class NotGraded(ValueError):
+    """One sentence to the instructor."""
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """What stands in formgrader's fields for one exercise; None in those that nobody has touched.
+
+    points    in place of the judge's;  judged = the judge's
+    extra     extra credit, which the judge writes there for an exercise that has some
+    review    points are for another answer than the one that is there now, and nobody has looked at it since
+    """
+
+    points: float | None
+    comment: str | None
+    extra: float | None
+    judged: float | None
+    review: bool
+
+    @property
+    def given(self) -> bool:
+        return self.points is not None or bool(self.comment)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One student's line of the gradebook. Points that an instructor gave by hand are in it.
+
+    by_hand     exercise -> what it was given by hand, of those that were given something
+    scores      exercise -> points, None where nothing has been graded: "?", and never 0;  extra = extra credit, which `total` includes
+    penalty     for being late;  score = total - penalty, never below 0; None while points of an exercise are unknown
+    hours_late  after the due date and any extension; 0 where no time of handing in is known
+    """
+
+    student: str
+    first_name: str
+    last_name: str
+    email: str
+    lms_id: str
+    scores: dict[str, float | None]
+    extra: dict[str, float]
+    total: float
+    penalty: float
+    hours_late: float = 0.0
+    by_hand: dict[str, ByHand] = field(default_factory=dict)
+
+    @property
+    def score(self) -> float | None:
+        return max(0.0, self.total - self.penalty) if self.marked else None
+
+    @property
+    def marked(self) -> bool:
+        """Whether each exercise has its points."""
+        return None not in self.scores.values()
+
+    @property
+    def name(self) -> str:
+        return " ".join(filter(None, (self.first_name, self.last_name))) or self.student
+
+
+@contextlib.contextmanager
+def book(home: Path) -> Iterator[Gradebook]:
+    """nbgrader's gradebook of `home`, made if there is none. disk.Refused where nbgrader takes a full disk for a bad entry."""
+    scripts_on_path()
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as found:
+            yield found
+    except InvalidEntry as error:
+        if refusal := disk.refusal(error):
+            raise disk.Refused(refusal) from None
+        raise
+
+
+def gradebook(home: Path, unit: str) -> list[Entry]:
+    """Everybody who has been graded in this unit, by id. NotGraded if nobody has."""
+    exercises = grader.exercises(unit)
+    entries = []
+    if (home / "gradebook.db").exists():
+        with book(home) as found, contextlib.suppress(MissingEntry):
+            entries = [_entry(s, exercises) for s in found.find_assignment(unit).submissions]
+    entries = [e for e in entries if _graded(home, unit, e.student).exists()]  # not: only an extension
+    if not entries:
+        raise NotGraded(f"{unit} has not been graded yet: run `python -m grader autograde {unit}`.")
+    return sorted(entries, key=lambda entry: entry.student)
+
+
+def _entry(submitted, exercises: dict[str, Exercise]) -> Entry:
+    student = submitted.student
+    grades = {grade.name: grade for notebook in submitted.notebooks for grade in notebook.grades}
+    own = {e.id: grades.get(e.check_id) for e in exercises.values()}
+    return Entry(
+        student=student.id,
+        first_name=student.first_name or "",
+        last_name=student.last_name or "",
+        email=student.email or "",
+        lms_id=student.lms_user_id or "",
+        scores={id: _points(grade) for id, grade in own.items()},
+        extra={id: grade.extra_credit for id, grade in own.items() if grade is not None and grade.extra_credit},
+        total=submitted.score,
+        penalty=submitted.late_submission_penalty or 0.0,
+        hours_late=submitted.total_seconds_late / 3600,
+        by_hand={id: fields for id, fields in by_hand(submitted, exercises.values()).items() if fields.given},
+    )
+
+
+def _points(grade) -> float | None:
+    if grade is None:
+        return None
+    return grade.manual_score if grade.manual_score is not None else grade.auto_score
+
+
+def by_hand(submitted, exercises: Iterable[Exercise]) -> dict[str, ByHand]:
+    """Exercise -> what stands in formgrader's fields of a submission (nbgrader's SubmittedAssignment)."""
+    grades = {grade.name: grade for notebook in submitted.notebooks for grade in notebook.grades}
+    comments = {
+        comment.name: comment.manual_comment for notebook in submitted.notebooks for comment in notebook.comments
+    }
+    return {
+        e.id: ByHand(
+            points=grade.manual_score,
+            comment=comments.get(e.grade_id),
+            extra=grade.extra_credit,
+            judged=grade.auto_score,
+            review=grade.manual_score is not None and grade.needs_manual_grade,
+        )
+        for e in exercises
+        if (grade := grades.get(e.check_id))
+    }
+
+
+def entered(home: Path, unit: str, student: str) -> dict[str, Any]:
+    """What a submission's entry was made of, as grader.gradebook.books notes it; {} if it has not been entered."""
+    try:
+        return dict(json.loads(entered_path(home, unit, student).read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def entered_path(home: Path, unit: str, student: str) -> Path:
+    return home / "verdicts" / "entered" / unit / student
+
+
+def behind(home: Path, unit: str, entries: Iterable[Entry]) -> list[str]:
+    """Who was given something by hand since the last autograde: feedback page and penalty do not know it yet."""
+    students = []
+    for entry in entries:
+        known = entered(home, unit, entry.student)
+        now = {id: (fields.points, fields.comment or None) for id, fields in entry.by_hand.items()}
+        then = {id: (points, comment or None) for id, (points, comment, _) in known.get("by_hand", {}).items()}
+        if known and now != {id: given for id, given in then.items() if given != (None, None)}:
+            students.append(entry.student)
+    return students
+
+
+def _graded(home: Path, unit: str, student: str) -> Path:
+    return home / "autograded" / student / unit / f"{unit}.ipynb"
+
+
+def verdicts(home: Path, unit: str, student: str) -> dict[str, Verdict]:
+    """Exercise -> the verdict behind its points, as it stands in the graded notebook; without those that have none."""
+    found = [wire.from_tree(Verdict, notes[VERDICT]) for notes in _notes(home, unit, student)]
+    return {verdict.exercise: verdict for verdict in found}
+
+
+def answers(home: Path, unit: str, student: str) -> dict[str, str]:
+    """Exercise -> the hash of the answer that the graded notebook has a verdict on."""
+    return {notes[VERDICT]["exercise"]: notes.get(ANSWER, "") for notes in _notes(home, unit, student)}
+
+
+def _notes(home: Path, unit: str, student: str) -> Iterator[Mapping[str, Any]]:
+    """What the graded notebook holds for programs beside each verdict that it shows."""
+    try:
+        cells = json.loads(_graded(home, unit, student).read_text())["cells"]
+    except (OSError, ValueError):
+        return
+    for output in (output for cell in cells for output in cell.get("outputs", ())):
+        if output.get("metadata", {}).get(VERDICT):
+            yield output["metadata"]
+
+
+@dataclass(frozen=True)
+class StudentFlag:
+    """Something for a person to look at; it has taken no point."""
+
+    student: str
+    exercise: str  # "" if it is about the notebook
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Handin:
+    """What one student handed in: the source of each exercise as it was judged, its tokens if there is work in it, and what is odd
+    about it."""
+
+    sources: dict[str, str]
+    tokens: dict[str, tuple[str, ...]]
+    flags: list[StudentFlag]
+    problem: str = ""  # why the file could not be read
+
+
+def handin(path: Path, unit: str, student: str) -> Handin:
+    """Reads a submitted notebook, in a child; runs nothing."""
+    exercises = list(grader.exercises(unit).values())
+    given = submission.given_cells(grader.released(unit))
+
+    def work() -> list:
+        read = submission.read_here(path, exercises, given)
+        sources = {e.id: read.solution(e).source for e in exercises if e.id in read.homes}
+        tokens = {id: similar.tokens(source) for id, source in sources.items() if id in read.attempted}
+        return [sources, tokens, read.flags, read.problem]
+
+    try:
+        sources, tokens, flags, problem = bounded(work)
+    except TooMuch as reason:
+        problem = f"{path.name} {reason}."
+        return Handin({}, {}, [StudentFlag(student, "", problem)], problem)
+    tokens = {id: tuple(read) for id, read in tokens.items()}
+    return Handin(sources, tokens, [StudentFlag(student, *flag) for flag in flags], problem)
