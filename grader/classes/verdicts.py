@@ -1,7 +1,7 @@
 """Verdicts on disk, each under a hash of all that it depends on.
 
     exercise, the program's cells, the seed of the hidden inputs ─┐
-    course_lib, judging and child of grader, torch, Triton ──────┼─▶ key ─▶ verdicts/KEY.json
+    course_lib, judging and child of grader, torch, Triton ───────┼─▶ key ─▶ verdicts/KEY.json
     where Python and its packages lie, and the sandbox ───────────┤
     the GPU, where the exercise is timed ─────────────────────────┘
 

@@ -36,13 +36,17 @@ def part(value: Any, place: int) -> Any:
 
 
 def is_rather(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, times: float = 10) -> bool:
-    """Whether `found` is so many times nearer to the guess than to what is right. A NaN is near to a NaN alone."""
+    """Whether `found` is so many times nearer to the guess than to what is right. A NaN is near to a NaN alone. What is right but for
+    its rounding is like no guess, and nothing but zeros is like a guess of zeros alone."""
+    if not found.shape == guess.shape == right.shape or guess.to(found.dtype).any() and not found.any():
+        return False
 
-    def apart(x: torch.Tensor) -> float:
-        same = (found == x) | (found.isnan() & x.isnan())
-        return float((found.double() - x).masked_fill(same, 0).nan_to_num(math.inf).norm())
+    def apart(x: torch.Tensor, y: torch.Tensor) -> float:
+        same = (x == y) | (x.isnan() & y.isnan())
+        return float((x.double() - y).masked_fill(same, 0).nan_to_num(math.inf).norm())
 
-    return found.shape == guess.shape == right.shape and apart(guess) < apart(right) / times
+    off = apart(found, right)
+    return off > 2 * apart(right.to(found.dtype), right) and apart(found, guess) < off / times
 
 
 Wrong = Callable[..., Any] | Sequence[Callable[..., Any]]

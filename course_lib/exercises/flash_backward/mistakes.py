@@ -287,8 +287,8 @@ def swapped(place: int) -> Mistake:
 def lost_nothing(trials: Sequence[Judged]) -> str:
     """A sentence, if NaN comes where some query sees nothing, and in no other causal case."""
     sentence = (
-        "NaN where a query sees nothing: lse is -inf there, so exp(s - lse) is inf. tl.where(seen, p, 0) after exp leaves nothing of it; "
-        "p * seen is inf * 0, which is NaN."
+        "NaN where a query sees nothing: lse is -inf there, so exp(s - lse) is inf, and p * seen is inf * 0, which is NaN. Let tl.where "
+        "choose 0 there after exp, and make ds of what it chose."
     )
     return "" if has_nan(["causal"], "elsewhere")(trials) else in_bounds(has_nan(["nothing"], sentence))(trials)
 
@@ -296,8 +296,8 @@ def lost_nothing(trials: Sequence[Judged]) -> str:
 LOST_RAGGED = in_bounds(
     has_nan(
         ["ragged", "hard"],
-        "NaN: rows that are not there have a score of 0, and exp(0 - lse) may be inf; inf * 0 is NaN. Choose 0 for p there, by "
-        "tl.where after exp.",
+        "NaN: what is not there has a score of 0, and exp(0 - lse) may be inf; inf * 0 is NaN. Let tl.where choose 0 there after "
+        "exp, and make ds of what it chose.",
     )
 )
 FOUR_STRIDES = raised(

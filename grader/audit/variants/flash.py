@@ -5,7 +5,7 @@ from grader.audit.variants import Variant, kinds, solution_cell
 wrong, honest = kinds("flash")
 
 
-def with_update(entry: str, name: str, loses: list[str], *patches: tuple[str, str]) -> Variant:
+def with_update(entry: str, name: str, loses: list[str], *patches: tuple[str, str], **remark: str) -> Variant:
     """The published solution with an online_update of its own in the cell, patched there or anywhere."""
     update = solution_cell("flash.online_update").partition("\n\n\n@triton.jit\ndef weighted_mean_kernel")[0]
     source = update + "\n\n\n" + solution_cell(f"flash.{entry}")
@@ -13,7 +13,7 @@ def with_update(entry: str, name: str, loses: list[str], *patches: tuple[str, st
         if old not in source:
             raise ValueError(f"{name}: no {old!r}")
         source = source.replace(old, new)
-    return wrong(entry, name, loses, source=source)
+    return wrong(entry, name, loses, source=source, **remark)
 
 
 # titles
@@ -154,14 +154,14 @@ WRONG = [
     wrong("online_update", "torch does it", [PLAIN], source="def weighted_mean(s, v):\n    return torch.softmax(s, -1) @ v.float(), torch.logsumexp(s, -1)\n"),
     # -------------------- one_head
     with_update("one_head", "no maximum", [HARD], NO_MAXIMUM),
-    with_update("one_head", "no rescaling", [PLAIN], NO_RESCALING),
+    with_update("one_head", "no rescaling", [PLAIN], NO_RESCALING, says="neither acc nor l is multiplied"),
     wrong("one_head", "no scale", [PLAIN], ("q, k, v, o, lse, D**-0.5", "q, k, v, o, lse, 1.0")),
     wrong("one_head", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), unsaid="powers of 2"),
     wrong("one_head", "lanes past the end store to the last row", [RAGGED, HARD], ("tl.store(lse_ptr + rows, m + tl.log(l), mask=rows < Nq)", "tl.store(lse_ptr + tl.minimum(rows, Nq - 1), m + tl.log(l))"), unsaid="Two programs"),
     wrong("one_head", "loads what another program stores", [RAGGED, READ, LAUNCH, LOADS], ("    acc = tl.zeros((BLOCK_M, D), tl.float32)\n", "    acc = tl.zeros((BLOCK_M, D), tl.float32)\n    if tl.program_id(0) > 0:\n        l += 0 * tl.load(lse_ptr)\n"), unsaid="Two programs"),
     wrong("one_head", "a scale of 1 / D", [PLAIN], ("D**-0.5", "1 / D")),
-    wrong("one_head", "missing keys score 0", [RAGGED, HARD], ('        s = tl.where(keys[None, :] < Nk, s, -float("inf"))\n', "")),
-    wrong("one_head", "only whole tiles of keys", [RAGGED, HARD], ("range(0, Nk, BLOCK_N)", "range(0, Nk // BLOCK_N * BLOCK_N, BLOCK_N)")),
+    wrong("one_head", "missing keys score 0", [RAGGED, HARD], ('        s = tl.where(keys[None, :] < Nk, s, -float("inf"))\n', ""), says="Keys that are not there have a score of 0"),
+    wrong("one_head", "only whole tiles of keys", [RAGGED, HARD], ("range(0, Nk, BLOCK_N)", "range(0, Nk // BLOCK_N * BLOCK_N, BLOCK_N)"), says="The last, partial tile of keys is left out"),
     wrong("one_head", "only whole tiles of queries", [RAGGED], ("triton.cdiv(Nq, 64)", "max(1, Nq // 64)")),
     wrong("one_head", "masked lanes unset", [RAGGED, HARD], ("mask=there, other=0", "mask=there")),
     wrong("one_head", "tiles of 16 queries", [READ], ("cdiv(Nq, 64)", "cdiv(Nq, 16)"), ("BLOCK_M=64", "BLOCK_M=16")),
@@ -248,7 +248,7 @@ WRONG = [
     wrong("sliding_window", "a window as wide as a tile", [RAGGED, HARD, IN_WINDOW, FEW], ("rows + 1 - window", "rows + 1 - BLOCK_N")),
     wrong("sliding_window", "one head", [PLAIN], ("head * N * D + keys", "keys")),
     with_update("sliding_window", "NaN for rows that have seen nothing yet", [PLAIN], NAN_STATE),
-    with_update("sliding_window", "no rescaling", [PLAIN], NO_RESCALING),
+    with_update("sliding_window", "no rescaling", [PLAIN], NO_RESCALING, says="neither acc nor l is multiplied"),
     wrong("sliding_window", "torch does it, with a mask", [KERNEL], ("return o\n", "i = torch.arange(N, device=q.device)\n    seen = (i <= i[:, None]) & (i > i[:, None] - window)\n    return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen)\n")),
     # -------------------- grouped_attention
     wrong("grouped_attention", "heads in another order", [PLAIN], ("head * group * Nq * D + rows[:, None] * D", "(head + rows[:, None] // Nq * tl.num_programs(1)) * Nq * D + rows[:, None] % Nq * D")),
@@ -263,7 +263,7 @@ WRONG = [
     wrong("grouped_attention", "one head a program", [GROUP_READ], ("BLOCK_M=64", "BLOCK_M=16"), ("group * Nq, 64)", "group * Nq, 16)")),
     wrong("grouped_attention", "copies k and v for each head", [KERNEL], ("    group, o =", "    k, v = (x.repeat_interleave(Hq // Hkv, 0) for x in (k, v))\n    Hkv = Hq\n    group, o =")),
     wrong("grouped_attention", "0 / 0", [NOTHING], ("acc / tl.where(l == 0, 1, l)[:, None]", "acc / l[:, None]")),
-    with_update("grouped_attention", "no rescaling", [PLAIN], NO_RESCALING),
+    with_update("grouped_attention", "no rescaling", [PLAIN], NO_RESCALING, says="neither acc nor l is multiplied"),
     # -------------------- flash_decode
     wrong("flash_decode", "adds the shares up", [PLAIN], ("factor = tl.exp(m - tl.max(m, 0))", "factor = tl.where(parts < splits, 1.0, 0.0)")),
     wrong("flash_decode", "a mean of the shares", [PLAIN], ("o = tl.sum(factor[:, None] * acc, 0) / tl.sum(factor * l, 0)", "o = tl.sum(acc / tl.where(l == 0, 1, l)[:, None], 0) / splits")),
