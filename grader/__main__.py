@@ -202,7 +202,6 @@ def _grade(
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     notes += books.changes
-    folder = Path.cwd()
     room = Class(home, workers=workers, accept_risk=accept_risk, again=again)
     try:
         with progress_bar("judging") as progress, room:
@@ -219,8 +218,6 @@ def _grade(
         raise typer.Exit(130) from None
     except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(_say(str(error))) from None
-    finally:
-        os.chdir(folder)  # nbgrader leaves it elsewhere
     show_gradebook(home, unit)
     for note in sorted(notes) + sorted(unentered) + plan.changed():
         console.print(note, markup=False)

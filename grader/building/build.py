@@ -27,7 +27,8 @@ from nbgrader.converters import GenerateAssignment
 
 from course_lib.exercise import Exercise
 from grader import exercises
-from grader.gradebook.preprocessors import KERNELSPEC, LANGUAGE, convert
+from grader.gradebook.converting import convert
+from grader.gradebook.release import KERNELSPEC, LANGUAGE
 from grader.nbgrader_config import config
 
 KEYS = ("exercise", "check", "predict")
