@@ -24,7 +24,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, GenerateFeedback
-from nbgrader.converters.base import BaseConverter
+from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.coursedir import CourseDirectory
 
 import grader
@@ -85,6 +85,8 @@ class Books:
                     graded = self.grade.take(student, submitted.notebook(read), self.book)
                 with self._timed("feedback"):
                     self.page.take(student, nbformat.v4.reads(graded), self.book)
+        except NbGraderException as error:
+            return str(error)
         except Exception as error:
             if refusal := disk.refusal(error, disk.EVERYTHING):
                 raise disk.Refused(refusal) from None
@@ -170,12 +172,14 @@ class _Autograde(Autograde):
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
         folder = self.coursedir.format_path(self.coursedir.submitted_directory, student_id, assignment_id)
         try:
-            time = self.coursedir.get_existing_timestamp(folder)
+            since = self.coursedir.get_existing_timestamp(folder)
         except (ValueError, OverflowError, AttributeError):  # the last is nbgrader's, which has no `fail` to call
-            raise ValueError(f"{folder}/timestamp.txt holds no time such as 2026-11-20 10:00:00 UTC") from None
+            example = "2026-11-20 10:00:00 UTC"
+            problem = f"{folder}/timestamp.txt holds no time: write one such as {example}, or remove the file."
+            raise NbGraderException(problem) from None
         with known.gradebook({"student": student_id}) as book:
             book.update_or_create_student(student_id)
-            book.update_or_create_submission(assignment_id, student_id, **({"timestamp": time} if time else {}))
+            book.update_or_create_submission(assignment_id, student_id, **({"timestamp": since} if since else {}))
 
 
 class _Step:

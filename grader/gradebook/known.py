@@ -83,8 +83,8 @@ def gradebook(names: dict) -> Iterator[Gradebook]:
 
 
 class InTheBook(NbGraderPreprocessor):
-    """A base before one of nbgrader's preprocessors, which works then in the gradebook that is at hand, where nbgrader's opens
-    one for itself."""
+    """A base to put before one of nbgrader's preprocessors: it then works in the gradebook that is at hand, where nbgrader's own
+    opens another."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]

@@ -1,6 +1,8 @@
 """Submitted notebooks, as nbgrader's chain gets them: what was read, in the gradebook's own cells.
 
-submitted/ ── SubmissionExporter ──▶ Normalise ──▶ autograded/
+    submitted/ ── SubmissionExporter ──▶ Normalise ──▶ autograded/
+
+Of a file only the kinds and the sources of its cells come in.
 """
 
 from __future__ import annotations
