@@ -9,7 +9,8 @@
 
 All contenders of a shape are timed in turns in one run, round after round, on random data; a number is the median. FlashAttention-4 is
 one of them where it can be imported (peers.py). Each part updates its share of course_lib/measured/attention.json, and the tables and the
-figure are written anew from all of it: benchmarks/results/attention.md and attention.png. `--dims 128 --lengths 1024 4096` does these shapes alone.
+figure are written anew from all of it: benchmarks/results/attention.md and attention.png.
+`--dims 128 --lengths 1024 4096` does these shapes alone.
 
 To add a contender, add a function to FORWARD, (q, k, v, causal) -> a function to time, or to BACKWARD, (q, k, v, do, causal) ->
 likewise. Unit 10's backward pass is found in its solution by the name in OWN["backward"].
