@@ -7,9 +7,10 @@
     decode      one token against a long cache, by the number of splits
     counters    what keeps an SM busy, by Nsight Compute (`ncu`)
 
-All contenders of a shape are timed in turns in one run, round after round, on random data; a number is the median. Each part updates
-its share of course_lib/measured/attention.json, and the tables and the figure are written anew from all of it:
-benchmarks/results/attention.md and attention.png. `--dims 128 --lengths 1024 4096` does these shapes alone.
+All contenders of a shape are timed in turns in one run, round after round, on random data; a number is the median. FlashAttention-4 is
+one of them where it can be imported (peers.py). Each part updates its share of course_lib/measured/attention.json, and the tables and the
+figure are written anew from all of it: benchmarks/results/attention.md and attention.png.
+`--dims 128 --lengths 1024 4096` does these shapes alone.
 
 To add a contender, add a function to FORWARD, (q, k, v, causal) -> a function to time, or to BACKWARD, (q, k, v, do, causal) ->
 likewise. Unit 10's backward pass is found in its solution by the name in OWN["backward"].
@@ -36,6 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import nsight  # noqa: E402
+import peers  # noqa: E402
 
 from course_lib import bench, figures, recordings  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
@@ -45,7 +47,8 @@ TOKENS, WIDTH = 16384, 2048  # batch * length, heads * D
 SHAPES = [(d, length, causal) for d in (64, 128) for length in (1024, 4096, 16384) for causal in (False, True)]
 LENGTHS = [1 << p for p in range(10, 18)]
 OWN = {"forward": "flash.flash_attention_forward", "backward": "flash_backward.flash_attention"}
-FA2, CUDNN = "FlashAttention-2", "cuDNN"
+FA2, CUDNN, FA4 = "FlashAttention-2", "cuDNN", peers.FA4.name
+RIVALS = {"of FA-2": FA2, "of cuDNN": CUDNN, "of FA-4": FA4}  # columns of ratios
 COUNTED = (
     "By Nsight Compute, `ncu --clock-control none`: "
     "sm__pipe_tensor_op_hmma_cycles_active, sm__inst_executed_pipe_xu and smsp__issue_active in percent of their peak, and "
@@ -89,6 +92,17 @@ def flex(q, k, v, causal: bool) -> Work:
     return lambda: compiled(q, k, v, block_mask=mask)
 
 
+def flash_4(q, k, v, causal: bool) -> Work:
+    """FlashAttention-4 on the same memory; its axes are batch, length, heads, D."""
+    from flash_attn.cute import flash_attn_func
+
+    def run() -> torch.Tensor:
+        out = flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)
+        return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+
+    return run
+
+
 @cache
 def solution(exercise_id: str) -> Callable:
     """The published solution of an exercise."""
@@ -125,6 +139,7 @@ def backward_of(make: Callable[..., Work]) -> Callable[..., Work]:
 PEERS: dict[str, Callable[..., Work]] = {
     FA2: torchs(FA2),
     CUDNN: torchs(CUDNN),
+    FA4: flash_4,
     "flex_attention": flex,
     "naive": torchs("naive"),
 }
@@ -192,10 +207,9 @@ def contend(contenders: Mapping[str, Callable[..., Work]], given: list, causal: 
             work()
             found[name] = {"peak_bytes": peak_bytes(work)}
             works[name] = work
-        except (RuntimeError, torch.OutOfMemoryError) as error:
-            found[name] = {
-                "failed": "out of memory" if "out of memory" in str(error) else str(error).splitlines()[0][:80]
-            }
+        except Exception as error:  # of another project: it may raise any
+            why = (str(error).splitlines() or [type(error).__name__])[0][:80]
+            found[name] = {"failed": "out of memory" if isinstance(error, torch.OutOfMemoryError) else why}
             torch.cuda.empty_cache()
     for name, ms in in_turns(works).items():
         found[name]["tflops"] = factor * flops(given[0], causal) / ms / 1e9
@@ -239,13 +253,16 @@ def passes(which: str, record: dict[str, Any], shapes: list[tuple]) -> Iterator[
     for d, length, causal in shapes:
         given = inputs(d, length)
         given = given[:3] if which == "forward" else given
-        contenders = FORWARD if which == "forward" else BACKWARD
+        contenders = dict(FORWARD if which == "forward" else BACKWARD)
+        if peers.FA4.problem:
+            contenders.pop(FA4)
         if length > 4096:  # the matrix of scores does not fit
-            contenders = {name: make for name, make in contenders.items() if name != "naive"}
+            contenders.pop("naive")
         factor = 1.0 if which == "forward" else 2.5
         row = {"d": d, "length": length, "causal": causal, "contenders": contend(contenders, given, causal, factor)}
         rows[d, length, causal] = row
         record[which] = [rows[shape] for shape in SHAPES if shape in rows]
+        record.setdefault("peers", {})[which] = peers.here([peers.FA4])
         print(which, d, length, causal, spoken(row), flush=True)
         yield
 
@@ -344,18 +361,17 @@ def decode(record: dict[str, Any]) -> Iterator[None]:
 def table(record: dict[str, Any], which: str) -> list[str]:
     rows = record.get(which, [])
     names = list(dict.fromkeys(n for row in rows for n in row["contenders"]))
-    lines = [
-        "| D | length | mask | " + " | ".join(names) + " | of the ceiling | of FA-2 | of cuDNN | peak MB |",
-        "| --- | --- | --- |" + " --- |" * (len(names) + 4),
-    ]
+    rivals = {column: name for column, name in RIVALS.items() if name in names}
+    columns = ["D", "length", "mask", *names, "of the ceiling", *rivals, "peak MB"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
     for row in rows:
         found = row["contenders"]
         speed = {n: found.get(n, {}).get("tflops", 0.0) for n in names}
         shown = [f"{speed[n]:.0f}" if speed[n] else found.get(n, {}).get("failed", "") for n in names]
-        own = [n for n in names if n not in BACKENDS and n != "flex_attention"]
+        own = [n for n in names if n not in PEERS]
         ratios = [
             " / ".join(f"{speed[n] / of:.2f}" if of else "" for n in own)
-            for of in (record["ceiling"], speed.get(FA2), speed.get(CUDNN))
+            for of in (record["ceiling"], *map(speed.get, rivals.values()))
         ]
         memory = " / ".join(f"{found.get(n, {}).get('peak_bytes', 0) / 1e6:.0f}" for n in own)
         mask = "causal" if row["causal"] else "full"
@@ -376,6 +392,8 @@ def report(record: dict[str, Any]) -> str:
     for which in ("forward", "backward", "ladder"):
         if record.get(which):
             parts += [f"## {which.capitalize()}", "", *table(record, which)]
+            if said := peers.told(record.get("peers", {}).get(which, {})):
+                parts += [said, ""]
     if record.get("lengths"):
         names = list(record["lengths"][0]["contenders"])
         parts += ["## One causal sequence, 16 heads of 128: TFLOP/s, and MB held at most beyond q, k, v", ""]

@@ -35,6 +35,7 @@ BENCHMARKS = [
     "coalescing",
     "tiling",
     "fusion",
+    "fusion_peers",
     "recomputation",
     *(f"attention-{part}" for part in ("counters", "ladder", "forward", "backward", "lengths", "decode")),
     "timing",

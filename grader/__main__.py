@@ -99,8 +99,9 @@ def build(
     """Build notebooks from solutions/NN_topic.py: the instructor's, and the students'."""
     from grader.building import build as building
     from grader.building import index
+    from grader.building import units as table
 
-    differences = index.check(grader.ROOT) if check else []
+    differences = [*index.check(grader.ROOT), *table.check(grader.ROOT)] if check else []
     for unit in units or UNITS:
         if check:
             differences += building.check(unit, grader.ROOT)
@@ -112,6 +113,7 @@ def build(
             raise typer.Exit(_say(str(error))) from None
     if not check:
         console.print(f"{index.write(grader.ROOT)}")
+        console.print(f"{table.write(grader.ROOT)}")
     for difference in differences:
         console.print(difference)
     raise typer.Exit(1 if differences else 0)
@@ -202,7 +204,6 @@ def _grade(
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     notes += books.changes
-    folder = Path.cwd()
     room = Class(home, workers=workers, accept_risk=accept_risk, again=again)
     try:
         with progress_bar("judging") as progress, room:
@@ -219,8 +220,6 @@ def _grade(
         raise typer.Exit(130) from None
     except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(_say(str(error))) from None
-    finally:
-        os.chdir(folder)  # nbgrader leaves it elsewhere
     show_gradebook(home, unit)
     for note in sorted(notes) + sorted(unentered) + plan.changed():
         console.print(note, markup=False)

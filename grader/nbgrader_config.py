@@ -46,24 +46,23 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     c.ClearSolutions.code_stub = {"python": STUB}
     c.GenerateAssignment.preprocessors = [
         "nbgrader.preprocessors.LockCells",
-        "grader.gradebook.preprocessors.ClearSolutions",
+        "grader.gradebook.release.ClearSolutions",
         "nbgrader.preprocessors.ClearOutput",
         "nbgrader.preprocessors.CheckCellMetadata",
         "nbgrader.preprocessors.ComputeChecksums",
         "nbgrader.preprocessors.SaveCells",
-        "grader.gradebook.preprocessors.Release",
+        "grader.gradebook.release.Release",
     ]
 
-    c.Autograde.exporter_class = "grader.gradebook.preprocessors.SubmissionExporter"
-    c.Autograde.sanitize_preprocessors = [
-        "grader.gradebook.preprocessors.Normalise",  # its metadata are ours: CheckCellMetadata has nothing to find
-        "nbgrader.preprocessors.OverwriteCells",
-    ]
+    c.Exporter.optimistic_validation = True  # once, not after each of the steps that follow
+    c.Autograde.exporter_class = "grader.gradebook.submitted.SubmissionExporter"
+    # Its cells and their metadata are the gradebook's: OverwriteCells and CheckCellMetadata would have nothing to do.
+    c.Autograde.sanitize_preprocessors = ["grader.gradebook.submitted.Normalise"]
     c.Autograde.autograde_preprocessors = [  # no Execute: nothing here starts a kernel
-        "grader.gradebook.preprocessors.WriteVerdicts",
-        "nbgrader.preprocessors.SaveAutoGrades",
-        "grader.gradebook.preprocessors.SaveExtras",
-        "nbgrader.preprocessors.AssignLatePenalties",
+        "grader.gradebook.marks.WriteVerdicts",
+        "grader.gradebook.marks.SaveAutoGrades",
+        "grader.gradebook.marks.SaveExtras",
+        "grader.gradebook.marks.AssignLatePenalties",
     ]
     # What a late day costs: percent of the points earned. Due dates and extensions stand in the gradebook (grader/classes/late.py).
     c.AssignLatePenalties.plugin_class = "grader.classes.late.ByTheDay"
@@ -72,8 +71,8 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     c.ExchangeFactory.release_assignment = "grader.classes.exchange.Release"
     c.ExchangeFactory.collect = "grader.classes.exchange.Collect"
     # It finds submissions and feedback by two notes, which `ignore` has kept behind.
-    c.Autograde.post_convert_hook = "grader.gradebook.preprocessors.carry_notes"
-    c.GenerateFeedback.post_convert_hook = "grader.gradebook.preprocessors.carry_notes"
+    c.Autograde.post_convert_hook = "grader.gradebook.feedback.carry_notes"
+    c.GenerateFeedback.post_convert_hook = "grader.gradebook.feedback.carry_notes"
     c.HTMLExporter.template_name = "course_feedback"
     c.HTMLExporter.extra_template_basedirs = [str(TEMPLATES), str(NBGRADER_TEMPLATES)]
     c.HTMLExporter.filters = {
@@ -83,7 +82,7 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     c.HTMLExporter.preprocessors = ["grader.gradebook.pages.Render"]  # of formgrader's pages, too
     c.GenerateFeedback.exporter_class = "grader.gradebook.pages.FeedbackPage"
     c.GenerateFeedback.preprocessors = [
-        "grader.gradebook.preprocessors.GetGrades",
+        "grader.gradebook.feedback.GetGrades",
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     ]
 

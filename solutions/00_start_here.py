@@ -14,26 +14,14 @@
 # # 00 · Start here
 #
 # **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small
-# Triton kernels, and read what a trace says of them. About two hours, 55 minutes of them for six exercises. You need
+# Triton kernels, and read what a trace says of them. About two hours, {{unit minutes}} of them for {{unit exercises}}. You need
 # Python and a little torch: what a tensor is, and that `x + 1` adds to each element. You need no GPU.
 #
 # ## The way
 #
 # Each unit rests on those above it. Minutes are those of the exercises; reading and trying take about as long again.
 #
-# | unit | what it teaches | minutes |
-# | --- | --- | --- |
-# | **00 start here** (you are here) | the machine, and how checks, hints and traces work | 55 |
-# | [01 tensors and strides](../01_tensors_and_strides/01_tensors_and_strides.ipynb) | pointer, shape, strides, offset; views and copies | 110 |  # noqa: E501
-# | [02 dtypes](../02_dtypes/02_dtypes.ipynb) | what 32, 16 and 8 bits hold, and what goes wrong in them | 115 |
-# | [03 counting FLOPs](../03_counting_flops/03_counting_flops.ipynb) | cost, intensity, rooflines, and timing a GPU | 120 |
-# | [04 memory coalescing](../04_memory_coalescing/04_memory_coalescing.ipynb) | sectors, rows against columns, dense transposes | 110 |
-# | [05 tiling](../05_tiling/05_tiling.ipynb) | re-reads, a matmul for every size and stride, waves, the L2 | 172 |
-# | [06 fusion](../06_fusion/06_fusion.ipynb) | softmax, RMSNorm and cross-entropy in one launch each | 140 |
-# | [07 recomputation](../07_recomputation/07_recomputation.ipynb) | what backward needs, checkpoints, dropout from a seed | 145 |
-# | [08 attention by tiles](../08_attention_by_tiles/08_attention_by_tiles.ipynb) | online softmax, merging, tiles, the backward pass, in torch | 155 |  # noqa: E501
-# | [09 FlashAttention forward](../09_flash_attention_forward/09_flash_attention_forward.ipynb) | the same loop in Triton; causal, grouped heads, windows, decoding | 160 |  # noqa: E501
-# | [10 FlashAttention backward](../10_flash_attention_backward/10_flash_attention_backward.ipynb) | gradients by recomputation, `FlashAttention.apply` | 135 |  # noqa: E501
+# {{units}}
 #
 # ## How this course works
 #
@@ -164,12 +152,12 @@ figures.start.hiding_latency_widget()
 #
 # ## Exercise: how many warps hide a wait?
 #
-# `start.warps_needed` · 3 points · about 5 minutes · about 1 line · difficulty ●●○○○
+# {{exercise start.warps_needed}}
 #
 # Each warp works `work` cycles, then waits `latency` cycles, and so on. `work` is at least 1. What is the smallest
 # number of warps with which the ALUs are always at work? Full marks need the number that a simulation finds
-# * where `work` divides `latency` (1 point), and where it does not (1 point),
-# * where there is no wait at all (1 point).
+# * where `work` divides `latency` ({{correct.even}}), and where it does not ({{correct.ragged}}),
+# * where there is no wait at all ({{correct.no wait}}).
 
 
 # %% exercise="start.warps_needed"
@@ -286,12 +274,12 @@ figures.start.programs_over_elements_widget()
 # %% [markdown]
 # ## Exercise: how many programs?
 #
-# `start.num_programs` · 3 points · about 5 minutes · about 1 line · difficulty ●○○○○
+# {{exercise start.num_programs}}
 #
 # n elements, `block` of them to a program: how many programs must a launch have, so that every element has one and no
 # program is without an element? Full marks need the right number
-# * where blocks divide n (1 point) and where they do not (1 point),
-# * for n less than a block, and for n = 0 (1 point).
+# * where blocks divide n ({{correct.whole}}) and where they do not ({{correct.ragged}}),
+# * for n less than a block, and for n = 0 ({{correct.small}}).
 
 
 # %% exercise="start.num_programs"
@@ -308,7 +296,7 @@ check("start.num_programs", num_programs)
 # %% [markdown]
 # ## Exercise: predict a launch
 #
-# `start.predictions` · 4 points · about 5 minutes · 4 numbers · difficulty ●○○○○
+# {{exercise start.predictions}}
 #
 # Predictions are graded, too: the trace tells. `double_kernel` is launched on **5000** elements with **BLOCK = 1024**
 # and as many programs as it needs. This time x is **float16** (2 bytes an element) and out is **float32** (4 bytes);
@@ -396,7 +384,7 @@ except Exception as fault:
 #
 # ## Exercise: add one
 #
-# `start.add_one` · 7 points · about 15 minutes · about 8 lines · difficulty ●●○○○
+# {{exercise start.add_one}}
 #
 # Write the kernel and the function that launches it: `add_one(x)` returns a new tensor, x + 1, of the same dtype. x
 # has n elements, from 1 up, that lie side by side in memory (it is *contiguous*), and is float32 or float16.
@@ -406,8 +394,8 @@ except Exception as fault:
 # trace it as above: `with trace(): print(add_one(torch.arange(5.0)))`.
 #
 # Full marks need
-# * the right result for any number of elements (4 points), in float16 as well (1 point),
-# * each element read once and written once, by at least 8 programs (2 points).
+# * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
+# * each element read once and written once, by at least 8 programs ({{traffic.performance}}).
 #
 # The lines without points come first in the verdict, and are conditions for all the others: the work is done by your
 # kernel, the result is right on a plain case, and the kernel compiles for a GPU. If one fails, the rest is not judged.
@@ -516,16 +504,17 @@ for fault in t.faults:
 #
 # ## Exercise: repair the copy
 #
-# `start.fixed_copy` · 6 points · about 10 minutes · about 9 lines · difficulty ●●○○○
+# {{exercise start.fixed_copy}}
 #
 # Write `fixed_copy` and its kernel. Start from the broken ones (copy the code), and let the report lead you. There is
 # a second mistake, which the report above does not name. The check will. To try it yourself:
 # `with trace(): print(fixed_copy(torch.arange(5.0)))`.
 #
 # Full marks need
-# * the right result for any number of elements (3 points),
-# * each element read once and written once (1 point),
-# * at least 8 programs that share 65 536 elements (2 points): one program with one huge block has no race, and uses
+# * the right result for any number of elements ({{correct.ragged}}),
+# * each element read once and written once ({{traffic.performance}}),
+# * at least 8 programs that share 65 536 elements ({{shared_work.performance}}): one program with one huge block has no
+#   race, and uses
 #   one SM.
 
 
@@ -685,9 +674,9 @@ print(
 # %% [markdown]
 # ## Exercise: true or false
 #
-# `start.myths` · 11 points · about 15 minutes · 22 lines · difficulty ●●○○○
+# {{exercise start.myths}}
 #
-# Much that is told about GPUs and transformers is nearly right. Here are 22 statements, half a point each. Write
+# Much that is told about GPUs and transformers is nearly right. Here are 22 statements, {{all / 22}} each. Write
 # `True` or `False` for `...`. All were touched on above. The check shows an explanation beside each statement that has
 # an answer.
 
@@ -782,7 +771,7 @@ progress()
 # * From registers to HBM, memories get slower and further away, and the last is larger by far. Compute has outgrown
 #   them, so most kernels wait for memory.
 #
-# The unit has 34 points in six exercises. Next: 01 looks at what a tensor is, and why a transpose moves nothing.
+# The unit has {{unit points}} in {{unit exercises}}. Next: 01 looks at what a tensor is, and why a transpose moves nothing.
 #
 # ## Where to read on
 #

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say where in memory any element of any tensor lies, which torch operations copy and which only
 # look at the same memory in another way, how many bytes a tensor takes, and write a kernel that reads a matrix of any
-# layout. Two to three hours, 110 minutes of them for eleven exercises. You need 00 (a first kernel, how checks and hints
+# layout. Two to three hours, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel, how checks and hints
 # work). No GPU is needed.
 
 # %%
@@ -128,13 +128,13 @@ figures.strides.stride_explorer_widget()
 #
 # ## Exercise: where is the element?
 #
-# `strides.flat_index` · 4 points · about 5 minutes · about 1 line · difficulty ●○○○○
+# {{exercise strides.flat_index}}
 #
 # `index` says which element, one number for each axis; `strides` has as many. At which position in storage does the
 # element lie? Full marks need the right position
-# * in matrices and with three axes (2 points),
-# * with an offset, and with a stride of 0 (1 point),
-# * with any number of axes, none at all included (1 point). A tensor without axes holds one number, at its offset.
+# * in matrices and with three axes ({{correct.plain}}),
+# * with an offset, and with a stride of 0 ({{correct.offset}}),
+# * with any number of axes, none at all included ({{correct.any rank}}). A tensor without axes holds one number, at its offset.
 #
 # `hint("strides.flat_index")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
@@ -168,11 +168,11 @@ for shape in ((4,), (3, 4), (2, 3, 4), (8, 2, 3, 4)):
 #
 # ## Exercise: row-major strides
 #
-# `strides.row_major_strides` · 4 points · about 10 minutes · about 5 lines · difficulty ●●○○○
+# {{exercise strides.row_major_strides}}
 #
 # Which strides does a new tensor of this shape get? All sizes are at least 1. Full marks need the right strides
-# * for two, three and four axes (2 points),
-# * for any number of axes, and where sizes are 1 (2 points).
+# * for two, three and four axes ({{holds.strides_of_a_new_tensor.plain}}),
+# * for any number of axes, and where sizes are 1 ({{holds.strides_of_a_new_tensor.any rank}}).
 
 
 # %% exercise="strides.row_major_strides"
@@ -253,13 +253,13 @@ print(f"small has {small.numel() * 4:,} bytes of elements and holds {small.untyp
 #
 # ## Exercise: is it contiguous?
 #
-# `strides.is_contiguous` · 5 points · about 10 minutes · about 6 lines · difficulty ●●○○○
+# {{exercise strides.is_contiguous}}
 #
 # You may call `row_major_strides`, once it is solved. (If yours returns a tuple: `[4, 1] == (4, 1)` is False in Python.
 # `list(...)` makes a list of it.) Full marks need what torch answers
-# * for matrices and three axes (2 points),
-# * where sizes are 1 (2 points),
-# * for tensors without elements, where a size is 0 (1 point).
+# * for matrices and three axes ({{correct.plain}}),
+# * where sizes are 1 ({{correct.size 1}}),
+# * for tensors without elements, where a size is 0 ({{correct.empty}}).
 
 
 # %% exercise="strides.is_contiguous"
@@ -302,11 +302,11 @@ figures.strides.flat_walks()
 #
 # ## Exercise: predict ten expressions
 #
-# `strides.predictions` · 5 points · about 5 minutes · 10 numbers · difficulty ●●○○○
+# {{exercise strides.predictions}}
 #
 # `x = torch.randn(64, 64)` is contiguous, in float32: 4096 elements of 4 bytes, 16384 bytes. How many bytes of **new** storage
-# does each expression allocate? Write 0 for a view, and for x itself. An element of float16 takes 2 bytes. Half a point for
-# each.
+# does each expression allocate? Write 0 for a view, and for x itself. An element of float16 takes 2 bytes. Each is
+# worth {{correct.plain / 10}}.
 #
 # Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
@@ -365,12 +365,12 @@ figures.strides.one_matrix_in_bytes()
 # %% [markdown]
 # ## Exercise: how many bytes?
 #
-# `strides.tensor_bytes` · 4 points · about 5 minutes · about 4 lines · difficulty ●○○○○
+# {{exercise strides.tensor_bytes}}
 #
 # `dtype` is a name such as `"bfloat16"`. `getattr(torch, dtype)` is the dtype of that name, and a dtype has an `itemsize`.
 # The tensor itself is not needed for that, and one of the cases is GPT-3's matrix. Full marks need the right number
-# * for any shape in float32, without axes and without elements as well (2 points),
-# * for other dtypes (2 points).
+# * for any shape in float32, without axes and without elements as well ({{correct.float32}}),
+# * for other dtypes ({{correct.dtypes}}).
 
 
 # %% exercise="strides.tensor_bytes"
@@ -481,12 +481,12 @@ print(x.as_strided(shape, strides))
 #
 # ## Exercise: transpose
 #
-# `strides.transpose_view` · 3 points · about 5 minutes · about 4 lines · difficulty ●○○○○
+# {{exercise strides.transpose_view}}
 #
 # Axes i and j change places, the others stay. i and j are from 0 up, and may be equal. In torch: `x.transpose(i, j)`.
 # Full marks need a recipe that reads the same elements
-# * for contiguous x (2 points),
-# * for x that is a view itself (1 point).
+# * for contiguous x ({{holds.problem.plain}}),
+# * for x that is a view itself ({{holds.problem.strided}}).
 
 
 # %% exercise="strides.transpose_view"
@@ -506,7 +506,7 @@ check("strides.transpose_view", transpose_view)
 # %% [markdown]
 # ## Exercise: broadcast
 #
-# `strides.broadcast_view` · 4 points · about 10 minutes · about 4 lines · difficulty ●●○○○
+# {{exercise strides.broadcast_view}}
 #
 # When you add a bias of shape (4,) to a batch of shape (2, 3, 4), nobody makes six copies of the bias. torch reads it through a
 # view of shape (2, 3, 4). The rule is called **broadcasting**: line the shapes up at their right ends; an axis that is
@@ -514,9 +514,9 @@ check("strides.transpose_view", transpose_view)
 #
 # The target fits: every size of x is 1 or that of the target. In torch: `x.expand(target)`. Full marks need a recipe that
 # reads the same elements
-# * where sizes of 1 are repeated (2 points),
-# * where axes are added in front (1 point),
-# * for x that is a view itself (1 point).
+# * where sizes of 1 are repeated ({{holds.problem.plain}}),
+# * where axes are added in front ({{holds.problem.leading}}),
+# * for x that is a view itself ({{holds.problem.strided}}).
 
 
 # %% exercise="strides.broadcast_view"
@@ -535,7 +535,7 @@ check("strides.broadcast_view", broadcast_view)
 # %% [markdown]
 # ## Exercise: a matrix of tiles
 #
-# `strides.tile_view` · 5 points · about 15 minutes · about 3 lines · difficulty ●●●○○
+# {{exercise strides.tile_view}}
 #
 # Fast kernels cut matrices into **tiles**. A matrix of shape (M, N) becomes a tensor of shape (M // bm, N // bn, bm, bn):
 # element (i, j, p, q) is in tile (i, j), at row p and column q within it. bm divides M, and bn divides N. Where are the four
@@ -550,8 +550,8 @@ check("strides.broadcast_view", broadcast_view)
 # ```
 #
 # Full marks need a recipe that reads the same elements
-# * for contiguous x (3 points),
-# * for x that is a view itself (2 points).
+# * for contiguous x ({{holds.problem.plain}}),
+# * for x that is a view itself ({{holds.problem.strided}}).
 
 
 # %% exercise="strides.tile_view"
@@ -571,14 +571,14 @@ check("strides.tile_view", tile_view)
 #
 # ## Exercise: sliding windows
 #
-# `strides.sliding_windows` · 4 points · about 10 minutes · about 3 lines · difficulty ●●●○○
+# {{exercise strides.sliding_windows}}
 #
 # A moving average, a convolution and local attention all look at windows. Along the last axis of x, take windows of `width`
 # elements, one every `step`. Those that would reach past the end are left out. x has shape (..., L) with L at
 # least `width`; the result has shape (..., windows, width). In torch: `x.unfold(-1, width, step)`. Full marks need a
 # recipe that reads the same elements
-# * for a contiguous row of numbers (2 points),
-# * for more axes, and for x that is a view itself (2 points).
+# * for a contiguous row of numbers ({{holds.problem.plain}}),
+# * for more axes, and for x that is a view itself ({{holds.problem.batch}}).
 
 
 # %% exercise="strides.sliding_windows"
@@ -640,7 +640,7 @@ for tensor in (torch.zeros(2, 5, 12), torch.zeros(2, 5, 16), torch.zeros(5, 12),
 # %% [markdown]
 # ## Exercise: split the heads
 #
-# `strides.split_heads` · 6 points · about 10 minutes · about 1 line · difficulty ●●○○○
+# {{exercise strides.split_heads}}
 #
 # Attention cuts the query of each token (00) into parts, called **heads**, and works on each head alone. But the queries of
 # all heads are computed at once, as x of shape (B, S, heads · D): for each of B sequences and S tokens, D numbers
@@ -652,8 +652,8 @@ for tensor in (torch.zeros(2, 5, 12), torch.zeros(2, 5, 16), torch.zeros(5, 12),
 #
 # Here einops and torch may do everything that makes views. To copy, take `.contiguous()` or `.clone()`: both are right here.
 # There are at least 2 tokens and 2 heads. Full marks need the right elements in the right places
-# * for contiguous x (4 points), in float16 as well,
-# * for x that is a view itself (2 points).
+# * for contiguous x ({{correct.plain}}), in float16 as well,
+# * for x that is a view itself ({{correct.strided}}).
 
 
 # %% exercise="strides.split_heads"
@@ -719,7 +719,7 @@ print(f"{t.programs} programs, {positions:,} positions, {t.stores.masked:,} mask
 #
 # ## Exercise: copy a matrix of any strides
 #
-# `strides.strided_copy` · 8 points · about 25 minutes · about 11 lines · difficulty ●●●○○
+# {{exercise strides.strided_copy}}
 #
 # Return a contiguous copy of a matrix x of *any* strides: contiguous, transposed, a slice, expanded. In torch:
 # `x.contiguous()`, except that yours always copies. Inputs are float32 or float16, of any size from 1 up.
@@ -729,9 +729,9 @@ print(f"{t.programs} programs, {positions:,} positions, {t.stores.masked:,} mask
 # To try it yourself: `with trace(): print(strided_copy(torch.randn(3, 5).T))`.
 #
 # Full marks need
-# * the right result for sizes that the tile does not divide, in float16 as well (2 points),
-# * for transposed, sliced and stepped inputs (3 points), and for expanded ones (1 point),
-# * every element read once and written once, by at least 32 programs where the input is large (2 points).
+# * the right result for sizes that the tile does not divide, in float16 as well ({{correct.ragged}}),
+# * for transposed, sliced and stepped inputs ({{correct.strided}}), and for expanded ones ({{correct.zero strides}}),
+# * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 
 
 # %% exercise="strides.strided_copy"
@@ -782,7 +782,8 @@ progress()
 # * A kernel gets a pointer to the first element and the strides as numbers. A two-dimensional block of offsets is
 #   `rows[:, None] * stride_m + cols[None, :] * stride_n`.
 #
-# The unit has 52 points in eleven exercises. Hand in this notebook; the grader runs the same checks on inputs that you have
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# that you have
 # not seen. In 02, the question is what the bits of a single element mean.
 #
 # ## Where to read on

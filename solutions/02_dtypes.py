@@ -14,8 +14,8 @@
 # # 02 · Dtypes
 #
 # **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
-# wrong, and choose what to store in few bits and what to compute in many. About two and a half hours, 115 minutes of them
-# for nine exercises. You need 00 (a first kernel) and 01 (a tensor is storage with a shape). No GPU is needed.
+# wrong, and choose what to store in few bits and what to compute in many. About two and a half hours, {{unit minutes}} of them
+# for {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a shape). No GPU is needed.
 
 # %%
 import math
@@ -109,16 +109,16 @@ figures.dtypes.bit_explorer_widget()
 #
 # ## Exercise: decode floats
 #
-# `dtypes.decode_float` · 6 points · about 20 minutes · about 14 lines · difficulty ●●○○○
+# {{exercise dtypes.decode_float}}
 #
 # `patterns` is a list of whole numbers, each the bits of one float with a sign, `exponent_bits` and `mantissa_bits`, the
 # sign highest. Return the list of their values, as Python floats. The format follows the rules above, without the
 # exception of e4m3. Use whole numbers, `>>`, `&` and powers of two; `math.inf` and `math.nan` are there for you.
 #
 # Full marks need
-# * normal numbers (2 points), subnormal numbers (1 point),
-# * zeros, with their sign, infinities and NaN (1 point),
-# * all 65 536 patterns of float16, and all of bfloat16, equal to what torch reads (2 points).
+# * normal numbers ({{holds.decoded.normal}}), subnormal numbers ({{holds.decoded.subnormal}}),
+# * zeros, with their sign, infinities and NaN ({{holds.decoded.special}}),
+# * all 65 536 patterns of float16, and all of bfloat16, equal to what torch reads ({{holds.decoded.all}}).
 #
 # `hint("dtypes.decode_float")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
@@ -183,14 +183,14 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 #
 # ## Exercise: the distance to the next number
 #
-# `dtypes.ulp` · 4 points · about 10 minutes · about 4 lines · difficulty ●●○○○
+# {{exercise dtypes.ulp}}
 #
 # `x` is a number that `dtype` holds exactly, below the largest. How far is it from |x| to the next larger number of that dtype? `dtype`
 # is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` knows `eps`, the gap above 1, and `tiny`, the smallest
 # normal number. Full marks need the exact distance for
-# * numbers in float32, float16 and bfloat16 (2 points),
-# * powers of two, numbers just below them, and 8-bit formats (1 point),
-# * zero and subnormal numbers (1 point).
+# * numbers in float32, float16 and bfloat16 ({{holds.is_gap.plain}}),
+# * powers of two, numbers just below them, and 8-bit formats ({{holds.is_gap.powers}}),
+# * zero and subnormal numbers ({{holds.is_gap.tiny}}).
 
 
 # %% exercise="dtypes.ulp"
@@ -225,7 +225,7 @@ figures.dtypes.rounding_staircase()
 #
 # ## Exercise: round to bf16
 #
-# `dtypes.round_to_bf16` · 6 points · about 20 minutes · about 5 lines · difficulty ●●●●○
+# {{exercise dtypes.round_to_bf16}}
 #
 # A bf16 is the upper half of a float32. So rounding to it needs no arithmetic on floats: take the 32 bits as a whole
 # number, and round that to a multiple of 65 536. This is how it is done where there is no instruction for it.
@@ -236,9 +236,10 @@ figures.dtypes.rounding_staircase()
 # torch may do whole-number arithmetic (`+`, `-`, `&`, `|`, `>>`, `<<`, in place too: `+=`), comparisons and `torch.where`; no
 # casts. An int32 has a sign: `-0x10000` is the number whose upper 16 bits are 1 and whose lower 16 bits are 0, and what you would
 # write as 0xFFFF0000 is too large for it. Full marks need
-# * every number as torch rounds it, to the last bit (2 points),
-# * ties to even (2 points),
-# * zeros with their sign, infinities, numbers that round up to infinity, subnormals, and NaN that stays NaN (2 points):
+# * every number as torch rounds it, to the last bit ({{holds.bit_exact.plain}}),
+# * ties to even ({{holds.bit_exact.ties}}),
+# * zeros with their sign, infinities, numbers that round up to infinity, subnormals, and NaN that stays NaN
+#   ({{holds.bit_exact.special}}):
 #   any NaN will do whose lower 16 bits are 0.
 
 
@@ -259,7 +260,7 @@ check("dtypes.round_to_bf16", round_to_bf16)
 # %% [markdown]
 # ## Exercise: predict six programs
 #
-# `dtypes.predictions` · 6 points · about 10 minutes · 6 numbers · difficulty ●●○○○
+# {{exercise dtypes.predictions}}
 #
 # What does each give? Write down six numbers, `math.inf` among them if need be. The cell after the check runs them.
 #
@@ -327,15 +328,15 @@ figures.dtypes.running_sum()
 #
 # ## Exercise: sum halves
 #
-# `dtypes.half_sum` · 5 points · about 5 minutes · about 1 line · difficulty ●●○○○
+# {{exercise dtypes.half_sum}}
 #
 # Return the sum of each row of a float16 matrix, in float32. Write it in torch: `help(torch.sum)` names an argument for the
 # dtype that it adds in. In the torch exercises from here on, torch may
 # cast, compare, do arithmetic on elements, round, and take sums and maxima; ready-made answers, and what lies in `torch.linalg`
 # and `torch.nn.functional`, are refused. Full marks need
-# * rows of thousands of numbers (2 points),
-# * sums, and parts of sums, beyond 65 504 (2 points),
-# * no float32 copy of x: what is allocated beside the result is, all together, smaller than x (1 point).
+# * rows of thousands of numbers ({{correct.long}}),
+# * sums, and parts of sums, beyond 65 504 ({{correct.large}}),
+# * no float32 copy of x: what is allocated beside the result is, all together, smaller than x ({{buffers_below.performance}}).
 
 
 # %% exercise="dtypes.half_sum"
@@ -371,14 +372,14 @@ print(f"the right answer: 1000 + log 2 = {1000 + math.log(2):.4f}")
 #
 # ## Exercise: log-sum-exp
 #
-# `dtypes.stable_logsumexp` · 6 points · about 15 minutes · about 5 lines · difficulty ●●●○○
+# {{exercise dtypes.stable_logsumexp}}
 #
 # Return log(sum(exp(row))) of each row in float32. `x` is float32 or float16. A logit that must not count is *masked*: it is
 # −inf, and its exp is 0. Where a whole row is masked the result is −inf. Write it in torch, without `logsumexp`, `softmax` and
 # `log_softmax`. Full marks need
-# * logits near 1000, near −1000 and far apart (2 points),
-# * masked logits, and a row of nothing else (2 points),
-# * float16 logits, 70 000 in a row, as exact as float32 allows (2 points).
+# * logits near 1000, near −1000 and far apart ({{correct.large}}),
+# * masked logits, and a row of nothing else ({{correct.masked}}),
+# * float16 logits, 70 000 in a row, as exact as float32 allows ({{correct.float16}}).
 
 
 # %% exercise="dtypes.stable_logsumexp"
@@ -420,11 +421,11 @@ print(f"float32: {flops} operations, {moved} bytes moved: {moved / flops:.0f} by
 # %% [markdown]
 # ## Exercise: the intensity of a ReLU
 #
-# `dtypes.relu_intensity` · 3 points · about 5 minutes · about 2 lines · difficulty ●○○○○
+# {{exercise dtypes.relu_intensity}}
 #
 # How many operations does a ReLU do for each byte that it moves, if the tensor has that dtype? `dtype` is a name such as
-# `"float16"`. Full marks need your numbers to equal those of a traced kernel in 32 and 16 bits (2 points), and in 8 bits (1
-# point).
+# `"float16"`. Full marks need your numbers to equal those of a traced kernel in 32 and 16 bits ({{correct.plain}}), and
+# in 8 bits ({{correct.small}}).
 
 
 # %% exercise="dtypes.relu_intensity"
@@ -496,17 +497,18 @@ for kernel in (literal, argument):
 #
 # ## Exercise: scaled squares
 #
-# `dtypes.scaled_square` · 8 points · about 15 minutes · about 10 lines · difficulty ●●●○○
+# {{exercise dtypes.scaled_square}}
 #
 # Adam keeps a running mean of squared gradients. Write `scaled_square(x, scale)`: `scale * x * x` for a contiguous vector `x` in
 # float32, float16 or bfloat16, returned in the same dtype. The result fits into that dtype. x² may not. torch may
 # allocate and make views; the work is done by your kernel. (`scale` is a float argument, so where you write it matters unless
 # you cast.) Full marks need
-# * the right result in three dtypes for *ragged* sizes, those that no block divides (2 points),
-# * for float16 up to 60 000, with a small scale (2 points), and below 1e-4, with a large one (2 points),
-# * every element read once and written once, in its own dtype, by at least 32 programs where the input is large (2 points).
+# * the right result in three dtypes for *ragged* sizes, those that no block divides ({{correct.ragged}}),
+# * for float16 up to 60 000, with a small scale ({{correct.large}}), and below 1e-4, with a large one ({{correct.tiny}}),
+# * every element read once and written once, in its own dtype, by at least 32 programs where the input is large
+#   ({{traffic.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (2^27, float16).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (2^27, float16).
 
 
 # %% exercise="dtypes.scaled_square"
@@ -674,13 +676,14 @@ figures.dtypes.quantization_error()
 #
 # ## Exercise: quantize rows
 #
-# `dtypes.quantize_rows` · 6 points · about 15 minutes · about 4 lines · difficulty ●●●○○
+# {{exercise dtypes.quantize_rows}}
 #
 # `quantize_rows(x)` returns q, int8 with the shape of x, and `scale`, float32 with one step for each row, so that
 # `q * scale[:, None]` is near x. Write it in torch. Full marks need
-# * every element at most half a step away (2 points), for rows of all sizes (1 point),
-# * no step larger than it must be: the largest |x| of a row becomes 127 (2 points),
-# * rows of zeros, which stay zeros, with a step above 0 (1 point).
+# * every element at most half a step away ({{holds.within_half_a_step.plain}}), for rows of all sizes
+#   ({{holds.within_half_a_step.sizes}}),
+# * no step larger than it must be: the largest |x| of a row becomes 127 ({{holds.least_step.sizes}}),
+# * rows of zeros, which stay zeros, with a step above 0 ({{holds.zeros_stay.zeros}}).
 
 
 # %% exercise="dtypes.quantize_rows"
@@ -732,7 +735,8 @@ progress()
 #
 # How many operations, and how many bytes, does a whole model need? 03 counts them, and says which of the two you wait for.
 #
-# The unit has 50 points in nine exercises. Hand in this notebook; the grader runs the same checks on inputs that you have not
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# that you have not
 # seen.
 #
 # ## Where to read on

@@ -15,7 +15,8 @@
 #
 # **After this unit you can** count the arithmetic and the bytes of a model on a napkin, check the count with a tool
 # that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. About three
-# hours, two of them for fourteen exercises. You need 00 (a first kernel), 01 (shapes) and 02 (bytes of a dtype). No GPU is needed: where
+# hours, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 01 (shapes) and 02 (bytes of a
+# dtype). No GPU is needed: where
 # there is none, speeds come from a datasheet, or from a run on an NVIDIA H200 that was recorded for you, and each
 # picture says which.
 
@@ -69,12 +70,12 @@ figures.flops.product_anatomy()
 #
 # ## Exercise: the cost of a product
 #
-# `flops.matmul_cost` · 4 points · about 5 minutes · about 1 line · difficulty ●○○○○
+# {{exercise flops.matmul_cost}}
 #
 # (m, k) @ (k, n), with `itemsize` bytes for each element. Return two whole numbers: the FLOPs, and the bytes if each
 # of the three matrices is moved once. Full marks need both to equal torch's count
-# * for square matrices (2 points),
-# * for any other sizes (2 points).
+# * for square matrices ({{correct.square}}),
+# * for any other sizes ({{correct.other}}).
 #
 # Unsolved, the check prints that nothing is returned yet. `hint("flops.matmul_cost")` gives a hint, and a stronger
 # one each time. This holds for every exercise here.
@@ -110,7 +111,7 @@ print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9
 # %% [markdown]
 # ## Exercise: predict six counts
 #
-# `flops.predictions` · 6 points · about 5 minutes · 6 numbers · difficulty ●●○○○
+# {{exercise flops.predictions}}
 #
 # What will torch's counter say to each of these lines? Write down six numbers. The cell after the check counts them.
 #
@@ -219,17 +220,17 @@ with Watch():
 #
 # ## Exercise: a counter of your own
 #
-# `flops.count_flops` · 10 points · about 20 minutes · about 14 lines · difficulty ●●●○○
+# {{exercise flops.count_flops}}
 #
 # Write `count_flops(fn, *args)`: it calls `fn(*args)` and returns the FLOPs of all matrix products inside, as torch's
 # counter would, and without it. The first of each pair of matrices ends in the size k. Additions to a product (the c
 # above) count as 0.
 #
 # Full marks need torch's count for
-# * products of two matrices (3 points),
-# * batches of them (2 points),
-# * products with an addition (2 points),
-# * loops, a backward pass, and no product at all (3 points).
+# * products of two matrices ({{correct.products}}),
+# * batches of them ({{correct.batches}}),
+# * products with an addition ({{correct.with an addition}}),
+# * loops, a backward pass, and no product at all ({{correct.whole programs}}).
 #
 # A verdict that says `mlp [5, 4, 6]` names a function and sizes. `fn, args = workload("mlp", [5, 4, 6])` gives them to
 # you: try `count_flops(fn, *args)`, or look at them with `with Watch(): fn(*args)`.
@@ -318,13 +319,13 @@ print(f"backward {backward:>10,} = {backward / (parameters * tokens):.2f} × par
 #
 # ## Exercise: backward, product by product
 #
-# `flops.backward_flops` · 5 points · about 10 minutes · about 3 lines · difficulty ●●○○○
+# {{exercise flops.backward_flops}}
 #
 # A net of two layers: `h = relu(x @ W1)`, `y = h @ W2`, with x (batch, d_in), W1 (d_in, d_hidden), W2 (d_hidden,
 # d_out). How many FLOPs do the products of its backward pass have? `input_needs_grad` says whether x wants a
 # gradient. Full marks need torch's count
-# * where it does (3 points),
-# * where it does not (2 points).
+# * where it does ({{correct.with}}),
+# * where it does not ({{correct.without}}).
 
 
 # %% exercise="flops.backward_flops"
@@ -359,7 +360,7 @@ check("flops.backward_flops", backward_flops)
 #
 # ## Exercise: the cost of attention
 #
-# `flops.attention_cost` · 5 points · about 10 minutes · about 6 lines · difficulty ●●●○○
+# {{exercise flops.attention_cost}}
 #
 # For `batch` × `heads` heads: q is (n_q, d), k and v are (n_k, d), all with `itemsize` bytes an element. Three
 # operations run one after the other, and each reads its inputs from memory and writes its result there:
@@ -367,8 +368,8 @@ check("flops.backward_flops", backward_flops)
 # 1. `S = q @ k.T`, 2. `P = softmax(S)`, 3. `o = P @ v`.
 #
 # Return the FLOPs of the two products, and the bytes of all three operations. Full marks need the right pair
-# * for one head (3 points),
-# * for batches and heads, and n_q other than n_k (2 points).
+# * for one head ({{correct.one head}}),
+# * for batches and heads, and n_q other than n_k ({{correct.many}}).
 
 
 # %% exercise="flops.attention_cost"
@@ -401,7 +402,7 @@ for n in (512, 2048, 8192):
 #
 # ## Exercise: a whole block
 #
-# `flops.block_cost` · 6 points · about 15 minutes · about 6 lines · difficulty ●●●○○
+# {{exercise flops.block_cost}}
 #
 # `batch` texts of `tokens` tokens each go forward through one block:
 #
@@ -413,8 +414,9 @@ for n in (512, 2048, 8192):
 # | MLP, up and down | (d_model, d_ff) and (d_ff, d_model) |
 #
 # Return the FLOPs. Within 1 % is near enough. Full marks need that
-# * where each head has its own keys and values (4 points),
-# * where they share them (2 points). For S and o, torch repeats the shared ones, so those cost what they cost before.
+# * where each head has its own keys and values ({{holds.within_a_percent.plain}}),
+# * where they share them ({{holds.within_a_percent.shared keys}}). For S and o, torch repeats the shared ones, so those
+#   cost what they cost before.
 
 
 # %% exercise="flops.block_cost"
@@ -466,12 +468,12 @@ figures.flops.blow_up()
 #
 # ## Exercise: the scale of fresh weights
 #
-# `flops.init_scale` · 3 points · about 5 minutes · about 1 line · difficulty ●●○○○
+# {{exercise flops.init_scale}}
 #
 # `torch.randn(fan_in, fan_out) * init_scale(fan_in)` shall keep the spread of random inputs: 1 in, about 1 out. Full
 # marks need that
-# * after one layer (2 points),
-# * after twelve (1 point).
+# * after one layer ({{holds.keeps_one_layer.one}}),
+# * after twelve ({{holds.keeps_twelve_layers.deep}}).
 
 
 # %% exercise="flops.init_scale"
@@ -510,9 +512,9 @@ print(f"ridge: {fastest / sheet.hbm_bandwidth:.0f} FLOPs for each byte")
 #
 # ## Exercise: intensity
 #
-# `flops.intensity` · 2 points · about 2 minutes · about 2 lines · difficulty ●○○○○
+# {{exercise flops.intensity}}
 #
-# `cost` is a pair as `matmul_cost` returns it. Full marks need the FLOPs for each byte (2 points).
+# `cost` is a pair as `matmul_cost` returns it. Full marks need the FLOPs for each byte ({{holds.gives_back_the_flops.plain}}).
 
 
 # %% exercise="flops.intensity"
@@ -548,12 +550,12 @@ figures.flops.roofline_widget()
 #
 # ## Exercise: the least time
 #
-# `flops.roofline_seconds` · 4 points · about 5 minutes · about 2 lines · difficulty ●●○○○
+# {{exercise flops.roofline_seconds}}
 #
 # A GPU does `flops_per_second` and moves `bytes_per_second`, at the same time. After how many seconds can a task of
 # `cost` = (FLOPs, bytes) be done at the earliest? Full marks need the right time
-# * where arithmetic takes longer (2 points),
-# * where memory does (2 points).
+# * where arithmetic takes longer ({{holds.is_the_earliest.compute}}),
+# * where memory does ({{holds.is_the_earliest.memory}}).
 
 
 # %% exercise="flops.roofline_seconds"
@@ -660,12 +662,12 @@ for dtype in ("fp32", "tf32", "fp16", "bf16"):
 #
 # ## Exercise: utilisation
 #
-# `flops.utilisation` · 3 points · about 5 minutes · about 4 lines · difficulty ●●○○○
+# {{exercise flops.utilisation}}
 #
 # All `gpus` together train on `tokens_per_second`; one can do `peak_flops` in a second. Return (MFU, HFU). Full marks
 # need the right pair
-# * without recomputation, where the two are equal (2 points),
-# * with it (1 point): the whole forward pass is done twice.
+# * without recomputation, where the two are equal ({{correct.plain}}),
+# * with it ({{correct.recompute}}): the whole forward pass is done twice.
 
 
 # %% exercise="flops.utilisation"
@@ -689,10 +691,10 @@ check("flops.utilisation", utilisation)
 #
 # ## Exercise: how long?
 #
-# `flops.training_days` · 3 points · about 5 minutes · about 3 lines · difficulty ●○○○○
+# {{exercise flops.training_days}}
 #
 # Each of `gpus` GPUs has a peak of `peak_flops` FLOP/s, and the run an MFU of `mfu`. Return days. Full marks if so
-# many days of these GPUs are as many FLOPs as the training needs (3 points).
+# many days of these GPUs are as many FLOPs as the training needs ({{holds.delivers.plain}}).
 
 
 # %% exercise="flops.training_days"
@@ -738,10 +740,10 @@ figures.flops.sixteen_bytes()
 #
 # ## Exercise: the largest model
 #
-# `flops.largest_model` · 2 points · about 3 minutes · about 1 line · difficulty ●○○○○
+# {{exercise flops.largest_model}}
 #
 # How many parameters, each of `bytes_per_parameter`, fit into `gpus` GPUs of `memory_bytes` each, if nothing else
-# must? Full marks for the largest whole number (2 points).
+# must? Full marks for the largest whole number ({{holds.just_fits.plain}}).
 
 
 # %% exercise="flops.largest_model"
@@ -765,14 +767,14 @@ print(f"8 H100s: {room / 1e9:.0f} GB / 16 bytes = {room / 16 / 1e9:.0f} billion 
 #
 # ## Exercise: all of the memory
 #
-# `flops.training_memory` · 6 points · about 15 minutes · about 6 lines · difficulty ●●●○○
+# {{exercise flops.training_memory}}
 #
 # A deep linear model: `layers` matrices of (width, width) without bias, one after the other, all in float32, trained
 # on `batch` rows. `optimizer` is `"sgd"`, `"momentum"`, `"adagrad"` or `"adam"`. Return four numbers of bytes:
 # parameters, gradients, the optimizer's state, and activations (what autograd keeps for the backward pass besides the
 # parameters, the data included). A counter of steps is no state. Full marks need what torch really holds:
-# * parameters, gradients and activations, with sgd (3 points),
-# * the states of the others (3 points).
+# * parameters, gradients and activations, with sgd ({{correct.sgd}}),
+# * the states of the others ({{correct.states}}).
 
 
 # %% exercise="flops.training_memory"
@@ -854,17 +856,17 @@ print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} �
 #
 # ## Exercise: a timer
 #
-# `flops.measure` · 10 points · about 15 minutes · about 12 lines · difficulty ●●●○○
+# {{exercise flops.measure}}
 #
 # Write `measure(work, gpu, warm_up, runs)`. It calls `work()` first `warm_up` times, then `runs` times timed, and
 # returns the median time of the timed runs in seconds, each from a cold cache. The check hands it a `SimulatedGPU`, and
 # repeats your calls on one of its own: the clock must have shown that time in half of the runs. Full marks need a time
 # within 3 % of the true one
-# * for steady work (4 points),
+# * for steady work ({{timed.near_the_truth.steady}}),
 # * where the first runs are slow, or those beyond the last that you were asked for: a chip that gets warm lowers its clock
-#   (2 points),
-# * where other work disturbs some runs, early, in the middle or late (2 points),
-# * where the cache would help (2 points).
+#   ({{timed.near_the_truth.warm-up}}),
+# * where other work disturbs some runs, early, in the middle or late ({{timed.near_the_truth.median}}),
+# * where the cache would help ({{timed.near_the_truth.cold}}).
 
 
 # %% exercise="flops.measure"
@@ -955,7 +957,7 @@ progress()
 # Most of the operations of a model lie on the slope, where bytes decide. The next unit shows that a byte asked for
 # and a byte moved are not the same.
 #
-# The unit has 69 points in fourteen exercises. Hand in this notebook; the grader runs the same checks on inputs that
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that
 # you have not seen.
 #
 # ## Where to read on

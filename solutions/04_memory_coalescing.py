@@ -14,8 +14,8 @@
 # # 04 · Memory coalescing
 #
 # **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read
-# the same number off a trace, and rewrite a kernel that wastes seven eighths of them. Two to three hours, 110 minutes
-# of them for ten exercises. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what matters of them is repeated
+# the same number off a trace, and rewrite a kernel that wastes seven eighths of them. Two to three hours, {{unit minutes}}
+# of them for {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what matters of them is repeated
 # below. No GPU is needed: traffic is counted on the CPU, and timed as well where there is a GPU.
 
 # %%
@@ -178,16 +178,16 @@ figures.coalescing.lanes_over_memory_widget()
 # %% [markdown]
 # ## Exercise: how many sectors?
 #
-# `coalescing.sectors_touched` · 5 points · about 5 minutes · about 3 lines · difficulty ●○○○○
+# {{exercise coalescing.sectors_touched}}
 #
 # `addresses` are the byte addresses at which the lanes of one warp start to read; a masked lane is not in the list.
 # Each lane reads `itemsize` bytes. How many different sectors must be moved? Sector k holds bytes 32 k to 32 k +
 # 31.
 #
 # Full marks need the right count for
-# * neighbours, strides and repeated addresses (2 points),
-# * addresses in any order, and an empty list (1 point),
-# * elements that straddle two sectors (2 points). Address 30 with `itemsize` 4 wants bytes 30 to 33.
+# * neighbours, strides and repeated addresses ({{correct.strides}}),
+# * addresses in any order, and an empty list ({{correct.order}}),
+# * elements that straddle two sectors ({{correct.straddling}}). Address 30 with `itemsize` 4 wants bytes 30 to 33.
 #
 # `hint("coalescing.sectors_touched")` gives a hint, and a stronger one each time. This holds for every exercise
 # here.
@@ -208,14 +208,14 @@ check("coalescing.sectors_touched", sectors_touched)
 # %% [markdown]
 # ## Exercise: what a stride costs
 #
-# `coalescing.strided_efficiency` · 4 points · about 5 minutes · about 3 lines · difficulty ●●○○○
+# {{exercise coalescing.strided_efficiency}}
 #
 # Lane i of 32 reads element `i * stride`, and element 0 starts a sector. What is the efficiency? `stride` is at
 # least 1. You may call `sectors_touched`, or find a formula.
 #
 # Full marks need your numbers to equal those of a traced copy
-# * at strides 1, 2, 4, 8, 32 in float32 (2 points),
-# * at odd strides and with 1, 2 and 8 bytes per element (2 points).
+# * at strides 1, 2, 4, 8, 32 in float32 ({{correct.float32}}),
+# * at odd strides and with 1, 2 and 8 bytes per element ({{correct.other dtypes}}).
 
 
 # %% exercise="coalescing.strided_efficiency"
@@ -280,7 +280,7 @@ print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficie
 # %% [markdown]
 # ## Exercise: predict five kernels
 #
-# `coalescing.predictions` · 5 points · about 5 minutes · 5 numbers · difficulty ●●○○○
+# {{exercise coalescing.predictions}}
 #
 # Each of these kernels is run by **one** program. `x_ptr` points to the start of a 128-byte line. How many sectors
 # does its **load** touch? Write down five numbers first. The cell after the check measures them.
@@ -414,7 +414,7 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 #
 # ## Exercise: copy rows
 #
-# `coalescing.row_copy` · 8 points · about 15 minutes · about 12 lines · difficulty ●●●○○
+# {{exercise coalescing.row_copy}}
 #
 # `x` is a matrix whose rows are dense, and may lie apart: `x.stride(1)` is 1, `x.stride(0)` may be more than N (a
 # slice of a wider matrix looks like this). Return a contiguous copy. In torch: `x.contiguous()`, except that yours
@@ -424,16 +424,16 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 # is done by your kernel. Inputs are float32 or float16, of any size from 1 up.
 #
 # Full marks need
-# * the right result for ragged sizes (2 points) and for rows that lie apart (2 points),
-# * loads and stores that touch no more sectors than they must (3 points),
-# * every element read once and written once, by at least 32 programs where the input is large (1 point).
+# * the right result for ragged sizes ({{correct.ragged}}) and for rows that lie apart ({{correct.strided}}),
+# * loads and stores that touch no more sectors than they must ({{coalesced.load.performance + coalesced.store.performance}}),
+# * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
 # Give each program some thousands of elements: on a GPU, this keeps enough bytes in flight.
 #
 # One limit to know: `rows * row_stride` is 32-bit arithmetic, good for offsets below 2³¹ elements (8 GiB of floats).
 # A larger tensor needs `rows.to(tl.int64)`. No test here is that large.
 #
-# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 × 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
 
 # %% exercise="coalescing.row_copy"
@@ -468,7 +468,7 @@ check("coalescing.row_copy", row_copy)
 # %% [markdown]
 # ## Exercise: gather rows
 #
-# `coalescing.gather_rows` · 8 points · about 5 minutes · about 13 lines · difficulty ●●○○○
+# {{exercise coalescing.gather_rows}}
 #
 # An embedding layer looks up one row of a table for each token. The rows come in any order, so is this access
 # random, and slow? Rows are; elements within a row are not. A random row of 1024 floats is 128 sectors, all of them
@@ -478,11 +478,12 @@ check("coalescing.row_copy", row_copy)
 # each from 0 to M - 1, in any order, repeats allowed. Rows of x may lie apart, as in `row_copy`.
 #
 # Full marks need
-# * the right result for ragged sizes (2 points), repeated rows and rows that lie apart (2 points),
-# * loads and stores that touch no more sectors than they must (3 points),
-# * no more bytes read from x than are returned (1 point).
+# * the right result for ragged sizes ({{correct.ragged}}), repeated rows and rows that lie apart ({{correct.strided}}),
+# * loads and stores that touch no more sectors than they must ({{coalesced.load.performance + coalesced.store.performance}}),
+# * no more bytes read from x than are returned ({{traffic.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 of 8192 rows).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 of
+# 8192 rows).
 
 
 # %% exercise="coalescing.gather_rows"
@@ -547,15 +548,16 @@ figures.coalescing.tile_footprints()
 #
 # ## Exercise: transpose, dense on both sides
 #
-# `coalescing.transpose` · 10 points · about 25 minutes · about 10 lines · difficulty ●●●○○
+# {{exercise coalescing.transpose}}
 #
 # Write `transpose(x)` for any (M, N) float32 or float16 matrix, of any strides: a slice, or itself a transposed
 # view. In torch: `x.T.contiguous()`. Full marks need
-# * the right result for ragged sizes (2 points) and for strided views (1 point),
-# * loads **and** stores that touch no more sectors than they must (3 points each), in float16 as well,
-# * every element read once and written once, by at least 32 programs where the input is large (1 point).
+# * the right result for ragged sizes ({{correct.ragged}}) and for strided views ({{correct.strided}}),
+# * loads ({{coalesced.load.performance}}) **and** stores ({{coalesced.store.performance}}) that touch no more sectors than they
+#   must, in float16 as well,
+# * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 × 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
 
 # %% exercise="coalescing.transpose"
@@ -635,17 +637,17 @@ for columns in (8192, 1024, 64):
 #
 # ## Exercise: column sums without slow reads
 #
-# `coalescing.column_sum` · 10 points · about 30 minutes · about 20 lines · difficulty ●●●●○
+# {{exercise coalescing.column_sum}}
 #
 # Write `column_sum(x)`: (M, N) in float32 or float16 → (N,) in **float32**. Rows of x may lie apart. Add in
 # float32: in float16, 2048 + 1 is 2048. Full marks need
-# * the right result for ragged sizes and rows that lie apart (2 points), and for long columns in float16 (2
-#   points),
-# * loads that touch no more sectors than they must (3 points),
-# * every element of x read once (1 point),
-# * a tall matrix, 4096 by 128, shared by at least 8 programs (2 points).
+# * the right result for ragged sizes and rows that lie apart ({{correct.ragged}}), and for long columns in float16
+#   ({{correct.float16}}),
+# * loads that touch no more sectors than they must ({{coalesced.load.performance}}),
+# * every element of x read once ({{traffic.performance}}),
+# * a tall matrix, 4096 by 128, shared by at least 8 programs ({{programs.tall}}).
 #
-# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 × 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
 
 # %% exercise="coalescing.column_sum"
@@ -716,15 +718,16 @@ print(t.source())
 #
 # ## Exercise: deinterleave
 #
-# `coalescing.deinterleave` · 8 points · about 10 minutes · about 11 lines · difficulty ●●●○○
+# {{exercise coalescing.deinterleave}}
 #
 # `deinterleave(x)`: x of shape (2 N,), contiguous → two tensors of shape (N,), the even and the odd elements. In
 # torch: `x[0::2].contiguous(), x[1::2].contiguous()`. Full marks need
-# * the right result for ragged sizes (1 point), in float16 as well (1 point),
-# * loads (3 points) and stores (2 points) that touch no more sectors than they must,
-# * every element read once and written once, by at least 32 programs where the input is large (1 point).
+# * the right result for ragged sizes ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
+# * loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}) that touch no more sectors than
+#   they must,
+# * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (2 × 33554432).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (2 × 33554432).
 
 
 # %% exercise="coalescing.deinterleave"
@@ -776,13 +779,13 @@ figures.coalescing.padding_drift()
 #
 # ## Exercise: pad the rows
 #
-# `coalescing.padded_stride` · 4 points · about 5 minutes · about 2 lines · difficulty ●○○○○
+# {{exercise coalescing.padded_stride}}
 #
 # What is the smallest row stride, in elements, that is at least `n` and starts every row on a sector boundary?
 # `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 starts a sector. Full marks need a
 # stride
-# * with which every row starts a sector, as a trace of four rows confirms (2 points),
-# * that is no larger than it must be (2 points).
+# * with which every row starts a sector, as a trace of four rows confirms ({{holds.starts_sectors.plain}}),
+# * that is no larger than it must be ({{correct.plain}}).
 
 
 # %% exercise="coalescing.padded_stride"
@@ -837,14 +840,14 @@ figures.coalescing.divergence_timeline([True] * 32 + [lane % 2 == 0 for lane in 
 # %% [markdown]
 # ## Exercise: count the passes
 #
-# `coalescing.divergence_passes` · 4 points · about 5 minutes · about 2 lines · difficulty ●○○○○
+# {{exercise coalescing.divergence_passes}}
 #
 # `taken[i]` says whether thread i takes the if. Threads are dealt to warps in order, `warp` at a time, and the last
 # warp may be short. A warp that agrees makes one pass, a divided one makes two. How many passes do all warps make
 # together?
 #
-# Full marks need the right number for whole warps (2 points) and for short last warps, other warp sizes and no
-# threads at all (2 points).
+# Full marks need the right number for whole warps ({{correct.whole warps}}) and for short last warps, other warp sizes and no
+# threads at all ({{correct.short warps}}).
 
 
 # %% exercise="coalescing.divergence_passes"
@@ -916,7 +919,8 @@ for name, condition in conditions.items():
 # Every kernel in this unit read its input once. In 05, a matrix product reads each element hundreds of times, and
 # the question becomes how to keep it close by.
 #
-# The unit has 66 points in ten exercises. Hand in this notebook; the grader runs the same checks on inputs that you have
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# that you have
 # not seen.
 #
 # ## Where to read on

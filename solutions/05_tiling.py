@@ -14,8 +14,9 @@
 # # 05 · Tiling
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands,
-# say beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. Three to four hours, 172
-# minutes of them for eleven exercises. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). No
+# say beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. Three to four hours,
+# {{unit minutes}} of them for {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors,
+# traces). No
 # GPU is needed: traffic is counted on the CPU. What is timed was timed on an NVIDIA H200, and each picture says so.
 
 # %%
@@ -94,12 +95,12 @@ figures.tiling.outer_products()
 #
 # ## Exercise: outer products
 #
-# `tiling.outer_product_matmul` · 4 points · about 5 minutes · about 4 lines · difficulty ●○○○○
+# {{exercise tiling.outer_product_matmul}}
 #
 # Write a @ b as a sum of outer products, in torch, on the CPU. There is one loop, over k. Torch may multiply and add
 # elementwise here, and must not multiply matrices. Full marks need
-# * the right result for any sizes (2 points),
-# * one outer product for each k (2 points).
+# * the right result for any sizes ({{correct.ragged}}),
+# * one outer product for each k ({{counted.plain}}).
 #
 # Unsolved, the check prints that nothing is returned yet. `hint("tiling.outer_product_matmul")` gives a hint, and a
 # stronger one each time. This holds for every exercise here.
@@ -138,12 +139,12 @@ figures.tiling.tile_anatomy()
 #
 # ## Exercise: the same in torch
 #
-# `tiling.tiled_matmul` · 5 points · about 10 minutes · about 7 lines · difficulty ●●○○○
+# {{exercise tiling.tiled_matmul}}
 #
 # First without a GPU in mind. Cut the product into tiles: for each tile (bm, bn) of the result, add up products of a tile
 # (bm, bk) of a and a tile (bk, bn) of b, each made with `@`. Sizes need not be multiples of the tile's. Full marks need
-# * the right result for ragged sizes (3 points),
-# * one product for each triple of tiles (2 points).
+# * the right result for ragged sizes ({{correct.ragged}}),
+# * one product for each triple of tiles ({{counted.plain}}).
 
 
 # %% exercise="tiling.tiled_matmul"
@@ -166,7 +167,7 @@ check("tiling.tiled_matmul", tiled_matmul)
 # %% [markdown]
 # ## Exercise: predict what is read
 #
-# `tiling.predictions` · 5 points · about 5 minutes · 5 numbers · difficulty ●●○○○
+# {{exercise tiling.predictions}}
 #
 # A product of two 256 by 256 matrices. How many times is each element of a, or of b, loaded
 # * with tiles of 64 × 64 (that is BLOCK_M × BLOCK_N),
@@ -206,12 +207,12 @@ check("tiling.predictions", predicted_reads)
 #
 # ## Exercise: bytes of a tiled product
 #
-# `tiling.matmul_bytes` · 5 points · about 10 minutes · about 4 lines · difficulty ●●○○○
+# {{exercise tiling.matmul_bytes}}
 #
 # Every program loads its rows of a and its columns of b once, and stores its tile of c once. Lanes outside of the matrices
 # are masked and move nothing. How many bytes move in all? Your number must equal that of a trace
-# * where tiles divide the sizes (3 points),
-# * and where they do not (2 points).
+# * where tiles divide the sizes ({{correct.whole}}),
+# * and where they do not ({{correct.ragged}}).
 
 
 # %% exercise="tiling.matmul_bytes"
@@ -274,7 +275,7 @@ figures.tiling.tile_sizes_widget()
 #
 # ## Exercise: the best tile
 #
-# `tiling.best_tile` · 5 points · about 10 minutes · about 8 lines · difficulty ●●●○○
+# {{exercise tiling.best_tile}}
 #
 # Sides are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are three stages. So a tile
 # fits if
@@ -283,8 +284,8 @@ figures.tiling.tile_sizes_widget()
 #
 # Return the pair (bm, bn) that fits and moves the fewest bytes in an (m, k) @ (k, n) product. (If there are several, any of
 # them.) You may call `matmul_bytes`. Full marks need the best tile
-# * for large square products (3 points),
-# * for other shapes (2 points).
+# * for large square products ({{holds.fits_and_moves_least.large}}),
+# * for other shapes ({{holds.fits_and_moves_least.other shapes}}).
 
 
 # %% exercise="tiling.best_tile"
@@ -380,16 +381,19 @@ for num_warps in (4, 8):
 #
 # ## Exercise: matmul
 #
-# `tiling.matmul` · 20 points · about 60 minutes · about 35 lines · difficulty ●●●●○
+# {{exercise tiling.matmul}}
 #
 # Write `matmul(a, b)` for float16, bfloat16 and float32, of any sizes and any strides. The result has the dtype of a. One
-# kernel, plain pointers. Begin with a single product in float16, and get the 20 points one by one:
-# * right for ragged sizes (3 points), for transposed matrices and slices (3 points), for batches (2 points),
-# * sums over a long K keep their precision (2 points), and float32 stays float32 (2 points),
-# * `a` is read at most N / 64 times (2 points), `b` at most M / 64 times (2 points), and there is no detour by a second pass over
-#   memory (1 point), all three with at least 32 programs for a large product; a copy made by torch, `a.contiguous()` too,
+# kernel, plain pointers. Begin with a single product in float16, and get its points one by one:
+# * right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}), for batches
+#   ({{correct.batched}}),
+# * sums over a long K keep their precision ({{correct.long}}), and float32 stays float32 ({{correct.float32}}),
+# * `a` is read at most N / 64 times ({{rereads.a.performance}}), `b` at most M / 64 times ({{rereads.b.performance}}),
+#   and there is no detour by a second pass over
+#   memory ({{traffic.performance}}), all three with at least 32 programs for a large product; a copy made by torch,
+#   `a.contiguous()` too,
 #   earns nothing at all,
-# * dense loads (2 points) and stores (1 point).
+# * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
 # The first axis of the grid numbers the tiles, and `tl.cdiv` works in kernels, too: with grid_n = tl.cdiv(N, BLOCK_N), let
 # program pid do tile (pid // grid_n, pid % grid_n). `GROUP` is for the last section of this unit, where you will find a
@@ -399,7 +403,8 @@ for num_warps in (4, 8):
 # take twice the room, and the exact product of float32 blocks takes many registers: tiles of 64 × 64 × 32 are large enough
 # there.
 #
-# Extra credit on a GPU: 3 points at 0.6 of the speed of `torch.matmul`, a share of them from 0.4 on (4096 × 4096 ×
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.matmul`, a share of them from {{speed.none}}
+# on (4096 × 4096 ×
 # 4096, bfloat16).
 
 
@@ -518,12 +523,12 @@ figures.tiling.waves_widget()
 #
 # ## Exercise: tiles and waves
 #
-# `tiling.tiles_and_waves` · 4 points · about 5 minutes · about 2 lines · difficulty ●○○○○
+# {{exercise tiling.tiles_and_waves}}
 #
 # An (m, n) result in tiles of bm × bn, one tile at a time on each of `sms` SMs. How many tiles, and how many waves? Full marks
 # need both
-# * for whole tiles (2 points),
-# * for tiles and waves that are not full (2 points).
+# * for whole tiles ({{correct.whole}}),
+# * for tiles and waves that are not full ({{correct.cliffs}}).
 
 
 # %% exercise="tiling.tiles_and_waves"
@@ -577,7 +582,7 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # ## Exercise: predict the mystery plot
 #
-# `tiling.predicted_throughput` · 10 points · about 20 minutes · about 10 lines · difficulty ●●●○○
+# {{exercise tiling.predicted_throughput}}
 #
 # A model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
@@ -590,9 +595,11 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # Speed is 2 n³ FLOPs divided by seconds. Return a list of speeds in FLOP/s, one for each of `sizes`. You may call
 # `tiles_and_waves`. Full marks need
-# * the model's numbers for small sizes (2 points) and for large ones (4 points), all of them multiples of 8,
-# * sizes that 8 does not divide slower than what you say of the next multiple of 8 (2 points),
-# * and, for the 230 sizes measured on an H200, a **rank correlation** of at least 0.95 (2 points): 1 means that your model puts
+# * the model's numbers for small sizes ({{holds.follows_the_model.roofline}}) and for large ones
+#   ({{holds.follows_the_model.waves}}), all of them multiples of 8,
+# * sizes that 8 does not divide slower than what you say of the next multiple of 8 ({{holds.slows_down.alignment}}),
+# * and, for the 230 sizes measured on an H200, a **rank correlation** of at least 0.95
+#   ({{holds.ranks_the_measured.measured}}): 1 means that your model puts
 #   all sizes into the measured order of speed, 0 that it knows nothing of it.
 
 
@@ -664,9 +671,9 @@ figures.tiling.one_tile_for_all(predicted_throughput)
 #
 # ## Exercise: pad
 #
-# `tiling.pad_to_multiple` · 2 points · about 2 minutes · about 1 line · difficulty ●○○○○
+# {{exercise tiling.pad_to_multiple}}
 #
-# The smallest multiple of `multiple` that is at least n (2 points).
+# The smallest multiple of `multiple` that is at least n ({{holds.pads_least.plain}}).
 
 
 # %% exercise="tiling.pad_to_multiple"
@@ -706,14 +713,15 @@ figures.tiling.orders()
 #
 # ## Exercise: grouped order
 #
-# `tiling.grouped_order` · 7 points · about 15 minutes · about 5 lines · difficulty ●●●○○
+# {{exercise tiling.grouped_order}}
 #
 # Program `pid` of a grid of grid_m × grid_n tiles: which tile (m, n) is its? The first `group` programs take the first `group`
 # rows of column 0, the next ones column 1, and so on; after the last column come the next `group` rows. The last group may have
 # fewer rows. Full marks need
-# * each tile once (1 point),
-# * groups, column by column (2 points), also when the last one is not full (2 points),
-# * at most 0.65 of the DRAM bytes of row order, on a model of an L2 (2 points).
+# * each tile once ({{holds.is_an_order.plain}}),
+# * groups, column by column ({{holds.finishes_groups.plain}}), also when the last one is not full
+#   ({{holds.finishes_groups.ragged}}),
+# * at most 0.65 of the DRAM bytes of row order, on a model of an L2 ({{holds.saves_traffic.cache}}).
 #
 # Plain arithmetic (`//`, `%`, `min`) will do, so the same lines also work inside a kernel.
 
@@ -742,12 +750,12 @@ check("tiling.grouped_order", grouped_order)
 #
 # ## Exercise: Hilbert's order
 #
-# `tiling.hilbert_order` · 4 points · about 30 minutes · about 12 lines · difficulty ●●●●○
+# {{exercise tiling.hilbert_order}}
 #
 # For those who want more. `side` is a power of two (1 included). Any of the curve's mirror images will do. Full marks need
-# * each tile once, beside the one before (2 points),
-# * squares within squares: the first 4, 16, 64, ... and so on fill squares (1 point),
-# * at most 0.65 of the DRAM bytes of row order (1 point).
+# * each tile once, beside the one before ({{holds.touches.plain}}),
+# * squares within squares: the first 4, 16, 64, ... and so on fill squares ({{holds.stays_near.plain}}),
+# * at most 0.65 of the DRAM bytes of row order ({{holds.saves_traffic.cache}}).
 
 
 # %% exercise="tiling.hilbert_order"
@@ -802,7 +810,8 @@ figures.tiling.order_traffic()
 progress()
 
 # %% [markdown]
-# The unit has 71 points in eleven exercises. Hand in this notebook; the grader runs the same checks on inputs that you have not
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# that you have not
 # seen.
 #
 # ## Where to read on

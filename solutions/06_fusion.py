@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say how many bytes a chain of operations must move and how many it does move, write it
 # as one kernel that moves the least, reduce rows of any length without overflow, and read what torch.compile makes of
-# the same function. Three hours, 140 minutes of them for nine exercises. You need 00 (a first kernel), 03 (bytes and
+# the same function. Three hours, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and
 # FLOPs) and 04 (tiles, traces); what matters of them is repeated below. No GPU is needed: traffic is counted on the
 # CPU. Times that the notebook shows without a GPU were recorded on one, and say so.
 
@@ -122,7 +122,7 @@ figures.fusion.chain_widget()
 #
 # ## Exercise: the bytes of a chain
 #
-# `fusion.chain_bytes` · 6 points · about 15 minutes · about 8 lines · difficulty ●●●○○
+# {{exercise fusion.chain_bytes}}
 #
 # A chain is a list of operations `[result, input, ...]`, in order, such as `["out", "sin²", "cos²"]`. Every name is a
 # tensor of `n` elements of `itemsize` bytes. Names that no operation makes are the chain's inputs; the last result is
@@ -133,9 +133,9 @@ figures.fusion.chain_widget()
 # its results that a later kernel needs, and the chain's output; a result that only its own kernel uses is not stored. How
 # many bytes do all kernels together move? Full marks need your number to
 # equal a trace's
-# * with one kernel for each operation (2 points),
-# * with everything in one kernel (2 points),
-# * with cuts anywhere (2 points).
+# * with one kernel for each operation ({{correct.one by one}}),
+# * with everything in one kernel ({{correct.all in one}}),
+# * with cuts anywhere ({{correct.cuts}}).
 #
 # `hint("fusion.chain_bytes")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
@@ -163,14 +163,15 @@ check("fusion.chain_bytes", chain_bytes)
 # %% [markdown]
 # ## Exercise: five kernels become one
 #
-# `fusion.sin2_plus_cos2` · 6 points · about 10 minutes · about 9 lines · difficulty ●●○○○
+# {{exercise fusion.sin2_plus_cos2}}
 #
 # Write `sin2_plus_cos2(x, y)`: sin(x)² + cos(y)² for contiguous vectors of any length. Full marks need
-# * the right result for ragged lengths (1 point), and in float16 and bfloat16 (1 point),
-# * one launch (1 point),
-# * each element read once and written once, by at least 32 programs where the input is large: not a byte more than 3 n elements (3 points).
+# * the right result for ragged lengths ({{correct.ragged}}), and in float16 and bfloat16 ({{correct.half}}),
+# * one launch ({{launches.performance}}),
+# * each element read once and written once, by at least 32 programs where the input is large: not a byte more than 3 n
+#   elements ({{traffic.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (33554432).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (33554432).
 
 
 # %% exercise="fusion.sin2_plus_cos2"
@@ -238,10 +239,10 @@ generated("sin2_plus_cos2")
 #
 # ## Exercise: predict the launches
 #
-# `fusion.predicted_launches` · 7 points · about 10 minutes · 7 numbers · difficulty ●●○○○
+# {{exercise fusion.predicted_launches}}
 #
 # How many kernels does a GPU run for one call of each of these functions under torch.compile? Memory sets and copies
-# do not count. One point each. The cell prints the functions.
+# do not count. {{correct.plain / 7}} each. The cell prints the functions.
 #
 # Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
@@ -338,17 +339,18 @@ print(f"(65536 x 1024 float32, recorded on an {recorded()['machine']})")
 #
 # ## Exercise: bias and GELU
 #
-# `fusion.bias_gelu` · 8 points · about 15 minutes · about 12 lines · difficulty ●●●○○
+# {{exercise fusion.bias_gelu}}
 #
 # Write `bias_gelu(x, bias)` with the exact GELU (erf, not its tanh approximation). Rows of x are dense and may lie
 # apart: use `x.stride(0)`. Full marks need
-# * the right result for ragged sizes (2 points), rows that lie apart (1 point), float16 and bfloat16 (1 point),
-# * one launch (1 point),
+# * the right result for ragged sizes ({{correct.ragged}}), rows that lie apart ({{correct.strided}}), float16 and
+#   bfloat16 ({{correct.half}}),
+# * one launch ({{launches.performance}}),
 # * x read once, the result written once, the bias read at most once for each row, by at least 32 programs where the input
-#   is large (2 points),
-# * loads that touch no more sectors than they must (1 point).
+#   is large ({{traffic.performance}}),
+# * loads that touch no more sectors than they must ({{coalesced.load.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
 
 # %% exercise="fusion.bias_gelu"
@@ -412,16 +414,17 @@ figures.fusion.softmax_passes()
 #
 # ## Exercise: a softmax that reads once
 #
-# `fusion.softmax` · 10 points · about 20 minutes · about 10 lines · difficulty ●●●○○
+# {{exercise fusion.softmax}}
 #
 # Write `softmax(x)` along the rows of an (M, N) matrix, N up to 32768, rows that may lie apart. A block of
 # `triton.next_power_of_2(N)` holds a row (how many warps a long one needs comes after the exercise). For masked lanes
 # `other=-float("inf")` is right twice: it never is the maximum, and exp(-inf) = 0 adds nothing. Full marks need
-# * the right result for ragged sizes (2 points) and rows that lie apart (1 point),
-# * the right result for large, very negative and partly masked (-inf) logits (3 points),
-# * one launch (1 point), every element read once and written once, by at least 32 programs where the input is large (3 points).
+# * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
+# * the right result for large, very negative and partly masked (-inf) logits ({{correct.hard}}),
+# * one launch ({{launches.performance}}), every element read once and written once, by at least 32 programs where the
+#   input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
 
 # %% exercise="fusion.softmax"
@@ -517,20 +520,22 @@ print("the factor, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e
 # %% [markdown]
 # ## Exercise: online softmax
 #
-# `fusion.online_softmax` · 10 points · about 25 minutes · about 18 lines · difficulty ●●●●○
+# {{exercise fusion.online_softmax}}
 #
 # Write `online_softmax(x)` for rows of any length, a million and more: one pass for m and s, a second pass that
 # writes. One program for each row will do. Full marks need
-# * the right result for ragged sizes, rows that lie apart, float16 (2 points),
+# * the right result for ragged sizes, rows that lie apart, float16 ({{correct.ragged}}),
 # * the right result for a maximum that rises or falls along the row, and for rows that start with thousands of -inf
-#   (3 points),
-# * a row longer than any block (2 points),
-# * every element read at most twice and written once, by at least 32 programs where the input is large (3 points).
+#   ({{correct.hard}}),
+# * a row longer than any block ({{correct.long}}),
+# * every element read at most twice and written once, by at least 32 programs where the input is large
+#   ({{traffic.performance}}).
 #
 # The first line of such a loop: `for start in range(0, N, BLOCK):`. A variable that the loop changes must have its
 # type before it: `m, s = -3.4e38, 0.0`.
 #
-# Extra credit on a GPU: 2 points at 0.9 of the speed of `torch.compile`, a share of them from 0.6 on (2048 × 32768).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.compile`, a share of them from
+# {{speed.none}} on (2048 × 32768).
 
 
 # %% exercise="fusion.online_softmax"
@@ -611,17 +616,17 @@ print(f"({recorded()['machine']}, recorded)")
 #
 # ## Exercise: RMSNorm
 #
-# `fusion.rmsnorm` · 10 points · about 15 minutes · about 11 lines · difficulty ●●●○○
+# {{exercise fusion.rmsnorm}}
 #
 # Write `rmsnorm(x, weight, eps)` for rows up to 32768. Square and add in float32: in float16, 300 squared is
 # infinite. Divide by N, not by the block. Full marks need
-# * the right result for ragged sizes (2 points) and rows that lie apart (1 point),
-# * the right result for large values in float16 and bfloat16, and for tiny ones, where eps decides (3 points),
-# * one launch (1 point),
+# * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
+# * the right result for large values in float16 and bfloat16, and for tiny ones, where eps decides ({{correct.hard}}),
+# * one launch ({{launches.performance}}),
 # * x read once, the result written once, the weights read at most once for each row, by at least 32 programs where the
-#   input is large (3 points).
+#   input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
 
 # %% exercise="fusion.rmsnorm"
@@ -656,17 +661,18 @@ check("fusion.rmsnorm", rmsnorm)
 # %% [markdown]
 # ## Exercise: add, and normalise
 #
-# `fusion.add_rmsnorm` · 8 points · about 10 minutes · about 13 lines · difficulty ●●○○○
+# {{exercise fusion.add_rmsnorm}}
 #
 # In a transformer the norm follows an addition: h = x + residual is normalised for the next layer, and h itself is
 # the next residual. As two kernels that is 3 + 2 tensors carried. Fused it is 4: two in, two out. Write
 # `add_rmsnorm(x, residual, weight, eps)`, which returns `(rmsnorm(h), h)`, both in x's dtype, for contiguous inputs.
 # Full marks need
-# * the right results for ragged sizes (2 points), for large and tiny values (2 points),
-# * one launch (1 point),
-# * both inputs read once, both results written once, by at least 32 programs where the input is large (3 points).
+# * the right results for ragged sizes ({{correct.ragged}}), for large and tiny values ({{correct.hard}}),
+# * one launch ({{launches.performance}}),
+# * both inputs read once, both results written once, by at least 32 programs where the input is large
+#   ({{traffic.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
 
 # %% exercise="fusion.add_rmsnorm"
@@ -727,16 +733,17 @@ print(
 # %% [markdown]
 # ## Exercise: cross-entropy
 #
-# `fusion.cross_entropy` · 10 points · about 20 minutes · about 15 lines · difficulty ●●●●○
+# {{exercise fusion.cross_entropy}}
 #
 # Write `cross_entropy(logits, target)`: (M, V) in any of the three dtypes and (M,) int64 → (M,) float32, the loss of
 # each row. In torch: `F.cross_entropy(logits, target, reduction="none")`. Rows may lie apart. Full marks need
-# * the right result for ragged sizes (2 points),
-# * the right result for large, rising and masked logits (3 points),
-# * the logits read once, by at least 32 programs where the input is large; one more load of x[t] in each row is fine (3 points),
-# * no probabilities stored: buffers of less than an eighth of the logits (2 points).
+# * the right result for ragged sizes ({{correct.ragged}}),
+# * the right result for large, rising and masked logits ({{correct.hard}}),
+# * the logits read once, by at least 32 programs where the input is large; one more load of x[t] in each row is fine
+#   ({{traffic.performance}}),
+# * no probabilities stored: buffers of less than an eighth of the logits ({{buffers_below.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (8192 × 32768).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 32768).
 
 
 # %% exercise="fusion.cross_entropy"
@@ -855,7 +862,7 @@ for block in (16, 32, 128):
 #
 # In 07 the chain runs backwards: autograd wants the intermediates that you no longer store.
 #
-# The unit has 75 points in nine exercises. Hand in this notebook; the grader runs the same checks on inputs that you
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
 # have not seen.
 #
 # ## Where to read on

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say what autograd keeps between forward and backward and what that costs, write backward
 # kernels that compute again what is dear to keep, drop elements at random without storing which, and train a deep
-# model in a fraction of its memory. About three hours, 145 minutes of them for ten exercises. You need 04 (memory
+# model in a fraction of its memory. About three hours, {{unit minutes}} of them for {{unit exercises}}. You need 04 (memory
 # traffic) and 06 (fusion, softmax, RMSNorm); what matters of them is repeated below. No GPU is needed: traffic and live
 # bytes are counted on the CPU.
 
@@ -74,7 +74,7 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 #
 # ## Exercise: predict what is kept
 #
-# `recomputation.kept_tensors` · 3 points · about 5 minutes · about 6 lines · difficulty ●●○○○
+# {{exercise recomputation.kept_tensors}}
 #
 # x and y are float32 tensors of shape (64, 32), `w1` is (32, 128) and `w2` is (128, 32); all of them ask for
 # gradients. How many tensors **of the size of x** does autograd keep for each expression, the arguments not counted?
@@ -122,7 +122,7 @@ figures.recomputation.what_autograd_keeps()
 #
 # ## Exercise: count what is kept
 #
-# `recomputation.saved_bytes` · 6 points · about 10 minutes · about 9 lines · difficulty ●●●○○
+# {{exercise recomputation.saved_bytes}}
 #
 # torch tells whoever asks what it saves:
 #
@@ -136,9 +136,9 @@ figures.recomputation.what_autograd_keeps()
 # bytes are kept, in storages (unit 01: a tensor is a view of a storage).
 #
 # Full marks need
-# * the bytes of what is kept (2 points), without the storages of the inputs (1 point),
-# * each storage counted once and whole, however many views of it are kept (2 points),
-# * other dtypes, and 0 where nothing is kept (1 point).
+# * the bytes of what is kept ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),
+# * each storage counted once and whole, however many views of it are kept ({{correct.shared}}),
+# * other dtypes, and 0 where nothing is kept ({{correct.others}}).
 #
 # A verdict names what it called your function on: `course_lib.activations.chain("twenty sigmoids", [64, 128])` gives that `fn`
 # and its arguments.
@@ -186,11 +186,12 @@ figures.recomputation.three_ways()
 #
 # ## Exercise: the bytes of three sigmoids
 #
-# `recomputation.sigmoid3_traffic` · 4 points · about 5 minutes · about 2 lines · difficulty ●●○○○
+# {{exercise recomputation.sigmoid3_traffic}}
 #
 # For n elements of `itemsize` bytes: how many bytes does the fused forward kernel move, and how many the fused backward
 # kernel? With `recompute=False` s1 and s2 are stored, as in the second row of the picture; with `recompute=True` they
-# are not, as in the third. Your numbers must equal those of traced kernels, 2 points each way.
+# are not, as in the third. Your numbers must equal those of traced kernels, with both stored
+# ({{correct.stored}}) and both recomputed ({{correct.recomputed}}).
 
 
 # %% exercise="recomputation.sigmoid3_traffic"
@@ -257,20 +258,20 @@ print(t.table())
 #
 # ## Exercise: three sigmoids, five memory operations
 #
-# `recomputation.sigmoid3` · 10 points · about 20 minutes · about 30 lines · difficulty ●●●○○
+# {{exercise recomputation.sigmoid3}}
 #
 # Write `Sigmoid3`. `Sigmoid3.apply(x)` is `x.sigmoid().sigmoid().sigmoid()` for a contiguous x of any shape, in float32,
 # float16 or bfloat16. A kernel may see it as one-dimensional: `x.numel()` elements. Compute in float32. Gradients are
 # compared with autograd's in float64. Full marks need
-# * the right result and gradient at odd sizes (2 points) and for large numbers (1 point),
-# * nothing kept for backward but x (3 points): backward may read x and dy, and nothing that forward wrote,
-# * one launch each way (1 point each),
-# * five memory operations, by at least 32 programs where the input is large (2 points).
+# * the right result and gradient at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
+# * nothing kept for backward but x ({{saves.performance}}): backward may read x and dy, and nothing that forward wrote,
+# * one launch forward ({{launches.performance.forward}}), one backward ({{launches.performance.backward}}),
+# * five memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
 # What counts as kept, here and below, is what backward *reads*. A tensor that is kept and never read is not seen by the check,
 # and costs its memory all the same: hand `save_for_backward` what backward needs, and no more.
 #
-# Extra credit on a GPU: 2 points at 0.85 of a copy's speed, a share of them from 0.55 on (8192 × 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
 
 # %% exercise="recomputation.sigmoid3"
@@ -327,7 +328,7 @@ check("recomputation.sigmoid3", Sigmoid3)
 # %% [markdown]
 # ## Exercise: a gated GELU that keeps nothing
 #
-# `recomputation.recomputed_gelu` · 10 points · about 15 minutes · about 35 lines · difficulty ●●●○○
+# {{exercise recomputation.recomputed_gelu}}
 #
 # The feed-forward layers of many language models multiply two projections, one of them through a GELU:
 # `gelu(x) * gate`. Torch keeps x and the gate, and gelu(x) besides, for the gradient of the gate. But gelu(x) is a function
@@ -336,12 +337,13 @@ check("recomputation.sigmoid3", Sigmoid3)
 # With F(x) = (1 + erf(x / √2)) / 2, the normal distribution function: gelu(x) = x F(x), and F'(x) = exp(-x² / 2) / √(2π).
 # Write `RecomputedGelu`, the exact one (`torch.nn.functional.gelu`, not its tanh approximation); x and gate are contiguous
 # and have one shape. Triton has `tl.erf`. There is no `math` inside a kernel: write √2 and √(2π) as numbers. Full marks need
-# * the right result and both gradients at odd sizes (2 points) and for large numbers (2 points),
-# * nothing kept but x and the gate (3 points),
-# * one launch backward (1 point), and eight memory operations in all, by at least 32 programs where the input is large (2 points).
+# * the right result and both gradients at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
+# * nothing kept but x and the gate ({{saves.performance}}),
+# * one launch backward ({{launches.performance.backward}}), and eight memory operations in all, by at least 32 programs
+#   where the input is large ({{traffic.performance}}).
 #   Which eight?
 #
-# Extra credit on a GPU: 2 points at 0.85 of a copy's speed, a share of them from 0.55 on (8192 × 4096).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 4096).
 
 
 # %% exercise="recomputation.recomputed_gelu"
@@ -426,16 +428,18 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #
 # ## Exercise: cross-entropy, backward
 #
-# `recomputation.cross_entropy_backward` · 8 points · about 15 minutes · about 16 lines · difficulty ●●○○○
+# {{exercise recomputation.cross_entropy_backward}}
 #
 # `x` (M, V) are contiguous logits, float32, float16 or bfloat16; `target` (M,) are int64; `lse` (M,) and `dloss` (M,), the
 # gradient that arrives at each row's loss, are float32. Return the gradient of x, in x's dtype. Full marks need
-# * the right result at odd sizes (2 points), and for logits around 100, around -200, and some of them -inf (forbidden
-#   words; never a whole row) (2 points),
-# * x read once, the gradient written once, by at least 32 programs where the input is large (2 points), densely (1 point),
-# * no table of probabilities beside the result (1 point).
+# * the right result at odd sizes ({{correct.ragged}}), and for logits around 100, around -200, and some of them -inf (forbidden
+#   words; never a whole row) ({{correct.hard}}),
+# * x read once, the gradient written once, by at least 32 programs where the input is large ({{traffic.performance}}),
+#   densely ({{coalesced.load.performance}}),
+# * no table of probabilities beside the result ({{buffers_below.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.8 of a copy's speed, a share of them from 0.5 on (8192 rows of 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192
+# rows of 8192).
 
 
 # %% exercise="recomputation.cross_entropy_backward"
@@ -492,18 +496,19 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 #
 # ## Exercise: RMSNorm, backward, without atomics
 #
-# `recomputation.rmsnorm_backward` · 10 points · about 25 minutes · about 40 lines · difficulty ●●●●○
+# {{exercise recomputation.rmsnorm_backward}}
 #
 # x and dy are (M, N), contiguous; weight (N,); all three of one dtype; rstd (M,) is float32, of eps = 1e-6. Return dx in
 # their dtype and dweight in float32. A row fits into one block: N is at most some thousands. Full marks need
-# * both gradients right at odd sizes (2 points), for many rows and for large ones in float16 (2 points),
-# * x and dy read once, dx written once, and at most a fifth more for all else (2 points),
-# * no atomics (2 points),
-# * at least 8 programs for 128 rows (1 point), and dense loads (1 point).
+# * both gradients right at odd sizes ({{correct.ragged}}), for many rows and for large ones in float16 ({{correct.hard}}),
+# * x and dy read once, dx written once, and at most a fifth more for all else ({{traffic.performance}}),
+# * no atomics ({{no_atomics.performance}}),
+# * at least 8 programs for 128 rows ({{programs.performance}}), and dense loads ({{coalesced.load.performance}}).
 #
 # So a program should do several rows, but not too many: 16 is a fair choice, and more where M is very large.
 #
-# Extra credit on a GPU: 2 points at 0.7 of a copy's speed, a share of them from 0.4 on (8192 rows of 4096).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192
+# rows of 4096).
 
 
 # %% exercise="recomputation.rmsnorm_backward"
@@ -611,17 +616,18 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 #
 # ## Exercise: dropout without a mask
 #
-# `recomputation.seeded_dropout` · 8 points · about 10 minutes · about 25 lines · difficulty ●●●○○
+# {{exercise recomputation.seeded_dropout}}
 #
 # `SeededDropout.apply(x, p, seed)`, for a contiguous x of any shape and 0 ≤ p < 1: element i in memory order is kept if
 # `tl.rand(seed, i) >= p`, and is then divided by 1 - p; otherwise it is 0. Full marks need
-# * the right result and gradient at odd sizes (2 points), for any p and any seed (1 point): the same elements as ours, every one,
-# * **nothing** of forward's read by backward, not even x (3 points): then nothing need be kept,
-# * four memory operations, by at least 32 programs where the input is large (2 points).
+# * the right result and gradient at odd sizes ({{correct.ragged}}), for any p and any seed ({{correct.probabilities}}):
+#   the same elements as ours, every one,
+# * **nothing** of forward's read by backward, not even x ({{keeps_nothing.performance}}): then nothing need be kept,
+# * four memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
 # Philox is long code. Blocks of 512 to 2048 elements compile fast; with 8192 you wait.
 #
-# Extra credit on a GPU: 2 points at 0.5 of a copy's speed, a share of them from 0.2 on (8192 × 8192).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
 
 # %% exercise="recomputation.seeded_dropout"
@@ -721,7 +727,7 @@ figures.recomputation.checkpoint_explorer()
 #
 # ## Exercise: checkpoint
 #
-# `recomputation.checkpoint` · 10 points · about 30 minutes · about 28 lines · difficulty ●●●●○
+# {{exercise recomputation.checkpoint}}
 #
 # Write `checkpoint(fn, *args)`. It returns `fn(*args)`, one tensor, and keeps nothing but the arguments until backward, which
 # runs `fn` again. The arguments are tensors, some of which ask for gradients, and other things, such as numbers. Weights are
@@ -740,11 +746,12 @@ figures.recomputation.masks()
 # has a generator of its own: `torch.cuda.get_rng_state()`. Yours may leave it out.)
 #
 # Full marks need
-# * the result and all gradients of fn (3 points),
-# * nothing alive before backward but arguments, result and a random state; fn run once forward, once backward (2 points),
-# * nothing held any longer than backward needs it (1 point),
-# * dropout that keeps the same elements both times, bit for bit (2 points),
-# * the random state as it would be without the checkpoint (2 points).
+# * the result and all gradients of fn ({{holds.look.plain}}),
+# * nothing alive before backward but arguments, result and a random state; fn run once forward, once backward
+#   ({{seen.recomputes.memory}}),
+# * nothing held any longer than backward needs it ({{seen.looked.memory}}),
+# * dropout that keeps the same elements both times, bit for bit ({{seen.same_dropout.dropout}}),
+# * the random state as it would be without the checkpoint ({{seen.looked.after}}).
 #
 # Four things that surprise people:
 # * Inside `forward` of a Function, gradients are off: that is what you want.
@@ -794,7 +801,7 @@ check("recomputation.checkpoint", checkpoint)
 # %% [markdown]
 # ## Exercise: how many segments?
 #
-# `recomputation.segments_for` · 5 points · about 10 minutes · about 5 lines · difficulty ●●●○○
+# {{exercise recomputation.segments_for}}
 #
 # `layers` layers; `boundary` bytes pass from one to the next; a layer keeps `inside` bytes, its input among them. Cut them
 # into s segments whose lengths differ by at most one: the longest has ⌈layers / s⌉ layers. The peak comes when the last
@@ -802,10 +809,10 @@ check("recomputation.checkpoint", checkpoint)
 # so: one segment of our 24 layers then counts 217, not 216.)
 #
 # Return the number of segments with the least peak (any of them, if several are equal), and that peak. Full marks need
-# * a number of segments that no other one beats (2 points),
-# * the right peak for it (1 point),
+# * a number of segments that no other one beats ({{holds.has_the_least_peak.plain}}),
+# * the right peak for it ({{holds.says_its_peak.plain}}),
 # * a real model of 24 layers, its live bytes counted operation by operation, that stays within your prediction, the temporary
-#   tensors of one layer's backward pass allowed for (2 points).
+#   tensors of one layer's backward pass allowed for ({{holds.holds_when_counted.counted}}).
 
 
 # %% exercise="recomputation.segments_for"
@@ -865,7 +872,8 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 progress()
 
 # %% [markdown]
-# The unit has 74 points in ten exercises. Hand in this notebook; the grader runs the same checks on inputs that you have not
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# that you have not
 # seen.
 #
 # ## Where to read on

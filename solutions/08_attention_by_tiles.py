@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say what attention computes and which of its parts know where a token stands, compute it
 # and its gradients tile by tile without ever holding the matrix of scores, and say beforehand how many bytes that
-# moves. About three hours, 155 minutes of them for eight exercises. You need 02 (stable sums, half precision), 05
+# moves. About three hours, {{unit minutes}} of them for {{unit exercises}}. You need 02 (stable sums, half precision), 05
 # (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is torch and runs on a CPU; in
 # 09 the same loops become a kernel.
 
@@ -114,15 +114,15 @@ print("top left, as torch's is_causal:\n", torch.ones(Nq, Nk, dtype=torch.int).t
 #
 # ## Exercise: attention as it is defined
 #
-# `attention.attention` · 6 points · about 20 minutes · about 12 lines · difficulty ●●○○○
+# {{exercise attention.attention}}
 #
 # Write it in torch, with the whole matrix of scores: everything after this will be compared with it. Return o in q's
 # dtype, and lse in float32. Compute in float32, whatever comes in. torch.softmax and torch.logsumexp are allowed, and
 # torch's own attention is not. Nor is an `if` on a number in a tensor, or `.item()`, here and in all exercises of this unit
 # that take tensors: torch.where chooses for each element. Full marks need
-# * leading dimensions, any Nq and Nk, a scale other than 1 / √D (1 point),
-# * causal, with Nq ≠ Nk as well (2 points), and queries that see nothing (1 point),
-# * scores far from 0 (1 point), and half precision in and out (1 point).
+# * leading dimensions, any Nq and Nk, a scale other than 1 / √D ({{correct.ragged}}),
+# * causal, with Nq ≠ Nk as well ({{correct.causal}}), and queries that see nothing ({{correct.nothing}}),
+# * scores far from 0 ({{correct.hard}}), and half precision in and out ({{correct.half}}).
 #
 # `hint("attention.attention")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
@@ -193,14 +193,14 @@ figures.attention.rotary_positions()
 #
 # ## Exercise: rotary
 #
-# `attention.rotary` · 5 points · about 15 minutes · about 6 lines · difficulty ●●○○○
+# {{exercise attention.rotary}}
 #
 # Pair i is (x[2 i], x[2 i + 1]). (Other models pair column i with column i + D / 2: the same thing with columns in
 # another order, which a checkpoint must agree with.) Turning (x, y) by the angle t gives (x cos t − y sin t, x sin t
 # + y cos t). Do it with real numbers. Full marks need
-# * leading dimensions, any even D (1 point),
-# * positions in any order, up to 30 000 (2 points),
-# * half precision in and out, with angles in float32 (2 points). What would 20 001 be in bfloat16?
+# * leading dimensions, any even D ({{correct.shapes}}),
+# * positions in any order, up to 30 000 ({{correct.anywhere}}),
+# * half precision in and out, with angles in float32 ({{correct.half}}). What would 20 001 be in bfloat16?
 
 
 # %% exercise="attention.rotary"
@@ -222,11 +222,11 @@ check("attention.rotary", rotary)
 # %% [markdown]
 # ## Exercise: ten claims
 #
-# `attention.claims` · 5 points · about 5 minutes · about 10 lines · difficulty ●●○○○
+# {{exercise attention.claims}}
 #
-# Which of these hold, for random q, k, v? The first eight are True or False, for 4 points: the share of the true ones
+# Which of these hold, for random q, k, v? The first eight are True or False, for {{truths.plain}}: the share of the true ones
 # that you find, plus that of the false ones, minus 1, so that one word everywhere earns nothing. The last two are
-# numbers, half a point each. Write answers, no code that finds them. Then try: the cell after the check runs your
+# numbers, {{numbers.plain / 2}} each. Write answers, no code that finds them. Then try: the cell after the check runs your
 # functions on most of them.
 
 
@@ -308,13 +308,13 @@ figures.attention.online_softmax_widget()
 #
 # ## Exercise: merge two states
 #
-# `attention.merge` · 6 points · about 15 minutes · about 7 lines · difficulty ●●●○○
+# {{exercise attention.merge}}
 #
 # `a` and `b` are states of the same queries after different keys: tuples (m, l, acc) with m and l of any shape (...)
 # and acc (..., D), all float32. The state after *no* keys is m = −inf, l = 0, acc = 0. Full marks need
-# * the empty state as a or as b: it must change nothing (2 points); both empty (1 point),
-# * scores near 1000, and states that are far apart (2 points),
-# * the same result in any order and any grouping (1 point).
+# * the empty state as a or as b: it must change nothing ({{correct.identity}}); both empty ({{correct.nothing}}),
+# * scores near 1000, and states that are far apart ({{correct.large}}),
+# * the same result in any order and any grouping ({{holds.any_order.order}}).
 
 
 # %% exercise="attention.merge"
@@ -405,13 +405,15 @@ figures.attention.causal_map_widget()
 #
 # ## Exercise: which tiles?
 #
-# `attention.causal_tiles` · 5 points · about 15 minutes · about 5 lines · difficulty ●●●○○
+# {{exercise attention.causal_tiles}}
 #
 # Program `pid` has the queries from pid × bm on, up to bm of them. Tile j has the keys from j × bn on. For causal
 # attention return `(full, end)`: tiles 0 to full − 1 are full, tiles full to end − 1 need the mask, tiles from end on
 # are skipped. A tile with fewer than bn keys is never full. Full marks need every program right,
-# * for as many queries as keys in whole tiles (2 points), and for ragged sizes (1 point),
-# * for more keys than queries (1 point), and for more queries than keys (1 point).
+# * for as many queries as keys in whole tiles ({{holds.right_tiles.plain}}), and for ragged sizes
+#   ({{holds.right_tiles.ragged}}),
+# * for more keys than queries ({{holds.right_tiles.more keys}}), and for more queries than keys
+#   ({{holds.right_tiles.more queries}}).
 
 
 # %% exercise="attention.causal_tiles"
@@ -430,18 +432,19 @@ check("attention.causal_tiles", causal_tiles)
 # %% [markdown]
 # ## Exercise: attention by tiles
 #
-# `attention.tiled_attention` · 14 points · about 35 minutes · about 30 lines · difficulty ●●●●○
+# {{exercise attention.tiled_attention}}
 #
 # The same results as `attention`, by tiles of bm queries and bn keys. Your `merge` and `causal_tiles` may help. Cast
 # each tile to float32 when you take it, keep the state in float32, and round once, when you write to o. No tile of
 # scores may be larger than bm × bn. Full marks need
-# * ragged sizes and leading dimensions (2 points), causal with Nq ≠ Nk (2 points), queries that see nothing (1
-#   point),
-# * scores that are large, that rise from tile to tile, that are all near −200, and one of 80 in the last tile (3
-#   points),
-# * half precision in and out (2 points),
-# * no tensor of bm × Nk scores or more (2 points): the check looks at the largest thing that you allocate,
-# * no products for tiles that nobody sees, and two for each other tile (2 points).
+# * ragged sizes and leading dimensions ({{correct.ragged}}), causal with Nq ≠ Nk ({{correct.causal}}), queries that see
+#   nothing ({{correct.nothing}}),
+# * scores that are large, that rise from tile to tile, that are all near −200, and one of 80 in the last tile
+#   ({{correct.hard}}),
+# * half precision in and out ({{correct.half}}),
+# * no tensor of bm × Nk scores or more ({{largest_buffer.performance}}): the check looks at the largest thing that you
+#   allocate,
+# * no products for tiles that nobody sees, and two for each other tile ({{products.performance}}).
 #
 # A check counts at most 2000 operations of torch in one call; a loop over tiles needs far fewer.
 
@@ -513,14 +516,15 @@ torch.set_num_threads(threads)
 #
 # ## Exercise: the bytes of a forward pass
 #
-# `attention.flash_bytes` · 5 points · about 15 minutes · about 6 lines · difficulty ●●●○○
+# {{exercise attention.flash_bytes}}
 #
 # One program for each bm queries. It loads its rows of q once, walks over the tiles of k and v that some of its
 # queries see, and stores its rows of o (as many bytes an element as q) and of lse (float32) once. Masked lanes move
 # nothing: a last tile that is short costs what it has. Your number must equal that of a traced FlashAttention kernel,
 # to the byte,
-# * in whole tiles (1 point) and with ragged ones (1 point),
-# * causal (2 points), and causal with ragged tiles and with key tiles wider than query tiles (1 point).
+# * in whole tiles ({{correct.plain}}) and with ragged ones ({{correct.ragged}}),
+# * causal ({{correct.causal}}), and causal with ragged tiles and with key tiles wider than query tiles
+#   ({{correct.causal ragged}}).
 
 
 # %% exercise="attention.flash_bytes"
@@ -585,16 +589,16 @@ else:
 #
 # ## Exercise: backward by tiles
 #
-# `attention.attention_backward` · 12 points · about 35 minutes · about 30 lines · difficulty ●●●●●
+# {{exercise attention.attention_backward}}
 #
 # Return dq, dk, dv in the dtype of q, k, v. The scale is 1 / √D. Choose tiles yourself, 64 by 64 for example: operations
 # of torch are counted here as in `tiled_attention`, and small tiles take many.
 # Gradients are sums over tiles: keep them in float32, and round once. A query that sees nothing has a gradient of
 # zeros, and gives nothing to dk and dv. Full marks need
-# * ragged sizes and leading dimensions (2 points), causal with Nq ≠ Nk (2 points), queries that see nothing (1
-#   point),
-# * large, rising and low scores (3 points), half precision in and out (2 points),
-# * no tensor of Nq × Nk bytes or more, so no matrix of scores, nor of masks (2 points).
+# * ragged sizes and leading dimensions ({{correct.ragged}}), causal with Nq ≠ Nk ({{correct.causal}}), queries that see
+#   nothing ({{correct.nothing}}),
+# * large, rising and low scores ({{correct.hard}}), half precision in and out ({{correct.half}}),
+# * no tensor of Nq × Nk bytes or more, so no matrix of scores, nor of masks ({{largest_buffer.performance}}).
 #
 # You can compare with autograd on your own `attention`: the cell after the check does.
 
@@ -681,7 +685,7 @@ print(f"lse, 4 bytes an element:                       {heads * n * 4 / 1e6:7.1f
 progress()
 
 # %% [markdown]
-# The unit has 58 points in eight exercises. Hand in this notebook; the grader runs the same checks on inputs that you
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
 # have not seen.
 #
 # ## Where to read on

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype,
 # say beforehand what it moves and multiplies, and change it for what models really use: causal masks, windows,
-# grouped heads, a cache. About three and a half hours, 160 minutes of them for seven exercises. You need 05 (tiles,
+# grouped heads, a cache. About three and a half hours, {{unit minutes}} of them for {{unit exercises}}. You need 05 (tiles,
 # `tl.dot`), 06 (the online softmax in Triton) and 08 (attention by tiles). No GPU is needed: the kernels are traced
 # and compiled, and timed as well where there is a GPU.
 
@@ -65,9 +65,10 @@ figures.flash.program_walk_widget()
 #
 # ## Exercise: six numbers
 #
-# `flash.predictions` · 3 points · about 5 minutes · about 6 lines · difficulty ●●○○○
+# {{exercise flash.predictions}}
 #
-# One head of 1024 queries and keys, D = 128, bfloat16; full attention unless it says causal. Half a point each.
+# One head of 1024 queries and keys, D = 128, bfloat16; full attention unless it says causal. Each is worth
+# {{correct.plain / 6}}.
 #
 # Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
@@ -137,18 +138,18 @@ print("shrink", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #
 # ## Exercise: update the state
 #
-# `flash.online_update` · 8 points · about 15 minutes · about 7 lines · difficulty ●●●○○
+# {{exercise flash.online_update}}
 #
 # Write `online_update`, a `@triton.jit` function that other kernels call. It gets no pointers, only blocks. The two
 # functions below it are given: they walk over scores in tiles, and the check calls `weighted_mean`. All points rest on
 # one plain case, here in every exercise: it must be right, and made by kernels; torch may only allocate and make views.
 # Full marks need
-# * any size (1 point), float32 results that are float32 throughout (1 point),
-# * scores far from 0, rising and falling (2 points), half precision v with 4096 keys (2 points),
-# * tiles of −inf before the first score, and rows of −inf alone (2 points).
+# * any size ({{correct.ragged}}), float32 results that are float32 throughout ({{correct.float32}}),
+# * scores far from 0, rising and falling ({{correct.hard}}), half precision v with 4096 keys ({{correct.half}}),
+# * tiles of −inf before the first score, and rows of −inf alone ({{correct.late}}).
 #
-# v is half precision in the plain case and in the 2 points that say so, and float32 in the other 6: without `"ieee"`
-# all of these are lost.
+# v is half precision in the plain case and in the {{correct.half}} that say so, and float32 in all others: without `"ieee"`
+# those are lost.
 #
 # `hint("flash.online_update")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
@@ -223,13 +224,14 @@ print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) 
 # %% [markdown]
 # ## Exercise: one head
 #
-# `flash.one_head` · 8 points · about 25 minutes · about 30 lines · difficulty ●●●○○
+# {{exercise flash.one_head}}
 #
 # q, k, v are contiguous matrices of one head, D is 16, 32, 64 or 128. Full marks need
 # * o and lse right in a plain case in float16, on which all points rest,
-# * any Nq and Nk, float16, bfloat16 and float32 (2 points), scores far from 0 (2 points),
-# * k read at most Nq / 64 times, copies of it included, by at least 32 programs where Nq is large (2 points), one launch
-#   (1 point), dense loads (1 point).
+# * any Nq and Nk, float16, bfloat16 and float32 ({{correct.ragged}}), scores far from 0 ({{correct.hard}}),
+# * k read at most Nq / 64 times, copies of it included, by at least 32 programs where Nq is large
+#   ({{rereads.k.performance}}), one launch
+#   ({{launches.performance}}), dense loads ({{coalesced.load.performance}}).
 
 
 # %% exercise="flash.one_head"
@@ -361,22 +363,27 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 #
 # ## Exercise: FlashAttention, forward
 #
-# `flash.flash_attention_forward` · 25 points · about 50 minutes · about 75 lines · difficulty ●●●●●
+# {{exercise flash.flash_attention_forward}}
 #
 # The real thing. Begin from `one_head`. (You may write further `@triton.jit` helpers in the cell.) Return o with q's
 # shape and dtype, and lse, contiguous float32. torch may only allocate and make views: one `.contiguous()`, and no
 # point is left. Heads beyond 128 need smaller tiles, or `num_stages=2`: the check compiles for an A100 (sm_80) as well, which has
 # less shared memory than an H100. Full marks need
-# * any Nq and Nk (2 points), any leading dimensions (1 point), views without copies (3 points), D from 16 to 256 (1
-#   point),
-# * float32 that is float32 (1 point), half precision with 4096 keys (2 points), any scale (1 point),
-# * causal, aligned at the bottom right (2 points); zeros and −inf for queries that see nothing (1 point),
-# * scores that are large, that rise, that fall, that are low (3 points; one of these cases has a scale of its own, too),
-# * by count: the bytes of `flash_bytes`, with at least 32 programs for 64 heads (2 points), all products by `tl.dot`, and half
-#   of them if causal (2 points), one launch (1 point),
-#   nothing of Nq × Nk in memory (1 point), dense loads and stores (1 point each).
+# * any Nq and Nk ({{correct.ragged}}), any leading dimensions ({{correct.leading}}), views without copies
+#   ({{correct.strided}}), D from 16 to 256 ({{correct.dims}}),
+# * float32 that is float32 ({{correct.float32}}), half precision with 4096 keys ({{correct.half}}), any scale
+#   ({{correct.scale}}),
+# * causal, aligned at the bottom right ({{correct.causal}}); zeros and −inf for queries that see nothing ({{correct.nothing}}),
+# * scores that are large, that rise, that fall, that are low ({{correct.hard}}; one of these cases has a scale of its
+#   own, too),
+# * by count: the bytes of `flash_bytes`, with at least 32 programs for 64 heads ({{traffic.performance}}), all products
+#   by `tl.dot`, and half
+#   of them if causal ({{dot_flops.performance}}), one launch ({{launches.performance}}),
+#   nothing of Nq × Nk in memory ({{buffers_below.performance}}), dense loads ({{coalesced.load.performance}}) and stores
+#   ({{coalesced.store.performance}}).
 #
-# Extra credit on a GPU: 4 points at 1 of the speed of torch's FlashAttention-2, a share of them from 0.6 on (16 heads
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of torch's FlashAttention-2, a share of them from
+# {{speed.none}} on (16 heads
 # of 128, 8192 tokens, bfloat16).
 
 
@@ -602,13 +609,14 @@ figures.flash.windows_and_groups()
 #
 # ## Exercise: a sliding window
 #
-# `flash.sliding_window` · 7 points · about 15 minutes · about 35 lines · difficulty ●●●○○
+# {{exercise flash.sliding_window}}
 #
 # Causal, with a window; q, k, v are (H, N, D), contiguous, D is 16, 32, 64 or 128. Start from `one_head`; all tiles
 # may be masked. Full marks need
-# * any N and any window (2 points), scores far from 0 (2 points),
-# * no key read outside of the windows of a tile, with at least 32 programs for 40 heads (2 points), and no product made there:
-#   all are made by `tl.dot` (1 point).
+# * any N and any window ({{correct.ragged}}), scores far from 0 ({{correct.hard}}),
+# * no key read outside of the windows of a tile, with at least 32 programs for 40 heads ({{traffic.performance}}), and
+#   no product made there:
+#   all are made by `tl.dot` ({{dot_flops.performance}}).
 
 
 # %% exercise="flash.sliding_window"
@@ -677,13 +685,14 @@ for kv_heads in (32, 8, 1):
 #
 # ## Exercise: grouped heads
 #
-# `flash.grouped_attention` · 9 points · about 20 minutes · about 35 lines · difficulty ●●●●○
+# {{exercise flash.grouped_attention}}
 #
 # q is (Hq, Nq, D), k and v are (Hkv, Nk, D), all contiguous, D is 16, 32, 64 or 128. Full marks need
-# * any sizes and groups (2 points), causal (2 points), queries that see nothing (1 point), scores far from 0 (1
-#   point),
-# * k read once for each 64 rows of a group, copies of it included, with at least 32 programs for 40 groups (2 points), in one
-#   launch (1 point).
+# * any sizes and groups ({{correct.ragged}}), causal ({{correct.causal}}), queries that see nothing
+#   ({{correct.nothing}}), scores far from 0 ({{correct.hard}}),
+# * k read once for each 64 rows of a group, copies of it included, with at least 32 programs for 40 groups
+#   ({{rereads.k.performance}}), in one
+#   launch ({{launches.performance}}).
 
 
 # %% exercise="flash.grouped_attention"
@@ -749,19 +758,20 @@ figures.flash.decode_splits()
 # %% [markdown]
 # ## Exercise: flash decode
 #
-# `flash.flash_decode` · 11 points · about 30 minutes · about 60 lines · difficulty ●●●●○
+# {{exercise flash.flash_decode}}
 #
 # q is (Hq, D), one query a head; k and v are (Hkv, Nk, D); all contiguous, D is 16, 32, 64 or 128. Tensor cores
 # multiply 16 rows at a time or more; a group of fewer is padded by the compiler, or by you, with rows that are not there.
 # (The axis that `tl.dot` sums along must have 16 elements: D has, and a tile needs as many keys.) `share_kernel` gets the
 # length of a share, and how many there are it can ask: `tl.num_programs(axis)` is the size of the grid along that axis.
 # Full marks need
-# * any sizes and groups (2 points), shares without a key (2 points): 5 keys in 8 shares,
-# * scores far from 0 (1 point), and half precision with 8192 values around 20 (1 point): states are float32,
-# * at least 16 programs for 2 heads of k and v in 8 shares (2 points), two launches (1 point), k and v read once (2
-#   points).
+# * any sizes and groups ({{correct.ragged}}), shares without a key ({{correct.empty}}): 5 keys in 8 shares,
+# * scores far from 0 ({{correct.hard}}), and half precision with 8192 values around 20 ({{correct.half}}): states are float32,
+# * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), two launches
+#   ({{launches.performance}}), k and v read once ({{traffic.performance}}).
 #
-# Extra credit on a GPU: 2 points at 0.75 of a copy's speed, a share of them from 0.4 on (32 heads for 8, 65,536 keys,
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (32 heads
+# for 8, 65,536 keys,
 # bfloat16).
 
 
@@ -844,7 +854,7 @@ check("flash.flash_decode", flash_decode)
 progress()
 
 # %% [markdown]
-# The unit has 71 points in seven exercises. Hand in this notebook; the grader runs the same checks on inputs that you
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
 # have not seen.
 #
 # ## Where to read on

@@ -15,8 +15,8 @@
 #
 # **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores, give
 # every sum a program of its own so that two runs agree bit for bit, hand all of it to autograd as one function that
-# keeps one number a query, and say beforehand how long a text fits into a memory. About three hours, 135 minutes of
-# them for six exercises. You need 07 (a function with a backward of its own), 08 (the gradients, tile by tile, in
+# keeps one number a query, and say beforehand how long a text fits into a memory. About three hours, {{unit minutes}} of
+# them for {{unit exercises}}. You need 07 (a function with a backward of its own), 08 (the gradients, tile by tile, in
 # torch) and 09 (the forward kernel; its ideas, not your solution). It all runs on a CPU.
 
 # %%
@@ -80,7 +80,7 @@ figures.flash_backward.backward_walk_widget()
 #
 # ## Exercise: what it costs
 #
-# `flash_backward.costs` · 3 points · about 5 minutes · about 6 lines · difficulty ●●○○○
+# {{exercise flash_backward.costs}}
 #
 # Count the products of matrices in a tile, from the table above. A product of two N × D matrices to N × N takes 2 N² D
 # FLOPs, and so do the others here. B is the number of heads, of all batches together.
@@ -147,17 +147,19 @@ print(
 #
 # ## Exercise: delta
 #
-# `flash_backward.delta` · 7 points · about 15 minutes · about 20 lines · difficulty ●●○○○
+# {{exercise flash_backward.delta}}
 #
-# Write `delta(o, do)`. Sum in float32, whatever comes in: inputs are float32 but for the two points of half precision.
+# Write `delta(o, do)`. Sum in float32, whatever comes in: inputs are float32 but for those of half precision.
 # torch may only allocate and make views, here and in the two kernels below: one `.contiguous()`, and no point is left.
 # Full marks need
-# * any N, any D from 16 to 256 (1 point),
-# * views of any strides, without copies (2 points),
-# * half precision in, float32 inside, for o and dO far from 0 (2 points),
-# * o and dO read once, by at least 32 programs where the input is large (1 point), with dense loads (1 point).
+# * any N, any D from 16 to 256 ({{correct.ragged}}),
+# * views of any strides, without copies ({{correct.strided}}),
+# * half precision in, float32 inside, for o and dO far from 0 ({{correct.half}}),
+# * o and dO read once, by at least 32 programs where the input is large ({{traffic.performance}}), with dense loads
+#   ({{coalesced.load.performance}}).
 #
-# Extra credit on a GPU: 1 point at 0.8 of a copy's speed, a share of it from 0.5 on (64 heads of 8192 × 128, bfloat16).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of it from {{speed.none}} on (64 heads
+# of 8192 × 128, bfloat16).
 
 
 # %% exercise="flash_backward.delta"
@@ -245,19 +247,20 @@ check("flash_backward.delta", delta)
 #
 # ## Exercise: dkdv
 #
-# `flash_backward.dkdv` · 17 points · about 45 minutes · about 70 lines · difficulty ●●●●●
+# {{exercise flash_backward.dkdv}}
 #
 # Write `dkdv(q, k, v, do, lse, delta, causal, scale)`. lse and delta are (..., Nq), float32 and contiguous. For half
 # precision tiles of 64 × 64, 4 warps and `num_stages=2` are a good start; take 32 × 32 for float32 and for D = 256.
 # Full marks need
-# * any sizes, any number of leading dimensions (2 points), views without copies (1 point), a scale of one's own (1
-#   point),
-# * causal with Nq ≠ Nk (2 points), queries that see no key (1 point),
-# * large, rising and low scores (2 points), half precision in and out with float32 inside (2 points),
-# * four products of a tile, by `tl.dot` (1 point), and of half the tiles and the diagonal if causal (1 point),
-# * no atomics (1 point), q read at most Nk / 64 times, copies of it included, with at least
-#   32 programs for 64 heads (1 point), nothing of Nq × Nk in memory (1 point), dense loads (1
-#   point).
+# * any sizes, any number of leading dimensions ({{correct.ragged}}), views without copies ({{correct.strided}}), a
+#   scale of one's own ({{correct.scale}}),
+# * causal with Nq ≠ Nk ({{correct.causal}}), queries that see no key ({{correct.nothing}}),
+# * large, rising and low scores ({{correct.hard}}), half precision in and out with float32 inside ({{correct.half}}),
+# * four products of a tile, by `tl.dot` ({{dot_flops.performance}}), and of half the tiles and the diagonal if causal
+#   ({{dot_flops.half of it}}),
+# * no atomics ({{no_atomics.performance}}), q read at most Nk / 64 times, copies of it included, with at least
+#   32 programs for 64 heads ({{rereads.q.performance}}), nothing of Nq × Nk in memory ({{buffers_below.performance}}),
+#   dense loads ({{coalesced.load.performance}}).
 #
 # Begin without causal and with one loop: that alone earns most of it.
 
@@ -347,7 +350,7 @@ def dkdv(
 check("flash_backward.dkdv", dkdv)
 
 # %% [markdown]
-# What do the two points for half precision test? In one of the inputs dO is around 3 for the first half of the queries
+# What do the {{correct.half}} for half precision test? In one of the inputs dO is around 3 for the first half of the queries
 # and around −3 for the second. Sums over queries grow, and then cancel. Here is what becomes of dV with an accumulator
 # in bfloat16, and with one in float32. Guess the number of right digits of each.
 
@@ -374,9 +377,10 @@ for dtype in (torch.bfloat16, torch.float32):
 #
 # ## Exercise: dq
 #
-# `flash_backward.dq` · 17 points · about 25 minutes · about 60 lines · difficulty ●●●●○
+# {{exercise flash_backward.dq}}
 #
-# The same list as for `dkdv`, with three products, and k read at most Nq / 64 times. Tiles of 128 queries × 64 keys and
+# {{all}} for the same list as `dkdv` has, with three products, and k read at most Nq / 64 times. Tiles of 128 queries ×
+# 64 keys and
 # 8 warps are a good start.
 
 
@@ -470,7 +474,8 @@ check("flash_backward.dq", dq)
 # Now `FlashAttention`, a `torch.autograd.Function` as in 07. It needs a forward pass that returns o and lse. Have you
 # solved 09? Paste your kernels and your `flash_attention_forward` into the cell, below the import; yours then takes the
 # place of the slow one of `course_lib.slow_attention`, which is plain torch and holds all scores. With the slow one you
-# lose 4 of 20 points, and nothing else: gradients come from your kernels.
+# lose {{flash_backward.flash_attention kernels_alone.strided + launches.performance.forward +
+# buffers_below.performance}}, and nothing else: gradients come from your kernels.
 #
 # What may be kept? q, k, v and o are there anyway: three inputs, and an output that somebody else keeps for the next
 # layer. Beside them one number a query: lse. (Why not delta? It is made with dO, and there is no dO before the way
@@ -482,21 +487,25 @@ check("flash_backward.dq", dq)
 #
 # ## Exercise: FlashAttention
 #
-# `flash_backward.flash_attention` · 20 points · about 30 minutes · about 25 lines · difficulty ●●●●○
+# {{exercise flash_backward.flash_attention}}
 #
 # `FlashAttention.apply(q, k, v, is_causal=False, scale=None)` returns o. Its backward returns gradients of q, k and v,
 # and None for each other argument. Full marks need
-# * any sizes and leading dimensions, a scale of one's own (2 points), views (2 points), and these without copies or
-#   other work of torch (2 points),
-# * causal, Nq ≠ Nk, queries that see nothing (2 points), large, rising and low scores (2 points), half precision (1
-#   point),
-# * q, k, v, o and *one* float32 a query kept between the halves, and nothing else (3 points),
-# * one launch forward (1 point), three backward, of at least 32 programs for 64 heads (1 point), no atomics (1 point),
-#   nothing of Nq × Nk in memory (1 point),
-# * 18 B N² D FLOPs in both halves together (1 point), and about half of it if causal (1 point).
+# * any sizes and leading dimensions, a scale of one's own ({{correct.ragged}}), views ({{correct.strided}}), and these
+#   without copies or
+#   other work of torch ({{kernels_alone.strided}}),
+# * causal, Nq ≠ Nk, queries that see nothing ({{correct.causal}}), large, rising and low scores ({{correct.hard}}),
+#   half precision ({{correct.half}}),
+# * q, k, v, o and *one* float32 a query kept between the halves, and nothing else ({{keeps_one_number_a_row.performance}}),
+# * one launch forward ({{launches.performance.forward}}), three backward, of at least 32 programs for 64 heads
+#   ({{launches.performance.backward}}), no atomics ({{no_atomics.performance}}),
+#   nothing of Nq × Nk in memory ({{buffers_below.performance}}),
+# * 18 B N² D FLOPs in both halves together ({{dot_flops.performance}}), and about half of it if causal
+#   ({{dot_flops.half of it}}).
 #
-# Extra credit on a GPU: 4 points at 1 of the speed of torch's FlashAttention-2, forward and backward, a share of them
-# from 0.6 on (16 heads of 128, 4096 tokens, bfloat16).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of torch's FlashAttention-2, forward and backward, a
+# share of them
+# from {{speed.none}} on (16 heads of 128, 4096 tokens, bfloat16).
 
 # %% exercise="flash_backward.flash_attention"
 # Slow, and right. Have you solved 09? Then paste your forward pass below this line: it takes the place of the slow one.
@@ -644,7 +653,7 @@ figures.flash_backward.context_against_memory()
 #
 # ## Exercise: longest_context
 #
-# `flash_backward.longest_context` · 5 points · about 15 minutes · about 8 lines · difficulty ●●●○○
+# {{exercise flash_backward.longest_context}}
 #
 # Given a budget in bytes and a configuration, how many tokens may a text have so that all layers together keep at most
 # that? Count what attention keeps, and nothing else:
@@ -653,8 +662,9 @@ figures.flash_backward.context_against_memory()
 # * otherwise it is `FlashAttention`: q, k, v, o, of `itemsize` bytes a number, and lse, float32.
 #
 # q, k, v are (heads, n, head_dim). Your number is compared with what autograd really keeps for n and for n + 1 tokens,
-# on tensors without data: it must fit, and one more must not. 2 points without the scores, 2 with them, 1 for budgets
-# that fit to the byte.
+# on tensors without data: it must fit, and one more must not. {{holds.fits.flash}} without the scores,
+# {{holds.fits.scores}} with
+# them, {{holds.fits.edges}} for budgets that fit to the byte.
 
 
 # %% exercise="flash_backward.longest_context"
@@ -757,7 +767,7 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 progress()
 
 # %% [markdown]
-# The unit has 69 points in six exercises. Hand in this notebook; the grader runs the same checks on inputs that you
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
 # have not seen.
 #
 # ## Where to read on

@@ -5,6 +5,7 @@ The source is a jupytext percent script. Short cell keys become nbgrader's metad
     # %% exercise="coalescing.transpose"     the cell to solve; solutions stand between ### BEGIN and ### END SOLUTION
     # %% check="coalescing.transpose"        the cell that holds the points
     # %% predict="coalescing.guess"          a cell to fill in, without points
+    # {{exercise coalescing.transpose}}       in Markdown: the line that announces it (see announce.py)
 
 The student's notebook is made by nbgrader's own generate_assignment.
 """
@@ -16,7 +17,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
@@ -27,12 +28,12 @@ from nbgrader.converters import GenerateAssignment
 
 from course_lib.exercise import Exercise
 from grader import exercises
-from grader.gradebook.preprocessors import KERNELSPEC, LANGUAGE, convert
+from grader.building.announce import AnnouncementError, Announcer
+from grader.gradebook.converting import convert
+from grader.gradebook.release import KERNELSPEC, LANGUAGE
 from grader.nbgrader_config import config
 
 KEYS = ("exercise", "check", "predict")
-ANNOUNCEMENT = re.compile(r"# `(?P<exercise>[\w.]+)` · (?P<points>\d+(\.\d+)?) points?\b")
-TOTAL = re.compile(r"# .*\bThe unit has (?P<points>\d+(\.\d+)?) points?\b")
 
 
 class BuildError(ValueError):
@@ -88,12 +89,12 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
     text = source.read_text("utf-8")
     nb = jupytext.reads(text, fmt="py:percent")
     known = exercises(unit)
-    if problem := next(wrong_points(text, known), ""):
-        raise BuildError(f"{source.parent.name}/{source.name}:{problem}")
     lines = [i for i, line in enumerate(text.splitlines(), 1) if line.startswith("# %%")]
+    lines = lines[len(lines) - len(nb.cells) :]
+    _announce(nb, lines, unit, known, f"{source.parent.name}/{source.name}")
     seen: Counter[str] = Counter()
     keyed: set[tuple[str, str]] = set()
-    for cell, line in zip(nb.cells, lines[len(lines) - len(nb.cells) :], strict=True):
+    for cell, line in zip(nb.cells, lines, strict=True):
         where = f"{source.parent.name}/{source.name}:{line}"
         cell.source = re.sub(r"[ \t]*# noqa\b.*", "", cell.source)  # for our linter, not for readers
         keys = [(key, cell.metadata[key]) for key in KEYS if key in cell.metadata]
@@ -127,17 +128,16 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
     return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": nb.cells})
 
 
-def wrong_points(text: str, known: Mapping[str, Exercise]) -> Iterator[str]:
-    """What a source tells students of points and is not so, each with its line: "120: `unit.exercise` is announced with ..."."""
-    total = sum(exercise.points for exercise in known.values())
-    for number, line in enumerate(text.splitlines(), 1):
-        if (match := ANNOUNCEMENT.match(line)) and match["exercise"] in known:
-            points = known[match["exercise"]].points
-            if float(match["points"]) != points:
-                said = f"`{match['exercise']}` is announced with {match['points']} points"
-                yield f"{number}: {said}, and its criteria have {points:g}."
-        if (match := TOTAL.match(line)) and float(match["points"]) != total:
-            yield f"{number}: the unit is said to have {match['points']} points, and its exercises have {total:g}."
+def _announce(nb: NotebookNode, lines: list[int], unit: str, known: Mapping[str, Exercise], name: str) -> None:
+    """Fills in what the Markdown leaves to the exercises. `lines` are those of the cells' heads."""
+    announcer = Announcer(unit, known)
+    try:
+        for cell, line in zip(nb.cells, lines, strict=True):
+            if cell.cell_type == "markdown":
+                cell.source = announcer.filled(cell.source, line + 1)
+        announcer.finish()
+    except AnnouncementError as error:
+        raise BuildError(f"{name}:{error.line}: {error}") from None
 
 
 def _mark(cell: NotebookNode, key: str, exercise: Exercise, where: str) -> None:

@@ -1,6 +1,11 @@
 """Verdicts in nbgrader: its gradebook, its graded notebooks, its feedback.
 
-books.py           enters a class
-preprocessors.py   verdicts into nbgrader's chain; ../nbgrader_config.py switches them on
-pages.py           what students wrote, as HTML
+books.py       enters a class, by the steps of nbgrader's chain in one session
+known.py       what those steps need not find out for themselves
+release.py     steps: a source as students get it; ../nbgrader_config.py switches all steps on
+submitted.py   steps: a submission as it was read, in the gradebook's cells
+marks.py       steps: verdicts into the graded notebook and the gradebook
+feedback.py    steps: marks into the feedback; the notes of nbgrader's exchange
+converting.py  nbgrader's converters, without a shell
+pages.py       what students wrote, as HTML
 """

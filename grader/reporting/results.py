@@ -16,7 +16,7 @@ from course_lib.exercise import Exercise, Verdict
 from course_lib.observe import wire
 from grader import disk
 from grader.classes.bounded import TooMuch, bounded
-from grader.gradebook.preprocessors import ANSWER, VERDICT
+from grader.gradebook.marks import ANSWER, VERDICT
 from grader.judging import submission
 from grader.nbgrader_config import scripts_on_path
 from grader.reporting import similar

@@ -5,7 +5,7 @@ import toyclass
 from nbgrader.api import Gradebook
 from toy import UNIT
 
-from grader.gradebook import preprocessors
+from grader.gradebook import converting
 
 
 def test_exercises_are_dropped_and_added_after_submissions(monkeypatch, tmp_path):
@@ -26,15 +26,15 @@ def test_exercises_are_dropped_and_added_after_submissions(monkeypatch, tmp_path
 
     known = {"toy.double"}
     toy.build_as(tmp_path, monkeypatch, toy.ONE, toy.exercise("double", 10, bonus=2))
-    assert preprocessors.register(home, UNIT, root=tmp_path) == [
+    assert converting.register(home, UNIT, root=tmp_path) == [
         f"{UNIT}: toy-root is dropped, and marks given by hand with it: dee."
     ]
     assert scores() == {"ada": (11.5, 10), "ben": (7, 10), "cyd": (6, 10), "dee": (0, 10)}
 
     known = {"toy.double", "toy.root"}
     toy.build_as(tmp_path, monkeypatch, toy.SOURCE)
-    assert preprocessors.register(home, UNIT, root=tmp_path) == [
+    assert converting.register(home, UNIT, root=tmp_path) == [
         f"{UNIT}: toy-root is new; who handed in before has no answer to it."
     ]
     assert scores() == {"ada": (15.5, 14), "ben": (11, 14), "cyd": (10, 14), "dee": (0, 14)}
-    assert preprocessors.register(home, UNIT, root=tmp_path) == []
+    assert converting.register(home, UNIT, root=tmp_path) == []

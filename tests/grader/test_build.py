@@ -7,6 +7,7 @@ import pytest
 import toy
 from toy import SOURCE, UNIT
 
+from course_lib.criteria import Speed
 from grader.building import build
 
 
@@ -138,32 +139,112 @@ def test_a_wrong_source_is_named_with_its_line(course, old, new, sentence):
     assert len(build.check(UNIT, course)) == 1
 
 
+ANNOUNCED = """{{exercise toy.double}}
+#
+# * right ({{worth.right}}), in one launch ({{worth.launch}}), together {{worth.right +
+#   worth.launch}}; {{all / 20}} for each of twenty.
+#
+# Extra credit on a GPU: {{speed}} at {{speed.full}}, a share from {{speed.none}} on.
+#
+# {{exercise toy.root}}
+#
+# Write numbers. The unit has {{unit points}} in {{unit exercises}}: {{unit minutes}}.
+# You lose {{toy.double worth.launch}}.
+"""
+
+
+@dataclasses.dataclass
+class Named(toy.Worth):
+    """A criterion worth points, known by its name."""
+
+    name: str = ""
+    key = property(lambda self: f"worth.{self.name}")
+
+
+def announced(monkeypatch, launch):
+    """The toy unit with an exercise of two criteria and extra credit, and another of one criterion."""
+    criteria = [Named(9, name="right"), Named(launch, name="launch")]
+    speed = Speed(points=2, vs="copy", case=None, needed=None, full=0.8, none=0.5)
+    double = dataclasses.replace(toy.exercise("double", 10), criteria=criteria, bonus=[speed], lines=1, difficulty=2)
+    root = dataclasses.replace(toy.exercise("root", 4), kind="values", minutes=7, lines=4, difficulty=5)
+    toy.install(monkeypatch, double, root)
+    return SOURCE.replace("# More.", f"# {ANNOUNCED}")
+
+
+def told(path):
+    return next(cell.source for cell in cells(path).values() if "Extra credit" in cell.source)
+
+
+def test_a_point_is_changed_in_one_place(course, monkeypatch):
+    for path in rebuild(course, announced(monkeypatch, launch=1)):
+        assert "`toy.double` · 10 points · about 1 minute · about 1 line · difficulty ●●○○○\n" in told(path)
+        assert "`toy.root` · 4 points · about 7 minutes · 4 answers · difficulty ●●●●●\n" in told(path)
+        assert "right (9 points), in one launch (1 point), together 10 points; half a point for each" in told(path)
+        assert "GPU: 2 points at 0.8, a share from 0.5 on" in told(path)
+        assert "has 14 points in two exercises: 8 minutes.\nYou lose 1 point." in told(path)
+    source = announced(monkeypatch, launch=3)
+    assert [line for line in build.check(UNIT, course) if "md-" in line]
+    for path in rebuild(course, source):
+        assert "`toy.double` · 12 points" in told(path) and "in one launch (3 points), together 12 points" in told(path)
+        assert "has 16 points" in told(path) and "You lose 3 points." in told(path)
+        assert cells(path)["toy-double-check"].metadata.nbgrader.points == 12
+
+
+def test_no_output_is_lost_when_a_point_changes(course, monkeypatch):
+    instructors, _ = rebuild(course, announced(monkeypatch, launch=1))
+    nb = nbformat.read(instructors, as_version=4)
+    last = next(cell for cell in reversed(nb.cells) if cell.cell_type == "code")
+    last.outputs = [nbformat.v4.new_output("stream", text="seen")]
+    nbformat.write(nb, instructors)
+    announced(monkeypatch, launch=3)
+    rebuild(course)
+    assert cells(instructors)[last.id].outputs == last.outputs
+
+
 @pytest.mark.parametrize(
     "old, new, sentence",
     [
+        ("({{worth.launch}})", "(1 point)", "90_toy.py:26: '1 point' is typed by hand. Write {{KEY}} of the criterion"),
+        ("{{all / 20}}", "Half a point", "90_toy.py:27: 'Half a point' is typed by hand."),
+        ("has {{unit points}}", "has 14\n# points", "90_toy.py:33: '14 points' is typed by hand."),
         (
-            "· 10 points",
-            "· 12 points",
-            "90_toy.py:24: `toy.double` is announced with 12 points, and its criteria have 10.",
+            "({{worth.right}})",
+            "({{worth.rigth}})",
+            "90_toy.py:26: `toy.double` has no criterion 'worth.rigth'. It has: worth.right, worth",
         ),
         (
-            "· 10 points",
-            "· 0 points",
-            "90_toy.py:24: `toy.double` is announced with 0 points, and its criteria have 10.",
+            "exercise toy.root",
+            "exercise toy.roof",
+            "90_toy.py:31: 90_toy has no exercise 'toy.roof'. It has: toy.double, toy.root.",
+        ),
+        ("{{speed.none}}", "0.5", "90_toy.py:24: `toy.double` is announced without {{speed.none}}."),
+        (" / 20}}", " / 0}}", "90_toy.py:27: {{all / 0}}: behind the / stands the number of answers, a whole one."),
+        (
+            "{{exercise toy.double}}",
+            "{{worth.right}}",
+            "90_toy.py:24: {{worth.right}} stands before the first {{exercise ...}}.",
         ),
         (
-            "has 14 points",
-            "has 4 points",
-            "90_toy.py:27: the unit is said to have 4 points, and its exercises have 14.",
+            "{{unit minutes}}",
+            "{{unit hours}}",
+            "90_toy.py:33: {{unit hours}}: of a unit there are points, exercises, minutes.",
         ),
+        ("({{worth.right}})", "({{worth.right)", "90_toy.py:26: a {{ without its }}."),
+        ("{{exercise toy.root}}", "{{exercise toy.double}}", "90_toy.py:31: `toy.double` is announced a second time."),
     ],
 )
-def test_points_that_are_not_as_announced_are_refused(course, old, new, sentence):
-    told = "# `toy.double` · 10 points · 1 line\n# `toy.root` · 4 points\n#\n# Well. The unit has 14 points in two exercises."
-    source = SOURCE.replace("# More.", told)
-    rebuild(course, source)
+def test_an_announcement_that_does_not_fit_its_exercise_is_refused(course, monkeypatch, old, new, sentence):
+    source = announced(monkeypatch, launch=1)
+    assert old in source
     with pytest.raises(build.BuildError, match=re.escape(sentence)):
         rebuild(course, source.replace(old, new))
+
+
+def test_a_criterion_that_nobody_announces_is_named(course, monkeypatch):
+    source = announced(monkeypatch, launch=1).replace(", in one launch ({{worth.launch}})", "")
+    source = re.sub(r", together.*twenty", "", source, flags=re.S)
+    with pytest.raises(build.BuildError, match=r"90_toy.py:24: `toy.double` is announced without {{worth.launch}}\."):
+        rebuild(course, source)
 
 
 def test_an_unknown_unit_is_named():

@@ -191,7 +191,7 @@ def test_a_failed_entry_leaves_the_graded_notebook_that_the_points_are_for(home,
     answers_anew(home)
     kept = {path: path.read_bytes() for path in home.glob(f"*/ada/{UNIT}/*") if path.parts[-4] != "submitted"}
     with monkeypatch.context() as patch:
-        patch.setattr("grader.gradebook.preprocessors.SaveExtras.preprocess", lambda *a: 1 / 0)
+        patch.setattr("grader.gradebook.marks.SaveExtras.preprocess", lambda *a: 1 / 0)
         ledger = books.Books(home, UNIT, root=home.parent)
         path = home / "submitted" / "ada" / UNIT / f"{UNIT}.ipynb"
         read = submission.read(path, list(grader.exercises(UNIT).values()), grader.released(UNIT))

@@ -25,7 +25,7 @@ from grader.audit import samples
 from grader.audit.variants import program, solution_cell
 from grader.child import timing
 from grader.classes import classroom, verdicts, workers
-from grader.gradebook import books, preprocessors
+from grader.gradebook import books, marks
 
 UNIT = "04_memory_coalescing"
 QUICK = [find(f"coalescing.{name}") for name in ("padded_stride", "divergence_passes", "sectors_touched")]
@@ -312,7 +312,7 @@ def test_a_submission_is_entered_whole_or_not_at_all(home, monkeypatch):
         raise RuntimeError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(preprocessors.SaveExtras, "preprocess", fail)  # after the scores
+        patch.setattr(marks.SaveExtras, "preprocess", fail)  # after the scores
         assert "no space left" in ledger.enter("blank", found["blank"].verdicts, found["blank"].read)
     assert entered() == {}
     assert ledger.enter("blank", found["blank"].verdicts, found["blank"].read) == "ok"

@@ -29,7 +29,7 @@ from grader.__main__ import app
 from grader.building import build
 from grader.child import zygote
 from grader.classes import lock, verdicts
-from grader.gradebook import books, preprocessors
+from grader.gradebook import books, converting, marks
 from grader.nbgrader_config import config
 from grader.reporting import report
 
@@ -171,7 +171,7 @@ def test_a_disk_that_is_full_when_marks_are_entered_stops_the_class_once(home, c
 
     with monkeypatch.context() as patch:
         patch.setattr(books, "_version", lambda: "another")
-        patch.setattr(preprocessors.SaveExtras, "preprocess", full)
+        patch.setattr(marks.SaveExtras, "preprocess", full)
         code, said = command()
     assert code == 1 and FULL in said and len(entered) == 1
     assert {p: c for p, c in files(home).items() if "registered" not in p.parts and p.name != "gradebook.db"} == {
@@ -180,7 +180,7 @@ def test_a_disk_that_is_full_when_marks_are_entered_stops_the_class_once(home, c
 
 
 def test_what_was_not_entered_is_an_exit_code_and_stops_nobody(home, command, monkeypatch):  # noqa: F811
-    save = preprocessors.SaveExtras.preprocess
+    save = marks.SaveExtras.preprocess
 
     def fail(self, nb, resources):
         if resources["nbgrader"]["student"] == "blank":
@@ -188,7 +188,7 @@ def test_what_was_not_entered_is_an_exit_code_and_stops_nobody(home, command, mo
         return save(self, nb, resources)
 
     with monkeypatch.context() as patch:
-        patch.setattr(preprocessors.SaveExtras, "preprocess", fail)
+        patch.setattr(marks.SaveExtras, "preprocess", fail)
         code, said = command()
     assert code == 1 and "blank: not entered: PermissionError" in said and "full-marks" in said
     assert command()[0] == 0
@@ -242,7 +242,7 @@ def test_the_exchange_s_recipe_makes_a_new_home_and_keeps_the_notebook(tmp_path,
     (tmp_path / "solutions" / f"{UNIT}.py").write_text(toy.SOURCE)
     build.build(UNIT, execute=False, root=tmp_path)
     settings = config(tmp_path / "new" / "home", root=tmp_path)  # nbgrader generate_assignment UNIT --force
-    assert preprocessors.convert(GenerateAssignment, settings, UNIT) == ""
+    assert converting.convert(GenerateAssignment, settings, UNIT) == ""
     assert (tmp_path / "new" / "home" / "gradebook.db").exists()
     assert (tmp_path / "notebooks" / UNIT / f"{UNIT}.ipynb").exists()
 

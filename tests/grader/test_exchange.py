@@ -12,7 +12,7 @@ from nbgrader.exchange.default import ExchangeSubmit as Submit
 from traitlets.config import Config
 
 from grader.classes.exchange import NOTES, Collect, Release
-from grader.gradebook.preprocessors import carry_notes
+from grader.gradebook.feedback import carry_notes
 from grader.nbgrader_config import config
 from grader.reporting import results
 

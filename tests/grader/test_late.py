@@ -20,7 +20,6 @@ from grader.__main__ import app, show_gradebook
 from grader.audit.variants import IMPORTS, solution_cell
 from grader.classes import late
 from grader.classes.late import ByTheDay
-from grader.gradebook import books
 from grader.reporting import results
 
 
@@ -63,12 +62,14 @@ def course(tmp_path, monkeypatch):
 def grade(course, monkeypatch):
     """Grades again with 20 percent a day: student -> (total, penalty, score)."""
 
+    configured = nbgrader_config.config
+
     def config(home, **more):
-        settings = nbgrader_config.config(home, **more)
+        settings = configured(home, **more)
         settings.ByTheDay.percent = 20
         return settings
 
-    monkeypatch.setattr(books, "config", config)
+    monkeypatch.setattr(nbgrader_config, "config", config)
     outcomes = toy.grade_with_nbgrader(course / "class", UNIT, root=course)
     assert set(outcomes.values()) == {"ok"}, outcomes
     return {e.student: (e.total, e.penalty, e.score) for e in results.gradebook(course / "class", UNIT)}

@@ -12,8 +12,8 @@ from nbgrader.api import Gradebook
 from toy import UNIT
 
 from grader.building import build
-from grader.gradebook import preprocessors
-from grader.nbgrader_config import config
+from grader.gradebook import converting, submitted
+from grader.nbgrader_config import ROOT, config
 
 FULL = {"double": (10, 10, {"bonus": 1.5, "remark": "Next: read *less* <b>."}), "root": (4, 4, {})}
 
@@ -286,7 +286,7 @@ def test_no_verdict_is_an_error_to_be_seen_and_no_mark_at_all(graded, monkeypatc
 def test_one_failure_does_not_stop_the_next(graded, monkeypatch, capsys):
     course, _ = graded
     play_judge(monkeypatch, lambda student: FULL)
-    monkeypatch.setattr(preprocessors.Normalise, "_chosen", lambda *a: 1 / 0)
+    monkeypatch.setattr(submitted.Normalise, "_chosen", lambda *a: 1 / 0)
     results = toy.grade_with_nbgrader(course / "class", UNIT, ["plain", "copied_check"], root=course)
     assert results == dict.fromkeys(["plain", "copied_check"], "ZeroDivisionError: division by zero")
     assert capsys.readouterr() == ("", "")
@@ -298,7 +298,7 @@ def test_a_changed_unit_reaches_the_gradebook(monkeypatch, tmp_path):
         (toy.ONE, (toy.exercise("double", 11),)),
     ]:
         toy.build_as(tmp_path, monkeypatch, text, *exercises)
-        assert preprocessors.register(tmp_path / "class", UNIT, root=tmp_path) == []
+        assert converting.register(tmp_path / "class", UNIT, root=tmp_path) == []
     with Gradebook(f"sqlite:///{tmp_path / 'class' / 'gradebook.db'}") as book:
         assert {cell.name: cell.max_score for cell in book.find_notebook(UNIT, UNIT).grade_cells} == {
             "toy-double-check": 11
@@ -309,10 +309,10 @@ def test_the_configuration_is_what_nbgrader_reads(tmp_path, monkeypatch):
     from traitlets.config.loader import PyFileConfigLoader
 
     monkeypatch.setenv("GRADER_HOME", str(tmp_path))
-    loaded = PyFileConfigLoader("nbgrader_config.py", path=str(preprocessors.ROOT / "grader")).load_config()
+    loaded = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT / "grader")).load_config()
     assert loaded == config(tmp_path)
     assert loaded.CourseDirectory.submitted_directory == str(tmp_path / "submitted")
     monkeypatch.delenv("GRADER_HOME")
-    loaded = PyFileConfigLoader("nbgrader_config.py", path=str(preprocessors.ROOT / "grader")).load_config()
+    loaded = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT / "grader")).load_config()
     assert loaded.CourseDirectory.submitted_directory == "grader/submitted"
-    assert loaded.CourseDirectory.root == str(preprocessors.ROOT)
+    assert loaded.CourseDirectory.root == str(ROOT)

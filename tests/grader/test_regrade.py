@@ -21,7 +21,8 @@ class Course:
         patch.setattr("grader.classes.classroom.Local", self._table)
         patch.setattr("grader.classes.classroom.Class.prove", lambda self, unit: None)
         self.change = lambda code: [
-            patch.setattr(f"grader.{module}.code_version", lambda unit="": code) for module in ("verdicts", "books")
+            patch.setattr(f"grader.{module}.code_version", lambda unit="": code)
+            for module in ("classes.verdicts", "gradebook.books")
         ]
         self.change("first")
 

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from nbgrader.converters import Autograde, GenerateFeedback
+
 import course_lib.exercises
 from course_lib.exercise import Criterion, Exercise, Finding, Verdict
+from grader import nbgrader_config
 from grader.building import build
-from grader.gradebook import books
+from grader.gradebook import converting
 
 UNIT = "90_toy"
 
@@ -98,11 +101,17 @@ def verdict(name: str, points: float, out_of: float, **more) -> Verdict:
 
 
 def grade_with_nbgrader(home, unit, students=None, *, root):
-    """Autograding and feedback without verdicts made before, as nbgrader's own command does it: student -> "ok", or a sentence."""
+    """The plain `nbgrader autograde` and `nbgrader generate_feedback`, which know no verdicts: student -> "ok", or a sentence."""
     home = Path(home).resolve()
     everybody = sorted(folder.parent.name for folder in (home / "submitted").glob(f"*/{unit}"))
-    book = books.Books(home, unit, root=root)
-    return {student: book.enter(student) for student in students or everybody}
+    converting.register(home, unit, root=root)
+    settings = nbgrader_config.config(home, root=root)
+
+    def grade(student):
+        steps = (converting.convert(converter, settings, unit, student) for converter in (Autograde, GenerateFeedback))
+        return next(filter(None, steps), "ok")
+
+    return {student: grade(student) for student in students or everybody}
 
 
 def build_as(folder, monkeypatch, source: str, *exercises: Exercise) -> None:

@@ -67,3 +67,22 @@ def test_a_table_has_ratios_and_reasons(scripts):
     record = {"machine": "a GPU", "date": "today", "torch": "2", "triton": "3", "ceiling": 900.0, "forward": [row]}
     line = next(line for line in attention.report(record).splitlines() if line.startswith("| 128 |"))
     assert line == "| 128 | 4096 | causal | 300 | 600 | out of memory | 450 | 0.50 | 1.50 | 0.75 | 2 |"
+
+
+def test_flash_attention_4_has_a_column_of_ratios_and_its_version(scripts):
+    attention, _ = scripts
+    contenders = {
+        name: {"tflops": speed, "peak_bytes": 10**6}
+        for name, speed in {
+            "FlashAttention-2": 300.0,
+            "cuDNN": 600.0,
+            "FlashAttention-4": 750.0,
+            "unit 09": 450.0,
+        }.items()
+    }
+    row = {"d": 128, "length": 4096, "causal": False, "contenders": contenders}
+    record = {"machine": "a GPU", "date": "today", "torch": "2", "triton": "3", "ceiling": 900.0, "forward": [row]}
+    shown = attention.report(record | {"peers": {"forward": {"FlashAttention-4": "4.0.0b36"}}})
+    assert "| of the ceiling | of FA-2 | of cuDNN | of FA-4 | peak MB |" in shown
+    assert "| 300 | 600 | 750 | 450 | 0.50 | 1.50 | 0.75 | 0.60 | 1 |" in shown
+    assert "Peers: FlashAttention-4 4.0.0b36." in shown

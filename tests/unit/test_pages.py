@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 import tomllib
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 import grader
 from course_lib.exercises import UNITS
-from grader.building import index
+from grader.building import index, units
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -21,35 +22,28 @@ PACKAGES = [path.parent for path in MODULES if path.name == "__init__.py" and pa
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
-def rows(page: str) -> dict[str, list[str]]:
-    """Number of a unit -> the cells of its row in the page's table of units, the last table row of each number."""
-    lines = (line.removeprefix("# ") for line in (ROOT / page).read_text("utf-8").splitlines())
-    tables = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| "))
-    found = ((re.match(r"[\[*]*(\d\d) ", cells[0]), cells) for cells in tables)
-    return {match[1]: cells for match, cells in found if match}
-
-
-def minutes(unit: str) -> str:
-    return str(sum(exercise.minutes for exercise in grader.exercises(unit).values()))
-
-
-def test_the_readme_lists_the_units():
-    listed = rows("README.md")
-    assert list(listed) == [unit[:2] for unit in UNITS]
-    for unit in UNITS:
-        name, _, exercises, took = listed[unit[:2]]
+def test_the_table_of_units_is_as_the_exercises_are():
+    assert list(units.TEACHES) == list(UNITS)
+    for unit, (name, _) in units.TEACHES.items():
         assert name.lower().replace(" ", "") == unit.replace("_", "")
-        assert (exercises, took) == (str(len(grader.exercises(unit))), minutes(unit))
+    assert units.check(ROOT) == []
 
 
-def test_the_start_page_maps_the_units():
-    listed, said = rows("solutions/00_start_here.py"), rows("README.md")
-    assert list(listed) == [unit[:2] for unit in UNITS]
-    for unit in UNITS:
-        name, teaches, took = listed[unit[:2]]
-        assert (teaches, took) == (said[unit[:2]][1], minutes(unit))
-        assert unit.startswith("00_") or name == f"[{said[unit[:2]][0]}](../{unit}/{unit}.ipynb)"
-        assert (ROOT / "notebooks" / unit / f"{unit}.ipynb").exists()
+def test_a_unit_s_minutes_and_exercises_reach_both_tables(tmp_path, monkeypatch):
+    monkeypatch.setitem(units.TEACHES, "02_dtypes", ("02 dtypes", "what fits"))
+    exercise = next(iter(grader.exercises("02_dtypes").values()))
+    monkeypatch.setitem(grader.exercises("02_dtypes"), "dtypes.more", dataclasses.replace(exercise, minutes=1000))
+    (tmp_path / "README.md").write_bytes((ROOT / "README.md").read_bytes())
+    assert units.check(tmp_path) == [
+        "README.md: its table of units is stale: `grader build --no-execute` writes it anew."
+    ]
+    units.write(tmp_path)
+    assert "\n| 02 dtypes | what fits | 10 | 1115 |\n" in (tmp_path / "README.md").read_text("utf-8")
+    assert units.check(tmp_path) == []
+    assert "\n| [02 dtypes](../02_dtypes/02_dtypes.ipynb) | what fits | 1115 |\n" in units.table_for_notebooks(
+        "00_start_here"
+    )
+    assert "| **00 start here** (you are here) | " in units.table_for_notebooks("00_start_here")
 
 
 def test_the_solutions_index_is_as_the_sources_are():

@@ -1,0 +1,167 @@
+"""What a source's Markdown leaves to the exercises: `{{...}}` in it becomes what they say when the notebooks are built.
+
+    {{exercise tiling.matmul}}    `tiling.matmul` · 20 points · about 60 minutes · about 35 lines · difficulty ●●●●○
+    {{unit points}}               71 points; also {{unit exercises}}, eleven exercises, and {{unit minutes}}, 172 minutes
+    {{units}}                     the table of units (see units.py)
+
+From the line that announces an exercise to that of the next, criteria are named by their keys:
+
+    {{correct.ragged}}            3 points
+    {{correct.ragged + speed}}    5 points, of both together
+    {{all}}                       20 points, of all criteria, which need not be named then; extra credit is not among them
+    {{correct.plain / 10}}        half a point, for each of ten answers
+    {{speed.full}}                0.8, the ratio that earns all of an extra credit; {{speed.none}}, from which on it earns any
+    {{tiling.matmul correct.ragged}}    3 points, anywhere in the unit
+
+Whoever leaves a criterion out, or types points by hand, is told the line. A single criterion needs no name: its points stand
+in the line that announces the exercise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+
+from course_lib.exercise import Exercise
+from grader.building import units
+
+MARKER = re.compile(r"\{\{([^{}]*)\}\}")
+TYPED = re.compile(r"\b(\d+(\.\d+)?|half\s+a)\s+points?\b", re.I)
+NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+NUMBERS += ["eleven", "twelve", "thirteen", "fourteen", "fifteen"]
+
+
+class AnnouncementError(ValueError):
+    """A text says of an exercise what is not so, or too little. `line` is that of the source."""
+
+    def __init__(self, line: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.line = line
+
+
+class Announcer:
+    """Fills in the Markdown cells of one source, which come in order."""
+
+    def __init__(self, unit: str, exercises: Mapping[str, Exercise]) -> None:
+        self.unit, self.exercises = unit, exercises
+        self.current: _Announced | None = None
+        self.seen: set[str] = set()
+
+    def filled(self, text: str, first: int) -> str:
+        """Returns the text of a cell, whose first line is that of the source, with its markers replaced."""
+
+        def line(position: int) -> int:
+            return first + text.count("\n", 0, position)
+
+        if typed := TYPED.search(text):
+            said = " ".join(typed[0].split())
+            hint = "Write {{KEY}} of the criterion, or {{unit points}}."
+            raise AnnouncementError(line(typed.start()), f"{said!r} is typed by hand. {hint}")
+        if "{{" in (rest := MARKER.sub(lambda marker: " " * len(marker[0]), text)):
+            raise AnnouncementError(line(rest.index("{{")), "a {{ without its }}.")
+        return MARKER.sub(lambda marker: self._said(" ".join(marker[1].split()), line(marker.start())), text)
+
+    def finish(self) -> None:
+        """Raises AnnouncementError if the last announcement leaves a criterion out."""
+        if self.current:
+            self.current.demand_all()
+
+    def _said(self, words: str, line: int) -> str:
+        first, _, rest = words.partition(" ")
+        if words == "units":
+            return units.table_for_notebooks(self.unit)
+        if first == "unit":
+            if rest not in OF_UNIT:
+                raise AnnouncementError(line, f"{{{{{words}}}}}: of a unit there are {', '.join(OF_UNIT)}.")
+            return OF_UNIT[rest](self.exercises.values())
+        if first == "exercise":
+            self.finish()
+            self.current = _Announced(self._new(rest, line), line)
+            return header(self.current.exercise)
+        if first in self.exercises:
+            return _Announced(self.exercises[first], line).said(rest, line)
+        if not self.current:
+            raise AnnouncementError(line, f"{{{{{words}}}}} stands before the first {{{{exercise ...}}}}.")
+        return self.current.said(words, line)
+
+    def _new(self, name: str, line: int) -> Exercise:
+        if name not in self.exercises:
+            known = ", ".join(self.exercises) or "none"
+            raise AnnouncementError(line, f"{self.unit} has no exercise {name!r}. It has: {known}.")
+        if name in self.seen:
+            raise AnnouncementError(line, f"`{name}` is announced a second time.")
+        self.seen.add(name)
+        return self.exercises[name]
+
+
+def header(exercise: Exercise) -> str:
+    """Returns the line that announces an exercise."""
+    if exercise.kind == "values":
+        length = _count(exercise.lines, "answer")
+    else:
+        length = f"about {_count(exercise.lines, 'line')}"
+    return " · ".join(
+        [
+            f"`{exercise.id}`",
+            points(exercise.points),
+            f"about {_count(exercise.minutes, 'minute')}",
+            length,
+            f"difficulty {'●' * exercise.difficulty}{'○' * (5 - exercise.difficulty)}",
+        ]
+    )
+
+
+def points(number: float) -> str:
+    """Returns "2 points", "1 point" or "half a point"."""
+    return "half a point" if number == 0.5 else _count(number, "point")
+
+
+class _Announced:
+    """One exercise, and which of its criteria have been named so far."""
+
+    def __init__(self, exercise: Exercise, line: int) -> None:
+        self.exercise, self.line = exercise, line
+        self.points = {c.key: c.points for c in [*exercise.criteria, *exercise.bonus]}
+        self.shares = {
+            f"{c.key}.{end}": getattr(c, end) for c in exercise.bonus for end in ("full", "none") if hasattr(c, end)
+        }
+        self.named: set[str] = set()
+
+    def said(self, words: str, line: int) -> str:
+        """What a marker below the announcement stands for."""
+        if words in self.shares:
+            self.named.add(words)
+            return f"{self.shares[words]:g}"
+        names, _, among = words.partition(" / ")
+        keys: list[str] = []
+        for name in names.split(" + "):
+            if name != "all" and name not in self.points:
+                known = ", ".join([*self.points, *self.shares])
+                raise AnnouncementError(line, f"`{self.exercise.id}` has no criterion {name!r}. It has: {known}.")
+            keys += [c.key for c in self.exercise.criteria] if name == "all" else [name]
+        if among and not re.fullmatch("[1-9][0-9]*", among):
+            raise AnnouncementError(line, f"{{{{{words}}}}}: behind the / stands the number of answers, a whole one.")
+        self.named.update(keys)
+        return points(sum(self.points[key] for key in keys) / int(among or 1))
+
+    def demand_all(self) -> None:
+        """Raises AnnouncementError if a criterion is left out."""
+        alone = [c.key for c in self.exercise.criteria] if len(self.exercise.criteria) == 1 else []
+        left = [f"{{{{{key}}}}}" for key in [*self.points, *self.shares] if key not in {*self.named, *alone}]
+        if left:
+            raise AnnouncementError(self.line, f"`{self.exercise.id}` is announced without {', '.join(left)}.")
+
+
+def _count(number: float, noun: str) -> str:
+    return f"{number:g} {noun}{'' if number == 1 else 's'}"
+
+
+def _in_words(number: int) -> str:
+    return f"{NUMBERS[number]} exercise{'' if number == 1 else 's'}" if number < len(NUMBERS) else f"{number} exercises"
+
+
+OF_UNIT: dict[str, Callable[[Collection[Exercise]], str]] = {
+    "points": lambda exercises: points(sum(exercise.points for exercise in exercises)),
+    "exercises": lambda exercises: _in_words(len(exercises)),
+    "minutes": lambda exercises: _count(sum(exercise.minutes for exercise in exercises), "minute"),
+}

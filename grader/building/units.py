@@ -1,0 +1,66 @@
+"""The table of units, from TEACHES and the exercises: in README.md, and as `{{units}}` in a notebook's source."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import grader
+
+TEACHES = {
+    "00_start_here": ("00 start here", "the machine, and how checks, hints and traces work"),
+    "01_tensors_and_strides": ("01 tensors and strides", "pointer, shape, strides, offset; views and copies"),
+    "02_dtypes": ("02 dtypes", "what 32, 16 and 8 bits hold, and what goes wrong in them"),
+    "03_counting_flops": ("03 counting FLOPs", "cost, intensity, rooflines, and timing a GPU"),
+    "04_memory_coalescing": ("04 memory coalescing", "sectors, rows against columns, dense transposes"),
+    "05_tiling": ("05 tiling", "re-reads, a matmul for every size and stride, waves, the L2"),
+    "06_fusion": ("06 fusion", "softmax, RMSNorm and cross-entropy in one launch each"),
+    "07_recomputation": ("07 recomputation", "what backward needs, checkpoints, dropout from a seed"),
+    "08_attention_by_tiles": ("08 attention by tiles", "online softmax, merging, tiles, the backward pass, in torch"),
+    "09_flash_attention_forward": (
+        "09 FlashAttention forward",
+        "the same loop in Triton; causal, grouped heads, windows, decoding",
+    ),
+    "10_flash_attention_backward": ("10 FlashAttention backward", "gradients by recomputation, `FlashAttention.apply`"),
+}
+"""The unit's folder -> its name for readers, and what it teaches."""
+
+PAGE = Path("README.md")
+HEAD = "| unit | what it teaches | exercises | minutes |\n| --- | --- | --- | --- |\n"
+TABLE = re.compile(re.escape(HEAD) + r"(\|.*\n)*")
+
+
+def table_for_notebooks(here: str) -> str:
+    """Returns the table with links to the other notebooks, as they lie beside that of `here`."""
+    rows = ["| unit | what it teaches | minutes |", "| --- | --- | --- |"]
+    for unit, (name, teaches) in TEACHES.items():
+        link = f"**{name}** (you are here)" if unit == here else f"[{name}](../{unit}/{unit}.ipynb)"
+        rows.append(f"| {link} | {teaches} | {_minutes(unit)} |")
+    return "\n".join(rows)
+
+
+def text(root: Path) -> str:
+    """Returns the README with the table as the exercises are now. Raises ValueError if it has no such table."""
+    rows = (
+        f"| {name} | {teaches} | {len(grader.exercises(unit))} | {_minutes(unit)} |\n"
+        for unit, (name, teaches) in TEACHES.items()
+    )
+    page, found = TABLE.subn(lambda _: HEAD + "".join(rows), (root / PAGE).read_text("utf-8"))
+    if found != 1:
+        raise ValueError(f"{PAGE} has {found} tables with the head {HEAD.splitlines()[0]!r}, and must have one.")
+    return page
+
+
+def write(root: Path) -> Path:
+    (root / PAGE).write_text(text(root), "utf-8")
+    return PAGE
+
+
+def check(root: Path) -> list[str]:
+    """A sentence if the README's table is not what the exercises say now."""
+    fresh = (root / PAGE).read_text("utf-8") == text(root)
+    return [] if fresh else [f"{PAGE}: its table of units is stale: `grader build --no-execute` writes it anew."]
+
+
+def _minutes(unit: str) -> int:
+    return sum(exercise.minutes for exercise in grader.exercises(unit).values())

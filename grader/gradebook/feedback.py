@@ -1,0 +1,46 @@
+"""Marks in the feedback of a submission, and the notes of nbgrader's exchange beside it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.preprocessors import GetGrades as GetsScores
+
+from grader.classes.exchange import NOTE_BYTES, NOTES
+from grader.gradebook.known import InTheBook
+
+
+class GetGrades(InTheBook, GetsScores):
+    """nbgrader's, which puts points and comments into the cells. Whether the points were given by hand goes along, and what
+    neither the judge nor a person has given points has none, where nbgrader says 0."""
+
+    def _get_score(self, cell: NotebookNode, resources: dict) -> None:
+        super()._get_score(cell, resources)
+        where = self.notebook_id, self.assignment_id, self.student_id
+        grade = self.gradebook.find_grade(cell.metadata.nbgrader.grade_id, *where)
+        cell.metadata.nbgrader["by_hand"] = grade.manual_score is not None
+        if grade.auto_score is None and grade.manual_score is None:
+            cell.metadata.nbgrader.score = None
+
+    def settle(self, resources: dict) -> None:
+        notebook = self.gradebook.find_submission_notebook(self.notebook_id, self.assignment_id, self.student_id)
+        penalty = notebook.late_submission_penalty or 0
+        resources["nbgrader"] |= {
+            "score": notebook.score - penalty,
+            "max_score": notebook.max_score,
+            "late_penalty": penalty,
+        }
+
+
+def carry_notes(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:
+    """nbgrader's hook after each submission: the two notes of its exchange go along, and no other file."""
+    for source in (Path(notebook).with_name(note) for notebook in notebooks for note in NOTES):
+        step, *names = source.parts[-4:-1]
+        following = {"submitted": "autograded", "autograded": "feedback"}.get(step)
+        if following and source.is_file() and not source.is_symlink() and source.stat().st_size <= NOTE_BYTES:
+            target = source.parents[3].joinpath(following, *names, source.name)
+            target.unlink(missing_ok=True)
+            shutil.copyfile(source, target)

@@ -1,0 +1,153 @@
+"""Verdicts into a graded notebook and the gradebook: the judge gives them, and nothing starts a kernel.
+
+    autograded/ ── WriteVerdicts ──▶ SaveAutoGrades ──▶ SaveExtras ──▶ AssignLatePenalties ──▶ autograded/, gradebook.db
+
+nbgrader scores a test cell by its outputs: an error gives 0, an execute_result that reads as a number gives that many
+points, and anything else, no output included, gives them all. So each test cell gets one or the other here; and what the
+grader could not judge has no score afterwards, neither 0 nor any other, and waits for a person or for the next run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+
+import nbgrader.preprocessors
+from nbformat import NotebookNode, v4
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from course_lib import render
+from course_lib.exercise import Exercise, Verdict
+from course_lib.observe import wire
+from grader import exercises
+from grader.gradebook import known
+from grader.gradebook.known import InTheBook
+from grader.judging import submission
+
+VERDICT = "verdict"  # in the metadata of a graded cell's output: the verdict as a tree, for the class report
+ANSWER = "answer"  # beside it: a hash of what was judged
+
+
+class WriteVerdicts(NbGraderPreprocessor):
+    """In place of nbgrader's Execute: each test cell's outputs are the judge's verdict, as text, HTML and a number."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        names = resources["nbgrader"]
+        by_cell = {exercise.check_id: exercise for exercise in exercises(names["assignment"]).values()}
+        verdicts, problem, read = {}, "", known.read(self.config, names)
+        try:
+            verdicts = dict(known.of(names).verdicts or self._judged(names))
+        except Exception as e:  # a failure of ours, whatever it is, must be seen and must not read as a mark
+            problem = f"the judge failed: {type(e).__name__}: {e}"
+            self.log.error("No verdicts for %s: %s", names["student"], problem)
+        resources["verdicts"] = {}
+        for cell in nb.cells:
+            if cell.cell_type != "code":
+                continue
+            cell.outputs, cell.execution_count = [], None
+            meta = cell.metadata.get("nbgrader", {})
+            if not meta.get("grade"):
+                continue
+            exercise = by_cell.get(meta.grade_id)
+            verdict = verdicts.get(exercise.id) if exercise else None
+            try:
+                cell.outputs = _outputs(verdict, float(meta.points))
+                cell.outputs[0].metadata[ANSWER] = answer(read, exercise)
+                resources["verdicts"][meta.grade_id] = verdict if verdict.judged else None
+            except Exception as e:
+                about = exercise.id if exercise else meta.grade_id
+                cell.outputs = [_no_verdict(f"{about}: {problem or e}; tell your instructor, and grade this again")]
+        return nb, resources
+
+    def _judged(self, names: dict) -> dict[str, Verdict]:
+        from grader.judging import judge
+
+        path = known.folder(self.config, names) / f"{names['notebook']}.ipynb"
+        return judge.verdicts(names["assignment"], names["student"], path)
+
+
+def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
+    if verdict is None:
+        raise ValueError("the judge said nothing about this exercise")
+    if not isinstance(verdict.points, (int, float)) or math.isnan(verdict.points):
+        raise ValueError(f"the points of the verdict are {verdict.points!r}, not a number")
+    points = min(max(float(verdict.points), 0.0), out_of)
+    mark = v4.new_output("execute_result", {"text/plain": f"{points:g}"}, execution_count=None)
+    shown = {  # the class keeps formgrader's MathJax away from what the student printed
+        "text/plain": render.text(verdict),
+        "text/html": f'<div class="tex2jax_ignore">{render.html(verdict)}</div>',
+    }
+    return [
+        v4.new_output("display_data", shown, metadata={VERDICT: wire.to_tree(verdict)}),
+        mark if verdict.judged else _no_verdict(verdict.findings[0].seen),
+    ]
+
+
+def answer(read: submission.Submission, exercise: Exercise) -> str:
+    """A hash of a student's answer to an exercise: of its program, or of the whole notebook where there is none."""
+    try:
+        sources = [source for _, source in read.program(exercise).cells]
+    except submission.Problem:
+        sources = [read.problem, *(cell.source for cell in read.cells)]
+    return hashlib.sha256(json.dumps(sources).encode()).hexdigest()[:16]
+
+
+def bonus(verdict: Verdict) -> float:
+    """The extra credit of a verdict."""
+    return max(float(verdict.bonus), 0.0) if math.isfinite(verdict.bonus) else 0.0
+
+
+def _no_verdict(sentence: str) -> NotebookNode:
+    return v4.new_output("error", ename="NoVerdict", evalue=sentence, traceback=[f"NoVerdict: {sentence}"])
+
+
+class SaveAutoGrades(InTheBook, nbgrader.preprocessors.SaveAutoGrades):
+    """nbgrader's, which puts the scores of the test cells into the gradebook."""
+
+
+class SaveExtras(NbGraderPreprocessor):
+    """After SaveAutoGrades: no score where there is no verdict; the bonus as nbgrader's extra credit; what a person should
+    look at as a comment on its exercise, with formgrader's flag on the submission. The flag goes when a person takes it away.
+
+    SaveAutoGrades asks for a review of all points given by hand; here of those alone whose answer has changed since.
+    """
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        names = resources["nbgrader"]
+        where = names["notebook"], names["assignment"], names["student"]
+        read, here = known.read(self.config, names), known.of(names)
+        with known.gradebook(names) as gradebook:
+            if read.flags:
+                gradebook.find_submission_notebook(*where).flagged = True
+            for exercise in exercises(names["assignment"]).values():
+                verdict = resources["verdicts"].get(exercise.check_id)
+                grade = gradebook.find_grade(exercise.check_id, *where)
+                if verdict is None:  # nbgrader has read the error as 0
+                    grade.auto_score, grade.needs_manual_grade = None, exercise.id not in here.same
+                    continue
+                if exercise.bonus and exercise.id not in here.extra:
+                    grade.extra_credit = bonus(verdict)
+                if exercise.id in here.same:
+                    grade.needs_manual_grade = False
+                flags = [sentence for about, sentence in read.flags if about == exercise.id]
+                if flags:  # more to the point than nbgrader's own "No response."
+                    gradebook.find_comment(exercise.grade_id, *where).auto_comment = "\n\n".join(flags)
+            gradebook.db.commit()
+        return nb, resources
+
+
+class AssignLatePenalties(InTheBook, nbgrader.preprocessors.AssignLatePenalties):
+    """nbgrader's, which asks its plugin (grader/classes/late.py) what lateness costs."""
+
+    def settle(self, resources: dict) -> None:
+        self.db_url = resources["nbgrader"]["db_url"]  # the plugin looks there
+        self.init_plugin()
+        submitted = self.gradebook.find_submission(self.assignment_id, self.student_id)
+        notebook = self.gradebook.find_submission_notebook(self.notebook_id, self.assignment_id, self.student_id)
+        notebook.late_submission_penalty = None
+        if (late := submitted.total_seconds_late) > 0:
+            penalty = self.plugin_inst.late_submission_penalty(self.student_id, notebook.score, late)
+            if penalty is not None:
+                notebook.late_submission_penalty = self._check_late_penalty(notebook, penalty)
+        self.gradebook.db.commit()

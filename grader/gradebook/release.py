@@ -1,0 +1,32 @@
+"""A unit's source as students get it: nbgrader's generate_assignment, and what this course adds to it."""
+
+from __future__ import annotations
+
+from nbformat import NotebookNode
+from nbgrader.preprocessors import ClearSolutions as ClearedByNbgrader
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from grader import exercises
+
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LANGUAGE = {"name": "python"}  # no version: the same notebook whatever Python built it
+
+
+class ClearSolutions(ClearedByNbgrader):
+    """nbgrader's. In a dict of answers `...` stands for each answer already, and nothing is left of the solution below it."""
+
+    def preprocess_cell(self, cell: NotebookNode, resources: dict, index: int) -> tuple[NotebookNode, dict]:
+        cell, resources = super().preprocess_cell(cell, resources, index)
+        of_unit = exercises(resources["nbgrader"]["assignment"]).values()
+        if any(e.kind == "values" and e.grade_id == cell.metadata.get("nbgrader", {}).get("grade_id") for e in of_unit):
+            cell.source = cell.source.removesuffix(self.code_stub["python"]).rstrip()
+        return cell, resources
+
+
+class Release(NbGraderPreprocessor):
+    """The last step of generate_assignment: nothing of the machine that executed the instructor's notebook remains."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        nb.metadata = NotebookNode(kernelspec=NotebookNode(KERNELSPEC), language_info=NotebookNode(LANGUAGE))
+        nb.nbformat, nb.nbformat_minor = 4, 5
+        return nb, resources

@@ -1,0 +1,65 @@
+"""Peers of benchmarks/: measured where they can be imported, with a version; left out with a sentence where they cannot."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        import fusion_peers
+        import peers
+
+        yield peers, fusion_peers
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+
+
+def test_a_peer_that_cannot_be_imported_is_left_out_and_named(scripts):
+    peers, _ = scripts
+    absent = peers.Peer("Absent", "absent", ("no_such_module",))
+    there = peers.Peer("Torch", "torch", ("torch", "torch.nn"))
+    versions = peers.here([absent, there])
+    assert versions == {"Absent": "", "Torch": torch.__version__}
+    said = peers.told(versions)
+    assert said == f"Peers: Torch {torch.__version__}. Not measured, since not importable there: Absent."
+
+
+def test_a_broken_installation_is_an_absent_one(scripts, tmp_path, monkeypatch):
+    peers, _ = scripts
+    (tmp_path / "broken_peer.py").write_text("raise OSError('libcuda.so.1: cannot open shared object file')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert peers.Peer("Broken", "torch", ("broken_peer",)).problem.startswith("libcuda.so.1")
+
+
+def test_the_extra_names_every_peer(scripts):
+    peers, _ = scripts
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["peers"]
+    for peer in (peers.FA4, peers.QUACK, peers.LIGER):
+        assert any(requirement.startswith(peer.distribution) for requirement in extra)
+
+
+def test_peers_are_right_before_they_are_timed(scripts, monkeypatch):
+    _, fusion_peers = scripts
+    exercise = fusion_peers.exercises.fusion.EXERCISES["fusion.softmax"]
+    x = torch.randn(4, 32)
+    right, wrong = (lambda x: torch.softmax(x, 1)), (lambda x: torch.softmax(x, 0))
+
+    def broken(x):
+        raise ValueError("no rows of 32\nfor other rows see the guide")
+
+    monkeypatch.setattr(fusion_peers.bench, "ratio", None)  # nothing is timed
+    rows = [fusion_peers.against(exercise, {"x": x}, own, peer) for own, peer in ((wrong, right), (right, wrong))]
+    assert [row["failed"] for row in rows] == ["own", "peer"]
+    row = fusion_peers.against(exercise, {"x": x}, right, broken)
+    shown = fusion_peers.line({"name": "softmax", "N": 32, "peer": "quack", "value": None} | row)
+    assert shown.endswith("quack is not right: no rows of 32 |")
