@@ -13,7 +13,7 @@ from course_lib.observe.record import load
 from grader.audit.variants import fusion as variants
 
 PAGE = (grader.ROOT / "docs" / "adding_an_exercise.md").read_text()
-DEFINED, SOLVED, HIDDEN, SPOILT = map(textwrap.dedent, re.findall(r"```python\n(.*?)   ```", PAGE, re.S))
+DEFINED, ANNOUNCED, SOLVED, HIDDEN, SPOILT = map(textwrap.dedent, re.findall(r"```python\n(.*?)   ```", PAGE, re.S))
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
@@ -30,6 +30,10 @@ def judged(swish, *patches):
         assert before in source
         source = source.replace(before, after)
     return verdict(swish, load([("<cell 1>", IMPORTS + source)], "swish"), seed=1)
+
+
+def test_its_announcement_names_each_criterion(swish):
+    assert re.findall(r"\{\{(\w+\.\w+)\}\}", ANNOUNCED) == [criterion.key for criterion in swish.criteria]
 
 
 def test_its_solution_earns_everything(swish):
