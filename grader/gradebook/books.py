@@ -152,16 +152,13 @@ def _other_extra(fields: results.ByHand, verdict: Verdict) -> bool:
     return fields.extra is not None and fields.extra != marks.bonus(verdict)
 
 
-ROOMS = ("gradebook", "classes", "templates")
-
-
 @functools.cache
 def _version() -> str:
     """A hash of all in grader/ that writes the books."""
+    folder = ROOT / "grader"
+    rooms = [folder, *(package.parent for package in folder.glob("*/__init__.py"))]
     digest = hashlib.sha256()
-    for path in sorted(
-        [*(ROOT / "grader").glob("*.py"), *(p for room in ROOMS for p in (ROOT / "grader" / room).rglob("*.*"))]
-    ):
+    for path in sorted([*(path for room in rooms for path in room.glob("*.py")), *folder.glob("templates/**/*.j2")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

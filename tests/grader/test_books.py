@@ -113,3 +113,25 @@ def test_a_time_that_is_none_is_named(home):
     path.write_text("yesterday")
     said = enter(books.Books(home, UNIT, root=home.parent), "ada")
     assert said == f"{path} holds no time: write one such as 2026-11-20 10:00:00 UTC, or remove the file."
+
+
+def test_what_an_entry_depends_on_is_source_not_what_python_made_of_it(tmp_path, monkeypatch):
+    def version():
+        books._version.cache_clear()
+        return books._version()
+
+    room = tmp_path / "grader" / "gradebook"
+    (room / "__pycache__").mkdir(parents=True)
+    (tmp_path / "grader" / "templates").mkdir()
+    for name in ("__init__.py", "marks.py", "__pycache__/marks.cpython-311.pyc", "../templates/page.html.j2"):
+        (room / name).write_text("1")
+    monkeypatch.setattr(books, "ROOT", tmp_path)
+    before = version()
+    (room / "__pycache__" / "marks.cpython-311.pyc").write_text("2")
+    assert version() == before
+    (room / "marks.py").write_text("2")
+    after = version()
+    (room / "../templates/page.html.j2").write_text("2")
+    assert len({before, after, version()}) == 3
+    monkeypatch.undo()
+    books._version.cache_clear()
