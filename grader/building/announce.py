@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from course_lib.exercise import Exercise
+from course_lib.words import plural
 from grader.building import units
 
 MARKER = re.compile(r"\{\{([^{}]*)\}\}")
@@ -97,14 +98,14 @@ class Announcer:
 def header(exercise: Exercise) -> str:
     """Returns the line that announces an exercise."""
     if exercise.kind == "values":
-        length = _count(exercise.lines, "answer")
+        length = plural(exercise.lines, "answer")
     else:
-        length = f"about {_count(exercise.lines, 'line')}"
+        length = f"about {plural(exercise.lines, 'line')}"
     return " · ".join(
         [
             f"`{exercise.id}`",
             points(exercise.points),
-            f"about {_count(exercise.minutes, 'minute')}",
+            f"about {plural(exercise.minutes, 'minute')}",
             length,
             f"difficulty {'●' * exercise.difficulty}{'○' * (5 - exercise.difficulty)}",
         ]
@@ -113,7 +114,7 @@ def header(exercise: Exercise) -> str:
 
 def points(number: float) -> str:
     """Returns "2 points", "1 point" or "half a point"."""
-    return "half a point" if number == 0.5 else _count(number, "point")
+    return "half a point" if number == 0.5 else f"{number:g} point{'' if number == 1 else 's'}"
 
 
 class _Announced:
@@ -152,16 +153,13 @@ class _Announced:
             raise AnnouncementError(self.line, f"`{self.exercise.id}` is announced without {', '.join(left)}.")
 
 
-def _count(number: float, noun: str) -> str:
-    return f"{number:g} {noun}{'' if number == 1 else 's'}"
-
-
 def _in_words(number: int) -> str:
-    return f"{NUMBERS[number]} exercise{'' if number == 1 else 's'}" if number < len(NUMBERS) else f"{number} exercises"
+    said = plural(number, "exercise")
+    return said.replace(str(number), NUMBERS[number]) if number < len(NUMBERS) else said
 
 
 OF_UNIT: dict[str, Callable[[Collection[Exercise]], str]] = {
     "points": lambda exercises: points(sum(exercise.points for exercise in exercises)),
     "exercises": lambda exercises: _in_words(len(exercises)),
-    "minutes": lambda exercises: _count(sum(exercise.minutes for exercise in exercises), "minute"),
+    "minutes": lambda exercises: plural(sum(exercise.minutes for exercise in exercises), "minute"),
 }
