@@ -208,8 +208,8 @@ def contend(contenders: Mapping[str, Callable[..., Work]], given: list, causal: 
             found[name] = {"peak_bytes": peak_bytes(work)}
             works[name] = work
         except Exception as error:  # of another project: it may raise any
-            why = (str(error).splitlines() or [type(error).__name__])[0][:80]
-            found[name] = {"failed": "out of memory" if isinstance(error, torch.OutOfMemoryError) else why}
+            memory = isinstance(error, torch.OutOfMemoryError)
+            found[name] = {"failed": "out of memory" if memory else peers.reason(error)[:80]}
             torch.cuda.empty_cache()
     for name, ms in in_turns(works).items():
         found[name]["tflops"] = factor * flops(given[0], causal) / ms / 1e9

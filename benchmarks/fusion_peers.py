@@ -76,7 +76,7 @@ def against(exercise, arguments: dict[str, Any], own: Callable, other: Callable)
         try:
             wrong = timed.difference(exercise, arguments, function(*arguments.values()))
         except Exception as error:  # of another project: it may raise any
-            return {"failed": whose, "why": (str(error).strip().splitlines() or [type(error).__name__])[0][:80]}
+            return {"failed": whose, "why": peers.reason(error)[:80]}
         if wrong:
             return {"failed": whose, "why": wrong}
     found = bench.ratio(lambda: own(*arguments.values()), lambda: other(*arguments.values()))

@@ -26,7 +26,7 @@ class Peer:
             for module in self.modules:
                 import_module(module)
         except Exception as error:  # compiled packages fail in many ways: another CUDA, a missing library
-            return (str(error).strip().splitlines() or [type(error).__name__])[0]
+            return reason(error)
         return ""
 
     @property
@@ -41,6 +41,11 @@ LIGER = Peer(
     "liger-kernel",
     ("liger_kernel.ops.softmax", "liger_kernel.ops.rms_norm", "liger_kernel.ops.fused_add_rms_norm"),
 )
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of what a peer raised, or its class where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def here(peers: Iterable[Peer]) -> dict[str, str]:
