@@ -52,6 +52,10 @@ def is_rather(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, tim
 Wrong = Callable[..., Any] | Sequence[Callable[..., Any]]
 
 
+def several(wrong: Wrong) -> Sequence[Callable[..., Any]]:
+    return [wrong] if callable(wrong) else wrong
+
+
 def computes(
     wrong: Wrong,
     sentence: str,
@@ -63,15 +67,15 @@ def computes(
     """`sentence`, if some result is what `wrong` of its arguments is, rather than what `unlike` of them is; of several results the
     one at that place. `wrong` may return None where it has nothing to compare with; of several, each result may be another's. each:
     all results are, in which all of these would be seen. times: see is_rather."""
-    several = [wrong] if callable(wrong) else wrong
+    wrongs = several(wrong)
 
     def looks(call: dict[str, Any], found: torch.Tensor) -> bool | None:
-        guesses = [part(one(**call), place) for one in several]
+        guesses = [part(one(**call), place) for one in wrongs]
         given = [guess for guess in guesses if guess is not None]
         right = part(unlike(**call), place) if given else None
         if any(is_rather(found, guess, right, times) for guess in given):
             return True
-        harmless = len(several) > 1 and any((guess - right).norm() < 0.01 * right.norm() for guess in given)
+        harmless = len(wrongs) > 1 and any((guess - right).norm() < 0.01 * right.norm() for guess in given)
         return None if harmless or len(given) < len(guesses) else False
 
     def look(trials: Sequence[Judged]) -> str:
@@ -270,6 +274,28 @@ def mean_of_all(q, k, v, causal=False, scale=None, **_):
     return o
 
 
+def p_and_ds(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    do: torch.Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+    mask: torch.Tensor | None = None,
+    minus: float = 1.0,
+    weights: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """p and ds (..., Nq, Nk) in float64 with the right lse and delta. mask: in place of the right one, of which lse and delta know;
+    minus: how many times delta; weights: what p is of scores, in place of exp(s - lse)."""
+    right = seen(q.shape[-2], k.shape[-2], causal, q.device)
+    s, dp = shares(q, k, torch.ones_like(right), scale), do.double() @ v.double().mT
+    lse = s.masked_fill(~right, -math.inf).logsumexp(-1, keepdim=True)
+    p = torch.exp(s - torch.where(lse == -math.inf, math.inf, lse))
+    delta = (p * right * dp).sum(-1, keepdim=True)
+    p = (weights(s) if weights else p) * (right if mask is None else mask)
+    return p, p * (dp - minus * delta)
+
+
 def by_chain_rule(
     minus: float = 1.0, edge: Callable[[int, int], int] | None = None, keys: int = 0, queries: int = 0, tile: int = 0
 ):
@@ -277,19 +303,16 @@ def by_chain_rule(
     keys, queries: dq of the last tile of so many keys alone, dk and dv of that of so many queries; tile: a softmax of each tile of so
     many keys in place of p. None where scores are not mild."""
 
-    def wrong(q, k, v, do, lse, causal=False, **_):
+    def wrong(q, k, v, do, causal=False, **_):
         nq, nk = q.shape[-2], k.shape[-2]
         if not each_sees_a_key(q, k, causal) or not no_infinities(q, k) or edge and not causal or tile and causal:
             return None
         if edge and edge(nq, nk) == nk - nq:
             return None
-        q, k, v, do = (x.double() for x in (q, k, v, do))
-        s, dp, sees = q @ k.mT / math.sqrt(q.shape[-1]), do @ v.mT, seen(nq, nk, causal, q.device)
-        p = torch.exp(s - lse.double()[..., None])
-        delta = (p * sees * dp).sum(-1, keepdim=True)
-        p = torch.cat([torch.softmax(part, -1) for part in s.split(tile, -1)], -1) if tile else p
-        p = p * (torch.ones_like(sees).tril(edge(nq, nk)) if edge else sees)
-        ds = p * (dp - minus * delta) / math.sqrt(q.shape[-1])
+        by_tile = (lambda s: torch.cat([torch.softmax(part, -1) for part in s.split(tile, -1)], -1)) if tile else None
+        mask = seen(nq, nk, False, q.device).tril(edge(nq, nk)) if edge else None
+        p, ds = p_and_ds(q, k, v, do, causal, None, mask, minus, by_tile)
+        q, k, do, ds = q.double(), k.double(), do.double(), ds / math.sqrt(q.shape[-1])
         j, i = (start_of_last(n, tile) for n, tile in ((nk, keys), (nq, queries)))
         return ds[..., j:] @ k[..., j:, :], ds[..., i:, :].mT @ q[..., i:, :], p[..., i:, :].mT @ do[..., i:, :]
 

@@ -22,6 +22,7 @@ from course_lib.exercises.attention.mistakes import (
     misshapen,
     part,
     results,
+    several,
     shown,
 )
 from course_lib.exercises.flash.oracles import attend, oracle_of
@@ -166,9 +167,8 @@ def slip(wrong: Wrong, sentence: str, place: int = 0, each: bool = False, times:
     def forward(one: Callable[..., Any]) -> Callable[..., Any]:
         return lambda dy=None, **call: one(**call)
 
-    several = [wrong] if callable(wrong) else wrong
     right = forward(lambda **call: oracle_of(call)(**call))
-    return computes([forward(one) for one in several], sentence, right, place, each, times)
+    return computes([forward(one) for one in several(wrong)], sentence, right, place, each, times)
 
 
 ROUNDED_Q = (
@@ -330,7 +330,6 @@ OF_O = [
     LAST_KEYS,
     *NOT_RESCALED,
     POWERS_OF_2,
-    ROUNDED_ACCUMULATOR,
 ]
 SEEN_NOTHING = (
     "NaN: where a row has seen nothing yet, m is -inf, and -inf - -inf is not a number; at the end l may be 0."

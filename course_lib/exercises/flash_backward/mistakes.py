@@ -12,11 +12,11 @@ from course_lib.criteria import Judged
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
 from course_lib.exercises import attention
-from course_lib.exercises.attention.mistakes import Wrong, computes, has_nan, part, results, shown
+from course_lib.exercises.attention.mistakes import Wrong, computes, has_nan, part, results, several, shown
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.mistakes import TF32, in_bounds
 from course_lib.exercises.flash.slips import TILES
-from course_lib.exercises.flash_backward.oracles import gradients, row_dots
+from course_lib.exercises.flash_backward.oracles import gradients, remembered, row_dots
 from course_lib.mistakes import Mistake, in_tf32, raised
 
 
@@ -33,8 +33,7 @@ def slip(name: str, place: int, wrong: Wrong, sentence: str, each: bool = False,
     def one_of(all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
         return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
 
-    several = [wrong] if callable(wrong) else wrong
-    return computes([one_of(one) for one in several], sentence, one_of(gradients), place, each, times)
+    return computes([one_of(one) for one in several(wrong)], sentence, one_of(gradients), place, each, times)
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...]]:
@@ -63,19 +62,7 @@ def without_ones_own_scale(q, k, v, do, causal=False, scale=None, lse=None, delt
     return own * ds @ k, own * ds.mT @ q, p.mT @ do
 
 
-def p_and_ds(
-    q, k, v, do, causal=False, scale=None, mask: torch.Tensor | None = None, minus: float = 1.0, **_
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """p and ds (..., Nq, Nk) in float64 with the right lse and delta, under `mask` in place of the right one; ds with `minus` times
-    delta."""
-    q, k, v, do = (x.double() for x in (q, k, v, do))
-    s, dp = (q.shape[-1] ** -0.5 if scale is None else scale) * q @ k.mT, do @ v.mT
-    right = seen(q.shape[-2], k.shape[-2], causal, q.device)
-    lse = s.masked_fill(~right, -math.inf).logsumexp(-1, keepdim=True)
-    p = torch.exp(s - torch.where(lse == -math.inf, math.inf, lse))
-    delta = (p * right * dp).sum(-1, keepdim=True)
-    p = p * (right if mask is None else mask)
-    return p, p * (dp - minus * delta)
+p_and_ds = remembered(attention.mistakes.p_and_ds)  # each side of a tile is tried on the same inputs
 
 
 def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float = 1.0) -> Callable[..., Any]:

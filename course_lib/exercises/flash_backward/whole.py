@@ -13,7 +13,7 @@ from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launc
 from course_lib.criteria.memory import FILLS
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
-from course_lib.exercises.flash.mistakes import OF_O
+from course_lib.exercises.flash.mistakes import OF_O, ROUNDED_ACCUMULATOR
 from course_lib.exercises.flash_backward.cases import both, with_dy
 from course_lib.exercises.flash_backward.criteria import (
     KeepsOneNumberARow,
@@ -127,6 +127,7 @@ flash_attention = Exercise(
             "forward returns two tensors, so backward is given two gradients. Return o alone; ctx keeps lse.",
         ),
         *OF_O,
+        ROUNDED_ACCUMULATOR,
         swapped(2),
         *mistakes_of("dq", 1),
         *mistakes_of("dk", 2),
