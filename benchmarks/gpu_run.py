@@ -34,6 +34,7 @@ BENCHMARKS = [
     "mystery_plot",
     "coalescing",
     "tiling",
+    "matmul",
     "fusion",
     "fusion_peers",
     "recomputation",

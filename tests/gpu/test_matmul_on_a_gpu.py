@@ -1,0 +1,39 @@
+"""The product in Gluon, which only a Hopper GPU can run: right on any size and strides, where memory held NaN before."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from course_lib.exercises.tiling import EXERCISES
+
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HOPPER, reason="it is written for sm_90")]
+
+
+@pytest.fixture(scope="module")
+def product():
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+    try:
+        import matmul_persistent
+
+        yield matmul_persistent.product
+    finally:
+        sys.path.pop(0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("a_t", [False, True])
+@pytest.mark.parametrize("b_t", [False, True])
+@pytest.mark.parametrize("size", [(128, 256, 64), (1, 1, 1), (2048, 1536, 512), (1000, 1001, 999), (333, 4097, 65)])
+def test_the_product_is_right(product, size, a_t, b_t, dtype):
+    M, N, K = size
+    g = torch.Generator("cuda").manual_seed(M)
+    a = torch.randn(*((K, M) if a_t else (M, K)), generator=g, device="cuda").to(dtype) * 30
+    b = torch.randn(*((N, K) if b_t else (K, N)), generator=g, device="cuda").to(dtype) / 30
+    a, b = a.T if a_t else a, b.T if b_t else b
+    torch.full((1 << 25,), torch.nan, device="cuda")  # freed at once: what is not stored shows
+    got, right = product(a, b), a.double() @ b.double()
+    assert got.is_contiguous() and got.shape == (M, N)
+    assert ((got.double() - right).abs() <= EXERCISES["tiling.matmul"].budget(right, dtype, {"a": a, "b": b})).all()

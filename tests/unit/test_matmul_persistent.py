@@ -1,0 +1,70 @@
+"""benchmarks/matmul_persistent.py, as far as it goes without a GPU: it compiles for Hopper, and takes matrices as they lie."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.compiler import compile as compiled
+from triton.experimental.gluon._runtime import GluonASTSource
+from triton.runtime.jit import mangle_type
+
+HOPPER_SHARED = 232_448  # bytes that a program may have
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+    try:
+        import matmul
+        import matmul_persistent
+
+        yield matmul_persistent, matmul
+    finally:
+        sys.path.pop(0)
+
+
+@pytest.mark.parametrize(("a_t", "b_t"), [(False, False), (False, True), (True, False)])
+def test_the_kernel_fits_on_a_hopper_gpu(scripts, a_t, b_t):
+    persistent, _ = scripts
+    x = torch.empty(512, 512, dtype=torch.bfloat16)
+    values = (*persistent.descriptors(x, x, x, a_t, b_t), 512, 512, 512)
+    names = persistent.persistent.arg_names
+    signature = dict(zip(names, map(mangle_type, values), strict=False)) | {"A_T": "constexpr", "B_T": "constexpr"}
+    source = GluonASTSource(persistent.persistent, signature, {(names.index("A_T"),): a_t, (names.index("B_T"),): b_t})
+    kernel = compiled(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    assert kernel.metadata.shared <= HOPPER_SHARED
+    assert "wgmma.mma_async.sync.aligned.m64n256k16" in kernel.asm["ptx"]
+
+
+def test_a_matrix_is_copied_only_where_its_rows_do_not_begin_at_16_bytes(scripts):
+    persistent, _ = scripts
+    wide = torch.randn(64, 72).half()
+    for x, transposed in ((wide, False), (wide.T, True), (wide[:, 8:40], False), (wide[:, 8:40].T, True)):
+        found, turned = persistent.as_it_lies(x)
+        assert turned is transposed and found.data_ptr() == x.data_ptr()
+        assert torch.equal(found.T if turned else found, x)
+    for x in (
+        torch.randn(5, 9).half(),
+        torch.randn(5, 9).half().T,
+        wide[:, 1:41],
+        wide[:, ::2],
+        wide[:1].expand(8, -1),
+    ):
+        found, turned = persistent.as_it_lies(x)
+        assert persistent.aligned(found) and not turned and found.data_ptr() != x.data_ptr()
+        assert torch.equal(found, x)
+
+
+def test_what_is_wrong_is_not_timed(scripts, monkeypatch):
+    _, matmul = scripts
+    a, b = torch.randn(16, 8).bfloat16(), torch.randn(8, 16).bfloat16()
+    monkeypatch.setattr(matmul, "works", lambda: iter([("small", a, b)]))
+    monkeypatch.setattr(matmul.matmul_persistent, "product", lambda a, b: torch.full((16, 16), torch.nan).bfloat16())
+    monkeypatch.setattr(matmul.bench, "ratio", None)
+    (row,) = matmul.measured()
+    assert row["right"] is False
+    assert matmul.line(row) == "| 16 x 8 x 16 | small | | | not timed: wrong |"
