@@ -167,5 +167,5 @@ def test_points_that_are_not_as_announced_are_refused(course, old, new, sentence
 
 
 def test_an_unknown_unit_is_named():
-    with pytest.raises(ValueError, match="There is no unit '99_none'. There are: .*04_memory"):
+    with pytest.raises(ValueError, match=r"There is no unit '99_none'. There are: .*04_memory"):
         build.exercises("99_none")

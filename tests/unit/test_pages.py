@@ -104,7 +104,7 @@ PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")
 
 
 @pytest.mark.parametrize(
-    ("page", "words", "version"),
+    "page, words, version",
     [
         ("README.md", r"Python (\d[\d.]+\d)", PYTHON),
         ("README.md", r"torch==(\d[\d.]+\d)", PINS["torch"]),

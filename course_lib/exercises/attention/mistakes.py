@@ -275,7 +275,7 @@ def by_chain_rule(
 
     def wrong(q, k, v, do, lse, causal=False, **_):
         nq, nk = q.shape[-2], k.shape[-2]
-        if not each_sees_a_key(q, k, causal) or not no_infinities(q, k) or edge and not causal or tile and causal:
+        if not each_sees_a_key(q, k, causal) or not no_infinities(q, k) or (edge and not causal) or (tile and causal):
             return None
         if edge and edge(nq, nk) == nk - nq:
             return None
