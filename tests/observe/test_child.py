@@ -102,7 +102,7 @@ def test_a_grandchild_dies_with_the_child(tmp_path):
         run(work, seconds=1)
     pid = (tmp_path / "pid").read_text()
     for _ in range(100):  # its new parent has to bury it
-        if not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z":  # noqa: SIM115
+        if not os.path.exists(f"/proc/{pid}") or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
             return
         time.sleep(0.05)
     pytest.fail("the grandchild lives")

@@ -932,6 +932,7 @@ def block_pointer_in_while(x_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.skipif(not hasattr(tl, "make_block_ptr"), reason="this Triton has no block pointers")
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("whole", [True, False])
 def test_what_the_compiler_says_it_does_not_do_is_the_reason(whole):
     (found,) = compile_all([(block_pointer_in_while, (), {"x_ptr": X, "n": 4096, "BLOCK": 64}, "sm_90", whole)], 60)
