@@ -148,13 +148,22 @@ def demo() -> int:
 TWO_AT_A_TIME = ("-n", "2", "--dist", "loadfile")
 
 
-def test() -> int:
-    setup("tests")
+def lint() -> int:
+    """Style and spelling."""
     return (
         call(PYTHON, "-m", "ruff", "check", ".")
         or call(PYTHON, "-m", "ruff", "format", "--check", ".")
-        or call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", *TWO_AT_A_TIME)
+        or call(VENV / "bin" / "codespell")
     )
+
+
+def test() -> int:
+    setup("tests")
+    return lint() or pytest()
+
+
+def pytest(*options: str) -> int:
+    return call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", *TWO_AT_A_TIME, *options)
 
 
 NO_BROWSER = (
@@ -191,7 +200,7 @@ def unit(name: str = "", exercise: str = "") -> int:
         return 2
     tests = [f"tests/unit/test_exercises_{module_of(name)}.py", "tests/grader/test_units.py"]
     return (
-        call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", *TWO_AT_A_TIME, tests[0])
+        pytest(tests[0])
         or call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", "-k", name, tests[1])
         or call(PYTHON, "-m", "grader", "kill-matrix", name)
     )
@@ -205,9 +214,7 @@ def module_of(unit: str) -> str:
 
 def versions(*wanted: str) -> int:
     setup("tests")
-    import tomllib
-
-    matrix = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["triton-versions"]
+    matrix = pyproject()["tool"]["triton-versions"]
     results = {}
     for version in wanted or matrix:
         if version not in matrix:
@@ -235,6 +242,12 @@ def build(*units: str) -> int:
 def format_code() -> int:
     setup("tests")
     return call(PYTHON, "-m", "ruff", "check", "--fix", ".") or call(PYTHON, "-m", "ruff", "format", ".")
+
+
+def pyproject() -> dict:
+    import tomllib  # since Python 3.11; `missing` must be able to say so to an older one
+
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ def test_an_endless_loop(monkeypatch, capsys):
     "name, near",
     [
         ("coalescing.transpse", "coalescing.transpose"),
-        ("colescing.transpose", "coalescing.transpose"),
+        ("colescing.transpose", "coalescing.transpose"),  # codespell:ignore
         ("transpose", "coalescing.transpose"),
         ("coalescing.padded", "coalescing.padded_stride"),
         ("", ""),  # any

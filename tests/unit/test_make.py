@@ -7,6 +7,7 @@ import sys
 import tomllib
 
 import pytest
+import yaml
 
 import make
 
@@ -136,6 +137,36 @@ def test_an_environment_that_the_readme_s_line_made_is_filled(installing):
     subprocess.run([make.PYTHON, "-m", "pip", "--version"], check=True, stdout=subprocess.DEVNULL)
     make.setup("grader")
     assert len(installing) == 1
+
+
+def test_quick_and_test_begin_with_style_and_spelling(monkeypatch):
+    for target in (make.test,):
+        called = []
+        monkeypatch.setattr(make, "setup", lambda *extras: None)
+        monkeypatch.setattr(
+            make, "call", lambda *command, called=called, **_: called.append(" ".join(map(str, command)))
+        )
+        target()
+        *lint, tests = called
+        assert [" ".join(map(str, re.findall(r"ruff check|ruff format|codespell", line))) for line in lint] == [
+            "ruff check",
+            "ruff format",
+            "codespell",
+        ]
+        assert "pytest" in tests
+
+
+def test_the_hooks_of_a_commit_ask_what_make_test_asks_and_download_nothing():
+    repositories = yaml.safe_load((make.ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
+    assert [repository["repo"] for repository in repositories] == ["local"]
+    asked = [hook["entry"].split()[0] for hook in repositories[0]["hooks"]]
+    assert asked == [".venv/bin/ruff", ".venv/bin/ruff", ".venv/bin/codespell"]
+
+
+def test_nothing_that_git_ignores_is_spelled():
+    ignored = (make.ROOT / ".gitignore").read_text("utf-8").splitlines()
+    skipped = {path.strip().removeprefix("./") for path in make.pyproject()["tool"]["codespell"]["skip"].split(",")}
+    assert {line.strip("/") for line in ignored if line and not line.startswith("#")} <= skipped
 
 
 def test_the_readme_installs_the_torch_that_is_pinned():
