@@ -2,6 +2,7 @@
 
     lab      open the course in JupyterLab; your work is in work/ (`python3 make.py lab --no-browser` passes options on)
     demo     grade a sample class without a GPU and show its gradebook
+    quick    while you work: lint, and the tests of trace, check and observe and of one unit, in about two minutes
     test     lint, unit tests and one unit end to end
     test-browser  the notebooks and formgrader in a headless Chromium; CHROMIUM names one, else the system's or playwright's
     verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
@@ -36,6 +37,7 @@ def main() -> int:
     targets = {
         "lab": lab,
         "demo": demo,
+        "quick": quick,
         "test": test,
         "test-browser": test_browser,
         "verify": verify,
@@ -155,6 +157,14 @@ def lint() -> int:
         or call(PYTHON, "-m", "ruff", "format", "--check", ".")
         or call(VENV / "bin" / "codespell")
     )
+
+
+QUICK = ("tests/trace", "tests/check", "tests/observe", "tests/unit/test_exercises_tiling.py")
+
+
+def quick() -> int:
+    setup("tests")
+    return lint() or pytest(*QUICK)
 
 
 def test() -> int:

@@ -140,7 +140,7 @@ def test_an_environment_that_the_readme_s_line_made_is_filled(installing):
 
 
 def test_quick_and_test_begin_with_style_and_spelling(monkeypatch):
-    for target in (make.test,):
+    for target in (make.quick, make.test):
         called = []
         monkeypatch.setattr(make, "setup", lambda *extras: None)
         monkeypatch.setattr(
@@ -154,6 +154,10 @@ def test_quick_and_test_begin_with_style_and_spelling(monkeypatch):
             "codespell",
         ]
         assert "pytest" in tests
+
+
+def test_what_quick_runs_is_there():
+    assert [path for path in make.QUICK if not (make.ROOT / path).exists()] == []
 
 
 def test_the_hooks_of_a_commit_ask_what_make_test_asks_and_download_nothing():
