@@ -4,6 +4,7 @@
     demo     grade a sample class without a GPU and show its gradebook
     quick    while you work: lint, and the tests of trace, check and observe and of one unit, in about two minutes
     test     lint, unit tests and one unit end to end
+    coverage what `test` runs, or the tests that are named, and how much of the code they reach
     test-browser  the notebooks and formgrader in a headless Chromium; CHROMIUM names one, else the system's or playwright's
     verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
     unit     one unit's tests and kill matrix, or of one exercise the kill matrix alone: `make unit UNIT=05_tiling
@@ -39,6 +40,7 @@ def main() -> int:
         "demo": demo,
         "quick": quick,
         "test": test,
+        "coverage": coverage,
         "test-browser": test_browser,
         "verify": verify,
         "unit": unit,
@@ -174,6 +176,11 @@ def test() -> int:
 
 def pytest(*options: str) -> int:
     return call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", *TWO_AT_A_TIME, *options)
+
+
+def coverage(*tests: str) -> int:
+    setup("tests")
+    return pytest("--cov", "--cov-report=term:skip-covered", *tests)
 
 
 NO_BROWSER = (
