@@ -13,6 +13,7 @@
              else touches Triton (compiled/, observe/, a GPU) is tested under the installed one alone
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
     format   ruff's formatter and fixes
+    constraints  constraints.txt anew: the newest version of each package that pyproject.toml does not pin
 
 Each sets itself up: a virtual environment in .venv, everything installed that it needs. Python 3.11 or newer and git
 are all it assumes.
@@ -22,6 +23,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
+CONSTRAINTS = ROOT / "constraints.txt"
 PYTHON = VENV / "bin" / "python"
 STUDENTS_LAB = ROOT / "course_lib" / "jupyter"  # settings: without nbgrader's buttons, which are an instructor's
 
@@ -47,6 +50,7 @@ def main() -> int:
         "versions": versions,
         "build": build,
         "format": format_code,
+        "constraints": constraints,
     }
     if command not in targets:
         print(__doc__)
@@ -74,8 +78,8 @@ def missing() -> str:
 
 
 def setup(*extras: str) -> None:
-    """A .venv with the course and these extras, installed anew only when pyproject.toml or the extras change."""
-    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    """A .venv with the course and these extras, installed anew only when pyproject.toml, constraints.txt or the extras change."""
+    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()
     wanted += f" {ROOT}"  # an environment does not survive being moved
     stamp = VENV / "installed"
     lines = stamp.read_text().splitlines() if stamp.exists() and PYTHON.exists() else []
@@ -89,7 +93,7 @@ def setup(*extras: str) -> None:
     have = sorted(set(extras) | set(lines[1:]))
     print("Installing into .venv; the first time this downloads torch and takes some minutes.", flush=True)
     target = f"{ROOT}[{','.join(have)}]" if have else str(ROOT)
-    if subprocess.call([PYTHON, "-m", "pip", "install", "--quiet", "--editable", target]):
+    if subprocess.call([PYTHON, "-m", "pip", "install", "--quiet", "-c", CONSTRAINTS, "--editable", target]):
         sys.exit("The installation failed; pip's message above says why. `make` again goes on from here.")
     stamp.write_text("\n".join([wanted, *have]))
 
@@ -259,6 +263,43 @@ def build(*units: str) -> int:
 def format_code() -> int:
     setup("tests")
     return call(PYTHON, "-m", "ruff", "check", "--fix", ".") or call(PYTHON, "-m", "ruff", "format", ".")
+
+
+def constraints() -> int:
+    """Asks pip what it would install into an empty environment today, with every extra, and installs nothing."""
+    setup("browser")
+    print("pip resolves everything from nothing; this takes some minutes.", flush=True)
+    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser]"]
+    ran = subprocess.run([PYTHON, "-m", "pip", "install", *asked], stdout=subprocess.PIPE, text=True)
+    if ran.returncode:
+        return ran.returncode
+    report, project = json.loads(ran.stdout), pyproject()["project"]
+    oldest = project["requires-python"].removeprefix(">=")
+    if report["environment"]["python_version"] != oldest:  # a version for a newer one may not install there
+        print(f"Constraints must hold for Python {oldest}. Remove .venv and run: python{oldest} make.py constraints")
+        return 1
+    CONSTRAINTS.write_text("\n".join([CONSTRAINTS_SAY, *left_open(report, project)]) + "\n")
+    print("constraints.txt is new. `make test` installs what it says, and tests it.")
+    return 0
+
+
+CONSTRAINTS_SAY = """\
+# The tested version of each package that the course needs and pyproject.toml does not pin. `make` installs these, and
+# `make constraints` renews this file. The nvidia-* and cuda-* packages of torch for GPUs are pinned by torch."""
+
+
+def left_open(report: dict, project: dict) -> list[str]:
+    """The lines name==version for what a report of pip's would install, without what the project pins or is."""
+    lines = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
+    pinned = {canonical(line.partition("==")[0]) for line in lines if "==" in line} | {canonical(project["name"])}
+    found = {canonical(each["metadata"]["name"]): each["metadata"]["version"] for each in report["install"]}
+    others = (name for name in sorted(found.keys() - pinned) if not name.startswith(("nvidia-", "cuda-")))
+    return [f"{name}=={found[name].partition('+')[0]}" for name in others]  # 2.13.0 of 2.13.0+cpu
+
+
+def canonical(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
 def pyproject() -> dict:
