@@ -2,7 +2,9 @@
 
     lab      open the course in JupyterLab; your work is in work/ (`python3 make.py lab --no-browser` passes options on)
     demo     grade a sample class without a GPU and show its gradebook
+    quick    while you work: lint, and the tests of trace, check and observe and of one unit, in about two minutes
     test     lint, unit tests and one unit end to end
+    coverage what `test` runs, or the tests that are named, and how much of the code they reach
     test-browser  the notebooks and formgrader in a headless Chromium; CHROMIUM names one, else the system's or playwright's
     verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
     unit     one unit's tests and kill matrix, or of one exercise the kill matrix alone: `make unit UNIT=05_tiling
@@ -11,6 +13,7 @@
              else touches Triton (compiled/, observe/, a GPU) is tested under the installed one alone
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
     format   ruff's formatter and fixes
+    constraints  constraints.txt anew: the newest version of each package that pyproject.toml does not pin
 
 Each sets itself up: a virtual environment in .venv, everything installed that it needs. Python 3.11 or newer and git
 are all it assumes.
@@ -20,6 +23,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +31,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
+CONSTRAINTS = ROOT / "constraints.txt"
 PYTHON = VENV / "bin" / "python"
 STUDENTS_LAB = ROOT / "course_lib" / "jupyter"  # settings: without nbgrader's buttons, which are an instructor's
 
@@ -36,13 +41,16 @@ def main() -> int:
     targets = {
         "lab": lab,
         "demo": demo,
+        "quick": quick,
         "test": test,
+        "coverage": coverage,
         "test-browser": test_browser,
         "verify": verify,
         "unit": unit,
         "versions": versions,
         "build": build,
         "format": format_code,
+        "constraints": constraints,
     }
     if command not in targets:
         print(__doc__)
@@ -70,8 +78,8 @@ def missing() -> str:
 
 
 def setup(*extras: str) -> None:
-    """A .venv with the course and these extras, installed anew only when pyproject.toml or the extras change."""
-    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    """A .venv with the course and these extras, installed anew only when pyproject.toml, constraints.txt or the extras change."""
+    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()
     wanted += f" {ROOT}"  # an environment does not survive being moved
     stamp = VENV / "installed"
     lines = stamp.read_text().splitlines() if stamp.exists() and PYTHON.exists() else []
@@ -85,7 +93,7 @@ def setup(*extras: str) -> None:
     have = sorted(set(extras) | set(lines[1:]))
     print("Installing into .venv; the first time this downloads torch and takes some minutes.", flush=True)
     target = f"{ROOT}[{','.join(have)}]" if have else str(ROOT)
-    if subprocess.call([PYTHON, "-m", "pip", "install", "--quiet", "--editable", target]):
+    if subprocess.call([PYTHON, "-m", "pip", "install", "--quiet", "-c", CONSTRAINTS, "--editable", target]):
         sys.exit("The installation failed; pip's message above says why. `make` again goes on from here.")
     stamp.write_text("\n".join([wanted, *have]))
 
@@ -148,13 +156,35 @@ def demo() -> int:
 TWO_AT_A_TIME = ("-n", "2", "--dist", "loadfile")
 
 
-def test() -> int:
-    setup("tests")
+def lint() -> int:
+    """Style and spelling."""
     return (
         call(PYTHON, "-m", "ruff", "check", ".")
         or call(PYTHON, "-m", "ruff", "format", "--check", ".")
-        or call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", *TWO_AT_A_TIME)
+        or call(VENV / "bin" / "codespell")
     )
+
+
+QUICK = ("tests/trace", "tests/check", "tests/observe", "tests/unit/test_exercises_tiling.py")
+
+
+def quick() -> int:
+    setup("tests")
+    return lint() or pytest(*QUICK)
+
+
+def test() -> int:
+    setup("tests")
+    return lint() or pytest()
+
+
+def pytest(*options: str) -> int:
+    return call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", *TWO_AT_A_TIME, *options)
+
+
+def coverage(*tests: str) -> int:
+    setup("tests")
+    return pytest("--cov", "--cov-report=term:skip-covered", *tests)
 
 
 NO_BROWSER = (
@@ -191,7 +221,7 @@ def unit(name: str = "", exercise: str = "") -> int:
         return 2
     tests = [f"tests/unit/test_exercises_{module_of(name)}.py", "tests/grader/test_units.py"]
     return (
-        call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", *TWO_AT_A_TIME, tests[0])
+        pytest(tests[0])
         or call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", "-k", name, tests[1])
         or call(PYTHON, "-m", "grader", "kill-matrix", name)
     )
@@ -205,9 +235,7 @@ def module_of(unit: str) -> str:
 
 def versions(*wanted: str) -> int:
     setup("tests")
-    import tomllib
-
-    matrix = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["triton-versions"]
+    matrix = pyproject()["tool"]["triton-versions"]
     results = {}
     for version in wanted or matrix:
         if version not in matrix:
@@ -235,6 +263,49 @@ def build(*units: str) -> int:
 def format_code() -> int:
     setup("tests")
     return call(PYTHON, "-m", "ruff", "check", "--fix", ".") or call(PYTHON, "-m", "ruff", "format", ".")
+
+
+def constraints() -> int:
+    """Asks pip what it would install into an empty environment today, with every extra, and installs nothing."""
+    setup("browser")
+    print("pip resolves everything from nothing; this takes some minutes.", flush=True)
+    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser]"]
+    ran = subprocess.run([PYTHON, "-m", "pip", "install", *asked], stdout=subprocess.PIPE, text=True)
+    if ran.returncode:
+        return ran.returncode
+    report, project = json.loads(ran.stdout), pyproject()["project"]
+    oldest = project["requires-python"].removeprefix(">=")
+    if report["environment"]["python_version"] != oldest:  # a version for a newer one may not install there
+        print(f"Constraints must hold for Python {oldest}. Remove .venv and run: python{oldest} make.py constraints")
+        return 1
+    CONSTRAINTS.write_text("\n".join([CONSTRAINTS_SAY, *left_open(report, project)]) + "\n")
+    print("constraints.txt is new. `make test` installs what it says, and tests it.")
+    return 0
+
+
+CONSTRAINTS_SAY = """\
+# The tested version of each package that the course needs and pyproject.toml does not pin. `make` installs these, and
+# `make constraints` renews this file. The nvidia-* and cuda-* packages of torch for GPUs are pinned by torch."""
+
+
+def left_open(report: dict, project: dict) -> list[str]:
+    """The lines name==version for what a report of pip's would install, without what the project pins or is."""
+    lines = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
+    pinned = {canonical(line.partition("==")[0]) for line in lines if "==" in line} | {canonical(project["name"])}
+    found = {canonical(each["metadata"]["name"]): each["metadata"]["version"] for each in report["install"]}
+    others = (name for name in sorted(found.keys() - pinned) if not name.startswith(("nvidia-", "cuda-")))
+    return [f"{name}=={found[name].partition('+')[0]}" for name in others]  # 2.13.0 of 2.13.0+cpu
+
+
+def canonical(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+def pyproject() -> dict:
+    import tomllib  # since Python 3.11; `missing` must be able to say so to an older one
+
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ REGISTERS = tl.constexpr(240)  # of a consumer's thread: S, O and P take 160; th
 @jit
 def new_ring(desc, SIZE: gl.constexpr, READERS: gl.constexpr):
     """(tiles, barriers that open when a tile is full, barriers that open when all its readers are done)."""
-    tiles = gl.allocate_shared_memory(desc.dtype, [SIZE] + desc.block_type.shape, desc.layout)
+    tiles = gl.allocate_shared_memory(desc.dtype, [SIZE, *desc.block_type.shape], desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [SIZE, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [SIZE, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(SIZE):

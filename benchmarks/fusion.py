@@ -90,9 +90,11 @@ def free_operations() -> dict[str, Any]:
     n, BLOCK = ELEMENTS, 2048
     x = torch.randn(n, device="cuda")
     out, copy = torch.empty_like(x), bench.copy_of(2 * x.nbytes)
-    counts, runs = [1 << k for k in range(10)], []
-    for K in counts:
-        runs.append(bench.ratio(lambda K=K: multiply_adds[(n // BLOCK,)](x, out, n, K=K, BLOCK=BLOCK), copy, pairs=20))
+    counts = [1 << k for k in range(10)]
+    runs = [
+        bench.ratio(lambda K=K: multiply_adds[(n // BLOCK,)](x, out, n, K=K, BLOCK=BLOCK), copy, pairs=20)
+        for K in counts
+    ]
     return {"n": n, "operations": counts, "ms": [r.own_ms for r in runs], "copy_ms": runs[0].baseline_ms}
 
 

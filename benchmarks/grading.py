@@ -194,7 +194,7 @@ def stock(folder: Path, unit: str, students: list[str], processes: int) -> Cost:
         subprocess.Popen(["nbgrader", "autograde", unit, f"--student={process}*"], **options, **quiet)
         for process in range(processes)
     ]
-    if any([process.wait() for process in running]):
+    if any(process.wait() for process in running):
         raise SystemExit("stock nbgrader failed; its output says why when it is run by hand in the same folder")
     wall, after = time.perf_counter() - started, os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system

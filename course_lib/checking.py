@@ -95,7 +95,7 @@ def _example(*arguments: Any) -> str:
 def _is_blank(exercise: Exercise, entry: Any) -> bool:
     """Whether nothing is there to judge: no function, or a prediction in which nothing is written."""
     unfilled = exercise.kind == "values" and type(entry) is dict and entry
-    return entry is None or entry is Ellipsis or bool(unfilled) and all(value is Ellipsis for value in entry.values())
+    return entry is None or entry is Ellipsis or (bool(unfilled) and all(value is Ellipsis for value in entry.values()))
 
 
 def _not_an_entry(exercise: Exercise, entry: Any) -> str:

@@ -5,6 +5,7 @@ What an exercise knows of its typical mistakes are functions of all its trials: 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -32,11 +33,8 @@ def error_map(wrong: torch.Tensor) -> ErrorMap:
     row_edges = _edges(rows, MAP_ROWS)
     column_edges = _edges(columns, MAP_COLUMNS)
     shares = [
-        [
-            float(wrong[top:bottom, left:right].mean())
-            for left, right in zip(column_edges, column_edges[1:], strict=False)
-        ]
-        for top, bottom in zip(row_edges, row_edges[1:], strict=False)
+        [float(wrong[top:bottom, left:right].mean()) for left, right in itertools.pairwise(column_edges)]
+        for top, bottom in itertools.pairwise(row_edges)
     ]
     return ErrorMap(shares, rows, columns, extent, lead)
 

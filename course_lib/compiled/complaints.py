@@ -257,10 +257,8 @@ def _of_the_assembler(text: str) -> str:
 
 def readable(message: str, line: str = "") -> str:
     """An error of Triton's front end in words that speak of the kernel; as it is if none are known. line: where it stands."""
-    if (
-        re.search(TRUTH_OF_A_BLOCK, message)
-        or "`_semantic` argument" in message
-        and re.search(r"\btl\.(max|min)\(", line)
+    if re.search(TRUTH_OF_A_BLOCK, message) or (
+        "`_semantic` argument" in message and re.search(r"\btl\.(max|min)\(", line)
     ):
         return f"a block of values is neither true nor false. {instead_of_truth(line)}"
     node = re.search(r"unsupported AST node type: (\w+)", message)

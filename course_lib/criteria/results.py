@@ -300,7 +300,7 @@ def _of_groups(fact: Compiled, trials: Sequence[Trial], groups: Collection[str])
 
 def _nothing(output: Any) -> bool:
     """Whether a result holds nothing but None, as what an unsolved function gives for each of several arguments."""
-    return output is None or isinstance(output, list) and bool(output) and all(map(_nothing, output))
+    return output is None or (isinstance(output, list) and bool(output) and all(map(_nothing, output)))
 
 
 @dataclass
@@ -369,7 +369,7 @@ class TritonDidTheWork(Criterion):
             problem = self._problem(exercise, trial.evidence, trial.case.group)
             if problem:  # what is refused says by itself what is allowed
                 cause = trial.evidence.cause or self._why(trial.evidence)
-                says_all = trial.evidence.refused or cause and cause.kind in ("blank", "wrong")
+                says_all = trial.evidence.refused or (cause and cause.kind in ("blank", "wrong"))
                 return self.lost(problem, expected="" if says_all else expected, cause=cause)
         launches = max((len(t.evidence.launches) for t in trials), default=0)
         if not launches and any(t.evidence.error for t in trials):

@@ -6,6 +6,7 @@ GPU that the picture names. Colours are Okabe and Ito's, and none means anything
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -34,7 +35,7 @@ def kernels_of(ops: Sequence[Sequence[str]], cuts: Sequence[int]) -> list[int]:
     if inner and not 1 <= inner[0] <= inner[-1] < len(ops):
         raise ValueError(f"{len(ops)} operations can be cut after 1 to {len(ops) - 1} of them, not after {list(cuts)}")
     edges = [0, *inner, len(ops)]
-    return [stop - start for start, stop in zip(edges, edges[1:], strict=False)]
+    return [stop - start for start, stop in itertools.pairwise(edges)]
 
 
 def _written(op: Sequence[str]) -> str:

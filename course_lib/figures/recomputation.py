@@ -112,7 +112,7 @@ def three_ways() -> Figure:
     for y, (_, forward, backward) in enumerate(rows):
         for k, name in enumerate(forward + backward):
             is_backward = k >= len(forward)
-            is_read = name in ("r", "x", "dy") or is_backward and name in ("s1", "s2")
+            is_read = name in ("r", "x", "dy") or (is_backward and name in ("s1", "s2"))
             colour, hatch = (SKY, "") if is_read else (ORANGE, "//")
             at = k + 0.2 * is_backward
             ax.add_patch(Rectangle((at, y), 0.9, 0.62, facecolor=colour, edgecolor="white", hatch=hatch))

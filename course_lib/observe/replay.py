@@ -48,10 +48,10 @@ ALLOCATIONS = frozenset(
 IN_WORDS = {"_to_copy": "a cast (.to, .float, .half)", "clone": "a copy (.clone or .contiguous)"}
 IN_WORDS |= {"lift_fresh": "a tensor made of values from outside (torch.tensor, torch.from_numpy)"}
 IN_WORDS |= {"copy_": "a copy (.copy_)", "_softmax_backward_data": "a step of autograd's backward pass"}
-IN_WORDS |= {
-    name: "attention as torch has it (scaled_dot_product_attention)"
-    for name in ("_safe_softmax", "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math")
-}
+IN_WORDS |= dict.fromkeys(
+    ("_safe_softmax", "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math"),
+    "attention as torch has it (scaled_dot_product_attention)",
+)
 IN_WORDS |= {
     "_local_scalar_dense": "reading a tensor's value on the host (.item(), or an `if` on a tensor, where torch.where would "
     "choose for each element)"
@@ -265,7 +265,7 @@ class Tape:
 
     def operation(self, event: Mapping[str, Any]) -> tuple[str, torch._ops.OpOverload]:
         """The torch operation of an event, by name. Refused if it is not one that this function may use."""
-        namespace, name, overload = (event["op"].split(".") + ["default"])[:3]
+        namespace, name, overload = [*event["op"].split("."), "default"][:3]
         own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
         if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):

@@ -138,7 +138,7 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
         return problem(exercise, f"{wrong_there}, when it is run again: {wrong[0]}")
     claimed = found.pairs * (found.own_ms + found.baseline_ms) / 1000
     sheet = gpu.current()
-    if claimed > seconds or sheet and found.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2:
+    if claimed > seconds or (sheet and found.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2):
         return problem(exercise, "not measured: the times do not fit the clock, or are more than memory can deliver")
     return Timing(speed.case.name, speed.vs, found.value, found.spread, torch.cuda.get_device_name())
 

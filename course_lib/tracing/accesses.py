@@ -299,7 +299,7 @@ class Accesses:
                     offsets = mine[chosen] - region.start
                     on = (
                         on
-                        if on is None or on.ndim == 2 and len(on) == len(offsets)
+                        if on is None or (on.ndim == 2 and len(on) == len(offsets))
                         else np.broadcast_to(on, mine.shape)[chosen]
                     )
                     lowest = _ends(offsets, on)[0]
@@ -393,7 +393,7 @@ class Accesses:
                 passed=self._passed(numbers),
                 volatile=at.volatile,
                 asked=at.asks,
-            )  # fmt: skip
+            )
         )
 
     def _turns(self, at: Instruction, rows: Any, programs: int) -> np.ndarray:

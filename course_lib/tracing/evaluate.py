@@ -289,7 +289,7 @@ class Body:
             return None
         kinds = [self._types[name] for name in op.operands]
         operands = [scope[name] for name in op.operands]
-        if op.name == "tt.addptr" or op.name == "arith.addi" and kinds[0].shape and kinds[0].element != "i1":
+        if op.name == "tt.addptr" or (op.name == "arith.addi" and kinds[0].shape and kinds[0].element != "i1"):
             return self._sum(op, scope, operands)
         if not self._sums.isdisjoint(operands[op.name in BY_POINTERS :]):
             return self._on_wholes(op, scope)

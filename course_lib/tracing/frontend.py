@@ -93,7 +93,7 @@ def specialise(kernel: JITFunction, arguments: dict[str, Any]) -> tuple[dict[str
         name, value = parameter.name, arguments[parameter.name]
         value = value.value if isinstance(value, tl.constexpr) else value
         special = not (parameter.do_not_specialize or parameter.annotation_type)
-        if parameter.is_constexpr or value is None or special and _is_one(value):
+        if parameter.is_constexpr or value is None or (special and _is_one(value)):
             signature[name], constants[name] = "constexpr", value
             continue
         try:
@@ -197,7 +197,7 @@ def _dependencies(kernel: JITFunction) -> Iterator[Hashable]:
                 yield _hashable(value.value)
             elif isinstance(value, (int, float, str)):
                 yield _hashable(value)
-            elif isinstance(value, tl.dtype) or callable(value) and not isinstance(value, JITFunction):
+            elif isinstance(value, tl.dtype) or (callable(value) and not isinstance(value, JITFunction)):
                 yield _Same(value)
             elif isinstance(value, JITFunction) and id(value) not in seen:
                 seen.add(id(value))

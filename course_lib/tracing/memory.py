@@ -285,11 +285,8 @@ class Steps(Sequence[Step]):
 
     def of_program(self, number: int) -> list[Step]:
         """The accesses of one program alone."""
-        found = []
-        for batch in self.batches:
-            for row in np.flatnonzero(batch.programs == number):
-                found.append(_step(batch, int(row)))
-        return found
+        rows = ((batch, row) for batch in self.batches for row in np.flatnonzero(batch.programs == number))
+        return [_step(batch, int(row)) for batch, row in rows]
 
     def bytes_by_program(self) -> np.ndarray:
         """Bytes that each program moved, by its number."""

@@ -382,7 +382,7 @@ def _to_integer(signed: bool, target: str) -> Callable[[Array], Array]:
 
 
 def _between_floats(source: str, target: str, toward_zero: bool = False) -> Callable[[Array], Array]:
-    if source == target or target == "f32" and source != "f64" or source in _FP8 and target in _HALF:
+    if source == target or (target == "f32" and source != "f64") or (source in _FP8 and target in _HALF):
         return _same
     return (lambda x: cut(x, target)) if toward_zero else lambda x: rounded(x, target)
 

@@ -158,7 +158,7 @@ def _joined(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
 
 
 def _with(clock: np.ndarray | None, column: int, value: int, columns: int, kind: np.dtype) -> np.ndarray | None:
-    if value == 0 or clock is not None and clock[column] >= value:
+    if value == 0 or (clock is not None and clock[column] >= value):
         return clock
     clock = np.zeros(columns, kind) if clock is None else clock.copy()
     clock[column] = value

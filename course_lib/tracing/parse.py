@@ -229,9 +229,9 @@ def _form(name: str, text: str, count: int) -> _Form:
 
 def _result_types(name: str, signature: str, count: int) -> tuple[Type, ...]:
     """Of what follows the colon: "a, b -> c", "a to b", or types of operands or results alone."""
-    before, arrow, after = signature.rpartition("-> ")
+    _, arrow, after = signature.rpartition("-> ")
     if not arrow:
-        before, arrow, after = signature.rpartition(" to ")
+        _, arrow, after = signature.rpartition(" to ")
     types = types_of(after) if arrow else printed.results(name, types_of(signature))[-count:]
     return types * count if len(types) == 1 else types
 
@@ -335,7 +335,7 @@ def _number(text: str, element: str) -> Any:
     try:
         if is_float and text[:2] == "0x":
             return _from_bits(int(text, 16).to_bytes(8, "little"), element)
-        return float(text) if is_float or not element and "." in text else int(text, 0)
+        return float(text) if is_float or (not element and "." in text) else int(text, 0)
     except ValueError:
         return _unveiled(text)
 

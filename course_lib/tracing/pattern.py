@@ -228,7 +228,7 @@ def _lane_axis(relative: np.ndarray, itemsize: int) -> int:
     origin = (0,) * relative.ndim
     for axis in reversed(range(relative.ndim)):
         if relative.shape[axis] > 1:
-            neighbour = origin[:axis] + (1,) + origin[axis + 1 :]
+            neighbour = (*origin[:axis], 1, *origin[axis + 1 :])
             if relative[neighbour] - relative[origin] == itemsize:
                 return axis
     return -1

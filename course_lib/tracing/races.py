@@ -89,7 +89,7 @@ def _contested(region: Region) -> bool:
     stored, loaded = region.stored, region.loaded
     if stored is None:
         return False
-    return bool((stored > 1).any()) or loaded is not None and bool(((stored > 0) & (loaded > 0)).any())
+    return bool((stored > 1).any()) or (loaded is not None and bool(((stored > 0) & (loaded > 0)).any()))
 
 
 # ----------------------------------------------------------------------------------------------------- what was done

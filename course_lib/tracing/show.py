@@ -221,8 +221,7 @@ def table(trace: Trace) -> str:
     lines = [_line(COLUMNS, widths)] if found else []
     for group in found:
         lines.append(group.heading)
-        for row in group.rows:
-            lines.append(_line(row.cells(), widths) + _mark(row, worst, "  "))
+        lines.extend(_line(row.cells(), widths) + _mark(row, worst, "  ") for row in group.rows)
     return "\n".join([*(line.rstrip() for line in lines), *_summary(trace), *_remarks(trace, worst)])
 
 

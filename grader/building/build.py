@@ -228,10 +228,11 @@ def _differences(committed: Path, fresh: Path, root: Path, *, outputs: bool) -> 
         old, new = _read(committed), _read(fresh)
     except Exception as e:
         return [f"{name} cannot be read: {e}"]
-    found = []
-    for key in (old.metadata.keys() | new.metadata.keys()) - {"course", "widgets"}:
-        if old.metadata.get(key) != new.metadata.get(key):
-            found.append(f"{name}: the notebook's metadata differ in {key!r}.")
+    found = [
+        f"{name}: the notebook's metadata differ in {key!r}."
+        for key in (old.metadata.keys() | new.metadata.keys()) - {"course", "widgets"}
+        if old.metadata.get(key) != new.metadata.get(key)
+    ]
     old_cells, new_cells = ({cell.id: cell for cell in notebook.cells} for notebook in (old, new))
     if len(old_cells) < len(old.cells):
         found.append(f"{name}: several cells have the same id.")

@@ -53,7 +53,7 @@ def misnamed(folder: Path, unit: str) -> list[str]:
             continue
         sentences.append(
             submission.misnamed(student.name)
-            or f"submitted/{student.name}/{unit} holds {ascii(others[0])} and no {unit}.ipynb: not graded. Rename it."
+            or f"submitted/{student.name}/{unit} holds {others[0]!a} and no {unit}.ipynb: not graded. Rename it."
         )
     return sentences
 

@@ -43,7 +43,7 @@ def _harmless(tag: str, name: str, value: str) -> bool:
         return tag == "img" and value.startswith("data:image/")
     if name == "href":
         return tag == "a" and _leads_to_a_page(value)
-    return name in ("title", "align") or name in ("alt", "width") and tag == "img"
+    return name in ("title", "align") or (name in ("alt", "width") and tag == "img")
 
 
 def _leads_to_a_page(link: str) -> bool:

@@ -191,7 +191,7 @@ def test_an_endless_loop(monkeypatch, capsys):
     "name, near",
     [
         ("coalescing.transpse", "coalescing.transpose"),
-        ("colescing.transpose", "coalescing.transpose"),
+        ("colescing.transpose", "coalescing.transpose"),  # codespell:ignore
         ("transpose", "coalescing.transpose"),
         ("coalescing.padded", "coalescing.padded_stride"),
         ("", ""),  # any
@@ -352,7 +352,7 @@ def test_after_answers_that_stopped_a_check_says_that_it_judges_those_before(she
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [("2 * 1024 // 8", "5 right"), ("len(str(check))", "Line 2 has a call of `str`")]
+    "value, told", [("2 * 1024 // 8", "5 right"), ("len(str(check))", "Line 2 has a call of `str`")]
 )
 def test_a_prediction_that_is_computed_is_told_so_in_the_notebook(shell, capsys, value, told):
     cell = f"n = 4\npredicted_sectors = {{'dense': {value}}}\n"

@@ -212,7 +212,7 @@ def test_a_copy_that_is_read_counts_as_the_tensor(back, times):
     found = trial(*reads, footprints=[Footprint("x", 4096, 8192, 4096)])
     finding = Rereads("x", lambda x: 2, 1, "x is read twice").judge(EXERCISE, [found])
     assert finding.seen.startswith(f"`x` is read {times} times") and finding.passed == (times == 2)
-    assert finding.passed or "line 4" in finding.detail and "buffers included" in finding.seen
+    assert finding.passed or ("line 4" in finding.detail and "buffers included" in finding.seen)
 
 
 @pytest.mark.parametrize(

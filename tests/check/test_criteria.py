@@ -130,7 +130,7 @@ QUESTION = "does a mask end too early, has the grid too few programs, or do the 
 
 
 @pytest.mark.parametrize(
-    ("output", "written", "poisoned", "words"),
+    "output, written, poisoned, words",
     [
         (NAN, 48, [], "Your kernel stored every element, and computed or loaded NaN"),
         (
@@ -166,9 +166,7 @@ def test_nan_was_computed_or_never_stored(output, written, poisoned, words):
     assert (LANES in finding.detail) == bool(poisoned and written == 48)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"), [(0.0, QUESTION), (math.nan, QUESTION), (7.0, "do the offsets move on from")]
-)
+@pytest.mark.parametrize("wrong, words", [(0.0, QUESTION), (math.nan, QUESTION), (7.0, "do the offsets move on from")])
 def test_a_mask_that_ends_early_is_told_from_offsets_that_do_not_move_on(wrong, words):
     output = torch.where(X > 4, wrong, X * 2)
     finding = Correct("plain", 2).judge(DOUBLE, [trial(output, launches=[launch()])])
@@ -211,7 +209,7 @@ def test_a_map_says_exactly_where_and_that_rows_are_those_of_several_matrices():
 
 
 @pytest.mark.parametrize(
-    ("where", "words"),
+    "where, words",
     [
         (lambda out: out[1], "Right in matrices 0 to 1 alone"),
         (lambda out: out[:, :, 2], "Wrong in row 2 alone"),

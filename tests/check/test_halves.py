@@ -130,7 +130,7 @@ def lost(found):
 
 
 @pytest.mark.parametrize(
-    ("entry", "expected"),
+    "entry, expected",
     [
         (Cube, []),
         (as_a_function, []),
@@ -187,7 +187,7 @@ def marks_never(events):
 
 
 def marks_twice(events):
-    return marks_last(events) + [{"mark": "backward"}]
+    return [*marks_last(events), {"mark": "backward"}]
 
 
 @pytest.mark.parametrize("move", [marks_last, marks_first, marks_never, marks_twice])
@@ -235,7 +235,7 @@ def dot_kernel(a_ptr, c_ptr, N: tl.constexpr):
     tl.store(c_ptr + i, tl.dot(a, a, input_precision="ieee"))
 
 
-@pytest.mark.parametrize(("allowed", "passes"), [(2 * 16**3, True), (2 * 16**3 - 1, False)])
+@pytest.mark.parametrize("allowed, passes", [(2 * 16**3, True), (2 * 16**3 - 1, False)])
 def test_dot_flops_are_counted(allowed, passes):
     square = Exercise(
         "toy.square", "square", "square(a)", 1, 1, 1,

@@ -18,11 +18,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from course_lib.exercise import Exercise, find  # noqa: E402
-from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vector  # noqa: E402
-from course_lib.observe.record import load  # noqa: E402
-from course_lib.observe.timed import difference  # noqa: E402
-from grader.audit import variants  # noqa: E402
+from course_lib.exercise import Exercise, find
+from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vector
+from course_lib.observe.record import load
+from course_lib.observe.timed import difference
+from grader.audit import variants
 
 RUNS = 30  # on the large inputs: threads that do not wait for one another are often lucky
 LARGE = {

@@ -209,8 +209,8 @@ def test_no_output_is_lost_when_a_point_changes(course, monkeypatch):
         ("has {{unit points}}", "has 14\n# points", "90_toy.py:33: '14 points' is typed by hand."),
         (
             "({{worth.right}})",
-            "({{worth.rigth}})",
-            "90_toy.py:26: `toy.double` has no criterion 'worth.rigth'. It has: worth.right, worth",
+            "({{worth.wrong}})",
+            "90_toy.py:26: `toy.double` has no criterion 'worth.wrong'. It has: worth.right, worth",
         ),
         (
             "exercise toy.root",
@@ -248,5 +248,5 @@ def test_a_criterion_that_nobody_announces_is_named(course, monkeypatch):
 
 
 def test_an_unknown_unit_is_named():
-    with pytest.raises(ValueError, match="There is no unit '99_none'. There are: .*04_memory"):
+    with pytest.raises(ValueError, match=r"There is no unit '99_none'. There are: .*04_memory"):
         build.exercises("99_none")

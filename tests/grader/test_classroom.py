@@ -392,7 +392,7 @@ def test_a_cluster_of_three_workers_loses_one_and_the_class_goes_on(tmp_path, cl
 
 def test_without_a_scheduler_there_is_a_sentence():
     pytest.importorskip("distributed", reason="needs the extra `cluster`")
-    with pytest.raises(workers.NoCluster, match="No Dask scheduler answers at tcp://127.0.0.1:9"):
+    with pytest.raises(workers.NoCluster, match=r"No Dask scheduler answers at tcp://127.0.0.1:9"):
         workers.Dask("tcp://127.0.0.1:9", seconds=0.5)
 
 

@@ -236,7 +236,7 @@ COLUMN = {"column": "Unit 90 (7)"}
 )
 def test_another_maximum_is_refused_until_somebody_says_what_it_means(home, tmp_path, form, make, name):
     how = {"roster": make(tmp_path, "28.00")} | (COLUMN if form == "canvas" else {})
-    with pytest.raises(ValueError, match="The unit has 14 points, and .* has 28: say `--out-of column`"):
+    with pytest.raises(ValueError, match=r"The unit has 14 points, and .* has 28: say `--out-of column`"):
         exports.export(home, UNIT, form, **how)
     skip = 1 if form == "canvas" else 0
     scaled, _ = read(home, form, **how, out_of="column")
@@ -268,7 +268,7 @@ def test_nothing_is_scaled_to_a_maximum_of_nothing(home, tmp_path):
 
 @pytest.mark.parametrize("form", ["canvas", "moodle"])
 def test_what_is_not_known_is_not_scaled_in_silence(home, form):
-    with pytest.raises(ValueError, match="`--out-of column` needs the column's maximum: .* as --roster"):
+    with pytest.raises(ValueError, match=r"`--out-of column` needs the column's maximum: .* as --roster"):
         exports.export(home, UNIT, form, out_of="column")
     with pytest.raises(ValueError, match="--out-of is `column` or `unit`"):
         exports.export(home, UNIT, form, out_of="what")
@@ -318,6 +318,6 @@ def test_a_column_that_the_roster_does_not_have_would_make_a_new_assignment(home
 def test_a_roster_without_assignments_says_so(home, tmp_path):
     given = roster(tmp_path, 'Student,ID,SIS Login ID\n"Byron, Ada",501,ada\n')
     with pytest.raises(
-        ValueError, match="no assignment 'Old'. Say which with --column: it has none, and without --column"
+        ValueError, match=r"no assignment 'Old'. Say which with --column: it has none, and without --column"
     ):
         exports.export(home, UNIT, "canvas", roster=given, column="Old")

@@ -262,7 +262,7 @@ def test_names_that_are_patterns_or_html_are_refused_by_name(graded):
 class Active(HTMLParser):
     """Counts what a browser would run or fetch of a page, and what looks like a part of the page."""
 
-    TAGS = ["script", "iframe", "svg", "math", "style", "form", "object", "embed", "link", "meta", "base", "input"]
+    TAGS = ("script", "iframe", "svg", "math", "style", "form", "object", "embed", "link", "meta", "base", "input")
 
     def __init__(self, page):
         super().__init__()

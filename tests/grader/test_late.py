@@ -143,7 +143,7 @@ def test_an_extension_for_somebody_unheard_of_is_given_and_doubted(course, monke
 
 
 def test_what_is_no_date_or_no_unit_is_a_sentence(tmp_path):
-    with pytest.raises(ValueError, match="'next week' is not a date. Write one such as 2026-11-30T23:59"):
+    with pytest.raises(ValueError, match=r"'next week' is not a date. Write one such as 2026-11-30T23:59"):
         late.set_due(tmp_path, UNIT, "next week")
     with pytest.raises(ValueError, match="not in the gradebook yet"):
         late.extend(tmp_path, UNIT, "ada", 1)
@@ -197,9 +197,9 @@ OF_A_CLASS = ("submitted", "autograded", "feedback", "registered", "reports", "v
 
 def hand_in(home, unit, *exercises):
     """ada hands in the published solutions of some exercises."""
-    cells = [v4.new_code_cell(IMPORTS)]
-    for id in exercises:
-        cells.append(v4.new_code_cell(solution_cell(id), metadata={"nbgrader": {"grade_id": find(id).grade_id}}))
+    cells = [v4.new_code_cell(IMPORTS)] + [
+        v4.new_code_cell(solution_cell(id), metadata={"nbgrader": {"grade_id": find(id).grade_id}}) for id in exercises
+    ]
     path = home / "submitted" / "ada" / unit / f"{unit}.ipynb"
     path.parent.mkdir(parents=True)
     nbformat.write(v4.new_notebook(cells=cells), path)

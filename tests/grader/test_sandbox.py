@@ -420,7 +420,7 @@ def test_where_the_instructor_stands_nothing_is_imported_from(tmp_path, monkeypa
 
 def test_call_numbers_are_the_kernels():
     """Against this machine's own header, where it is installed."""
-    headers = [p for p in Path("/usr/include").glob("**/asm/unistd_64.h")]
+    headers = list(Path("/usr/include").glob("**/asm/unistd_64.h"))
     if not headers or seccomp.COLUMN != 0:
         pytest.skip("no kernel headers")
     truth = dict(re.findall(r"#define __NR_(\w+) (\d+)", headers[0].read_text()))

@@ -42,7 +42,7 @@ def test_one_notebook_is_judged_and_no_gradebook_touched(run, notebook):
     assert (found["unit"], found["student"], found["points"], found["out_of"]) == (UNIT, "ada", 8, 66)
     assert found["version"] == VERSION and f"Course version {VERSION}." in page.read_text()
     earned = {v["exercise"]: v["points"] for v in found["verdicts"] if v["points"]}
-    assert earned == {id: 4 for id in EXERCISES}
+    assert earned == dict.fromkeys(EXERCISES, 4)
     assert "8 of 66 points" in page.read_text() and "<script" not in page.read_text()
     assert not list(notebook.parent.glob("*.db"))
     text = run("grade", "one", notebook, "--student", "ada", "--accept-risk").output  # from disk

@@ -69,7 +69,7 @@ def test_what_is_not_a_notebook_is_refused_in_a_sentence(tmp_path, content, sent
 def test_huge_linked_missing_and_special_files_are_refused(tmp_path):
     path = tmp_path / "unit" / "a.ipynb"
     path.parent.mkdir()
-    with pytest.raises(Problem, match="There is no notebook a.ipynb"):
+    with pytest.raises(Problem, match=r"There is no notebook a.ipynb"):
         submission.load(path)
     with path.open("wb") as file:
         file.truncate(submission.MAX_FILE + 1)
@@ -420,7 +420,7 @@ def test_lines_stay_where_they_were():
     kept = program(code(source + "\nz = lambda: (\n  y)", ""), "def root(x): return z()", exercise=ROOT).cells[0][1]
     assert kept.split("\n")[8:] == ["y = 2", "z = lambda: (", "  y)", ""]
     kept = program(code(source, "")).cells[0][1].split("\n")
-    assert kept[:2] == ["", ""] and kept[2:7] == source.split("\n")[2:6] + ["    return x"]
+    assert kept[:2] == ["", ""] and kept[2:7] == [*source.split("\n")[2:6], "    return x"]
 
 
 def test_magics_are_blanked():

@@ -16,7 +16,7 @@ from grader.judging import judge
 
 ALL = [(unit, exercise) for unit in UNITS for exercise in grader.exercises(unit).values()]
 each_unit = pytest.mark.parametrize("unit", UNITS)
-each_exercise = pytest.mark.parametrize(("unit", "exercise"), ALL, ids=[e.id for _, e in ALL])
+each_exercise = pytest.mark.parametrize("unit, exercise", ALL, ids=[e.id for _, e in ALL])
 
 
 @each_unit

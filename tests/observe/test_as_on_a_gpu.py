@@ -85,7 +85,7 @@ def test_it_is_answered_as_by_a_gpu(host):
 
 def test_torch_is_left_as_it_was():
     before = dict(vars(torch.cuda)), dict(vars(torch.cuda.nvtx)), dict(vars(triton.runtime.driver))
-    with pytest.raises(KeyError), as_on_a_gpu():
+    with pytest.raises(KeyError), as_on_a_gpu():  # noqa: PT012
         assert torch.cuda.is_available()
         raise KeyError
     assert before == (dict(vars(torch.cuda)), dict(vars(torch.cuda.nvtx)), dict(vars(triton.runtime.driver)))

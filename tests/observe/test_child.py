@@ -102,7 +102,7 @@ def test_a_grandchild_dies_with_the_child(tmp_path):
         run(work, seconds=1)
     pid = (tmp_path / "pid").read_text()
     for _ in range(100):  # its new parent has to bury it
-        if not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z":  # noqa: SIM115
+        if not os.path.exists(f"/proc/{pid}") or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
             return
         time.sleep(0.05)
     pytest.fail("the grandchild lives")
@@ -176,7 +176,7 @@ def test_a_memory_bomb_meets_the_limit(bomb):
 
 
 def test_a_tensor_too_large_meets_the_limit():
-    with pytest.raises(ValueError, match="failed .*allocate|needs more memory"):
+    with pytest.raises(ValueError, match=r"failed .*allocate|needs more memory"):
         run(lambda: torch.empty(1 << 31).sum(), seconds=20, memory=1 << 28)
 
 
@@ -187,7 +187,7 @@ def test_prepare_runs_first_and_in_the_child():
 
 
 def test_without_its_sandbox_no_work_is_done():
-    with pytest.raises(ValueError, match="failed .*OSError: no sandbox"):
+    with pytest.raises(ValueError, match=r"failed .*OSError: no sandbox"):
         run(lambda: "worked", seconds=20, prepare=raising(OSError("no sandbox")))
 
 
@@ -196,11 +196,8 @@ def test_the_parents_descriptors_are_closed_in_the_child(tmp_path):
         number = secret.fileno()
 
         def work():
-            links = []
-            for descriptor in os.listdir("/proc/self/fd"):
-                if os.path.exists(f"/proc/self/fd/{descriptor}"):
-                    links.append([int(descriptor), os.readlink(f"/proc/self/fd/{descriptor}")])
-            return links
+            paths = {number: f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")}
+            return [[int(number), os.readlink(path)] for number, path in paths.items() if os.path.exists(path)]
 
         links, _ = run(work, seconds=20)
     assert [path for descriptor, path in links if descriptor <= 2] == ["/dev/null"] * 3

@@ -4,6 +4,7 @@ Triton's code generator looks names and attributes up as Python objects and call
 """
 
 import contextlib
+import itertools
 import os
 import types
 from collections import namedtuple
@@ -221,7 +222,7 @@ def test_what_is_handed_to_a_helper_stays_in_the_language(helper, line, reason):
 
 @pytest.mark.parametrize("pattern", ["tl.constexpr(__class__=h)", "int(real=h)", "[h]", "{'a': h}", "h"])
 def test_a_pattern_reads_attributes_without_naming_one(pattern):
-    with pytest.raises((KernelRefused, KernelError), match="line 3: .*not part of Triton's language"):
+    with pytest.raises((KernelRefused, KernelError), match=r"line 3: .*not part of Triton's language"):
         run(body("h = 0", "match tl.load(x):", f"    case {pattern}: tl.store(x, h)"))
 
 
@@ -250,7 +251,7 @@ def test_fields_are_those_of_a_named_tuple():
 @pytest.mark.parametrize("wrapped", [lambda x: x, lambda x: (x, 1), lambda x: [[x]], lambda x: {"a": x}])
 def test_what_a_tensor_holds_is_not_asked_while_compiling(line, wrapped):
     """A constant's methods would be torch's, on the data of the judge, and no load would be counted."""
-    with pytest.raises(KernelError, match="launched with the wrong arguments: `x` is a tl.constexpr, and got a"):
+    with pytest.raises(KernelError, match=r"launched with the wrong arguments: `x` is a tl.constexpr, and got a"):
         run(body(line, annotations={"x": "constexpr"}), wrapped(torch.ones(4)))
 
 
@@ -300,11 +301,11 @@ def test_what_is_too_much_costs_its_own_child(lines, sentence):
 def test_helpers_that_call_helpers_without_end():
     names = [f"h{i}" for i in range(400)]
     forged = body("h0(x)", names=TL | {"h0": {"kernel": "h0"}})
-    for name, following in zip(names, names[1:], strict=False):
+    for name, following in itertools.pairwise(names):
         source = f"def {name}(x):\n    {following}(x)\n    {following}(x)\n"
         forged[name] = {"name": name, "source": source, "names": {following: {"kernel": following}}, "annotations": {}}
     forged[names[-1]] = {"name": names[-1], "source": f"def {names[-1]}(x): pass", "names": {}, "annotations": {}}
-    with pytest.raises((KernelRefused, KernelError), match="[Rr]ecursion"):
+    with pytest.raises((KernelRefused, KernelError), match=r"[Rr]ecursion"):
         run(forged)
 
 

@@ -171,8 +171,24 @@ def with_a_closure(x):
 
 @pytest.mark.parametrize(
     "function",
-    [plainly, on_cuda, on_a_default_device, slices, transposed, two_launches, in_a_loop, keywords, callable_grid]
-    + [flat_grid, autotuned, heuristic, descriptors, view_of_a_buffer, without_autograd, with_a_closure],
+    [
+        plainly,
+        on_cuda,
+        on_a_default_device,
+        slices,
+        transposed,
+        two_launches,
+        in_a_loop,
+        keywords,
+        callable_grid,
+        flat_grid,
+        autotuned,
+        heuristic,
+        descriptors,
+        view_of_a_buffer,
+        without_autograd,
+        with_a_closure,
+    ],
     ids=lambda function: function.__name__,
 )
 def test_honest_host_code(function):

@@ -159,7 +159,7 @@ def test_the_tutorials_90_tiles_against_54(order, tiles):
 def test_programs_in_lock_step():
     # C is 2 x 2, K = 2, two programs at once; A's tiles are 0 .. 3, row by row, and B's are 4 .. 7
     tiles = matmul_tiles(row_major(2, 2), K=2, at_once=2).units
-    assert tiles.tolist() == [0, 0, 4, 5, 1, 1, 6, 7] + [2, 2, 4, 5, 3, 3, 6, 7]
+    assert tiles.tolist() == [0, 0, 4, 5, 1, 1, 6, 7, 2, 2, 4, 5, 3, 3, 6, 7]
 
 
 def panels(order, at_once):

@@ -63,7 +63,7 @@ def wild(x_ptr, y_ptr, z_ptr, at):
 
 
 def test_a_wild_access_is_booked_on_the_tensor_of_its_line():
-    with pytest.raises(KernelFault, match="line 3: .* stores to element 999999999 of `y_ptr`, which has 4"), trace():
+    with pytest.raises(KernelFault, match=r"line 3: .* stores to element 999999999 of `y_ptr`, which has 4"), trace():
         wild[(1,)](torch.zeros(4), torch.zeros(4), torch.zeros(4), 999999999)
 
 

@@ -164,8 +164,14 @@ def product_of(a_ptr, b_ptr, out_ptr, PRECISION: tl.constexpr):
 
 @pytest.mark.parametrize(
     "dtype, precision, tf32",
-    [("float32", None, True), ("float32", "tf32", True), ("float32", "ieee", False), ("float32", "tf32x3", False)]
-    + [("float16", None, False), ("bfloat16", "tf32", False)],
+    [
+        ("float32", None, True),
+        ("float32", "tf32", True),
+        ("float32", "ieee", False),
+        ("float32", "tf32x3", False),
+        ("float16", None, False),
+        ("bfloat16", "tf32", False),
+    ],
 )
 def test_a_launch_says_whether_it_multiplies_in_tf32(dtype, precision, tf32):
     a, b = torch.ones(2, 16, 16, dtype=getattr(torch, dtype))

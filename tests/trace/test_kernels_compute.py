@@ -335,7 +335,7 @@ def test_hints_and_printing(capsys):
     with trace(order=lambda n: (1, 0)):
         hints[(2,)](x, o, 8, N=16)
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["(1,", "(0,"]
-    with pytest.raises(KernelError, match="line 2: .*: static_assert does not hold: N$"), trace():
+    with pytest.raises(KernelError, match=r"line 2: .*: static_assert does not hold: N$"), trace():
         hints[(1,)](x, o, 7, N=8)
 
 
@@ -726,14 +726,14 @@ def multiplies(x_ptr, n):
             1,
             "tl.dot adds in fp32",
             marks=pytest.mark.skipif(TRITON >= (3, 8), reason="halves are added in halves from Triton 3.8 on"),
-        ),  # fmt: skip
+        ),
         (loads_offsets, 1, r"`tl.load` needs a pointer and got a block \[16\] of int32: pass a tensor for it"),
         pytest.param(
             multiplies,
             (4, 1),
             r"a tuple is used as one number: pass its numbers one by one, as in x.stride\(0\)",
             marks=pytest.mark.skipif(TRITON < (3, 6), reason="kernels take tuples from Triton 3.6 on"),
-        ),  # fmt: skip
+        ),
     ],
 )
 def test_what_the_front_end_says_without_words(kernel, n, said):

@@ -122,7 +122,7 @@ def test_one_trace_at_a_time():
 def test_nothing_is_traced_outside():
     with trace() as t:
         pass
-    with pytest.raises(Exception):  # noqa: B017  no GPU, or tensors that are not on it
+    with pytest.raises(Exception):  # noqa: B017, PT011  no GPU, or tensors that are not on it
         double[(1,)](torch.zeros(64), torch.zeros(64), 64)
     assert t.launches == []
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 pytest.importorskip("liger_kernel")
 
-from liger_kernel.ops import (  # noqa: E402
+from liger_kernel.ops import (
     cross_entropy,
     fused_add_rms_norm,
     geglu,
@@ -27,7 +27,7 @@ from liger_kernel.ops import (  # noqa: E402
     swiglu,
 )
 
-from course_lib.tracing import trace  # noqa: E402
+from course_lib.tracing import trace
 
 SMS = 132
 F32, BF16 = torch.float32, torch.bfloat16

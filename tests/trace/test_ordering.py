@@ -454,7 +454,7 @@ def test_order_goes_through_several_addresses(right, racing):
     with trace() as t:
         hand_over[(3,)](x, zeros(2), o, RIGHT=right)
     assert races(t) == racing
-    assert racing or x == 2 and o == 6
+    assert racing or (x == 2 and o == 6)
 
 
 # ----------------------------------------------------------------------------------------------------- a barrier

@@ -22,7 +22,7 @@ def unused_then(o_ptr, n):
     p = tl.program_id(0)
     y = p
     if p < n:
-        y = y * 2  # noqa: F841
+        y = y * 2
     else:
         tl.store(o_ptr + p, 1.0)
 

@@ -45,7 +45,7 @@ def test_tuned_shapes_are_launched_by_the_benchmark(scripts):
     _, ladder = scripts
     assert set(ladder.TUNED) == {(d, causal) for d in (64, 128) for causal in (False, True)}
     assert all(kernel in (ladder.by_pointers, ladder.by_descriptors) for kernel, _ in ladder.TUNED.values())
-    assert list(ladder.STEPS)[0] == "unit 09"
+    assert next(iter(ladder.STEPS)) == "unit 09"
 
 
 def test_flops_are_those_of_two_products(scripts):

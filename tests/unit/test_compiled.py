@@ -657,7 +657,7 @@ def test_what_the_assembler_does_not_know():
 def test_only_kernels_are_compiled(seconds):
     for wrong in (plain, copy[(1,)]):
         with pytest.raises(
-            TypeError, match="expected a kernel made by @triton.jit, got a function. Pass the kernel itself"
+            TypeError, match=r"expected a kernel made by @triton.jit, got a function. Pass the kernel itself"
         ):
             compile_for(wrong, X, seconds=seconds)
 
@@ -838,7 +838,7 @@ def test_sass(gpu, capfd):
 
 def test_sass_without_nvidias_tools(monkeypatch):
     monkeypatch.setattr("subprocess.check_output", _without_cuobjdump(subprocess.check_output))
-    with pytest.raises(ValueError, match="^SASS needs NVIDIA's cuobjdump and nvdisasm, .* or read ptx_for"):
+    with pytest.raises(ValueError, match=r"^SASS needs NVIDIA's cuobjdump and nvdisasm, .* or read ptx_for"):
         sass_for(two_widths, X, X, O, 5, BLOCK=512)
 
 
@@ -932,6 +932,7 @@ def block_pointer_in_while(x_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.skipif(not hasattr(tl, "make_block_ptr"), reason="this Triton has no block pointers")
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("whole", [True, False])
 def test_what_the_compiler_says_it_does_not_do_is_the_reason(whole):
     (found,) = compile_all([(block_pointer_in_while, (), {"x_ptr": X, "n": 4096, "BLOCK": 64}, "sm_90", whole)], 60)

@@ -38,7 +38,7 @@ def imported(room: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(("room", "extras"), [("course_lib", []), ("grader", ["grader", "cluster"])])
+@pytest.mark.parametrize("room, extras", [("course_lib", []), ("grader", ["grader", "cluster"])])
 def test_what_a_room_imports_is_declared(room, extras):
     lines = [*PROJECT["dependencies"], *(line for extra in extras for line in EXTRAS[extra])]
     declared = {plain(re.match(r"[\w.-]+", line)[0]) for line in lines}

@@ -116,7 +116,7 @@ def test_claims_that_random_numbers_decide():
 
 
 @pytest.mark.parametrize(
-    ("scores", "holds"),
+    "scores, holds",
     [
         ("mild", lambda s: s.abs().max() < 10),
         ("large", lambda s: s.max() > 89 and s.min() < -89),
@@ -308,7 +308,7 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("entry", "patch", "words"),
+    "entry, patch, words",
     [
         (
             "attention",
@@ -373,7 +373,7 @@ def test_a_sum_that_starts_from_empty_is_named():
     assert "All of dq is NaN" in remark_on("attention_backward", empty)
 
 
-@pytest.mark.parametrize(("entry", "lost"), [("attention", 3), ("tiled_attention", 5), ("attention_backward", 3)])
+@pytest.mark.parametrize("entry, lost", [("attention", 3), ("tiled_attention", 5), ("attention_backward", 3)])
 def test_a_slip_in_the_mask_costs_what_is_causal_alone(entry, lost):
     exercise = next(e for e in A.EXERCISES.values() if e.entry == entry)
     patch = ("tril(Nk - Nq)", "tril(Nk - Nq - 1)") if entry == "attention" else ("cols <= rows", "cols < rows")
@@ -389,7 +389,7 @@ def test_one_for_true_is_told_what_is_meant():
 
 
 @pytest.mark.parametrize(
-    ("answers", "points"),
+    "answers, points",
     [
         ({}, 5),
         ({name: True for name, value in A.formula.claims_checked().items() if type(value) is bool}, 1),

@@ -28,7 +28,7 @@ WRITES = ("tl.atomic_add(", "tl.store(")
 
 
 @pytest.mark.parametrize(
-    ("exercise", "patches", "said"),
+    "exercise, patches, said",
     [
         ("column_sum", [WRITES], "Several programs write one sum"),
         ("column_sum", [("total +=", "total =")], "`total =` where `total +=` is meant?"),
@@ -60,7 +60,7 @@ def test_a_row_stride_that_is_larger_than_needed_still_starts_sectors(answered, 
 
 
 @pytest.mark.parametrize(
-    ("output", "says"),
+    "output, says",
     [
         (1024, ""),
         (1024.0, ""),

@@ -12,7 +12,7 @@ from course_lib.exercise import Evidence, Trial
 from course_lib.exercises import dtypes as D
 
 
-@pytest.mark.parametrize(("exponent_bits", "mantissa_bits", "dtype"), [(5, 10, torch.float16), (8, 7, torch.bfloat16)])
+@pytest.mark.parametrize("exponent_bits, mantissa_bits, dtype", [(5, 10, torch.float16), (8, 7, torch.bfloat16)])
 def test_the_ladder_of_gaps_is_what_torch_reads(exponent_bits, mantissa_bits, dtype):
     torchs = torch.arange(1 << 15).to(torch.int16).view(dtype).tolist()
     assert all(map(D.oracles.same, D.oracles.ladder(exponent_bits, mantissa_bits), torchs))
@@ -29,7 +29,7 @@ def test_shorter_mantissas_are_read_as_longer_ones():
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "equal"),
+    "a, b, equal",
     [
         (0.0, 0.0, True),
         (0.0, -0.0, False),
@@ -44,7 +44,7 @@ def test_same_means_to_the_last_bit(a, b, equal):
 
 
 @pytest.mark.parametrize(
-    ("x", "dtype", "gap"),
+    "x, dtype, gap",
     [(1.0, "float16", 2.0**-10), (-3.0, "bfloat16", 2.0**-6), (0.0, "float16", 2.0**-24), (2047.0, "float16", 1.0)],
 )
 def test_gaps_known_by_heart(x, dtype, gap):
@@ -136,7 +136,7 @@ def shifted_by(x, m):
 
 
 @pytest.mark.parametrize(
-    ("name", "outputs", "word"),
+    "name, outputs, word",
     [
         ("ulp", lambda x, dtype: 2 * D.oracles.gap(x, dtype), "frexp"),
         ("ulp", lambda x, dtype: D.oracles.gap(x, dtype) / 2, "Half of it"),
@@ -169,7 +169,7 @@ def test_remarks_on_typical_mistakes(name, outputs, word):
 
 
 @pytest.mark.parametrize(
-    ("name", "evidence", "word"),
+    "name, evidence, word",
     [
         ("quantize_rows", raised("The size of tensor a (100) must match"), "scale[:, None]"),
         (

@@ -72,7 +72,7 @@ def test_means_are_softmaxes():
 
 
 @pytest.mark.parametrize(
-    ("scores", "holds"),
+    "scores, holds",
     [
         ("large", lambda s: s.max() > 89 and s.min() < -89),
         ("rising", lambda s: (s[:, :64].amax(1) + 40 < s[:, -64:].amax(1)).all() and s.max() > 200),
@@ -272,7 +272,7 @@ def slipping(exercise, wrong):
 
 
 @pytest.mark.parametrize(
-    ("how", "word"),
+    "how, word",
     [
         ({"acc_too": False}, "acc is not: multiply"),
         ({"l_too": False}, "l is not: multiply"),
@@ -298,7 +298,7 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
 
 
 @pytest.mark.parametrize(
-    ("exercise", "wrong", "word"),
+    "exercise, wrong, word",
     [
         (F.flash_attention_forward, F.slips.shifted(-1), "one key too few"),
         (F.flash_attention_forward, F.slips.shifted(1), "one key too many"),
@@ -402,7 +402,7 @@ def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
 
 @pytest.mark.parametrize("exercise", [F.online_update, F.one_head, F.flash_attention_forward])
 @pytest.mark.parametrize(
-    ("combine", "word"),
+    "combine, word",
     [
         (lambda m, l: m + l.log2(), "One term of lse"),
         (lambda m, l: m * math.log2(math.e) + l.log(), "One term of lse"),
@@ -554,7 +554,7 @@ def test_a_result_of_another_shape_is_not_called_unstored():
 
 
 @pytest.mark.parametrize(
-    ("below", "word"),
+    "below, word",
     [
         (F.slips.far_below_its_neighbours, "a maximum of its own"),
         (F.slips.low_behind_an_empty_tile, "keeps m = -inf"),
@@ -604,7 +604,7 @@ def trials_of(exercise, function):
     return [trial(exercise, case, function) for case in exercise.cases]
 
 
-@pytest.mark.parametrize(("stored", "word"), [(0, "stored 0 of"), (None, "an exp ran over")])
+@pytest.mark.parametrize("stored, word", [(0, "stored 0 of"), (None, "an exp ran over")])
 def test_what_no_kernel_stored_is_no_overflow(stored, word):
     """Fresh memory is NaN in a check: not computed, if nothing wrote it."""
     plain, hard = F.one_head.cases[0], next(case for case in F.one_head.cases if case.group == "hard")

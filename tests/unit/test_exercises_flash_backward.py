@@ -135,7 +135,7 @@ def test_honest_arithmetic_stays_within_half_of_the_budget(case):
     assert max(worst(arguments, by_tiles(**arguments))) < 0.5
 
 
-@pytest.mark.parametrize(("name", "broken"), [("queries", [1, 2]), ("keys", [0])])
+@pytest.mark.parametrize("name, broken", [("queries", [1, 2]), ("keys", [0])])
 def test_sums_in_half_precision_break_it(name, broken):
     (case,) = [case for case in B.dkdv.cases if f"sums over {name} that cancel" in case.name]
     shares = worst(case.arguments(5), by_tiles(**case.arguments(5), sums=torch.bfloat16))
@@ -186,7 +186,7 @@ def slipping(exercise, wrong):
 
 @pytest.mark.parametrize("exercise", [B.dkdv, B.dq, B.flash_attention], ids=lambda e: e.entry)
 @pytest.mark.parametrize(
-    ("wrong", "word"),
+    "wrong, word",
     [
         (B.mistakes.scaled(-1), "lacks the factor scale"),
         (B.mistakes.scaled(1), "the factor scale twice"),
@@ -201,7 +201,7 @@ def test_slips_are_named(exercise, wrong, word):
 
 @pytest.mark.parametrize("exercise", [B.dkdv, B.dq], ids=lambda e: e.entry)
 @pytest.mark.parametrize(
-    ("edge", "word"),
+    "edge, word",
     [
         (lambda nq, nk: 0, "aligned at the top left"),
         (lambda nq, nk: nk, "without the causal mask"),
@@ -238,7 +238,7 @@ def test_too_few_gradients_are_told_without_further_ado():
 
 
 @pytest.mark.parametrize(
-    ("error", "word"),
+    "error, word",
     [
         ("returned an incorrect number of gradients (expected 4, got 1)", "returns nothing, or one gradient alone"),
         ("backward() takes 2 positional arguments but 3 were given", "Return o alone"),
@@ -273,7 +273,7 @@ def kernel_of(exp=torch.exp, axis: int = -1, rows=("lse", "delta"), last: bool =
 
 
 @pytest.mark.parametrize(
-    ("how", "word"),
+    "how, word",
     [
         ({}, ""),
         ({"axis": -2, "rows": ["lse"]}, "lse lies along the wrong axis"),
@@ -350,7 +350,7 @@ def test_swapped_heads_of_delta_are_named():
 
 
 @pytest.mark.parametrize(
-    ("evidence", "word"),
+    "evidence, word",
     [
         (raised("view size is not compatible with input tensor's size"), "is a view of each"),
         (refused("clone"), ".reshape and .flatten copy"),
@@ -420,7 +420,7 @@ def test_one_number_a_row_is_enough():
 
 
 @pytest.mark.parametrize(
-    ("saved", "seen"),
+    "saved, seen",
     [
         ([Saved("q", 1), Saved("out[0]", 1)], "0 tensors"),
         ([Saved("out[0]", 1), Saved("buffer 1", 2048), Saved("buffer 2", 2048)], "2 tensors"),

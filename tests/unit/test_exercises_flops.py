@@ -26,7 +26,7 @@ def test_oracles_equal_hand_counts():
 
 
 @pytest.mark.parametrize(
-    ("problem", "right", "wrongs", "arguments"),
+    "problem, right, wrongs, arguments",
     [
         (
             flops.oracles.gives_back_the_flops,
@@ -174,7 +174,7 @@ def test_what_does_not_fit_is_told_with_its_numbers():
 
 
 @pytest.mark.parametrize(
-    ("name", "output", "word"),
+    "name, output, word",
     [
         ("measure", flops.timing.simulated, ""),
         ("measure", lambda **case: flops.timing.simulated(**case, pick=statistics.mean), "the mean"),

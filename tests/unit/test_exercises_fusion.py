@@ -23,7 +23,7 @@ each_kernel = pytest.mark.parametrize("exercise", KERNELS, ids=[e.entry for e in
 
 
 @pytest.mark.parametrize(
-    ("name", "fused", "tensors"),
+    "name, fused, tensors",
     [
         ("sin² + cos²", [1, 1, 1, 1, 1], 11),
         ("sin² + cos²", [5], 3),
@@ -150,7 +150,7 @@ def variant(exercise: str, name: str) -> Variant:
 
 
 @pytest.mark.parametrize(
-    ("exercise", "name", "title", "words"),
+    "exercise, name, title, words",
     [
         ("softmax", "reads its row twice", "reads once, writes once", ["`x` is read 2 times", "line "]),
         ("online_softmax", "three passes", "reads at most twice, writes once", ["`x` is read 3 times", "line "]),
@@ -166,7 +166,7 @@ def test_what_is_wasted_costs_its_criterion_and_the_line_is_named(exercise, name
 
 
 @pytest.mark.parametrize(
-    ("exercise", "name", "words"),
+    "exercise, name, words",
     [
         ("softmax", "no maximum", "subtract the row's maximum"),
         ("online_softmax", "starts at -inf", "finite"),
@@ -199,7 +199,7 @@ START, FACTOR = ("m, s = -3.4e38, 0.0", "m, s = 0.0, 0.0"), ("tl.exp(m - m_new)"
 
 
 @pytest.mark.parametrize(
-    ("exercise", "patch", "words"),
+    "exercise, patch, words",
     [
         ("softmax", ("p / tl.sum(p, axis=0)", "p / tl.sum(x, axis=0)"), "divide by the sum of p"),
         ("softmax", ("x.stride(0)", "x.stride(1)"), "Rows lie x.stride(0) apart"),

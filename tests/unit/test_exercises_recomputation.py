@@ -246,13 +246,13 @@ def test_arguments_with_a_history_are_told_to_be_detached():
     assert said.startswith("3 checkpoints: 6 runs of fn expected") and "10 seen" in said and "detach()" in said
 
 
-@pytest.mark.parametrize(("calls", "runs"), [(1, 3), (3, 9)])
+@pytest.mark.parametrize("calls, runs", [(1, 3), (3, 9)])
 def test_two_runs_in_backward_are_not_blamed_on_a_history(calls, runs):
     assert "detach" not in R.checkpoints.wrong_runs([0] * runs, calls)
 
 
 @pytest.mark.parametrize(
-    ("how", "advice"),
+    "how, advice",
     [
         ("no enable_grad", "torch.enable_grad()"),
         ("no detach", "detach()"),
@@ -356,7 +356,7 @@ def over_a_block(x, weight, rstd, dy):
 
 
 @pytest.mark.parametrize(
-    ("name", "outputs", "word"),
+    "name, outputs, word",
     [
         ("cross_entropy_backward", overflowing, "subtract lse before"),
         ("cross_entropy_backward", in_the_tail, ""),
@@ -378,7 +378,7 @@ def test_remarks_on_typical_mistakes(name, outputs, word):
 
 
 @pytest.mark.parametrize(
-    ("message", "line", "word"),
+    "message, line, word",
     [
         ("function X returned an incorrect number of gradients (expected 2, got 1)", "", "a tuple"),
         ("not enough values to unpack (expected 1, got 0)", "(x,) = ctx.saved_tensors", "nothing"),

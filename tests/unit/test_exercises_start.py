@@ -47,7 +47,7 @@ def test_what_is_no_answer_is_not_explained(answers):
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"),
+    "answers, said",
     [
         ({"eager_compiles": "True"}, "(you: 'True', a string)"),
         ({"eager_compiles": 1}, "(you: 1)"),
@@ -119,7 +119,7 @@ PLACE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
 
 @pytest.mark.parametrize("exercise", ["start.add_one", "start.fixed_copy"])
 @pytest.mark.parametrize(
-    ("patches", "said"),
+    "patches, said",
     [
         ([(GRID, "64,")], "The grid is 64 programs for every n"),
         ([(GRID, "8,")], "The grid is 8 programs for every n"),

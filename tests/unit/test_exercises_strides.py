@@ -114,7 +114,7 @@ GIVEN = {"shape": [3, 4], "strides": [4, 1], "i": 0, "j": 1}
 
 
 @pytest.mark.parametrize(
-    ("output", "says"),
+    "output, says",
     [
         (([4, 3], [1, 4]), ""),
         ([(4, 3), (1, 4)], ""),
@@ -170,7 +170,7 @@ HALVES, PAIRS = "both halves of the mask", "Only a diagonal of each tile"
 
 
 @pytest.mark.parametrize(
-    ("patches", "said"),
+    "patches, said",
     [
         ([(TILE, "(rows < M)")], HALVES),
         ([(TILE, "(cols < N)")], HALVES),

@@ -24,9 +24,7 @@ def test_the_probe_loads_each_tile_once():
     assert ragged.bytes == 2 * (2 * 70 * 33 + 2 * 33 * 65 + 70 * 65)
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "k", "bm", "bn"), [(128, 192, 64, 64, 64), (70, 65, 33, 64, 64), (30, 500, 77, 64, 128)]
-)
+@pytest.mark.parametrize("m, n, k, bm, bn", [(128, 192, 64, 64, 64), (70, 65, 33, 64, 64), (30, 500, 77, 64, 128)])
 def test_tile_by_tile_equals_the_trace(m, n, k, bm, bn):
     assert 4 * (T.oracles.moved(m, n, k, bm, bn) + m * n) == T.oracles.traced(m, n, k, bm, bn).bytes
 
@@ -199,7 +197,7 @@ TENSOR = {"unsupported": "a tensor"}  # as a result that is one is logged
 
 
 @pytest.mark.parametrize(
-    ("sentence", "told"),
+    "sentence, told",
     [
         (T.oracles.is_a_curve(TENSOR, [8, 16]), "expected a list of 2 numbers, one for each size, got a tensor"),
         (T.oracles.is_a_curve([1.5, TENSOR], [8, 16]), "n = 16: expected a speed, a number above 0, got a tensor"),
@@ -222,7 +220,7 @@ def test_an_answer_of_a_wrong_kind_is_told_in_words(sentence, told):
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "rho"), [([1, 2, 3], [10, 20, 21], 1), ([1, 2, 3], [3, 2, 1], -1), ([1, 1, 2], [5, 6, 7], 0.866)]
+    "x, y, rho", [([1, 2, 3], [10, 20, 21], 1), ([1, 2, 3], [3, 2, 1], -1), ([1, 1, 2], [5, 6, 7], 0.866)]
 )
 def test_rank_correlation(x, y, rho):
     assert T.oracles.rank_correlation(x, y) == pytest.approx(rho, abs=1e-3)
@@ -238,7 +236,7 @@ def test_best_tiles():
 
 
 @pytest.mark.parametrize(
-    ("output", "good"), [(50304, True), (50257, False), (50368, False), (50304.0, False), (None, False)]
+    "output, good", [(50304, True), (50257, False), (50368, False), (50304.0, False), (None, False)]
 )
 def test_padding(output, good):
     assert (T.oracles.pads_least(output, 50257, 64) == "") is good
@@ -259,7 +257,7 @@ def test_orders_are_judged_as_the_cache_model_draws_them():
 
 
 @pytest.mark.parametrize(
-    ("output", "word"),
+    "output, word",
     [
         ([[0, 0], [0, 1], [1, 0], [1, 0]], "programs 2 and 3 both"),
         ([[0, 0], [0, 1], [1, 0], [2, 0]], "outside"),
@@ -291,7 +289,7 @@ def test_an_order_is_asked_for_every_program():
 
 
 @pytest.mark.parametrize(
-    ("exercise", "answer", "word"),
+    "exercise, answer, word",
     [
         (T.tiles_and_waves, lambda m, n, bm, bn, sms: [math.ceil(m * n / (bm * bn)), 1], "by area"),
         (T.pad_to_multiple, lambda n, multiple: (n // multiple + 1) * multiple, "already"),

@@ -27,7 +27,7 @@ def test_every_picture_is_listed(unit):
     assert returns_figure == set(listed(unit))
 
 
-@pytest.mark.parametrize(("unit", "name"), PICTURES)
+@pytest.mark.parametrize("unit, name", PICTURES)
 def test_pictures_are_labelled_and_opaque(unit, name):
     figure = drawn(unit, name)
     assert isinstance(figure, Figure)
@@ -38,7 +38,7 @@ def test_pictures_are_labelled_and_opaque(unit, name):
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(("unit", "name"), PICTURES)
+@pytest.mark.parametrize("unit, name", PICTURES)
 def test_pictures_stay_legible_in_a_dark_notebook(unit, name):
     dark = {"text.color": "white", "axes.labelcolor": "white", "xtick.color": "white", "axes.facecolor": "black"}
     with rc_context(dark):

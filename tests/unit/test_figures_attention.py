@@ -104,7 +104,7 @@ def test_any_order_of_merging_ends_alike(picture):
 
 
 @pytest.mark.parametrize(
-    ("widget", "changes"),
+    "widget, changes",
     [
         ("online_softmax_widget", {"seen": 1, "tile": 4, "order": "shuffled", "pattern": "rising"}),
         ("causal_map_widget", {"nq": 256, "nk": 1024, "bm": 128, "bn": 32}),

@@ -26,7 +26,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sectors", "useful"),
+    "arguments, sectors, useful",
     [
         ((1, 0, "float32"), 4, 128),
         ((1, 1, "float32"), 5, 128),  # bytes 4 to 131
@@ -47,13 +47,13 @@ def test_lanes_over_memory_counts_like_a_hand(arguments, sectors, useful):
     assert (page > 0).sum() == 32 * sectors
 
 
-@pytest.mark.parametrize(("arguments", "word"), [((1, 0, "float8"), "float8"), ((1, -1), "offset -1")])
+@pytest.mark.parametrize("arguments, word", [((1, 0, "float8"), "float8"), ((1, -1), "offset -1")])
 def test_lanes_over_memory_names_a_wrong_argument(arguments, word):
     with pytest.raises(ValueError, match=word):
         F.lanes_over_memory(*arguments)
 
 
-@pytest.mark.parametrize(("arguments", "lines"), [((1,), 4), ((2,), 4), ((5,), 5), ((8, 1), 8), ((32, 31), 32)])
+@pytest.mark.parametrize("arguments, lines", [((1,), 4), ((2,), 4), ((5,), 5), ((8, 1), 8), ((32, 31), 32)])
 def test_lanes_over_memory_shows_the_lines_it_needs(arguments, lines):
     ax = F.lanes_over_memory(*arguments).axes[0]
     assert ax.get_ylim() == (lines, 0)

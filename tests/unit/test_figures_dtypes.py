@@ -37,7 +37,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize(
-    ("number", "format", "pattern"),
+    "number, format, pattern",
     [
         (1.5, "fp16", 0x3E00),
         (-2.0, "fp32", 0xC0000000),
@@ -66,9 +66,7 @@ def test_every_pattern_of_a_value_is_found_again(format):
             assert pattern_of(value, format) == pattern
 
 
-@pytest.mark.parametrize(
-    ("number", "held"), [(1 + 2.0**-11, 1.0), (1 + 3 * 2.0**-11, 1 + 2.0**-9), (0.1, 0.0999755859375)]
-)
+@pytest.mark.parametrize("number, held", [(1 + 2.0**-11, 1.0), (1 + 3 * 2.0**-11, 1 + 2.0**-9), (0.1, 0.0999755859375)])
 def test_tf32_rounds_to_nearest_ties_to_even(number, held):
     assert value_of(pattern_of(number, "tf32"), "tf32") == held
 
@@ -83,7 +81,7 @@ def test_limits_are_those_of_finfo():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "format", "told"),
+    "pattern, format, told",
     [
         (0x3E00, "fp16", "(1 + 0.5) × 2^(15 − 15)  =  1.5"),
         (0x0001, "fp16", "subnormal"),
@@ -115,9 +113,7 @@ def test_the_neighbours_of_zero_are_on_both_sides():
     assert _neighbours(0x7BFF, FORMATS["fp16"])[-1] == 65504
 
 
-@pytest.mark.parametrize(
-    ("arguments", "word"), [((0, "fp8"), "fp8"), ((1 << 16, "fp16"), "65535"), ((-1, "int8"), "-1")]
-)
+@pytest.mark.parametrize("arguments, word", [((0, "fp8"), "fp8"), ((1 << 16, "fp16"), "65535"), ((-1, "int8"), "-1")])
 def test_the_explorer_names_a_wrong_argument(arguments, word):
     with pytest.raises(ValueError, match=word):
         F.bit_explorer(*arguments)

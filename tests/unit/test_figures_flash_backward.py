@@ -23,7 +23,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize(("causal", "begins"), [(True, 64), (False, 0)])
+@pytest.mark.parametrize("causal, begins", [(True, 64), (False, 0)])
 def test_dkdv_walks_over_queries(causal, begins):
     steps = walk_of(*F.a_walk("dkdv", causal), 1)  # keys 64 to 127
     assert steps[:2] == [("k", 64, 128), ("v", 64, 128)]
@@ -32,7 +32,7 @@ def test_dkdv_walks_over_queries(causal, begins):
     assert steps[2:-2] == [(name, i, i + 32) for i in rows for name in ("q", "do")]
 
 
-@pytest.mark.parametrize(("causal", "ends"), [(True, 64), (False, 256)])
+@pytest.mark.parametrize("causal, ends", [(True, 64), (False, 256)])
 def test_dq_walks_over_keys(causal, ends):
     steps = walk_of(*F.a_walk("dq", causal), 1)  # queries 32 to 63
     assert steps[:2] == [("q", 32, 64), ("do", 32, 64)] and steps[-1] == ("dq", 32, 64)

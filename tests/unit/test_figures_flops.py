@@ -44,7 +44,7 @@ def test_spread_grows_by_the_root_of_the_width_and_not_when_scaled():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "limit", "seconds"),
+    "sizes, limit, seconds",
     [
         ((1, 4096, 4096, "bf16", "H200"), "memory", 2 * (4096 + 4096 + 4096**2) / 4.8e12),
         ((8192, 8192, 8192, "bf16", "H200"), "arithmetic", 2 * 8192**3 / 989.4e12),
@@ -71,7 +71,7 @@ def test_a_card_without_the_units_says_so():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"),
+    "arguments, word",
     [((64, 64, 64, "fp4"), "fp4"), ((0, 1, 1), "m = 0"), ((1, 1, 1, "bf16", "H300"), "H300")],
 )
 def test_the_roofline_names_a_wrong_argument(arguments, word):

@@ -25,7 +25,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize(
-    ("name", "cuts", "told"),
+    "name, cuts, told",
     [
         ("sin² + cos²", None, "5 launches, 11 tensors carried, 44 bytes"),
         ("sin² + cos²", [], "1 launch, 3 tensors carried, 12 bytes"),
@@ -40,7 +40,7 @@ def test_a_chain_is_drawn_with_an_arrow_for_each_tensor(name, cuts, told):
     assert len(arrows) == int(told.split(", ")[1].split()[0])
 
 
-@pytest.mark.parametrize(("arguments", "word"), [(("relu",), "sin² \\+ cos²"), (("SwiGLU", [4]), "after 1 to 3")])
+@pytest.mark.parametrize("arguments, word", [(("relu",), "sin² \\+ cos²"), (("SwiGLU", [4]), "after 1 to 3")])
 def test_chain_names_a_wrong_argument(arguments, word):
     with pytest.raises(ValueError, match=word):
         F.chain(*arguments)

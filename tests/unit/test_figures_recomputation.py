@@ -32,9 +32,7 @@ def test_three_ways_draw_a_box_for_each_memory_operation(picture):
         assert sum_ in words(picture("three_ways"))
 
 
-@pytest.mark.parametrize(
-    ("layers", "segments", "most"), [(24, 0, 216), (24, 1, 217), (24, 12, 30), (24, 24, 33), (7, 3, 30)]
-)
+@pytest.mark.parametrize("layers, segments, most", [(24, 0, 216), (24, 1, 217), (24, 12, 30), (24, 24, 33), (7, 3, 30)])
 def test_the_schedule_peaks_where_a_hand_count_does(layers, segments, most):
     assert F.peak(layers, segments) == most
     points, bars = F.schedule(layers, segments)

@@ -98,7 +98,7 @@ def test_a_card_is_known_by_the_name_that_its_driver_gives_it():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "busy"),
+    "arguments, busy",
     [
         ((1, 400, 40), "9%"),  # 40 / 440
         ((4, 400, 40), "36%"),
@@ -119,9 +119,7 @@ def test_a_warp_issues_its_work_and_then_waits():
     assert _runs(np.array([True, True, False, True])) == [(0, 2), (3, 4)]
 
 
-@pytest.mark.parametrize(
-    ("n", "block", "programs", "masked"), [(10, 4, 3, 2), (64, 16, 4, 0), (1, 32, 1, 31), (33, 32, 2, 31)]
-)
+@pytest.mark.parametrize("n, block, programs, masked", [(10, 4, 3, 2), (64, 16, 4, 0), (1, 32, 1, 31), (33, 32, 2, 31)])
 def test_programs_over_elements_counts_like_a_hand(n, block, programs, masked):
     figure = F.programs_over_elements(n, block)
     assert figure.get_supxlabel().startswith(f"{programs} program{'s' if programs > 1 else ''} ×")
@@ -165,7 +163,7 @@ def test_a_similar_key_has_a_large_dot_product_and_a_weight_near_one(picture):
 
 
 @pytest.mark.parametrize(
-    ("widget", "draw", "changes"),
+    "widget, draw, changes",
     [
         ("hiding_latency_widget", "hiding_latency", {"warps": 9, "latency": 200, "work": 20}),
         ("programs_over_elements_widget", "programs_over_elements", {"n": 33, "block": 16}),

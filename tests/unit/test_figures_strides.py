@@ -37,7 +37,7 @@ def test_presets_are_views_of_one_matrix_by_the_names_they_bear():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "verdict"),
+    "arguments, verdict",
     [
         (((4, 6), (6, 1), 0), "contiguous"),
         (((2, 6), (6, 1), 6), "contiguous"),  # an offset does not matter
@@ -67,7 +67,7 @@ def test_the_explorer_shows_what_lies_outside():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"), [(((0, 3), (1, 1)), "shape"), (((3, 40), (1, 1)), "shape"), (((2, 2), (-1, 1)), "negative")]
+    "arguments, word", [(((0, 3), (1, 1)), "shape"), (((3, 40), (1, 1)), "shape"), (((2, 2), (-1, 1)), "negative")]
 )
 def test_the_explorer_names_a_wrong_argument(arguments, word):
     with pytest.raises(ValueError, match=word):

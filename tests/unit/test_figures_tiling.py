@@ -70,7 +70,7 @@ def test_what_does_not_fit_says_so():
 
 
 @pytest.mark.parametrize(
-    ("function", "arguments", "word"),
+    "function, arguments, word",
     [(F.tile_sizes, (64, 64, 64, 3, "int8"), "int8"), (F.tile_sizes, (0, 64), "got 0"), (F.waves, (0, 64), "m = 0")],
 )
 def test_a_wrong_argument_is_named(function, arguments, word):

@@ -7,6 +7,7 @@ import sys
 import tomllib
 
 import pytest
+import yaml
 
 import make
 
@@ -131,11 +132,87 @@ def test_an_environment_that_the_readme_s_line_made_is_filled(installing):
     make.setup("grader")
     assert (make.VENV / "there-before").exists()
     assert installing == [
-        [make.PYTHON, "-m", "pip", "install", "--quiet", "--editable", f"{make.ROOT}[grader]"],
+        [make.PYTHON, "-m", "pip", "install", "--quiet", "-c", make.CONSTRAINTS, "--editable", f"{make.ROOT}[grader]"],
     ]
     subprocess.run([make.PYTHON, "-m", "pip", "--version"], check=True, stdout=subprocess.DEVNULL)
     make.setup("grader")
     assert len(installing) == 1
+
+
+def test_new_constraints_are_installed(installing, tmp_path, monkeypatch):
+    make.setup()
+    monkeypatch.setattr(make, "CONSTRAINTS", tmp_path / "constraints.txt")
+    make.CONSTRAINTS.write_text("anyio==1.0\n")
+    make.setup()
+    make.setup()
+    assert len(installing) == 2
+
+
+REPORT = {
+    "environment": {"python_version": "3.11"},
+    "install": [
+        {"metadata": {"name": name, "version": version}}
+        for name, version in (
+            ("Mako", "1.4.3"),
+            ("typing_extensions", "4.16.0"),
+            ("torch", "2.13.0+cpu"),
+            ("liger_kernel", "0.8.5"),
+            ("numpy", "2.4.6+local"),
+            ("nvidia-cublas", "13.1"),
+            ("strides-to-flashattention", "0.2.0"),
+        )
+    ],
+}
+
+
+def test_constraints_are_what_the_project_does_not_pin():
+    found = make.left_open(REPORT, make.pyproject()["project"])
+    assert found == ["mako==1.4.3", "numpy==2.4.6", "typing-extensions==4.16.0"]
+
+
+@pytest.mark.parametrize("python, code", [("3.11", 0), ("3.13", 1)])
+def test_constraints_are_renewed_under_the_oldest_python_alone(python, code, tmp_path, monkeypatch, capsys):
+    said = json.dumps(REPORT | {"environment": {"python_version": python}})
+    monkeypatch.setattr(make, "setup", lambda *extras: None)
+    monkeypatch.setattr(make, "CONSTRAINTS", tmp_path / "constraints.txt")
+    monkeypatch.setattr(make.subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, said))
+    assert make.constraints() == code
+    assert make.CONSTRAINTS.exists() == (code == 0)
+    assert code == 0 or "Remove .venv and run: python3.11 make.py constraints" in capsys.readouterr().out
+
+
+def test_quick_and_test_begin_with_style_and_spelling(monkeypatch):
+    for target in (make.quick, make.test):
+        called = []
+        monkeypatch.setattr(make, "setup", lambda *extras: None)
+        monkeypatch.setattr(
+            make, "call", lambda *command, called=called, **_: called.append(" ".join(map(str, command)))
+        )
+        target()
+        *lint, tests = called
+        assert [" ".join(map(str, re.findall(r"ruff check|ruff format|codespell", line))) for line in lint] == [
+            "ruff check",
+            "ruff format",
+            "codespell",
+        ]
+        assert "pytest" in tests
+
+
+def test_what_quick_runs_is_there():
+    assert [path for path in make.QUICK if not (make.ROOT / path).exists()] == []
+
+
+def test_the_hooks_of_a_commit_ask_what_make_test_asks_and_download_nothing():
+    repositories = yaml.safe_load((make.ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
+    assert [repository["repo"] for repository in repositories] == ["local"]
+    asked = [hook["entry"].split()[0] for hook in repositories[0]["hooks"]]
+    assert asked == [".venv/bin/ruff", ".venv/bin/ruff", ".venv/bin/codespell"]
+
+
+def test_nothing_that_git_ignores_is_spelled():
+    ignored = (make.ROOT / ".gitignore").read_text("utf-8").splitlines()
+    skipped = {path.strip().removeprefix("./") for path in make.pyproject()["tool"]["codespell"]["skip"].split(",")}
+    assert {line.strip("/") for line in ignored if line and not line.startswith("#")} <= skipped
 
 
 def test_the_readme_installs_the_torch_that_is_pinned():

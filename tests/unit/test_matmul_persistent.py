@@ -27,7 +27,7 @@ def scripts():
         sys.path.pop(0)
 
 
-@pytest.mark.parametrize(("a_t", "b_t"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("a_t, b_t", [(False, False), (False, True), (True, False)])
 def test_the_kernel_fits_on_a_hopper_gpu(scripts, a_t, b_t):
     persistent, _ = scripts
     x = torch.empty(512, 512, dtype=torch.bfloat16)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib.metadata
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import grader
 from course_lib.exercises import UNITS
@@ -98,7 +101,7 @@ PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")
 
 
 @pytest.mark.parametrize(
-    ("page", "words", "version"),
+    "page, words, version",
     [
         ("README.md", r"Python (\d[\d.]+\d)", PYTHON),
         ("README.md", r"torch==(\d[\d.]+\d)", PINS["torch"]),
@@ -115,6 +118,43 @@ PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")
 )
 def test_versions_are_those_of_pyproject(page, words, version):
     assert set(re.findall(words, " ".join((ROOT / page).read_text("utf-8").split()))) == {version}
+
+
+# `peers` are what benchmarks/ measures the course against, on a GPU: the newest are wanted, and nothing here installs them
+EXTRAS = {name: lines for name, lines in PYPROJECT["project"]["optional-dependencies"].items() if name != "peers"}
+NAMED = [Requirement(line) for line in sum(EXTRAS.values(), PYPROJECT["project"]["dependencies"])]
+PINNED = {canonicalize_name(each.name) for each in NAMED if "==" in str(each.specifier)}
+CONSTRAINTS = [line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if not line.startswith("#")]
+
+
+def test_constraints_agree_with_pyproject():
+    """Pins of what the course names itself stand in pyproject.toml alone; constraints.txt has those of all that these need."""
+    assert [line for line in CONSTRAINTS if not re.fullmatch(r"[a-z0-9-]+==\d[\w.]*", line)] == []
+    versions = dict(line.split("==") for line in CONSTRAINTS)
+    assert len(versions) == len(CONSTRAINTS) and PINNED & versions.keys() == set()
+    ranges = [each for each in NAMED if "==" not in str(each.specifier) and each.name != PYPROJECT["project"]["name"]]
+    assert [str(each) for each in ranges if versions[canonicalize_name(each.name)] not in each.specifier] == []
+
+
+def test_all_that_the_course_needs_is_pinned_or_constrained():
+    """But for what torch pins itself, where it is for a GPU; `make constraints` names what is new."""
+    waiting, needed = list(NAMED), set()
+    while waiting:
+        name = canonicalize_name((asked := waiting.pop()).name)
+        if (name, *asked.extras) in needed or name == PYPROJECT["project"]["name"]:
+            continue
+        needed.add((name, *asked.extras))
+        try:
+            lines = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:  # of an extra or a platform that is not here
+            continue
+        waiting += [
+            each
+            for each in map(Requirement, lines)
+            if any(each.marker is None or each.marker.evaluate({"extra": extra}) for extra in ("", *asked.extras))
+        ]
+    known = PINNED | {line.partition("==")[0] for line in CONSTRAINTS}
+    assert {name for name, *_ in needed if not name.startswith(("nvidia-", "cuda-"))} - known == set()
 
 
 def test_the_environments_have_one_python_and_it_is_new_enough():

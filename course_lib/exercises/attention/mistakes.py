@@ -38,7 +38,7 @@ def part(value: Any, place: int) -> Any:
 def is_rather(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, times: float = 10) -> bool:
     """Whether `found` is so many times nearer to the guess than to what is right. A NaN is near to a NaN alone. What is right but for
     its rounding is like no guess, and nothing but zeros is like a guess of zeros alone."""
-    if not found.shape == guess.shape == right.shape or guess.to(found.dtype).any() and not found.any():
+    if not found.shape == guess.shape == right.shape or (guess.to(found.dtype).any() and not found.any()):
         return False
 
     def apart(x: torch.Tensor, y: torch.Tensor) -> float:
@@ -305,7 +305,7 @@ def by_chain_rule(
 
     def wrong(q, k, v, do, causal=False, **_):
         nq, nk = q.shape[-2], k.shape[-2]
-        if not each_sees_a_key(q, k, causal) or not no_infinities(q, k) or edge and not causal or tile and causal:
+        if not each_sees_a_key(q, k, causal) or not no_infinities(q, k) or (edge and not causal) or (tile and causal):
             return None
         if edge and edge(nq, nk) == nk - nq:
             return None

@@ -61,7 +61,7 @@ def truth(exponent_bits: int, mantissa_bits: int) -> Callable[[int], float]:
 
 def same(a: Any, b: float) -> bool:
     """Equal to the last bit, the sign of zero included; any NaN equals any other."""
-    if type(a) not in (int, float) or abs(a) > 1e308 and type(a) is int:
+    if type(a) not in (int, float) or (abs(a) > 1e308 and type(a) is int):
         return False
     if math.isnan(a) or math.isnan(b):
         return math.isnan(a) and math.isnan(b)

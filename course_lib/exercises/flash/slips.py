@@ -162,7 +162,7 @@ def in_tiles(
         def wrong(**call: Any) -> torch.Tensor | None:
             s, v = scored(**call)
             dtype = call["v"].dtype
-            if call.get("splits") or s.shape[-1] <= tile or rounded and dtype == SINGLE:
+            if call.get("splits") or s.shape[-1] <= tile or (rounded and dtype == SINGLE):
                 return None
 
             def half(x: torch.Tensor) -> torch.Tensor:

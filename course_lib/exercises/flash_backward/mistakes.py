@@ -71,7 +71,7 @@ def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float =
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
         nq, nk = q.shape[-2], k.shape[-2]
-        if causal and nq > nk or edge and (not causal or edge(nq, nk) == nk - nq):
+        if (causal and nq > nk) or (edge and (not causal or edge(nq, nk) == nk - nq)):
             return None
         mask = seen(nq, nk, False, q.device).tril(edge(nq, nk)) if edge else None
         p, ds = p_and_ds(q, k, v, do, causal, scale, mask, minus)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -235,7 +236,7 @@ def dram_share(
 def touches(output: Any, side: int, **_: int) -> str:
     """Each tile lies beside the one before it."""
     problem = is_an_order(output, side, side)
-    for pid, (one, two) in enumerate(zip(output, output[1:], strict=False) if not problem else []):
+    for pid, (one, two) in enumerate(itertools.pairwise(output) if not problem else []):
         if abs(one[0] - two[0]) + abs(one[1] - two[1]) != 1:
             return (
                 f"side {side}: program {pid} gets {tuple(one)} and program {pid + 1} {tuple(two)}, which do not touch"

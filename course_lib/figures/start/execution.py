@@ -227,8 +227,8 @@ def dots_and_weights(width: int = 64, keys: int = 8, seed: int = 0) -> Figure:
     figure = Picture(9, 3.3)
     left, right = figure.subplots(1, 2)
     for ax, values, form, label in (
-        (left, dots, "{:.1f}", "dot product with the query"),
-        (right, torch.softmax(dots / width**0.5, 0), "{:.3f}", f"softmax of dot / √{width}"),
+        (left, dots.tolist(), "{:.1f}", "dot product with the query"),
+        (right, torch.softmax(dots / width**0.5, 0).tolist(), "{:.3f}", f"softmax of dot / √{width}"),
     ):
         drawn = ax.bar(
             range(keys), values, color=[ORANGE if k == 3 else BLUE for k in range(keys)], edgecolor=INK, linewidth=0.8

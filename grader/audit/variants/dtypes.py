@@ -268,7 +268,7 @@ WRONG = [
     ),
     wrong("scaled_square", "no scale", [GATE], ("x * x * scale", "x * x")),
     # -------------------- quantize_rows
-    wrong("quantize_rows", "cuts off", list(STEP[:2]) + [STEP[3]], (".round()", "")),
+    wrong("quantize_rows", "cuts off", [*STEP[:2], STEP[3]], (".round()", "")),
     wrong(
         "quantize_rows",
         "one scale for the matrix",

@@ -536,7 +536,7 @@ HONEST = [
             "            for tile, b_tile in zip(c_rows.split(bn, 1), b_band.split(bn, 1)):\n"
             "                tile.addmm_(a_tile, b_tile)\n    return c\n"
         ),
-    ),  # fmt: skip
+    ),
     honest(
         "tiled_matmul",
         "an accumulator for each tile",
@@ -545,7 +545,7 @@ HONEST = [
             "            acc = torch.zeros_like(c[i : i + bm, j : j + bn])\n            for k in range(0, K, bk):\n"
             "                acc = acc + torch.matmul(a[i : i + bm, k : k + bk], b[k : k + bk, j : j + bn])\n            c[i : i + bm, j : j + bn] = acc\n",
         ),
-    ),  # fmt: skip
+    ),
     honest(
         "matmul_bytes",
         "tile by tile",
@@ -553,7 +553,7 @@ HONEST = [
             "def matmul_bytes(m, n, k, bm, bn, itemsize):\n    total = m * n\n    for i in range(0, m, bm):\n        for j in range(0, n, bn):\n"
             "            total += (min(bm, m - i) + min(bn, n - j)) * k\n    return total * itemsize\n"
         ),
-    ),  # fmt: skip
+    ),
     honest("predictions", "floats", ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 256 / 64,')),
     honest("best_tile", "the last of the best", ("min(candidates, key", "min(reversed(candidates), key")),
     honest(
@@ -582,7 +582,7 @@ HONEST = [
             "def grouped_order(pid, grid_m, grid_n, group):\n    which, within = divmod(pid, group * grid_n)\n"
             "    height = min(grid_m - which * group, group)\n    n, m = divmod(within, height)\n    return which * group + m, n\n"
         ),
-    ),  # fmt: skip
+    ),
     honest(
         "hilbert_order",
         "a mirror image, with bits",
@@ -591,7 +591,7 @@ HONEST = [
             "        if ry == 0:\n            if rx == 1:\n                x, y = s - 1 - x, s - 1 - y\n            x, y = y, x\n"
             "        x, y = x + s * rx, y + s * ry\n        pid //= 4\n        s *= 2\n    return x, y\n"
         ),
-    ),  # fmt: skip
+    ),
     # -------------------- matmul
     honest("matmul", "tiles of 128 and 64", *tiles((64, 128, 16, 4, 2), (128, 128, 32, 4, 3))),
     honest("matmul", "tall, not square", *tiles((128, 64, 16, 4, 2), (256, 64, 32, 8, 3))),
