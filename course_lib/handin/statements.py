@@ -96,7 +96,7 @@ def _statement(cell: Cell, node: ast.stmt, lines: list[str]) -> Statement:
     table = symtable.symtable("\n".join(text), "<cell>", "exec")
     binds, reads = _names(table, top=True)
     _, now = _names(table, top=True, bodies=False)
-    return Statement(cell, node, text, binds, reads, now, _mutated(node))
+    return Statement(cell, node, text, binds, reads, now, mutated(node))
 
 
 def _without_magics(source: str) -> str:
@@ -146,7 +146,7 @@ def _names(table: symtable.SymbolTable, top: bool, bodies: bool = True) -> tuple
     return binds, reads
 
 
-def _mutated(node: ast.stmt) -> str:
+def mutated(node: ast.stmt) -> str:
     """The name at the root of `name.method(...)`, `name[i] = ...`, `name.attribute = ...`."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         target = node.value.func

@@ -1,5 +1,7 @@
 """Sources -> the course.
 
-build.py   solutions/NN_topic.py -> the instructor's and the student's notebook
-index.py   docs/solutions.md
+build.py          solutions/NN_topic.py -> the instructor's and the student's notebook
+outputs.py        the outputs of its cells: kept, dropped, made
+dependencies.py   what each of them depends on
+index.py          docs/solutions.md
 """
