@@ -7,7 +7,7 @@ import pytest
 import toy
 from toy import SOURCE, UNIT
 
-from grader.building import build
+from grader.building import build, index
 
 
 @pytest.fixture
@@ -159,6 +159,16 @@ def test_points_that_are_not_as_announced_are_refused(course, old, new, sentence
     rebuild(course, source)
     with pytest.raises(build.BuildError, match=re.escape(sentence)):
         rebuild(course, source.replace(old, new))
+
+
+def test_an_edit_that_moves_lines_leaves_links_to_solutions(course, monkeypatch):
+    monkeypatch.setattr(index, "UNITS", {UNIT: "toy"})
+    instructors, _ = rebuild(course)
+    page = index.text(course)
+    links = re.findall(rf"\]\(\.\./solutions/{UNIT}/{UNIT}\.ipynb#cell-id=([\w-]+)\)", page)
+    assert links == ["toy-double", "toy-root"] and set(links) < cells(instructors).keys()
+    rebuild(course, SOURCE.replace("# More.", "# More.\n# And more."))
+    assert index.text(course) == page
 
 
 def test_an_unknown_unit_is_named():
