@@ -93,7 +93,7 @@ def _parse(source: str) -> tuple[str, ast.Module]:
 
 def _statement(cell: Cell, node: ast.stmt, lines: list[str]) -> Statement:
     text = _segment(node, lines)
-    table = symtable.symtable("\n".join(text), "<cell>", "exec")
+    table = symtable.symtable(_with_generators("\n".join(text), node), "<cell>", "exec")
     binds, reads = _names(table, top=True)
     _, now = _names(table, top=True, bodies=False)
     return Statement(cell, node, text, binds, reads, now, mutated(node))
@@ -122,6 +122,25 @@ def _segment(node: ast.stmt, lines: list[str]) -> list[str]:
     text[-1] = text[-1].encode()[: node.end_col_offset].decode()
     if first == node.lineno:
         text[0] = text[0].encode()[node.col_offset :].decode()
+    return text
+
+
+class _Generators(ast.NodeTransformer):
+    """A list, set or dict comprehension becomes the generator that has the same names."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.AST:
+        return self.generic_visit(ast.GeneratorExp(node.elt, node.generators))
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        return self.generic_visit(ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators))
+
+
+def _with_generators(text: str, node: ast.stmt) -> str:
+    """The text for a symbol table: Python 3.12 and later put the names of a comprehension among those of the module."""
+    if any(isinstance(part, (ast.ListComp, ast.SetComp, ast.DictComp)) for part in ast.walk(node)):
+        return ast.unparse(_Generators().visit(ast.parse(text)))
     return text
 
 

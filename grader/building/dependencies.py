@@ -16,11 +16,8 @@ from nbformat import NotebookNode
 from course_lib.handin.cells import Cell
 from course_lib.handin.statements import Statement, mutated, statements
 
-SETTINGS = (
-    "set_",
-    "manual_seed",
-    "register",
-)  # torch.set_default_dtype(...) changes what torch does; plt.show() does not
+# so begin the methods that set something for a whole module: torch.set_default_dtype(...), but not plt.show()
+SETTINGS = ("set_", "manual_seed", "register")
 
 
 @dataclass(frozen=True)
