@@ -110,7 +110,10 @@ def build(
     differences = index.check(grader.ROOT) if check else []
     for unit in units or UNITS:
         if check:
-            differences += building.check(unit, grader.ROOT)
+            found = building.check(unit, grader.ROOT)
+            differences += found
+            for sentence in [] if found else building.waiting(unit, grader.ROOT):
+                console.print(sentence, markup=False, soft_wrap=True)
             continue
         try:
             built = building.build(unit, execute=execute, root=grader.ROOT, again=again)
@@ -118,10 +121,7 @@ def build(
             raise typer.Exit(_say(str(error))) from None
         for path in built:
             console.print(f"{path.relative_to(grader.ROOT)}")
-        for sentence in [
-            *building.missing(unit, grader.ROOT, built[0]),
-            *building.waiting(unit, grader.ROOT, built[0]),
-        ]:
+        for sentence in building.missing(unit, grader.ROOT) + building.waiting(unit, grader.ROOT):
             console.print(sentence, markup=False, soft_wrap=True)
     if not check:
         console.print(f"{index.write(grader.ROOT)}")

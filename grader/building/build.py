@@ -47,15 +47,17 @@ def build(unit: str, *, execute: bool, root: Path, out: Path | None = None, agai
     """
     source = root / "solutions" / f"{unit}.py"
     out = out or root
-    instructors, students = out / "solutions" / unit / f"{unit}.ipynb", out / "notebooks" / unit / f"{unit}.ipynb"
+    executed, instructors = _instructors(unit, root), _instructors(unit, out)
+    students = out / "notebooks" / unit / f"{unit}.ipynb"
     nb = instructors_notebook(source, unit)
     released = _students_notebook(nb, unit)
-    executed = Path("solutions", unit, f"{unit}.ipynb")
-    if (root / executed).exists():
+    if executed.exists():
         try:
-            old = _read(root / executed)
+            old = _read(executed)
         except Exception as e:
-            raise BuildError(f"{executed} cannot be read: {e}. Take the committed one back, or delete it.") from None
+            raise BuildError(
+                f"{executed.relative_to(root)} cannot be read: {e}. Take the committed one back, or delete it."
+            ) from None
         outputs.keep(nb, old, _need_gpu(nb, unit))
     if execute:
         try:
@@ -78,20 +80,20 @@ def check(unit: str, root: Path) -> list[str]:
         instructors, students = (root / path.relative_to(scratch) for path in fresh)
         found = _differences(students, fresh[1], root, outputs=True)
         found += _differences(instructors, fresh[0], root, outputs=False)
-        return found + missing(unit, root, fresh[0])
+        return found + missing(unit, root, Path(scratch))
 
 
-def missing(unit: str, root: Path, executed: Path) -> list[str]:
-    """A sentence if cells of an instructor's notebook have no output of their code."""
-    nb = _read(executed)
+def missing(unit: str, root: Path, out: Path | None = None) -> list[str]:
+    """A sentence if cells of the instructor's notebook, as it was built last, have no output of their code."""
+    nb = _read(_instructors(unit, out or root))
     due = outputs.due(nb, _need_gpu(nb, unit))
     where = _places(nb, unit, root, due.missing)
     return [f"{where}: no output of this code yet. `grader build {unit}` makes it."] if due.missing else []
 
 
-def waiting(unit: str, root: Path, executed: Path) -> list[str]:
-    """A sentence if cells of an instructor's notebook show something else than a GPU would, and wait for one."""
-    nb = _read(executed)
+def waiting(unit: str, root: Path) -> list[str]:
+    """A sentence if cells of the instructor's notebook, as it was built last, wait for a GPU to show what it does."""
+    nb = _read(_instructors(unit, root))
     due, cells = outputs.due(nb, _need_gpu(nb, unit)), {cell.id: cell for cell in nb.cells}
     gpus = " and ".join(sorted({cells[name].metadata.course.gpu for name in due.older}))
     said = {f"output of {gpus}, by older code": due.older, "output of a machine without a GPU": due.without}
@@ -100,6 +102,10 @@ def waiting(unit: str, root: Path, executed: Path) -> list[str]:
         for what, which in said.items()
         if which
     ]
+
+
+def _instructors(unit: str, folder: Path) -> Path:
+    return folder / "solutions" / unit / f"{unit}.ipynb"
 
 
 def _need_gpu(nb: NotebookNode, unit: str) -> set[str]:

@@ -129,9 +129,7 @@ def test_a_typo_in_a_text_keeps_all_outputs(executed):
     path = rebuild(executed, SOURCE.replace("# # 90 · Toy", "# # 90 · A toy"), execute=False)
     cells = zip(*(nbformat.reads(text, as_version=4).cells for text in (before, path.read_text())), strict=True)
     assert [(old.cell_type, new.source) for old, new in cells if old != new] == [("markdown", "# 90 · A toy")]
-    assert (
-        build.missing(UNIT, executed, path) == build.waiting(UNIT, executed, path) == build.check(UNIT, executed) == []
-    )
+    assert build.missing(UNIT, executed) == build.waiting(UNIT, executed) == build.check(UNIT, executed) == []
 
 
 @pytest.mark.parametrize(
@@ -168,7 +166,7 @@ def test_lost_outputs_are_named_and_made_without_a_gpu_by_running_what_they_read
     named = ", ".join(str(line_of(source, words)) for words in ("WIDTH = 5", 'print("area"', 'print("new")'))
     named = f"solutions/{UNIT}.py:{named}"
     sentence = f"{named}: no output of this code yet. `grader build {UNIT}` makes it."
-    assert build.missing(UNIT, executed, path) == [sentence]
+    assert build.missing(UNIT, executed) == [sentence]
     assert sentence in build.check(UNIT, executed)
 
     run, execute = [], outputs.execute
@@ -186,7 +184,7 @@ def test_lost_outputs_are_named_and_made_without_a_gpu_by_running_what_they_read
     below = shown(path)
     assert below['print("area", area())'] == "area 15\n"
     assert below['print("side", side)'] == "H200: side 3\n" and below['print("table", table)'].startswith("H200")
-    assert build.missing(UNIT, executed, path) == [] == build.check(UNIT, executed)
+    assert build.missing(UNIT, executed) == [] == build.check(UNIT, executed)
     code = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
     assert [c.execution_count for c in code] == list(range(1, len(code) + 1))
     assert {c.metadata.course.gpu for c in code} == {"", "H200"}
@@ -198,21 +196,21 @@ def test_a_cell_that_needs_a_gpu_keeps_the_output_of_one_and_is_named(executed, 
     path = rebuild(executed, source, execute=execute)
     assert shown(path)['print("speed", side)'] == "H200: speeds 3\n" and lost(path) == set()
     named = f"solutions/{UNIT}.py:{line_of(source, 'speed')}: output of H200, by older code. `grader build {UNIT}` on a GPU makes it anew."
-    assert build.waiting(UNIT, executed, path) == [named]
+    assert build.waiting(UNIT, executed) == [named]
     assert build.check(UNIT, executed) == []  # nobody without a GPU could mend it
 
 
 def test_the_check_of_extra_credit_needs_a_gpu_and_what_ran_without_one_is_named(course, monkeypatch):
     toy.install(monkeypatch, toy.exercise("double", 10, bonus=2))
     path = rebuild(course, SOURCE, execute=True)
-    (named,) = build.waiting(UNIT, course, path)
+    (named,) = build.waiting(UNIT, course)
     lines = [line_of(SOURCE, words) for words in ('print("speeds"', 'check("toy')]
     assert f"py:{lines[0]}, {lines[1]}: output of a machine without a GPU." in named
     ran_on("H200", path)
     source = SOURCE.replace("return 2 * x", "return x + x")
     assert lost(path := rebuild(course, source, execute=True)) == set()
     assert shown(path)['check("toy.double", double)'].startswith("H200")
-    assert "output of H200, by older code" in build.waiting(UNIT, course, path)[0]
+    assert "output of H200, by older code" in build.waiting(UNIT, course)[0]
 
 
 def test_a_gpu_runs_what_waited_for_it(executed, monkeypatch):
@@ -220,7 +218,7 @@ def test_a_gpu_runs_what_waited_for_it(executed, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "B200")
     path = rebuild(executed, source, execute=True)
-    assert shown(path)['print("speed", side)'] == "speed 3\n" and build.waiting(UNIT, executed, path) == []
+    assert shown(path)['print("speed", side)'] == "speed 3\n" and build.waiting(UNIT, executed) == []
     assert shown(path)['print("side", side)'] == "H200: side 3\n"
     assert not any(
         text.startswith("H200") for text in shown(rebuild(executed, source, execute=True, again=True)).values()
