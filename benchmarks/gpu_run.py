@@ -3,8 +3,8 @@
     tests                   tests/gpu
     latency, tiling, ...    each benchmark of this folder that measures a GPU, attention's part by part as attention-PART;
                             `python benchmarks/NAME.py` says more
-    00_start_here, ...      each solution notebook, executed by `python -m grader build`: its outputs are this machine's then, and
-                            its figures show what the benchmarks recorded
+    00_start_here, ...      each solution notebook, executed by `python -m grader build --again`: its outputs are this machine's
+                            then, and its figures show what the benchmarks recorded
 
 One table, last, and in benchmarks/results/gpu_run.md: what each step said, on which machine, when, in how many seconds. Steps that
 were left out keep their last row. `--minutes 10` ends a step that takes longer. The exit status counts the steps that failed.
@@ -73,7 +73,7 @@ def steps() -> list[Step]:
             for name in BENCHMARKS
             for program, *part in [name.split("-")]
         ],
-        *[Step(unit, ["-m", "grader", "build", unit]) for unit in UNITS],
+        *[Step(unit, ["-m", "grader", "build", "--again", unit]) for unit in UNITS],
     ]
 
 

@@ -91,7 +91,12 @@ def progress_bar(what: str) -> Iterator:
 @app.command()
 def build(
     units: Units = None,
-    execute: Annotated[bool, typer.Option(help="Run the instructor's notebook and keep its outputs.")] = True,
+    execute: Annotated[
+        bool, typer.Option(help="Run cells of the instructor's notebook whose code, or what they read, has changed.")
+    ] = True,
+    again: Annotated[
+        bool, typer.Option("--again", help="Run the other cells, too: their figures or course_lib have changed.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Only compare the built notebooks with their sources.")
     ] = False,
@@ -101,16 +106,24 @@ def build(
     from grader.building import index
     from grader.building import units as table
 
+    if again and not execute:
+        raise typer.Exit(_say("--again runs cells and --no-execute runs none: take one of them."))
     differences = [*index.check(grader.ROOT), *table.check(grader.ROOT)] if check else []
     for unit in units or UNITS:
         if check:
-            differences += building.check(unit, grader.ROOT)
+            found = building.check(unit, grader.ROOT)
+            differences += found
+            for sentence in [] if found else building.waiting(unit, grader.ROOT):
+                console.print(sentence, markup=False, soft_wrap=True)
             continue
         try:
-            for path in building.build(unit, execute=execute, root=grader.ROOT):
-                console.print(f"{path.relative_to(grader.ROOT)}")
+            built = building.build(unit, execute=execute, root=grader.ROOT, again=again)
         except building.BuildError as error:
             raise typer.Exit(_say(str(error))) from None
+        for path in built:
+            console.print(f"{path.relative_to(grader.ROOT)}")
+        for sentence in building.missing(unit, grader.ROOT) + building.waiting(unit, grader.ROOT):
+            console.print(sentence, markup=False, soft_wrap=True)
     if not check:
         console.print(f"{index.write(grader.ROOT)}")
         console.print(f"{table.write(grader.ROOT)}")

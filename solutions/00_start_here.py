@@ -48,7 +48,7 @@
 # An unsolved exercise scores zero and breaks nothing. If a name is missing, run the cells above again (*Run All
 # Above*); if the notebook is stuck, restart its kernel (*Restart Kernel*), and run from the top.
 
-# %%
+# %% gpu="start.card"
 import torch
 import triton
 import triton.language as tl
@@ -83,7 +83,7 @@ print(
 # From how many elements on is the GPU faster? Write a number before you run the next cell; no points hang on it.
 guess_elements = ...
 
-# %%
+# %% gpu="start.one_or_many"
 figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too, if there is one
 
 # %% [markdown]
@@ -99,7 +99,7 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 # A GPU is a tall stack of simple ideas. Each rung rests on those below it, and nobody works on all of them. You need not
 # remember the names now: each comes back where it is used.
 
-# %%
+# %% gpu="start.ladder"
 figures.start.ladder()
 
 # %% [markdown]
@@ -189,7 +189,7 @@ progress()
 # %% [markdown]
 # How many warps does a GPU hold, then? A thread slot is a place for a thread's state in an SM.
 
-# %%
+# %% gpu="start.threads"
 slots = card.sms * card.threads_per_sm
 ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
@@ -548,7 +548,7 @@ check("start.fixed_copy", fixed_copy)
 # Your kernel loaded from main memory into registers, computed, and stored. What lies between? Each of these memories
 # is there because the next one is too slow or too small.
 
-# %%
+# %% gpu="start.memory_hierarchy"
 figures.start.memory_hierarchy()
 
 # %% [markdown]
@@ -557,7 +557,7 @@ figures.start.memory_hierarchy()
 # let the list grow from 4 KiB to 1 GiB. (What is gone over again and again, here the list, is called the **working set**.)
 # What will the curve look like, and how many steps will it have?
 
-# %%
+# %% gpu="start.working_sets"
 figures.start.working_sets()
 
 # %% [markdown]
@@ -569,7 +569,7 @@ figures.start.working_sets()
 # Put the two together. A pipe that delivers 5 litres a second, and through which water takes 3 seconds, holds 15 litres.
 # Memory is such a pipe: if it is never to be idle, bandwidth × wait bytes must be on their way at any time.
 
-# %%
+# %% gpu="start.bytes_under_way"
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
 memory = figures.start.memories(card)[-1]
 if memory.wait:
@@ -605,7 +605,7 @@ figures.start.compute_outgrew_memory()
 # One byte fetched from memory must now be used in hundreds of operations if the tensor cores are to be busy. (The
 # H200 is an H100 with faster memory, hence the dip.) What does `x + 1` do with its bytes?
 
-# %%
+# %% gpu="start.idle"
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
 could = card.fp32_flops / card.hbm_bandwidth
 print(f"x + 1: {flops / moved} FLOPs a byte. {card.name}: {could:.1f} fp32 FLOPs in the time of a byte.")
@@ -665,7 +665,7 @@ figures.start.dots_and_weights()
 # A TPU hides latency in another way: not by many warps, but by copies into VMEM that are planned ahead. And the
 # balance?
 
-# %%
+# %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # TPU v5p, bf16, a chip: Google Cloud's documentation, page "TPU v5p"
 print(
     f"TPU v5p: {tpu_flops / tpu_bandwidth:.0f} FLOPs a byte; {card.name}: {(card.fp16_flops or 0) / card.hbm_bandwidth:.0f}"

@@ -359,7 +359,7 @@ for name in ("x[3]", "x[:, :32].reshape(2048)", "x + 0"):
 # you allocate it. GPT-3 has 96 layers, and the first feed-forward matrix of each has 12288 × 49152 numbers (Brown and
 # others, 2020, section 2.1). Does one of them fit into the memory of a GPU? Into its cache?
 
-# %%
+# %% gpu="strides.one_matrix_in_bytes"
 figures.strides.one_matrix_in_bytes()
 
 # %% [markdown]
@@ -409,7 +409,7 @@ print(f"{w.nbytes:,} bytes = {w.nbytes / 2**30:.2f} GiB = {w.nbytes / 1e9:.2f} G
 # counter. Does it?
 
 
-# %%
+# %% gpu="strides.memory_allocated"
 def walk_through_memory(allocated) -> None:
     """Some allocations, and by how much each moves the counter `allocated()`."""
     before = allocated()

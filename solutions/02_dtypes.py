@@ -444,7 +444,7 @@ check("dtypes.relu_intensity", relu_intensity)
 # Bytes for each operation halve with the dtype. A ReLU waits for memory whatever you do, so in float16 it should take half as long.
 # Does it?
 
-# %%
+# %% gpu="dtypes.relu"
 if bench.available():
     x32 = torch.randn(1 << 28, device="cuda")
     x16 = x32.half()
@@ -718,7 +718,7 @@ for name, scale in (("as it is", torch.ones(4)), ("a scale for each row", x.abs(
 # divides by the scale in float32, casts, and keeps the scale beside the row. A kernel for it needs no new idea: it loads low,
 # computes high and stores lower still.
 
-# %%
+# %% gpu="dtypes.progress"
 progress()
 
 # %% [markdown]

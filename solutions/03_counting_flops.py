@@ -496,7 +496,7 @@ check("flops.init_scale", init_scale)
 # That depends on one number of the task, its **arithmetic intensity**: FLOPs for each byte moved. And on one of the
 # machine, its **ridge**: FLOP/s over bytes/s.
 
-# %%
+# %% gpu="flops.card"
 sheet = gpu.assumed()
 print(f"{sheet.name}{'' if sheet.measured else ', by its datasheet: there is no GPU here that the course knows'}")
 fastest = sheet.bf16_flops or sheet.fp32_flops
@@ -577,7 +577,7 @@ check("flops.roofline_seconds", roofline_seconds)
 # softmax has 5 for each element (maximum, subtract, exp, add, divide), gelu by its tanh formula 8. Which of the ten
 # will take much longer than predicted?
 
-# %%
+# %% gpu="flops.operations"
 ceilings, whose = figures.flops.speeds("ceilings")
 operations, _ = figures.flops.speeds("operations")
 print(whose)
@@ -591,7 +591,7 @@ for op in operations:
     )
     print(f"{op['name']:<20} {op['flops'] / op['bytes']:9.2f} {told:>12} {op['seconds'] * 1e6:9.1f} µs {ratio}")
 
-# %%
+# %% gpu="flops.operations_under_the_roof"
 figures.flops.operations_under_the_roof()
 
 # %% [markdown]
@@ -624,10 +624,10 @@ figures.flops.operations_under_the_roof()
 # Which share of the dense peak does a bf16 product of 8192 x 8192 matrices reach, from 0 to 1? No points hang on it.
 guess_share = ...
 
-# %%
+# %% gpu="flops.promised_and_reached"
 figures.flops.promised_and_reached()
 
-# %%
+# %% gpu="flops.share"
 share = ceilings["random"]["bf16"] / fastest
 print(f"measured: {share:.0%} of the dense peak; you guessed", "nothing" if guess_share is ... else guess_share)
 
@@ -644,7 +644,7 @@ print(f"measured: {share:.0%} of the dense peak; you guessed", "nothing" if gues
 #
 # For one product this is the share that you have just seen:
 
-# %%
+# %% gpu="flops.mfu"
 for dtype in ("fp32", "tf32", "fp16", "bf16"):
     most = figures.flops.peak(sheet, dtype)
     if most:
@@ -826,7 +826,7 @@ figures.flops.launch_timeline()
 # How wrong? Here is the same work by several timers. One of them is right. (*host clock* waits and takes the median, but
 # of short work from a warm cache: two of the six at once.)
 
-# %%
+# %% gpu="flops.timers"
 figures.flops.timers()
 
 # %% [markdown]
@@ -897,7 +897,7 @@ check("flops.measure", measure)
 # Now on a real one. `RealGPU` has the same three methods. The next cell times a product of 4096 by 4096 matrices with
 # your `measure`, and with Triton's own timer, `do_bench`. Without a GPU it says so.
 
-# %%
+# %% gpu="flops.measure"
 if bench.available():
     from triton.testing import do_bench
 
@@ -923,10 +923,10 @@ else:
 # N = 4096 against N = 4097: how many times the TFLOP/s? No points hang on it.
 guess_odd = ...
 
-# %%
+# %% gpu="flops.mystery_plot"
 figures.flops.mystery_plot()  # measured here in about half a minute on a GPU, recorded on an H200 else
 
-# %%
+# %% gpu="flops.cliff"
 points = dict(figures.flops.speeds("curve")[0]["points"])
 for n in (4095, 4096, 4097):
     print(f"N = {n}: {points[n] / 1e12:4.0f} TFLOP/s")

@@ -136,7 +136,7 @@ print("right:", torch.allclose(out, x.mean(1), atol=1e-6))
 # How many times more does the column kernel cost? Write a number before you run the next cell; no points hang on it.
 guess_columns = ...
 
-# %%
+# %% gpu="coalescing.rows_against_columns"
 figures.coalescing.rows_against_columns(guess_columns)  # runs both here: counted on a CPU, timed too on a GPU
 
 # %% [markdown]
@@ -619,7 +619,7 @@ print(f"{t.loads.sectors} sectors loaded, {x.numel() * 4 // 32} would do, effici
 #
 # But how many programs does that make?
 
-# %%
+# %% gpu="coalescing.bands"
 where = "this GPU" if device == "cuda" else "the GPU that we plan for"
 for columns in (8192, 1024, 64):
     print(f"{columns:4} columns: {columns // 64:3} bands of 64, for {gpu.num_sms()} SMs ({where})")

@@ -33,7 +33,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 #
 # Unit 03 ended with a mystery: the speed of an (N, N) by (N, N) product in bfloat16, for 230 sizes N.
 
-# %%
+# %% gpu="tiling.mystery_plot"
 figures.flops.mystery_plot()
 
 # %% [markdown]
@@ -463,7 +463,7 @@ check("tiling.matmul", matmul)
 # %% [markdown]
 # Where there is a GPU, the next cell times your kernel against `torch.matmul`, which calls NVIDIA's cuBLAS, in the same run.
 
-# %%
+# %% gpu="tiling.speed"
 if bench.available():
     a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     if matmul(a, b) is None:
@@ -633,10 +633,10 @@ check("tiling.predicted_throughput", predicted_throughput)
 # Here is your model over the measured curve. It takes tiles of 128 × 128, the SMs of the GPU that was measured, and two measured
 # ceilings: those of a large product and of a copy.
 
-# %%
+# %% gpu="tiling.predicted_against_measured"
 figures.tiling.predicted_against_measured(predicted_throughput)
 
-# %%
+# %% gpu="tiling.how_well"
 print(figures.tiling.how_well(predicted_throughput))
 
 # %% [markdown]
@@ -806,7 +806,7 @@ figures.tiling.order_traffic()
 #
 # Every kernel so far did one operation. In 06 several operations become one kernel, and the bytes between them disappear.
 
-# %%
+# %% gpu="tiling.progress"
 progress()
 
 # %% [markdown]

@@ -221,7 +221,7 @@ figures.fusion.free_operations()
 # them. Here is what it wrote for `x.sin() ** 2 + y.cos() ** 2`. You can read all of it. Where are the five
 # operations?
 
-# %%
+# %% gpu="fusion.generated_sin2_plus_cos2"
 generated("sin2_plus_cos2")
 
 # %% [markdown]
@@ -458,7 +458,7 @@ check("fusion.softmax", softmax)
 # %% [markdown]
 # What does torch.compile do here? Its rows of 1024:
 
-# %%
+# %% gpu="fusion.generated_softmax"
 generated("softmax, rows of 1024")
 
 # %% [markdown]
@@ -580,7 +580,7 @@ check("fusion.online_softmax", online_softmax)
 # H200's L2 cache has 60. The trace counts the second reading; DRAM may never see it. What torch.compile does with
 # rows of 32768:
 
-# %%
+# %% gpu="fusion.generated_long_softmax"
 generated("softmax, rows of 32768")
 
 # %% [markdown]

@@ -40,7 +40,7 @@ from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 
 # How many float32 operations, for one number stored and loaded? Write a number before you go on; no points hang on it.
 guess_flops = ...
 
-# %%
+# %% gpu="recomputation.card"
 card = gpu.assumed()
 per_byte = card.fp32_flops / card.hbm_bandwidth
 print(f"{card.name}: {card.fp32_flops / 1e12:.0f} TFLOP/s in float32, {card.hbm_bandwidth / 1e12:.1f} TB/s of memory")
@@ -836,7 +836,7 @@ check("recomputation.segments_for", segments_for)
 # more. The dashed line is your prediction, and on top of it the temporary tensors of one layer's backward pass. Does the curve
 # stay below?
 
-# %%
+# %% gpu="recomputation.memory_timeline"
 figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 
 # %% [markdown]
@@ -868,7 +868,7 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # * What many programs add to goes into partial sums, and the same bits come out every time.
 # * A checkpoint keeps boundaries and recomputes insides: s · boundary + ⌈n / s⌉ · inside, for one more forward pass.
 
-# %%
+# %% gpu="recomputation.progress"
 progress()
 
 # %% [markdown]

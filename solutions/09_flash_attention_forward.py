@@ -526,7 +526,7 @@ else:
 # Guess before you look: what share of torch's FlashAttention-2, written in CUDA by specialists, does your kernel
 # reach?
 
-# %%
+# %% gpu="flash.speed"
 if bench.available() and done is not None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -850,7 +850,7 @@ check("flash.flash_decode", flash_decode)
 #
 # In 10 the way back becomes two kernels, and `FlashAttention` something that trains.
 
-# %%
+# %% gpu="flash.progress"
 progress()
 
 # %% [markdown]

@@ -763,7 +763,7 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # You have built FlashAttention, both ways. On the H200 it is faster than FlashAttention-2. Forward it can be brought to cuDNN's speed
 # (unit 09, *How fast?*); backward cuDNN is ahead.
 
-# %%
+# %% gpu="flash_backward.progress"
 progress()
 
 # %% [markdown]

@@ -93,10 +93,10 @@ def _parse(source: str) -> tuple[str, ast.Module]:
 
 def _statement(cell: Cell, node: ast.stmt, lines: list[str]) -> Statement:
     text = _segment(node, lines)
-    table = symtable.symtable("\n".join(text), "<cell>", "exec")
+    table = symtable.symtable(_with_generators("\n".join(text), node), "<cell>", "exec")
     binds, reads = _names(table, top=True)
     _, now = _names(table, top=True, bodies=False)
-    return Statement(cell, node, text, binds, reads, now, _mutated(node))
+    return Statement(cell, node, text, binds, reads, now, mutated(node))
 
 
 def _without_magics(source: str) -> str:
@@ -125,6 +125,25 @@ def _segment(node: ast.stmt, lines: list[str]) -> list[str]:
     return text
 
 
+class _Generators(ast.NodeTransformer):
+    """A list, set or dict comprehension becomes the generator that has the same names."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.AST:
+        return self.generic_visit(ast.GeneratorExp(node.elt, node.generators))
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        return self.generic_visit(ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators))
+
+
+def _with_generators(text: str, node: ast.stmt) -> str:
+    """The text for a symbol table: Python 3.12 and later put the names of a comprehension among those of the module."""
+    if any(isinstance(part, (ast.ListComp, ast.SetComp, ast.DictComp)) for part in ast.walk(node)):
+        return ast.unparse(_Generators().visit(ast.parse(text)))
+    return text
+
+
 COMPREHENSIONS = {"listcomp", "setcomp", "dictcomp", "genexpr"}  # scopes that run where they stand
 
 
@@ -146,7 +165,7 @@ def _names(table: symtable.SymbolTable, top: bool, bodies: bool = True) -> tuple
     return binds, reads
 
 
-def _mutated(node: ast.stmt) -> str:
+def mutated(node: ast.stmt) -> str:
     """The name at the root of `name.method(...)`, `name[i] = ...`, `name.attribute = ...`."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         target = node.value.func

@@ -5,6 +5,7 @@ The source is a jupytext percent script. Short cell keys become nbgrader's metad
     # %% exercise="coalescing.transpose"     the cell to solve; solutions stand between ### BEGIN and ### END SOLUTION
     # %% check="coalescing.transpose"        the cell that holds the points
     # %% predict="coalescing.guess"          a cell to fill in, without points
+    # %% gpu="coalescing.speeds"             a cell that shows on a GPU what it cannot show without one
     # {{exercise coalescing.transpose}}       in Markdown: the line that announces it (see announce.py)
 
 The student's notebook is made by nbgrader's own generate_assignment.
@@ -13,12 +14,10 @@ The student's notebook is made by nbgrader's own generate_assignment.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
-from datetime import date
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import jupytext
@@ -28,32 +27,44 @@ from nbgrader.converters import GenerateAssignment
 
 from course_lib.exercise import Exercise
 from grader import exercises
+from grader.building import outputs
 from grader.building.announce import AnnouncementError, Announcer
 from grader.gradebook.converting import convert
 from grader.gradebook.release import KERNELSPEC, LANGUAGE
 from grader.nbgrader_config import config
 
-KEYS = ("exercise", "check", "predict")
+KEYS = ("exercise", "check", "predict", "gpu")
+ON_GPU = "gpu-"  # so begin the ids of cells that need one
 
 
 class BuildError(ValueError):
     """The source cannot be built. Says where: solutions/04_....py:120: ..."""
 
 
-def build(unit: str, *, execute: bool, root: Path, out: Path | None = None) -> list[Path]:
+def build(unit: str, *, execute: bool, root: Path, out: Path | None = None, again: bool = False) -> list[Path]:
     """Builds one unit of `root` into `out` (default: root) and returns what it wrote, instructor's notebook first.
 
-    Without `execute`, outputs are kept from the notebook that is there if it ran the same code: prose may change.
+    Outputs that hold are kept from the notebook that is there. `execute` makes the others here; with `again`, all.
     """
     source = root / "solutions" / f"{unit}.py"
     out = out or root
-    instructors, students = out / "solutions" / unit / f"{unit}.ipynb", out / "notebooks" / unit / f"{unit}.ipynb"
+    executed, instructors = _instructors(unit, root), _instructors(unit, out)
+    students = out / "notebooks" / unit / f"{unit}.ipynb"
     nb = instructors_notebook(source, unit)
     released = _students_notebook(nb, unit)
+    if executed.exists():
+        try:
+            old = _read(executed)
+        except Exception as e:
+            raise BuildError(
+                f"{executed.relative_to(root)} cannot be read: {e}. Take the committed one back, or delete it."
+            ) from None
+        outputs.keep(nb, old, _need_gpu(nb, unit))
     if execute:
-        run(nb, root)
-    else:
-        _keep_outputs(nb, root / "solutions" / unit / f"{unit}.ipynb")
+        try:
+            outputs.renew(nb, root, _need_gpu(nb, unit), again=again)
+        except outputs.Failed as failed:
+            raise BuildError(f"{_places(nb, unit, root, [failed.cell])} fails: {failed}") from None
     for path, text in ((instructors, _text(nb)), (students, released)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -70,15 +81,51 @@ def check(unit: str, root: Path) -> list[str]:
         instructors, students = (root / path.relative_to(scratch) for path in fresh)
         found = _differences(students, fresh[1], root, outputs=True)
         found += _differences(instructors, fresh[0], root, outputs=False)
-        made = _read(fresh[0])
-    if instructors.exists():
-        course = _read(instructors).metadata.get("course", {})
-        name = instructors.relative_to(root)
-        if course.get("code_hash") != made.metadata.course.code_hash:
-            found.append(f"{name} is stale: it ran other code than that of solutions/{unit}.py.")
-        elif "date" not in course:
-            found.append(f"{name} was never executed.")
-    return found
+        return found + missing(unit, root, Path(scratch))
+
+
+def missing(unit: str, root: Path, out: Path | None = None) -> list[str]:
+    """A sentence if cells of the instructor's notebook, as it was built last, have no output of their code."""
+    nb = _read(_instructors(unit, out or root))
+    due = outputs.due(nb, _need_gpu(nb, unit))
+    where = _places(nb, unit, root, due.missing)
+    return [f"{where}: no output of this code yet. `grader build {unit}` makes it."] if due.missing else []
+
+
+def waiting(unit: str, root: Path) -> list[str]:
+    """A sentence if cells of the instructor's notebook, as it was built last, wait for a GPU to show what it does."""
+    nb = _read(_instructors(unit, root))
+    due, cells = outputs.due(nb, _need_gpu(nb, unit)), {cell.id: cell for cell in nb.cells}
+    gpus = " and ".join(sorted({cells[name].metadata.course.gpu for name in due.older}))
+    said = {f"output of {gpus}, by older code": due.older, "output of a machine without a GPU": due.without}
+    return [
+        f"{_places(nb, unit, root, which)}: {what}. `grader build {unit}` on a GPU makes it anew."
+        for what, which in said.items()
+        if which
+    ]
+
+
+def _instructors(unit: str, folder: Path) -> Path:
+    return folder / "solutions" / unit / f"{unit}.ipynb"
+
+
+def _need_gpu(nb: NotebookNode, unit: str) -> set[str]:
+    """The ids of the cells that need a GPU: those that the source says it of, and the checks with extra credit on one."""
+    marked = {cell.id for cell in nb.cells if cell.id.startswith(ON_GPU)}
+    return marked | {exercise.check_id for exercise in exercises(unit).values() if exercise.bonus}
+
+
+def _places(nb: NotebookNode, unit: str, root: Path, ids: Collection[str]) -> str:
+    """solutions/05_tiling.py:120, 348: where the source has these cells."""
+    text = (root / "solutions" / f"{unit}.py").read_text("utf-8")
+    lines = [str(line) for cell, line in zip(nb.cells, _lines(text, nb), strict=True) if cell.id in ids]
+    return f"solutions/{unit}.py:{', '.join(lines)}"
+
+
+def _lines(text: str, nb: NotebookNode) -> list[int]:
+    """The line of the source at which each cell begins."""
+    lines = [i for i, line in enumerate(text.splitlines(), 1) if line.startswith("# %%")]
+    return lines[len(lines) - len(nb.cells) :]
 
 
 # --------------------------------------------------------------------------------------------- the instructor's
@@ -89,8 +136,7 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
     text = source.read_text("utf-8")
     nb = jupytext.reads(text, fmt="py:percent")
     known = exercises(unit)
-    lines = [i for i, line in enumerate(text.splitlines(), 1) if line.startswith("# %%")]
-    lines = lines[len(lines) - len(nb.cells) :]
+    lines = _lines(text, nb)
     _announce(nb, lines, unit, known, f"{source.parent.name}/{source.name}")
     seen: Counter[str] = Counter()
     keyed: set[tuple[str, str]] = set()
@@ -115,6 +161,8 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
         keyed.add((key, name))
         if key == "predict":
             cell.id = re.sub(r"\W", "-", name)
+        elif key == "gpu":
+            cell.id = ON_GPU + re.sub(r"\W", "-", name)
         elif name not in known:
             raise BuildError(f"{where}: {unit} has no exercise {name!r}. It has: {', '.join(known) or 'none'}.")
         else:
@@ -123,8 +171,7 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
         for key in ("exercise", "check"):
             if (key, name) not in keyed:
                 raise BuildError(f'{source.parent.name}/{source.name}: no cell with {key}="{name}".')
-    code = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
-    metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE, "course": {"code_hash": _hash(code)}}
+    metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
     return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": nb.cells})
 
 
@@ -153,48 +200,6 @@ def _mark(cell: NotebookNode, key: str, exercise: Exercise, where: str) -> None:
     )
     if graded:
         cell.metadata.nbgrader["points"] = float(exercise.points)
-
-
-def run(nb: NotebookNode, root: Path) -> None:
-    """Executes in place, in an empty folder, and notes the machine (what it is, not which) and the date."""
-    from nbclient import NotebookClient
-
-    paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(
-            nb, timeout=600, kernel_name="python3", record_timing=False, resources={"metadata": {"path": folder}}
-        )
-        own = {
-            "PYTHONPATH": paths,
-            "COURSE_PROGRESS": str(Path(folder) / ".progress.json"),
-        }  # not that of whoever builds
-        client.execute(env=os.environ | own)
-    nb.metadata["language_info"] = NotebookNode(LANGUAGE)
-    nb.metadata.course.update(machine=_machine(), date=date.today().isoformat())
-
-
-def _machine() -> str:
-    import torch
-
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    return f"CPU, {len(os.sched_getaffinity(0))} cores"
-
-
-def _keep_outputs(nb: NotebookNode, executed: Path) -> None:
-    """Takes over outputs, machine and date from a notebook that ran the same code."""
-    if not executed.exists():
-        return
-    old = _read(executed)
-    if old.metadata.get("course", {}).get("code_hash") != nb.metadata.course.code_hash:
-        return
-    cells = {cell.id: cell for cell in old.cells if cell.cell_type == "code"}
-    for cell in nb.cells:
-        if cell.cell_type == "code" and cell.id in cells:
-            cell.outputs, cell.execution_count = cells[cell.id].outputs, cells[cell.id].execution_count
-    nb.metadata.course = old.metadata.course
-    if "widgets" in old.metadata:
-        nb.metadata.widgets = old.metadata.widgets
 
 
 # ------------------------------------------------------------------------------------------------- the student's
@@ -230,9 +235,11 @@ def _differences(committed: Path, fresh: Path, root: Path, *, outputs: bool) -> 
         return [f"{name} cannot be read: {e}"]
     found = [
         f"{name}: the notebook's metadata differ in {key!r}."
-        for key in (old.metadata.keys() | new.metadata.keys()) - {"course", "widgets"}
+        for key in (old.metadata.keys() | new.metadata.keys()) - {"widgets"}
         if old.metadata.get(key) != new.metadata.get(key)
     ]
+    for cell in [*old.cells, *new.cells]:
+        cell.metadata.pop("course", None)  # belongs to the output
     old_cells, new_cells = ({cell.id: cell for cell in notebook.cells} for notebook in (old, new))
     if len(old_cells) < len(old.cells):
         found.append(f"{name}: several cells have the same id.")

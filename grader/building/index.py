@@ -16,8 +16,8 @@ PAGE = Path("docs", "solutions.md")
 HEAD = """\
 # From each exercise to its solution
 
-Each unit's name leads to the notebook with solutions, outputs and pictures; each exercise to the cell of its source that solves it.
-Try first: `hint("...")` costs nothing. `python -m grader build` writes this page, and `python -m grader.building.index` it alone.
+Each unit's name leads to the notebook with solutions, outputs and pictures; each exercise to the cell there that solves it (where a
+viewer opens the notebook at its beginning, look for the heading). Try first: `hint("...")` costs nothing. `grader build` writes this page.
 """
 
 
@@ -35,22 +35,17 @@ def check(root: Path) -> list[str]:
     """A sentence if the page is not what the sources say now."""
     page = root / PAGE
     fresh = page.exists() and page.read_text("utf-8") == text(root)
-    return [] if fresh else [f"{PAGE} is stale: `python -m grader.building.index` writes it anew."]
+    return [] if fresh else [f"{PAGE} is stale: `grader build --no-execute` writes it anew."]
 
 
 def _of_unit(root: Path, unit: str) -> str:
     lines = (root / "solutions" / f"{unit}.py").read_text("utf-8").splitlines()
-    entries = []
+    notebook, entries = f"../solutions/{unit}/{unit}.ipynb", []
     for exercise in grader.exercises(unit).values():
         cell = f'# %% exercise="{exercise.id}"'
         if cell not in lines:
             raise ValueError(f"solutions/{unit}.py has no cell {cell!r}.")
-        number = lines.index(cell)
-        headings = [line for line in lines[:number] if line.startswith("# ## ")]
+        headings = [line for line in lines[: lines.index(cell)] if line.startswith("# ## ")]
         title = re.sub(r"^# ## (Exercise: )?", "", headings[-1]) if headings else exercise.entry
-        entries.append(f"* [{title}](../solutions/{unit}.py#L{number + 1}), `{exercise.id}`\n")
-    return f"## [{unit.replace('_', ' ')}](../solutions/{unit}/{unit}.ipynb)\n\n{''.join(entries)}"
-
-
-if __name__ == "__main__":
-    print(write(grader.ROOT))
+        entries.append(f"* [{title}]({notebook}#cell-id={exercise.grade_id}), `{exercise.id}`\n")
+    return f"## [{unit.replace('_', ' ')}]({notebook})\n\n{''.join(entries)}"

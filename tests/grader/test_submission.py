@@ -7,6 +7,7 @@ import toy
 
 import grader
 from course_lib.handin import files
+from course_lib.handin.statements import statements
 from grader.judging import submission
 from grader.judging.submission import Cell, Problem, Reading
 from grader.reporting import results
@@ -515,3 +516,19 @@ def test_who_handed_in_what_was_handed_out_is_like_nobody(tmp_path):
     untouched.write_bytes(grader.released(unit).read_bytes())
     read = results.handin(untouched, unit, "ada")
     assert len(read.sources) == len(grader.exercises(unit)) and read.tokens == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[x for x in y]",
+        "{x for x in y}",
+        "{x: x for x in y}",
+        "(x for x in y)",
+        "[x for row in [[x for x in y]] for x in row]",
+    ],
+)
+def test_the_names_of_a_comprehension_are_its_own(text):
+    """Python 3.12 and later have them in the symbol table of the module."""
+    (statement,) = statements(Cell(1, "code", text), 1)
+    assert (statement.binds, statement.reads, statement.now) == (set(), {"y"}, {"y"})

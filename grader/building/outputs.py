@@ -1,0 +1,164 @@
+"""Whose output a cell holds: of which code, of which GPU, of which day.
+
+A code cell that has run says so in its metadata: `course = {"inputs": a hash, "gpu": "NVIDIA H200", "date": "2026-11-22"}`, with
+"" for a machine without a GPU. The hash is that of the cell and of what it reads (dependencies.py), so that a text
+changes none, and a demo its own and those of its readers.
+
+The output of a cell that needs a GPU gives way to another GPU's alone: while the code is newer, it is `older`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from grader.building.dependencies import Inputs, inputs
+
+STATE, VIEW = "application/vnd.jupyter.widget-state+json", "application/vnd.jupyter.widget-view+json"
+
+
+class Failed(Exception):
+    """A cell raised an error: which cell, and what it said."""
+
+    def __init__(self, cell: str, said: str):
+        super().__init__(said)
+        self.cell = cell
+
+
+@dataclass
+class Due:
+    """The ids of cells that have yet to run, by what is wrong with the output that is there.
+
+    missing    none, or it was dropped with the code that made it
+    older      a GPU's, of older code: it stays until a GPU makes another
+    without    of a machine without a GPU, and the cell needs one
+    """
+
+    missing: list[str] = field(default_factory=list)
+    older: list[str] = field(default_factory=list)
+    without: list[str] = field(default_factory=list)
+
+
+def due(nb: NotebookNode, need_gpu: Collection[str]) -> Due:
+    """What has yet to run. need_gpu: the ids of the cells that need one."""
+    found, cells = Due(), _by_id(nb)
+    now = inputs(list(cells.values()))
+    for name, cell in cells.items():
+        note = cell.metadata.get("course", {})
+        if note.get("inputs") != now[name].digest:
+            (found.older if note.get("gpu") and name in need_gpu else found.missing).append(name)
+        elif name in need_gpu and not note.get("gpu"):
+            found.without.append(name)
+    return found
+
+
+def keep(nb: NotebookNode, old: NotebookNode, need_gpu: Collection[str]) -> None:
+    """Takes over what holds: outputs whose code and inputs are as they were, and those that only a GPU may replace."""
+    cells, before = _by_id(nb), _by_id(old)
+    for name in cells.keys() & before.keys():
+        _take(cells[name], before[name])
+    for name in due(nb, need_gpu).missing:
+        _take(cells[name], NotebookNode(outputs=[], execution_count=None, metadata={}))
+    _finish(nb, old)
+
+
+def renew(nb: NotebookNode, root: Path, need_gpu: Collection[str], *, again: bool = False) -> None:
+    """Runs what is due on this machine, with the cells that it reads; with `again`, whatever this machine may run."""
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    cells, state = _by_id(nb), due(nb, need_gpu)
+    now = inputs(list(cells.values()))
+    chosen = set(cells) if again else {*state.missing, *state.older, *(state.without if gpu else ())}
+    if not gpu:
+        chosen -= {name for name in need_gpu if cells[name].metadata.get("course", {}).get("gpu")}
+    if not chosen:
+        return
+    ran, running = copy.deepcopy(nb), _with_what_they_read(chosen, now)
+    ran.cells = [cell for name, cell in _by_id(ran).items() if name in running]
+    ran.metadata.pop("widgets", None)
+    execute(ran, root)
+    made = _by_id(ran)
+    for name in chosen:
+        _take(cells[name], made[name])
+        note = {"inputs": now[name].digest, "gpu": gpu, "date": date.today().isoformat()}
+        cells[name].metadata["course"] = NotebookNode(note)
+    _finish(nb, nb, ran)
+
+
+def execute(nb: NotebookNode, root: Path) -> None:
+    """Runs a notebook in place, in an empty folder. Failed if a cell does."""
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            nb, timeout=600, kernel_name="python3", record_timing=False, resources={"metadata": {"path": folder}}
+        )
+        own = {
+            "PYTHONPATH": paths,
+            "COURSE_PROGRESS": str(Path(folder) / ".progress.json"),
+        }  # not that of whoever builds
+        reached = []
+        client.on_cell_execute = lambda cell, cell_index: reached.append(cell.id)
+        try:
+            client.execute(env=os.environ | own)
+        except CellExecutionError as error:
+            raise Failed(reached[-1], f"{error.ename}: {error.evalue}") from error
+        except (CellTimeoutError, DeadKernelError) as error:
+            raise Failed(reached[-1], str(error).partition("\n")[0]) from error
+
+
+def _by_id(nb: NotebookNode) -> dict[str, NotebookNode]:
+    """The code cells, in order."""
+    return {cell.id: cell for cell in nb.cells if cell.cell_type == "code"}
+
+
+def _with_what_they_read(chosen: Collection[str], now: Mapping[str, Inputs]) -> set[str]:
+    found, todo = set(), set(chosen)
+    while todo:
+        found.add(name := todo.pop())
+        todo |= now[name].cells - found
+    return found
+
+
+def _take(cell: NotebookNode, executed: NotebookNode) -> None:
+    """The outputs of one and what is noted of them, into the other."""
+    cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
+    cell.metadata.pop("course", None)
+    if "course" in executed.metadata:
+        cell.metadata["course"] = executed.metadata.course
+
+
+def _finish(nb: NotebookNode, *executed: NotebookNode) -> None:
+    """Counts executions as if all had run at once, and has the widgets that are shown and no other."""
+    todo = []
+    for number, cell in enumerate(_by_id(nb).values(), 1):
+        if "course" in cell.metadata:
+            cell.execution_count = number
+        for output in cell.outputs:
+            if "execution_count" in output:
+                output.execution_count = number
+            if VIEW in output.get("data", {}):
+                todo.append(output.data[VIEW]["model_id"])
+    states, shown = {}, {}
+    for other in executed:
+        states |= other.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
+    while todo:
+        model = todo.pop()
+        if model in states and model not in shown:
+            shown[model] = states[model]
+            todo += re.findall(r"IPY_MODEL_(\w+)", json.dumps(states[model]))
+    nb.metadata.pop("widgets", None)
+    if shown:
+        nb.metadata["widgets"] = NotebookNode({STATE: {"state": shown, "version_major": 2, "version_minor": 0}})
