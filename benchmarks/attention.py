@@ -8,8 +8,8 @@
     counters    what keeps an SM busy, by Nsight Compute (`ncu`)
 
 All contenders of a shape are timed in turns in one run, round after round, on random data; a number is the median. FlashAttention-4 is
-one of them where it can be imported (peers.py). Each part updates its share of course_lib/measured/attention.json, and the tables and the
-figure are written anew from all of it: benchmarks/results/attention.md and attention.png.
+one of them where it can be imported (peers.py). Each part updates its share of course_lib/hardware/measured/attention.json,
+and the tables and the figure are written anew from all of it: benchmarks/results/attention.md and attention.png.
 `--dims 128 --lengths 1024 4096` does these shapes alone.
 
 To add a contender, add a function to FORWARD, (q, k, v, causal) -> a function to time, or to BACKWARD, (q, k, v, do, causal) ->
@@ -39,7 +39,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import nsight  # noqa: E402
 import peers  # noqa: E402
 
-from course_lib import bench, figures, recordings  # noqa: E402
+from course_lib import figures  # noqa: E402
+from course_lib.hardware import bench, recordings  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -165,7 +166,7 @@ def flops(q: torch.Tensor, causal: bool) -> float:
 def in_turns(works: Mapping[str, Work], rounds: int = 9, budget_ms: float = 1200.0) -> dict[str, float]:
     """Milliseconds of each, the median of as many rounds as fit the budget; in each round every one has its turn.
 
-    As in course_lib.bench, memory is written before each turn: L2 is cold, and the host queues its launches meanwhile.
+    As in course_lib.hardware.bench, memory is written before each turn: L2 is cold, and the host queues its launches meanwhile.
     """
     flush = torch.empty(bench.FLUSH_BYTES, dtype=torch.int8, device="cuda")
     times: dict[str, list[float]] = {name: [] for name in works}

@@ -16,8 +16,8 @@ import triton
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import bench  # noqa: E402
 from course_lib.exercises.coalescing import EXERCISES  # noqa: E402
+from course_lib.hardware import bench  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""Bytes that a plain FlashAttention forward moves, traced: course_lib/measured/flash_footprints.json.
+"""Bytes that a plain FlashAttention forward moves, traced: course_lib/hardware/measured/flash_footprints.json.
 
     python benchmarks/flash_footprints.py      traces all configurations anew and writes the file; needs no GPU
 
@@ -14,7 +14,7 @@ import torch
 import triton
 from kernels import flash_forward
 
-from course_lib import recordings
+from course_lib.hardware import recordings
 from course_lib.tracing import trace
 
 TABLE = recordings.path("flash_footprints")

@@ -1,7 +1,7 @@
 """Unit 06's solutions against torch, torch.compile and a copy of the needed bytes, on a GPU: `python benchmarks/fusion.py`.
 
 Each ratio is one interleaved run. Writes the table to benchmarks/results/fusion.md, and what the notebook shows (speeds, the
-code that torch.compile writes, its launches, the time of k operations in one kernel) to course_lib/measured/fusion.json.
+code that torch.compile writes, its launches, the time of k operations in one kernel) to course_lib/hardware/measured/fusion.json.
 About two minutes on an H200, most of them torch.compile's.
 """
 
@@ -21,8 +21,8 @@ import triton.language as tl
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import bench, gpu, inductor, recordings  # noqa: E402
 from course_lib.exercises import fusion  # noqa: E402
+from course_lib.hardware import bench, gpu, inductor, recordings  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from grader.audit.variants import program, published, solution_cell  # noqa: E402

@@ -21,7 +21,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import fusion  # noqa: E402
 import peers  # noqa: E402
 
-from course_lib import bench, exercises  # noqa: E402
+from course_lib import exercises  # noqa: E402
+from course_lib.hardware import bench  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 
 ROWS = (1024, 4096, 8192, 32768)

@@ -25,8 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import gpu  # noqa: E402
 from course_lib.exercises import UNITS  # noqa: E402
+from course_lib.hardware import gpu  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "gpu_run.md"
 BENCHMARKS = [

@@ -270,7 +270,7 @@ def started(room: Any, unit: str, workers: int) -> float:
 
 def judge_only(unit: str, count: int, workers: int) -> None:
     """Judges the class with as many workers on the GPUs in sight, and prints a line."""
-    from course_lib import bench
+    from course_lib.hardware import bench
     from grader.classes.classroom import Class
 
     exercises = grader.exercises(unit)

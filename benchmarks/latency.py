@@ -1,7 +1,7 @@
 """Latency and read bandwidth of registers, L1, L2 and main memory on a GPU: `python benchmarks/latency.py`.
 
-Writes course_lib/measured/memory_hierarchy.json: machine, date, versions, and what course_lib/hierarchy.py measures. Unit 00
-shows it to readers without a GPU. The GPU must be free of other work. Seconds on an H200, after compilation.
+Writes course_lib/hardware/measured/memory_hierarchy.json: machine, date, versions, and what course_lib/hardware/hierarchy.py
+measures. Unit 00 shows it to readers without a GPU. The GPU must be free of other work. Seconds on an H200, after compilation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import bench, hierarchy, recordings  # noqa: E402
+from course_lib.hardware import bench, hierarchy, recordings  # noqa: E402
 
 
 def main() -> int:

@@ -22,8 +22,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import matmul_persistent  # noqa: E402
 
-from course_lib import bench  # noqa: E402
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
+from course_lib.hardware import bench  # noqa: E402
 
 
 def random(rows: int, cols: int) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """Matmul throughput against size, and the ceilings that unit 03 draws, on a GPU: `python benchmarks/mystery_plot.py`.
 
-Writes course_lib/measured/mystery_plot.json: machine, date, torch, and what course_lib/throughput.py measures, FLOP/s and
+Writes course_lib/hardware/measured/mystery_plot.json: machine, date, torch, and what course_lib/hardware/throughput.py measures, FLOP/s and
 bytes/s in SI units. The GPU must be free of other work. Under a minute on an H200; needs torch alone.
 """
 
@@ -15,7 +15,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import recordings, throughput  # noqa: E402
+from course_lib.hardware import recordings, throughput  # noqa: E402
 
 
 def main() -> int:

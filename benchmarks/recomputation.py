@@ -22,12 +22,13 @@ from torch.nn.functional import cross_entropy, dropout, gelu, rms_norm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import activations, bench, recordings  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
 from course_lib.exercises.recomputation import EXERCISES  # noqa: E402
 from course_lib.exercises.recomputation.oracles import RMS_EPS  # noqa: E402
 from course_lib.figures.recomputation import MADE  # noqa: E402
+from course_lib.hardware import bench, recordings  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
+from course_lib.workloads import activations  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
 
 LAYERS, SEGMENTS, RECORDED = 24, (0, 1, 2, 4, 5, 6, 8, 12, 24), (0, 5, 12, 24)

@@ -1,7 +1,7 @@
 """Unit 05's matmul against torch (cuBLAS) and torch.compile, on a GPU: `python benchmarks/tiling.py`.
 
 Each row is one interleaved run: median of the ratios baseline time / kernel time, and their median absolute deviation. The
-tables go to benchmarks/results/tiling.md, what the unit's figures draw to course_lib/measured/tiling.json. About two minutes on
+tables go to benchmarks/results/tiling.md, what the unit's figures draw to course_lib/hardware/measured/tiling.json. About two minutes on
 an H200. `--quick` leaves torch.compile's search out.
 """
 
@@ -19,9 +19,9 @@ import triton.language as tl
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import bench, gpu, recordings, throughput  # noqa: E402
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
 from course_lib.exercises.tiling.oracles import rank_correlation  # noqa: E402
+from course_lib.hardware import bench, gpu, recordings, throughput  # noqa: E402
 from course_lib.tracing.cache import grouped, hilbert, row_major  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
 

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import grader  # noqa: E402
-from course_lib import bench  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
+from course_lib.hardware import bench  # noqa: E402
 from course_lib.observe import record_all, timed  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
 from grader.child import sandbox, timing  # noqa: E402

@@ -2,7 +2,7 @@
 
 Each launch of benchmarks/kernels.py, and of benchmarks/liger.py where `liger_kernel` can be imported, is traced on the CPU
 and run on the GPU under Nsight Compute (`ncu`), once, from cold caches. The table goes to
-benchmarks/results/trace_vs_counters.md, the numbers to course_lib/measured/trace_vs_counters.json, which unit 04 plots
+benchmarks/results/trace_vs_counters.md, the numbers to course_lib/hardware/measured/trace_vs_counters.json, which unit 04 plots
 (without Liger's), and the plot to docs/. `--table` writes the table and the plot anew from those numbers.
 
 Predicted and counted:
@@ -30,9 +30,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import nsight  # noqa: E402
 from kernels import LAUNCHES, Launch  # noqa: E402
 
-from course_lib import recordings, trace  # noqa: E402
+from course_lib import trace  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
 from course_lib.figures.counters import TOLERANCE  # noqa: E402
+from course_lib.hardware import recordings  # noqa: E402
 
 TABLE = ROOT / "benchmarks" / "results" / "trace_vs_counters.md"
 PLOT = ROOT / "docs" / "trace_vs_counters.png"

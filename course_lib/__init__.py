@@ -15,13 +15,15 @@
 Names are loaded when they are first used, so that `import course_lib` costs next to nothing.
 
 A check
-    exercise.py       the vocabulary: Exercise, Case, Evidence, Finding, Verdict
+    evidence.py       what is observed of a case, as plain data
+    exercise.py       the vocabulary: Exercise, Case, Criterion, Finding, Verdict
     exercises/        what each unit asks
     checking.py       check() and hint()
-    stale.py          after a cell that failed: which version a check judges
+    judging.py        what was observed -> a verdict
     threads.py        torch without threads of its own
     observe/          runs the student's code
-    tracing/          what a kernel does to memory
+    ttir/             a kernel as the compiler's front end writes it
+    tracing/          what that does to memory
     compiled/         what the compiler makes of it
     criteria/         what was observed -> findings
     mistakes.py       where a result is wrong, and the mistake it looks like
@@ -31,29 +33,18 @@ A check
     handin/           validate(), submission(), reset()
     jupyter/          settings of the student's lab
 
-What several exercises share
-    cases.py          ways to draw cases
-    workloads.py      functions to be counted and timed, by name
-    activations.py    functions to be differentiated, and what autograd keeps of them
-    chains.py         elementwise operations, cut into kernels
-    slow_attention.py attention in torch, for a unit 10 without unit 09
-
-Pictures, and what GPUs reach
-    figures/          the pictures of each unit
-    picture.py        what they are made of
-    widgets.py        controls above them
-    gpu.py            which GPU this is, and datasheets
-    bench.py          timed ratios
-    hierarchy.py      how fast its memories are
-    throughput.py     how fast products and copies are
-    inductor.py       the kernels that torch.compile writes
-    measured/         all that from one H200, for readers without a GPU
-    recordings.py     reads and writes measured/
+What exercises and pictures are about
+    workloads/        functions to be counted, timed and differentiated
+    hardware/         the GPU: datasheets, timed ratios, and what an H200 showed
+    figures/          the pictures of each unit;  picture.py has what they are made of
 
 version.py            which course this is: `course_lib.__version__`
 """
 
+import sys
+import warnings
 from importlib import import_module
+from importlib.util import spec_from_loader
 
 _HOMES = {
     "check": ("course_lib.checking", "check"),
@@ -64,9 +55,11 @@ _HOMES = {
     "submission": ("course_lib.handin.zipped", "submission"),
     "trace": ("course_lib.tracing", "trace"),
     "compile_for": ("course_lib.compiled", "compile_for"),
-    "gpu": ("course_lib.gpu", None),
-    "bench": ("course_lib.bench", None),
+    "gpu": ("course_lib.hardware.gpu", None),
+    "bench": ("course_lib.hardware.bench", None),
     "figures": ("course_lib.figures", None),
+    "throughput": ("course_lib.hardware.throughput", None),
+    "slow_attention": ("course_lib.workloads.slow_attention", None),
     "__version__": ("course_lib.version", "VERSION"),
 }
 __all__ = sorted(_HOMES.keys() - {"__version__"})
@@ -80,3 +73,31 @@ def __getattr__(name: str):
     value = getattr(module, attribute) if attribute else module
     globals()[name] = value
     return value
+
+
+_MOVED = {
+    "course_lib.inductor": "course_lib.hardware.inductor",
+    "course_lib.slow_attention": "course_lib.workloads.slow_attention",
+}
+
+
+class _OldNames:
+    """Finds modules under their names of release 0.2.0, which stand in notebooks that were handed out then."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return spec_from_loader(name, cls) if name in _MOVED else None
+
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        now = _MOVED[module.__name__]
+        warnings.warn(f"{module.__name__} is {now} now; this name goes with the next release.", DeprecationWarning, 2)
+        found = vars(import_module(now))
+        vars(module).update({name: value for name, value in found.items() if not name.startswith("__")})
+
+
+sys.meta_path.append(_OldNames)

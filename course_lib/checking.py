@@ -7,10 +7,12 @@ import secrets
 from collections import Counter
 from typing import Any
 
-from course_lib import bench, criteria, logbook, render, stale, tracing
-from course_lib.exercise import Exercise, Verdict, find
-from course_lib.handin import literals
-from course_lib.observe import child, observe, record_apart, timed
+from course_lib import criteria, judging, logbook, render, tracing
+from course_lib.exercise import Exercise, Verdict
+from course_lib.exercises import find
+from course_lib.handin import literals, stale
+from course_lib.hardware import bench
+from course_lib.observe import child, observe, record_apart
 from course_lib.threads import one_thread
 
 SECONDS = 20.0  # CPU time for everything a check runs: the longest one takes 5 on a quiet machine
@@ -35,7 +37,7 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
     def record(calls: list) -> list:
         return record_apart(exercise, entry, calls, seconds=SECONDS)
 
-    return timed.judge(exercise, trials, seed, record)
+    return judging.judge(exercise, trials, seed, record)
 
 
 _NOTHING = object()  # no argument at all; None stands for an exercise that is not solved

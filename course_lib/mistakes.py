@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from course_lib.exercise import Cause, ErrorMap, Trial
+from course_lib.evidence import Cause
+from course_lib.exercise import ErrorMap, Trial
 
 MAP_ROWS, MAP_COLUMNS = 12, 32
 

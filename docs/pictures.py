@@ -24,7 +24,7 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
 from course_lib import checking, figures, render, trace  # noqa: E402
-from course_lib.exercise import find  # noqa: E402
+from course_lib.exercises import find  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from course_lib.picture import Picture  # noqa: E402

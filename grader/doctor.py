@@ -190,7 +190,7 @@ def _processes() -> tuple[str, str]:
 def _gpu() -> Iterator[Row]:
     import torch
 
-    from course_lib import bench
+    from course_lib.hardware import bench
 
     if not torch.cuda.is_available():
         sees = "The driver is here: is this torch a CPU build?" if sandbox.gpu_devices() else ""

@@ -25,7 +25,7 @@ import triton
 import triton.language as tl
 
 from course_lib import check, compile_for, figures, hint, trace  # noqa: F401 (hint is yours to call)
-from course_lib.inductor import FUNCTIONS, generated, recorded
+from course_lib.hardware.inductor import FUNCTIONS, generated, recorded
 
 # %% [markdown]
 # ## What you need

@@ -140,7 +140,7 @@ figures.recomputation.what_autograd_keeps()
 # * each storage counted once and whole, however many views of it are kept ({{correct.shared}}),
 # * other dtypes, and 0 where nothing is kept ({{correct.others}}).
 #
-# A verdict names what it called your function on: `course_lib.activations.chain("twenty sigmoids", [64, 128])` gives that `fn`
+# A verdict names what it called your function on: `course_lib.workloads.activations.chain("twenty sigmoids", [64, 128])` gives that `fn`
 # and its arguments.
 #
 # Storages are told apart by `t.untyped_storage().data_ptr()`. One trap: an address is given to another tensor as soon

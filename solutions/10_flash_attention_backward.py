@@ -473,7 +473,7 @@ check("flash_backward.dq", dq)
 #
 # Now `FlashAttention`, a `torch.autograd.Function` as in 07. It needs a forward pass that returns o and lse. Have you
 # solved 09? Paste your kernels and your `flash_attention_forward` into the cell, below the import; yours then takes the
-# place of the slow one of `course_lib.slow_attention`, which is plain torch and holds all scores. With the slow one you
+# place of the slow one of `course_lib.workloads.slow_attention`, which is plain torch and holds all scores. With the slow one you
 # lose {{flash_backward.flash_attention kernels_alone.strided + launches.performance.forward +
 # buffers_below.performance}}, and nothing else: gradients come from your kernels.
 #
@@ -509,7 +509,7 @@ check("flash_backward.dq", dq)
 
 # %% exercise="flash_backward.flash_attention"
 # Slow, and right. Have you solved 09? Then paste your forward pass below this line: it takes the place of the slow one.
-from course_lib.slow_attention import flash_attention_forward
+from course_lib.workloads.slow_attention import flash_attention_forward
 
 
 ### BEGIN SOLUTION

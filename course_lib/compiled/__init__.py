@@ -37,10 +37,11 @@ from course_lib.compiled.complaints import complaint, own_failure
 from course_lib.compiled.launch import resolve, undecorated
 from course_lib.compiled.limit import Job, in_a_child
 from course_lib.compiled.places import Places
+from course_lib.compiled.show import Shown
 from course_lib.compiled.text import NotThere, Text
-from course_lib.exercise import Compiled
-from course_lib.gpu import DATASHEETS, SHARED_BYTES
-from course_lib.tracing.frontend import OPTIONS, Front, NotAnArgument, front_of
+from course_lib.evidence import Compiled
+from course_lib.hardware.gpu import DATASHEETS, SHARED_BYTES
+from course_lib.ttir.frontend import OPTIONS, Front, NotAnArgument, front_of
 
 __all__ = ["OPTIONS", "compile_all", "compile_for", "ptx_for", "sass_for", "warm_up"]
 
@@ -48,7 +49,7 @@ OLDEST = 70  # Triton compiles for Volta and newer; the assembler would take old
 SPILL_BYTES = 16  # of a thread: a register or two set aside once costs nothing that could be measured
 
 
-def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | None = None, **kwargs: Any) -> Compiled:
+def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | None = None, **kwargs: Any) -> Shown:
     """Compile a kernel as a launch with these arguments would, for `gpu`; none needs to be present.
 
     kwargs may hold num_warps and num_stages. Of an autotuned kernel the first configuration is taken. With `seconds`
@@ -58,8 +59,10 @@ def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | No
     undecorated(kernel)
     _architecture(gpu)
     if seconds is None:
-        return _compile(kernel, args, kwargs, gpu)[0]
-    return compile_all([(kernel, args, kwargs, gpu)], seconds)[0]
+        found = _compile(kernel, args, kwargs, gpu)[0]
+    else:
+        (found,) = compile_all([(kernel, args, kwargs, gpu)], seconds)
+    return Shown(**vars(found))
 
 
 def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:

@@ -1,4 +1,4 @@
-"""Whether the compiler makes use of what a kernel promises (tracing/hints.py).
+"""Whether the compiler makes use of what a kernel promises (ttir/hints.py).
 
 For a hint that is an access that moves more at once, or less: a wider one is what stops a GPU or reaches other elements. For
 tl.assume it is any other code.
@@ -19,8 +19,8 @@ from triton.compiler import make_backend
 from course_lib.compiled.assembly import moves as moves_in
 from course_lib.compiled.limit import answers
 from course_lib.compiled.text import Text, module_of
-from course_lib.tracing.frontend import TARGET, Front
-from course_lib.tracing.hints import ASSUME, Promise, without
+from course_lib.ttir.frontend import TARGET, Front
+from course_lib.ttir.hints import ASSUME, Promise, without
 
 SECONDS = 5.0  # for the two
 MOST = 100  # answers that are remembered

@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction
 
-from course_lib.tracing.frontend import LAUNCH_OPTIONS, OPTIONS, Front, NotAnArgument, specialise
+from course_lib.ttir.frontend import LAUNCH_OPTIONS, OPTIONS, Front, NotAnArgument, specialise
 
 
 def undecorated(kernel: Any) -> JITFunction:

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from typing import Any
 
 from course_lib.compiled.launch import undecorated
-from course_lib.exercise import Compiled
+from course_lib.evidence import Compiled
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from triton.runtime.jit import JITFunction
 
-from course_lib.tracing.sources import Source, functions_of, source_of
+from course_lib.ttir.sources import Source, functions_of, source_of
 
 Frame = tuple[str, int]  # a file, and a line in it
 

@@ -6,10 +6,20 @@ import re
 from collections.abc import Iterator
 from html import escape
 
-from course_lib.exercise import Compiled
-from course_lib.gpu import datasheet
+from course_lib.evidence import Compiled
+from course_lib.hardware.gpu import datasheet
 
 REGISTERS = datasheet("H200").registers_per_thread  # the same on every architecture
+
+
+class Shown(Compiled):
+    """What compile_for found, which shows itself as a table."""
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        return html(self)
 
 
 def remarks(found: Compiled) -> list[str]:

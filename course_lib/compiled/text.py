@@ -1,4 +1,4 @@
-"""The front end's text (course_lib/tracing/frontend.py) as the compiler goes on with it, for one GPU.
+"""The front end's text (course_lib/ttir/frontend.py) as the compiler goes on with it, for one GPU.
 
 The kernel's Python is not asked again: what was evaluated is what is compiled. The text was written for an sm_90. What a front end
 does otherwise for another GPU is done here:
@@ -22,8 +22,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 
 from course_lib.compiled.places import Frame
-from course_lib.tracing import frontend, ir
-from course_lib.tracing.frontend import Front
+from course_lib.ttir import frontend, ir
+from course_lib.ttir.frontend import Front
 
 FP8 = {"f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5"}  # those of an sm_90, as the text and as Triton's language call them
 

@@ -15,14 +15,14 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
-from course_lib import gpu
 from course_lib.compiled import lower
 from course_lib.compiled.complaints import complaint
 from course_lib.compiled.launch import resolve
 from course_lib.compiled.places import Places
 from course_lib.compiled.text import Text
-from course_lib.tracing.frontend import Front, NotAnArgument, front_of
-from course_lib.tracing.launching import MOST_THREADS, WARP, KernelError
+from course_lib.hardware import gpu
+from course_lib.ttir.frontend import Front, NotAnArgument, front_of
+from course_lib.ttir.launching import MOST_THREADS, WARP, KernelError
 
 WARPS, STAGES = 4, 3  # where a launch names none
 Launch = Callable[..., Any]  # (*arguments, grid=..., **options)

@@ -31,7 +31,8 @@ from course_lib.criteria.memory import (
 )
 from course_lib.criteria.results import NOTHING, Compiles, Correct, Holds, Judged, OnceRight, TritonDidTheWork, of_group
 from course_lib.criteria.speed import Speed
-from course_lib.exercise import Cause, CauseKind, Criterion, Exercise, Finding, Status, Trial, Verdict
+from course_lib.evidence import Cause, CauseKind
+from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial, Verdict
 
 __all__ = [
     "EPS32",

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from course_lib.criteria.results import OnceRight, of_group
-from course_lib.exercise import Access, Cause, Exercise, Finding, Footprint, Launch, Trial
-from course_lib.observe.wire import tensors_of
+from course_lib.evidence import Access, Cause, Footprint, Launch, tensors_of
+from course_lib.exercise import Exercise, Finding, Trial
 from course_lib.words import number, plural
 
 

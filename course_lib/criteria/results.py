@@ -12,7 +12,8 @@ import torch
 
 from course_lib import mistakes
 from course_lib.compiled.show import remarks
-from course_lib.exercise import Cause, Compiled, Criterion, Evidence, Exercise, Finding, Status, Trial
+from course_lib.evidence import Cause, Compiled, Evidence
+from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial
 from course_lib.words import as_written, in_words, is_answer, plural
 
 NOTHING = "returns nothing yet (is a `return` missing?)"

@@ -3,8 +3,17 @@
 A large unit is a package: what its exercises are given in cases.py, what is right in oracles.py, how a wrong result is
 recognised in mistakes.py, criteria of its own in criteria.py, the exercises in modules by subject, listed in __init__.py.
 
+What several units share: cases.py, ways to draw them. `find` knows an exercise by its id.
+
 Oracles are torch, brute force or the trace; closed forms and solutions live elsewhere.
 """
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+
+from course_lib.exercise import Exercise
 
 UNITS = {
     "00_start_here": "start",
@@ -20,3 +29,19 @@ UNITS = {
     "10_flash_attention_backward": "flash_backward",
 }
 """The unit's folder in notebooks/ and solutions/ -> its module here, and in figures/, grader/hidden and grader/variants."""
+
+
+def find(exercise_id: str) -> Exercise:
+    """The exercise of that id. ValueError with the nearest names if there is none."""
+    # whatever the student has put into the brackets, the function itself for one
+    name = str(getattr(exercise_id, "__name__", exercise_id))[:100]
+    unit, _, _ = name.partition(".")
+    units = [unit] if unit in UNITS.values() else UNITS.values()
+    exercises = {k: v for u in units for k, v in import_module(f"course_lib.exercises.{u}").EXERCISES.items()}
+    if name in exercises:
+        return exercises[name]
+    near = [k for k in exercises if k.endswith(f".{name}")] or get_close_matches(name, exercises, n=1, cutoff=0)
+    meant = f'Did you mean "{(near or list(exercises))[0]}"?'
+    if not isinstance(exercise_id, str):
+        raise ValueError(f"An exercise is named in quotes, with its unit. {meant}")
+    raise ValueError(f"There is no exercise {repr(exercise_id)[:100]}. {meant}")

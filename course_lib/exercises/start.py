@@ -14,9 +14,10 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.cases import given
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
-from course_lib.exercise import Case, Cause, Criterion, Exercise, Finding, Trial
+from course_lib.evidence import Cause
+from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
+from course_lib.exercises.cases import given
 from course_lib.mistakes import Mistake, every, racing, raised
 from course_lib.tracing import trace
 from course_lib.words import as_written, is_answer, plural

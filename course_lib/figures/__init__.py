@@ -1,6 +1,6 @@
 """One module or package of pictures per unit: figures.coalescing.lanes_over_memory(stride=4).
 
-counters.py is of no unit: what a trace predicts beside what a GPU's counters said.
+counters.py is of no unit: what a trace predicts beside what a GPU's counters said. widgets.py has controls above pictures.
 
 A module is imported when it is first asked for, so that `from course_lib import figures` does not wait for matplotlib.
 """
@@ -8,7 +8,7 @@ A module is imported when it is first asked for, so that `from course_lib import
 from importlib import import_module
 from pkgutil import iter_modules
 
-__all__ = sorted(module.name for module in iter_modules(__path__))
+__all__ = sorted({module.name for module in iter_modules(__path__)} - {"widgets"})
 
 
 def __getattr__(name: str):

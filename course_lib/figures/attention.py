@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.gpu import datasheet
+from course_lib.figures.widgets import Sliders, live
+from course_lib.hardware.gpu import datasheet
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
-from course_lib.widgets import Sliders, live
 
 PALE = "#F5F5F5"
 

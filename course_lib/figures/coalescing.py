@@ -17,9 +17,9 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from course_lib.figures.widgets import Sliders, live
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
 from course_lib.tracing import trace
-from course_lib.widgets import Sliders, live
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}

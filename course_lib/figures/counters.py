@@ -1,4 +1,4 @@
-"""What the trace predicts, beside what an NVIDIA GPU's own counters said: course_lib/measured/trace_vs_counters.json.
+"""What the trace predicts, beside what an NVIDIA GPU's own counters said: course_lib/hardware/measured/trace_vs_counters.json.
 
 `python benchmarks/trace_vs_counters.py` measures it anew.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from course_lib import recordings
+from course_lib.hardware import recordings
 from course_lib.picture import BLUE, RED, Picture, on_white
 
 TOLERANCE = 0.02

@@ -17,11 +17,11 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib import recordings
 from course_lib.exercises.flash.oracles import visible
+from course_lib.figures.widgets import Sliders, live
+from course_lib.hardware import recordings
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
-from course_lib.widgets import Sliders, live
 
 
 def recorded() -> dict[str, Any]:

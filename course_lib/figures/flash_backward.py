@@ -17,10 +17,10 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.flash_backward.memory import kept_bytes, longest
 from course_lib.figures.flash import recorded, walk_of
-from course_lib.gpu import datasheet
+from course_lib.figures.widgets import Sliders, live
+from course_lib.hardware.gpu import datasheet
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
-from course_lib.widgets import Sliders, live
 
 # ------------------------------------------------------------------------------------------------ one program's walk
 

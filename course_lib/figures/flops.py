@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_lib import bench, gpu, throughput
+from course_lib.figures.widgets import Sliders, live
+from course_lib.hardware import bench, gpu, throughput
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, on_white
-from course_lib.widgets import Sliders, live
 
 ITEMSIZE = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4}
 TERA = 1e12

@@ -19,12 +19,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib import inductor
-from course_lib.chains import CHAINS, traced_stages
+from course_lib.figures.widgets import Explorer, live
+from course_lib.hardware import inductor
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import trace
-from course_lib.widgets import Explorer, live
 from course_lib.words import plural
+from course_lib.workloads.chains import CHAINS, traced_stages
 
 # ------------------------------------------------------------------------------------------------------------ chains
 
@@ -46,7 +46,7 @@ def _written(op: Sequence[str]) -> str:
 def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Figure:
     """A chain of operations as a factory: kernels above, memory below, an arrow for each tensor that is carried.
 
-    name: of course_lib.chains.CHAINS; cuts: a kernel ends after so many operations; None cuts after each.
+    name: of course_lib.workloads.chains.CHAINS; cuts: a kernel ends after so many operations; None cuts after each.
     """
     if name not in CHAINS:
         raise ValueError(f"there is no chain {name!r}; there are {', '.join(CHAINS)}")

@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib import activations
-from course_lib.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
 from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
+from course_lib.figures.widgets import Explorer, live
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
-from course_lib.widgets import Explorer, live
+from course_lib.workloads import activations
+from course_lib.workloads.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
 
 LAYERS = 24
 MADE = dict(tokens=16384, width=1024, dtype=torch.bfloat16)  # the deep model on a GPU; on a CPU a small one is counted

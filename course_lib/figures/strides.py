@@ -14,9 +14,9 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 
-from course_lib import gpu
+from course_lib.figures.widgets import Explorer, live
+from course_lib.hardware import gpu
 from course_lib.picture import BLUE, GREEN, GREEN_INK, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
-from course_lib.widgets import Explorer, live
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12

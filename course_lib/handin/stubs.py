@@ -15,7 +15,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.sign import NotebookNotary
 
-from course_lib.exercise import Exercise, find
+from course_lib.exercise import Exercise
+from course_lib.exercises import find
 from course_lib.handin import files
 from course_lib.handin.cells import Problem
 from course_lib.handin.validate import validated

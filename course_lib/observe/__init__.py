@@ -25,14 +25,15 @@ from typing import Any
 
 import torch
 
-from course_lib import compiled, gpu
-from course_lib.exercise import Case, Cause, Evidence, Exercise, Trial
+from course_lib import compiled
+from course_lib.evidence import Cause, Evidence, tensors_of
+from course_lib.exercise import Case, Exercise, Trial
+from course_lib.hardware import gpu
 from course_lib.observe import child, wire
 from course_lib.observe.calls import BACKWARD
 from course_lib.observe.halves import steps
 from course_lib.observe.record import record, take_away
 from course_lib.observe.replay import compile_every, compile_launched, replay
-from course_lib.observe.wire import tensors_of
 from course_lib.tracing.work import Work
 
 GPUS = ("sm_80", "sm_90")

@@ -18,8 +18,8 @@ import triton
 from torch.overrides import TorchFunctionMode
 from triton.backends.compiler import GPUTarget
 
-from course_lib import gpu
-from course_lib.tracing.launching import MOST_THREADS, WARP
+from course_lib.hardware import gpu
+from course_lib.ttir.launching import MOST_THREADS, WARP
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from course_lib.activations import chain, rehearse_checkpoint, run_checkpoint
-from course_lib.workloads import SimulatedGPU, workload
+from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
+from course_lib.workloads.counted import SimulatedGPU, workload
 
 Mark = Callable[..., None]
 
@@ -88,7 +88,7 @@ def _is_differentiable(value: Any) -> bool:
 
 
 def on_a_chain(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """f(fn, *args), where the arguments ask for gradients: a chain of course_lib.activations. arguments: name, sizes."""
+    """f(fn, *args), where the arguments ask for gradients: a chain of course_lib.workloads.activations. arguments: name, sizes."""
     with torch.enable_grad():
         fn, args = chain(**arguments)
         return function(fn, *args)
@@ -96,7 +96,7 @@ def on_a_chain(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any
 
 def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
     """f(fn, *args) as a checkpoint, then backward: once in sight, its halves marked, and once measured. arguments: those of
-    course_lib.activations.run_checkpoint."""
+    course_lib.workloads.activations.run_checkpoint."""
     rehearse_checkpoint(function, mark, **arguments)
     return run_checkpoint(function, **arguments)
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from course_lib.exercise import Steps
+from course_lib.evidence import Steps
 from course_lib.observe.wire import DTYPES
 
 BEGIN, BACKWARD, END = "begin", "backward", "end"

@@ -28,8 +28,8 @@ import triton.runtime.jit
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime.jit import JITFunction, KernelInterface
 
-from course_lib.tracing.launching import KernelError
-from course_lib.tracing.sources import jit_function
+from course_lib.ttir.launching import KernelError
+from course_lib.ttir.sources import jit_function
 
 ConstexprFunction = getattr(triton.runtime.jit, "ConstexprFunction", ())  # none in Triton 3.4
 BUILTINS = {"range", "min", "max", "len", "float", "int", "list", "print", "isinstance"}

@@ -40,17 +40,17 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import OPTIONS
-from course_lib.exercise import Cause
+from course_lib.evidence import Cause, tensors_of
 from course_lib.observe import kernels
 from course_lib.observe.as_on_a_gpu import OnTheCpu, as_on_a_gpu
 from course_lib.observe.calls import CALLS
 from course_lib.observe.replay import FILLS
-from course_lib.observe.wire import layout, storage_bytes, tensors_of, to_tree
-from course_lib.tracing.frontend import LAUNCH_OPTIONS
+from course_lib.observe.wire import layout, storage_bytes, to_tree
 from course_lib.tracing.interception import launches_go_to
-from course_lib.tracing.launching import KernelError, grid_of, tensors_in
-from course_lib.tracing.sources import jit_function
 from course_lib.tracing.tuning import Tuning, tuning
+from course_lib.ttir.frontend import LAUNCH_OPTIONS
+from course_lib.ttir.launching import KernelError, grid_of, tensors_in
+from course_lib.ttir.sources import jit_function
 
 MAX_EVENTS = 2_000
 TORCHS_OWN = {name.partition("::")[0] for name in torch.library._defs}  # libraries that torch itself makes in Python

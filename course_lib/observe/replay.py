@@ -18,14 +18,14 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import OPTIONS, compile_all
-from course_lib.exercise import Cause, Compiled, Evidence, Fault, Operation, Saved
+from course_lib.evidence import Cause, Compiled, Evidence, Fault, Operation, Saved, tensors_of
 from course_lib.observe import kernels
-from course_lib.observe.wire import DTYPES, WireError, storage_bytes, tensors_of, view
+from course_lib.observe.wire import DTYPES, WireError, storage_bytes, view
 from course_lib.tracing import KernelError, KernelFault, trace
-from course_lib.tracing.frontend import Front
-from course_lib.tracing.launching import Uncompilable
 from course_lib.tracing.tuning import Tuning, tuned
 from course_lib.tracing.work import Work
+from course_lib.ttir.frontend import Front
+from course_lib.ttir.launching import Uncompilable
 
 ALLOCATIONS = frozenset(
     [

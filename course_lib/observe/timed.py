@@ -12,15 +12,17 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
 
-from course_lib import bench, criteria, gpu, mistakes
-from course_lib.exercise import Exercise, Timing, Trial, Verdict, find
+from course_lib import mistakes
+from course_lib.evidence import Timing
+from course_lib.exercise import Exercise
+from course_lib.exercises import find
+from course_lib.hardware import bench, gpu
 from course_lib.observe import wire
-from course_lib.observe.child import ChildLost
 from course_lib.observe.replay import Tape
 
 SECONDS = 60.0
@@ -64,26 +66,6 @@ def measure(
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
         told = next((line for line in reversed(lines) if re.match(r"[\w.]+: ", line)), lines[-1])  # SomeError: ...
         return problem(exercise, f"not measured: the run on the GPU failed ({told[:200]})")
-
-
-def judge(
-    exercise: Exercise, trials: Sequence[Trial], seed: int, record: Callable[[list], list], run: Runner = run_apart
-) -> Verdict:
-    """The verdict on the trials; where it has points and there is a GPU, with the speed case timed for its bonus.
-
-    record: the calls of each case -> their logs; ChildLost or ValueError, with a sentence, if there are none.
-    """
-    found = criteria.judge(exercise, trials)
-    if not (exercise.bonus and found.points and bench.available()):
-        return found
-    case = exercise.bonus[0].case
-    try:
-        (log,) = record([[case.arguments(seed)]])
-        timing = measure(exercise, log, seed, {key for trial in trials for key in trial.evidence.kernels}, run)
-    except (ChildLost, ValueError) as error:
-        timing = problem(exercise, f"not measured: on {case.name} the function {error}")
-    trials[0].evidence.timing = timing
-    return criteria.judge(exercise, trials)
 
 
 def problem(exercise: Exercise, sentence: str) -> Timing:

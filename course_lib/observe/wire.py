@@ -14,7 +14,6 @@ import numbers
 import struct
 import types
 import typing
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -55,19 +54,6 @@ def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
     """The storage as a uint8 tensor (nbytes,), without a copy."""
     with _disable_current_modes():
         return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-
-
-def tensors_of(call: int, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str, torch.Tensor]]:
-    """(storage id, name, tensor) of each tensor among a call's arguments: "0:x", or "0:xs[1]" in a list.
-
-    Recording and replaying must agree on these ids: a log speaks of its inputs by them.
-    """
-    for name, value in arguments.items():
-        several = isinstance(value, (list, tuple))
-        for k, tensor in enumerate(value if several else [value]):
-            if isinstance(tensor, torch.Tensor):
-                label = f"{name}[{k}]" if several else name
-                yield f"{call}:{label}", label, tensor
 
 
 def layout(tensor: torch.Tensor) -> dict[str, Any]:

@@ -7,13 +7,11 @@
 A kernel's Python is never run. Triton's own front end reads it, as for a GPU; what it writes (TTIR) is evaluated here for many
 programs at once, so a kernel cannot do one thing for the trace and another for the compiler.
 
-    kernel ──▶ frontend.py ──▶ text ──▶ parse.py ──▶ ir.py's data ──▶ evaluate.py ──▶ values, and what they do to memory
+    kernel ──▶ ttir/ ──▶ text ──▶ its data ──▶ evaluate.py ──▶ values, and what they do to memory
 
-launching      interception.py  kernel[grid](...) -> a handler;  launching.py  arguments, grid, order, errors
-               sources.py  the text of kernels;  sites.py  lines of the module -> lines as verdicts name them
-front end      frontend.py  asks it, once for each kind of call;  printed.py  what differs between Tritons;  parse.py, ir.py
+launching      interception.py  kernel[grid](...) -> a handler;  sites.py  lines of the module -> lines as verdicts name them
 evaluation     evaluate.py  operations -> Python functions;  control.py  calls, loops, branches;  apart.py  programs that part ways
-               operations.py  lane by lane;  blocks.py  whole blocks;  numerics.py  a GPU's arithmetic;  unused.py  dead code
+               operations.py  lane by lane;  blocks.py  whole blocks;  unused.py  dead code
                sums.py  offsets that are not added up yet
                instructions.py  loads, stores, printing;  turns.py  programs that wait for one another
 memory         memory.py  where tensors lie, and what was done to each element;  pattern.py  addresses -> requests, sectors, lines
@@ -21,11 +19,11 @@ memory         memory.py  where tensors lie, and what was done to each element; 
 results        record.py  Trace: launches, steps, traffic, FLOPs;  watched.py  values of a variable;  cache.py  the L2 model
                work.py  how much a trace may do
                faults.py  what a GPU would get wrong;  races.py, ordering.py  programs that disturb one another, and what orders them
-               threads.py  threads of one program;  hints.py  promises to the compiler;  tuning.py  autotuned launches
+               threads.py  threads of one program;  tuning.py  autotuned launches
                show.py  tables and annotated source;  draw.py  heat maps, order, timelines
 
-Only frontend.py, printed.py, interception.py and sources.py touch Triton's internals. Nothing of Triton is changed but where
-launches go, and that only while a trace is open.
+Only interception.py, and frontend.py, printed.py and sources.py of ttir/, touch Triton's internals. Nothing of
+Triton is changed but where launches go, and that only while a trace is open.
 
 Programs run together in batches whose largest block has record.BATCH elements in all, whatever the grid, so that a launch takes
 a few times that much memory beside its tensors; what stays until the end of a trace is 16 bytes for each access of a program,
@@ -35,7 +33,7 @@ A trace sees global memory and arithmetic. It cannot see what the compiler decid
 registers. compiled/ asks it how much shared memory and how many registers a kernel takes.
 """
 
-from course_lib.tracing.launching import KernelError, KernelFault
 from course_lib.tracing.record import Trace, is_open, trace
+from course_lib.ttir.launching import KernelError, KernelFault
 
 __all__ = ["KernelError", "KernelFault", "Trace", "is_open", "trace"]

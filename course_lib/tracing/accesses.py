@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.exercise import Access
+from course_lib.evidence import Access
 from course_lib.tracing import operations
 from course_lib.tracing.cache import occurrence
 from course_lib.tracing.faults import Faults
-from course_lib.tracing.launching import KernelFault, Op, Site
 from course_lib.tracing.memory import Arena, Batch, Region
 from course_lib.tracing.ordering import MAX_SYNCHRONISING, Sync
 from course_lib.tracing.pattern import LINE, Shape, Shapes, count_each
 from course_lib.tracing.sums import Sum, whole
+from course_lib.ttir import elements
+from course_lib.ttir.launching import KernelFault, Op, Site
 
 REPLACING = ("exch", "cas")  # kinds of atomics: the others may come in any order
 MANY = 256  # values for one address in one operation: more are added at once, in the order of lanes, if nobody asks for each
@@ -42,7 +43,7 @@ class Instruction:
     asks: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "itemsize", operations.itemsize(self.element))
+        object.__setattr__(self, "itemsize", elements.itemsize(self.element))
         object.__setattr__(self, "lanes", int(np.prod(self.axes, dtype=int)))
 
 
@@ -219,7 +220,7 @@ class Accesses:
             None if x is None else np.broadcast_to(x, (len(programs), *at.axes)).reshape(addresses.shape)
             for x in (values, expected)
         )
-        before = np.zeros(addresses.shape, operations.dtype_of(at.element))
+        before = np.zeros(addresses.shape, elements.dtype_of(at.element))
         if kind in REPLACING and not at.asks:
             for hit, batch in zip(hits, self.batches[len(self.batches) - len(hits) :], strict=True):
                 batch.puts = operations.to_memory(new[hit.lanes(new.shape)[0]], at.element)

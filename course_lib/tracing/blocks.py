@@ -8,8 +8,9 @@ from math import prod
 
 import numpy as np
 
-from course_lib.tracing import ir, numerics, operations
-from course_lib.tracing.launching import FlopKind
+from course_lib.tracing import operations
+from course_lib.ttir import elements, ir, numerics
+from course_lib.ttir.launching import FlopKind
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def _dot(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
         if precision == "bf16x3":
             high, low = zip(*(_in_bf16(x) for x in (a, b)), strict=True)
             return numerics.dot(high[0], high[1], numerics.dot(high[0], low[1], numerics.dot(low[0], high[1], acc)))
-        if acc_kind.element not in operations.FLOATS:
+        if acc_kind.element not in elements.FLOATS:
             return numerics.dot(a, b, acc)
         for k in range(0, a_kind.shape[-1], step):
             acc = operations.rounded(numerics.dot(a[..., k : k + step], b[..., k : k + step, :], acc), acc_kind.element)
@@ -207,7 +208,7 @@ def reduction(op: ir.Operation, kinds: Sequence[ir.Type], only: ir.Operation | N
             values = combine([x[:, ::2] for x in values], [x[:, 1::2] for x in values])
         return [x[:, 0] for x in values]
 
-    flops = "reduction" if results[0].element in operations.FLOATS else None
+    flops = "reduction" if results[0].element in elements.FLOATS else None
     return Whole(reduce, flops, prod(shape) - prod(results[0].shape))
 
 
@@ -230,7 +231,7 @@ def scan(op: ir.Operation, kinds: Sequence[ir.Type], only: ir.Operation | None) 
                 distance *= 2
         return [np.moveaxis(x[:, ::-1] if backward else x, 1, axis) for x in values]
 
-    flops = "reduction" if kinds[0].element in operations.FLOATS else None
+    flops = "reduction" if kinds[0].element in elements.FLOATS else None
     return Whole(prefixes, flops, prod(shape) - prod(shape) // shape[axis - 1])
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from course_lib.tracing import blocks, ir
+from course_lib.tracing import blocks
 from course_lib.tracing.apart import Registers, merged, selected, taken
-from course_lib.tracing.launching import KernelError
+from course_lib.ttir import ir
+from course_lib.ttir.launching import KernelError
 
 if TYPE_CHECKING:
     from course_lib.tracing.evaluate import Body, Programs, Step

@@ -22,18 +22,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from course_lib.tracing import blocks, control, instructions, ir
+from course_lib.tracing import blocks, control, instructions
 from course_lib.tracing.accesses import Accesses
 from course_lib.tracing.apart import Registers, merged, selected
-from course_lib.tracing.frontend import Front
-from course_lib.tracing.hints import Promises, promises
-from course_lib.tracing.launching import FlopKind, Grid, KernelError, Site
-from course_lib.tracing.operations import NotHere, Undefined, itemsize, lanewise
+from course_lib.tracing.operations import NotHere, Undefined, lanewise
 from course_lib.tracing.sites import Sites, is_library
 from course_lib.tracing.sums import added, moved, whole
 from course_lib.tracing.turns import Turns
 from course_lib.tracing.unused import TERMINATORS, drop_unused, passed_on, reachable, uses_of
 from course_lib.tracing.work import Work, cost_of
+from course_lib.ttir import ir
+from course_lib.ttir.elements import itemsize
+from course_lib.ttir.frontend import Front
+from course_lib.ttir.hints import Promises, promises
+from course_lib.ttir.launching import FlopKind, Grid, KernelError, Site
 
 Step = Callable[[Registers, "Programs"], None]
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from course_lib.exercise import Fault
+from course_lib.evidence import Fault
 from course_lib.tracing import races, threads
-from course_lib.tracing.hints import ASSUME, CONSTANT, CONTIGUOUS, FUNCTIONS, MULTIPLE, Promise
-from course_lib.tracing.launching import Grid, Op, Site
 from course_lib.tracing.ordering import Sync
 from course_lib.tracing.races import NOBODY, SEVERAL, Race
+from course_lib.ttir.hints import ASSUME, CONSTANT, CONTIGUOUS, FUNCTIONS, MULTIPLE, Promise
+from course_lib.ttir.launching import Grid, Op, Site
 
 if TYPE_CHECKING:
-    from course_lib.exercise import Launch
+    from course_lib.evidence import Launch
     from course_lib.tracing.memory import Arena, Batch, Region
 
 VERB = {"load": "loads from", "store": "stores to", "atomic": "updates"}

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from course_lib.tracing import blocks, ir
+from course_lib.tracing import blocks
 from course_lib.tracing.accesses import Instruction
 from course_lib.tracing.apart import Registers
-from course_lib.tracing.launching import KernelError
-from course_lib.tracing.operations import constant, itemsize
+from course_lib.tracing.operations import constant
+from course_lib.ttir import ir
+from course_lib.ttir.elements import itemsize
+from course_lib.ttir.launching import KernelError
 
 if TYPE_CHECKING:
     from course_lib.tracing.evaluate import Body, Programs, Step

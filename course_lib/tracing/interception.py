@@ -11,8 +11,8 @@ import triton.runtime.interpreter as interpreter
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from course_lib.tracing.sources import jit_function
 from course_lib.tracing.tuning import tuned, tuning_of
+from course_lib.ttir.sources import jit_function
 
 Handler = Callable[[Any, tuple, Any, dict[str, Any]], None]  # kernel, arguments, grid, keywords
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from course_lib.tracing.launching import Op, Site
 from course_lib.tracing.pattern import Pattern, Shape
+from course_lib.ttir.launching import Op, Site
 
 ALIGNMENT = 512  # bytes, as cudaMalloc gives
 GUARD = 1 << 20  # bytes between two storages: numbers, no memory

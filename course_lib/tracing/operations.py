@@ -17,8 +17,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from course_lib.tracing import ir, numerics
-from course_lib.tracing.numerics import as_tensor, has_nan, is_poison
+from course_lib.ttir import ir, numerics
+from course_lib.ttir.elements import DTYPES, FLOATS, FP8, HALF, dtype_of
+from course_lib.ttir.numerics import as_tensor, has_nan, is_poison
 
 Array = np.ndarray
 
@@ -49,39 +50,16 @@ class Lanewise:
 
 # ----------------------------------------------------------------------------------------------------- how values are held
 
-_FP8 = {"f8E5M2": "fp8e5", "f8E4M3FN": "fp8e4nv", "f8E5M2FNUZ": "fp8e5b16", "f8E4M3FNUZ": "fp8e4b8"}  # Triton's names
-_HALF = {"f16": torch.float16, "bf16": torch.bfloat16}
 _HALVED = {"f16": torch.Tensor.half, "bf16": torch.Tensor.bfloat16}  # faster than `to` on small blocks
 _KEPT = {"f16": 0xFFFFE000, "bf16": 0xFFFF0000}  # of the bits of a float32 NaN
-FLOATS = frozenset({*_FP8, *_HALF, "f32", "f64"})
-_DTYPES = {
-    **{element: np.dtype(np.float32) for element in FLOATS},
-    "f64": np.dtype(np.float64),
-    "i1": np.dtype(np.bool_),
-    **{f"i{8 * size}": np.dtype(f"i{size}") for size in (1, 2, 4, 8)},
-    "ptr": np.dtype(np.int64),
-    "index": np.dtype(np.int64),
-}
-
-
-def dtype_of(element: str) -> np.dtype:
-    """The numpy dtype in which values of this element are held."""
-    return _DTYPES["ptr" if element.startswith("!tt.ptr") else element]
-
-
-def itemsize(element: str) -> int:
-    """Bytes of one element in memory; a pointer to pointers has elements, too."""
-    if element.startswith("!tt.ptr"):
-        return 8
-    return 1 if element in _FP8 else 2 if element in _HALF else _DTYPES[element].itemsize
 
 
 def rounded(values: Array, element: str) -> Array:
     """Floats (float32 or float64) rounded once to the element's numbers: to nearest, ties to even. Poison stays poison."""
     if element in ("f32", "f64"):
-        return values.astype(_DTYPES[element], copy=False)
+        return values.astype(DTYPES[element], copy=False)
     values = numerics.to_odd(values)
-    if element in _FP8:
+    if element in FP8:
         return _fp8_numbers(element, False).take(numerics.upper_half(values))
     result = _HALVED[element](as_tensor(values)).float().numpy()
     return _with_the_nans_of(values, result, element) if has_nan(values) else result
@@ -90,9 +68,9 @@ def rounded(values: Array, element: str) -> Array:
 def cut(values: Array, element: str) -> Array:
     """Likewise, toward zero: nothing overflows."""
     if element in ("f32", "f64"):
-        return numerics.to_float(values, _DTYPES[element], toward_zero=True)
+        return numerics.to_float(values, DTYPES[element], toward_zero=True)
     values = numerics.to_odd(values)
-    if element in _FP8:
+    if element in FP8:
         return _fp8_numbers(element, True).take(numerics.upper_half(values))
     if element == "bf16":
         result = (values.view(np.uint32) & np.uint32(_KEPT[element])).view(np.float32)
@@ -112,9 +90,9 @@ def _with_the_nans_of(values: Array, result: Array, element: str) -> Array:
 
 def to_memory(values: Array, element: str) -> Array:
     """The bits of values as they lie in memory, as signed integers: int8 for i1 and fp8, int64 for pointers."""
-    if element in _FP8:
+    if element in FP8:
         return _fp8_codes(element).take(values.view(np.uint32) >> 16)
-    if element in _HALF:
+    if element in HALF:
         bits = _HALVED[element](as_tensor(values)).view(torch.int16).numpy()
         if has_nan(values):
             nan, wide = np.isnan(values), values.view(np.uint32)
@@ -126,22 +104,22 @@ def to_memory(values: Array, element: str) -> Array:
 
 def from_memory(bits: Array, element: str) -> Array:
     """The values of bits in memory. With `to_memory` it gives the same bits back, those of NaNs too."""
-    if element in _FP8:
+    if element in FP8:
         return _fp8_values(element).take(bits.view(np.uint8))
-    if element in _HALF:
-        values = as_tensor(bits).view(_HALF[element]).float().numpy()
+    if element in HALF:
+        values = as_tensor(bits).view(HALF[element]).float().numpy()
         if element == "f16" and has_nan(values):  # those that signal would be quiet now
             nan, half = np.isnan(values), bits.view(np.uint16).astype(np.uint32)
             values.view(np.uint32)[nan] = ((half & 0x8000) << 16 | 0x7F800000 | (half & 0x3FF) << 13)[nan]
         return values
-    return bits != 0 if element == "i1" else bits.view(_DTYPES[element])
+    return bits != 0 if element == "i1" else bits.view(DTYPES[element])
 
 
 @cache
 def _fp8_values(element: str) -> Array:
     """float32 of each of the 256 codes; NaNs have the code in their payload."""
     codes = np.arange(256, dtype=np.uint32)
-    values = numerics.widen(codes.astype(np.uint8), _FP8[element])
+    values = numerics.widen(codes.astype(np.uint8), FP8[element])
     nans = ((codes & 0x80) << 8 | 0x7F80 | (codes & 0x7F) | 0x40) << 16
     return np.where(np.isnan(values), nans.view(np.float32), values)
 
@@ -150,7 +128,7 @@ def _fp8_values(element: str) -> Array:
 def _fp8_codes(element: str) -> Array:
     """The code of each number that the format holds, by the upper half of its float32 bits, which is all of it."""
     upper = np.arange(1 << 16, dtype=np.uint32) << 16
-    codes = numerics.narrow(upper.view(np.float32), _FP8[element])  # NaNs that no code has, poison among them
+    codes = numerics.narrow(upper.view(np.float32), FP8[element])  # NaNs that no code has, poison among them
     codes[_fp8_values(element).view(np.uint32) >> 16] = np.arange(256)
     return codes.view(np.int8)
 
@@ -159,7 +137,7 @@ def _fp8_codes(element: str) -> Array:
 def _fp8_numbers(element: str, toward_zero: bool) -> Array:
     """The number that each `upper_half` is rounded to."""
     values = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
-    numbers = _fp8_values(element)[numerics.narrow(values, _FP8[element], toward_zero)]
+    numbers = _fp8_values(element)[numerics.narrow(values, FP8[element], toward_zero)]
     return np.where(is_poison(values), values, numbers)
 
 
@@ -170,7 +148,7 @@ def constant(value: Any, type: ir.Type) -> Array:
     elif type.element == "i1":
         array = np.asarray(value).astype(bool)
     else:
-        dtype = _DTYPES[type.element]
+        dtype = DTYPES[type.element]
         mask = (1 << 8 * dtype.itemsize) - 1
         array = np.asarray(np.asarray(value, object) & mask, f"u{dtype.itemsize}").view(dtype)  # -1 or 0xFFFFFFFF
     return array.reshape((1,) * (1 + len(type.shape)) if array.ndim == 0 else (1, *type.shape))
@@ -178,7 +156,7 @@ def constant(value: Any, type: ir.Type) -> Array:
 
 def poison(element: str) -> Array:
     """What stands in a lane whose value nobody knows: a scalar array."""
-    return numerics.poison(_DTYPES[element])
+    return numerics.poison(DTYPES[element])
 
 
 # ----------------------------------------------------------------------------------------------------- floats
@@ -349,7 +327,7 @@ def _same(x: Array) -> Array:
 
 
 def _extended(signed: bool, source: str, target: str) -> Callable[[Array], Array]:
-    dtype = _DTYPES[target]
+    dtype = DTYPES[target]
     if source == "i1" and signed:
         return lambda x: -x.astype(dtype)
     if source == "i1" or signed:
@@ -358,13 +336,13 @@ def _extended(signed: bool, source: str, target: str) -> Callable[[Array], Array
 
 
 def _truncated(target: str) -> Callable[[Array], Array]:
-    dtype = _DTYPES[target]
+    dtype = DTYPES[target]
     return (lambda x: (x & 1).astype(bool)) if target == "i1" else lambda x: x.astype(dtype, copy=False)
 
 
 def _to_float(signed: bool, source: str, target: str) -> Callable[[Array], Array]:
     """To bf16 by way of float32, as Triton's own lowering; what fits into f16 is exact in float32."""
-    dtype = _DTYPES[target]
+    dtype = DTYPES[target]
     if source == "i1":
         return (lambda x: 0 - x.astype(dtype)) if signed else lambda x: x.astype(dtype)
     if signed:
@@ -373,7 +351,7 @@ def _to_float(signed: bool, source: str, target: str) -> Callable[[Array], Array
 
 
 def _to_integer(signed: bool, target: str) -> Callable[[Array], Array]:
-    dtype = _DTYPES[target]
+    dtype = DTYPES[target]
     if target == "i1":
         return lambda x: (numerics.to_integer(x, np.dtype(np.int32)) & 1).astype(bool)
     if signed:
@@ -382,7 +360,7 @@ def _to_integer(signed: bool, target: str) -> Callable[[Array], Array]:
 
 
 def _between_floats(source: str, target: str, toward_zero: bool = False) -> Callable[[Array], Array]:
-    if source == target or (target == "f32" and source != "f64") or (source in _FP8 and target in _HALF):
+    if source == target or (target == "f32" and source != "f64") or (source in FP8 and target in HALF):
         return _same
     return (lambda x: cut(x, target)) if toward_zero else lambda x: rounded(x, target)
 
@@ -421,7 +399,7 @@ def _libdevice(symbol: str, target: str) -> Callable[..., Array]:
 
 def _converted(values: Array, target: str) -> Array:
     """What a numpy function returned, held as the target is."""
-    values, dtype = np.asarray(values), _DTYPES[target]
+    values, dtype = np.asarray(values), DTYPES[target]
     if dtype.kind == "f":
         return rounded(values.astype(dtype, copy=False) if values.dtype.kind != "f" else values, target)
     return numerics.to_integer(values, dtype) if values.dtype.kind == "f" else values.astype(dtype, copy=False)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from course_lib.tracing.launching import Op, Site
 from course_lib.tracing.ordering import Ordering, Sync
+from course_lib.ttir.launching import Op, Site
 
 if TYPE_CHECKING:
     from course_lib.tracing.memory import Batch, Region

@@ -16,18 +16,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.exercise import Access, Fault, Flops, Footprint, Launch
+from course_lib.evidence import Access, Fault, Flops, Footprint, Launch
 from course_lib.tracing import show
 from course_lib.tracing.accesses import Accesses
 from course_lib.tracing.blocks import Descriptor
 from course_lib.tracing.cache import MissCurve, Stream, stream
 from course_lib.tracing.evaluate import Code, Launched, Programs, code_of
 from course_lib.tracing.faults import Faults
-from course_lib.tracing.frontend import LAUNCH_OPTIONS, Front, NotAnArgument, being_read, flat_values, front_of
-from course_lib.tracing.hints import Promise, Promises
 from course_lib.tracing.instructions import AssertionFailed
 from course_lib.tracing.interception import launches_go_to
-from course_lib.tracing.launching import (
+from course_lib.tracing.memory import ALIGNMENT, Arena, Region, Steps, bytes_behind, quietly, storage_key
+from course_lib.tracing.operations import NotHere, dtype_of
+from course_lib.tracing.pattern import Shapes
+from course_lib.tracing.tuning import Tuning, tuned, tuning
+from course_lib.tracing.turns import Stuck, Turns, resident, what_waits
+from course_lib.tracing.watched import Value, Watched, program_number
+from course_lib.tracing.work import TooSlow, Work
+from course_lib.ttir.frontend import LAUNCH_OPTIONS, Front, NotAnArgument, being_read, flat_values, front_of
+from course_lib.ttir.hints import Promise, Promises
+from course_lib.ttir.launching import (
     Grid,
     KernelError,
     KernelFault,
@@ -42,15 +49,8 @@ from course_lib.tracing.launching import (
     positions,
     tensors_in,
 )
-from course_lib.tracing.memory import ALIGNMENT, Arena, Region, Steps, bytes_behind, quietly, storage_key
-from course_lib.tracing.operations import NotHere, dtype_of
-from course_lib.tracing.parse import Unparsed
-from course_lib.tracing.pattern import Shapes
-from course_lib.tracing.sources import Source, jit_function, source_of
-from course_lib.tracing.tuning import Tuning, tuned, tuning
-from course_lib.tracing.turns import Stuck, Turns, resident, what_waits
-from course_lib.tracing.watched import Value, Watched, program_number
-from course_lib.tracing.work import TooSlow, Work
+from course_lib.ttir.parse import Unparsed
+from course_lib.ttir.sources import Source, jit_function, source_of
 
 KNOWN_TRITONS = "The trace reads what the front ends of Triton 3.4 to 3.9 write"
 BATCH = 1 << 17  # elements of the largest block, of all programs that run together: what caches hold

@@ -14,7 +14,7 @@ from html import escape
 from operator import add
 from typing import TYPE_CHECKING
 
-from course_lib.exercise import Access, Launch
+from course_lib.evidence import Access, Launch
 from course_lib.tracing.pattern import SECTOR
 from course_lib.words import plural
 

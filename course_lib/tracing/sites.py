@@ -5,9 +5,9 @@ from __future__ import annotations
 import linecache
 from collections.abc import Sequence
 
-from course_lib.tracing import ir
-from course_lib.tracing.launching import Site
-from course_lib.tracing.sources import TRITON_FOLDER, Source
+from course_lib.ttir import ir
+from course_lib.ttir.launching import Site
+from course_lib.ttir.sources import TRITON_FOLDER, Source
 
 Way = Sequence[
     tuple[ir.Function, ir.Place]

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from course_lib.tracing.launching import Site
     from course_lib.tracing.memory import Batch, Region
+    from course_lib.ttir.launching import Site
 
 NOBODY = -1
 

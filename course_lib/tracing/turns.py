@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from greenlet import getcurrent, greenlet
 
 from course_lib.tracing.accesses import Accesses, Asked
-from course_lib.tracing.launching import Site
+from course_lib.ttir.launching import Site
 
 if TYPE_CHECKING:
     from course_lib.tracing.memory import Batch

@@ -5,7 +5,7 @@ The compiler drops these, too. What reaches memory stays, even a load whose valu
 
 from __future__ import annotations
 
-from course_lib.tracing import ir
+from course_lib.ttir import ir
 
 TERMINATORS = {
     "tt.return", "scf.yield", "scf.condition", "cf.br", "cf.cond_br", "tt.reduce.return", "tt.scan.return",

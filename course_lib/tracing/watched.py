@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from course_lib.tracing.launching import Grid
+from course_lib.ttir.launching import Grid
 
 
 class Value(NamedTuple):

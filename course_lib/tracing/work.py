@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf, prod
 
-from course_lib.tracing import ir
-from course_lib.tracing.launching import KernelError
+from course_lib.ttir import ir
+from course_lib.ttir.launching import KernelError
 
 OPERATION = 2_000  # elements: what an operation costs by itself, however many programs do it together
 MEMORY = 16  # how often as much one on memory costs, by itself and for each element: it is checked and counted

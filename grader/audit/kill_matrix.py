@@ -13,7 +13,8 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from course_lib.exercise import Verdict, find
+from course_lib.exercise import Verdict
+from course_lib.exercises import find
 from grader.audit import variants
 from grader.classes.verdicts import one_at_a_time
 from grader.judging.judge import Judge

@@ -22,7 +22,8 @@ import torch
 
 import grader
 from course_lib import criteria, observe
-from course_lib.exercise import Exercise, find
+from course_lib.exercise import Exercise
+from course_lib.exercises import find
 from course_lib.observe.child import ChildLost
 from course_lib.observe.record import load
 from grader.audit import variants

@@ -31,7 +31,7 @@ from grader import ROOT
 from grader.child import landlock, seccomp
 
 # of course_lib: oracles and cases, and what is to be predicted; nothing for a process that runs student code
-HIDDEN = ("exercises", "measured")
+HIDDEN = ("exercises/[!_]*", "hardware/measured")  # of course_lib: oracles, cases, and what is to be predicted
 SYSTEM = "/usr /lib /lib64 /bin"
 SETTINGS = "ld.so.cache ld.so.conf ld.so.conf.d alternatives localtime nsswitch.conf passwd group fonts"  # of /etc
 DEVICES = "null zero full random urandom"
@@ -128,9 +128,24 @@ def readable(*, gpu: bool = False) -> list[Path]:
     facts = [*FACTS.split(), *(f"/proc/self/{name}" for name in OF_ITSELF.split())]
     paths += [Path(p) for p in facts] if not gpu else [Path("/proc"), Path("/sys")]
     python = {Path(sys.prefix), Path(sys.base_prefix), *packages(), *_libraries()}
-    course = [p for p in (ROOT / "course_lib").iterdir() if gpu or p.name not in HIDDEN]
+    course = _course([] if gpu else [path for hidden in HIDDEN for path in (ROOT / "course_lib").glob(hidden)])
     own = [ROOT / "grader" / name for name in ("__init__.py", "child")]
     return [p for p in [*paths, *sorted(python), *course, *own] if os.path.exists(p)]
+
+
+def _course(hidden: list[Path]) -> list[Path]:
+    """The files and folders of course_lib without these: of a folder that holds one of them, all others in it."""
+
+    def seen(folder: Path) -> Iterator[Path]:
+        for path in sorted(folder.iterdir()):
+            if path in hidden:
+                continue
+            if any(path in each.parents for each in hidden):
+                yield from seen(path)
+            else:
+                yield path
+
+    return list(seen(ROOT / "course_lib"))
 
 
 def packages() -> list[Path]:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import grader
 from course_lib import criteria
-from course_lib.exercise import Exercise, Verdict, find
-from course_lib.exercises import UNITS
+from course_lib.exercise import Exercise, Verdict
+from course_lib.exercises import UNITS, find
 from grader.child import sandbox
 from grader.classes import canary, carried, verdicts
 from grader.classes.workers import Job, Local, OtherVersion, Program, Workers, WorkersLost, verdicts_of

@@ -22,8 +22,8 @@ from pathlib import Path
 import torch
 import triton
 
-from course_lib import bench
 from course_lib.exercise import Exercise, Verdict
+from course_lib.hardware import bench
 from course_lib.observe import wire
 from grader import ROOT, disk
 from grader.child import sandbox

@@ -22,7 +22,8 @@ from typing import Any, Protocol
 import torch
 
 from course_lib import observe
-from course_lib.exercise import Verdict, find
+from course_lib.exercise import Verdict
+from course_lib.exercises import find
 from course_lib.observe import wire
 from grader.classes import canary, verdicts
 from grader.judging import judge as judging

@@ -14,8 +14,8 @@ from typing import Any
 from triton.runtime.jit import JITFunction
 
 import grader
-from course_lib.exercise import Exercise, find
-from course_lib.exercises import UNITS
+from course_lib.exercise import Exercise
+from course_lib.exercises import UNITS, find
 from course_lib.observe import kernels
 from course_lib.observe.record import load
 from grader.judging import submission

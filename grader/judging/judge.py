@@ -27,10 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import grader
-from course_lib import criteria, observe
-from course_lib.exercise import Case, CauseKind, Exercise, Trial, Verdict, find
+from course_lib import criteria, judging, observe
+from course_lib.evidence import CauseKind
+from course_lib.exercise import Case, Exercise, Trial, Verdict
+from course_lib.exercises import find
 from course_lib.handin import literals
-from course_lib.observe import timed, wire
+from course_lib.observe import wire
 from course_lib.observe.child import SENTENCE
 from grader.child import sandbox, timing
 from grader.child.zygote import Zygote
@@ -262,7 +264,7 @@ class Judge:
             return timed_one.logs
 
         with observe.spending("running"):
-            return timed.judge(work.exercise, work.trials, work.seed, recorded, timing.run)
+            return judging.judge(work.exercise, work.trials, work.seed, recorded, timing.run)
 
     def close(self) -> None:
         self.zygote.close()

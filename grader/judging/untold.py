@@ -19,7 +19,8 @@ import torch
 import triton.language as tl
 
 import course_lib
-from course_lib.exercise import Cause, Evidence, Exercise
+from course_lib.evidence import Cause, Evidence
+from course_lib.exercise import Exercise
 
 WORD = re.compile(r"\w*[^\W\d]\w*")  # a name, or an English word; a number is none: shapes and places are told
 QUOTED = re.compile(r"`[^`\n]*`")

@@ -289,7 +289,7 @@ def swallowed_errors(node: ast.AST, program: _Program) -> str:
 
 _FROM_VALUES = {f"torch.{name}" for name in ("from_numpy", "tensor", "as_tensor", "frombuffer")}
 _FROM_VALUES |= {f"numpy.{name}" for name in ("array", "asarray", "ascontiguousarray", "from_dlpack", "frombuffer")}
-_INTERNAL = {"observe", "checking", "criteria", "cases", "exercises", "mistakes", "exercise"}
+_INTERNAL = {"observe", "checking", "judging", "criteria", "exercises", "mistakes", "exercise", "evidence"}
 
 
 def _paths_imported(node: ast.AST) -> list[str]:

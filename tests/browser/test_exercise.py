@@ -10,7 +10,7 @@ from lab import DARK, LIGHT
 from playwright.sync_api import expect
 
 import grader
-from course_lib.exercise import find
+from course_lib.exercises import find
 from grader.audit.variants import solution_cell
 
 UNIT = "00_start_here"

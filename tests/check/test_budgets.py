@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from course_lib.criteria import Correct, sum_budget
-from course_lib.exercise import Evidence, Trial, find
+from course_lib.evidence import Evidence
+from course_lib.exercise import Trial
+from course_lib.exercises import find
 from course_lib.exercises.coalescing import EXERCISES
 
 KERNELS = [exercise for exercise in EXERCISES.values() if exercise.kind == "kernel"]

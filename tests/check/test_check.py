@@ -8,9 +8,11 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import checking, criteria, render, stale
-from course_lib.exercise import ErrorMap, Finding, Verdict, find
+from course_lib import checking, criteria, render
+from course_lib.exercise import ErrorMap, Finding, Verdict
+from course_lib.exercises import find
 from course_lib.exercises.coalescing import EXERCISES
+from course_lib.handin import stale
 
 TRANSPOSE, FORMULA, VALUES = "coalescing.transpose", "coalescing.padded_stride", "coalescing.predictions"
 SCRIPT_TAG = "<script>alert(1)</script>"

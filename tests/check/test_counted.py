@@ -6,18 +6,8 @@ import torch
 from course_lib import criteria
 from course_lib.criteria import Coalesced, DotFlops, Programs, Rereads, Speed, Traffic
 from course_lib.criteria.memory import at_work
-from course_lib.exercise import (
-    Access,
-    Case,
-    Evidence,
-    Exercise,
-    Flops,
-    Footprint,
-    Launch,
-    Operation,
-    Timing,
-    Trial,
-)
+from course_lib.evidence import Access, Evidence, Flops, Footprint, Launch, Operation, Timing
+from course_lib.exercise import Case, Exercise, Trial
 
 X = torch.zeros(1024)
 EXERCISE = Exercise("unit.copy", "copy", "copy(x)", 1, 1, 1, [], lambda x: x.double())

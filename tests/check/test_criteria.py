@@ -18,18 +18,8 @@ from course_lib.criteria import (
     Speed,
     TritonDidTheWork,
 )
-from course_lib.exercise import (
-    Case,
-    Cause,
-    Compiled,
-    Criterion,
-    Evidence,
-    Exercise,
-    Fault,
-    Footprint,
-    Launch,
-    Trial,
-)
+from course_lib.evidence import Cause, Compiled, Evidence, Fault, Footprint, Launch
+from course_lib.exercise import Case, Criterion, Exercise, Trial
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
 X = torch.arange(12.0).reshape(3, 4) + 1

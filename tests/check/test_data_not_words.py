@@ -9,8 +9,9 @@ from importlib import import_module
 import pytest
 
 from course_lib import criteria
-from course_lib.exercise import Case, Cause, Compiled, Criterion, Evidence, Fault, Finding, Launch, Timing, find
-from course_lib.exercises import UNITS
+from course_lib.evidence import Cause, Compiled, Evidence, Fault, Launch, Timing
+from course_lib.exercise import Case, Criterion, Finding
+from course_lib.exercises import UNITS, find
 from course_lib.observe import observe
 from course_lib.observe.child import ChildLost
 from course_lib.observe.record import load

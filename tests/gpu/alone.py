@@ -18,7 +18,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from course_lib.exercise import Exercise, find
+from course_lib.exercise import Exercise
+from course_lib.exercises import find
 from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vector
 from course_lib.observe.record import load
 from course_lib.observe.timed import difference

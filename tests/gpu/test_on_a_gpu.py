@@ -9,9 +9,9 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import bench, gpu
 from course_lib.checking import verdict
-from course_lib.exercise import find
+from course_lib.exercises import find
+from course_lib.hardware import bench, gpu
 from course_lib.observe import record_apart, timed
 from course_lib.observe.record import load
 from course_lib.tracing import trace

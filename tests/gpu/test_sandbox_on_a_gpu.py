@@ -6,7 +6,7 @@ import tempfile
 import pytest
 import torch
 
-from course_lib.exercise import find
+from course_lib.exercises import find
 from grader.audit.variants import program, solution_cell
 from grader.child import sandbox, timing
 from grader.judging.judge import Judge

@@ -15,7 +15,7 @@ from toy import UNIT
 from typer.testing import CliRunner
 
 from course_lib import criteria
-from course_lib.exercise import find
+from course_lib.exercises import find
 from grader import __main__ as command
 from grader import doctor
 from grader.audit import variants

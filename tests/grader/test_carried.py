@@ -9,7 +9,8 @@ from test_classroom import Table
 
 import grader
 from course_lib import criteria, render
-from course_lib.exercise import Finding, find
+from course_lib.exercise import Finding
+from course_lib.exercises import find
 from course_lib.handin.cells import Cell
 from grader.audit.variants import solution_cell
 from grader.classes import carried, classroom

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import toy_kernels
 
-from course_lib.exercise import Verdict, find
+from course_lib.exercise import Verdict
+from course_lib.exercises import find
 from grader.audit import kill_matrix, variants
 from grader.audit.variants import program, solution_cell
 from grader.judging import judge as judging

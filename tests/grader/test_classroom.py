@@ -19,7 +19,7 @@ from nbgrader.api import Gradebook
 
 import grader
 from course_lib import criteria
-from course_lib.exercise import find
+from course_lib.exercises import find
 from course_lib.observe import wire
 from grader.audit import samples
 from grader.audit.variants import program, solution_cell

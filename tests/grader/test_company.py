@@ -3,7 +3,7 @@
 import pytest
 
 import grader
-from course_lib.exercise import find
+from course_lib.exercises import find
 from grader.audit.variants import program, solution_cell
 from grader.judging import judge as judging
 

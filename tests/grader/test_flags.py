@@ -2,8 +2,7 @@
 
 import pytest
 
-from course_lib.exercise import find
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, find
 from grader import exercises
 from grader.audit import variants
 from grader.judging.submission import Cell, Reading

@@ -3,7 +3,8 @@
 import pytest
 
 from course_lib import render
-from course_lib.exercise import Cause, Evidence, Fault, find
+from course_lib.evidence import Cause, Evidence, Fault
+from course_lib.exercises import find
 from course_lib.observe.wire import to_tree
 from grader.audit.variants import program, solution_cell
 from grader.judging import judge as judging

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import grader
-from course_lib.exercise import find
+from course_lib.exercises import find
 from grader.audit.variants import IMPORTS, solution_cell
 from grader.classes import classroom
 from grader.gradebook import pages

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from course_lib import checking, criteria
-from course_lib.exercise import find
+from course_lib.exercises import find
 from course_lib.observe.record import load
 from grader.audit.variants import IMPORTS, program, solution_cell
 from grader.child import sandbox

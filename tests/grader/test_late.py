@@ -14,7 +14,7 @@ from nbgrader.preprocessors import AssignLatePenalties
 from toy import UNIT
 from typer.testing import CliRunner
 
-from course_lib.exercise import find
+from course_lib.exercises import find
 from grader import ROOT, exercises, nbgrader_config
 from grader.__main__ import app, show_gradebook
 from grader.audit.variants import IMPORTS, solution_cell

@@ -12,7 +12,9 @@ from toy import UNIT
 
 import grader
 from course_lib import criteria
-from course_lib.exercise import Evidence, Finding, Trial, Verdict, find
+from course_lib.evidence import Evidence
+from course_lib.exercise import Finding, Trial, Verdict
+from course_lib.exercises import find
 from course_lib.version import VERSION
 from grader.reporting import report, results, similar
 

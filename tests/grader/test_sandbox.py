@@ -396,7 +396,7 @@ def test_what_a_timed_kernel_prints_is_not_the_answer():
     """tl.device_print writes to descriptor 1, past Python."""
     fake = """
         import os
-        from course_lib.exercise import Timing
+        from course_lib.evidence import Timing
         from course_lib.observe import timed
         timed.find = lambda name: None
         timed.time_here = lambda *given: os.write(1, b"forged") and Timing("large", "copy", 0.5, 0.1, "GPU", "")
@@ -430,7 +430,7 @@ def test_call_numbers_are_the_kernels():
     assert sum(len(re.findall(r"\w+ (?:\d+|-) (?:\d+|-)", table)) for table in tables) == len(mine)
 
 
-MODULES = ["torch.utils.flop_counter", "torch.utils.checkpoint", "course_lib.chains"]
+MODULES = ["torch.utils.flop_counter", "torch.utils.checkpoint", "course_lib.workloads.chains"]
 
 
 @pytest.mark.parametrize("module", MODULES)

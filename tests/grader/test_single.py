@@ -7,7 +7,7 @@ import pytest
 from nbformat import v4
 from typer.testing import CliRunner
 
-from course_lib.exercise import find
+from course_lib.exercises import find
 from course_lib.version import VERSION
 from grader.__main__ import app
 from grader.audit.variants import IMPORTS, solution_cell

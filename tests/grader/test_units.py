@@ -99,7 +99,7 @@ def test_each_gate_and_criterion_is_lost_by_a_wrong_variant(unit, exercise):
 def test_same_seed_same_case_other_seed_other_values(unit, exercise):
     import torch
 
-    from course_lib.observe.wire import tensors_of
+    from course_lib.evidence import tensors_of
 
     def tensors(arguments):
         return [tensor for _, _, tensor in tensors_of(0, arguments)]

@@ -9,7 +9,7 @@ from toy import UNIT
 from typer.testing import CliRunner
 
 from course_lib import criteria, render
-from course_lib.exercise import find
+from course_lib.exercises import find
 from grader.__main__ import app
 from grader.classes import verdicts
 from grader.judging.judge import GraderFailed, failed

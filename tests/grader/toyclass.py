@@ -7,7 +7,8 @@ import toy
 from test_preprocessors import cell_of, hand_in, nb_of, play_judge
 from toy import UNIT
 
-from course_lib.exercise import Cause, ErrorMap, Finding, Verdict
+from course_lib.evidence import Cause
+from course_lib.exercise import ErrorMap, Finding, Verdict
 from grader.building import build
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> {{ 7*7 }} =HYPERLINK(1)"

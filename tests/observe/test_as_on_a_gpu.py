@@ -5,7 +5,7 @@ import torch
 import triton
 from test_record_replay import N, doubled_into, evidence_of
 
-from course_lib import gpu
+from course_lib.hardware import gpu
 from course_lib.observe.as_on_a_gpu import as_on_a_gpu
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="here a GPU answers itself")

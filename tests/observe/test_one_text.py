@@ -8,12 +8,13 @@ import triton
 import triton.language as tl
 
 from course_lib.compiled import compile_all, compile_for, ptx_for
-from course_lib.exercise import Evidence
+from course_lib.evidence import Evidence
 from course_lib.observe import kernels, record_all, replay_all, replay_each
 from course_lib.observe.replay import replay
 from course_lib.observe.wire import from_tree
-from course_lib.tracing import printed, trace
-from course_lib.tracing.frontend import TARGET
+from course_lib.tracing import trace
+from course_lib.ttir import printed
+from course_lib.ttir.frontend import TARGET
 
 pytestmark = pytest.mark.usefixtures("compile_every_time")
 

@@ -12,7 +12,7 @@ from course_lib.observe import wire
 from course_lib.observe.record import load, record
 from course_lib.observe.replay import Tape, compile_every, compile_launched, replay
 from course_lib.tracing import trace
-from course_lib.tracing.frontend import front_of
+from course_lib.ttir.frontend import front_of
 
 N = 100
 

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.exercise import Evidence
+from course_lib.evidence import Evidence
 from course_lib.observe import record_all, replay_all
 from course_lib.observe.record import MAX_EVENTS, record
 from course_lib.observe.replay import replay

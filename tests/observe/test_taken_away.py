@@ -10,7 +10,7 @@ from torch.utils.flop_counter import (
     mm_flop,
 )  # as a student's cell would, before the check
 
-from course_lib.exercise import find
+from course_lib.exercises import find
 from course_lib.observe import child, observe, record_all
 
 MODULE = "torch.utils.flop_counter"

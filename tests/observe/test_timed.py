@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from course_lib.exercise import find
+from course_lib.exercises import find
 from course_lib.observe import timed
 
 EXERCISE = find("coalescing.transpose")

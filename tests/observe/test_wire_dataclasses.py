@@ -3,19 +3,8 @@
 import numpy as np
 import pytest
 
-from course_lib.exercise import (
-    Access,
-    Compiled,
-    ErrorMap,
-    Evidence,
-    Fault,
-    Finding,
-    Footprint,
-    Launch,
-    Operation,
-    Timing,
-    Verdict,
-)
+from course_lib.evidence import Access, Compiled, Evidence, Fault, Footprint, Launch, Operation, Timing
+from course_lib.exercise import ErrorMap, Finding, Verdict
 from course_lib.observe.wire import WireError, from_tree, pack, to_tree, unpack
 
 EVIDENCE = Evidence(

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.tracing import numerics
+from course_lib.ttir import numerics
 
 TORCH = {
     "bf16": torch.bfloat16,

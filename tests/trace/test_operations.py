@@ -11,9 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.tracing import ir, numerics, operations
-from course_lib.tracing.numerics import is_poison
-from course_lib.tracing.operations import FLOATS, REDUCTIONS, SCANS, constant, from_memory, poison, rounded, to_memory
+from course_lib.tracing import operations
+from course_lib.tracing.operations import REDUCTIONS, SCANS, constant, from_memory, poison, rounded, to_memory
+from course_lib.ttir import ir, numerics
+from course_lib.ttir.elements import FLOATS, dtype_of, itemsize
+from course_lib.ttir.numerics import is_poison
 
 TORCH = {
     "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "f8E5M2": torch.float8_e5m2,
@@ -45,7 +47,7 @@ def compute(name, elements, result, *operands, **attributes):
     """The result, which must be held as its type is; operands stay as they are."""
     before = [operand.copy() for operand in operands]
     value = found(name, elements, result, **attributes).function(*operands)
-    assert value.dtype == operations.dtype_of(result)
+    assert value.dtype == dtype_of(result)
     assert value.shape == np.broadcast_shapes(*[operand.shape for operand in operands])
     for operand, copy in zip(operands, before, strict=True):
         np.testing.assert_array_equal(operand, copy)
@@ -59,7 +61,7 @@ def held(tensor):
 
 def sample(element, count=4096, seed=0):
     """Numbers of all sizes: random bits, subnormals, infinities and NaN among them, and many near 1."""
-    bits = np.random.default_rng(seed).integers(0, 256, (count // 2, operations.itemsize(element)), np.uint8)
+    bits = np.random.default_rng(seed).integers(0, 256, (count // 2, itemsize(element)), np.uint8)
     near = torch.randn(count // 2, generator=torch.Generator().manual_seed(seed)).to(TORCH[element])
     values = np.concatenate([from_memory(bits.view(f"i{bits.shape[1]}")[:, 0], element), held(near)])
     values[np.isnan(values)] = NAN  # those that signal, numpy's fmax takes for numbers or not, as it likes
@@ -264,7 +266,7 @@ def test_floats_compare_ordered_and_unordered(predicate):
 
 def is_nearest(exact, result, element):
     """No neighbour of the result is nearer to the exact number, or as near with an even last bit."""
-    result = np.abs(np.array([result], operations.dtype_of(element)))
+    result = np.abs(np.array([result], dtype_of(element)))
     bits = to_memory(result, element)
     distances = [
         abs(abs(exact) - Fraction(n.item()))
@@ -332,7 +334,7 @@ def test_rounding_from_float64_happens_once(value, element):
 
 @pytest.mark.parametrize("element", sorted({*TORCH} - {"f64"}))
 def test_middles_go_to_even_also_from_just_beside_in_float64(element):
-    codes = np.arange(2 ** min(8 * operations.itemsize(element), 16)).astype(f"i{operations.itemsize(element)}")
+    codes = np.arange(2 ** min(8 * itemsize(element), 16)).astype(f"i{itemsize(element)}")
     numbers = np.unique(from_memory(codes, element)).astype(np.float64)
     numbers = numbers[np.isfinite(numbers)]
     even = to_memory(numbers.astype(np.float32), element) % 2 == 0
@@ -420,7 +422,7 @@ def test_widening_copies_nothing():
 @pytest.mark.parametrize("element", sorted({*TORCH} - {"f64", "f32"}))
 def test_each_code_is_read_as_torch_reads_it_and_written_back(element):
     """NaNs as well, whatever their payload: a kernel that copies changes no bit."""
-    size = operations.itemsize(element)
+    size = itemsize(element)
     codes = np.arange(256**size).astype(f"i{size}").reshape(4, -1)
     values = from_memory(codes, element)
     np.testing.assert_array_equal(values, held(torch.from_numpy(codes).view(TORCH[element])))
@@ -436,12 +438,12 @@ def test_each_code_is_read_as_torch_reads_it_and_written_back(element):
     "element, size", [("i1", 1), ("i8", 1), ("i16", 2), ("i32", 4), ("i64", 8), ("ptr", 8), ("f32", 4), ("f64", 8)]
 )
 def test_other_memory(element, size):
-    assert operations.itemsize(element) == size
+    assert itemsize(element) == size
     bits = np.random.default_rng(0).integers(-128, 128, (2, 8 * size), np.int8).view(f"i{size}")
     if element == "i1":
         bits = bits & 1
     values = from_memory(bits, element)
-    assert values.dtype == operations.dtype_of(element) and np.array_equal(to_memory(values, element), bits)
+    assert values.dtype == dtype_of(element) and np.array_equal(to_memory(values, element), bits)
     assert to_memory(values, element).dtype == bits.dtype
     if element[0] == "f":
         assert np.array_equal(compute("tt.bitcast", [element], f"i{8 * size}", values), bits)
@@ -450,7 +452,7 @@ def test_other_memory(element, size):
 
 @pytest.mark.parametrize("element", sorted(FLOATS))
 def test_arrays_that_must_not_be_written_or_lie_apart(element):
-    x = np.broadcast_to(np.float32([[1.5], [-2.0], [NAN]]), (3, 4)).astype(operations.dtype_of(element))
+    x = np.broadcast_to(np.float32([[1.5], [-2.0], [NAN]]), (3, 4)).astype(dtype_of(element))
     for view in (np.broadcast_to(x[:, :1], (3, 4)), np.tile(x, 2)[:, ::2], x.T.copy().T):
         np.testing.assert_array_equal(rounded(view, element), view)
         np.testing.assert_array_equal(from_memory(to_memory(view, element), element), view)
@@ -474,7 +476,7 @@ def test_constants():
 @pytest.mark.parametrize("element", sorted(FLOATS))
 def test_poison_stays_poison(element):
     lanes = np.tile(poison(element), 37)[None]
-    assert lanes.dtype == operations.dtype_of(element) and is_poison(lanes).all() and np.isnan(lanes).all()
+    assert lanes.dtype == dtype_of(element) and is_poison(lanes).all() and np.isnan(lanes).all()
     assert is_poison(rounded(lanes, element)).all() and is_poison(operations.cut(lanes, element)).all()
     if element not in FP8:
         assert is_poison(from_memory(to_memory(lanes, element), element)).all()
@@ -486,7 +488,7 @@ def test_poison_stays_poison(element):
 
 @pytest.mark.parametrize("element", COMPUTED)
 def test_poison_passes_through_arithmetic(element):
-    lanes, ones = np.tile(poison(element), 37)[None], np.ones((2, 37), operations.dtype_of(element))
+    lanes, ones = np.tile(poison(element), 37)[None], np.ones((2, 37), dtype_of(element))
     for name in BINARY:
         assert is_poison(compute(name, [element] * 2, element, lanes, ones)).all()
         assert is_poison(compute(name, [element] * 2, element, ones, lanes)).all()
@@ -501,7 +503,7 @@ def test_poison_passes_through_arithmetic(element):
 
 @pytest.mark.parametrize("element", COMPUTED)
 def test_a_maximum_passes_over_nan_but_not_over_poison(element):
-    p, one = poison(element), operations.dtype_of(element).type(1)
+    p, one = poison(element), dtype_of(element).type(1)
     a, b = np.array([[NAN, one, NAN, p, p, one]], one.dtype), np.array([[one, NAN, NAN, one, NAN, p]], one.dtype)
     for name in ("arith.maxnumf", "arith.minnumf"):
         result = compute(name, [element] * 2, element, a, b)

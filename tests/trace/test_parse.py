@@ -16,9 +16,9 @@ from triton.runtime.jit import mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from benchmarks import attention_overlapped, kernels
-from course_lib.tracing.ir import Place, Type, walk
-from course_lib.tracing.parse import Unparsed, parse
-from course_lib.tracing.printed import make_module, type_of
+from course_lib.ttir.ir import Place, Type, walk
+from course_lib.ttir.parse import Unparsed, parse
+from course_lib.ttir.printed import make_module, type_of
 
 VERSION = tuple(map(int, triton.__version__.split(".")[:2]))
 TARGET = GPUTarget("cuda", 90, 32)

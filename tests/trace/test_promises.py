@@ -6,9 +6,9 @@ import triton
 import triton.language as tl
 
 from course_lib.tracing import KernelError, trace
-from course_lib.tracing.hints import CONTIGUOUS, MULTIPLE, Promise, without
-from course_lib.tracing.ir import Type
-from course_lib.tracing.launching import Site
+from course_lib.ttir.hints import CONTIGUOUS, MULTIPLE, Promise, without
+from course_lib.ttir.ir import Type
+from course_lib.ttir.launching import Site
 
 SIZE = 1 << 15
 

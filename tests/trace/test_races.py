@@ -8,8 +8,8 @@ import pytest
 
 from course_lib.tracing import ordering, races
 from course_lib.tracing.faults import Faults
-from course_lib.tracing.launching import Site
 from course_lib.tracing.ordering import Ordering, Sync
+from course_lib.ttir.launching import Site
 
 FLAG, OTHER_FLAG, LOCK = 100, 101, 102  # addresses
 

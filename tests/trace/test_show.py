@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.exercise import Flops
+from course_lib.evidence import Flops
 from course_lib.picture import Picture
 from course_lib.tracing import trace
 

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from course_lib.tracing import sums, trace
-from course_lib.tracing.launching import KernelFault
+from course_lib.ttir.launching import KernelFault
 
 
 @pytest.fixture(params=["sums", "added up"], autouse=True)

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from course_lib import observe
-from course_lib.exercise import Evidence
+from course_lib.evidence import Evidence
 from course_lib.observe import wire
 from course_lib.observe.record import record
 from course_lib.tracing import KernelError, trace

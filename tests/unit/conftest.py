@@ -8,7 +8,9 @@ import pictures
 import pytest
 
 from course_lib import criteria
-from course_lib.exercise import Evidence, Trial, Verdict, find
+from course_lib.evidence import Evidence
+from course_lib.exercise import Trial, Verdict
+from course_lib.exercises import find
 
 
 @pytest.fixture(scope="module")

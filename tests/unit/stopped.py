@@ -1,6 +1,6 @@
 """What the evidence of a call without a result says: by hand, as observe would have it."""
 
-from course_lib.exercise import Cause
+from course_lib.evidence import Cause
 
 
 def raised(message, exception="RuntimeError", line=""):

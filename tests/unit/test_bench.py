@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib import bench
+from course_lib.hardware import bench
 
 ILLEGAL = "CUDA error: an illegal memory access was encountered\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
 

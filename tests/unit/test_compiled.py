@@ -17,14 +17,14 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import make_backend
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.compiled import _compile, assembly, compile_all, compile_for, ptx_for, sass_for
+from course_lib.compiled import _compile, assembly, compile_all, compile_for, ptx_for, sass_for, show
 from course_lib.compiled.complaints import refusal
 from course_lib.compiled.places import Places
 from course_lib.compiled.text import Text, module_of
-from course_lib.exercise import Compiled
+from course_lib.evidence import Compiled
 from course_lib.observe.wire import from_tree, pack, to_tree, unpack
-from course_lib.tracing import printed
-from course_lib.tracing.frontend import front_of, specialise
+from course_lib.ttir import printed
+from course_lib.ttir.frontend import front_of, specialise
 
 pytestmark = pytest.mark.usefixtures("compile_every_time")
 
@@ -881,7 +881,7 @@ FOUND = Compiled(
 
 
 def test_as_text():
-    assert str(FOUND).splitlines() == [
+    assert show.text(FOUND).splitlines() == [
         "k for sm_90: accepted",
         "    load           32 bits a thread, line 2: `x = tl.load(x_ptr < 3)`",
         "    store          128 bits a thread, line 4: `tl.store(o_ptr, x)`",
@@ -894,25 +894,31 @@ def test_as_text():
         "Each thread keeps 1,400 bytes in slow memory, as its registers do not suffice. Use smaller blocks, or more warps.",
     ]
     quiet = replace(FOUND, spills=False, spill_bytes=0, tf32_dots=[], loads={}, stores={})
-    assert "    load           128 bits a thread" in str(quiet).splitlines()  # no line information
-    assert "    spills         none" in str(quiet).splitlines()
-    assert len(str(quiet).splitlines()) == 7
+    assert "    load           128 bits a thread" in show.text(quiet).splitlines()  # no line information
+    assert "    spills         none" in show.text(quiet).splitlines()
+    assert len(show.text(quiet).splitlines()) == 7
 
 
 def test_a_refusal_as_text():
-    assert str(Compiled("k", "sm_90", False, "kernel `k`: no.")).splitlines() == [
+    assert show.text(Compiled("k", "sm_90", False, "kernel `k`: no.")).splitlines() == [
         "k for sm_90: refused",
         "kernel `k`: no.",
     ]
     late = Compiled("k", "sm_90", False, "kernel `k`: too slow.", too_slow=True)
-    assert str(late).splitlines()[0] == "k for sm_90: not compiled in time"
+    assert show.text(late).splitlines()[0] == "k for sm_90: not compiled in time"
 
 
 def test_as_html():
-    page = FOUND._repr_html_()
+    page = show.html(FOUND)
     assert "<code>x = tl.load(x_ptr &lt; 3)</code>" in page and "x_ptr < 3" not in page
     assert "40,960 of 232,448 bytes a program" in page and "as TF32" in page
     assert "color: inherit" in page and "#" not in page  # colours of the page: dark themes
+
+
+def test_what_compile_for_found_shows_itself():
+    found = show.Shown(**vars(FOUND))
+    assert (str(found), found._repr_html_()) == (show.text(FOUND), show.html(FOUND))
+    assert str(compile_for(block_pointer_in_while, X, 4096, BLOCK=64)).startswith("block_pointer_in_while for sm_90: ")
 
 
 def test_it_travels():

@@ -11,7 +11,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import criteria
-from course_lib.exercise import Evidence, Operation, Trial
+from course_lib.evidence import Evidence, Operation
+from course_lib.exercise import Trial
 from course_lib.exercises import attention as A
 from course_lib.observe import observe
 from course_lib.observe.record import load

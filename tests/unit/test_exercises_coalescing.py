@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from course_lib.exercise import Evidence, Trial
+from course_lib.evidence import Evidence
+from course_lib.exercise import Trial
 from course_lib.exercises import coalescing as C
 
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from stopped import raised, refused
 
-from course_lib.exercise import Evidence, Trial
+from course_lib.evidence import Evidence
+from course_lib.exercise import Trial
 from course_lib.exercises import dtypes as D
 
 

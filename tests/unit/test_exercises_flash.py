@@ -11,7 +11,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import criteria, trace
-from course_lib.exercise import Evidence, Fault, Footprint, Launch, Trial
+from course_lib.evidence import Evidence, Fault, Footprint, Launch
+from course_lib.exercise import Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash as F
 from grader.audit.variants import published

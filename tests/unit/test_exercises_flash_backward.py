@@ -9,12 +9,14 @@ import pytest
 import torch
 from stopped import raised, refused
 
-from course_lib import criteria, slow_attention
-from course_lib.exercise import Evidence, Fault, Launch, Operation, Saved, Trial
+from course_lib import criteria
+from course_lib.evidence import Evidence, Fault, Launch, Operation, Saved
+from course_lib.exercise import Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash_backward as B
 from course_lib.exercises.flash.mistakes import unstored
 from course_lib.observe.calls import forward_and_backward
+from course_lib.workloads import slow_attention
 
 
 def drawn(draw, seed: int = 1):
@@ -458,7 +460,7 @@ def test_torch_in_forward_passes_the_gate_and_in_backward_does_not():
 
 
 def B_footprint(tensor: str):
-    from course_lib.exercise import Footprint
+    from course_lib.evidence import Footprint
 
     return Footprint(tensor, 8, written_bytes=8, written_distinct_bytes=8)
 

@@ -8,9 +8,10 @@ import statistics
 import pytest
 import torch
 
-from course_lib.exercise import Evidence, Trial
+from course_lib.evidence import Evidence
+from course_lib.exercise import Trial
 from course_lib.exercises import flops
-from course_lib.workloads import WORKLOADS, SimulatedGPU, workload
+from course_lib.workloads.counted import WORKLOADS, SimulatedGPU, workload
 
 
 def test_oracles_equal_hand_counts():

@@ -7,12 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import inductor
-from course_lib.chains import CHAINS, traced_bytes, traced_stages
 from course_lib.criteria import judge
 from course_lib.exercises.fusion import EXERCISES
+from course_lib.hardware import inductor
 from course_lib.observe import observe
 from course_lib.observe.record import load
+from course_lib.workloads.chains import CHAINS, traced_bytes, traced_stages
 from grader.audit.variants import Variant, of_unit, published
 
 KERNELS = [e for e in EXERCISES.values() if e.kind == "kernel"]

@@ -11,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stopped import raised, refused
 
-from course_lib import activations, criteria
-from course_lib.activations import CHAINS, Live, chain, run_checkpoint, split_evenly, train_step
-from course_lib.exercise import Evidence, Saved, Steps, Trial
+from course_lib import criteria
+from course_lib.evidence import Evidence, Saved, Steps
+from course_lib.exercise import Trial
 from course_lib.exercises import recomputation as R
 from course_lib.observe import record_all
 from course_lib.observe.halves import steps
 from course_lib.tracing import trace
+from course_lib.workloads import activations
+from course_lib.workloads.activations import CHAINS, Live, chain, run_checkpoint, split_evenly, train_step
 
 
 def saved_by_the_graph(out: torch.Tensor) -> dict[int, int]:

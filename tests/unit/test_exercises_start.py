@@ -9,7 +9,8 @@ import torch
 import triton
 from stopped import raised
 
-from course_lib.exercise import Evidence, Trial
+from course_lib.evidence import Evidence
+from course_lib.exercise import Trial
 from course_lib.exercises import start
 from grader.judging.hidden.start import MYTHS, sealed
 

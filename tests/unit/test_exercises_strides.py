@@ -140,7 +140,8 @@ def test_a_recipe_is_followed_or_refused_in_a_sentence(output, says):
 
 def said_by(exercise, answer):
     """The sentence of the first mistake that results, or an error, are recognised as."""
-    from course_lib.exercise import Evidence, Trial
+    from course_lib.evidence import Evidence
+    from course_lib.exercise import Trial
 
     trials = []
     for case in exercise.cases:
@@ -231,7 +232,8 @@ def test_heads_cut_in_the_wrong_way_are_told_apart():
 def test_oracles_pass_their_own_criteria(exercise):
     """A criterion that no right answer meets would be the worst mistake of all."""
     from course_lib.criteria import judge
-    from course_lib.exercise import Evidence, Trial
+    from course_lib.evidence import Evidence
+    from course_lib.exercise import Trial
 
     trials = []
     for case in exercise.cases:

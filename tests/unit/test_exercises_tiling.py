@@ -8,9 +8,11 @@ import random
 import pytest
 import torch
 
-from course_lib import checking, throughput
-from course_lib.exercise import Evidence, Launch, Trial
+from course_lib import checking
+from course_lib.evidence import Evidence, Launch
+from course_lib.exercise import Trial
 from course_lib.exercises import tiling as T
+from course_lib.hardware import throughput
 from course_lib.observe.calls import CALLS
 from course_lib.tracing.cache import grouped, hilbert, row_major
 from grader.judging.hidden import tiling as hidden

@@ -9,7 +9,7 @@ import pytest
 from pictures import words
 
 from course_lib import figures
-from course_lib.widgets import Sliders
+from course_lib.figures.widgets import Sliders
 
 F = figures.coalescing
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib import bench, figures, gpu, throughput
-from course_lib.widgets import Sliders
+from course_lib import figures
+from course_lib.figures.widgets import Sliders
+from course_lib.hardware import bench, gpu, throughput
 
 F = figures.flops
 

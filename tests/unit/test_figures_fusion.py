@@ -8,8 +8,9 @@ import pytest
 import torch
 from pictures import words
 
-from course_lib import figures, inductor
-from course_lib.chains import CHAINS
+from course_lib import figures
+from course_lib.hardware import inductor
+from course_lib.workloads.chains import CHAINS
 
 F = figures.fusion
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from pictures import words
 
-from course_lib import activations, figures
+from course_lib import figures
+from course_lib.workloads import activations
 
 F = figures.recomputation
 

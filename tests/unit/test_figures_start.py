@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from pictures import words
 
-from course_lib import figures, gpu, hierarchy
+from course_lib import figures
 from course_lib.exercises.start import issue
 from course_lib.figures.start.cards import transistors
 from course_lib.figures.start.execution import _runs
 from course_lib.figures.start.hardware import rungs
+from course_lib.hardware import gpu, hierarchy
 
 F = figures.start
 

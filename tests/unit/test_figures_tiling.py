@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from pictures import words
 
-from course_lib import bench, figures, gpu
+from course_lib import figures
 from course_lib.exercises.tiling.oracles import dealt, model_seconds
 from course_lib.figures.tiling.mystery import measured_and_predicted, worst_misses
 from course_lib.figures.tiling.recording import recorded
 from course_lib.figures.tiling.tiles import tile_costs
+from course_lib.hardware import bench, gpu
 
 F = figures.tiling
 

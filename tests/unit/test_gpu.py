@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from course_lib import gpu
+from course_lib.hardware import gpu
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_an_unknown_datasheet():
 
 
 def test_importing_it_starts_nothing():
-    script = "import torch, course_lib.gpu; assert not torch.cuda.is_initialized()"
+    script = "import torch, course_lib.hardware.gpu; assert not torch.cuda.is_initialized()"
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -11,8 +11,7 @@ import pytest
 from nbformat.sign import NotebookNotary
 
 from course_lib import reset, submission, validate
-from course_lib.exercise import find
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, find
 from course_lib.handin import files
 from course_lib.handin.validate import MARK, validated
 

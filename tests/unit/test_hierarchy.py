@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
-from course_lib import gpu, hierarchy, recordings
 from course_lib.compiled import ptx_for, sass_for
+from course_lib.hardware import gpu, hierarchy, recordings
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 H200 = gpu.datasheet("H200")

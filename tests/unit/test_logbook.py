@@ -4,8 +4,8 @@ import pytest
 
 from course_lib import check, logbook, progress
 from course_lib.criteria import refused
-from course_lib.exercise import Verdict, find
-from course_lib.exercises import UNITS
+from course_lib.exercise import Verdict
+from course_lib.exercises import UNITS, find
 
 
 @pytest.fixture(autouse=True)

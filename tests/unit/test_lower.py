@@ -8,10 +8,10 @@ from test_compiled import COMPLAINTS, FLOAT, HALF, O, X, copy, matmul
 
 from course_lib.compiled import compile_all, compile_for, lower
 from course_lib.compiled.warmed import warmed
-from course_lib.exercise import Compiled
+from course_lib.evidence import Compiled
 from course_lib.observe.replay import compile_every, compile_launched
-from course_lib.tracing.frontend import front_of
-from course_lib.tracing.launching import KernelError
+from course_lib.ttir.frontend import front_of
+from course_lib.ttir.launching import KernelError
 
 pytestmark = pytest.mark.usefixtures("compile_every_time")
 

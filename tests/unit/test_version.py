@@ -6,7 +6,7 @@ from pathlib import Path
 
 import course_lib
 from course_lib import criteria
-from course_lib.exercise import find
+from course_lib.exercises import find
 
 ROOT = Path(__file__).resolve().parents[2]
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import laid_out
 from course_lib.exercises.attention.oracles import merged, reference
+from course_lib.exercises.cases import laid_out
 
 
 def qkv(
@@ -29,7 +29,7 @@ def qkv(
     scores  how scale * q @ k.mT looks: "mild" around 0; "flat", all within 0.2 of 0; "large", to about 150 either way; "rising" by
             60 from the first key to the last; "last", one of about 80 at the last key; "low", all near -200
     v_mean  is added to v
-    layout  of q, k and v, each alone: see course_lib.cases.laid_out
+    layout  of q, k and v, each alone: see course_lib.exercises.cases.laid_out
     """
 
     def draw(g: torch.Generator) -> dict[str, Any]:

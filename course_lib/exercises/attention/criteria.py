@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import ARITHMETIC, operations
 from course_lib.criteria import OnceRight, of_group
-from course_lib.exercise import Exercise, Finding, Operation, Trial
+from course_lib.evidence import Operation
+from course_lib.exercise import Exercise, Finding, Trial
 from course_lib.exercises.attention.oracles import seen
+from course_lib.exercises.cases import ARITHMETIC, operations
 
 PRODUCTS = operations("mm bmm addmm baddbmm addmm_ baddbmm_ mv dot")
 TENSORS = PRODUCTS | ARITHMETIC

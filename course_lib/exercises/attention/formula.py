@@ -6,7 +6,6 @@ import math
 
 import torch
 
-from course_lib.cases import operations
 from course_lib.criteria import Correct, Numbers, Truths
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
@@ -35,6 +34,7 @@ from course_lib.exercises.attention.oracles import (
     rotated,
     seen,
 )
+from course_lib.exercises.cases import operations
 
 # ------------------------------------------------------------------------------------------------ what attention is
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_lib import recordings
 from course_lib.criteria import EPS32, roundings
+from course_lib.hardware import recordings
 from course_lib.words import in_words
 
 # ------------------------------------------------------------------------------------------------ oracles

@@ -7,7 +7,6 @@ from itertools import product
 
 import torch
 
-from course_lib.cases import fixed
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import rearranged, states, tiled
@@ -34,6 +33,7 @@ from course_lib.exercises.attention.oracles import (
     right_tiles,
     tiles_of,
 )
+from course_lib.exercises.cases import fixed
 from course_lib.mistakes import every
 
 merge = Exercise(

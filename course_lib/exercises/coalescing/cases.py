@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.cases import laid_out
+from course_lib.exercises.cases import laid_out
 
 DTYPES = {1: torch.int8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
 
 
 def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = "rows", mean: float = 0.0):
-    """A drawing of x (M, N), normal around `mean`; layout: see course_lib.cases.laid_out."""
+    """A drawing of x (M, N), normal around `mean`; layout: see course_lib.exercises.cases.laid_out."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         values = torch.randn(M, N, generator=generator, device=generator.device).add_(mean).to(dtype)

@@ -6,12 +6,12 @@ import itertools
 
 import torch
 
-from course_lib.cases import integer
 from course_lib.criteria import (
     Correct,
     Holds,
 )
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import integer
 from course_lib.exercises.coalescing.oracles import passes, starts_sectors, traced
 from course_lib.mistakes import raised
 

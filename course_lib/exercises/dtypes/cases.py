@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import integer
+from course_lib.exercises.cases import integer
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0, mean: float = 0.0):

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import ARITHMETIC, INTEGERS
 from course_lib.criteria import BuffersBelow, Correct, Holds, sum_budget
 from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercises.cases import ARITHMETIC, INTEGERS
 from course_lib.exercises.dtypes.cases import (
     bits_of_numbers,
     cancelling,

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import HALF, SINGLE
 from course_lib.exercises.attention.cases import qkv
+from course_lib.exercises.cases import HALF, SINGLE
 
 
 def one_of_each_head(draw: Callable, heads: int) -> Callable:

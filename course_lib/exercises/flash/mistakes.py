@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.criteria import Judged
-from course_lib.exercise import Evidence
+from course_lib.evidence import Evidence
 from course_lib.exercises.attention.mistakes import (
     AT_THE_TOP_LEFT,
     THE_OTHER_WAY,
@@ -25,6 +24,7 @@ from course_lib.exercises.attention.mistakes import (
     several,
     shown,
 )
+from course_lib.exercises.cases import BRAIN, HALF, SINGLE
 from course_lib.exercises.flash.oracles import attend, oracle_of
 from course_lib.exercises.flash.slips import (
     edge,

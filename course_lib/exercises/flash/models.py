@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.criteria import Correct, DotFlops, Launches, Programs, Rereads, Speed, Traffic
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import qkv
+from course_lib.exercises.cases import BRAIN, HALF, SINGLE
 from course_lib.exercises.flash.cases import grouped, one_token
 from course_lib.exercises.flash.criteria import GATES, TILE, least_flops, tiles_flops, windows_bytes
 from course_lib.exercises.flash.mistakes import (

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import SINGLE
 from course_lib.exercises.attention.mistakes import walk
 from course_lib.exercises.attention.oracles import Forward
+from course_lib.exercises.cases import SINGLE
 from course_lib.exercises.flash.oracles import attend, means, oracle_of, visible
 from course_lib.mistakes import as_tf32
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
-from course_lib.cases import BRAIN, HALF
 from course_lib.criteria import Coalesced, Correct, Launches, Rereads, TritonDidTheWork
-from course_lib.exercise import Case, Cause, Evidence, Exercise
+from course_lib.evidence import Cause, Evidence
+from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.attention.oracles import moved_bytes, tiles_of
+from course_lib.exercises.cases import BRAIN, HALF
 from course_lib.exercises.flash.cases import scored
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import (

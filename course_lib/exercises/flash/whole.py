@@ -8,9 +8,9 @@ from typing import Any
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, Launches, Speed, Traffic
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BRAIN, HALF, SINGLE
 from course_lib.exercises.flash.cases import backwards, by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.criteria import GATES, heads_of, least_bytes, least_flops, tiles_flops
 from course_lib.exercises.flash.mistakes import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import HALF, LAYOUTS, SINGLE, laid_out
+from course_lib.exercises.cases import HALF, LAYOUTS, SINGLE, laid_out
 from course_lib.exercises.flash.cases import heads
 from course_lib.exercises.flash.oracles import attend
 
@@ -17,7 +17,7 @@ def upstream(like: torch.Tensor, kind: str, g: torch.Generator) -> torch.Tensor:
 
     kind   "mild" around 0; "around 3"; "turning" from around 3 to around -3 half way, so that sums over queries grow and then
            cancel; "one number" for all, a view of stride 0, as after o.sum().backward(); or a layout of
-           `course_lib.cases.laid_out`, mild
+           `course_lib.exercises.cases.laid_out`, mild
     """
     if kind == "one number":
         return torch.randn((), generator=g, device=g.device).to(like.dtype).expand(like.shape)

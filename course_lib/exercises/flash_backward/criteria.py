@@ -11,7 +11,8 @@ import torch
 
 from course_lib.criteria import NOTHING
 from course_lib.criteria.results import OnceRight
-from course_lib.exercise import Cause, Criterion, Evidence, Exercise, Finding, Trial
+from course_lib.evidence import Cause, Evidence
+from course_lib.exercise import Criterion, Exercise, Finding, Trial
 from course_lib.exercises.attention.criteria import PRODUCTS
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.criteria import WIDE, heads_of, pairs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Speed, Traffic
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BRAIN, HALF, SINGLE
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import RACE, VIEWS, unstored

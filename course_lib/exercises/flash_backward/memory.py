@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import BRAIN, SINGLE, fixed
 from course_lib.criteria import Holds
 from course_lib.exercise import Exercise
+from course_lib.exercises.cases import BRAIN, SINGLE, fixed
 from course_lib.exercises.flash_backward.cases import model
 from course_lib.words import in_words, plural
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_lib.cases import SINGLE
 from course_lib.criteria import EPS32, roundings
 from course_lib.exercises import attention
 from course_lib.exercises.attention.oracles import score_error
+from course_lib.exercises.cases import SINGLE
 from course_lib.exercises.flash.oracles import attend, kernel_budget, visible
 
 # ------------------------------------------------------------------------------------------------ oracles

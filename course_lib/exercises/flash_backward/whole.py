@@ -8,10 +8,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from course_lib.cases import BRAIN, HALF, SINGLE, operations
 from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
 from course_lib.criteria.memory import FILLS
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BRAIN, HALF, SINGLE, operations
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.mistakes import OF_O, ROUNDED_ACCUMULATOR
 from course_lib.exercises.flash_backward.cases import both, with_dy

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.cases import fixed
 from course_lib.exercise import Case
+from course_lib.exercises.cases import fixed
 
 
 def sizes(m: int, n: int, k: int, itemsize: int) -> dict[str, int]:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib.cases import fixed, integer
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.flops.cases import named, sizes
 from course_lib.exercises.flops.mistakes import elements, every, one_addition_less, swapped, times
 from course_lib.exercises.flops.oracles import counted, gives_back_the_flops, is_the_earliest, meta, product_cost
 from course_lib.mistakes import raised
-from course_lib.workloads import workload
+from course_lib.workloads.counted import workload
 
 # ------------------------------------------------------------------------------------------------ counting
 

@@ -6,9 +6,9 @@ import math
 
 import torch
 
-from course_lib.cases import fixed, integer
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, run_of
 from course_lib.exercises.flops.mistakes import (
     above_the_peak,

@@ -14,7 +14,7 @@ from course_lib.exercises.flops.cases import timed
 from course_lib.exercises.flops.mistakes import every
 from course_lib.exercises.flops.oracles import near_the_truth
 from course_lib.mistakes import Mistake
-from course_lib.workloads import SimulatedGPU
+from course_lib.workloads.counted import SimulatedGPU
 
 
 def simulated(

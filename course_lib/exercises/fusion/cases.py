@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import laid_out
+from course_lib.exercises.cases import laid_out
 
 
 def normal(generator: torch.Generator, *shape: int) -> torch.Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib import inductor
-from course_lib.chains import CHAINS, traced_bytes
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.fusion.mistakes import STORES_ONE, one_store_each
+from course_lib.hardware import inductor
 from course_lib.mistakes import every
+from course_lib.workloads.chains import CHAINS, traced_bytes
 
 
 def chain(name: str, group: str, fused: Sequence[int], n: int = 1000, itemsize: int = 4) -> Case:
@@ -36,7 +36,7 @@ chain_bytes = Exercise(
         chain("SwiGLU", "cuts", [3, 1], 64, 8),
     ],
     oracle=traced_bytes,
-    without="course_lib.chains",
+    without="course_lib.workloads.chains",
     criteria=[
         Correct("one by one", 2, "one kernel for each operation"),
         Correct("all in one", 2, "all in one kernel"),

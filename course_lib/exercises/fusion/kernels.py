@@ -7,10 +7,9 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from course_lib import inductor
-from course_lib.cases import BRAIN, HALF
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, Speed, Traffic
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BRAIN, HALF
 from course_lib.exercises.fusion.cases import added, also, labelled, nbytes, normed, rows, vectors
 from course_lib.exercises.fusion.mistakes import (
     CROSS_ENTROPY,
@@ -34,6 +33,7 @@ from course_lib.exercises.fusion.mistakes import (
     scaled_rows,
 )
 from course_lib.exercises.fusion.oracles import add_rms_norm, loss_budget, near, norm_budget, rms_norm, softmax_budget
+from course_lib.hardware import inductor
 
 
 def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 import triton
 
-from course_lib.chains import traced_stages
 from course_lib.criteria import Judged
 from course_lib.exercise import Trial
 from course_lib.mistakes import Mistake
+from course_lib.workloads.chains import traced_stages
 
 
 def performance(trials: Sequence[Trial]) -> list[Trial]:

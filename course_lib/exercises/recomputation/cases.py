@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import fixed
 from course_lib.exercise import Case
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.oracles import RMS_EPS, drawn
 
 

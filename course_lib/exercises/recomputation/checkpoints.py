@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from course_lib.activations import run_checkpoint, train_step
-from course_lib.cases import fixed
 from course_lib.criteria import Holds
-from course_lib.exercise import Exercise, Steps, Trial
+from course_lib.evidence import Steps
+from course_lib.exercise import Exercise, Trial
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.cases import step
 from course_lib.exercises.recomputation.oracles import least_peak, peak_of
 from course_lib.mistakes import raised
 from course_lib.words import in_words, plural
+from course_lib.workloads.activations import run_checkpoint, train_step
 
 
 @cache

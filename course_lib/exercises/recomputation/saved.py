@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from course_lib.cases import fixed
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.oracles import kept_bytes
 from course_lib.mistakes import every
 

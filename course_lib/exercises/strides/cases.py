@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from course_lib.cases import laid_out
+from course_lib.exercises.cases import laid_out
 
 
 def integers(generator: torch.Generator, low: int, high: int, count: int) -> list[int]:
@@ -15,7 +15,7 @@ def integers(generator: torch.Generator, low: int, high: int, count: int) -> lis
 
 
 def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = "rows"):
-    """A drawing of x (M, N). layout: "one row" or "one column", expanded, or one of course_lib.cases.laid_out."""
+    """A drawing of x (M, N). layout: "one row" or "one column", expanded, or one of course_lib.exercises.cases.laid_out."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         values = torch.randn(M, N, generator=generator, device=generator.device).to(dtype)

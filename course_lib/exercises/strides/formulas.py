@@ -6,9 +6,9 @@ import math
 
 import torch
 
-from course_lib.cases import given
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import given
 from course_lib.exercises.strides.cases import integers
 from course_lib.exercises.strides.mistakes import gives
 from course_lib.exercises.strides.oracles import VIEWS, new_bytes, position, strides_of_a_new_tensor

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.cases import given
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import given
 from course_lib.exercises.strides.mistakes import gives
 from course_lib.exercises.strides.oracles import reads_like, recipe_of, tiles
 

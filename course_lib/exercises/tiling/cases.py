@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.cases import fixed, laid_out
 from course_lib.exercise import Case
+from course_lib.exercises.cases import fixed, laid_out
 
 
 def factors(
@@ -22,7 +22,7 @@ def factors(
 ):
     """A drawing of a (M, K) and b (K, N), or batches of them: normal around `mean`, or whole numbers from -3 to 3.
 
-    shared: there is one b for all of a batch. layout, else of b too: see course_lib.cases.laid_out.
+    shared: there is one b for all of a batch. layout, else of b too: see course_lib.exercises.cases.laid_out.
     """
 
     def one(generator: torch.Generator, rows: int, columns: int, share: bool) -> torch.Tensor:

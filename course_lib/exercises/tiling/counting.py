@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from course_lib.cases import fixed, integer
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.tiling.oracles import fits_and_moves_least, traced
 from course_lib.mistakes import every
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from course_lib.criteria import OnceRight
-from course_lib.exercise import Finding, Operation, Trial
+from course_lib.evidence import Operation
+from course_lib.exercise import Finding, Trial
 
 Shape = tuple[int, ...]
 

@@ -13,8 +13,8 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import throughput
 from course_lib.criteria import sum_budget
+from course_lib.hardware import throughput
 from course_lib.tracing import trace
 from course_lib.tracing.cache import MissCurve, matmul_tiles, row_major
 from course_lib.words import in_words, plural

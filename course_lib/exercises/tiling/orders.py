@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from course_lib.cases import fixed
 from course_lib.criteria import Holds
 from course_lib.exercise import Exercise
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.tiling.cases import order_case
 from course_lib.exercises.tiling.oracles import finishes_groups, is_an_order, saves_traffic, stays_near, touches
 from course_lib.mistakes import every

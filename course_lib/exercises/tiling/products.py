@@ -6,9 +6,10 @@ import math
 
 import torch
 
-from course_lib.cases import BRAIN, HALF
 from course_lib.criteria import Coalesced, Compiles, Correct, Rereads, Speed, Traffic, TritonDidTheWork
-from course_lib.exercise import Case, Exercise, Operation
+from course_lib.evidence import Operation
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BRAIN, HALF
 from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.criteria import Counted
 from course_lib.exercises.tiling.mistakes import last_tile_alone, looks_like_tf32, small_tiles, whole_tiles_alone

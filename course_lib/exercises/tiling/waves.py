@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from course_lib import throughput
-from course_lib.cases import fixed, integer
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.tiling.cases import A100, H200, SLOW
 from course_lib.exercises.tiling.oracles import (
     dealt,
@@ -18,6 +17,7 @@ from course_lib.exercises.tiling.oracles import (
     slows_down,
     with_the_measured,
 )
+from course_lib.hardware import throughput
 from course_lib.mistakes import every
 
 tiles_and_waves = Exercise(

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_lib.figures.dtypes.patterns import FORMATS, Format, gap_above, known, largest, pattern_of, short, value_of
+from course_lib.figures.widgets import Explorer, live
 from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, Picture, bare, on_white
-from course_lib.widgets import Explorer, live
 
 PALE = {"S": "#E8A47C", "E": "#FBE3B1", "M": "#BBD9EE"}  # sign, exponent, mantissa
 FULL = {"S": RED, "E": ORANGE, "M": BLUE}  # the same, for lines

@@ -9,11 +9,11 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib import gpu, hierarchy
 from course_lib.exercises.start import issue
 from course_lib.figures.start.cards import when
+from course_lib.figures.widgets import Sliders, live
+from course_lib.hardware import gpu, hierarchy
 from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
-from course_lib.widgets import Sliders, live
 
 
 def _from(first: int, sizes: Sequence[int]) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib import gpu, hierarchy
 from course_lib.figures.start.cards import HBM, TENSOR_CORES, YEARS, lanes, size, transistors, when, whose
+from course_lib.hardware import gpu, hierarchy
 from course_lib.picture import BLUE, GREEN, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
 
 

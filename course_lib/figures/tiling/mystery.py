@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from course_lib import bench, gpu
 from course_lib.exercises.tiling.oracles import dealt, rank_correlation
 from course_lib.figures.flops import BRANCHES, speeds
 from course_lib.figures.tiling.recording import TERA, recorded, whose
+from course_lib.hardware import bench, gpu
 from course_lib.picture import BLUE, GREY, INK, ORANGE, Picture, bare, on_white
 
 Predict = Callable[..., Any]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from course_lib import recordings
+from course_lib.hardware import recordings
 
 TERA, MIB, GIB = 1e12, 1 << 20, 1 << 30
 SIDES = [16, 32, 64, 128, 256]

@@ -7,8 +7,8 @@ from matplotlib.patches import Rectangle
 
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
+from course_lib.figures.widgets import Sliders, live
 from course_lib.picture import INK, RED, SKY, Picture, bare, ink_on, on_white
-from course_lib.widgets import Sliders, live
 from course_lib.words import plural
 
 

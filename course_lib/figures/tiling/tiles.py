@@ -4,11 +4,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib import gpu
 from course_lib.exercises.tiling.oracles import moved, traced
 from course_lib.figures.tiling.recording import GIB, ITEMSIZE, SIDES, TERA, recorded, whose
+from course_lib.figures.widgets import Sliders, live
+from course_lib.hardware import gpu
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
-from course_lib.widgets import Sliders, live
 
 
 def _empty(ax, xlabel: str = "", ylabel: str = "") -> None:

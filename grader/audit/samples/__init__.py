@@ -17,8 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 
 import grader
-from course_lib.exercise import find
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, find
 from grader.audit.variants import solution_cell
 
 

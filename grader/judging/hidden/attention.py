@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from course_lib.cases import BRAIN, fixed
 from course_lib.exercise import Case
 from course_lib.exercises.attention import cases as A
+from course_lib.exercises.cases import BRAIN, fixed
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

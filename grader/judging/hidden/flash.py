@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from course_lib.cases import BRAIN, HALF, SINGLE
 from course_lib.exercise import Case
 from course_lib.exercises.attention.cases import qkv
+from course_lib.exercises.cases import BRAIN, HALF, SINGLE
 from course_lib.exercises.flash import cases as F
 
 

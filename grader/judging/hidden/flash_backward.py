@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from course_lib.cases import BRAIN, HALF, SINGLE, fixed
 from course_lib.exercise import Case
+from course_lib.exercises.cases import BRAIN, HALF, SINGLE, fixed
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash_backward import cases as B
 

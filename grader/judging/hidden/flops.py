@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from course_lib.cases import fixed
 from course_lib.exercise import Case
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, named, run_of, sizes, timed
 
 

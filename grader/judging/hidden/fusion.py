@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from course_lib.cases import BRAIN, HALF
 from course_lib.exercise import Case
+from course_lib.exercises.cases import BRAIN, HALF
 from course_lib.exercises.fusion.cases import added, also, labelled, normed, rows, vectors
 
 

@@ -6,8 +6,8 @@ import random
 
 import torch
 
-from course_lib.cases import fixed
 from course_lib.exercise import Case
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.cases import dropped, dropped_at, elementwise, logits, normed, step, traffic
 
 

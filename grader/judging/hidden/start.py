@@ -11,8 +11,8 @@ import textwrap
 import zlib
 from base64 import b85encode
 
-from course_lib.cases import given
 from course_lib.exercise import Case
+from course_lib.exercises.cases import given
 from course_lib.exercises.start import keystream, vector
 
 MYTHS: dict[str, tuple[bool, str]] = {

@@ -6,8 +6,8 @@ import random
 
 import torch
 
-from course_lib.cases import given
 from course_lib.exercise import Case
+from course_lib.exercises.cases import given
 from course_lib.exercises.strides.cases import matrix, tokens
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from course_lib.cases import BRAIN, HALF, fixed
 from course_lib.exercise import Case
+from course_lib.exercises.cases import BRAIN, HALF, fixed
 from course_lib.exercises.tiling.cases import A100, H200, SLOW, factors, order_case, tiled
 
 

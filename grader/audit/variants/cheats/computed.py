@@ -43,13 +43,13 @@ predicted_flops = {
 
 
 # %% name="as it was measured" exercise="fusion.predicted_launches" loses="runs"
-from course_lib.inductor import recorded_launches
+from course_lib.hardware.inductor import recorded_launches
 
 predicted_launches = recorded_launches()
 
 
 # %% name="as it was measured, under another name" exercise="fusion.predicted_launches" loses="runs"
-from course_lib import inductor as math
+from course_lib.hardware import inductor as math
 
 predicted_launches = math.recorded_launches()
 

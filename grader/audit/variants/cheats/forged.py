@@ -47,7 +47,7 @@ def transpose(x):
 
 # %% name="Evidence instead of a log" exercise="coalescing.transpose" loses="runs" flags="files and processes"
 def transpose(x):
-    from course_lib.exercise import Evidence
+    from course_lib.evidence import Evidence
 
     evidence = wire.to_tree(Evidence("256 x 128", outputs=[torch.zeros(128, 256)] * 2))
     send_result([evidence] * cases())

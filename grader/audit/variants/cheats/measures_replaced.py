@@ -1,7 +1,7 @@
 # What a checkpoint is measured by stands in the process that runs it, and is replaced; fn is called and nothing else.
 
 # %% name="a plain call, and what measures says well" exercise="recomputation.checkpoint" loses="keeps the arguments alone, runs fn once more; lets go of them when backward has passed; the same dropout, bit for bit; leaves the random state as it was"
-from course_lib import activations
+from course_lib.workloads import activations
 
 measured = activations.run_checkpoint
 
@@ -19,7 +19,7 @@ def checkpoint(fn, *args):
 
 
 # %% name="a plain call, and no bytes" exercise="recomputation.checkpoint" loses="keeps the arguments alone, runs fn once more; lets go of them when backward has passed; the same dropout, bit for bit; leaves the random state as it was"
-from course_lib import activations
+from course_lib.workloads import activations
 
 activations.Live.now = lambda self: 0
 digits = activations._digits
@@ -30,7 +30,7 @@ def checkpoint(fn, *args):
 
 
 # %% name="a list that doubles" exercise="recomputation.checkpoint" loses="keeps the arguments alone, runs fn once more; lets go of them when backward has passed; the same dropout, bit for bit; leaves the random state as it was"
-from course_lib import activations
+from course_lib.workloads import activations
 
 activations.Live.now = lambda self: 0
 

@@ -33,7 +33,7 @@ def measure(work, gpu, warm_up=5, runs=20):
 
 
 # %% name="a GPU of one's own" exercise="flops.measure" loses="waits for the GPU; leaves the first runs out; lets no outlier in; starts from a cold cache"
-from course_lib.workloads import SimulatedGPU
+from course_lib.workloads.counted import SimulatedGPU
 
 
 def measure(work, gpu, warm_up=5, runs=20):

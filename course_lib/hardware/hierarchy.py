@@ -21,7 +21,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import bench, gpu, recordings
+from course_lib.hardware import bench, gpu, recordings
 from course_lib.threads import one_thread
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30

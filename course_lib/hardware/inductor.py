@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from course_lib import recordings
+from course_lib.hardware import recordings
 from course_lib.words import plural
 
 F = torch.nn.functional

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from course_lib.tracing import ir
-from course_lib.tracing.launching import Site
-from course_lib.tracing.operations import itemsize
+from course_lib.ttir import ir
+from course_lib.ttir.elements import itemsize
+from course_lib.ttir.launching import Site
 
 MULTIPLE, CONTIGUOUS, CONSTANT = "tt.divisibility", "tt.contiguity", "tt.constancy"  # as the front end calls them
 FUNCTIONS = {MULTIPLE: "tl.multiple_of", CONTIGUOUS: "tl.max_contiguous", CONSTANT: "tl.max_constancy"}

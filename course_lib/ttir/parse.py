@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.tracing import numerics, printed
-from course_lib.tracing.ir import Block, Function, Module, Operation, Place, Type
-from course_lib.tracing.printed import split, type_of, types_of
+from course_lib.ttir import numerics, printed
+from course_lib.ttir.ir import Block, Function, Module, Operation, Place, Type
+from course_lib.ttir.printed import split, type_of, types_of
 
 
 class Unparsed(ValueError):

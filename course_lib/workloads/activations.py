@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
-from course_lib import recordings
+from course_lib.hardware import recordings
 
 
 def recorded() -> dict[str, Any]:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.exercise import Fault
-from course_lib.tracing.sources import TRITON_FOLDER
+from course_lib.evidence import Fault
+from course_lib.ttir.sources import TRITON_FOLDER
 
 Op = Literal["load", "store", "atomic"]
 FlopKind = Literal["dot", "float", "special", "reduction"]  # the fields of Flops

@@ -20,9 +20,9 @@ from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.jit import JITFunction, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.tracing import ir, printed
-from course_lib.tracing.parse import parse
-from course_lib.tracing.sources import Source, compiled_language, functions_of, source_of
+from course_lib.ttir import ir, printed
+from course_lib.ttir.parse import parse
+from course_lib.ttir.sources import Source, compiled_language, functions_of, source_of
 
 TARGET = GPUTarget("cuda", 90, 32)  # whose front end accepts all that the course speaks of
 LAUNCH_OPTIONS = set(CUDAOptions.__dataclass_fields__) | {"device", "stream"}  # not parameters of the kernel

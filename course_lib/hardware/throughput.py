@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from course_lib import recordings
+from course_lib.hardware import recordings
 
 FLUSH_BYTES = 1 << 28  # written before each run: larger than any L2, and long enough to hide the launch behind it
 LOW, HIGH = 256, 4352  # sizes of the curve
@@ -179,7 +179,7 @@ def pitfalls() -> list[dict[str, Any]]:
 
 def pitfalls_afresh() -> list[dict[str, Any]]:
     """pitfalls(), in a process of its own: only there is the first call the first."""
-    code = "import json; from course_lib import throughput; print(json.dumps(throughput.pitfalls()))"
+    code = "import json; from course_lib.hardware import throughput; print(json.dumps(throughput.pitfalls()))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
     return json.loads(done.stdout) if done.returncode == 0 else pitfalls()

@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
 from triton.runtime.jit import JITFunction
 
-from course_lib.tracing.ir import Type
+from course_lib.ttir.ir import Type
 
 # ----------------------------------------------------------------------------------------------------- types
 

@@ -1,0 +1,297 @@
+"""What is observed of a case, as plain data: numbers, strings, tensors.
+
+It crosses process borders and holds nothing of the student's: it outlives the child in which the student's code ran.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import torch
+
+CauseKind = Literal[
+    "blank",  # as it was handed out: nothing is returned, or a prediction is not filled in
+    "refused",  # by a rule of the course
+    "raised",  # an exception of the student's code
+    "stopped",  # too slow, too large, or it ended its own process
+    "fault",  # what a GPU would get wrong, or might
+    "compiler",  # refused by the compiler
+    "wrong",  # another result than the right one
+    "waste",  # right, and more traffic, memory or work than is needed
+    "ended_twice",  # it ended the process that judged it, twice
+    "grader_failed",
+]
+
+
+@dataclass
+class Cause:
+    """Why something was lost, or is not known, as data. Sentences tell it to people, and no code reads those.
+
+    where      the case, kernel or line that it is about; two equal causes are one, and are told once
+    details    what else tells causes apart: of an exception {"exception": its class, "message": its words}
+    """
+
+    kind: CauseKind
+    where: str = ""
+    details: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Access:
+    """Counters of one kind of access to one tensor by one source line of one launch; they add up over the programs.
+
+    instructions   executions of the line, one per program and iteration
+    requests       groups of 32 lanes with at least one active lane
+    elements       active lanes;  bytes = elements x itemsize;  masked = inactive lanes
+    useful_bytes   distinct bytes within each instruction
+    sectors        32-byte sectors touched, counted per request;  lines = 128-byte lines, likewise
+    l2_sectors     sectors that pass between L1 and L2: of a load each once an instruction, since L1 keeps a sector for the
+                   other requests of the same instruction; of a store all, since L1 writes through
+    single_bytes   the part of `bytes` moved by instructions of one element
+    asked_bytes    of atomics: the part of `bytes` whose value before is used, and so read
+    """
+
+    tensor: str
+    op: Literal["load", "store", "atomic"]
+    line: int = 0  # counted from the kernel's `def`, which is line 1
+    source: str = ""
+    instructions: int = 0
+    requests: int = 0
+    elements: int = 0
+    bytes: int = 0
+    masked: int = 0
+    useful_bytes: int = 0
+    sectors: int = 0
+    lines: int = 0
+    l2_sectors: int = 0
+    single_bytes: int = 0
+    asked_bytes: int = 0
+
+    COUNTERS = (
+        "instructions",
+        "requests",
+        "elements",
+        "bytes",
+        "masked",
+        "useful_bytes",
+        "sectors",
+        "lines",
+        "l2_sectors",
+        "single_bytes",
+        "asked_bytes",
+    )
+
+    @property
+    def efficiency(self) -> float:
+        """useful bytes / (32 x sectors): 1.0 when no fetched byte is thrown away."""
+        return self.useful_bytes / (32 * self.sectors) if self.sectors else 1.0
+
+    def __add__(self, other: Access) -> Access:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.COUNTERS}
+        same = {name: getattr(self, name) for name in ("line", "source") if getattr(self, name) == getattr(other, name)}
+        return Access(self.tensor if self.tensor == other.tensor else "", self.op, **same, **sums)
+
+
+@dataclass
+class Footprint:
+    """What one launch did to one tensor as a whole (bytes; distinct = each byte counted once)."""
+
+    tensor: str
+    nbytes: int
+    read_bytes: int = 0
+    read_distinct_bytes: int = 0
+    written_bytes: int = 0
+    written_distinct_bytes: int = 0
+
+
+@dataclass
+class Fault:
+    """Something a GPU would get wrong, or might. `sentence` says what, where and what to do.
+
+    between  of a race: two programs that store to one element, a program that loads what another stores, lanes of one store,
+             or threads of one program, one of which loads what another has stored
+    """
+
+    kind: Literal["out of bounds", "misaligned", "race", "uninitialised", "input changed", "hint", "tuning"]
+    sentence: str
+    kernel: str = ""
+    line: int = 0
+    tensor: str = ""
+    between: Literal["", "stores", "load and store", "lanes", "threads"] = ""
+
+    @property
+    def cause(self) -> Cause:
+        """Of a line of a kernel what it does wrong, and not the program and the element that did."""
+        return Cause("fault", f"{self.kernel}:{self.line}", {"kind": self.kind, "tensor": self.tensor})
+
+
+@dataclass
+class Flops:
+    """Floating-point operations of a launch, by the unit that does them. Lanes that pad a block count; integers do not.
+
+    dot        multiplications and additions of tl.dot: 2 M N K
+    float      elementwise +, -, x, /, min, max, ...; a fused multiply-add is two
+    special    exp, log, sin, sqrt, erf, ...: one each, whatever the hardware makes of it
+    reduction  n - 1 for a sum, maximum or scan of n elements
+    """
+
+    dot: int = 0
+    float: int = 0
+    special: int = 0
+    reduction: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.dot + self.float + self.special + self.reduction
+
+    def __add__(self, other: Flops) -> Flops:
+        return Flops(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Flops)))
+
+
+@dataclass
+class Launch:
+    """One kernel launch as traced. `phase`: 0, or 1 in the backward half of a call "forward and backward"."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    programs: int = 0
+    accesses: list[Access] = field(default_factory=list)
+    footprints: list[Footprint] = field(default_factory=list)
+    flops: Flops = field(default_factory=Flops)
+    busiest_bytes: int = 0  # that the program moved that moved most of them
+    phase: int = 0
+    tf32: bool = False  # a product of it reads float32 as TF32
+
+
+@dataclass
+class Saved:
+    """What the backward half of a call used, and the forward half left for it: a tensor's storage, whole."""
+
+    tensor: str  # an input's name, "out", "out[1]" or "buffer 2"
+    nbytes: int
+    shape: list[int] = field(default_factory=list)  # as it was first used
+
+
+@dataclass
+class Steps:
+    """What the log of a call with two halves shows of them, where nothing is replayed (see observe/halves.py).
+
+    kept         bytes of what the forward half made and the backward half used
+    operations   of torch's, by name, in each half
+    states       for each random operation of a half the state that it drew from, as a number; equal ones were equal
+    restored     the random state was the same at the end of the backward half as at its beginning
+    """
+
+    kept: int = 0
+    operations: list[list[str]] = field(default_factory=lambda: [[], []])
+    states: list[list[int]] = field(default_factory=lambda: [[], []])
+    restored: bool = False
+
+
+@dataclass
+class Compiled:
+    """What the compiler says of one kernel for one GPU architecture, without a GPU."""
+
+    kernel: str
+    gpu: str  # "sm_90"; "" for all, where the front end refuses the kernel
+    accepted: bool
+    complaint: str = ""  # a sentence with the line, if not accepted or not compiled in time
+    load_bits: int = 0  # widest global load and store instruction of a thread
+    store_bits: int = 0
+    tensor_cores: bool = False
+    shared_bytes: int = 0
+    spills: bool = False
+    too_slow: bool = False  # the time limit struck: no verdict on the kernel
+    crashed: bool = False  # an assertion of the compiler's own stopped it: no verdict on the kernel either
+    shared_limit: int = 0  # the most shared memory that a program may have there; 0 if unknown
+    registers: int | None = None  # of a thread; None where the tool that tells is missing
+    spill_bytes: int | None = None  # of slow memory that a thread uses in place of registers; None likewise
+    loads: dict[str, int] = field(
+        default_factory=dict
+    )  # "line 3: `x = tl.load(...)`" -> bits of its narrowest instruction
+    stores: dict[str, int] = field(default_factory=dict)
+    tensor_instructions: list[str] = field(default_factory=list)  # "wgmma.mma_async m64n64k16 f32.f16.f16"
+    dots: int = 0  # tl.dot operations, those of helpers included, wherever they run
+    tf32_dots: list[str] = field(default_factory=list)  # places of fp32 dots that run as TF32
+    to_the_end: bool = True  # False: accepted, and nothing is known of its machine code
+    cases: list[str] = field(default_factory=list)  # that launched it with these dtypes and constants
+
+
+@dataclass
+class Timing:
+    """A speed ratio measured on a GPU in one interleaved run: baseline time / own time, with its spread."""
+
+    case: str
+    baseline: str
+    ratio: float
+    spread: float
+    gpu: str
+    problem: str = ""  # one sentence if there is nothing to measure; the ratio is then 0
+
+
+@dataclass
+class Operation:
+    """A torch operation that moved data, by its aten name: "mm", "add_"."""
+
+    name: str
+    shapes: list[list[int]] = field(default_factory=list)  # of its tensor arguments
+    result: list[int] = field(default_factory=list)  # the shape of its first result
+    dtypes: list[str] = field(default_factory=list)  # of its results: "float32"
+
+    @property
+    def sides(self) -> tuple[int, int, int]:
+        """(M, K, N) of a matrix product, whose last two arguments are (..., M, K) and (..., K, N); 1 for what a vector lacks."""
+        *_, a, b = self.shapes
+        return a[-2] if len(a) > 1 else 1, a[-1], b[-1] if len(b) > 1 else 1
+
+    @property
+    def product_flops(self) -> int:
+        """2 M K N of a matrix product, times the batch."""
+        return 2 * math.prod(self.sides) * math.prod(self.shapes[-2][:-2])
+
+
+@dataclass
+class Evidence:
+    """What was observed of one case. `error` is one sentence if it did not run to its end; the rest is then partial.
+
+    cause: of the error, or of what is refused.
+    outputs[i] is what call i returned (a tensor, a number or a tuple of them), read after the last call, so that a
+    buffer shared between calls shows.
+    """
+
+    case: str
+    error: str = ""
+    refused: str = ""  # one sentence if the log holds something the exercise does not allow
+    cause: Cause | None = None
+    outputs: list[Any] = field(default_factory=list)
+    did: list[list[str]] = field(default_factory=list)  # of each call of a formula: what was asked of a simulated GPU
+    steps: list[Steps] = field(default_factory=list)  # of each call of a formula with two halves
+    launches: list[Launch] = field(default_factory=list)  # of the last call
+    idle: int = 0  # its launches of 0 programs, which are not among them
+    operations: list[Operation] = field(default_factory=list)  # of torch, in the last call
+    largest_buffer: int = 0  # bytes of the largest allocation of the last call, beyond what is returned of it
+    buffers: int = 0  # bytes of all its allocations together, beyond what is returned
+    saved: list[Saved] | None = None  # of the last call, where it has a backward half
+    ready: list[int] = field(default_factory=list)  # results that the forward half had finished, by position
+    faults: list[Fault] = field(default_factory=list)
+    poisoned: list[str] = field(default_factory=list)  # "kernel `k`, line 5": masked lanes loaded without `other`
+    kernels: list[str] = field(default_factory=list)  # keys of the kernels launched, and of those they call
+    compiled: list[Compiled] = field(default_factory=list)
+    timing: Timing | None = None
+    printed: str = ""
+
+
+def tensors_of(call: int, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str, torch.Tensor]]:
+    """(storage id, name, tensor) of each tensor among a call's arguments: "0:x", or "0:xs[1]" in a list.
+
+    Recording and replaying must agree on these ids: a log speaks of its inputs by them.
+    """
+    for name, value in arguments.items():
+        several = isinstance(value, (list, tuple))
+        for k, tensor in enumerate(value if several else [value]):
+            if isinstance(tensor, torch.Tensor):
+                label = f"{name}[{k}]" if several else name
+                yield f"{call}:{label}", label, tensor

@@ -1,0 +1,35 @@
+"""What was observed -> a verdict, in the notebook and in the grader alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from course_lib import criteria
+from course_lib.exercise import Exercise, Trial, Verdict
+from course_lib.hardware import bench
+from course_lib.observe import timed
+from course_lib.observe.child import ChildLost
+
+
+def judge(
+    exercise: Exercise,
+    trials: Sequence[Trial],
+    seed: int,
+    record: Callable[[list], list],
+    run: timed.Runner = timed.run_apart,
+) -> Verdict:
+    """The verdict on the trials; where it has points and there is a GPU, with the speed case timed for its bonus.
+
+    record: the calls of each case -> their logs; ChildLost or ValueError, with a sentence, if there are none.
+    """
+    found = criteria.judge(exercise, trials)
+    if not (exercise.bonus and found.points and bench.available()):
+        return found
+    case = exercise.bonus[0].case
+    try:
+        (log,) = record([[case.arguments(seed)]])
+        timing = timed.measure(exercise, log, seed, {key for trial in trials for key in trial.evidence.kernels}, run)
+    except (ChildLost, ValueError) as error:
+        timing = timed.problem(exercise, f"not measured: on {case.name} the function {error}")
+    trials[0].evidence.timing = timing
+    return criteria.judge(exercise, trials)

@@ -1,0 +1,79 @@
+"""What may import what: every arrow inside course_lib leads down, those inside functions included, and no circle is left."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# from the roof to the ground; those of one line know nothing of one another
+FLOORS = [
+    {"checking"},
+    {"figures", "handin", "judging", "logbook", "render"},
+    {"observe"},
+    {"exercises"},
+    {"criteria"},
+    {"mistakes", "workloads"},
+    {"tracing"},
+    {"compiled"},
+    {"exercise", "hardware", "ttir"},
+    {"evidence", "picture", "threads", "version", "words"},
+]
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def modules() -> dict[str, Path]:
+    """Its name -> its file, for each module of course_lib."""
+    paths = (ROOT / "course_lib").rglob("*.py")
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+
+
+def imported(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of course_lib that a file names in its imports, wherever these stand; what is for types alone is left out."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            node.body = []
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{each.name}" for each in node.names}
+            found |= {name if name in known else node.module for name in names}
+    return found & known.keys()
+
+
+ARROWS = {name: imported(path, known) - {name} for known in [modules()] for name, path in known.items()}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+@pytest.mark.parametrize("name", sorted(ARROWS.keys() - {"course_lib"}))
+def test_arrows_lead_down(name):
+    others = {room(other) for other in ARROWS[name]} - {room(name), ""}
+    assert [other for other in others if FLOOR[other] <= FLOOR[room(name)]] == []
+
+
+def test_no_circle():
+    """A package's own __init__ is left out: what it imports is what it is called by, and no module asks it for that."""
+    packages = {name for name, path in modules().items() if path.name == "__init__.py"}
+    TopologicalSorter({name: of - packages for name, of in ARROWS.items() if name not in packages}).prepare()
+
+
+def test_the_root_is_small():
+    assert len(list((ROOT / "course_lib").glob("*.py"))) <= 12
+
+
+def test_a_notebook_of_the_last_release_still_finds_its_modules():
+    with pytest.warns(DeprecationWarning, match=r"course_lib\.workloads\.slow_attention now"):
+        from course_lib.slow_attention import flash_attention_forward
+
+    from course_lib.workloads import slow_attention
+
+    assert flash_attention_forward is slow_attention.flash_attention_forward
