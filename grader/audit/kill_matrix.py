@@ -29,7 +29,7 @@ class Row:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        return tuple(f.title for f in self.verdict.findings if f.lost and not f.bonus)
+        return tuple(f.key for f in self.verdict.findings if f.lost and not f.bonus)
 
     @property
     def falsely_said(self) -> str:
@@ -45,25 +45,25 @@ class Row:
     def as_expected(self) -> bool:
         return set(self.lost) == set(self.variant.loses) and not self.falsely_said and not self.not_said
 
-    def cell(self, title: str) -> str:
+    def cell(self, key: str) -> str:
         """What a table shows of one gate or criterion: lost, kept, or nothing where it was not judged."""
-        finding = next((f for f in self.verdict.findings if f.title == title), None)
+        finding = next((f for f in self.verdict.findings if f.key == key), None)
         if finding is None or not finding.judged:
             seen = ""
         else:
             seen = "·" if finding.passed else "✗"
-        return seen if (title in self.lost) == (title in self.variant.loses) else f"[red]{seen or '?'}[/]"
+        return seen if (key in self.lost) == (key in self.variant.loses) else f"[red]{seen or '?'}[/]"
 
 
 def tables(rows: Sequence[Row]) -> Iterator[Table]:
     """The matrix, one table for each exercise: a row for each variant, a column for each gate and criterion."""
     for exercise_id in dict.fromkeys(row.variant.exercise for row in rows):
         exercise = find(exercise_id)
-        titles = ["runs", *(c.title for c in [*exercise.gates, *exercise.criteria])]
+        titles = {"runs": "runs"} | {c.key: c.title for c in [*exercise.gates, *exercise.criteria]}
         table = Table(title=f"{exercise_id}: ✗ lost, · kept, blank not judged")
         table.add_column("variant", min_width=24, max_width=40)
         table.add_column(f"of {exercise.points:g}", justify="right")
-        for title in titles:
+        for title in titles.values():
             table.add_column(title, justify="center", max_width=9)
         for row in (r for r in rows if r.variant.exercise == exercise_id):
             script = f"{row.variant.script.partition('/')[2]}: " if row.variant.script else ""

@@ -31,7 +31,7 @@ def rows():
 def test_a_cheat_gains_nothing(cheat, rows):
     row = rows[cheat.script, cheat.name]
     assert set(row.lost) == set(cheat.loses)
-    gates_and_none = {"runs", "computed by your Triton kernel", "right on plain inputs", "compiles for a GPU"}
+    gates_and_none = {"runs", "triton_did_the_work", "correct.plain", "compiles"}
     assert row.verdict.points == 0 or not gates_and_none & set(cheat.loses)
     assert all("Traceback" not in finding.seen for finding in row.verdict.findings)
 

@@ -44,11 +44,11 @@ def test_its_solution_earns_everything(swish):
 def test_its_variants_lose_what_they_say(swish):
     kinds = []
     for call in [node.value for node in ast.parse(SPOILT).body]:
-        titles = [getattr(variants, name.id) for name in call.args[2].elts] if call.func.id == "wrong" else []
+        keys = [getattr(variants, name.id) for name in call.args[2].elts] if call.func.id == "wrong" else []
         patches = [ast.literal_eval(argument) for argument in call.args if isinstance(argument, ast.Tuple)]
         found = judged(swish, *patches)
-        lost = [finding.title for finding in found.findings if finding.judged and not finding.passed]
-        assert lost == titles, (call.args[1].value, lost)
+        lost = [finding.key for finding in found.findings if finding.judged and not finding.passed]
+        assert lost == keys, (call.args[1].value, lost)
         kinds.append(call.func.id)
     assert set(kinds) == {"wrong", "honest"}
 

@@ -4,7 +4,7 @@ Most are one-line patches of the published solution; never shipped to students. 
 VARIANTS; walking.py makes some of every kernel. Whole cells stand in cheats/ and honest/: percent scripts, one for each idea, in which a cell's header says what
 it is and what it must lose:
 
-    # %% name="torch does it" exercise="coalescing.transpose" loses="a title; another" after="solution" flags="a rule"
+    # %% name="torch does it" exercise="coalescing.transpose" loses="correct.ragged; launches.performance" after="solution" flags="a rule"
 
 after="solution" puts the published solution before it; says="words" must be in its remark; unsaid="words" are false of it, and must
 not be there; a first cell without a name stands before each of its script; flags are the rules of grader/reporting/flags.py that must show it
@@ -30,7 +30,7 @@ from grader.audit.variants import walking
 class Variant:
     """One way to answer an exercise other than the published one.
 
-    loses     titles of the gates or criteria that must fail, all of them and no others; () for full marks
+    loses     keys of the gates or criteria that must fail, all of them and no others; () for full marks
     patches   (old, new) replacements in the source of the solution's cell, each of which must apply; or
     source    a whole cell
     before    cells that stand before it
@@ -144,7 +144,7 @@ def walkers(module: str) -> list[Variant]:
     found = []
     unit = next(unit for unit, name in UNITS.items() if name == module)
     for exercise in exercises(unit).values():
-        loses = tuple(c.title for c in exercise.criteria if getattr(c, "programs", 0))
+        loses = tuple(c.key for c in exercise.criteria if getattr(c, "programs", 0))
         if loses and exercise.id in solution_cells(unit):  # the suite's toy units have none
             cells = "\n".join(text for _, text in program(exercise.id, solution_cell(exercise.id))[1:])
             found += [

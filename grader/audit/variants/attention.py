@@ -4,43 +4,43 @@ from grader.audit.variants import Variant, kinds
 
 wrong, honest = kinds("attention")
 
-PLAIN = ["right on plain inputs"]
-TRUTHS, COUNTED = ["true and false told apart"], ["pairs and queries, counted"]
+PLAIN = ["correct.plain"]
+TRUTHS, COUNTED = ["truths.plain"], ["numbers.plain"]
 SHAPES, ANYWHERE, ANGLES = (
-    "leading dimensions, any D",
-    "positions up to 30,000, in any order",
-    "half precision in and out, angles in float32",
+    "correct.shapes",
+    "correct.anywhere",
+    "correct.half",
 )
 ANY, CAUSAL, NOTHING, FAR, HALF = (
-    "any shape, a scale of one's own",
-    "causal, Nq != Nk too",
-    "queries that see no key",
-    "scores far from 0",
-    "half precision in and out, float32 inside",
+    "correct.ragged",
+    "correct.causal",
+    "correct.nothing",
+    "correct.hard",
+    "correct.half",
 )
 EMPTY, BOTH, APART = (
-    "the empty state changes nothing",
-    "two empty states",
-    "scores far from 0, and far apart",
+    "correct.identity",
+    "correct.nothing",
+    "correct.large",
 )
 WHOLE, SHORT, MORE_KEYS, MORE_QUERIES = (
-    "as many queries as keys, whole tiles",
-    "ragged sizes",
-    "more keys than queries",
-    "more queries than keys",
+    "holds.right_tiles.plain",
+    "holds.right_tiles.ragged",
+    "holds.right_tiles.more keys",
+    "holds.right_tiles.more queries",
 )
 RAGGED, HARD, TILE, SKIPS, NEVER = (
-    "ragged sizes, leading dimensions",
-    "large, rising, low scores",
-    "no scores beyond one tile",
-    "skips what nobody sees",
-    "never Nq x Nk",
+    "correct.ragged",
+    "correct.hard",
+    "largest_buffer.performance",
+    "products.performance",
+    "largest_buffer.performance",
 )
 BYTES, BYTES_RAGGED, BYTES_CAUSAL, BYTES_WIDE = (
-    "equal to the trace",
-    "equal to the trace, ragged sizes",
-    "equal to the trace, causal",
-    "equal to the trace, causal, ragged or wide tiles",
+    "correct.plain",
+    "correct.ragged",
+    "correct.causal",
+    "correct.causal ragged",
 )
 
 # ------------------------------------------------------------------------------------------------ tiles, seen otherwise

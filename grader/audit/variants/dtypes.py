@@ -10,19 +10,24 @@ def body(entry: str, name: str, loses: list[str], source: str) -> Variant:
 
 
 NORMAL, SUBNORMAL, SPECIAL, ALL = (
-    "normal numbers",
-    "subnormal numbers",
-    "zeros, infinities, NaN",
-    "all 65,536 patterns, twice",
+    "holds.decoded.normal",
+    "holds.decoded.subnormal",
+    "holds.decoded.special",
+    "holds.decoded.all",
 )
-ULP = ("numbers of three dtypes", "powers of two, and 8 bits", "zero and subnormal numbers")
-ROUND = ("to the last bit", "ties go to even", "zeros, infinities, NaN, subnormal numbers")
-SUM = ("long rows", "sums and parts of sums beyond 65,504", "no float32 copy of x")
-LSE = ("logits near 1000, and near -1000", "logits of -inf, a row of nothing else", "float16 in, float32 inside")
-RELU = ("equal to the trace, 32 and 16 bits", "equal to the trace, 8 bits")
-SQUARE = ("ragged sizes, three dtypes", "squares beyond float16", "squares below float16", "reads once, writes once")
-STEP = ("at most half a step away", "so for rows of all sizes", "no step larger than it must be", "rows of zeros")
-GATE, RAN = "right on plain inputs", "runs, with what torch may do here"
+ULP = ("holds.is_gap.plain", "holds.is_gap.powers", "holds.is_gap.tiny")
+ROUND = ("holds.bit_exact.plain", "holds.bit_exact.ties", "holds.bit_exact.special")
+SUM = ("correct.long", "correct.large", "buffers_below.performance")
+LSE = ("correct.large", "correct.masked", "correct.float16")
+RELU = ("correct.plain", "correct.small")
+SQUARE = ("correct.ragged", "correct.large", "correct.tiny", "traffic.performance")
+STEP = (
+    "holds.within_half_a_step.plain",
+    "holds.within_half_a_step.sizes",
+    "holds.least_step.sizes",
+    "holds.zeros_stay.zeros",
+)
+GATE, RAN = "correct.plain", "ran"
 
 WRONG = [
     # -------------------- decode_float
@@ -140,7 +145,7 @@ WRONG = [
     ),
     # -------------------- predictions
     *(
-        wrong("predictions", name, ["results, as torch computes them"], patch)
+        wrong("predictions", name, ["correct.plain"], patch)
         for name, patch in (
             ("1e-8 survives", ('"tiny_fp16": 0,', '"tiny_fp16": 1e-5,')),
             ("fp16 has no end", ('"square_fp16": math.inf', '"square_fp16": 90000')),
@@ -251,7 +256,7 @@ WRONG = [
     wrong(
         "scaled_square",
         "a float32 copy by torch",
-        ["computed by your Triton kernel"],
+        ["triton_did_the_work"],
         ("    out = torch.empty_like(x)\n", "    x = x.float()\n    out = torch.empty_like(x)\n"),
     ),
     wrong(

@@ -16,39 +16,44 @@ def with_update(entry: str, name: str, loses: list[str], *patches: tuple[str, st
     return wrong(entry, name, loses, source=source, **remark)
 
 
-# titles
-COUNTED = ["as they are counted"]
-PLAIN, KERNEL, COMPILES = "right on plain inputs", "computed by your Triton kernel", "compiles for a GPU"
+# keys of criteria
+COUNTED = ["correct.plain"]
+PLAIN, KERNEL, COMPILES = "correct.plain", "triton_did_the_work", "compiles"
 RAGGED, HARD, LATE, HALF, SINGLE = (
-    "right on ragged inputs",
-    "large, rising, low scores",
-    "rows that have seen nothing yet, or ever",
-    "half precision in, float32 inside",
-    "float32 stays float32",
+    "correct.ragged",
+    "correct.hard",
+    "correct.late",
+    "correct.half",
+    "correct.float32",
 )
-READ, LAUNCH, LOADS, STORES = "k is read at most Nq / 64 times", "one launch", "loads are dense", "stores are dense"
+READ, LAUNCH, LOADS, STORES = (
+    "rereads.k.performance",
+    "launches.performance",
+    "coalesced.load.performance",
+    "coalesced.store.performance",
+)
 LEADING, VIEWS, DIMS, CAUSAL, NOTHING, HALVES, SCALE = (
-    "any number of leading dimensions",
-    "right on views, without copies",
-    "heads of any size from 16 to 256",
-    "causal, Nq != Nk too",
-    "queries that see no key",
-    "half precision in and out, float32 inside",
-    "a scale of one's own",
+    "correct.leading",
+    "correct.strided",
+    "correct.dims",
+    "correct.causal",
+    "correct.nothing",
+    "correct.half",
+    "correct.scale",
 )
 BYTES, PRODUCTS, BUFFER = (
-    "the bytes of flash_bytes, tiles of 64 x 128 or better",
-    "causal: half the products, and the diagonal",
-    "nothing of Nq x Nk in memory",
+    "traffic.performance",
+    "dot_flops.performance",
+    "buffers_below.performance",
 )
 COSTS = [BYTES, PRODUCTS, LAUNCH, BUFFER, LOADS, STORES]
-IN_WINDOW, FEW = "reads the keys of the window, and no more", "multiplies in the window alone"
-TWO, GROUP_READ = "large, rising scores", "k is read once for each 64 rows of a group"
+IN_WINDOW, FEW = "traffic.performance", "dot_flops.performance"
+TWO, GROUP_READ = "correct.hard", "rereads.k.performance"
 EMPTY, SHARED, TWO_LAUNCHES, CACHE = (
-    "shares without a key",
-    "at least 16 programs share a tall input",
-    "at most 2 launches",
-    "k and v read once, for all heads of a group",
+    "correct.empty",
+    "programs.performance",
+    "launches.performance",
+    "traffic.performance",
 )
 
 NO_MAXIMUM = ("m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.zeros_like(m)")

@@ -5,51 +5,51 @@ from grader.audit.variants.flash import COPY
 
 wrong, honest = kinds("flash_backward")
 
-# titles
-COUNTED = ["as they are counted"]
+# keys of criteria
+COUNTED = ["correct.plain"]
 PLAIN, KERNEL, GRADIENTS = (
-    "right on plain inputs",
-    "computed by your Triton kernel",
-    "gradients computed by your Triton kernels",
+    "correct.plain",
+    "triton_did_the_work",
+    "kernels_made_the_gradients",
 )
 SIZES, VIEWS, HALF_IN, ONCE, DENSE = (
-    "any N, any D from 16 to 256",
-    "right on views, without copies",
-    "half precision in, float32 inside",
-    "o and do read once",
-    "loads are dense",
+    "correct.ragged",
+    "correct.strided",
+    "correct.half",
+    "traffic.performance",
+    "coalesced.load.performance",
 )
 RAGGED, CAUSAL, NOTHING, HARD, HALF, SCALE = (
-    "any sizes, any number of leading dimensions",
-    "causal, Nq != Nk too",
-    "queries that see no key",
-    "large, rising, low scores",
-    "half precision in and out, float32 inside",
-    "a scale of one's own",
+    "correct.ragged",
+    "correct.causal",
+    "correct.nothing",
+    "correct.hard",
+    "correct.half",
+    "correct.scale",
 )
 FOUR, THREE, DIAGONAL, BITS, Q_READ, K_READ, TABLE = (
-    "4 products of a tile, and no more",
-    "3 products of a tile, and no more",
-    "causal: of half of the tiles, and the diagonal",
-    "no atomics: the same bits in every run",
-    "q is read at most Nk / 64 times",
-    "k is read at most Nq / 64 times",
-    "nothing of Nq x Nk in memory",
+    "dot_flops.performance",
+    "dot_flops.performance",
+    "dot_flops.half of it",
+    "no_atomics.performance",
+    "rereads.q.performance",
+    "rereads.k.performance",
+    "buffers_below.performance",
 )
 BOTH_VIEWS, BOTH_CAUSAL, ALONE, KEEPS, FORWARD, BACKWARD, EIGHTEEN, NINE = (
-    "right on views",
-    "causal, Nq != Nk too, queries that see no key",
-    "no torch in between, no copies",
-    "keeps q, k, v, o and one number a query",
-    "one launch forward",
-    "at most 3 launches backward",
-    "18 B N N D, forward and backward",
-    "causal: half of it, and the diagonal",
+    "correct.strided",
+    "correct.causal",
+    "kernels_alone.strided",
+    "keeps_one_number_a_row.performance",
+    "launches.performance.forward",
+    "launches.performance.backward",
+    "dot_flops.performance",
+    "dot_flops.half of it",
 )
 FLASH_TOKENS, SCORE_TOKENS, TOKENS = (
-    "FlashAttention: as autograd keeps it",
-    "with scores: as autograd keeps it",
-    "to the token",
+    "holds.fits.flash",
+    "holds.fits.scores",
+    "holds.fits.edges",
 )
 
 # patches that both gradient kernels take

@@ -4,26 +4,26 @@ from grader.audit.variants import kinds
 
 wrong, honest = kinds("flops")
 
-COST = ["square matrices", "any other sizes"]
-PREDICTED = ["FLOPs, as torch counts them"]
+COST = ["correct.square", "correct.other"]
+PREDICTED = ["correct.plain"]
 COUNTED = [
-    "products of two matrices",
-    "batches of products",
-    "products with an addition",
-    "loops, a backward pass, no product at all",
+    "correct.products",
+    "correct.batches",
+    "correct.with an addition",
+    "correct.whole programs",
 ]
-BACKWARD = ["where x wants a gradient, too", "where x is data"]
-ATTENTION = ["one head", "batches, heads, unlike lengths"]
-BLOCK = ["within 1 % of torch's count", "where heads share keys and values"]
-SCALE = ["one layer keeps the spread at 1", "so do twelve"]
-ROOF = ["where arithmetic is what takes long", "where memory is what takes long"]
-USED = ["MFU, and HFU equal to it", "HFU where the forward pass is done twice"]
-MEMORY = ["parameters, gradients, activations", "what the optimizer keeps"]
+BACKWARD = ["correct.with", "correct.without"]
+ATTENTION = ["correct.one head", "correct.many"]
+BLOCK = ["holds.within_a_percent.plain", "holds.within_a_percent.shared keys"]
+SCALE = ["holds.keeps_one_layer.one", "holds.keeps_twelve_layers.deep"]
+ROOF = ["holds.is_the_earliest.compute", "holds.is_the_earliest.memory"]
+USED = ["correct.plain", "correct.recompute"]
+MEMORY = ["correct.sgd", "correct.states"]
 STEADY, WARM, MEDIAN, COLD = (
-    "waits for the GPU",
-    "leaves the first runs out",
-    "lets no outlier in",
-    "starts from a cold cache",
+    "timed.near_the_truth.steady",
+    "timed.near_the_truth.warm-up",
+    "timed.near_the_truth.median",
+    "timed.near_the_truth.cold",
 )
 
 WRONG = [
@@ -32,11 +32,11 @@ WRONG = [
     wrong("matmul_cost", "k - 1 additions", COST, ("2 * m * n * k,", "m * n * (2 * k - 1),")),
     wrong("matmul_cost", "nothing is written", COST, (" + m * n)", ")")),
     wrong(
-        "matmul_cost", "k and n change places", ["any other sizes"], ("m * k + k * n + m * n", "m * n + n * k + m * n")
+        "matmul_cost", "k and n change places", ["correct.other"], ("m * k + k * n + m * n", "m * n + n * k + m * n")
     ),
     wrong("matmul_cost", "float32 whatever comes", COST, ("itemsize * (", "4 * (")),
     wrong("matmul_cost", "elements, not bytes", COST, ("itemsize * (", "(")),
-    wrong("matmul_cost", "square alone", ["any other sizes"], ("2 * m * n * k,", "2 * m**3,")),
+    wrong("matmul_cost", "square alone", ["correct.other"], ("2 * m * n * k,", "2 * m**3,")),
     # -------------------- predictions
     wrong("predictions", "no factor of two", PREDICTED, ('"product": 2 * 100', '"product": 100')),
     wrong("predictions", "the batch is one", PREDICTED, ("8 * 2 * 100", "2 * 100")),
@@ -46,25 +46,25 @@ WRONG = [
     wrong("predictions", "the better order", PREDICTED, ("2 * 1000**3 + 2 * 1000 * 1000", "4 * 1000 * 1000")),
     # -------------------- count_flops
     wrong("count_flops", "multiplications alone", COUNTED, ("+= 2 * out.numel()", "+= out.numel()")),
-    wrong("count_flops", "no batches", ["batches of products"], ("        torch.ops.aten.bmm: 0,\n", "")),
+    wrong("count_flops", "no batches", ["correct.batches"], ("        torch.ops.aten.bmm: 0,\n", "")),
     wrong(
         "count_flops",
         "no addmm",
-        ["products with an addition", "loops, a backward pass, no product at all"],
+        ["correct.with an addition", "correct.whole programs"],
         ("        torch.ops.aten.addmm: 1,\n", ""),
     ),
-    wrong("count_flops", "no baddbmm", ["products with an addition"], ("        torch.ops.aten.baddbmm: 1,\n", "")),
+    wrong("count_flops", "no baddbmm", ["correct.with an addition"], ("        torch.ops.aten.baddbmm: 1,\n", "")),
     wrong(
         "count_flops",
         "the bias is the first matrix",
-        ["products with an addition", "loops, a backward pass, no product at all"],
+        ["correct.with an addition", "correct.whole programs"],
         ("torch.ops.aten.addmm: 1", "torch.ops.aten.addmm: 0"),
     ),
     wrong("count_flops", "the first size for k", COUNTED, ("a.shape[-1]", "a.shape[0]")),
     wrong(
         "count_flops",
         "the last product alone",
-        ["batches of products", "products with an addition", "loops, a backward pass, no product at all"],
+        ["correct.batches", "correct.with an addition", "correct.whole programs"],
         ("self.flops += 2", "self.flops = 2"),
     ),
     wrong("count_flops", "returns nothing from the mode", COUNTED, ("        return out\n", "")),
@@ -81,14 +81,14 @@ WRONG = [
         BACKWARD,
         ("2 * 2 * batch * d_hidden * d_out", "2 * batch * d_hidden * d_out"),
     ),
-    wrong("backward_flops", "x always wants one", ["where x is data"], ("(2 if input_needs_grad else 1)", "2")),
+    wrong("backward_flops", "x always wants one", ["correct.without"], ("(2 if input_needs_grad else 1)", "2")),
     wrong(
         "backward_flops",
         "x never wants one",
-        ["where x wants a gradient, too"],
+        ["correct.with"],
         ("(2 if input_needs_grad else 1)", "1"),
     ),
-    wrong("backward_flops", "the first layer is free without dx", ["where x is data"], ("else 1)", "else 0)")),
+    wrong("backward_flops", "the first layer is free without dx", ["correct.without"], ("else 1)", "else 0)")),
     wrong(
         "backward_flops",
         "with the forward pass",
@@ -101,7 +101,7 @@ WRONG = [
         BACKWARD,
         ("return second + first", "return second // 2 + first // 2"),
     ),
-    wrong("backward_flops", "one row", ["where x wants a gradient, too", "where x is data"], ("batch * ", "")),
+    wrong("backward_flops", "one row", ["correct.with", "correct.without"], ("batch * ", "")),
     # -------------------- attention_cost
     wrong("attention_cost", "one product", ATTENTION, ("2 * 2 * n_q", "2 * n_q")),
     wrong(
@@ -115,14 +115,14 @@ WRONG = [
     wrong(
         "attention_cost",
         "one batch",
-        ["batches, heads, unlike lengths"],
+        ["correct.many"],
         ("return batch * heads * flops", "return heads * flops"),
     ),
     wrong("attention_cost", "all lengths alike", ATTENTION[1:], ("scores = n_q * n_k", "scores = n_q * n_q")),
-    wrong("attention_cost", "2 bytes", ["batches, heads, unlike lengths"], ("elements * itemsize", "elements * 2")),
+    wrong("attention_cost", "2 bytes", ["correct.many"], ("elements * itemsize", "elements * 2")),
     # -------------------- block_cost
     wrong("block_cost", "no attention", BLOCK, ("return projections + attention", "return projections")),
-    wrong("block_cost", "every head has keys", ["where heads share keys and values"], ("* kv_heads // heads", "")),
+    wrong("block_cost", "every head has keys", ["holds.within_a_percent.shared keys"], ("* kv_heads // heads", "")),
     wrong("block_cost", "one product in the MLP", BLOCK, ("2 * d_model * d_ff", "d_model * d_ff")),
     wrong("block_cost", "the last product is missing", BLOCK, ("2 * d_model * d_model +", "d_model * d_model +")),
     wrong(
@@ -146,14 +146,22 @@ WRONG = [
     wrong("init_scale", "for a ReLU", SCALE, ("fan_in**-0.5", "(2 / fan_in) ** 0.5")),
     wrong("init_scale", "a uniform's bound", SCALE, ("fan_in**-0.5", "(3 / fan_in) ** 0.5")),
     # -------------------- intensity
-    wrong("intensity", "upside down", ["FLOPs for each byte"], ("flops / nbytes", "nbytes / flops")),
-    wrong("intensity", "rounded", ["FLOPs for each byte"], ("flops / nbytes", "flops // nbytes")),
-    wrong("intensity", "a product", ["FLOPs for each byte"], ("flops / nbytes", "flops * nbytes")),
-    wrong("intensity", "for each element", ["FLOPs for each byte"], ("flops / nbytes", "flops / (nbytes / 4)")),
+    wrong("intensity", "upside down", ["holds.gives_back_the_flops.plain"], ("flops / nbytes", "nbytes / flops")),
+    wrong("intensity", "rounded", ["holds.gives_back_the_flops.plain"], ("flops / nbytes", "flops // nbytes")),
+    wrong("intensity", "a product", ["holds.gives_back_the_flops.plain"], ("flops / nbytes", "flops * nbytes")),
     wrong(
-        "intensity", "the wrong way round", ["FLOPs for each byte"], ("flops, nbytes = cost", "nbytes, flops = cost")
+        "intensity",
+        "for each element",
+        ["holds.gives_back_the_flops.plain"],
+        ("flops / nbytes", "flops / (nbytes / 4)"),
     ),
-    wrong("intensity", "returns nothing", ["FLOPs for each byte"], ("return flops", "flops")),
+    wrong(
+        "intensity",
+        "the wrong way round",
+        ["holds.gives_back_the_flops.plain"],
+        ("flops, nbytes = cost", "nbytes, flops = cost"),
+    ),
+    wrong("intensity", "returns nothing", ["holds.gives_back_the_flops.plain"], ("return flops", "flops")),
     # -------------------- roofline_seconds
     wrong(
         "roofline_seconds",
@@ -205,41 +213,39 @@ WRONG = [
     wrong("utilisation", "percent", USED, ("one = parameters", "one = 100 * parameters")),
     wrong("utilisation", "MFU alone", USED, ("return 6 * one, (8 if recompute else 6) * one", "return 6 * one")),
     # -------------------- training_days
-    wrong("training_days", "forward alone", ["so many days deliver the FLOPs"], ("6 * parameters", "2 * parameters")),
-    wrong("training_days", "hours", ["so many days deliver the FLOPs"], ("(24 * 60 * 60)", "(60 * 60)")),
-    wrong("training_days", "the peak", ["so many days deliver the FLOPs"], (" * mfu)", ")")),
+    wrong("training_days", "forward alone", ["holds.delivers.plain"], ("6 * parameters", "2 * parameters")),
+    wrong("training_days", "hours", ["holds.delivers.plain"], ("(24 * 60 * 60)", "(60 * 60)")),
+    wrong("training_days", "the peak", ["holds.delivers.plain"], (" * mfu)", ")")),
     wrong(
         "training_days",
         "better with a lower MFU",
-        ["so many days deliver the FLOPs"],
+        ["holds.delivers.plain"],
         ("peak_flops * mfu", "peak_flops / mfu"),
     ),
-    wrong("training_days", "one GPU", ["so many days deliver the FLOPs"], ("(gpus * peak_flops", "(peak_flops")),
+    wrong("training_days", "one GPU", ["holds.delivers.plain"], ("(gpus * peak_flops", "(peak_flops")),
     wrong(
         "training_days",
         "whole days",
-        ["so many days deliver the FLOPs"],
+        ["holds.delivers.plain"],
         ("return seconds / (24 * 60 * 60)", "return round(seconds / 86400)"),
     ),
     # -------------------- largest_model
-    wrong("largest_model", "a share of a parameter", ["the largest whole number that fits"], ("//", "/")),
+    wrong("largest_model", "a share of a parameter", ["holds.just_fits.plain"], ("//", "/")),
     wrong(
         "largest_model",
         "rounds up",
-        ["the largest whole number that fits"],
+        ["holds.just_fits.plain"],
         ("gpus * memory_bytes // bytes_per_parameter", "-(-gpus * memory_bytes // bytes_per_parameter)"),
     ),
-    wrong("largest_model", "always 16", ["the largest whole number that fits"], ("// bytes_per_parameter", "// 16")),
-    wrong("largest_model", "one GPU", ["the largest whole number that fits"], ("gpus * memory", "memory")),
+    wrong("largest_model", "always 16", ["holds.just_fits.plain"], ("// bytes_per_parameter", "// 16")),
+    wrong("largest_model", "one GPU", ["holds.just_fits.plain"], ("gpus * memory", "memory")),
     wrong(
         "largest_model",
         "each GPU for itself",
-        ["the largest whole number that fits"],
+        ["holds.just_fits.plain"],
         ("gpus * memory_bytes // bytes_per_parameter", "gpus * (memory_bytes // bytes_per_parameter)"),
     ),
-    wrong(
-        "largest_model", "parameters alone", ["the largest whole number that fits"], ("// bytes_per_parameter", "// 4")
-    ),
+    wrong("largest_model", "parameters alone", ["holds.just_fits.plain"], ("// bytes_per_parameter", "// 4")),
     # -------------------- training_memory
     wrong("training_memory", "2 bytes", MEMORY, ("parameters = 4 *", "parameters = 2 *")),
     wrong("training_memory", "Adam keeps one average", MEMORY[1:], ('"adam": 2', '"adam": 1')),

@@ -4,17 +4,17 @@ from grader.audit.variants import Variant, kinds
 
 wrong, honest = kinds("fusion")
 
-ONE, ALL, CUTS = "one kernel for each operation", "all in one kernel", "cut anywhere, as the trace counts it"
-LAUNCHES = "launches, as measured with torch.compile"
-PLAIN, RAGGED, APART = "right on plain inputs", "right on ragged inputs", "right where rows lie apart"
-HALF, LAUNCH, TRITON = "right in float16 and bfloat16", "one launch", "computed by your Triton kernel"
-ONCE = "reads once, writes once"
-SOFTMAX = "right for large, low and masked logits"
-ONLINE, LONG = "right for a rising maximum and a masked start", "right for a row longer than any block"
-TWICE = "reads at most twice, writes once"
-NORM, BOTH = "right for large and tiny values", "reads both once, writes both once"
-LOSS, LOGITS = "right for large, rising and masked logits", "reads the logits once"
-PROBABILITIES = "no probabilities stored"
+ONE, ALL, CUTS = "correct.one by one", "correct.all in one", "correct.cuts"
+LAUNCHES = "correct.plain"
+PLAIN, RAGGED, APART = "correct.plain", "correct.ragged", "correct.strided"
+HALF, LAUNCH, TRITON = "correct.half", "launches.performance", "triton_did_the_work"
+ONCE = "traffic.performance"
+SOFTMAX = "correct.hard"
+ONLINE, LONG = "correct.hard", "correct.long"
+TWICE = "traffic.performance"
+NORM, BOTH = "correct.hard", "traffic.performance"
+LOSS, LOGITS = "correct.hard", "traffic.performance"
+PROBABILITIES = "buffers_below.performance"
 
 # ------------------------------------------------------------------------------------------------ whole cells
 
@@ -439,7 +439,7 @@ WRONG = [
     wrong(
         "bias_gelu",
         "the bias for every element",
-        ["loads are dense"],
+        ["coalesced.load.performance"],
         ("tl.load(bias_ptr + cols, mask=cols < N)", "tl.load(bias_ptr + cols + rows * 0, mask=inside)"),
     ),
     wrong(
@@ -459,10 +459,10 @@ WRONG = [
     wrong(
         "bias_gelu",
         "columns of four",
-        ["loads are dense"],
+        ["coalesced.load.performance"],
         ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 256, 4"),
     ),
-    wrong("bias_gelu", "always float32", [HALF, LAUNCH, ONCE, "loads are dense"], FLOAT32_RESULT),
+    wrong("bias_gelu", "always float32", [HALF, LAUNCH, ONCE, "coalesced.load.performance"], FLOAT32_RESULT),
     wrong("bias_gelu", "torch adds the bias", [TRITON], ("](x, bias,", "](x + bias, bias,")),
     # -------------------- softmax
     wrong(

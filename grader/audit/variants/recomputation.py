@@ -4,49 +4,49 @@ from grader.audit.variants import kinds
 
 wrong, honest = kinds("recomputation")
 
-PLAIN = ["right on plain inputs"]
-WORK = ["computed by your Triton kernel"]
+PLAIN = ["correct.plain"]
+WORK = ["triton_did_the_work"]
 
-KEPT = ["as many as autograd keeps"]
+KEPT = ["correct.plain"]
 BYTES, INPUTS, SHARED, OTHERS = (
-    "bytes of what is kept",
-    "inputs do not count",
-    "each storage once and whole",
-    "other dtypes, nothing to keep",
+    "correct.plain",
+    "correct.inputs",
+    "correct.shared",
+    "correct.others",
 )
-STORED, AGAIN = "with s1 and s2 stored, equal to the trace", "recomputed, equal to the trace"
-RAGGED, LARGE = "right on ragged inputs", "right for large numbers"
+STORED, AGAIN = "correct.stored", "correct.recomputed"
+RAGGED, LARGE = "correct.ragged", "correct.hard"
 ONLY_X, FORWARD, BACKWARD, FIVE = (
-    "keeps nothing but x",
-    "one launch forward",
-    "one launch backward",
-    "five memory operations",
+    "saves.performance",
+    "launches.performance.forward",
+    "launches.performance.backward",
+    "traffic.performance",
 )
-ONLY_INPUTS, EIGHT = "keeps nothing but x and the gate", "eight memory operations"
+ONLY_INPUTS, EIGHT = "saves.performance", "traffic.performance"
 LOGITS, ONCE, DENSE, TABLE = (
-    "right for large logits and for -inf",
-    "reads once, writes once",
-    "loads are dense",
-    "no table of probabilities",
+    "correct.hard",
+    "traffic.performance",
+    "coalesced.load.performance",
+    "buffers_below.performance",
 )
 ROWS, NORM_TRAFFIC, ATOMICS, PROGRAMS = (
-    "right for many rows and for large ones",
-    "x and dy read once, dx written once",
-    "no atomics: the same bits in every run",
-    "at least 8 programs share a tall input",
+    "correct.hard",
+    "traffic.performance",
+    "no_atomics.performance",
+    "programs.performance",
 )
-ANY, NOTHING = "any p, any seed", "keeps nothing, not even x"
+ANY, NOTHING = "correct.probabilities", "keeps_nothing.performance"
 GRADIENTS, MEMORY, FREES, DROPOUT, AFTER = (
-    "result and gradients of fn",
-    "keeps the arguments alone, runs fn once more",
-    "lets go of them when backward has passed",
-    "the same dropout, bit for bit",
-    "leaves the random state as it was",
+    "holds.look.plain",
+    "seen.recomputes.memory",
+    "seen.looked.memory",
+    "seen.same_dropout.dropout",
+    "seen.looked.after",
 )
 LEAST, SAYS, COUNTED = (
-    "no other number of segments needs less",
-    "the peak of that many segments",
-    "a counted model of 24 layers stays below it",
+    "holds.has_the_least_peak.plain",
+    "holds.says_its_peak.plain",
+    "holds.holds_when_counted.counted",
 )
 
 SIGMOID_CALL = "        sigmoid3_kernel[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)  # reads n, writes n\n"
@@ -686,7 +686,7 @@ WRONG = [
     wrong(
         "rmsnorm_backward",
         "locks for groups of rows, as Triton's layer-norm tutorial has them",
-        ["x and dy read once, dx written once", "no atomics: the same bits in every run"],
+        ["traffic.performance", "no_atomics.performance"],
         source=LOCKS,
     ),
     # -------------------- segments_for

@@ -4,39 +4,39 @@ from grader.audit.variants import kinds
 
 wrong, honest = kinds("start")
 
-EVEN, RAGGED, NO_WAIT = "where the work divides the wait", "where it does not", "without a wait"
-WHOLE, PARTIAL, SMALL = "where blocks divide n", "where they do not", "less than a block, nothing at all"
+EVEN, RAGGED, NO_WAIT = "correct.even", "correct.ragged", "correct.no wait"
+WHOLE, PARTIAL, SMALL = "correct.whole", "correct.ragged", "correct.small"
 TRUE = [
-    "more_warps_than_alus",
-    "warp_shares_instruction",
-    "caches_are_sram",
-    "hbm_is_dram",
-    "compute_outgrew_memory",
-    "launch_returns_early",
-    "ptx_is_translated",
-    "weight_near_one",
-    "residual_adds",
-    "unembedding_widens",
+    "statement.more_warps_than_alus.plain",
+    "statement.warp_shares_instruction.plain",
+    "statement.caches_are_sram.plain",
+    "statement.hbm_is_dram.plain",
+    "statement.compute_outgrew_memory.plain",
+    "statement.launch_returns_early.plain",
+    "statement.ptx_is_translated.plain",
+    "statement.weight_near_one.plain",
+    "statement.residual_adds.plain",
+    "statement.unembedding_widens.plain",
 ]
 FALSE = [
-    "tensor_core_is_fma",
-    "faster_operations",
-    "add_one_needs_flops",
-    "shared_memory_is_global",
-    "program_is_thread",
-    "programs_in_order",
-    "masked_store_writes_zero",
-    "eager_compiles",
-    "sass_runs_everywhere",
-    "cubin_is_a_language",
-    "similar_dot_near_one",
-    "attention_compares_embeddings",
+    "statement.tensor_core_is_fma.plain",
+    "statement.faster_operations.plain",
+    "statement.add_one_needs_flops.plain",
+    "statement.shared_memory_is_global.plain",
+    "statement.program_is_thread.plain",
+    "statement.programs_in_order.plain",
+    "statement.masked_store_writes_zero.plain",
+    "statement.eager_compiles.plain",
+    "statement.sass_runs_everywhere.plain",
+    "statement.cubin_is_a_language.plain",
+    "statement.similar_dot_near_one.plain",
+    "statement.attention_compares_embeddings.plain",
 ]
-TRACED = "as the trace counts them"
-ANY, HALF, ONCE = "any number of elements", "right in float16", "reads once, writes once"
-PLAIN, OWN = "right on plain inputs", "computed by your Triton kernel"
+TRACED = "correct.plain"
+ANY, HALF, ONCE = "correct.ragged", "correct.float16", "traffic.performance"
+PLAIN, OWN = "correct.plain", "triton_did_the_work"
 PLACE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
-SHARED = "at least 8 programs share the work"
+SHARED = "shared_work.performance"
 
 WRONG = [
     # -------------------- warps_needed
@@ -95,9 +95,9 @@ WRONG = [
     wrong("myths", "believes everything", FALSE, ("False", "True")),
     wrong("myths", "believes nothing", TRUE, ("True", "False")),
     wrong("myths", "answers in numbers", TRUE + FALSE, ("True", "1"), ("False", "0")),
-    wrong("myths", "one answer left out", ["eager_compiles"], ('    "eager_compiles": False,\n', "")),
-    wrong("myths", "one answer wrong", ["cubin_is_a_language"], ('"cubin_is_a_language": False', '"cubin_is_a_language": True')),
-    wrong("myths", "the words of the trade taken for the things", ["shared_memory_is_global", "unembedding_widens"], ('"shared_memory_is_global": False', '"shared_memory_is_global": True'), ('"unembedding_widens": True', '"unembedding_widens": False')),
+    wrong("myths", "one answer left out", ["statement.eager_compiles.plain"], ('    "eager_compiles": False,\n', "")),
+    wrong("myths", "one answer wrong", ["statement.cubin_is_a_language.plain"], ('"cubin_is_a_language": False', '"cubin_is_a_language": True')),
+    wrong("myths", "the words of the trade taken for the things", ["statement.shared_memory_is_global.plain", "statement.unembedding_widens.plain"], ('"shared_memory_is_global": False', '"shared_memory_is_global": True'), ('"unembedding_widens": True', '"unembedding_widens": False')),
 ]  # fmt: skip
 
 HONEST = [

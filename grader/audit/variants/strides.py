@@ -4,17 +4,17 @@ from grader.audit.variants import kinds
 
 wrong, honest = kinds("strides")
 
-PLAIN, RANK = "matrices and three axes", "any number of axes"
+PLAIN, RANK = "correct.plain", "correct.any rank"
 
 FLAT = [
-    wrong("flat_index", "forgets the offset", ["slices and expanded rows", RANK], ("offset + ", "")),
-    wrong("flat_index", "strides turned round", [PLAIN, "slices and expanded rows", RANK], ("zip(index, strides, ", "zip(index, strides[::-1], ")),
+    wrong("flat_index", "forgets the offset", ["correct.offset", RANK], ("offset + ", "")),
+    wrong("flat_index", "strides turned round", [PLAIN, "correct.offset", RANK], ("zip(index, strides, ", "zip(index, strides[::-1], ")),
     wrong("flat_index", "two axes alone", [PLAIN, RANK], ("sum(i * s for i, s in zip(index, strides, strict=True))", "index[0] * strides[0] + index[1] * strides[1]")),
-    wrong("flat_index", "the last stride is 1", [PLAIN, "slices and expanded rows", RANK], ("offset + sum(i * s for i, s in zip(index, strides, strict=True))", "offset + sum(i * s for i, s in zip(index, [*strides[:-1], 1]))")),
-    wrong("flat_index", "stride 0 taken for 1", ["slices and expanded rows", RANK], ("i * s for", "i * (s or 1) for")),
-    wrong("flat_index", "counts bytes", [PLAIN, "slices and expanded rows", RANK], ("return offset", "return 4 * offset"), ("+ sum(i * s", "+ sum(4 * i * s")),
-    wrong("flat_index", "the offset for each axis", ["slices and expanded rows", RANK], ("offset + sum(i * s for", "sum(offset + i * s for")),
-    wrong("flat_index", "returns nothing", [PLAIN, "slices and expanded rows", RANK], ("return offset", "offset")),
+    wrong("flat_index", "the last stride is 1", [PLAIN, "correct.offset", RANK], ("offset + sum(i * s for i, s in zip(index, strides, strict=True))", "offset + sum(i * s for i, s in zip(index, [*strides[:-1], 1]))")),
+    wrong("flat_index", "stride 0 taken for 1", ["correct.offset", RANK], ("i * s for", "i * (s or 1) for")),
+    wrong("flat_index", "counts bytes", [PLAIN, "correct.offset", RANK], ("return offset", "return 4 * offset"), ("+ sum(i * s", "+ sum(4 * i * s")),
+    wrong("flat_index", "the offset for each axis", ["correct.offset", RANK], ("offset + sum(i * s for", "sum(offset + i * s for")),
+    wrong("flat_index", "returns nothing", [PLAIN, "correct.offset", RANK], ("return offset", "offset")),
     honest("flat_index", "a loop", source="""
 def flat_index(index, strides, offset):
     for axis in range(len(index)):
@@ -23,7 +23,7 @@ def flat_index(index, strides, offset):
 """),
 ]  # fmt: skip
 
-AXES, ANY = "two, three and four axes", "any number of axes, axes of size 1"
+AXES, ANY = "holds.strides_of_a_new_tensor.plain", "holds.strides_of_a_new_tensor.any rank"
 
 ROW_MAJOR = [
     wrong("row_major_strides", "column-major", [AXES, ANY], ("reversed(shape)", "shape"), ("strides[::-1]", "strides")),
@@ -49,7 +49,7 @@ def row_major_strides(shape):
 """),
 ]  # fmt: skip
 
-ONE, NONE = "axes of size 1", "tensors without elements"
+ONE, NONE = "correct.size 1", "correct.empty"
 
 CONTIGUOUS = [
     wrong("is_contiguous", "equal strides", [ONE], (" if size != 1)", ")")),
@@ -82,7 +82,7 @@ def is_contiguous(shape, strides):
 """),
 ]  # fmt: skip
 
-NEW = ["new bytes, as torch allocates them"]
+NEW = ["correct.plain"]
 
 PREDICTIONS = [
     wrong("predictions", "a transpose copies", NEW, ('"x.T": 0', '"x.T": 16384')),
@@ -96,7 +96,7 @@ PREDICTIONS = [
     honest("predictions", "floats", ('"x.half()": 8192', '"x.half()": 8192.0')),
 ]
 
-FLOAT, OTHER = "any shape in float32", "other dtypes"
+FLOAT, OTHER = "correct.float32", "correct.dtypes"
 
 BYTES = [
     wrong("tensor_bytes", "always 4", [OTHER], ("getattr(torch, dtype).itemsize", "4")),
@@ -112,7 +112,7 @@ def tensor_bytes(shape, dtype):
 """),
 ]  # fmt: skip
 
-LIKE, VIEWS = "reads like x.transpose(i, j)", "so it does where x is a view itself"
+LIKE, VIEWS = "holds.problem.plain", "holds.problem.strided"
 
 TRANSPOSE = [
     wrong("transpose_view", "sizes alone", [LIKE, VIEWS], ("    strides[i], strides[j] = strides[j], strides[i]\n", "")),
@@ -132,7 +132,7 @@ def transpose_view(shape, strides, i, j):
 """),
 ]  # fmt: skip
 
-REPEATED, FRONT, OF_VIEWS = "sizes of 1 are repeated", "new axes in front", "so it is where x is a view itself"
+REPEATED, FRONT, OF_VIEWS = "holds.problem.plain", "holds.problem.leading", "holds.problem.strided"
 
 BROADCAST = [
     wrong("broadcast_view", "strides of a copy", [REPEATED, FRONT, OF_VIEWS], ("[0] * missing + kept", "list(torch.empty(target).stride())")),
@@ -149,7 +149,7 @@ def broadcast_view(shape, strides, target):
 """),
 ]  # fmt: skip
 
-TILES, ANY_TILES = "tiles of a contiguous matrix", "tiles of any matrix"
+TILES, ANY_TILES = "holds.problem.plain", "holds.problem.strided"
 
 TILE = [
     wrong("tile_view", "strides of a copy", [TILES, ANY_TILES], ("[bm * stride_m, bn * stride_n, stride_m, stride_n]", "[N // bn * bm * bn, bm * bn, bn, 1]")),
@@ -166,7 +166,7 @@ def tile_view(shape, strides, bm, bn):
 """),
 ]  # fmt: skip
 
-ROW, BATCH = "windows over a row of numbers", "windows over a batch, and over views"
+ROW, BATCH = "holds.problem.plain", "holds.problem.batch"
 
 WINDOWS = [
     wrong("sliding_windows", "one window too few", [ROW, BATCH], ("// step + 1", "// step")),
@@ -183,7 +183,7 @@ def sliding_windows(shape, strides, width, step):
 """),
 ]  # fmt: skip
 
-HEADS, OF_VIEW = "each head gets its own channels of each token", "so it does where x is a view"
+HEADS, OF_VIEW = "correct.plain", "correct.strided"
 BODY = 'rearrange(x, "b s (h d) -> b h s d", h=heads).contiguous()'
 AS_STRIDED = "x.as_strided((B, heads, S, C // heads), (S * C, C // heads, C, 1)).contiguous()"
 
@@ -210,11 +210,11 @@ def split_heads(x, heads):
 ]  # fmt: skip
 
 RAGGED, STRIDED, ZERO = (
-    "right on any size, in float16 as well",
-    "right on transposed and sliced inputs",
-    "right on expanded inputs",
+    "correct.ragged",
+    "correct.strided",
+    "correct.zero strides",
 )
-FIRST, WORK, ONCE = "right on plain inputs", "computed by your Triton kernel", "reads once, writes once"
+FIRST, WORK, ONCE = "correct.plain", "triton_did_the_work", "traffic.performance"
 
 COPY = [
     wrong("strided_copy", "takes x for contiguous", [STRIDED, ZERO, ONCE], ("rows * stride_m + cols * stride_n", "rows * N + cols")),

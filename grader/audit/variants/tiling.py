@@ -4,30 +4,30 @@ from grader.audit.variants import kinds
 
 wrong, honest = kinds("tiling")
 
-# titles
-OUTER, ANY = "one outer product for each k", "any other sizes"
-TRIPLES, CUT = "one product for each triple of tiles", "sizes that tiles do not divide"
-TRACE = "equal to the trace"
-LARGE, OTHER = "large squares", "other shapes"
-RAGGED, STRIDED, BATCHED = "right on ragged inputs", "right on transposed matrices and slices", "right on batches"
-LONG, SINGLE = "long sums keep their precision", "float32 stays float32"
+# keys of criteria
+OUTER, ANY = "counted.plain", "correct.ragged"
+TRIPLES, CUT = "counted.plain", "correct.ragged"
+TRACE = "correct.whole"
+LARGE, OTHER = "holds.fits_and_moves_least.large", "holds.fits_and_moves_least.other shapes"
+RAGGED, STRIDED, BATCHED = "correct.ragged", "correct.strided", "correct.batched"
+LONG, SINGLE = "correct.long", "correct.float32"
 READ_A, READ_B, DETOUR = (
-    "a is read at most N / 64 times",
-    "b is read at most M / 64 times",
-    "no detour: about the bytes of tiles of 64 x 64",
+    "rereads.a.performance",
+    "rereads.b.performance",
+    "traffic.performance",
 )
-LOADS, STORES = "loads are dense", "stores are dense"
+LOADS, STORES = "coalesced.load.performance", "coalesced.store.performance"
 PERFORMANCE = [READ_A, READ_B, DETOUR, LOADS, STORES]
-WHOLE, CLIFFS = "whole tiles", "tiles and waves that are not full"
-SMALL_SIZES, WAVES = "memory and the launch set the pace of small sizes", "waves of tiles set that of large ones"
-SLOWER, RANKS = "sizes that 8 does not divide are slower", "rank correlation with the measurement of at least 0.95"
-ONCE, GROUPS, LAST = "each tile has one program", "groups of rows, column by column", "a last group that is not full"
+WHOLE, CLIFFS = "correct.whole", "correct.cliffs"
+SMALL_SIZES, WAVES = "holds.follows_the_model.roofline", "holds.follows_the_model.waves"
+SLOWER, RANKS = "holds.slows_down.alignment", "holds.ranks_the_measured.measured"
+ONCE, GROUPS, LAST = "holds.is_an_order.plain", "holds.finishes_groups.plain", "holds.finishes_groups.ragged"
 CACHE, BESIDE, SQUARES = (
-    "at most 0.65 of row order's DRAM bytes",
-    "each tile once, beside the one before",
-    "squares within squares",
+    "holds.saves_traffic.cache",
+    "holds.touches.plain",
+    "holds.stays_near.plain",
 )
-PADS = "the next multiple, and no more"
+PADS = "holds.pads_least.plain"
 
 SMALL = "dict(BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, num_warps=4, num_stages=3)"
 BIG = "dict(BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=8, num_stages=3)"
@@ -89,29 +89,27 @@ WRONG = [
     wrong(
         "outer_product_matmul",
         "multiplies matrices",
-        ["right on plain inputs"],
+        ["correct.plain"],
         source="def outer_product_matmul(a, b):\n    return a @ b\n",
     ),
     wrong(
         "outer_product_matmul",
         "one k too few",
-        ["right on plain inputs"],
+        ["correct.plain"],
         ("range(a.shape[1])", "range(a.shape[1] - 1)"),
     ),
-    wrong(
-        "outer_product_matmul", "loops over rows", ["right on plain inputs"], ("range(a.shape[1])", "range(a.shape[0])")
-    ),
+    wrong("outer_product_matmul", "loops over rows", ["correct.plain"], ("range(a.shape[1])", "range(a.shape[0])")),
     wrong(
         "outer_product_matmul",
         "turned",
-        ["right on plain inputs"],
+        ["correct.plain"],
         ("torch.outer(a[:, k], b[k, :])", "torch.outer(b[k, :], a[:, k])"),
     ),
-    wrong("outer_product_matmul", "keeps the last", ["right on plain inputs"], ("c += ", "c = ")),
+    wrong("outer_product_matmul", "keeps the last", ["correct.plain"], ("c += ", "c = ")),
     wrong(
         "outer_product_matmul",
         "adds in float16",
-        ["right on plain inputs"],
+        ["correct.plain"],
         ("dtype=a.dtype", "dtype=torch.float16"),
     ),
     wrong(
@@ -154,16 +152,16 @@ WRONG = [
         ("range(0, M, bm)", "range(0, M - bm + 1, bm)"),
     ),
     wrong("tiled_matmul", "only whole pieces of K", [CUT], ("range(0, K, bk)", "range(0, K - bk + 1, bk)")),
-    wrong("tiled_matmul", "keeps the last piece", ["right on plain inputs"], ("] += a[", "] = a[")),
+    wrong("tiled_matmul", "keeps the last piece", ["correct.plain"], ("] += a[", "] = a[")),
     wrong("tiled_matmul", "sides swapped", [CUT], ("range(0, M, bm)", "range(0, M, bn)")),
     wrong(
         "tiled_matmul",
         "a tile too short",
-        ["right on plain inputs"],
+        ["correct.plain"],
         ("a[i : i + bm, k : k + bk]", "a[i : i + bm, k : k + bk - 1]"),
         ("b[k : k + bk,", "b[k : k + bk - 1,"),
     ),
-    wrong("tiled_matmul", "adds in float16", ["right on plain inputs"], ("dtype=a.dtype", "dtype=torch.float16")),
+    wrong("tiled_matmul", "adds in float16", ["correct.plain"], ("dtype=a.dtype", "dtype=torch.float16")),
     # -------------------- matmul_bytes
     wrong("matmul_bytes", "forgets the result", [TRACE, CUT], (" + m * n)", ")")),
     wrong("matmul_bytes", "the result is read, too", [TRACE, CUT], (" + m * n)", " + 2 * m * n)")),
@@ -191,35 +189,33 @@ WRONG = [
     wrong(
         "predictions",
         "tiles in all",
-        ["times read, as the trace counts them"],
+        ["correct.plain"],
         ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 16,'),
     ),
     wrong(
         "predictions",
         "by the other side",
-        ["times read, as the trace counts them"],
+        ["correct.plain"],
         ('"a, tiles of 32 x 128": 2,', '"a, tiles of 32 x 128": 8,'),
         ('"b, tiles of 32 x 128": 8,', '"b, tiles of 32 x 128": 2,'),
     ),
     wrong(
         "predictions",
         "longer pieces halve it",
-        ["times read, as the trace counts them"],
+        ["correct.plain"],
         ('twice as large": 4,', 'twice as large": 2,'),
     ),
-    wrong(
-        "predictions", "one left out", ["times read, as the trace counts them"], ('    "b, tiles of 64 x 64": 4,\n', "")
-    ),
+    wrong("predictions", "one left out", ["correct.plain"], ('    "b, tiles of 64 x 64": 4,\n', "")),
     wrong(
         "predictions",
         "words",
-        ["times read, as the trace counts them"],
+        ["correct.plain"],
         ('"b, tiles of 64 x 64": 4,', '"b, tiles of 64 x 64": "four",'),
     ),
     wrong(
         "predictions",
         "nothing saved",
-        ["times read, as the trace counts them"],
+        ["correct.plain"],
         ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 256,'),
         ('"b, tiles of 64 x 64": 4,', '"b, tiles of 64 x 64": 256,'),
     ),
@@ -239,13 +235,11 @@ WRONG = [
     wrong("best_tile", "most bytes", [LARGE, OTHER], ("min(candidates", "max(candidates")),
     wrong("best_tile", "always 128 x 256", [LARGE, OTHER], ("    sides =", "    return 128, 256\n    sides =")),
     # -------------------- matmul
-    wrong(
-        "matmul", "torch multiplies", ["computed by your Triton kernel"], source="def matmul(a, b):\n    return a @ b\n"
-    ),
+    wrong("matmul", "torch multiplies", ["triton_did_the_work"], source="def matmul(a, b):\n    return a @ b\n"),
     wrong(
         "matmul",
         "makes copies",
-        ["computed by your Triton kernel"],
+        ["triton_did_the_work"],
         ("    (B, M, K), N", "    a, b = a.contiguous(), b.contiguous()\n    (B, M, K), N"),
     ),
     wrong("matmul", "tiles of 32", [READ_A, READ_B], *tiles((32, 32, 32, 4, 2), (32, 32, 32, 4, 2))),
@@ -294,7 +288,7 @@ WRONG = [
     wrong(
         "matmul",
         "no mask along M and N in the loads",
-        ["right on plain inputs"],
+        ["correct.plain"],
         ("(rows < M) & (k[None, :] < K - start)", "k[None, :] < K - start"),
         ("(k[:, None] < K - start) & (cols < N)", "k[:, None] < K - start"),
     ),
@@ -315,7 +309,7 @@ WRONG = [
     wrong(
         "matmul",
         "strides of b swapped",
-        ["right on plain inputs"],
+        ["correct.plain"],
         ("*b.stride()", "b.stride(0), b.stride(2), b.stride(1)"),
     ),
     wrong("matmul", "the first of each batch", [BATCHED], ("b_ptr + batch * stride_bb", "b_ptr + 0 * stride_bb")),
@@ -327,13 +321,11 @@ WRONG = [
         ("return matmul(a[None], b[None])[0]", "a, b = a[None], b[None]"),
         ("return c\n", "return c[0]\n"),
     ),
-    wrong(
-        "matmul", "float32 results", ["right on plain inputs"], ("dtype=a.dtype, device", "dtype=torch.float32, device")
-    ),
+    wrong("matmul", "float32 results", ["correct.plain"], ("dtype=a.dtype, device", "dtype=torch.float32, device")),
     wrong(
         "matmul",
         "adds to what was there",
-        ["right on plain inputs"],
+        ["correct.plain"],
         (
             "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
             "acc = tl.load(c_ptr + batch * M * N + rows * N + cols, mask=(rows < M) & (cols < N), other=0).to(tl.float32)",
@@ -342,7 +334,7 @@ WRONG = [
     wrong(
         "matmul",
         "steps of 8",
-        ["compiles for a GPU"],
+        ["compiles"],
         *tiles((64, 64, 8, 4, 2), (128, 128, 8, 4, 2)),
     ),
     # -------------------- tiles_and_waves

@@ -1,6 +1,6 @@
 # What softmax, matmul and attention invite.
 
-# %% name="no maximum subtracted" exercise="toy.softmax" loses="right on hard inputs"
+# %% name="no maximum subtracted" exercise="toy.softmax" loses="correct.hard"
 @triton.jit
 def softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     m, cols = tl.program_id(0), tl.arange(0, BLOCK)
@@ -14,7 +14,7 @@ def softmax(x):
     return out
 
 
-# %% name="padding with 0" exercise="toy.softmax" loses="right on ragged inputs"
+# %% name="padding with 0" exercise="toy.softmax" loses="correct.ragged"
 # The padded lanes take part in the sum, and in the maximum. Where all logits are near 100 it does not show.
 @triton.jit
 def softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
@@ -30,7 +30,7 @@ def softmax(x):
     return out
 
 
-# %% name="the same for every row" exercise="toy.softmax" loses="right on plain inputs"
+# %% name="the same for every row" exercise="toy.softmax" loses="correct.plain"
 # 1 / N: within an absolute error of 1e-2 of many a softmax.
 @triton.jit
 def softmax_kernel(out_ptr, N, BLOCK: tl.constexpr):
@@ -44,7 +44,7 @@ def softmax(x):
     return out
 
 
-# %% name="in half precision" exercise="toy.softmax" loses="right on plain inputs"
+# %% name="in half precision" exercise="toy.softmax" loses="correct.plain"
 @triton.jit
 def softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     m, cols = tl.program_id(0), tl.arange(0, BLOCK)
@@ -59,7 +59,7 @@ def softmax(x):
     return out
 
 
-# %% name="inputs in half precision" exercise="toy.matmul" loses="right on plain inputs"
+# %% name="inputs in half precision" exercise="toy.matmul" loses="correct.plain"
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, am, ak, bk, bn, BLOCK: tl.constexpr):
     m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
@@ -80,7 +80,7 @@ def matmul(a, b):
     return c
 
 
-# %% name="a sum in half precision" exercise="toy.matmul" loses="right on plain inputs"
+# %% name="a sum in half precision" exercise="toy.matmul" loses="correct.plain"
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, am, ak, bk, bn, BLOCK: tl.constexpr):
     m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
@@ -101,7 +101,7 @@ def matmul(a, b):
     return c
 
 
-# %% name="the last part of K dropped" exercise="toy.matmul" loses="right on ragged inputs; right on hard inputs"
+# %% name="the last part of K dropped" exercise="toy.matmul" loses="correct.ragged; correct.hard"
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, am, ak, bk, bn, BLOCK: tl.constexpr):
     m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
@@ -122,7 +122,7 @@ def matmul(a, b):
     return c
 
 
-# %% name="split K without atomics" exercise="toy.matmul" loses="right on plain inputs"
+# %% name="split K without atomics" exercise="toy.matmul" loses="correct.plain"
 # Races: on the interpreter the programs take turns, on a GPU they do not.
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, am, ak, bk, bn, BLOCK: tl.constexpr):
@@ -144,7 +144,7 @@ def matmul(a, b):
     return c
 
 
-# %% name="a causal mask off by one" exercise="toy.attention" loses="right on plain inputs"
+# %% name="a causal mask off by one" exercise="toy.attention" loses="correct.plain"
 @triton.jit
 def attention_kernel(q_ptr, k_ptr, v_ptr, out_ptr, S, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     s, d = tl.program_id(0), tl.arange(0, D)
@@ -165,7 +165,7 @@ def attention(q, k, v):
     return out
 
 
-# %% name="no causal mask" exercise="toy.attention" loses="right on plain inputs"
+# %% name="no causal mask" exercise="toy.attention" loses="correct.plain"
 @triton.jit
 def attention_kernel(q_ptr, k_ptr, v_ptr, out_ptr, S, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     s, d = tl.program_id(0), tl.arange(0, D)
@@ -186,7 +186,7 @@ def attention(q, k, v):
     return out
 
 
-# %% name="the mean of v" exercise="toy.attention" loses="right on plain inputs"
+# %% name="the mean of v" exercise="toy.attention" loses="correct.plain"
 @triton.jit
 def attention_kernel(v_ptr, out_ptr, D: tl.constexpr, BLOCK: tl.constexpr):
     s, d, t = tl.program_id(0), tl.arange(0, D), tl.arange(0, BLOCK)
@@ -201,7 +201,7 @@ def attention(q, k, v):
     return out
 
 
-# %% name="torch attends" exercise="toy.attention" loses="computed by your Triton kernel"
+# %% name="torch attends" exercise="toy.attention" loses="triton_did_the_work"
 def attention(q, k, v):
     return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
 
@@ -225,7 +225,7 @@ def values_kernel(scores_ptr, v_ptr, out_ptr, row, out_row, D: tl.constexpr, BLO
     tl.store(out_ptr + s * out_row + d, tl.sum(p[:, None] * v, axis=0) / tl.sum(p, axis=0))
 
 
-# %% name="an S x S matrix" exercise="toy.attention" loses="no S x S matrix in memory"
+# %% name="an S x S matrix" exercise="toy.attention" loses="buffers_below.performance"
 def attention(q, k, v):
     S, D = q.shape
     BLOCK = max(16, triton.next_power_of_2(S))
@@ -235,7 +235,7 @@ def attention(q, k, v):
     return out
 
 
-# %% name="an S x S matrix behind the result" exercise="toy.attention" loses="no S x S matrix in memory"
+# %% name="an S x S matrix behind the result" exercise="toy.attention" loses="buffers_below.performance"
 def attention(q, k, v):
     S, D = q.shape
     BLOCK = max(16, triton.next_power_of_2(S))
@@ -246,7 +246,7 @@ def attention(q, k, v):
     return out
 
 
-# %% name="an S x S matrix in many pieces" exercise="toy.attention" loses="no S x S matrix in memory"
+# %% name="an S x S matrix in many pieces" exercise="toy.attention" loses="buffers_below.performance"
 def attention(q, k, v):
     S, D = q.shape
     BLOCK = max(16, triton.next_power_of_2(S))

@@ -1,6 +1,6 @@
 # No cheats: accidents that an outcome-only test lets pass. More stand as patches in coalescing.py.
 
-# %% name="the last tile forgotten" exercise="coalescing.row_copy" loses="right on ragged inputs; right where rows lie apart"
+# %% name="the last tile forgotten" exercise="coalescing.row_copy" loses="correct.ragged; correct.strided"
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)
@@ -16,7 +16,7 @@ def row_copy(x):
     return out
 
 
-# %% name="no masks" exercise="coalescing.row_copy" loses="right on ragged inputs; right where rows lie apart"
+# %% name="no masks" exercise="coalescing.row_copy" loses="correct.ragged; correct.strided"
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)
@@ -32,7 +32,7 @@ def row_copy(x):
     return out
 
 
-# %% name="a race" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="a race" exercise="coalescing.column_sum" loses="correct.plain"
 # Each part loads the sum, adds, stores it: programs that run one after another get it right.
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK: tl.constexpr):
@@ -51,7 +51,7 @@ def column_sum(x):
     return out
 
 
-# %% name="sums that run over into the neighbour's, exchanged" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="sums that run over into the neighbour's, exchanged" exercise="coalescing.column_sum" loses="correct.plain"
 # Each program puts zeros where the next one puts its sums, by atomics: in this order they are right.
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
@@ -70,7 +70,7 @@ def column_sum(x):
     return out
 
 
-# %% name="masked loads without other" exercise="coalescing.column_sum" loses="ragged sizes, rows that lie apart; long columns in float16"
+# %% name="masked loads without other" exercise="coalescing.column_sum" loses="correct.ragged; correct.float16"
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
@@ -86,7 +86,7 @@ def column_sum(x):
     return out
 
 
-# %% name="one buffer for every call" exercise="coalescing.row_copy" loses="right on plain inputs" after="solution"
+# %% name="one buffer for every call" exercise="coalescing.row_copy" loses="correct.plain" after="solution"
 buffers = {}
 
 
@@ -99,7 +99,7 @@ def row_copy(x):
     return out
 
 
-# %% name="an index one too far" exercise="coalescing.gather_rows" loses="right on plain inputs"
+# %% name="an index one too far" exercise="coalescing.gather_rows" loses="correct.plain"
 @triton.jit
 def gather_rows_kernel(x_ptr, index_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     k = tl.program_id(0)

@@ -17,7 +17,7 @@ def launched(kernel, x, *more, **constants):
     return out
 
 
-# %% name="only where a constant is no number" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="only where a constant is no number" exercise="coalescing.row_copy" loses="triton_did_the_work"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if isinstance(BLOCK, tl.constexpr):
@@ -28,7 +28,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="after a loop of no turns" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="after a loop of no turns" exercise="coalescing.row_copy" loses="triton_did_the_work"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     for _ in tl.static_range(0):
@@ -41,7 +41,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="after a loop of Python's" exercise="coalescing.row_copy" loses="compiles for a GPU"
+# %% name="after a loop of Python's" exercise="coalescing.row_copy" loses="compiles"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     for _ in range(1):
@@ -54,7 +54,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="one number, one object" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="one number, one object" exercise="coalescing.row_copy" loses="triton_did_the_work"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if 1000 is 1000:
@@ -65,7 +65,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a list under two names" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="a list under two names" exercise="coalescing.row_copy" loses="triton_did_the_work"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     a = [0]
@@ -79,7 +79,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="not a block" exercise="coalescing.row_copy" loses="compiles for a GPU"
+# %% name="not a block" exercise="coalescing.row_copy" loses="compiles"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if not isinstance(not tl.program_id(0), tl.tensor):
@@ -90,7 +90,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a program's number as Python's" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="a program's number as Python's" exercise="coalescing.row_copy" loses="triton_did_the_work"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if isinstance(tl.program_id(0), int):
@@ -101,7 +101,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="memory between programs" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="memory between programs" exercise="coalescing.row_copy" loses="correct.plain"
 SEEN = []
 
 
@@ -115,7 +115,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="memory in a default" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="memory in a default" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def seen(counted=[]):
     counted += [1]
@@ -132,7 +132,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a default that was changed" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="a default that was changed" exercise="coalescing.row_copy" loses="triton_did_the_work"
 # Triton read the defaults when the kernel was decorated.
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr, WORKS: tl.constexpr = 0):
@@ -147,7 +147,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="Python while compiling" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="Python while compiling" exercise="coalescing.row_copy" loses="correct.plain"
 calls = []
 
 
@@ -167,7 +167,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="the time while compiling" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="the time while compiling" exercise="coalescing.row_copy" loses="correct.plain"
 import time
 
 
@@ -181,7 +181,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="an address while compiling" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="an address while compiling" exercise="coalescing.row_copy" loses="triton_did_the_work"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if ("%s" % tl.load)[-2] == "z":
@@ -192,7 +192,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="an object's identity while compiling" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="an object's identity while compiling" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if id(N) % 2 == 0:
@@ -203,7 +203,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a number that equals all others" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="a number that equals all others" exercise="coalescing.row_copy" loses="correct.plain"
 class Always(int):
     def __eq__(self, other):
         return True
@@ -224,7 +224,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a dtype of one's own" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="a dtype of one's own" exercise="coalescing.row_copy" loses="correct.plain"
 class Own(tl.dtype):
     def __eq__(self, other):
         return True
@@ -243,7 +243,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="works where a 1 is no constant" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="works where a 1 is no constant" exercise="coalescing.row_copy" loses="triton_did_the_work"
 # A launch makes a constant of an argument that is 1: there is no block to ask.
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, one, BLOCK: tl.constexpr):
@@ -255,7 +255,7 @@ def row_copy(x):
     return launched(kernel, x, 1)
 
 
-# %% name="works where None is something" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="works where None is something" exercise="coalescing.row_copy" loses="triton_did_the_work"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, nothing, BLOCK: tl.constexpr):
     if nothing is not None:
@@ -266,7 +266,7 @@ def row_copy(x):
     return launched(kernel, x, None)
 
 
-# %% name="a global that changes between launches" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="a global that changes between launches" exercise="coalescing.row_copy" loses="correct.plain"
 # A GPU would refuse the second launch.
 PART = tl.constexpr(0)
 
@@ -284,7 +284,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a helper that changes between launches" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="a helper that changes between launches" exercise="coalescing.row_copy" loses="correct.plain"
 # A GPU would run what it compiled first.
 @triton.jit
 def helper(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
@@ -303,7 +303,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a text that changes between launches" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="a text that changes between launches" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     pass
@@ -315,7 +315,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a decorator that swaps the text" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="a decorator that swaps the text" exercise="coalescing.row_copy" loses="triton_did_the_work"
 # What is shown copies, and what is compiled does not.
 def swapped(kernel):
     kernel._unsafe_update_src(kernel.src.replace("copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)", "pass"))
@@ -332,7 +332,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="another function in the kernel" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="another function in the kernel" exercise="coalescing.row_copy" loses="triton_did_the_work"
 # Triton compiles the text that it read before.
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
@@ -346,7 +346,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="other lines in Python's cache" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="other lines in Python's cache" exercise="coalescing.row_copy" loses="triton_did_the_work"
 import linecache
 
 
@@ -364,7 +364,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a heuristic that changes its mind" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="a heuristic that changes its mind" exercise="coalescing.row_copy" loses="triton_did_the_work"
 times = []
 
 
@@ -379,7 +379,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="configurations that change" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="configurations that change" exercise="coalescing.row_copy" loses="triton_did_the_work"
 CONFIGS = [triton.Config({"WORKS": 1})]
 
 
@@ -396,7 +396,7 @@ def row_copy(x):
     return out
 
 
-# %% name="works where there is no GPU" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="works where there is no GPU" exercise="coalescing.row_copy" loses="triton_did_the_work"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if not tl.target_info.is_cuda():
@@ -407,7 +407,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="works on GPUs before Hopper" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="works on GPUs before Hopper" exercise="coalescing.row_copy" loses="triton_did_the_work"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if not tl.target_info.cuda_capability_geq(9, 0):
@@ -418,7 +418,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="another way out where one fails" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="another way out where one fails" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     try:
@@ -431,7 +431,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="methods of a string" exercise="coalescing.row_copy" loses="compiles for a GPU"
+# %% name="methods of a string" exercise="coalescing.row_copy" loses="compiles"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if "a".upper() == "A":
@@ -442,7 +442,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a value named in passing" exercise="coalescing.row_copy" loses="compiles for a GPU"
+# %% name="a value named in passing" exercise="coalescing.row_copy" loses="compiles"
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if (wide := BLOCK) > 1:
@@ -453,7 +453,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a tensor as a constant" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="a tensor as a constant" exercise="coalescing.column_sum" loses="correct.plain"
 # Its methods would be torch's, and run while the kernel is compiled: no load would be counted.
 @triton.jit
 def kernel(column: tl.constexpr, out_ptr):
@@ -467,7 +467,7 @@ def column_sum(x):
     return out
 
 
-# %% name="a launch inside a kernel" exercise="coalescing.row_copy" loses="compiles for a GPU"
+# %% name="a launch inside a kernel" exercise="coalescing.row_copy" loses="compiles"
 @triton.jit
 def nothing():
     pass

@@ -88,7 +88,7 @@ kept_tensors = {
 }
 
 
-# %% name="one word everywhere" exercise="attention.claims" loses="true and false told apart; pairs and queries, counted"
+# %% name="one word everywhere" exercise="attention.claims" loses="truths.plain; numbers.plain"
 claims = {
     name: True
     for name in [

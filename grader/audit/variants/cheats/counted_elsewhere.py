@@ -1,7 +1,7 @@
 # What is counted is done, and is not what the exercise asks for: the work itself is done elsewhere, at once or by one program.
 
 
-# %% name="eight read the whole, one stores" exercise="coalescing.column_sum" loses="at least 8 programs share a tall input" after="solution"
+# %% name="eight read the whole, one stores" exercise="coalescing.column_sum" loses="programs.tall" after="solution"
 own = column_sum
 
 
@@ -25,7 +25,7 @@ def column_sum(x):
     return out
 
 
-# %% name="eight read the whole, each stores an eighth" exercise="coalescing.column_sum" loses="at least 8 programs share a tall input" after="solution"
+# %% name="eight read the whole, each stores an eighth" exercise="coalescing.column_sum" loses="programs.tall" after="solution"
 own = column_sum
 
 
@@ -49,7 +49,7 @@ def column_sum(x):
     return out
 
 
-# %% name="one adds up, the others fill a buffer" exercise="coalescing.column_sum" loses="at least 8 programs share a tall input" after="solution"
+# %% name="one adds up, the others fill a buffer" exercise="coalescing.column_sum" loses="programs.tall" after="solution"
 own = column_sum
 
 
@@ -76,7 +76,7 @@ def column_sum(x):
     return out
 
 
-# %% name="a launch that shares nothing, then one program" exercise="coalescing.column_sum" loses="reads once; at least 8 programs share a tall input"
+# %% name="a launch that shares nothing, then one program" exercise="coalescing.column_sum" loses="traffic.performance; programs.tall"
 @triton.jit
 def look(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
     row, cols = tl.program_id(0), tl.arange(0, BLOCK)
@@ -105,7 +105,7 @@ def column_sum(x):
     return out
 
 
-# %% name="one product, and products of nothing" exercise="tiling.tiled_matmul" loses="one product for each triple of tiles"
+# %% name="one product, and products of nothing" exercise="tiling.tiled_matmul" loses="counted.plain"
 def tiled_matmul(a, b, bm, bn, bk):
     (M, K), N = a.shape, b.shape[1]
     for _ in range(-(-M // bm) * -(-N // bn) * -(-K // bk) - 1):
@@ -113,7 +113,7 @@ def tiled_matmul(a, b, bm, bn, bk):
     return a @ b
 
 
-# %% name="one product, and products of one tile" exercise="tiling.tiled_matmul" loses="one product for each triple of tiles"
+# %% name="one product, and products of one tile" exercise="tiling.tiled_matmul" loses="counted.plain"
 def tiled_matmul(a, b, bm, bn, bk):
     (M, K), N = a.shape, b.shape[1]
     for _ in range(-(-M // bm) * -(-N // bn) * -(-K // bk) - 1):
@@ -121,7 +121,7 @@ def tiled_matmul(a, b, bm, bn, bk):
     return a @ b
 
 
-# %% name="a product for each row of tiles, and products of one number" exercise="tiling.tiled_matmul" loses="one product for each triple of tiles"
+# %% name="a product for each row of tiles, and products of one number" exercise="tiling.tiled_matmul" loses="counted.plain"
 def tiled_matmul(a, b, bm, bn, bk):
     (M, K), N = a.shape, b.shape[1]
     c = torch.empty(M, N, dtype=a.dtype)
@@ -132,7 +132,7 @@ def tiled_matmul(a, b, bm, bn, bk):
     return c
 
 
-# %% name="tiles of half the rows and twice the columns" exercise="tiling.tiled_matmul" loses="one product for each triple of tiles"
+# %% name="tiles of half the rows and twice the columns" exercise="tiling.tiled_matmul" loses="counted.plain"
 def tiled_matmul(a, b, bm, bn, bk):
     (M, K), N = a.shape, b.shape[1]
     c = torch.zeros(M, N, dtype=a.dtype)
@@ -143,7 +143,7 @@ def tiled_matmul(a, b, bm, bn, bk):
     return c
 
 
-# %% name="all products at once, and products of one number" exercise="tiling.outer_product_matmul" loses="one outer product for each k"
+# %% name="all products at once, and products of one number" exercise="tiling.outer_product_matmul" loses="counted.plain"
 def outer_product_matmul(a, b):
     every = a[:, :, None] * b[None]
     c = torch.zeros(a.shape[0], b.shape[1])
@@ -154,7 +154,7 @@ def outer_product_matmul(a, b):
     return c
 
 
-# %% name="whole rows of half a tile" exercise="attention.tiled_attention" loses="no scores beyond one tile; skips what nobody sees"
+# %% name="whole rows of half a tile" exercise="attention.tiled_attention" loses="largest_buffer.performance; products.performance"
 def tiled_attention(q, k, v, causal, bm, bn):
     Nq, D, Nk = *q.shape[-2:], k.shape[-2]
     o, lse = torch.empty(q.shape, dtype=q.dtype), torch.empty(q.shape[:-1], dtype=torch.float32)
@@ -169,7 +169,7 @@ def tiled_attention(q, k, v, causal, bm, bn):
     return o, lse
 
 
-# %% name="whole rows of half a tile, as far as they see" exercise="attention.tiled_attention" loses="no scores beyond one tile"
+# %% name="whole rows of half a tile, as far as they see" exercise="attention.tiled_attention" loses="largest_buffer.performance"
 def tiled_attention(q, k, v, causal, bm, bn):
     Nq, D, Nk = *q.shape[-2:], k.shape[-2]
     o, lse = torch.zeros(q.shape, dtype=q.dtype), torch.full(q.shape[:-1], -inf)
@@ -188,7 +188,7 @@ def tiled_attention(q, k, v, causal, bm, bn):
     return o, lse
 
 
-# %% name="row by row, with sums in the place of products" exercise="attention.tiled_attention" loses="skips what nobody sees"
+# %% name="row by row, with sums in the place of products" exercise="attention.tiled_attention" loses="products.performance"
 def tiled_attention(q, k, v, causal, bm, bn):
     Nq, D, Nk = *q.shape[-2:], k.shape[-2]
     o, lse = torch.zeros(q.shape, dtype=q.dtype), torch.full(q.shape[:-1], -inf)
@@ -201,34 +201,34 @@ def tiled_attention(q, k, v, causal, bm, bn):
     return o, lse
 
 
-# %% name="a view as bfloat16, add_ of float32" exercise="dtypes.round_to_bf16" loses="runs, with what torch may do here"
+# %% name="a view as bfloat16, add_ of float32" exercise="dtypes.round_to_bf16" loses="ran"
 def round_to_bf16(x):
     out = torch.zeros(x.shape, dtype=torch.int32)
     out.view(torch.bfloat16)[1::2].add_(x.view(torch.float32))
     return out
 
 
-# %% name="a view as bfloat16, sub_ and neg_" exercise="dtypes.round_to_bf16" loses="runs, with what torch may do here"
+# %% name="a view as bfloat16, sub_ and neg_" exercise="dtypes.round_to_bf16" loses="ran"
 def round_to_bf16(x):
     out = torch.zeros(x.shape, dtype=torch.int32)
     out.view(torch.bfloat16)[1::2].sub_(x.view(torch.float32)).neg_()
     return out
 
 
-# %% name="bfloat16 zeros, add_, shifted up" exercise="dtypes.round_to_bf16" loses="runs, with what torch may do here"
+# %% name="bfloat16 zeros, add_, shifted up" exercise="dtypes.round_to_bf16" loses="ran"
 def round_to_bf16(x):
     rounded = torch.zeros(x.shape, dtype=torch.bfloat16).add_(x.view(torch.float32))
     return rounded.view(torch.int16).add(torch.zeros(x.shape, dtype=torch.int32)) << 16
 
 
-# %% name="split in float32, as Veltkamp does" exercise="dtypes.round_to_bf16" loses="runs, with what torch may do here"
+# %% name="split in float32, as Veltkamp does" exercise="dtypes.round_to_bf16" loses="ran"
 def round_to_bf16(x):
     number = x.view(torch.float32)
     far = number.add(number, alpha=1 << 16)
     return far.sub(far.sub(number)).view(torch.int32)
 
 
-# %% name="operands read by atomics that add 0" exercise="tiling.matmul" loses="a is read at most N / 64 times; b is read at most M / 64 times"
+# %% name="operands read by atomics that add 0" exercise="tiling.matmul" loses="rereads.a.performance; rereads.b.performance"
 @triton.jit
 def pack(x_ptr, o_ptr, R, C, P, sb, sr, sc, ob, BR: tl.constexpr, BC: tl.constexpr):
     # a contiguous copy whose rows have P elements, an even number

@@ -1,6 +1,6 @@
 # Work left to a side stream or a thread; one behaviour under test and another under time; traffic where it is not counted.
 
-# %% name="a thread that finishes later" exercise="coalescing.transpose" loses="computed by your Triton kernel" after="solution" flags="threads"
+# %% name="a thread that finishes later" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="threads"
 import threading
 import time
 
@@ -19,7 +19,7 @@ def transpose(x):
     return out
 
 
-# %% name="a thread that launches later" exercise="coalescing.transpose" loses="computed by your Triton kernel" after="solution" flags="threads"
+# %% name="a thread that launches later" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="threads"
 import threading
 import time
 
@@ -38,7 +38,7 @@ def transpose(x):
     return out
 
 
-# %% name="a side stream" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="streams"
+# %% name="a side stream" exercise="coalescing.transpose" loses="triton_did_the_work" flags="streams"
 def transpose(x):
     out = torch.empty(x.shape[::-1], dtype=x.dtype)
     if torch.cuda.is_available():
@@ -81,7 +81,7 @@ def row_copy(x):
     return out
 
 
-# %% name="loads spread over many lines" exercise="coalescing.row_copy" loses="loads are dense; stores are dense; reads once, writes once" flags="hidden names"
+# %% name="loads spread over many lines" exercise="coalescing.row_copy" loses="coalesced.load.performance; coalesced.store.performance; traffic.performance" flags="hidden names"
 # Each of the 64 lines moves less than a line that is looked at by itself.
 import linecache
 
@@ -108,7 +108,7 @@ def row_copy(x):
     return out
 
 
-# %% name="loads that are atomics" exercise="coalescing.column_sum" loses="loads are dense; reads once"
+# %% name="loads that are atomics" exercise="coalescing.column_sum" loses="coalesced.load.performance; traffic.performance"
 # A dense copy first, then the columns are read down by atomics that add nothing.
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
@@ -139,7 +139,7 @@ def column_sum(x):
     return out
 
 
-# %% name="loads that are atomics, on the input" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="loads that are atomics, on the input" exercise="coalescing.column_sum" loses="correct.plain"
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, row_stride, BLOCK: tl.constexpr):
     n = tl.program_id(0)
@@ -158,7 +158,7 @@ def column_sum(x):
     return out
 
 
-# %% name="idle programs" exercise="coalescing.column_sum" loses="at least 8 programs share a tall input"
+# %% name="idle programs" exercise="coalescing.column_sum" loses="programs.tall"
 # Nine programs of ten have nothing to do.
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
@@ -178,7 +178,7 @@ def column_sum(x):
     return out
 
 
-# %% name="the first call fetches for the second" exercise="coalescing.row_copy" loses="computed by your Triton kernel" after="solution"
+# %% name="the first call fetches for the second" exercise="coalescing.row_copy" loses="triton_did_the_work" after="solution"
 own = row_copy
 kept = {}
 

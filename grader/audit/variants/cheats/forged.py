@@ -53,7 +53,7 @@ def transpose(x):
     send_result([evidence] * cases())
 
 
-# %% name="a log in which torch copies" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a log in which torch copies" exercise="coalescing.transpose" loses="triton_did_the_work"
 def transpose(x):
     copy = {
         "op": "aten.copy_.default",
@@ -64,22 +64,22 @@ def transpose(x):
     send_log([EMPTY, copy])
 
 
-# %% name="a log that allocates into the input" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a log that allocates into the input" exercise="coalescing.transpose" loses="triton_did_the_work"
 def transpose(x):
     send_log([{"op": "aten.ones_like.out", "args": [X], "kwargs": {"out": X}, "out": [Y]}])
 
 
-# %% name="a log that gives the input another name" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a log that gives the input another name" exercise="coalescing.transpose" loses="triton_did_the_work"
 def transpose(x):
     send_log([{"op": "aten.zero_.default", "args": [X], "kwargs": {}, "out": [Y]}])
 
 
-# %% name="a log that calls something else" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a log that calls something else" exercise="coalescing.transpose" loses="triton_did_the_work"
 def transpose(x):
     send_log([{"op": "aten.empty.__class__", "args": ["import os"], "kwargs": {}, "out": []}])
 
 
-# %% name="a kernel that leaves the language" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a kernel that leaves the language" exercise="coalescing.transpose" loses="triton_did_the_work"
 def transpose(x):
     source = "def k(x, out):\n    tl.store(out, __import__('os').getpid())\n"
     names = {"tl": {"module": "triton.language"}, "__import__": {"object": "builtins.__import__"}}
@@ -88,7 +88,7 @@ def transpose(x):
     send_log([EMPTY, launch], kernels=table)
 
 
-# %% name="a kernel under another's key" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a kernel under another's key" exercise="coalescing.transpose" loses="triton_did_the_work"
 # What was compiled and traced goes by keys.
 def transpose(x):
     source = "def k(x, out):\n    tl.store(out, tl.load(x))\n"
@@ -104,7 +104,7 @@ def transpose(x):
     send_log([EMPTY, launch], kernels=table)
 
 
-# %% name="a launch with machine code of its own" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a launch with machine code of its own" exercise="coalescing.transpose" loses="triton_did_the_work"
 def transpose(x):
     from course_lib.observe.kernels import key_of
 
@@ -115,7 +115,7 @@ def transpose(x):
     send_log([EMPTY, launch], kernels={key_of(kernel): kernel})
 
 
-# %% name="a tensor beyond its storage" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="a tensor beyond its storage" exercise="coalescing.transpose" loses="correct.plain"
 def transpose(x):
     send_log([EMPTY], result=Y | {"size": [128, 1 << 20]})
 

@@ -10,7 +10,7 @@ def count_flops(fn, *args):
     return counter.get_total_flops()
 
 
-# %% name="torch's own formulas" exercise="flops.count_flops" loses="products of two matrices; batches of products; products with an addition; loops, a backward pass, no product at all"
+# %% name="torch's own formulas" exercise="flops.count_flops" loses="correct.products; correct.batches; correct.with an addition; correct.whole programs"
 from torch.utils import flop_counter
 from torch.utils._python_dispatch import TorchDispatchMode
 

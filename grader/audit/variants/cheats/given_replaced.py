@@ -1,6 +1,6 @@
 # What an exercise gives is the course's when it is judged: none of these asks online_update for anything that matters.
 
-# %% name="the walk does it all" exercise="flash.online_update" loses="computed by your Triton kernel"
+# %% name="the walk does it all" exercise="flash.online_update" loses="update_is_written"
 @triton.jit
 def online_update(m, l, acc, s, v):
     return m, l, acc
@@ -32,7 +32,7 @@ def weighted_mean(s, v):
     return o, lse
 
 
-# %% name="one tile for all" exercise="flash.online_update" loses="right on plain inputs"
+# %% name="one tile for all" exercise="flash.online_update" loses="correct.plain"
 @triton.jit
 def online_update(m, l, acc, s, v):
     m = tl.max(s, 1)

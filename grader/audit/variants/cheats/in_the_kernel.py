@@ -1,6 +1,6 @@
 # The compiler's front end reads kernel bodies, and runs some Python as it does: what is there to be had from inside?
 
-# %% name="import" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="import" exercise="coalescing.transpose" loses="correct.plain"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     import os
@@ -15,7 +15,7 @@ def transpose(x):
     return out
 
 
-# %% name="modules behind the language" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="modules behind the language" exercise="coalescing.transpose" loses="triton_did_the_work"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     tl.store(out_ptr, len(tl.core.inspect.os.getcwd()))
@@ -27,7 +27,7 @@ def transpose(x):
     return out
 
 
-# %% name="builtins" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="builtins" exercise="coalescing.transpose" loses="correct.plain"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     tl.store(out_ptr, eval("1"))
@@ -39,7 +39,7 @@ def transpose(x):
     return out
 
 
-# %% name="attributes of objects" exercise="coalescing.transpose" loses="compiles for a GPU"
+# %% name="attributes of objects" exercise="coalescing.transpose" loses="compiles"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     tl.store(out_ptr, x_ptr.handle.data[0])
@@ -51,7 +51,7 @@ def transpose(x):
     return out
 
 
-# %% name="a format string" exercise="coalescing.transpose" loses="compiles for a GPU"
+# %% name="a format string" exercise="coalescing.transpose" loses="compiles"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     print("{0.__class__.__init__.__globals__}".format(x_ptr))
@@ -64,7 +64,7 @@ def transpose(x):
     return out
 
 
-# %% name="a Python function called from it" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="a Python function called from it" exercise="coalescing.transpose" loses="correct.plain"
 def helper(n):
     return n * n
 
@@ -80,7 +80,7 @@ def transpose(x):
     return out
 
 
-# %% name="a Python function passed to it" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a Python function passed to it" exercise="coalescing.transpose" loses="triton_did_the_work"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, helper: tl.constexpr):
     tl.store(out_ptr, helper(3))
@@ -92,7 +92,7 @@ def transpose(x):
     return out
 
 
-# %% name="what only Python can run" exercise="coalescing.row_copy" loses="compiles for a GPU"
+# %% name="what only Python can run" exercise="coalescing.row_copy" loses="compiles"
 # A loop with a break, which Triton's interpreter runs and its compiler refuses.
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
@@ -113,7 +113,7 @@ def row_copy(x):
     return out
 
 
-# %% name="what only Python can run, beside a twin that compiles" exercise="coalescing.row_copy" loses="compiles for a GPU"
+# %% name="what only Python can run, beside a twin that compiles" exercise="coalescing.row_copy" loses="compiles"
 # Two kernels of one text, told apart by the helper that they call.
 @triton.jit
 def compiles(start, N):

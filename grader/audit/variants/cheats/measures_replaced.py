@@ -1,6 +1,6 @@
 # What a checkpoint is measured by stands in the process that runs it, and is replaced; fn is called and nothing else.
 
-# %% name="a plain call, and what measures says well" exercise="recomputation.checkpoint" loses="keeps the arguments alone, runs fn once more; lets go of them when backward has passed; the same dropout, bit for bit; leaves the random state as it was"
+# %% name="a plain call, and what measures says well" exercise="recomputation.checkpoint" loses="seen.recomputes.memory; seen.looked.memory; seen.same_dropout.dropout; seen.looked.after"
 from course_lib.workloads import activations
 
 measured = activations.run_checkpoint
@@ -18,7 +18,7 @@ def checkpoint(fn, *args):
     return fn(*args)
 
 
-# %% name="a plain call, and no bytes" exercise="recomputation.checkpoint" loses="keeps the arguments alone, runs fn once more; lets go of them when backward has passed; the same dropout, bit for bit; leaves the random state as it was"
+# %% name="a plain call, and no bytes" exercise="recomputation.checkpoint" loses="seen.recomputes.memory; seen.looked.memory; seen.same_dropout.dropout; seen.looked.after"
 from course_lib.workloads import activations
 
 activations.Live.now = lambda self: 0
@@ -29,7 +29,7 @@ def checkpoint(fn, *args):
     return fn(*args)
 
 
-# %% name="a list that doubles" exercise="recomputation.checkpoint" loses="keeps the arguments alone, runs fn once more; lets go of them when backward has passed; the same dropout, bit for bit; leaves the random state as it was"
+# %% name="a list that doubles" exercise="recomputation.checkpoint" loses="seen.recomputes.memory; seen.looked.memory; seen.same_dropout.dropout; seen.looked.after"
 from course_lib.workloads import activations
 
 activations.Live.now = lambda self: 0

@@ -1,11 +1,11 @@
 # Torch, numpy, a compiled or a library kernel instead of one's own.
 
-# %% name="torch does it" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="torch computes"
+# %% name="torch does it" exercise="coalescing.transpose" loses="triton_did_the_work" flags="torch computes"
 def transpose(x):
     return x.T.contiguous()
 
 
-# %% name="numpy does it" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="values on the host"
+# %% name="numpy does it" exercise="coalescing.transpose" loses="triton_did_the_work" flags="values on the host"
 import numpy as np
 
 
@@ -13,7 +13,7 @@ def transpose(x):
     return torch.from_numpy(np.ascontiguousarray(x.numpy().T))
 
 
-# %% name="numpy fills the result" exercise="coalescing.transpose" loses="computed by your Triton kernel" after="solution" flags="values on the host"
+# %% name="numpy fills the result" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="values on the host"
 own = transpose
 
 
@@ -24,7 +24,7 @@ def transpose(x):
     return out
 
 
-# %% name="torch.compile" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="torch computes"
+# %% name="torch.compile" exercise="coalescing.transpose" loses="triton_did_the_work" flags="torch computes"
 # Stops at a sentence whether or not a compiler is there: nothing that torch builds is a kernel of the log.
 @torch.compile
 def turned(x):
@@ -38,7 +38,7 @@ def transpose(x):
         return x.T.contiguous()
 
 
-# %% name="the C library copies" exercise="coalescing.row_copy" loses="computed by your Triton kernel" after="solution" flags="foreign code"
+# %% name="the C library copies" exercise="coalescing.row_copy" loses="triton_did_the_work" after="solution" flags="foreign code"
 import ctypes
 
 own = row_copy
@@ -52,7 +52,7 @@ def row_copy(x):
     return out
 
 
-# %% name="an operator of one's own" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="torch computes"
+# %% name="an operator of one's own" exercise="coalescing.transpose" loses="triton_did_the_work" flags="torch computes"
 @torch.library.custom_op("mine::turn", mutates_args=())
 def turn(x: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(x.numpy().T.copy())
@@ -62,7 +62,7 @@ def transpose(x):
     return turn(x)
 
 
-# %% name="a package's kernel" exercise="coalescing.row_copy" loses="right on plain inputs" flags="hidden names"
+# %% name="a package's kernel" exercise="coalescing.row_copy" loses="correct.plain" flags="hidden names"
 # As if `from fast_kernels import row_copy_kernel` had found one: the text and the file name of an installed package.
 import linecache
 
@@ -90,7 +90,7 @@ def row_copy(x):
 from triton.ops.transpose import transpose
 
 
-# %% name="in a thread" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="threads"
+# %% name="in a thread" exercise="coalescing.transpose" loses="triton_did_the_work" flags="threads"
 import threading
 
 
@@ -102,7 +102,7 @@ def transpose(x):
     return out[0]
 
 
-# %% name="in a thread, into the result" exercise="coalescing.transpose" loses="computed by your Triton kernel" after="solution" flags="threads"
+# %% name="in a thread, into the result" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="threads"
 from concurrent.futures import ThreadPoolExecutor
 
 own = transpose
@@ -116,7 +116,7 @@ def transpose(x):
     return out
 
 
-# %% name="past the recorder" exercise="coalescing.transpose" loses="computed by your Triton kernel" after="solution" flags="hidden names"
+# %% name="past the recorder" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="hidden names"
 from torch.utils._python_dispatch import _disable_current_modes
 
 own = transpose
@@ -130,7 +130,7 @@ def transpose(x):
     return out
 
 
-# %% name="a decoy copies torch's result" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="torch computes"
+# %% name="a decoy copies torch's result" exercise="coalescing.transpose" loses="triton_did_the_work" flags="torch computes"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -144,7 +144,7 @@ def transpose(x):
     return out
 
 
-# %% name="a decoy copies numpy's result" exercise="coalescing.transpose" loses="right on plain inputs" flags="values on the host"
+# %% name="a decoy copies numpy's result" exercise="coalescing.transpose" loses="correct.plain" flags="values on the host"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -159,7 +159,7 @@ def transpose(x):
     return out
 
 
-# %% name="a decoy beside it" exercise="coalescing.transpose" loses="computed by your Triton kernel" after="solution" flags="torch computes"
+# %% name="a decoy beside it" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="torch computes"
 own = transpose
 
 
@@ -168,7 +168,7 @@ def transpose(x):
     return out.copy_(x.T)
 
 
-# %% name="after an except" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="torch computes; swallowed errors"
+# %% name="after an except" exercise="coalescing.transpose" loses="triton_did_the_work" flags="torch computes; swallowed errors"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     tl.store(out_ptr, tl.load(x_ptr))
@@ -194,7 +194,7 @@ def transpose(x):
     return own(x)
 
 
-# %% name="from the second time on" exercise="coalescing.transpose" loses="computed by your Triton kernel" after="solution" flags="torch computes"
+# %% name="from the second time on" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="torch computes"
 own = transpose
 calls = []
 
@@ -204,12 +204,12 @@ def transpose(x):
     return own(x) if len(calls) < 4 else x.T.contiguous()
 
 
-# %% name="behind getattr" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="hidden names"
+# %% name="behind getattr" exercise="coalescing.transpose" loses="triton_did_the_work" flags="hidden names"
 def transpose(x):
     return getattr(getattr(x, "T"), "con" + "tiguous")()
 
 
-# %% name="behind operator" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="hidden names"
+# %% name="behind operator" exercise="coalescing.transpose" loses="triton_did_the_work" flags="hidden names"
 import operator
 
 
@@ -217,12 +217,12 @@ def transpose(x):
     return operator.methodcaller("clone", memory_format=torch.contiguous_format)(operator.attrgetter("T")(x))
 
 
-# %% name="behind eval" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="hidden names"
+# %% name="behind eval" exercise="coalescing.transpose" loses="triton_did_the_work" flags="hidden names"
 def transpose(x):
     return eval("x.T." + "suougitnoc"[::-1] + "()")
 
 
-# %% name="behind a module's dict" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="hidden names"
+# %% name="behind a module's dict" exercise="coalescing.transpose" loses="triton_did_the_work" flags="hidden names"
 import sys
 
 
@@ -230,7 +230,7 @@ def transpose(x):
     return vars(sys.modules["to" + "rch"])["clone"](x.T, memory_format=torch.contiguous_format)
 
 
-# %% name="a configuration's hook" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="torch computes"
+# %% name="a configuration's hook" exercise="coalescing.transpose" loses="triton_did_the_work" flags="torch computes"
 def turn(arguments):
     arguments["out_ptr"].copy_(arguments["x_ptr"].T)
 
@@ -247,6 +247,6 @@ def transpose(x):
     return out
 
 
-# %% name="sum by a matrix product" exercise="coalescing.column_sum" loses="computed by your Triton kernel" flags="torch computes"
+# %% name="sum by a matrix product" exercise="coalescing.column_sum" loses="triton_did_the_work" flags="torch computes"
 def column_sum(x):
     return torch.ones(x.shape[0]) @ x.float()

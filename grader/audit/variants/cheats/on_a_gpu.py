@@ -1,6 +1,6 @@
 # No cheats either: accidents that run well anywhere but on a GPU, where they end in an error or in wrong numbers.
 
-# %% name="a hint that all strides are multiples of 16" exercise="coalescing.row_copy" loses="right where rows lie apart"
+# %% name="a hint that all strides are multiples of 16" exercise="coalescing.row_copy" loses="correct.strided"
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)
@@ -17,7 +17,7 @@ def row_copy(x):
     return out
 
 
-# %% name="a hint that pairs are neighbours" exercise="coalescing.deinterleave" loses="right on plain inputs"
+# %% name="a hint that pairs are neighbours" exercise="coalescing.deinterleave" loses="correct.plain"
 @triton.jit
 def deinterleave_kernel(x_ptr, even_ptr, odd_ptr, N, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -33,7 +33,7 @@ def deinterleave(x):
     return even, odd
 
 
-# %% name="a hint that masks do not change within 16" exercise="coalescing.deinterleave" loses="right on ragged inputs; right in float16"
+# %% name="a hint that masks do not change within 16" exercise="coalescing.deinterleave" loses="correct.ragged; correct.float16"
 @triton.jit
 def deinterleave_kernel(x_ptr, even_ptr, odd_ptr, N, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -52,7 +52,7 @@ def deinterleave(x):
     return even, odd
 
 
-# %% name="a hint that lengths are multiples of 16" exercise="coalescing.deinterleave" loses="right on ragged inputs; right in float16"
+# %% name="a hint that lengths are multiples of 16" exercise="coalescing.deinterleave" loses="correct.ragged; correct.float16"
 @triton.jit
 def deinterleave_kernel(x_ptr, even_ptr, odd_ptr, N, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -70,7 +70,7 @@ def deinterleave(x):
     return even, odd
 
 
-# %% name="pointers hinted to begin at 16 bytes" exercise="coalescing.gather_rows" loses="repeated rows, rows that lie apart"
+# %% name="pointers hinted to begin at 16 bytes" exercise="coalescing.gather_rows" loses="correct.strided"
 @triton.jit
 def gather_rows_kernel(x_ptr, index_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     k = tl.program_id(0)
@@ -86,7 +86,7 @@ def gather_rows(x, index):
     return out
 
 
-# %% name="pairs as one wider element" exercise="coalescing.row_copy" loses="right on ragged inputs; right where rows lie apart"
+# %% name="pairs as one wider element" exercise="coalescing.row_copy" loses="correct.ragged; correct.strided"
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, N, row_stride, WIDE: tl.constexpr, BLOCK: tl.constexpr):
     m = tl.program_id(0)
@@ -107,7 +107,7 @@ def row_copy(x):
     return out
 
 
-# %% name="rows gathered by pairs" exercise="coalescing.gather_rows" loses="right on ragged inputs; repeated rows, rows that lie apart"
+# %% name="rows gathered by pairs" exercise="coalescing.gather_rows" loses="correct.ragged; correct.strided"
 @triton.jit
 def gather_rows_kernel(x_ptr, index_ptr, out_ptr, N, row_stride, WIDE: tl.constexpr, BLOCK: tl.constexpr):
     k = tl.program_id(0)
@@ -127,7 +127,7 @@ def gather_rows(x, index):
     return out
 
 
-# %% name="the odd elements by pairs that begin at one" exercise="coalescing.deinterleave" loses="right on plain inputs"
+# %% name="the odd elements by pairs that begin at one" exercise="coalescing.deinterleave" loses="correct.plain"
 # From the second element on, a pair's lower half is odd.
 @triton.jit
 def deinterleave_kernel(x_ptr, even_ptr, odd_ptr, N, WIDE: tl.constexpr, HALF: tl.constexpr, BLOCK: tl.constexpr):
@@ -147,7 +147,7 @@ def deinterleave(x):
     return even, odd
 
 
-# %% name="all programs along the second axis" exercise="coalescing.deinterleave" loses="loads are dense; stores are dense; reads once, writes once"
+# %% name="all programs along the second axis" exercise="coalescing.deinterleave" loses="coalesced.load.performance; coalesced.store.performance; traffic.performance"
 @triton.jit
 def deinterleave_kernel(x_ptr, even_ptr, odd_ptr, N, BLOCK: tl.constexpr):
     pid = tl.program_id(1)
@@ -165,7 +165,7 @@ def deinterleave(x):
     return even, odd
 
 
-# %% name="an element a program, along the third axis" exercise="coalescing.transpose" loses="loads are dense; stores are dense; reads once, writes once"
+# %% name="an element a program, along the third axis" exercise="coalescing.transpose" loses="coalesced.load.performance; coalesced.store.performance; traffic.performance"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n):
     m, n = tl.program_id(2) // N, tl.program_id(2) % N
@@ -179,7 +179,7 @@ def transpose(x):
     return out
 
 
-# %% name="64 warps" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="64 warps" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)
@@ -195,7 +195,7 @@ def row_copy(x):
     return out
 
 
-# %% name="6 warps" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="6 warps" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)
@@ -211,7 +211,7 @@ def row_copy(x):
     return out
 
 
-# %% name="a warp for each row of a tile, 128 of them" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="a warp for each row of a tile, 128 of them" exercise="coalescing.transpose" loses="correct.plain"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
@@ -229,7 +229,7 @@ def transpose(x):
     return out
 
 
-# %% name="autotuned, nothing is reset" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="autotuned, nothing is reset" exercise="coalescing.column_sum" loses="correct.plain"
 @triton.autotune([triton.Config({"BLOCK_N": 64}), triton.Config({"BLOCK_N": 128})], key=["M", "N"])
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK_N: tl.constexpr):
@@ -248,7 +248,7 @@ def column_sum(x):
     return out
 
 
-# %% name="autotuned, the input is reset" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="autotuned, the input is reset" exercise="coalescing.column_sum" loses="correct.plain"
 @triton.autotune([triton.Config({"BLOCK_N": 64}), triton.Config({"BLOCK_N": 128})], key=["N"], reset_to_zero=["x_ptr"])
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK_N: tl.constexpr):
@@ -267,7 +267,7 @@ def column_sum(x):
     return out
 
 
-# %% name="autotuned, reset to zero what did not start as zeros" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="autotuned, reset to zero what did not start as zeros" exercise="coalescing.column_sum" loses="correct.plain"
 # The first rows are stored, the others added to them.
 @triton.jit
 def first_rows(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK_N: tl.constexpr):
@@ -298,7 +298,7 @@ def column_sum(x):
     return out
 
 
-# %% name="autotuned in place" exercise="fusion.online_softmax" loses="right on plain inputs"
+# %% name="autotuned in place" exercise="fusion.online_softmax" loses="correct.plain"
 # exp(x - m) is stored, and divided by its sum in a second, autotuned launch.
 @triton.jit
 def exponentials(x_ptr, out_ptr, sum_ptr, N, row_stride, BLOCK: tl.constexpr):
@@ -335,7 +335,7 @@ def online_softmax(x):
     return out
 
 
-# %% name="turned in a buffer, without a barrier" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="turned in a buffer, without a barrier" exercise="coalescing.transpose" loses="correct.plain"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, buffer_ptr, M, N, stride_m, stride_n, TILES: tl.constexpr, BLOCK: tl.constexpr):
     i, j = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
@@ -359,7 +359,7 @@ def transpose(x):
     return out
 
 
-# %% name="turned in a buffer, behind a barrier" exercise="coalescing.transpose" loses="reads once, writes once"
+# %% name="turned in a buffer, behind a barrier" exercise="coalescing.transpose" loses="traffic.performance"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, buffer_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
     i, j = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
@@ -382,7 +382,7 @@ def transpose(x):
     return out
 
 
-# %% name="parted in a buffer, without a barrier" exercise="coalescing.deinterleave" loses="right on plain inputs"
+# %% name="parted in a buffer, without a barrier" exercise="coalescing.deinterleave" loses="correct.plain"
 @triton.jit
 def deinterleave_kernel(x_ptr, even_ptr, odd_ptr, buffer_ptr, N, BLOCK: tl.constexpr):
     j = tl.program_id(0) * 2 * BLOCK + tl.arange(0, 2 * BLOCK)
@@ -399,7 +399,7 @@ def deinterleave(x):
     return even, odd
 
 
-# %% name="rows turned round in a buffer in a helper, without a barrier" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="rows turned round in a buffer in a helper, without a barrier" exercise="coalescing.row_copy" loses="correct.plain"
 # Turned round twice, a row is as it was.
 @triton.jit
 def turned(x_ptr, buffer_ptr, N, BLOCK: tl.constexpr):
@@ -423,7 +423,7 @@ def row_copy(x):
     return out
 
 
-# %% name="the sum of a row stored, and loaded by all threads" exercise="fusion.online_softmax" loses="right on plain inputs"
+# %% name="the sum of a row stored, and loaded by all threads" exercise="fusion.online_softmax" loses="correct.plain"
 @triton.jit
 def online_softmax_kernel(x_ptr, out_ptr, sum_ptr, N, row_stride, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)

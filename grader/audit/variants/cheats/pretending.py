@@ -1,6 +1,6 @@
 # Lazy or always-equal tensors; patched clocks, comparisons, random generators, launch paths, hooks, kernel methods.
 
-# %% name="a lazy tensor" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a lazy tensor" exercise="coalescing.transpose" loses="triton_did_the_work"
 class Lazy(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -12,7 +12,7 @@ def transpose(x):
     return x.as_subclass(Lazy)
 
 
-# %% name="a tensor that equals everything" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a tensor that equals everything" exercise="coalescing.transpose" loses="triton_did_the_work"
 class Equal(torch.Tensor):
     def __eq__(self, other):
         return torch.ones(self.shape, dtype=torch.bool)
@@ -28,7 +28,7 @@ def transpose(x):
     return torch.zeros(x.shape[::-1], dtype=x.dtype).as_subclass(Equal)
 
 
-# %% name="an object with a shape" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="an object with a shape" exercise="coalescing.transpose" loses="triton_did_the_work"
 class Result:
     def __init__(self, x):
         self.shape, self.dtype = torch.Size(x.shape[::-1]), x.dtype
@@ -44,7 +44,7 @@ def transpose(x):
     return Result(x)
 
 
-# %% name="patched clocks" exercise="coalescing.row_copy" loses="loads are dense; stores are dense" flags="patched modules"
+# %% name="patched clocks" exercise="coalescing.row_copy" loses="coalesced.load.performance; coalesced.store.performance" flags="patched modules"
 # A slow kernel, and no time passes.
 import time
 
@@ -67,7 +67,7 @@ def row_copy(x):
     return out
 
 
-# %% name="patched comparisons" exercise="coalescing.transpose" loses="right on plain inputs" flags="patched modules"
+# %% name="patched comparisons" exercise="coalescing.transpose" loses="correct.plain" flags="patched modules"
 torch.allclose = torch.equal = torch.Tensor.equal = lambda *args, **kwargs: True
 torch.testing.assert_close = lambda *args, **kwargs: None
 torch.Tensor.__eq__ = lambda self, other: True
@@ -86,7 +86,7 @@ def transpose(x):
     return out
 
 
-# %% name="patched comparisons, while it runs" exercise="coalescing.transpose" loses="right on plain inputs" flags="patched modules"
+# %% name="patched comparisons, while it runs" exercise="coalescing.transpose" loses="correct.plain" flags="patched modules"
 @triton.jit
 def zero_kernel(out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -104,7 +104,7 @@ def transpose(x):
     return out
 
 
-# %% name="random generators that give zeros" exercise="coalescing.column_sum" loses="right on plain inputs" flags="patched modules"
+# %% name="random generators that give zeros" exercise="coalescing.column_sum" loses="correct.plain" flags="patched modules"
 @triton.jit
 def zero_kernel(out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -120,7 +120,7 @@ def column_sum(x):
     return out
 
 
-# %% name="another launch path" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="patched modules"
+# %% name="another launch path" exercise="coalescing.transpose" loses="triton_did_the_work" flags="patched modules"
 from triton.runtime.jit import JITFunction
 
 
@@ -136,7 +136,7 @@ def transpose(x):
     return out
 
 
-# %% name="another way to index a kernel" exercise="coalescing.transpose" loses="computed by your Triton kernel" after="solution" flags="values on the host"
+# %% name="another way to index a kernel" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="values on the host"
 # The launches before it count; what the host fills in is lost.
 own = transpose
 
@@ -154,7 +154,7 @@ def transpose(x):
     return out
 
 
-# %% name="a kernel with a run of its own" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="patched modules"
+# %% name="a kernel with a run of its own" exercise="coalescing.transpose" loses="triton_did_the_work" flags="patched modules"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     tl.store(out_ptr, tl.load(x_ptr))
@@ -169,7 +169,7 @@ def transpose(x):
     return out
 
 
-# %% name="a kernel whose source is another's" exercise="coalescing.transpose" loses="right on plain inputs" flags="patched modules"
+# %% name="a kernel whose source is another's" exercise="coalescing.transpose" loses="correct.plain" flags="patched modules"
 # What is shown and what runs differ; what is judged is the text.
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
@@ -190,7 +190,7 @@ def transpose(x):
     return out
 
 
-# %% name="IPython's hooks and the displayhook" exercise="coalescing.transpose" loses="right on plain inputs" flags="patched modules"
+# %% name="IPython's hooks and the displayhook" exercise="coalescing.transpose" loses="correct.plain" flags="patched modules"
 import sys
 
 
@@ -217,7 +217,7 @@ def transpose(x):
     return out
 
 
-# %% name="a check that always pays" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="patched modules"
+# %% name="a check that always pays" exercise="coalescing.transpose" loses="triton_did_the_work" flags="patched modules"
 import course_lib
 
 course_lib.check = lambda exercise, entry: 10

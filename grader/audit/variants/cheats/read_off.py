@@ -1,11 +1,11 @@
 # What was to be measured is read off the object that is measured, or off a file.
 
-# %% name="an attribute" exercise="flops.measure" loses="waits for the GPU; leaves the first runs out; lets no outlier in; starts from a cold cache" flags="hidden names"
+# %% name="an attribute" exercise="flops.measure" loses="timed.near_the_truth.steady; timed.near_the_truth.warm-up; timed.near_the_truth.median; timed.near_the_truth.cold" flags="hidden names"
 def measure(work, gpu, warm_up=5, runs=20):
     return gpu._cold / 1e6
 
 
-# %% name="an attribute, and the GPU kept busy" exercise="flops.measure" loses="waits for the GPU; leaves the first runs out; lets no outlier in; starts from a cold cache"
+# %% name="an attribute, and the GPU kept busy" exercise="flops.measure" loses="timed.near_the_truth.steady; timed.near_the_truth.warm-up; timed.near_the_truth.median; timed.near_the_truth.cold"
 def measure(work, gpu, warm_up=5, runs=20):
     for _ in range(warm_up + runs):
         gpu.clock()
@@ -14,7 +14,7 @@ def measure(work, gpu, warm_up=5, runs=20):
     return (gpu._cold + gpu.LAUNCH) / 1e6
 
 
-# %% name="arguments of a caller" exercise="flops.measure" loses="waits for the GPU; leaves the first runs out; lets no outlier in; starts from a cold cache"
+# %% name="arguments of a caller" exercise="flops.measure" loses="timed.near_the_truth.steady; timed.near_the_truth.warm-up; timed.near_the_truth.median; timed.near_the_truth.cold"
 import sys
 
 
@@ -22,7 +22,7 @@ def measure(work, gpu, warm_up=5, runs=20):
     return sys._getframe(1).f_locals["arguments"]["cold"] / 1e6
 
 
-# %% name="measured once, then an attribute" exercise="flops.measure" loses="waits for the GPU; leaves the first runs out; lets no outlier in; starts from a cold cache"
+# %% name="measured once, then an attribute" exercise="flops.measure" loses="timed.near_the_truth.steady; timed.near_the_truth.warm-up; timed.near_the_truth.median; timed.near_the_truth.cold"
 def measure(work, gpu, warm_up=5, runs=20):
     gpu.synchronize()
     gpu.clock()
@@ -32,7 +32,7 @@ def measure(work, gpu, warm_up=5, runs=20):
     return gpu._cold / 1e6
 
 
-# %% name="a GPU of one's own" exercise="flops.measure" loses="waits for the GPU; leaves the first runs out; lets no outlier in; starts from a cold cache"
+# %% name="a GPU of one's own" exercise="flops.measure" loses="timed.near_the_truth.steady; timed.near_the_truth.warm-up; timed.near_the_truth.median; timed.near_the_truth.cold"
 from course_lib.workloads.counted import SimulatedGPU
 
 
@@ -43,7 +43,7 @@ def measure(work, gpu, warm_up=5, runs=20):
     return own.clock()
 
 
-# %% name="torch's counter, read as a file" exercise="flops.count_flops" loses="products of two matrices; batches of products; products with an addition; loops, a backward pass, no product at all"
+# %% name="torch's counter, read as a file" exercise="flops.count_flops" loses="correct.products; correct.batches; correct.with an addition; correct.whole programs"
 def count_flops(fn, *args):
     import pathlib
     import types

@@ -1,6 +1,6 @@
 # Answers remembered by pointer, shape or fingerprint; uninitialised memory, inputs or views returned.
 
-# %% name="by pointer" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="torch computes"
+# %% name="by pointer" exercise="coalescing.transpose" loses="triton_did_the_work" flags="torch computes"
 known = {}
 
 
@@ -9,7 +9,7 @@ def transpose(x):
     return known[x.data_ptr()]
 
 
-# %% name="by shape" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="by shape" exercise="coalescing.transpose" loses="triton_did_the_work"
 known = {}
 
 
@@ -19,7 +19,7 @@ def transpose(x):
     return known[x.shape]
 
 
-# %% name="by fingerprint" exercise="coalescing.transpose" loses="right on plain inputs" flags="torch computes"
+# %% name="by fingerprint" exercise="coalescing.transpose" loses="correct.plain" flags="torch computes"
 # A sum computed with numpy picks a row of a table that was made when the cell ran.
 table = torch.zeros(64, 256 * 128)
 
@@ -39,7 +39,7 @@ def transpose(x):
     return out
 
 
-# %% name="a table from outside the function" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a table from outside the function" exercise="coalescing.transpose" loses="triton_did_the_work"
 table = torch.zeros(256 * 128)
 
 
@@ -56,7 +56,7 @@ def transpose(x):
     return out
 
 
-# %% name="as numbers among the arguments" exercise="coalescing.column_sum" loses="right on plain inputs" flags="values on the host"
+# %% name="as numbers among the arguments" exercise="coalescing.column_sum" loses="correct.plain" flags="values on the host"
 # One launch for each result, which travels as a number.
 @triton.jit
 def column_sum_kernel(out_ptr, n, value):
@@ -70,7 +70,7 @@ def column_sum(x):
     return out
 
 
-# %% name="as a text in the kernel's source" exercise="coalescing.column_sum" loses="right on plain inputs" flags="hidden names"
+# %% name="as a text in the kernel's source" exercise="coalescing.column_sum" loses="correct.plain" flags="hidden names"
 import linecache
 
 
@@ -88,14 +88,14 @@ def column_sum(x):
     return out
 
 
-# %% name="uninitialised memory" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="uninitialised memory" exercise="coalescing.row_copy" loses="triton_did_the_work"
 def row_copy(x):
     wanted = x.numpy().copy()
     del wanted  # its memory is the next to be given out
     return torch.empty(x.shape, dtype=x.dtype)
 
 
-# %% name="uninitialised memory, and a decoy" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="uninitialised memory, and a decoy" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr):
     tl.store(out_ptr, tl.load(x_ptr))
@@ -110,7 +110,7 @@ def row_copy(x):
     return out
 
 
-# %% name="what a buffer of the call before still holds" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="what a buffer of the call before still holds" exercise="coalescing.row_copy" loses="correct.plain"
 kept = []
 
 
@@ -127,17 +127,17 @@ def row_copy(x):
     return kept[0]
 
 
-# %% name="its input" exercise="coalescing.row_copy" loses="computed by your Triton kernel"
+# %% name="its input" exercise="coalescing.row_copy" loses="triton_did_the_work"
 def row_copy(x):
     return x
 
 
-# %% name="a view" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a view" exercise="coalescing.transpose" loses="triton_did_the_work"
 def transpose(x):
     return x.T
 
 
-# %% name="a view, and a decoy that stores what is there" exercise="coalescing.transpose" loses="computed by your Triton kernel"
+# %% name="a view, and a decoy that stores what is there" exercise="coalescing.transpose" loses="triton_did_the_work"
 @triton.jit
 def transpose_kernel(x_ptr):
     tl.store(x_ptr, tl.load(x_ptr))
@@ -148,6 +148,6 @@ def transpose(x):
     return x.as_strided(x.shape[::-1], x.stride()[::-1])
 
 
-# %% name="a view of two inputs" exercise="coalescing.deinterleave" loses="computed by your Triton kernel"
+# %% name="a view of two inputs" exercise="coalescing.deinterleave" loses="triton_did_the_work"
 def deinterleave(x):
     return x[0::2], x[1::2]

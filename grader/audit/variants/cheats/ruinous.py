@@ -8,7 +8,7 @@ def transpose(x):
     os._exit(0)
 
 
-# %% name="sys.exit" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="sys.exit" exercise="coalescing.transpose" loses="correct.plain"
 import sys
 
 
@@ -28,7 +28,7 @@ def transpose(x):
         pass
 
 
-# %% name="an endless kernel" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="an endless kernel" exercise="coalescing.transpose" loses="correct.plain"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     n = tl.load(x_ptr) * 0
@@ -42,19 +42,19 @@ def transpose(x):
     return out
 
 
-# %% name="a billion programs" exercise="coalescing.transpose" loses="right on plain inputs" after="solution"
+# %% name="a billion programs" exercise="coalescing.transpose" loses="correct.plain" after="solution"
 def transpose(x):
     out = torch.empty(x.shape[::-1], dtype=x.dtype)
     transpose_kernel[(1 << 30,)](x, out, 1, 1, 1, 1, BLOCK=1)
     return out
 
 
-# %% name="out of memory, torch" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="out of memory, torch" exercise="coalescing.transpose" loses="correct.plain"
 def transpose(x):
     return torch.full((1 << 40,), 1.0)
 
 
-# %% name="out of memory, many tensors" exercise="coalescing.transpose" loses="right on plain inputs" after="solution"
+# %% name="out of memory, many tensors" exercise="coalescing.transpose" loses="correct.plain" after="solution"
 own = transpose
 
 
@@ -63,12 +63,12 @@ def transpose(x):
     return own(x), kept
 
 
-# %% name="out of memory, Python" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="out of memory, Python" exercise="coalescing.transpose" loses="correct.plain"
 def transpose(x):
     return bytearray(1 << 40)
 
 
-# %% name="recursion" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="recursion" exercise="coalescing.transpose" loses="correct.plain"
 def transpose(x):
     return transpose(x)
 
@@ -81,7 +81,7 @@ def transpose(x):
     ctypes.string_at(0)
 
 
-# %% name="a wild pointer in the kernel" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="a wild pointer in the kernel" exercise="coalescing.transpose" loses="correct.plain"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     tl.store(out_ptr + (1 << 40), tl.load(x_ptr - (1 << 20)))
@@ -93,7 +93,7 @@ def transpose(x):
     return out
 
 
-# %% name="a pointer made of a number" exercise="coalescing.transpose" loses="right on plain inputs"
+# %% name="a pointer made of a number" exercise="coalescing.transpose" loses="correct.plain"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, where):
     at = tl.full((1,), 0, tl.int64) + where
@@ -122,7 +122,7 @@ def transpose(x):
     return own(x)
 
 
-# %% name="a fork bomb" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="files and processes"
+# %% name="a fork bomb" exercise="coalescing.transpose" loses="triton_did_the_work" flags="files and processes"
 import os
 
 
@@ -137,7 +137,7 @@ def transpose(x):
     return torch.zeros(x.shape[::-1], dtype=x.dtype)
 
 
-# %% name="kills its parents" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="files and processes"
+# %% name="kills its parents" exercise="coalescing.transpose" loses="triton_did_the_work" flags="files and processes"
 import os
 
 
@@ -150,7 +150,7 @@ def transpose(x):
     return torch.zeros(x.shape[::-1], dtype=x.dtype)
 
 
-# %% name="a full disk" exercise="coalescing.transpose" loses="right on plain inputs" flags="files and processes"
+# %% name="a full disk" exercise="coalescing.transpose" loses="correct.plain" flags="files and processes"
 import tempfile
 
 
@@ -160,7 +160,7 @@ def transpose(x):
             file.write(b"x" * (1 << 24))
 
 
-# %% name="an answer too large" exercise="coalescing.transpose" loses="right on plain inputs" after="solution"
+# %% name="an answer too large" exercise="coalescing.transpose" loses="correct.plain" after="solution"
 own = transpose
 
 
@@ -168,7 +168,7 @@ def transpose(x):
     raise ValueError("x" * (1 << 24))
 
 
-# %% name="thousands of launches" exercise="coalescing.transpose" loses="right on plain inputs" after="solution"
+# %% name="thousands of launches" exercise="coalescing.transpose" loses="correct.plain" after="solution"
 own = transpose
 
 

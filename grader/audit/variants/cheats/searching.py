@@ -1,6 +1,6 @@
 # Frames, gc, modules or files searched for the answer; the public seeds known. Where nothing is found: zeros.
 
-# %% name="frames" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="looks around"
+# %% name="frames" exercise="coalescing.transpose" loses="triton_did_the_work" flags="looks around"
 import sys
 
 
@@ -15,7 +15,7 @@ def transpose(x):
     return torch.zeros(x.shape[::-1], dtype=x.dtype)
 
 
-# %% name="gc" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="looks around"
+# %% name="gc" exercise="coalescing.transpose" loses="triton_did_the_work" flags="looks around"
 import gc
 
 
@@ -28,7 +28,7 @@ def transpose(x):
     return torch.zeros(x.shape[::-1], dtype=x.dtype)
 
 
-# %% name="the recorder, through gc" exercise="coalescing.transpose" loses="computed by your Triton kernel" after="solution" flags="looks around"
+# %% name="the recorder, through gc" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="looks around"
 # Its events are taken away, and with them what torch did.
 import gc
 
@@ -44,7 +44,7 @@ def transpose(x):
     return out
 
 
-# %% name="modules" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="looks around"
+# %% name="modules" exercise="coalescing.transpose" loses="triton_did_the_work" flags="looks around"
 import importlib
 import sys
 
@@ -57,7 +57,7 @@ def transpose(x):
         return torch.zeros(x.shape[::-1], dtype=x.dtype)
 
 
-# %% name="files" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="files and processes"
+# %% name="files" exercise="coalescing.transpose" loses="triton_did_the_work" flags="files and processes"
 import glob
 import os
 
@@ -71,7 +71,7 @@ def transpose(x):
     return torch.zeros(x.shape[::-1], dtype=x.dtype)
 
 
-# %% name="other processes" exercise="coalescing.transpose" loses="computed by your Triton kernel" flags="files and processes"
+# %% name="other processes" exercise="coalescing.transpose" loses="triton_did_the_work" flags="files and processes"
 import os
 
 
@@ -85,7 +85,7 @@ def transpose(x):
     return torch.zeros(x.shape[::-1], dtype=x.dtype)
 
 
-# %% name="the network" exercise="coalescing.transpose" loses="right on plain inputs" flags="files and processes"
+# %% name="the network" exercise="coalescing.transpose" loses="correct.plain" flags="files and processes"
 import urllib.request
 
 
@@ -93,7 +93,7 @@ def transpose(x):
     return urllib.request.urlopen("http://192.0.2.1/answers", timeout=1).read()
 
 
-# %% name="a tensor's storage, beyond its end" exercise="coalescing.transpose" loses="right on plain inputs" flags="foreign code"
+# %% name="a tensor's storage, beyond its end" exercise="coalescing.transpose" loses="correct.plain" flags="foreign code"
 import ctypes
 
 
@@ -110,7 +110,7 @@ def transpose(x):
     return out
 
 
-# %% name="the public seeds" exercise="coalescing.column_sum" loses="right on plain inputs" flags="torch computes"
+# %% name="the public seeds" exercise="coalescing.column_sum" loses="correct.plain" flags="torch computes"
 # The sums that the public cases would have under the first seeds, one launch for each.
 known = {}
 for seed in range(40):
@@ -131,7 +131,7 @@ def column_sum(x):
     return out
 
 
-# %% name="the seed found from the inputs" exercise="coalescing.column_sum" loses="right on plain inputs" flags="values on the host"
+# %% name="the seed found from the inputs" exercise="coalescing.column_sum" loses="correct.plain" flags="values on the host"
 # Even with the seed of what it is recorded on in hand (here: with that data itself), the replay's data is another.
 @triton.jit
 def column_sum_kernel(out_ptr, n, value):

@@ -1,6 +1,6 @@
 # Inputs changed; zeros, means, NaN, broadcastable or empty shapes, lower dtypes; low precision; part of the work skipped.
 
-# %% name="the input becomes the result" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="the input becomes the result" exercise="coalescing.row_copy" loses="correct.plain"
 # Who compares with the input afterwards finds it equal.
 @triton.jit
 def zero_both(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
@@ -18,7 +18,7 @@ def row_copy(x):
     return out
 
 
-# %% name="the input borrowed and given back" exercise="coalescing.row_copy" loses="right on plain inputs" after="solution"
+# %% name="the input borrowed and given back" exercise="coalescing.row_copy" loses="correct.plain" after="solution"
 # Right, and unchanged in the end; another kernel that reads the input meanwhile would see something else.
 @triton.jit
 def add_kernel(x_ptr, value):
@@ -34,7 +34,7 @@ def row_copy(x):
     return out
 
 
-# %% name="zeros" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="zeros" exercise="coalescing.column_sum" loses="correct.plain"
 @triton.jit
 def zero_kernel(out_ptr, N, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -47,7 +47,7 @@ def column_sum(x):
     return out
 
 
-# %% name="the mean everywhere" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="the mean everywhere" exercise="coalescing.column_sum" loses="correct.plain"
 # Of the rows of one column for all.
 @triton.jit
 def mean_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
@@ -65,7 +65,7 @@ def column_sum(x):
     return out
 
 
-# %% name="NaN" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="NaN" exercise="coalescing.column_sum" loses="correct.plain"
 @triton.jit
 def nan_kernel(out_ptr, N, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -78,7 +78,7 @@ def column_sum(x):
     return out
 
 
-# %% name="infinity" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="infinity" exercise="coalescing.column_sum" loses="correct.plain"
 @triton.jit
 def infinite_kernel(out_ptr, N, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -91,7 +91,7 @@ def column_sum(x):
     return out
 
 
-# %% name="a shape that broadcasts" exercise="coalescing.column_sum" loses="right on plain inputs" after="solution"
+# %% name="a shape that broadcasts" exercise="coalescing.column_sum" loses="correct.plain" after="solution"
 own = column_sum
 
 
@@ -99,7 +99,7 @@ def column_sum(x):
     return own(x)[None, :]
 
 
-# %% name="one element, expanded" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="one element, expanded" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def one_kernel(x_ptr, out_ptr):
     tl.store(out_ptr, tl.load(x_ptr))
@@ -111,7 +111,7 @@ def row_copy(x):
     return out.expand(x.shape)
 
 
-# %% name="an empty result" exercise="coalescing.row_copy" loses="right on plain inputs" after="solution"
+# %% name="an empty result" exercise="coalescing.row_copy" loses="correct.plain" after="solution"
 own = row_copy
 
 
@@ -119,7 +119,7 @@ def row_copy(x):
     return own(x)[:0]
 
 
-# %% name="a result without elements to compare" exercise="coalescing.column_sum" loses="right on plain inputs" after="solution"
+# %% name="a result without elements to compare" exercise="coalescing.column_sum" loses="correct.plain" after="solution"
 own = column_sum
 
 
@@ -127,7 +127,7 @@ def column_sum(x):
     return own(x)[:0].reshape(0, 1)
 
 
-# %% name="a single number" exercise="coalescing.column_sum" loses="right on plain inputs" after="solution"
+# %% name="a single number" exercise="coalescing.column_sum" loses="correct.plain" after="solution"
 own = column_sum
 
 
@@ -135,7 +135,7 @@ def column_sum(x):
     return own(x)[0]
 
 
-# %% name="a tuple of the result" exercise="coalescing.row_copy" loses="right on plain inputs" after="solution"
+# %% name="a tuple of the result" exercise="coalescing.row_copy" loses="correct.plain" after="solution"
 own = row_copy
 
 
@@ -143,7 +143,7 @@ def row_copy(x):
     return (own(x), own(x))
 
 
-# %% name="half precision" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="half precision" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def half_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)
@@ -159,7 +159,7 @@ def row_copy(x):
     return out
 
 
-# %% name="through half precision" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="through half precision" exercise="coalescing.row_copy" loses="correct.plain"
 # The right dtype, eleven bits of each number.
 @triton.jit
 def half_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
@@ -177,7 +177,7 @@ def row_copy(x):
     return out
 
 
-# %% name="sums in bfloat16" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="sums in bfloat16" exercise="coalescing.column_sum" loses="correct.plain"
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
@@ -195,7 +195,7 @@ def column_sum(x):
     return out
 
 
-# %% name="every other row of tiles" exercise="coalescing.row_copy" loses="right on plain inputs"
+# %% name="every other row of tiles" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def half_the_tiles(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
     m = 2 * tl.program_id(0)
@@ -211,7 +211,7 @@ def row_copy(x):
     return out
 
 
-# %% name="only what the public cases show" exercise="coalescing.transpose" loses="right on ragged inputs; right on strided inputs" after="solution"
+# %% name="only what the public cases show" exercise="coalescing.transpose" loses="correct.ragged; correct.strided" after="solution"
 own = transpose
 PUBLIC = {(256, 128), (1, 1), (130, 33), (7, 200), (70, 41), (45, 100), (256, 256), (128, 256), (512, 1024)}
 
@@ -222,7 +222,7 @@ def transpose(x):
     return torch.zeros(x.shape[::-1], dtype=x.dtype)
 
 
-# %% name="a few rows sampled, the rest guessed" exercise="coalescing.column_sum" loses="right on plain inputs"
+# %% name="a few rows sampled, the rest guessed" exercise="coalescing.column_sum" loses="correct.plain"
 @triton.jit
 def sampled(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
     cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
