@@ -321,7 +321,7 @@ def _attention(name: str, kernel: Any, outputs: int, heads: int = 4, S: int = 10
 
 M, N = 1024, 1024
 MI = 1 << 20
-HALF, SINGLE = torch.float16, torch.float32
+FP16, FP32 = torch.float16, torch.float32
 
 LAUNCHES: tuple[Launch, ...] = (
     Launch(
@@ -398,10 +398,10 @@ LAUNCHES: tuple[Launch, ...] = (
         lambda: (_random(M, 4096), torch.empty(M, 4096), 4096),
         {"BLOCK": 1024},
     ),
-    *[_matmul(HALF, "tf32", b) for b in (32, 64, 128)],
-    _matmul(HALF, "tf32", 64, num_stages=1),
-    *[_matmul(SINGLE, "tf32", b) for b in (32, 64, 128)],
-    *[_matmul(SINGLE, "ieee", b) for b in (32, 64, 128)],
+    *[_matmul(FP16, "tf32", b) for b in (32, 64, 128)],
+    _matmul(FP16, "tf32", 64, num_stages=1),
+    *[_matmul(FP32, "tf32", b) for b in (32, 64, 128)],
+    *[_matmul(FP32, "ieee", b) for b in (32, 64, 128)],
     _attention("flash forward", flash_forward, 1, CAUSAL=False),
     _attention("flash forward, causal", flash_forward, 1, CAUSAL=True),
     _attention("flash backward, dK dV", flash_backward_dkdv, 2),

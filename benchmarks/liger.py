@@ -31,7 +31,7 @@ from triton.runtime.jit import JITFunction
 
 from course_lib import trace
 
-HALF, BRAIN = torch.float16, torch.bfloat16
+FP16, BF16 = torch.float16, torch.bfloat16
 # never by position, though one of Liger's kernels has a parameter of that name
 COMPILER_OPTIONS = {"num_warps", "num_stages"}
 
@@ -61,7 +61,7 @@ def layer_norm(device: str) -> None:
 
 
 def fused_add_rms_norm(device: str) -> None:
-    x, r, w = (_random(device, *shape, dtype=BRAIN) for shape in ((1024, 1000), (1024, 1000), (1000,)))
+    x, r, w = (_random(device, *shape, dtype=BF16) for shape in ((1024, 1000), (1024, 1000), (1000,)))
     _backward_of(LigerFusedAddRMSNormFunction.apply(x, r, w, 1e-6))
 
 
@@ -76,7 +76,7 @@ def swiglu(device: str) -> None:
 
 
 def geglu(device: str) -> None:
-    _backward_of(LigerGELUMulFunction.apply(*(_random(device, 1024, 1000, dtype=HALF) for _ in range(2))))
+    _backward_of(LigerGELUMulFunction.apply(*(_random(device, 1024, 1000, dtype=FP16) for _ in range(2))))
 
 
 def relu_squared(device: str) -> None:
@@ -100,9 +100,9 @@ def kl_div(device: str) -> None:
 
 def rope(device: str) -> None:
     B, Hq, Hk, T, D = 2, 16, 4, 512, 64
-    q, k = _random(device, B, Hq, T, D, dtype=BRAIN), _random(device, B, Hk, T, D, dtype=BRAIN)
+    q, k = _random(device, B, Hq, T, D, dtype=BF16), _random(device, B, Hk, T, D, dtype=BF16)
     angles = (torch.arange(T)[:, None] / 10_000 ** (torch.arange(D // 2) * 2 / D)).repeat(1, 2)[None]
-    _backward_of(LigerRopeFunction.apply(q, k, angles.cos().to(device, BRAIN), angles.sin().to(device, BRAIN)))
+    _backward_of(LigerRopeFunction.apply(q, k, angles.cos().to(device, BF16), angles.sin().to(device, BF16)))
 
 
 LAUNCHES: tuple[tuple[str, Callable[[str], None]], ...] = (

@@ -26,7 +26,7 @@ from course_lib.tracing.cache import grouped, hilbert, row_major  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
 
 FLOOR = 0.8  # of cuBLAS, for the autotuned reference in bfloat16 at 4096 and 8192
-BRAIN, HALF, SINGLE = torch.bfloat16, torch.float16, torch.float32
+BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 TILES = [  # BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages
     (128, 256, 64, 8, 3),
     (128, 256, 64, 8, 4),
@@ -102,7 +102,7 @@ def matmul_in_order(
 # ------------------------------------------------------------------------------------------------ measurements
 
 
-def random(*shape: int, dtype: torch.dtype = BRAIN) -> torch.Tensor:
+def random(*shape: int, dtype: torch.dtype = BF16) -> torch.Tensor:
     return torch.randn(shape, device="cuda", dtype=dtype)
 
 
@@ -110,7 +110,7 @@ def roofline(a: torch.Tensor, b: torch.Tensor) -> float:
     """The least seconds that the datasheet allows."""
     sheet = gpu.current() or gpu.assumed()
     M, K, N, batch = a.shape[-2], a.shape[-1], b.shape[-1], a.shape[:-2].numel()
-    peak = sheet.fp32_flops if a.dtype == SINGLE else sheet.bf16_flops
+    peak = sheet.fp32_flops if a.dtype == FP32 else sheet.bf16_flops
     nbytes = a.element_size() * batch * (M * K + K * N + M * N)
     return max(batch * 2 * M * N * K / peak, nbytes / sheet.hbm_bandwidth)
 
@@ -128,11 +128,11 @@ def products() -> tuple[list[str], bool]:
     works: list[tuple[str, torch.Tensor, torch.Tensor]] = [
         (f"{n} cubed, {name}", random(n, n, dtype=dtype), random(n, n, dtype=dtype))
         for n, name, dtype in (
-            (2048, "bfloat16", BRAIN),
-            (4096, "bfloat16", BRAIN),
-            (8192, "bfloat16", BRAIN),
-            (4096, "float16", HALF),
-            (2048, "float32", SINGLE),
+            (2048, "bfloat16", BF16),
+            (4096, "bfloat16", BF16),
+            (8192, "bfloat16", BF16),
+            (4096, "float16", FP16),
+            (2048, "float32", FP32),
         )
     ]
     works += [
@@ -145,7 +145,7 @@ def products() -> tuple[list[str], bool]:
     lines, passed = [], True
     for name, a, b in works:
         ways: list[tuple[str, Callable]] = [("published", matmul)]
-        if a.dim() == 2 and a.dtype != SINGLE:
+        if a.dim() == 2 and a.dtype != FP32:
             ways.append(("autotuned", tuned))
         for way, function in ways:
             good = right(function(a, b), a, b)

@@ -47,7 +47,7 @@ class Access:
     requests       groups of 32 lanes with at least one active lane
     elements       active lanes;  bytes = elements x itemsize;  masked = inactive lanes
     useful_bytes   distinct bytes within each instruction
-    sectors        32-byte sectors touched, counted per request;  lines = 128-byte lines, likewise
+    sectors        32-byte sectors touched, counted per request;  cache_lines: of 128 bytes, likewise
     l2_sectors     sectors that pass between L1 and L2: of a load each once an instruction, since L1 keeps a sector for the
                    other requests of the same instruction; of a store all, since L1 writes through
     single_bytes   the part of `bytes` moved by instructions of one element
@@ -65,24 +65,10 @@ class Access:
     masked: int = 0
     useful_bytes: int = 0
     sectors: int = 0
-    lines: int = 0
+    cache_lines: int = 0
     l2_sectors: int = 0
     single_bytes: int = 0
     asked_bytes: int = 0
-
-    COUNTERS = (
-        "instructions",
-        "requests",
-        "elements",
-        "bytes",
-        "masked",
-        "useful_bytes",
-        "sectors",
-        "lines",
-        "l2_sectors",
-        "single_bytes",
-        "asked_bytes",
-    )
 
     @property
     def efficiency(self) -> float:
@@ -90,9 +76,12 @@ class Access:
         return self.useful_bytes / (32 * self.sectors) if self.sectors else 1.0
 
     def __add__(self, other: Access) -> Access:
-        sums = {name: getattr(self, name) + getattr(other, name) for name in self.COUNTERS}
+        sums = {name: getattr(self, name) + getattr(other, name) for name in COUNTERS}
         same = {name: getattr(self, name) for name in ("line", "source") if getattr(self, name) == getattr(other, name)}
         return Access(self.tensor if self.tensor == other.tensor else "", self.op, **same, **sums)
+
+
+COUNTERS = tuple(each.name for each in fields(Access) if each.type == "int" and each.name != "line")
 
 
 @dataclass

@@ -31,7 +31,7 @@ OPERATIONS = """
 ATTRIBUTES = "ptr divisibility contiguity constancy pointer_range noinline num_stages loop_unroll_factor"
 OLD = {*OPERATIONS.split(), *ATTRIBUTES.split()}
 YOUNG_TYPES = re.compile(r"f8E\d")  # no digest in a kernel's place has a capital letter
-BRAIN, ATOMIC = re.compile(r"bf16\b"), re.compile(r"\btt\.atomic_")
+BF16, ATOMIC = re.compile(r"bf16\b"), re.compile(r"\btt\.atomic_")
 DOT = re.compile(r"\btt\.dot\b[^\n]*: tensor<\w+?x(f16|bf16|f32)> \* tensor<\w+?x\1> -> tensor<\w+?x(?:f16|f32)>")
 FEW = 256  # elements of a block for each thread, which has 255 registers: more would spill, and take minutes to compile
 RESULT = re.compile(r"tt\.func public [^\n]*\) -> ")  # a kernel returns nothing
@@ -80,7 +80,7 @@ def _old(ttir: str, threads: int, capability: int) -> bool:
             operations.discard("dot")
     else:
         brain_is_young = True
-    if YOUNG_TYPES.search(ttir) or (brain_is_young and BRAIN.search(ttir)):
+    if YOUNG_TYPES.search(ttir) or (brain_is_young and BF16.search(ttir)):
         return False
     largest = max(
         (prod(map(int, shape.split("x")[:-1])) for shape in set(re.findall(r"tensor<((?:\d+x)+)", ttir))), default=1

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.exercise import Case
 
-HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32  # brain floats: bfloat16
+FP16, BF16, FP32 = torch.float16, torch.bfloat16, torch.float32
 
 
 def integer(g: torch.Generator, low: int, high: int) -> int:

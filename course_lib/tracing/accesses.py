@@ -547,7 +547,7 @@ def _add(access, at, times, elements, requests, sectors, lines, distinct_sectors
     access.masked += (at.lanes * instructions - elements) * times
     access.useful_bytes += useful_bytes * times
     access.sectors += sectors * times
-    access.lines += lines * times
+    access.cache_lines += lines * times
     access.l2_sectors += (distinct_sectors if at.op == "load" else sectors) * times
     if at.asks:
         access.asked_bytes += elements * at.itemsize * times

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.evidence import Access, Fault, Flops, Footprint, Launch
+from course_lib.evidence import COUNTERS, Access, Fault, Flops, Footprint, Launch
 from course_lib.tracing import show
 from course_lib.tracing.accesses import Accesses
 from course_lib.tracing.blocks import Descriptor
@@ -207,7 +207,7 @@ class Trace:
         for launch in self.launches:
             for access in launch.accesses:
                 if op in (None, access.op) and name in (None, access.tensor):
-                    for counter in Access.COUNTERS:
+                    for counter in COUNTERS:
                         setattr(total, counter, getattr(total, counter) + getattr(access, counter))
         return total
 

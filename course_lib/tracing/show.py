@@ -14,7 +14,7 @@ from html import escape
 from operator import add
 from typing import TYPE_CHECKING
 
-from course_lib.evidence import Access, Launch
+from course_lib.evidence import COUNTERS, Access, Launch
 from course_lib.tracing.pattern import SECTOR
 from course_lib.words import plural
 
@@ -95,7 +95,7 @@ def groups(trace: Trace) -> list[Group]:
 
 def _kind(launch: Launch) -> tuple:
     roles = _roles(launch)
-    counts = tuple((roles[a.tensor], a.op, a.line, *(getattr(a, c) for c in Access.COUNTERS)) for a in launch.accesses)
+    counts = tuple((roles[a.tensor], a.op, a.line, *(getattr(a, c) for c in COUNTERS)) for a in launch.accesses)
     return launch.grid, counts
 
 

@@ -55,7 +55,7 @@ def without_grad(x: torch.Tensor) -> torch.Tensor:
         return x.sigmoid().sigmoid()
 
 
-CHAINS: dict[str, tuple[Callable, Callable[..., list[tuple[int, ...]]]]] = {
+FUNCTIONS: dict[str, tuple[Callable, Callable[..., list[tuple[int, ...]]]]] = {
     # name -> (function, sizes -> shapes of its arguments)
     "add": (torch.add, lambda m, n: [(m, n), (m, n)]),
     "multiply": (torch.mul, lambda m, n: [(m, n), (m, n)]),
@@ -80,9 +80,9 @@ CHAINS: dict[str, tuple[Callable, Callable[..., list[tuple[int, ...]]]]] = {
 
 def chain(name: str, sizes: Sequence[int]) -> tuple[Callable, tuple[torch.Tensor, ...]]:
     """(fn, args): call fn(*args); the arguments ask for gradients. ValueError with the names if there is none of that name."""
-    if name not in CHAINS:
-        raise ValueError(f"no chain {name!r}; there are {', '.join(CHAINS)}.")
-    fn, shapes = CHAINS[name]
+    if name not in FUNCTIONS:
+        raise ValueError(f"no chain {name!r}; there are {', '.join(FUNCTIONS)}.")
+    fn, shapes = FUNCTIONS[name]
     return fn, tuple(torch.randn(shape, requires_grad=True) for shape in shapes(*sizes))
 
 

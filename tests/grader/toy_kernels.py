@@ -84,7 +84,7 @@ def scaled_rows(M, N):
     return lambda g: torch.randn(M, N, generator=g) * torch.randn(M, 1, generator=g).exp()
 
 
-HALF = torch.float16
+FP16 = torch.float16
 matmul = Exercise(
     id="toy.matmul",
     entry="matmul",
@@ -95,7 +95,7 @@ matmul = Exercise(
     cases=[
         case("64 x 128 x 96", "plain", a=normal(64, 128), b=normal(128, 96)),
         case("33 x 70 x 45", "ragged", a=normal(33, 70), b=normal(70, 45)),
-        case("50 x 200 x 20, half", "ragged", a=normal(50, 200, dtype=HALF), b=normal(200, 20, dtype=HALF)),
+        case("50 x 200 x 20, half", "ragged", a=normal(50, 200, dtype=FP16), b=normal(200, 20, dtype=FP16)),
         case("40 x 64 x 72, transposed", "strided", a=turned(40, 64), b=turned(64, 72)),
         case("rows of all sizes", "hard", a=scaled_rows(32, 500), b=normal(500, 32)),
     ],

@@ -66,7 +66,7 @@ def test_strided_copy(stride, dtype, itemsize):
     assert torch.equal(o, x[::stride])
     assert t.loads.bytes == t.loads.useful_bytes == n * itemsize
     assert t.loads.sectors / t.loads.requests == min(32, step)
-    assert t.loads.lines / t.loads.requests == min(32, max(1, step / 4))
+    assert t.loads.cache_lines / t.loads.requests == min(32, max(1, step / 4))
     assert t.loads.efficiency == itemsize / min(32, step)
     assert t.stores.sectors / t.stores.requests == itemsize
     assert t.stores.efficiency == 1.0

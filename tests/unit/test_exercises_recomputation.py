@@ -19,7 +19,7 @@ from course_lib.observe import record_all
 from course_lib.observe.halves import steps
 from course_lib.tracing import trace
 from course_lib.workloads import activations
-from course_lib.workloads.activations import CHAINS, Live, chain, run_checkpoint, split_evenly, train_step
+from course_lib.workloads.activations import FUNCTIONS, Live, chain, run_checkpoint, split_evenly, train_step
 
 
 def saved_by_the_graph(out: torch.Tensor) -> dict[int, int]:
@@ -39,9 +39,9 @@ def saved_by_the_graph(out: torch.Tensor) -> dict[int, int]:
     return found
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_hooks_see_is_what_the_graph_holds(name):
-    sizes = [7, 5, 11][: CHAINS[name][1].__code__.co_argcount]
+    sizes = [7, 5, 11][: FUNCTIONS[name][1].__code__.co_argcount]
     fn, args = chain(name, sizes)
     out = fn(*args)
     own = {a.untyped_storage()._cdata for a in args}

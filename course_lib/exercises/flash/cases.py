@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.exercises.attention.cases import qkv
-from course_lib.exercises.cases import HALF, SINGLE
+from course_lib.exercises.cases import FP16, FP32
 
 
 def one_of_each_head(draw: Callable, heads: int) -> Callable:
@@ -50,7 +50,7 @@ def grouped(
     nq: int,
     nk: int,
     d: int,
-    dtype: torch.dtype = HALF,
+    dtype: torch.dtype = FP16,
     *,
     scores: str = "mild",
     v_mean: float = 0.0,
@@ -65,7 +65,7 @@ def grouped(
     return draw
 
 
-def one_token(heads: int, group: int, nk: int, d: int, splits: int, dtype: torch.dtype = HALF, **kind: Any):
+def one_token(heads: int, group: int, nk: int, d: int, splits: int, dtype: torch.dtype = FP16, **kind: Any):
     """A drawing of q (heads * group, d), k and v (heads, nk, d), and splits."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def one_token(heads: int, group: int, nk: int, d: int, splits: int, dtype: torch
     return draw
 
 
-def scored(M: int, N: int, D: int, dtype: torch.dtype = SINGLE, *, scores: str = "mild", v_mean: float = 0.0):
+def scored(M: int, N: int, D: int, dtype: torch.dtype = FP32, *, scores: str = "mild", v_mean: float = 0.0):
     """A drawing of s (M, N), float32, and v (N, D) around `v_mean`.
 
     scores  "mild" around 0; "large", to about 150 either way; "rising" or "falling" by 300 along a row; "low", all near -300; "late", the
@@ -107,7 +107,7 @@ def scored(M: int, N: int, D: int, dtype: torch.dtype = SINGLE, *, scores: str =
 
 
 def heads(
-    nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, lead: Sequence[int] = (2,), causal=False, **more: Any
+    nq: int, nk: int, d: int, dtype: torch.dtype = FP16, *, lead: Sequence[int] = (2,), causal=False, **more: Any
 ):
     """A drawing of q, k, v, causal, and scale if it is given."""
     scale = {"scale": more.pop("scale")} if "scale" in more else {}

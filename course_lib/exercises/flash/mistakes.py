@@ -24,7 +24,7 @@ from course_lib.exercises.attention.mistakes import (
     several,
     shown,
 )
-from course_lib.exercises.cases import BRAIN, HALF, SINGLE
+from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.oracles import attend, oracle_of
 from course_lib.exercises.flash.slips import (
     edge,
@@ -65,7 +65,7 @@ def looks_like_tf32(trials: Sequence[Judged]) -> str:
     sums = torch.zeros(3, 3, dtype=torch.float64)  # of these: seen times guessed, and the squares of each
     for call, found in results(trials):
         right = part(oracle_of(call)(**call), 0)
-        if call["v"].dtype != SINGLE or found.shape != right.shape:
+        if call["v"].dtype != FP32 or found.shape != right.shape:
             continue
         seen = across(found.double() - right, right)
         for i, guess in enumerate(with_tf32(**call)):
@@ -85,9 +85,9 @@ def rounded_result(trials: Sequence[Judged]) -> str:
     """A sentence, if float32 results hold numbers of half precision alone, and are nearly right."""
     for call, found in results(trials):
         right = part(oracle_of(call)(**call), 0)
-        if call["v"].dtype != SINGLE or found.shape != right.shape or (found - right).norm() > 0.01 * right.norm():
+        if call["v"].dtype != FP32 or found.shape != right.shape or (found - right).norm() > 0.01 * right.norm():
             continue
-        for dtype in (BRAIN, HALF):  # which has most numbers of the first as well
+        for dtype in (BF16, FP16):  # which has most numbers of the first as well
             if bool(found.any()) and torch.equal(found, found.to(dtype).to(found.dtype)):
                 return f"o is rounded to {str(dtype)[6:]} before the store. o.to(o_ptr.dtype.element_ty) is what o was allocated as."
     return ""

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.exercises.attention.mistakes import walk
 from course_lib.exercises.attention.oracles import Forward
-from course_lib.exercises.cases import SINGLE
+from course_lib.exercises.cases import FP32
 from course_lib.exercises.flash.oracles import attend, means, oracle_of, visible
 from course_lib.mistakes import as_tf32
 
@@ -162,7 +162,7 @@ def in_tiles(
         def wrong(**call: Any) -> torch.Tensor | None:
             s, v = scored(**call)
             dtype = call["v"].dtype
-            if call.get("splits") or s.shape[-1] <= tile or (rounded and dtype == SINGLE):
+            if call.get("splits") or s.shape[-1] <= tile or (rounded and dtype == FP32):
                 return None
 
             def half(x: torch.Tensor) -> torch.Tensor:
@@ -232,7 +232,7 @@ def of_rounded_weights(sums_too: bool, tile: int = 64) -> Callable[..., tuple[No
             base = torch.where(top == -math.inf, 0, top)
             p = torch.exp(of_tile - base[:, None]).to(v.dtype).float().sum(1)
             m, l = top, l * torch.exp(m - base) + (p.to(v.dtype).float() if sums_too else p)
-        return (None, (m + l.log()).double()) if v.dtype != SINGLE else None
+        return (None, (m + l.log()).double()) if v.dtype != FP32 else None
 
     return wrong
 
@@ -246,7 +246,7 @@ def of_rounded_scores(scaled: bool) -> Callable[..., Forward | None]:
         def rounded(s: torch.Tensor) -> torch.Tensor:
             return (s * factor).to(q.dtype).double() if scaled else s.to(q.dtype).double() * factor
 
-        return instead(rounded, scale=1.0)(q=q, **more) if q.dtype != SINGLE else None
+        return instead(rounded, scale=1.0)(q=q, **more) if q.dtype != FP32 else None
 
     return wrong
 

@@ -12,7 +12,7 @@ from course_lib.evidence import Cause, Evidence
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.attention.oracles import moved_bytes, tiles_of
-from course_lib.exercises.cases import BRAIN, HALF
+from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.flash.cases import scored
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import (
@@ -121,7 +121,7 @@ online_update = Exercise(
     difficulty=3,
     lines=7,
     cases=[
-        Case("64 rows of 128 scores, float16", "plain", scored(64, 128, 32, HALF)),
+        Case("64 rows of 128 scores, float16", "plain", scored(64, 128, 32, FP16)),
         Case("1 row of 5", "ragged", scored(1, 5, 16)),
         Case("100 rows of 333", "ragged", scored(100, 333, 64)),
         Case("large scores", "hard", scored(40, 300, 32, scores="large")),
@@ -132,8 +132,8 @@ online_update = Exercise(
         Case("tiles of -inf first", "late", scored(40, 300, 32, scores="late")),
         Case("tiles of -inf first, then scores near -300", "late", scored(40, 300, 32, scores="late and low")),
         Case("rows of -inf alone", "late", scored(40, 300, 32, scores="nothing")),
-        Case("32 rows of 4096, bfloat16", "half", scored(32, 4096, 32, BRAIN, v_mean=20.0)),
-        Case("32 rows of 4096, float16", "half", scored(32, 4096, 32, HALF, v_mean=20.0)),
+        Case("32 rows of 4096, bfloat16", "half", scored(32, 4096, 32, BF16, v_mean=20.0)),
+        Case("32 rows of 4096, float16", "half", scored(32, 4096, 32, FP16, v_mean=20.0)),
         Case("40 rows of 500, float32, v around 20", "float32", scored(40, 500, 32, v_mean=20.0)),
     ],
     oracle=means,
@@ -180,16 +180,16 @@ one_head = Exercise(
     difficulty=3,
     lines=30,
     cases=[
-        Case("64 queries, 128 keys, float16", "plain", qkv(64, 128, 32, HALF)),
-        Case("37 queries, 50 keys, bfloat16", "ragged", qkv(37, 50, 32, BRAIN)),
-        Case("200 queries, 1 key, float16", "ragged", qkv(200, 1, 32, HALF)),
+        Case("64 queries, 128 keys, float16", "plain", qkv(64, 128, 32, FP16)),
+        Case("37 queries, 50 keys, bfloat16", "ragged", qkv(37, 50, 32, BF16)),
+        Case("200 queries, 1 key, float16", "ragged", qkv(200, 1, 32, FP16)),
         Case("1 query, 333 keys, float32", "ragged", qkv(1, 333, 32)),
-        Case("large scores, float16", "hard", qkv(24, 170, 32, HALF, scores="large")),
+        Case("large scores, float16", "hard", qkv(24, 170, 32, FP16, scores="large")),
         Case("rising scores, float32", "hard", qkv(24, 270, 32, scores="rising", v_mean=20.0)),
         Case("one score of 80, at the last key", "hard", qkv(24, 257, 32, scores="last")),
-        Case("scores near -200, bfloat16", "hard", qkv(24, 170, 32, BRAIN, scores="low")),
-        Case("5120 queries, 128 keys, float16", "performance", qkv(5120, 128, 64, HALF)),
-        Case("384 queries and keys, float16", "performance", qkv(384, 384, 64, HALF)),
+        Case("scores near -200, bfloat16", "hard", qkv(24, 170, 32, BF16, scores="low")),
+        Case("5120 queries, 128 keys, float16", "performance", qkv(5120, 128, 64, FP16)),
+        Case("384 queries and keys, float16", "performance", qkv(384, 384, 64, FP16)),
     ],
     oracle=attend,
     budget=kernel_budget,

@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, Launches, Speed, Traffic
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BRAIN, HALF, SINGLE
+from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.cases import backwards, by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.criteria import GATES, heads_of, least_bytes, least_flops, tiles_flops
 from course_lib.exercises.flash.mistakes import (
@@ -52,12 +52,12 @@ flash_attention_forward = Exercise(
     cases=[  # few sizes of heads: the grader compiles every kernel for each, for two GPUs
         Case("(2, 2) heads of 64 queries and keys, float16", "plain", heads(64, 64, 32, lead=(2, 2))),
         Case("37 queries, 50 keys", "ragged", heads(37, 50, 32)),
-        Case("1 query, 200 keys, bfloat16", "ragged", heads(1, 200, 32, BRAIN)),
+        Case("1 query, 200 keys, bfloat16", "ragged", heads(1, 200, 32, BF16)),
         Case("130 queries, 7 keys", "ragged", heads(130, 7, 32)),
         Case("no leading dimension", "leading", heads(40, 30, 32, lead=())),
         Case("(3, 1, 2) heads", "leading", heads(20, 30, 32, lead=(3, 1, 2))),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", heads(40, 33, 32, lead=(2, 3), layout="heads")),
-        Case("windows", "strided", heads(30, 45, 32, BRAIN, lead=(2,), layout="window")),
+        Case("windows", "strided", heads(30, 45, 32, BF16, lead=(2,), layout="window")),
         Case(
             "(2, 2, B, N, H, D) as (2, 2, B, H, N, D)", "strided", heads(9, 14, 32, lead=(2, 2, 1, 2), layout="heads")
         ),
@@ -66,29 +66,29 @@ flash_attention_forward = Exercise(
         Case("heads of 48", "dims", heads(33, 50, 48, lead=())),
         Case("heads of 16", "dims", heads(33, 50, 16, lead=())),
         Case("heads of 256", "dims", heads(20, 70, 256, lead=())),
-        Case("128 queries and keys, heads of 128, bfloat16", "dims", heads(128, 128, 128, BRAIN, lead=(1, 1))),
-        Case("33 queries, 150 keys, float32", "float32", heads(33, 150, 32, SINGLE, lead=())),
-        Case("70 queries, 90 keys, float32", "float32", heads(70, 90, 32, SINGLE, lead=(), v_mean=20.0)),
+        Case("128 queries and keys, heads of 128, bfloat16", "dims", heads(128, 128, 128, BF16, lead=(1, 1))),
+        Case("33 queries, 150 keys, float32", "float32", heads(33, 150, 32, FP32, lead=())),
+        Case("70 queries, 90 keys, float32", "float32", heads(70, 90, 32, FP32, lead=(), v_mean=20.0)),
         Case("100 queries and keys, causal", "causal", heads(100, 100, 32, causal=True)),
         Case("23 queries, 161 keys, causal", "causal", heads(23, 161, 32, causal=True)),
         Case("1 query, 70 keys, causal", "causal", heads(1, 70, 32, causal=True)),
         Case("144 queries, 49 keys, causal", "nothing", heads(144, 49, 32, causal=True)),
         Case("70 queries, 3 keys, causal", "nothing", heads(70, 3, 32, causal=True)),
-        Case("large scores", "hard", heads(24, 170, 32, BRAIN, scores="large")),
-        Case("rising scores, float32", "hard", heads(24, 270, 32, SINGLE, scores="rising", v_mean=20.0, lead=())),
+        Case("large scores", "hard", heads(24, 170, 32, BF16, scores="large")),
+        Case("rising scores, float32", "hard", heads(24, 270, 32, FP32, scores="rising", v_mean=20.0, lead=())),
         Case(
             "scores that fall by 340",
             "hard",
-            backwards(heads(24, 270, 32, SINGLE, scores="rising", scale=1.0, lead=())),
+            backwards(heads(24, 270, 32, FP32, scores="rising", scale=1.0, lead=())),
         ),
         Case("one score of 80, at the last key", "hard", heads(24, 257, 32, scores="last")),
         Case("scores near -200, causal", "hard", heads(150, 170, 32, scores="low", causal=True)),
         Case("large scores, float16, causal", "hard", heads(70, 70, 32, scores="large", causal=True)),
-        Case("16 queries, 4096 keys, bfloat16", "half", heads(16, 4096, 32, BRAIN, lead=(), v_mean=20.0)),
-        Case("16 queries, 4096 keys, float16", "half", heads(16, 4096, 32, HALF, lead=(), v_mean=20.0)),
+        Case("16 queries, 4096 keys, bfloat16", "half", heads(16, 4096, 32, BF16, lead=(), v_mean=20.0)),
+        Case("16 queries, 4096 keys, float16", "half", heads(16, 4096, 32, FP16, lead=(), v_mean=20.0)),
         Case("a scale of 0.4", "scale", heads(33, 44, 32, scale=0.4)),
         Case("a scale of 0", "scale", heads(64, 128, 32, scale=0.0)),
-        Case("a scale of 0.02, bfloat16", "scale", heads(33, 44, 32, BRAIN, scale=0.02)),
+        Case("a scale of 0.02, bfloat16", "scale", heads(33, 44, 32, BF16, scale=0.02)),
         Case("64 heads of 64 queries and keys, float16", "performance", heads(64, 64, 32, lead=(64,))),
         Case("512 queries and keys, float16", "performance", heads(512, 512, 32, lead=(1,))),
         Case("512 queries and keys, causal, float16", "performance", heads(512, 512, 32, lead=(1,), causal=True)),
@@ -117,7 +117,7 @@ flash_attention_forward = Exercise(
     bonus=[
         Speed(
             "torch's FlashAttention-2",
-            Case("16 heads of 128, 8192 tokens, bfloat16", "speed", heads(8192, 8192, 128, BRAIN, lead=(1, 16))),
+            Case("16 heads of 128, 8192 tokens, bfloat16", "speed", heads(8192, 8192, 128, BF16, lead=(1, 16))),
             lambda q, k, v, **_: q.nbytes + k.nbytes + v.nbytes + q.nbytes,
             full=1.0,
             none=0.6,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course_lib.exercises.cases import HALF, LAYOUTS, SINGLE, laid_out
+from course_lib.exercises.cases import FP16, FP32, LAYOUTS, laid_out
 from course_lib.exercises.flash.cases import heads
 from course_lib.exercises.flash.oracles import attend
 
@@ -40,7 +40,7 @@ def with_dy(draw: Callable, kind: str = "mild") -> Callable:
 
 
 def backward(
-    nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, do: str = "mild", q=0.0, k=0.0, v: str = "mild", **more: Any
+    nq: int, nk: int, d: int, dtype: torch.dtype = FP16, *, do: str = "mild", q=0.0, k=0.0, v: str = "mild", **more: Any
 ):
     """A drawing of q, k, v, do, lse and delta as forward and `delta` leave them, causal, and scale if it is given.
 
@@ -65,7 +65,7 @@ def after_forward(given: dict[str, Any]) -> dict[str, Any]:
     return tensors | {"do": do, "lse": lse, "delta": delta} | rest
 
 
-def outputs(*shape: int, dtype: torch.dtype = SINGLE, mean: float = 0.0, layout: str = "rows", do: str = "mild"):
+def outputs(*shape: int, dtype: torch.dtype = FP32, mean: float = 0.0, layout: str = "rows", do: str = "mild"):
     """A drawing of o and do."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
@@ -75,7 +75,7 @@ def outputs(*shape: int, dtype: torch.dtype = SINGLE, mean: float = 0.0, layout:
     return draw
 
 
-def both(nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, do: str = "mild", causal=False, **more: Any):
+def both(nq: int, nk: int, d: int, dtype: torch.dtype = FP16, *, do: str = "mild", causal=False, **more: Any):
     """A drawing of q, k, v, causal, scale if it is given, and dy."""
     return with_dy(heads(nq, nk, d, dtype, causal=causal, **more), do)
 

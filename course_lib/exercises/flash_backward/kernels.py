@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Speed, Traffic
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BRAIN, HALF, SINGLE
+from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import RACE, VIEWS, unstored
@@ -54,8 +54,8 @@ delta = Exercise(
         Case("windows", "strided", outputs(2, 50, 24, layout="window", do="window")),
         Case("do is one number for all", "strided", outputs(2, 3, 33, 16, do="one number")),
         Case("(2, 2, B, N, H, D)", "strided", outputs(2, 2, 1, 2, 19, 16, layout="heads", do="heads")),
-        Case("o around 20, do around 3, bfloat16", "half", outputs(2, 70, 128, mean=20.0, do="around 3", dtype=BRAIN)),
-        Case("o around 300, do around 3, float16", "half", outputs(70, 256, mean=300.0, do="around 3", dtype=HALF)),
+        Case("o around 20, do around 3, bfloat16", "half", outputs(2, 70, 128, mean=20.0, do="around 3", dtype=BF16)),
+        Case("o around 300, do around 3, float16", "half", outputs(70, 256, mean=300.0, do="around 3", dtype=FP16)),
         Case("8 heads of 512 x 64", "performance", outputs(8, 512, 64)),
         Case("2 heads of 512 x 128", "performance", outputs(2, 512, 128)),
     ],
@@ -72,7 +72,7 @@ delta = Exercise(
     bonus=[
         Speed(
             "copy",
-            Case("64 heads of 8192 x 128, bfloat16", "speed", outputs(64, 8192, 128, dtype=BRAIN)),
+            Case("64 heads of 8192 x 128, bfloat16", "speed", outputs(64, 8192, 128, dtype=BF16)),
             lambda o, do: o.nbytes + do.nbytes,
             full=0.8,
             none=0.5,
@@ -98,13 +98,13 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
     return [
         Case("(2, 1) heads of 128 queries and keys, float16", "plain", backward(128, 128, 32, lead=(2, 1))),
         Case("37 queries, 50 keys", "ragged", backward(37, 50, 16)),
-        Case("1 query, 200 keys, bfloat16", "ragged", backward(1, 200, 32, BRAIN)),
+        Case("1 query, 200 keys, bfloat16", "ragged", backward(1, 200, 32, BF16)),
         Case("130 queries, 7 keys", "ragged", backward(130, 7, 32)),
         Case("no leading dimension, heads of 80", "ragged", backward(33, 50, 80, lead=())),
         Case("(3, 1, 2) heads of 256", "ragged", backward(20, 30, 256, lead=(3, 1, 2))),
-        Case("33 queries, 70 keys, float32", "ragged", backward(33, 70, 32, SINGLE, lead=())),
+        Case("33 queries, 70 keys, float32", "ragged", backward(33, 70, 32, FP32, lead=())),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", backward(40, 33, 32, lead=(2, 3), layout="heads", do="heads")),
-        Case("windows", "strided", backward(30, 45, 24, BRAIN, layout="window", do="window")),
+        Case("windows", "strided", backward(30, 45, 24, BF16, layout="window", do="window")),
         Case("do is one number for all", "strided", backward(30, 45, 16, lead=(2, 2), do="one number")),
         Case(
             "q, k, v, do each in an order of its own",
@@ -112,22 +112,22 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
             each_in_its_order(backward(30, 45, 24, lead=(2, 3)), ("q", "k", "v", "do")),
         ),
         Case("100 queries and keys, causal", "causal", backward(100, 100, 16, causal=True)),
-        Case("23 queries, 161 keys, causal", "causal", backward(23, 161, 16, BRAIN, causal=True)),
-        Case("1 query, 70 keys, causal, float32", "causal", backward(1, 70, 32, SINGLE, causal=True)),
+        Case("23 queries, 161 keys, causal", "causal", backward(23, 161, 16, BF16, causal=True)),
+        Case("1 query, 70 keys, causal, float32", "causal", backward(1, 70, 32, FP32, causal=True)),
         Case("144 queries, 49 keys, causal", "nothing", backward(144, 49, 16, causal=True)),
-        Case("70 queries, 1 key, causal, float32", "nothing", backward(70, 1, 16, SINGLE, causal=True)),
-        Case("large scores", "hard", backward(24, 170, 32, BRAIN, scores="large")),
+        Case("70 queries, 1 key, causal, float32", "nothing", backward(70, 1, 16, FP32, causal=True)),
+        Case("large scores", "hard", backward(24, 170, 32, BF16, scores="large")),
         Case(
             "rising scores, v around 20, float32",
             "hard",
-            backward(40, 150, 16, SINGLE, scores="rising", v_mean=20.0, lead=()),
+            backward(40, 150, 16, FP32, scores="rising", v_mean=20.0, lead=()),
         ),
         Case("scores near -200", "hard", backward(150, 170, 16, scores="low")),
-        Case("scores near -200, 70 keys, float32", "hard", backward(70, 70, 16, SINGLE, scores="low", lead=())),
+        Case("scores near -200, 70 keys, float32", "hard", backward(70, 70, 16, FP32, scores="low", lead=())),
         Case(
             "512 queries and keys, sums over queries that cancel, bfloat16",
             "half",
-            backward(512, 512, 16, BRAIN, lead=(), do="turning", q=2.0),
+            backward(512, 512, 16, BF16, lead=(), do="turning", q=2.0),
         ),
         Case(
             "400 queries and keys, v around 20, float16",
@@ -137,11 +137,11 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
         Case(
             "512 queries and keys, sums over keys that cancel, bfloat16",
             "half",
-            backward(512, 512, 16, BRAIN, lead=(), k=2.0, v="turning", do="around 3"),
+            backward(512, 512, 16, BF16, lead=(), k=2.0, v="turning", do="around 3"),
         ),
         Case("a scale of 0.4", "scale", backward(33, 44, 16, scale=0.4)),
         Case("a scale of 0", "scale", backward(64, 128, 16, scale=0.0)),
-        Case("a scale of 0.02", "scale", backward(33, 44, 32, BRAIN, scale=0.02)),
+        Case("a scale of 0.02", "scale", backward(33, 44, 32, BF16, scale=0.02)),
         *performance,
     ]
 
@@ -149,7 +149,7 @@ def gradient_cases(performance: Sequence[Case]) -> list[Case]:
 PERFORMANCE = [
     Case("64 heads of 64 queries and keys, float16", "performance", backward(64, 64, 32, lead=(64,))),
     Case("512 queries and keys, float16", "performance", backward(512, 512, 32, lead=(1,))),
-    Case("512 queries and keys, causal, bfloat16", "half of it", backward(512, 512, 32, BRAIN, lead=(1,), causal=True)),
+    Case("512 queries and keys, causal, bfloat16", "half of it", backward(512, 512, 32, BF16, lead=(1,), causal=True)),
 ]
 
 

@@ -9,7 +9,7 @@ import torch
 
 from course_lib.criteria import Holds
 from course_lib.exercise import Exercise
-from course_lib.exercises.cases import BRAIN, SINGLE, fixed
+from course_lib.exercises.cases import BF16, FP32, fixed
 from course_lib.exercises.flash_backward.cases import model
 from course_lib.words import in_words, plural
 
@@ -42,7 +42,7 @@ def kept_bytes(tokens: int, layers: int, heads: int, head_dim: int, itemsize: in
         kept[tensor.untyped_storage()._cdata] = tensor.untyped_storage()
         return tensor
 
-    dtype = {2: BRAIN, 4: SINGLE}[itemsize]
+    dtype = {2: BF16, 4: FP32}[itemsize]
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         q, k, v = (
             torch.empty(heads, tokens, head_dim, dtype=dtype, device="meta", requires_grad=True) for _ in range(3)

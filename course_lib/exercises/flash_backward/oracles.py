@@ -13,7 +13,7 @@ import torch
 from course_lib.criteria import EPS32, roundings
 from course_lib.exercises import attention
 from course_lib.exercises.attention.oracles import score_error
-from course_lib.exercises.cases import SINGLE
+from course_lib.exercises.cases import FP32
 from course_lib.exercises.flash.oracles import attend, kernel_budget, visible
 
 # ------------------------------------------------------------------------------------------------ oracles
@@ -107,7 +107,7 @@ def allowances(q, k, v, do, causal=False, scale=None, o_rounded: bool = False, *
     nq, nk, d = q.shape[-2], k.shape[-2], q.shape[-1]
     mask = visible(nq, nk, causal, None, q.device)
     info = torch.finfo(q.dtype)
-    unit = info.eps / 2 if q.dtype != SINGLE else 0.0
+    unit = info.eps / 2 if q.dtype != FP32 else 0.0
     least = info.smallest_normal * unit  # float16 has no smaller numbers to round to
     order = 2 * math.sqrt(max(nq, nk) + d) * EPS32
 

@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
 from course_lib.criteria.memory import FILLS
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BRAIN, HALF, SINGLE, operations
+from course_lib.exercises.cases import BF16, FP16, FP32, operations
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.mistakes import OF_O, ROUNDED_ACCUMULATOR
 from course_lib.exercises.flash_backward.cases import both, with_dy
@@ -50,28 +50,28 @@ flash_attention = Exercise(
     lines=25,
     cases=[
         Case("(2, 2) heads of 64 queries and keys, float16", "plain", both(64, 64, 16, lead=(2, 2))),
-        Case("1 query, 200 keys, bfloat16", "ragged", both(1, 200, 16, BRAIN)),
-        Case("(3, 1, 2) heads of 80, float32", "ragged", both(20, 30, 80, SINGLE, lead=(3, 1, 2))),
+        Case("1 query, 200 keys, bfloat16", "ragged", both(1, 200, 16, BF16)),
+        Case("(3, 1, 2) heads of 80, float32", "ragged", both(20, 30, 80, FP32, lead=(3, 1, 2))),
         Case("no leading dimension, a scale of 0.4", "ragged", both(33, 44, 16, lead=(), scale=0.4)),
         Case("no leading dimension, a scale of 0", "ragged", both(64, 128, 16, lead=(), scale=0.0)),
-        Case("128 queries and keys, heads of 128, bfloat16", "ragged", both(128, 128, 128, BRAIN, lead=(1, 1))),
+        Case("128 queries and keys, heads of 128, bfloat16", "ragged", both(128, 128, 128, BF16, lead=(1, 1))),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", both(40, 33, 16, lead=(2, 3), layout="heads", do="heads")),
         Case("by columns, after o.sum()", "strided", with_dy(by_columns(heads(30, 40, 16)), "one number")),
         Case("one k and v for 3 heads", "strided", with_dy(one_of_each_head(heads(30, 40, 16, lead=()), 3))),
-        Case("23 queries, 161 keys, causal", "causal", both(23, 161, 16, BRAIN, causal=True)),
-        Case("70 queries, 31 keys, causal, float32", "causal", both(70, 31, 16, SINGLE, causal=True)),
-        Case("large scores", "hard", both(24, 170, 16, BRAIN, scores="large")),
-        Case("rising scores, heads of 80, float32", "hard", both(40, 150, 80, SINGLE, scores="rising", v_mean=20.0)),
+        Case("23 queries, 161 keys, causal", "causal", both(23, 161, 16, BF16, causal=True)),
+        Case("70 queries, 31 keys, causal, float32", "causal", both(70, 31, 16, FP32, causal=True)),
+        Case("large scores", "hard", both(24, 170, 16, BF16, scores="large")),
+        Case("rising scores, heads of 80, float32", "hard", both(40, 150, 80, FP32, scores="rising", v_mean=20.0)),
         Case("scores near -200", "hard", both(70, 70, 16, scores="low")),
-        Case("16 queries, 2048 keys, v around 20, bfloat16", "half", both(16, 2048, 16, BRAIN, lead=(), v_mean=20.0)),
+        Case("16 queries, 2048 keys, v around 20, bfloat16", "half", both(16, 2048, 16, BF16, lead=(), v_mean=20.0)),
         Case("64 heads of 64 queries and keys, float16", "performance", both(64, 64, 16, lead=(64,))),
         Case(
             "64 queries and keys, heads of 128, v around 22, float16",
             "half",
-            both(64, 64, 128, HALF, lead=(), scores="flat", v_mean=22.0, do="around 3"),
+            both(64, 64, 128, FP16, lead=(), scores="flat", v_mean=22.0, do="around 3"),
         ),
         Case("512 queries and keys, float16", "performance", both(512, 512, 16, lead=(1,))),
-        Case("512 queries and keys, causal, bfloat16", "half of it", both(512, 512, 16, BRAIN, lead=(2,), causal=True)),
+        Case("512 queries and keys, causal, bfloat16", "half of it", both(512, 512, 16, BF16, lead=(2,), causal=True)),
     ],
     oracle=result,
     budget=result_budget,
@@ -96,7 +96,7 @@ flash_attention = Exercise(
     bonus=[
         Speed(
             "torch's FlashAttention-2, both ways",
-            Case("16 heads of 128, 4096 tokens, bfloat16", "speed", both(4096, 4096, 128, BRAIN, lead=(1, 16))),
+            Case("16 heads of 128, 4096 tokens, bfloat16", "speed", both(4096, 4096, 128, BF16, lead=(1, 16))),
             lambda q, k, v, **_: 2 * (q.nbytes + k.nbytes + v.nbytes) + 3 * q.nbytes,
             full=1.0,
             none=0.6,

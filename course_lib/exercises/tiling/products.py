@@ -9,7 +9,7 @@ import torch
 from course_lib.criteria import Coalesced, Compiles, Correct, Rereads, Speed, Traffic, TritonDidTheWork
 from course_lib.evidence import Operation
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BRAIN, HALF
+from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.criteria import Counted
 from course_lib.exercises.tiling.mistakes import last_tile_alone, looks_like_tf32, small_tiles, whole_tiles_alone
@@ -130,23 +130,23 @@ matmul = Exercise(
     difficulty=4,
     lines=35,
     cases=[
-        Case("128 x 128 x 64, float16", "plain", factors(128, 128, 64, HALF)),
-        Case("1 x 1 x 1, float16", "ragged", factors(1, 1, 1, HALF)),
-        Case("130 x 33 x 77, whole numbers, float16", "ragged", factors(130, 33, 77, HALF, whole=True)),
-        Case("7 x 300 x 65, bfloat16", "ragged", factors(7, 300, 65, BRAIN)),
-        Case("96 x 70 x 150, both transposed, float16", "strided", factors(96, 70, 150, HALF, layout="columns")),
-        Case("45 x 61 x 100, slices, float16", "strided", factors(45, 61, 100, HALF, layout="window")),
-        Case("40 x 50 x 33, every other, bfloat16", "strided", factors(40, 50, 33, BRAIN, layout="steps")),
-        Case("3 of 50 x 40 x 70, float16", "batched", factors(50, 40, 70, HALF, batch=3)),
-        Case("4 heads of 33 x 65 x 32, float16", "batched", factors(33, 65, 32, HALF, batch=4, layout="heads")),
-        Case("2 of 20 x 90 x 40, one b, bfloat16", "batched", factors(20, 90, 40, BRAIN, batch=2, shared=True)),
-        Case("20 x 30 x 1000, float16", "long", factors(20, 30, 1000, HALF)),
-        Case("30 x 20 x 701 around 3, bfloat16", "long", factors(30, 20, 701, BRAIN, mean=3.0)),
+        Case("128 x 128 x 64, float16", "plain", factors(128, 128, 64, FP16)),
+        Case("1 x 1 x 1, float16", "ragged", factors(1, 1, 1, FP16)),
+        Case("130 x 33 x 77, whole numbers, float16", "ragged", factors(130, 33, 77, FP16, whole=True)),
+        Case("7 x 300 x 65, bfloat16", "ragged", factors(7, 300, 65, BF16)),
+        Case("96 x 70 x 150, both transposed, float16", "strided", factors(96, 70, 150, FP16, layout="columns")),
+        Case("45 x 61 x 100, slices, float16", "strided", factors(45, 61, 100, FP16, layout="window")),
+        Case("40 x 50 x 33, every other, bfloat16", "strided", factors(40, 50, 33, BF16, layout="steps")),
+        Case("3 of 50 x 40 x 70, float16", "batched", factors(50, 40, 70, FP16, batch=3)),
+        Case("4 heads of 33 x 65 x 32, float16", "batched", factors(33, 65, 32, FP16, batch=4, layout="heads")),
+        Case("2 of 20 x 90 x 40, one b, bfloat16", "batched", factors(20, 90, 40, BF16, batch=2, shared=True)),
+        Case("20 x 30 x 1000, float16", "long", factors(20, 30, 1000, FP16)),
+        Case("30 x 20 x 701 around 3, bfloat16", "long", factors(30, 20, 701, BF16, mean=3.0)),
         Case("70 x 50 x 90, float32", "float32", factors(70, 50, 90)),
         Case("33 x 40 x 500 around 3, float32", "float32", factors(33, 40, 500, mean=3.0)),
-        Case("2048 x 1024 x 64, float16", "performance", factors(2048, 1024, 64, HALF)),
-        Case("256 x 320 x 128, bfloat16", "performance", factors(256, 320, 128, BRAIN)),
-        Case("384 x 512 x 256, float16", "performance", factors(384, 512, 256, HALF)),
+        Case("2048 x 1024 x 64, float16", "performance", factors(2048, 1024, 64, FP16)),
+        Case("256 x 320 x 128, bfloat16", "performance", factors(256, 320, 128, BF16)),
+        Case("384 x 512 x 256, float16", "performance", factors(384, 512, 256, FP16)),
     ],
     oracle=product,
     budget=in_float32,
@@ -166,7 +166,7 @@ matmul = Exercise(
     bonus=[
         Speed(
             "torch's matmul",
-            Case("4096 x 4096 x 4096, bfloat16", "speed", factors(4096, 4096, 4096, BRAIN)),
+            Case("4096 x 4096 x 4096, bfloat16", "speed", factors(4096, 4096, 4096, BF16)),
             compulsory_bytes,
             full=0.6,
             none=0.4,

@@ -6,7 +6,7 @@ import random
 
 from course_lib.exercise import Case
 from course_lib.exercises.attention import cases as A
-from course_lib.exercises.cases import BRAIN, fixed
+from course_lib.exercises.cases import BF16, fixed
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -19,14 +19,14 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{lead} x {nq} x {d}", "shapes", A.positions(*lead, nq, d=d, places=A.from_zero)),
                 Case(f"{nk} x {d}, in any order", "anywhere", A.positions(nk, d=d, places=A.anywhere)),
-                Case(f"{nq} x {2 * d}, bfloat16", "half", A.positions(nq, d=2 * d, places=A.anywhere, dtype=BRAIN)),
+                Case(f"{nq} x {2 * d}, bfloat16", "half", A.positions(nq, d=2 * d, places=A.anywhere, dtype=BF16)),
             ]
         case "attention":
             return [
                 Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", A.qkv(nq, nk, d, lead=lead, scale=0.2)),
                 Case(f"{nq} queries, {nk} keys, causal", "causal", A.qkv(nq, nk, d, lead=lead, causal=True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", A.qkv(nk, nq, d, causal=True)),
-                Case(f"{nq} queries, {nk} keys, bfloat16", "half", A.qkv(nq, nk, d, BRAIN, scores=drawn)),
+                Case(f"{nq} queries, {nk} keys, bfloat16", "half", A.qkv(nq, nk, d, BF16, scores=drawn)),
             ]
         case "merge":
             empty = rng.choice("ab")
@@ -48,7 +48,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{nq} queries, {nk} keys, causal", "causal", A.tiled(nq, nk, d, bm, bn, causal=True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", A.tiled(nk, nq, d, bm, bn, causal=True)),
                 Case("hidden scores", "hard", A.tiled(nq, nk, d, bm, bn, scores=drawn, v_mean=10.0)),
-                Case("bfloat16", "half", A.tiled(nq, nk, d, bm, bn, BRAIN, scores="large")),
+                Case("bfloat16", "half", A.tiled(nq, nk, d, bm, bn, BF16, scores="large")),
             ]
         case "flash_bytes":
             n, width = rng.randrange(70, 300), rng.choice((16, 48, 96))
@@ -67,6 +67,6 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{nq} queries, {nk} keys, causal", "causal", A.with_backward(A.qkv(nq, nk, d), True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", A.with_backward(A.qkv(nk, nq, d), True)),
                 Case("hidden scores", "hard", A.with_backward(A.qkv(nq, nk, d, scores=drawn, v_mean=5.0), False)),
-                Case("bfloat16", "half", A.with_backward(A.qkv(nk, nk + nq, d, BRAIN), False)),
+                Case("bfloat16", "half", A.with_backward(A.qkv(nk, nk + nq, d, BF16), False)),
             ]
     return []  # claims

@@ -6,7 +6,7 @@ import random
 
 from course_lib.exercise import Case
 from course_lib.exercises.attention.cases import qkv
-from course_lib.exercises.cases import BRAIN, HALF, SINGLE
+from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash import cases as F
 
 
@@ -27,8 +27,8 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "one_head":
             return [
-                Case(f"{nq} queries, {nk} keys, float16", "ragged", qkv(nq, nk, d, HALF)),
-                Case("hidden scores", "hard", qkv(nq, nk, d, SINGLE, scores=drawn, v_mean=9.0)),
+                Case(f"{nq} queries, {nk} keys, float16", "ragged", qkv(nq, nk, d, FP16)),
+                Case("hidden scores", "hard", qkv(nq, nk, d, FP32, scores=drawn, v_mean=9.0)),
             ]
         case "flash_attention_forward":
             return [
@@ -39,7 +39,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"heads of 48, {nq} queries", "dims", F.heads(nq, nk, 48, lead=())),
                 Case(f"{nq} queries, {nk} keys, causal", "causal", F.heads(nq, nk, d, causal=True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", F.heads(nk, nq, d, causal=True)),
-                Case("hidden scores", "hard", F.heads(nq, nk, d, BRAIN, scores=drawn, v_mean=9.0)),
+                Case("hidden scores", "hard", F.heads(nq, nk, d, BF16, scores=drawn, v_mean=9.0)),
                 Case("hidden scores, causal", "hard", F.heads(nk, nk, d, scores=drawn, causal=True)),
             ]
         case "sliding_window":
@@ -48,14 +48,14 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 rng.choice((2, 34, 66)),
             )  # a walk may begin a key too late just for such
             return [
-                Case(f"150 tokens, window {narrow}", "ragged", qkv(150, 150, d, HALF, lead=(2,), window=narrow)),
-                Case(f"{nk} tokens, window {window}", "ragged", qkv(nk, nk, d, HALF, lead=(2,), window=window)),
-                Case("hidden scores", "hard", qkv(nk, nk, d, SINGLE, lead=(2,), scores=drawn, window=window)),
+                Case(f"150 tokens, window {narrow}", "ragged", qkv(150, 150, d, FP16, lead=(2,), window=narrow)),
+                Case(f"{nk} tokens, window {window}", "ragged", qkv(nk, nk, d, FP16, lead=(2,), window=window)),
+                Case("hidden scores", "hard", qkv(nk, nk, d, FP32, lead=(2,), scores=drawn, window=window)),
             ]
         case "grouped_attention":
             return [
                 Case(f"{2 * group} heads for 2", "ragged", F.grouped(2, group, nq, nk, d, causal=False)),
-                Case(f"{2 * group} heads for 2, causal", "causal", F.grouped(2, group, nq, nk, d, BRAIN, causal=True)),
+                Case(f"{2 * group} heads for 2, causal", "causal", F.grouped(2, group, nq, nk, d, BF16, causal=True)),
                 Case(f"{nk} queries, {nq} keys", "nothing", F.grouped(2, group, nk, nq, d, causal=True)),
             ]
         case "flash_decode":
@@ -67,6 +67,6 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                     F.one_token(2, group, nk, d, splits),
                 ),
                 Case(f"{nq} keys, {nq + 3} shares", "empty", F.one_token(1, group, nq, d, nq + 3)),
-                Case("hidden scores", "hard", F.one_token(2, group, nk, d, splits, BRAIN, scores=drawn)),
+                Case("hidden scores", "hard", F.one_token(2, group, nk, d, splits, BF16, scores=drawn)),
             ]
     return []  # predictions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import BRAIN, HALF, SINGLE, fixed
+from course_lib.exercises.cases import BF16, FP16, FP32, fixed
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash_backward import cases as B
 
@@ -13,7 +13,7 @@ from course_lib.exercises.flash_backward import cases as B
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     nq, nk, d = rng.randrange(17, 60), rng.randrange(61, 140), rng.choice((16, 24, 32, 40))
     lead = rng.choice(((2,), (3,), (2, 1, 2), ()))
-    low, scores = rng.choice((HALF, BRAIN)), rng.choice(("large", "rising", "last", "low"))
+    low, scores = rng.choice((FP16, BF16)), rng.choice(("large", "rising", "last", "low"))
     sizes = {"layers": rng.randrange(1, 90), "heads": rng.randrange(1, 70), "head_dim": 8 * d}
     budget = rng.randrange(10**6, 10**11)
     match exercise_id.split(".")[1]:
@@ -36,7 +36,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 # one key short of a whole tile that the first query sees
                 Case(f"{nq} queries, {nq + 126} keys, causal", "causal", B.backward(nq, nq + 126, d, low, causal=True)),
                 Case(f"{nk} queries, {nq} keys, causal", "nothing", B.backward(nk, nq, d, low, causal=True)),
-                Case("hidden scores", "hard", B.backward(nq, nk, d, SINGLE, lead=(), scores=scores, v_mean=5.0)),
+                Case("hidden scores", "hard", B.backward(nq, nk, d, FP32, lead=(), scores=scores, v_mean=5.0)),
                 Case("sums over queries", "half", B.backward(4 * nk, nk, d, low, lead=(), do="turning", q=2.0)),
                 Case(
                     "sums over keys", "half", B.backward(nk, 4 * nq, d, low, lead=(), do="around 3", k=2.0, v="turning")
@@ -48,7 +48,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", B.both(nq, nk, d, low, lead=lead)),
                 Case(f"{nq} queries, heads between", "strided", B.both(nq, nk, d, low, lead=(2, 2), layout="heads")),
                 Case(f"{nk} queries, {nq} keys, causal", "causal", B.both(nk, nq, d, low, causal=True)),
-                Case("hidden scores", "hard", B.both(nq, nk, d, SINGLE, lead=(), scores=scores, v_mean=5.0)),
+                Case("hidden scores", "hard", B.both(nq, nk, d, FP32, lead=(), scores=scores, v_mean=5.0)),
             ]
         case "longest_context":
             return [

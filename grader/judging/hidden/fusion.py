@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import BRAIN, HALF
+from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.fusion.cases import added, also, labelled, normed, rows, vectors
 
 
@@ -33,17 +33,17 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case("a hidden chain, cut", "cuts", lambda g: given | {"fused": [cut, 6 - cut]}),
             ]
         case "sin2_plus_cos2":
-            return [Case(f"{M * N}", "ragged", vectors(M * N)), Case(f"{N}, float16", "half", vectors(N, HALF))]
+            return [Case(f"{M * N}", "ragged", vectors(M * N)), Case(f"{N}, float16", "half", vectors(N, FP16))]
         case "bias_gelu":
             return [
                 Case(f"{M} x {N}", "ragged", also(rows(M, N, scale=2.0), "bias")),
                 Case(f"{M} x {N}, a window", "strided", also(rows(M, N, window=True), "bias")),
-                Case(f"{M} x {N}, bfloat16", "half", also(rows(M, N, BRAIN, scale=3.0), "bias")),
+                Case(f"{M} x {N}, bfloat16", "half", also(rows(M, N, BF16, scale=3.0), "bias")),
             ]
         case "softmax":
             return [
                 Case(f"{M} x {N}", "ragged", rows(M, N)),
-                Case(f"{M} x {N}, a window, float16", "strided", rows(M, N, HALF, window=True)),
+                Case(f"{M} x {N}, a window, float16", "strided", rows(M, N, FP16, window=True)),
                 Case(f"{M} x {N} around {top}", "hard", rows(M, N, scale=15.0, mean=float(top))),
                 Case(f"{M} x {N} around {-top}", "hard", rows(M, N, mean=float(-top))),
             ]
@@ -57,13 +57,13 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{M} x {N}", "ragged", normed(rows(M, N), 1e-5)),
                 Case(f"{M} x {N}, a window", "strided", normed(rows(M, N, window=True))),
-                Case(f"{M} x {N} around {top}, float16", "hard", normed(rows(M, N, HALF, mean=float(top)))),
+                Case(f"{M} x {N} around {top}, float16", "hard", normed(rows(M, N, FP16, mean=float(top)))),
                 Case(f"{M} x {N} near 0.001", "hard", normed(rows(M, N, scale=1e-3), 1e-6)),
             ]
         case "add_rmsnorm":
             return [
                 Case(f"{M} x {N}", "ragged", added(rows(M, N), 1e-5)),
-                Case(f"{M} x {N} around {top}, float16", "hard", added(rows(M, N, HALF, mean=float(top)))),
+                Case(f"{M} x {N} around {top}, float16", "hard", added(rows(M, N, FP16, mean=float(top)))),
             ]
         case "cross_entropy":
             return [

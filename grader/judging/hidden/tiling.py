@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import BRAIN, HALF, fixed
+from course_lib.exercises.cases import BF16, FP16, fixed
 from course_lib.exercises.tiling.cases import A100, H200, SLOW, factors, order_case, tiled
 
 
@@ -27,13 +27,13 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "matmul":
             return [
-                Case(f"{M} x {N} x {K}, float16", "ragged", factors(M, N, K, HALF)),
+                Case(f"{M} x {N} x {K}, float16", "ragged", factors(M, N, K, FP16)),
                 # more rows of tiles than a group has
-                Case(f"{1100 + M} x {300 + N} x 16, float16", "ragged", factors(1100 + M, 300 + N, 16, HALF)),
-                Case(f"{M} x {N} x 200, transposed, float16", "strided", factors(M, N, 200, HALF, layout="columns")),
-                Case(f"{N} x {M} x {K}, transposed, bfloat16", "strided", factors(N, M, K, BRAIN, layout="columns")),
+                Case(f"{1100 + M} x {300 + N} x 16, float16", "ragged", factors(1100 + M, 300 + N, 16, FP16)),
+                Case(f"{M} x {N} x 200, transposed, float16", "strided", factors(M, N, 200, FP16, layout="columns")),
+                Case(f"{N} x {M} x {K}, transposed, bfloat16", "strided", factors(N, M, K, BF16, layout="columns")),
                 Case(
-                    f"{side} of {N} x {K} x {M}, float16", "batched", factors(N, K, M, HALF, batch=side, layout="heads")
+                    f"{side} of {N} x {K} x {M}, float16", "batched", factors(N, K, M, FP16, batch=side, layout="heads")
                 ),
                 Case(f"{K} x {N} x {M}, float32", "float32", factors(K, N, M, layout="window")),
             ]
