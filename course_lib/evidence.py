@@ -1,4 +1,4 @@
-"""What is observed of a case, as plain data: numbers, strings, tensors.
+"""Evidence: what is observed of a case, as plain data (numbers, strings, tensors).
 
 It crosses process borders and holds nothing of the student's: it outlives the child in which the student's code ran.
 """
@@ -97,7 +97,7 @@ class Access:
 
 @dataclass
 class Footprint:
-    """What one launch did to one tensor as a whole (bytes; distinct = each byte counted once)."""
+    """The traffic of one launch at one tensor as a whole. All numbers are bytes; `distinct` counts each byte once."""
 
     tensor: str
     nbytes: int
@@ -168,7 +168,7 @@ class Launch:
 
 @dataclass
 class Saved:
-    """What the backward half of a call used, and the forward half left for it: a tensor's storage, whole."""
+    """A tensor that the forward half of a call left and the backward half used: its whole storage."""
 
     tensor: str  # an input's name, "out", "out[1]" or "buffer 2"
     nbytes: int
@@ -177,7 +177,7 @@ class Saved:
 
 @dataclass
 class Steps:
-    """What the log of a call with two halves shows of them, where nothing is replayed (see observe/halves.py).
+    """Facts about both halves of a call, read from its log; nothing is replayed (see observe/halves.py).
 
     kept         bytes of what the forward half made and the backward half used
     operations   of torch's, by name, in each half
@@ -193,7 +193,7 @@ class Steps:
 
 @dataclass
 class Compiled:
-    """What the compiler says of one kernel for one GPU architecture, without a GPU."""
+    """The compiler's report on one kernel for one GPU architecture, made without a GPU."""
 
     kernel: str
     gpu: str  # "sm_90"; "" for all, where the front end refuses the kernel
@@ -255,7 +255,8 @@ class Operation:
 
 @dataclass
 class Evidence:
-    """What was observed of one case. `error` is one sentence if it did not run to its end; the rest is then partial.
+    """Everything that was observed of one case. If the case did not run to its end, `error` is one sentence and the
+    rest is partial.
 
     cause: of the error, or of what is refused.
     outputs[i] is what call i returned (a tensor, a number or a tuple of them), read after the last call, so that a

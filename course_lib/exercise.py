@@ -137,14 +137,16 @@ class Verdict:
 
 
 class Criterion:
-    """What an exercise asks for: a title, the points it is worth, and how it is judged. Criteria are dataclasses of this."""
+    """One thing that an exercise asks for: a title, the points it is worth, and how it is judged. Each criterion is a
+    dataclass derived from this one."""
 
     title: str
     points: float
 
     @property
     def key(self) -> str:
-        """What the criterion is known by, whatever its title says: its class, and what it looks at. One of an exercise's alone."""
+        """The name by which code knows the criterion, whatever its title says: its class and what it looks at. It is
+        unique within an exercise."""
         words = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
         asked = getattr(getattr(self, "problem", None), "__name__", "")
         looks_at = [getattr(self, name, "") for name in ("name", "op", "tensor", "group")]

@@ -61,7 +61,7 @@ def enter(verdict: Verdict) -> None:
 
 
 def _extra(exercise_id: str) -> str:
-    """What an exercise's extra credit is kept under."""
+    """The key under which an exercise's extra credit is kept."""
     return f"{exercise_id} extra"
 
 

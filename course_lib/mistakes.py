@@ -228,7 +228,7 @@ def faulty(kind: str, sentence: str) -> Mistake:
 
 
 def racing(stores: str) -> Mistake:
-    """What a race is: `stores`, if it is that several programs store to one element."""
+    """Make a mistake that explains a race. stores: the sentence for several programs that store to the same element."""
 
     def look(trials: Sequence[Trial]) -> str:
         between = {f.between for t in trials for f in t.evidence.faults if f.kind == "race"}

@@ -64,7 +64,7 @@ class Picture(Figure):
         return buffer.getvalue()
 
     def __repr__(self) -> str:
-        """What it shows, for a terminal and for whoever cannot see it."""
+        """Describe the picture in words, for a terminal and for whoever cannot see it."""
         titles = [ax.get_title(where) for ax in self.axes for where in ("left", "center")]
         return f"Picture: {'. '.join(filter(None, [*titles, self.get_supxlabel()]))}".replace("\n", " ")
 

@@ -69,7 +69,7 @@ def _carried(verdict: Verdict) -> str:
 
 
 def _expected(finding: Finding) -> str:
-    """What a failed finding expected; of a wrong result the case, which names the shape. Of nothing yet, nothing."""
+    """Say what a failed finding expected. A wrong result names its case, which tells the shape; a blank answer gets nothing."""
     if not finding.lost or (finding.cause and finding.cause.kind == "blank"):
         return ""
     if finding.on:

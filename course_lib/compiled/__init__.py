@@ -1,4 +1,4 @@
-"""What the Triton compiler makes of a kernel for a given GPU, found out without one.
+"""Facts about the code that the Triton compiler makes of a kernel for a given GPU, found out without one.
 
 A trace evaluates what the front end made of a kernel, which a GPU may still refuse. So that text is also compiled, and what
 comes out is read: how wide its loads are, whether it uses tensor cores and in which precision, whether its registers spill.

@@ -60,7 +60,7 @@ def _taken(text: str, options: dict[str, Any], broken: list[Promise]) -> list[Pr
 
 
 def _code(text: str, options: dict[str, Any]) -> dict[str, str]:
-    """What tells PTX apart, and what tells its accesses apart; the compiler's own exceptions as text."""
+    """Text that tells PTX apart, and text that tells its accesses apart; the compiler's own exceptions as text."""
     try:
         backend = make_backend(TARGET)
         parsed, context = backend.parse_options(dict(options)), ir.context()

@@ -1,4 +1,4 @@
-"""What the compiler found, for people: a small table and what to do about it, as text and as HTML."""
+"""Show people what the compiler found: a small table and what to do about it, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REGISTERS = datasheet("H200").registers_per_thread  # the same on every architec
 
 
 class Shown(Compiled):
-    """What compile_for found, which shows itself as a table."""
+    """The facts that compile_for found, which show themselves as a table."""
 
     def __str__(self) -> str:
         return text(self)

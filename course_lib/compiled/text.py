@@ -41,7 +41,7 @@ class NotThere(Exception):
 
 
 class Text(ASTSource):
-    """What triton.compile takes for the kernel of a launch. NotThere if the GPU lacks one of its types."""
+    """The source that triton.compile takes for the kernel of a launch. Raises NotThere if the GPU lacks one of its types."""
 
     def __init__(self, front: Front, arguments: dict[str, Any], target: GPUTarget):
         super().__init__(front.kernel, {})

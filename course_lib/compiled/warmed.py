@@ -1,4 +1,5 @@
-"""What `kernel.warmup(...)` returns where kernels are not compiled to the end: what a host asks before it chooses a grid.
+"""A stand-in for the result of `kernel.warmup(...)` where kernels are not compiled to the end. A host asks it before
+choosing a grid.
 
 As many programs as fit on a GPU at once is min(registers of an SM / those of a program, shared memory of an SM / that of a program).
 The shared memory is what the compiler says. Registers are known to the assembler alone, which a process that runs student code may

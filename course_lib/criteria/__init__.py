@@ -119,7 +119,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
 
 
 SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}
-"""What is said of a finding that says nothing of its own, by its status."""
+"""Words for a finding that brings none of its own, by its status."""
 
 
 def _unknown(criterion: Criterion, status: Status) -> Finding:

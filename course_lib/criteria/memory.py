@@ -1,5 +1,5 @@
-"""What kernels did to memory, as counted: bytes, sectors, re-reads, launches, buffers, what is kept for backward; and how
-many programs shared it."""
+"""Criteria for what kernels did to memory: bytes, sectors, re-reads, launches, buffers, what is kept for the backward
+pass, and how many programs shared the work. All of it is counted, not timed."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Shared(OnceRight):
 
 
 def copy_bytes(x: torch.Tensor, **_: Any) -> int:
-    """What a copy of x moves: every element read once and written once."""
+    """Bytes that a copy of x moves: every element is read once and written once."""
     return 2 * x.numel() * x.element_size()
 
 
@@ -162,7 +162,7 @@ class Traffic(Shared):
         )
 
     def _explain(self, footprints: Sequence[Footprint], group: Sequence[Trial]) -> str:
-        """What costs most: a tensor moved several times by one launch, else one that is written and read back."""
+        """Name what costs most: a tensor that one launch moves several times, or else one that is written and read back."""
         worst = max(footprints, key=_moved_again)
         nbytes, sentence = max(_detours(group), default=(0, ""))
         if nbytes > _moved_again(worst):
@@ -231,7 +231,7 @@ class Programs(OnceRight):
 
 @dataclass
 class BuffersBelow(OnceRight):
-    """What a call allocates beside its results is, all together, less than a limit. limit: the arguments -> bytes.
+    """All buffers that a call allocates besides its results are smaller than a limit. limit: the arguments -> bytes.
 
     Where the limit is less than the results in float32, other cases decide: a copy of a result is no matrix of scores.
     """

@@ -131,7 +131,7 @@ class Judged(Trial):
         return ~(((got.double() - reference).abs() <= budget) | (got.double() == reference))
 
     def _reference(self, arguments: dict[str, Any], expected: torch.Tensor) -> torch.Tensor:
-        """What a result is compared with: in its own dtype if it must be equal, in float64 if there is a budget."""
+        """The tensor that a result is compared with: in its own dtype if it must be equal, in float64 if there is a budget."""
         return expected.to(_expected_dtype(arguments, expected)) if self.exercise.budget is None else expected.double()
 
     def _compare(self, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding, label: str) -> str:
@@ -208,7 +208,7 @@ def share(expected: dict[str, Any], output: Any) -> Finding:
 
 
 def _meant(answer: Any, expected: Any) -> str:
-    """What kind of answer is asked for, where 1 stands for True or True for 1."""
+    """Say which kind of answer is expected where 1 was given for True, or True for 1."""
     if type(answer) is int and type(expected) is bool:
         return "; True or False is meant"
     return "; a number is meant" if type(answer) is bool and type(expected) is int else ""
@@ -407,8 +407,11 @@ class TritonDidTheWork(Criterion):
 
 @dataclass
 class Compiles(Criterion):
-    """What was traced must also compile for a GPU. apart: groups whose own constants, such as the widest heads, cost
-    no more than the criterion on that group, which then has `compiles`."""
+    """Every kernel that was traced must also compile for a GPU.
+
+    apart: groups whose own constants (the widest heads, for example) cost no more than the criterion on that group,
+    which then has `compiles`.
+    """
 
     points: float = 0
     title: str = "compiles for a GPU"

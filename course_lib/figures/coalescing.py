@@ -274,7 +274,7 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
 
 @on_white
 def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
-    """What each lane does in each pass over `if taken: A else: B`; a lane that is not in the branch waits."""
+    """Draw what each lane does in each pass over `if taken: A else: B`; a lane that is not in the branch waits."""
     warps = [list(map(bool, taken[start : start + warp])) for start in range(0, len(taken), warp)]
     passes = [[branch for branch in (True, False) if branch in lanes] for lanes in warps]
     total = sum(map(len, passes))
@@ -374,7 +374,7 @@ def footprint(rows: range, columns: range, size: int) -> np.ndarray:
 
 @on_white
 def tile_footprints(size: int = 64) -> Figure:
-    """What one program of a transpose loads and stores: 64 elements as a row, and as a square."""
+    """Draw what one program of a transpose loads and stores: 64 elements as a row, and as a square."""
     figure = Picture(9, 9)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     shapes = [("1 × 64 tile", range(20, 21), range(0, 64)), ("8 × 8 tile", range(16, 24), range(24, 32))]

@@ -272,7 +272,8 @@ def softmax_elements(M: int = 16, N: int = 2048) -> dict[str, list[tuple[str, fl
 
 @on_white
 def softmax_passes() -> Figure:
-    """What a softmax carries: five operations of torch, one kernel that reads its row three times, and the least possible."""
+    """Draw the traffic of a softmax: five operations of torch, one kernel that reads its row three times, and the least
+    possible."""
     counted = softmax_elements()
     counted = counted | {"the least possible": [("once in, once out", 2.0)]}
     colours, hatches = [BLUE, ORANGE, GREEN, SKY, GREY], ["", "//", "..", "\\\\", "xx"]

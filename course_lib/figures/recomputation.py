@@ -274,7 +274,7 @@ def checkpoint_explorer() -> CheckpointExplorer | Figure:
 
 @on_white
 def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> Figure:
-    """What torch's dropout keeps in the forward run, and in recomputations with and without the random state put back."""
+    """Draw what torch's dropout keeps in the forward run, and in recomputations with and without the random state put back."""
 
     def drawn() -> np.ndarray:
         return (torch.nn.functional.dropout(torch.ones(rows, columns), p) > 0).numpy()
@@ -328,7 +328,7 @@ def on_a_gpu(segments: Sequence[int]) -> tuple[dict[int, Timeline], str]:
 
 
 def working(of: Callable[[int, int], Timeline] = train_step) -> float:
-    """What the backward pass of one layer works with beside what the layer keeps, in boundaries: counted."""
+    """Count the memory that the backward pass of one layer needs besides what the layer keeps, in boundaries."""
     one = of(1, 0)
     return (one.peak - one.inside) / one.boundary
 

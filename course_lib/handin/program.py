@@ -28,7 +28,7 @@ AT_LAST, WHENEVER = math.inf, -1
 
 @dataclass(frozen=True)
 class Program:
-    """What to run for one exercise: (name, source) pairs in order, each to be compiled under its own name."""
+    """The code to run for one exercise: (name, source) pairs in order, each to be compiled under its own name."""
 
     cells: list[tuple[str, str]]
     entry: str
@@ -156,7 +156,7 @@ class Notebook:
         return name in self._seeming
 
     def odd_check(self, exercise: Exercise) -> list[str]:
-        """What is odd about the exercise's check cell."""
+        """Say what is odd about the exercise's check cell."""
         own = [cell for cell in self.cells if cell.grade_id == exercise.check_id]
         given = self._released.get(exercise.check_id)
         edited = [cell.number for cell in own if given is not None and given.strip() != cell.source.strip()]
@@ -193,7 +193,7 @@ class Notebook:
         return next((cell.number for cell in self.cells if cell.grade_id == exercise.check_id), 0)
 
     def program(self, exercise: Exercise) -> Program:
-        """What to run for the exercise. Problem if there is nothing to run."""
+        """The code to run for the exercise. Raises Problem if there is nothing to run."""
         if exercise.id not in self._programs:
             self._programs[exercise.id] = self._program_of(exercise)
         return self._programs[exercise.id]

@@ -19,7 +19,7 @@ LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
 
 @dataclass(frozen=True)
 class Line:
-    """What is to be said of one exercise."""
+    """One line of the page: an exercise, and what is to be said of it."""
 
     exercise: Exercise
     graded: bool

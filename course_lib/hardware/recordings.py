@@ -1,4 +1,5 @@
-"""What benchmarks/ measured on one H200, for readers without a GPU: course_lib/hardware/measured/NAME.json, in SI units.
+"""Recordings: what benchmarks/ measured on one H200, for readers without a GPU. They are kept in
+course_lib/hardware/measured/NAME.json, in SI units.
 
 found = read("mystery_plot")       in course_lib
 write("mystery_plot", found)       in benchmarks/

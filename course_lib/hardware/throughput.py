@@ -1,4 +1,4 @@
-"""What a GPU reaches: matrix products by size and dtype, copies, a few operations, and how timers mislead.
+"""Throughput that a GPU reaches: matrix products by size and dtype, copies, a few operations; and how timers mislead.
 
 On a GPU of sm_80 or newer each function measures here, in seconds; `recorded()` is the same from one H200, for readers
 without one. Needs torch alone. `python benchmarks/mystery_plot.py` records anew.

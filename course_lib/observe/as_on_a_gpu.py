@@ -143,7 +143,7 @@ NVTX |= {"range_start": _zero, "range": _context}
 
 
 def _answers(card: gpu.GPU) -> dict[str, Any]:
-    """What torch.cuda says of that GPU, by the names of its functions."""
+    """The answers that torch.cuda gives on that GPU, by the names of its functions."""
     major, minor = divmod(_capability(card), 10)
     properties = SimpleNamespace(
         name=card.name,
@@ -175,7 +175,7 @@ def _answers(card: gpu.GPU) -> dict[str, Any]:
 
 
 def _driver(card: gpu.GPU) -> SimpleNamespace:
-    """What Triton's tutorials ask its driver, answered as on that GPU."""
+    """A stand-in for Triton's driver that answers what Triton's tutorials ask, as on that GPU."""
     properties = {
         "multiprocessor_count": card.sms,
         "max_num_regs": card.registers_per_sm,

@@ -1,5 +1,5 @@
-"""What the log of a call with two halves shows of them, where nothing is replayed: facts that no measurement of the process that
-ran it has to be believed for."""
+"""Facts about both halves of a call, read from its log; nothing is replayed. They need no trust in measurements that
+were made in the process that ran the call."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from course_lib.ttir.launching import FlopKind
 
 @dataclass(frozen=True)
 class Whole:
-    """What an operation does with its operands, and how many floating-point operations that is for one program."""
+    """A function for an operation on whole blocks, and the number of floating-point operations that one program does in it."""
 
     function: Callable
     flops: FlopKind | None = None
@@ -321,7 +321,7 @@ def _column(values: np.ndarray, rank: int) -> np.ndarray:
 
 
 def padding_of(op: ir.Operation) -> float:
-    """What `tl.make_tensor_descriptor` is told to load beyond the edges."""
+    """The number that a tensor descriptor loads beyond the edges, as `tl.make_tensor_descriptor` was told."""
     return float("nan") if op.attributes.get("padding") in (2, "PAD_NAN", "nan") else 0.0
 
 

@@ -196,7 +196,7 @@ def occurrence(values: np.ndarray) -> np.ndarray:
 
 
 class MissCurve:
-    """What an LRU cache of any size would leave to DRAM. All sizes come from one pass over the stream.
+    """Traffic to DRAM behind an LRU cache of any size. All sizes come from one pass over the stream.
 
     An access hits in a cache of C units if fewer than C others were used since its unit was: its stack distance.
     (R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970.)
@@ -243,7 +243,7 @@ class MissCurve:
 
     @property
     def compulsory_bytes(self) -> int:
-        """What the largest cache leaves: each line is fetched once, unless it was stored first, and written once."""
+        """Bytes that even the largest cache leaves: each line is fetched once, unless it was stored first, and written once."""
         return self.dram_bytes(self.sizes[-1])
 
     @property

@@ -45,7 +45,7 @@ MEETING = {"tt.dot", "tt.histogram", "tt.gather"}  # values go from lane to lane
 
 
 class Launched(NamedTuple):
-    """What all programs of a launch share."""
+    """Objects that all programs of a launch share."""
 
     grid: Grid
     memory: Accesses
@@ -197,7 +197,7 @@ class Body:
     # ------------------------------------------------------------------------------------------------- running
 
     def run(self, values: Sequence, programs: Programs) -> list:
-        """What the function returns."""
+        """Run the function for `programs` and return its results."""
         registers = [None] * self.size
         for register, value in zip(self._arguments, values, strict=True):
             registers[register] = value
@@ -286,7 +286,8 @@ class Body:
         return looked_at
 
     def _step(self, op: ir.Operation, scope: dict[str, int]) -> Step | None:
-        """What an operation does, as a function; None if it does nothing here. NotHere, with the line, if that is not known."""
+        """Make a function that does the operation; None if the operation does nothing here. Raises NotHere, with the
+        line, if the operation is not known."""
         if op.name in NOTHING_HERE:
             return None
         kinds = [self._types[name] for name in op.operands]
@@ -401,7 +402,7 @@ def _gives_a_value(op: ir.Operation, following: ir.Operation | None) -> bool:
 
 
 class _End(NamedTuple):
-    """What comes after a block: values that are returned, or the blocks that may come next, each with what is passed."""
+    """The end of a block: the values that are returned, or the blocks that may come next, each with the values passed to it."""
 
     values: list[int]
     condition: int | None = None

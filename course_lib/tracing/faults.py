@@ -1,4 +1,4 @@
-"""What a GPU would get wrong: accesses outside tensors, races, values that nobody wrote, promises that are not kept.
+"""Faults, which a GPU would get wrong: accesses outside tensors, races, values that nobody wrote, promises that are not kept.
 
 Nothing of it goes wrong here by itself. When a launch has ended, races.py finds races between programs (ordering.py what atomics
 order), threads.py those within one, hints.py what was promised; tuning.py runs an autotuned launch again. Here it is put into

@@ -238,7 +238,7 @@ class Batch:
         return (lanes if self.mask is None else np.count_nonzero(self.mask, axis=1)) * self.itemsize
 
     def pattern(self, row: int) -> Pattern:
-        """What the access of one program does."""
+        """The pattern of one program's access."""
         shape = self.shape
         if shape is None:
             mask = None if self.mask is None else self.mask[row]
@@ -374,7 +374,7 @@ def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
 
 
 def quietly() -> ExitStack:
-    """What a trace does with torch is no business of autograd or of whoever records torch operations."""
+    """Keep autograd, and whatever records torch operations, away from what a trace does with torch."""
     stack = ExitStack()
     stack.enter_context(_disable_current_modes())
     stack.enter_context(torch.no_grad())

@@ -149,7 +149,7 @@ class Ordering:
 
 
 def _joined(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
-    """What both know together; one of the two, if it knows all of it."""
+    """Join what both clocks know. If one of the two knows all of it, that one is returned."""
     if a is b or b is None:
         return a
     if a is None or (a <= b).all():

@@ -22,7 +22,7 @@ LINE = 128  # bytes
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """What one access does, wherever it starts.
+    """The pattern of one access, wherever it starts.
 
     elements     active lanes
     requests     groups of 32 lanes with an active one

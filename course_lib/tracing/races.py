@@ -34,7 +34,7 @@ UPDATES = (ATOMIC, ASKED, EXCHANGE)
 
 
 class Race(NamedTuple):
-    """What one line does to one tensor, as it first comes up when programs are told one after the other.
+    """A race of one line at one tensor, as it first comes up when programs are told one after another.
 
     program   does `op` to `element`, after `other` did `other_op`: one program, or SEVERAL. NOBODY: `program` itself did, in another
               lane of the same operation. other_op: a load or a store; an atomic, if both are, and one of them replaces what is there
@@ -342,7 +342,7 @@ def _racing(history: History, ordering: Ordering, pairs: Pairs) -> Pairs:
 
 
 def _told(history: History, groups: Groups, pairs: Pairs) -> Race:
-    """What to say of the accesses of one line: of each pair, `second` is the one that is told later."""
+    """Choose what to say of one line's accesses: in each pair, `second` is the access that is told later."""
     told = np.zeros(history.batch.size, bool)
     told[pairs.second] = True
     rows = np.flatnonzero(told)

@@ -1,4 +1,4 @@
-"""What kernels did to memory: launches, steps, and traffic per tensor and line."""
+"""The record of what kernels did to memory: launches, steps, and traffic for each tensor and line."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Trace:
         return footprint.read_bytes / max(1, footprint.read_distinct_bytes)
 
     def footprint(self, tensor: torch.Tensor | str) -> Footprint:
-        """What all launches together did to one tensor, in bytes."""
+        """Bytes that all launches together read from and wrote to one tensor."""
         region = self._region(tensor)
         if region is None:
             return Footprint("", tensor.untyped_storage().nbytes())
@@ -157,7 +157,7 @@ class Trace:
         return region.in_shape_of(tensor, region.times_read())
 
     def l2(self, at_once: int, order=None, launch: int | None = None) -> MissCurve:
-        """What an L2 of any size would leave to DRAM, over all launches or one: a cache.MissCurve.
+        """Traffic that an L2 of any size would leave to DRAM, over all launches or one: a cache.MissCurve.
 
         at_once  programs that run in lock-step, such as one for each SM
         order    how programs start: None as on a GPU, else their numbers or tiles (see cache.stream)
@@ -220,7 +220,7 @@ class Trace:
         return by_name[tensor]
 
     def name(self, name: str, tensor: torch.Tensor) -> None:
-        """What to call a tensor from now on, instead of the kernel's parameter."""
+        """Call a tensor by this name from now on, instead of by the kernel's parameter."""
         self._names[storage_key(tensor)] = name
         self._held.append(tensor)
 

@@ -92,7 +92,7 @@ class _Stored:
 
 
 def _layout(batch: Batch) -> tuple[int, ...]:
-    """What tells layouts apart; () of an access of one element."""
+    """A key that tells layouts apart; () for an access of one element."""
     shape = tuple(extent for extent in batch.axes if extent > 1)
     return (*shape, batch.itemsize) if shape else ()
 

@@ -108,7 +108,10 @@ def specialise(kernel: JITFunction, arguments: dict[str, Any]) -> tuple[dict[str
 
 
 def front_of(kernel: JITFunction, arguments: dict[str, Any], options: dict[str, Any]) -> Front:
-    """What the front end makes of a launch: asked once for each kernel, types, constants and options.
+    """Return the front end's text for a launch. The front end is asked once for each kernel, set of types, constants
+    and options.
+
+    Raises Triton's CompilationError, or another error of its front end, if it refuses the kernel, and NotAnArgument.
 
     Triton's CompilationError, or another error of its front end, if it refuses the kernel; NotAnArgument.
     """
@@ -141,7 +144,7 @@ _asked: list[JITFunction] = []  # what the front end reads now
 
 
 class _NoGpu:
-    """What Triton asks for the GPU while the front end reads a kernel. A launch would ask for more."""
+    """A stand-in for the GPU that Triton asks for while the front end reads a kernel. A launch would ask for more."""
 
     def get_current_target(self) -> GPUTarget:
         return TARGET
@@ -182,7 +185,7 @@ def _look_at(functions: Sequence[JITFunction]) -> None:
 
 
 def _dependencies(kernel: JITFunction) -> Iterator[Hashable]:
-    """What the names of a kernel stand for now, those of the functions that it calls among them: a notebook's cell may be run
+    """Everything that the names of a kernel and of the functions it calls stand for now: a notebook's cell may be run
     again with another helper."""
     seen, waiting = set(), [kernel]
     while waiting:

@@ -1,4 +1,4 @@
-"""What a kernel promises the compiler: tl.multiple_of, tl.max_contiguous, tl.max_constancy, tl.assume. Is it so?
+"""Promises that a kernel makes to the compiler: tl.multiple_of, tl.max_contiguous, tl.max_constancy, tl.assume. Are they kept?
 
 The front end writes a promise beside the operation that computes the value, and the compiler makes accesses wider for it; of a
 value that is a parameter or a loop's own it keeps none. No access is wider than 16 bytes, so 16 elements are looked at together,
@@ -65,7 +65,7 @@ class Promise(NamedTuple):
 
 
 def promises(function: ir.Function, op: ir.Operation, site: Site) -> Iterator[Promise]:
-    """What is promised of an operation's result, or by it."""
+    """Promises about an operation's result, or made by the operation itself."""
     if op.name == ASSUME:
         yield Promise(function.name, op.operands[0], ASSUME, 0, 1, ir.Type("i1"), site, 1)
         return

@@ -189,7 +189,7 @@ POISON_INTEGER = 0x5A5A5A5A5A5A5A5B  # cut to the width needed: large, odd, and 
 
 
 def poison(dtype: np.dtype) -> np.ndarray:
-    """What stands in a lane whose value nobody knows: a scalar array."""
+    """The value of a lane that nobody wrote: a scalar array."""
     if dtype.kind == "f":
         value = np.array(POISON_NAN[dtype.itemsize], f"u{dtype.itemsize}").view(dtype)
     elif dtype.kind == "b":

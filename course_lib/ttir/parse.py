@@ -182,7 +182,7 @@ ATOM = re.compile(
 
 @dataclass(frozen=True)
 class _Form:
-    """What operations that differ in names and places alone have in common."""
+    """The common part of operations that differ only in names and places."""
 
     attributes: Mapping[str, Any]
     results: tuple[Type, ...]
@@ -367,7 +367,7 @@ def _unveiled(text: str) -> str:
 
 @lru_cache(4096)
 def _unquoted(text: str) -> str:
-    """What a string stands for: \\22 is a quote, \\C3\\A9 an é."""
+    """The text that a quoted string stands for: \\22 is a quote, \\C3\\A9 an é."""
     if text[:1] != '"':
         return text
     text = _unveiled(text[1:-1])

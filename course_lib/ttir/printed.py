@@ -1,4 +1,5 @@
-"""What depends on Triton's version, and what is irregular about the printed form of single operations (parse.py)."""
+"""Triton's own peculiarities: what depends on its version, and what is irregular about the printed form of single
+operations (parse.py reads the rest)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ BLOCK = re.compile(r"((?:\d+x)+)(.*)", re.DOTALL)
 
 
 def split(text: str) -> list[str]:
-    """What is between commas that stand in no brackets."""
+    """Split a text at the commas that stand in no brackets."""
     if ", " not in text:
         return [text]
     parts, depth, start = [], 0, 0
@@ -166,7 +167,7 @@ def named(attributes: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _backend(target: GPUTarget) -> tuple[Any, Any]:
-    """What knows the GPU, and a context: where modules live. Modules do not disturb each other there."""
+    """Triton's backend for the GPU, and a context in which modules live without disturbing each other."""
     backend, context = make_backend(target), ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)

@@ -1,4 +1,4 @@
-"""What autograd keeps between forward and backward, in bytes: functions to ask about, live bytes, a deep model.
+"""Activations that autograd keeps between forward and backward, in bytes: functions to ask about, live bytes, a deep model.
 
     fn, args = chain("three sigmoids", [100, 64])      something to differentiate, by name
     with Live() as live: ...                           bytes alive after each operation
@@ -221,7 +221,8 @@ def train_step(
 def run_checkpoint(
     checkpoint: Callable, *, rows: int, width: int, p: float, calls: int, frozen: bool, seed: int
 ) -> Any:
-    """What comes of checkpoint(fn, x, w1, w2, p), `calls` times in a row, with dropout inside. Without a result, None.
+    """Run checkpoint(fn, x, w1, w2, p) `calls` times in a row, with dropout inside, and report what comes of it. None
+    without a result.
 
     out, gradients   every number, rounded to nine digits after the point;  gradients of x and, unless `frozen`, the weights
     kept             bytes alive before backward, beside the arguments and the result

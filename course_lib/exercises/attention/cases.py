@@ -1,4 +1,4 @@
-"""What the exercises of unit 08 are given."""
+"""Cases of unit 08's exercises."""
 
 from __future__ import annotations
 

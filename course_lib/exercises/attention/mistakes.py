@@ -1,4 +1,4 @@
-"""What goes wrong with attention, and how to tell by the results."""
+"""Mistakes in attention, and how results reveal them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is right in unit 08, within which error, and properties that right results have."""
+"""Oracles of unit 08: right results, their error bounds, and properties that right results have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is right in unit 04: traced probes, and warps passed through step by step."""
+"""Oracles of unit 04: traced probes, and warps followed step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with dtypes, and how to tell by the results."""
+"""Mistakes with dtypes, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def any_of(test: Callable[[torch.Tensor], torch.Tensor], groups: Sequence[str], 
 
 
 def if_plain_is_right(look: Mistake):
-    """What `look` says, unless plain results are more than 1 % off: then something else is wrong."""
+    """Guard a mistake: say what `look` says, unless plain results are more than 1 % off, because then something else is wrong."""
 
     def guarded(trials: Sequence[Trial]) -> str:
         for t in trials:

@@ -1,4 +1,4 @@
-"""What is right in unit 02: tables of all numbers of a format, torch's conversions, traced kernels, and properties."""
+"""Oracles of unit 02: tables of all numbers of a format, torch's conversions, traced kernels, and properties."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def same(a: Any, b: float) -> bool:
 
 
 def as_answer(output: Any, cure: str = ".item() makes a number of it") -> str:
-    """What came in place of a number, in words. cure: what to do with a tensor."""
+    """Say in words what came in place of a number. cure: what to do with a tensor."""
     words = in_words(output)
     return f"{words} ({cure})" if words == "a tensor" else words
 

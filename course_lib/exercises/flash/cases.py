@@ -1,4 +1,4 @@
-"""What the exercises of unit 09 are given."""
+"""Cases of unit 09's exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a forward pass may cost, and what all of its kernels must do."""
+"""Criteria of unit 09: what a forward pass may cost, and what all of its kernels must do."""
 
 from __future__ import annotations
 

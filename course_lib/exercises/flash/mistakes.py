@@ -1,4 +1,4 @@
-"""What goes wrong with a forward pass, and how to tell by the results."""
+"""Mistakes in a forward pass, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -120,12 +120,13 @@ copied = torch_did(
 
 
 def in_bounds(look: Mistake) -> Mistake:
-    """What `look` says, unless kernels were at fault: a NaN that came from elsewhere in memory is nobody's arithmetic."""
+    """Guard a mistake: say what `look` says, unless kernels had faults. A NaN from elsewhere in memory says nothing
+    about the arithmetic."""
     return lambda trials: "" if any(t.evidence.faults for t in shown(trials)) else look(trials)
 
 
 def stored_bytes(evidence: Evidence, label: str) -> int:
-    """What the kernels of the last call wrote of a result, each byte counted once."""
+    """Bytes of a result that the kernels of the last call wrote, each byte counted once."""
     own = [f for launch in evidence.launches for f in launch.footprints if f.tensor == label]
     return sum(f.written_distinct_bytes for f in own)
 

@@ -1,4 +1,4 @@
-"""What is right in unit 09, and within which error."""
+"""Oracles of unit 09: right results and their error bounds."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def decoded(q, k, v, splits: int) -> torch.Tensor:
 
 
 def oracle_of(call: dict[str, Any]) -> Callable[..., Any]:
-    """What answers a call with these arguments."""
+    """Choose the oracle that answers a call with these arguments."""
     if "s" in call:
         return means
     if "splits" in call:

@@ -1,4 +1,4 @@
-"""What a forward pass computes that has slipped: results to compare with a student's, in float64."""
+"""Slips: results of forward passes with one mistake each, in float64, to compare with a student's."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def with_strides_of(q, k, v, causal=False, scale=None) -> tuple[None, torch.Tens
 
 
 def other_heads(q, k, v, **more: Any) -> Any:
-    """What comes of reading head h % Hkv of k and v."""
+    """Compute attention that reads head h % Hkv of k and v."""
     heads = torch.arange(q.shape[0], device=q.device) % k.shape[0]
     return oracle_of(more)(q, k[heads], v[heads], **more)
 

@@ -1,4 +1,4 @@
-"""What the exercises of unit 10 are given."""
+"""Cases of unit 10's exercises."""
 
 from __future__ import annotations
 

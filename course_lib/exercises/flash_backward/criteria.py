@@ -1,4 +1,4 @@
-"""What a backward pass may cost, and the criteria of unit 10."""
+"""Criteria of unit 10, and what a backward pass may cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with gradients, and how to tell by the results."""
+"""Mistakes in gradients, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def along_keys(x: torch.Tensor, side: int) -> torch.Tensor:
 
 
 def sums_of(name: str, place: int) -> list[Mistake]:
-    """What may happen to the sum of dq, dk or dv (`name`), result number `place`, along keys or queries."""
+    """Mistakes in the sum over keys or queries that makes dq, dk or dv (`name`). place: which result that is."""
     along, n = ("keys", "Nk") if name == "dq" else ("queries", "Nq")
     left_out = f"The last, partial tile of {along} is left out: the loop goes on until all {n} are there."
     rounded = (
@@ -171,7 +171,7 @@ def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TIL
 
 
 def tiles_of(name: str, place: int) -> list[Mistake]:
-    """What may happen in the tiles of dq, dk or dv (`name`), result number `place`."""
+    """Mistakes within the tiles of dq, dk or dv (`name`). place: which result that is."""
     alone = f"{name} is that of the last tile alone: add to what is there, with += or the third argument of tl.dot."
     turned = (
         f"A tile of {'p' if name == 'dv' else 'ds'} is transposed, or lacks its .T, in the product that makes {name}."
@@ -232,7 +232,7 @@ def atomics(trials: Sequence[Trial]) -> str:
 
 
 def mistakes_of(name: str, place: int) -> list[Mistake]:
-    """What dq or dk (`name`), result number `place`, may lack or have twice."""
+    """Mistakes in the factors of dq or dk (`name`): one is missing, or there twice. place: which result that is."""
     other = {"dq": "k", "dk": "q"}[name]
     return [
         slip(

@@ -1,4 +1,4 @@
-"""What is right in unit 10, and within which error."""
+"""Oracles of unit 10: right gradients and their error bounds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def by_heads(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
 
 def joined(found: Sequence[Sequence[torch.Tensor]], *like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What was found head by head, in the shapes of `like`."""
+    """Stack results that were found head by head, in the shapes of `like`."""
     return tuple(torch.stack(part).reshape(x.shape) for part, x in zip(zip(*found, strict=True), like, strict=True))
 
 
@@ -97,7 +97,7 @@ def delta_budget(expected, dtype, arguments):
 
 @remembered
 def allowances(q, k, v, do, causal=False, scale=None, o_rounded: bool = False, **_: Any) -> tuple[torch.Tensor, ...]:
-    """What dq, dk and dv may be off by.
+    """Error bounds for dq, dk and dv.
 
     Float32 arithmetic: each probability has the error of its score, each sum that of its order. Half precision: probabilities and
     ds are rounded once, for a product, and as many errors of either sign add up to the root of their squares.

@@ -1,4 +1,4 @@
-"""What the exercises of unit 03 are given."""
+"""Cases of unit 03's exercises."""
 
 from __future__ import annotations
 

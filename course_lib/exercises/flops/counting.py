@@ -125,7 +125,7 @@ roofline_seconds = Exercise(
 
 
 def predicted() -> dict[str, int]:
-    """What torch's counter says to each of the six."""
+    """The numbers that torch's counter gives for the six."""
     x, w = meta(100, 64), meta(64, 32, grad=True)
     y = x @ w
     return {

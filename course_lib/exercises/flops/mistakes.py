@@ -1,4 +1,4 @@
-"""What goes wrong in counting, and how to tell by the results."""
+"""Mistakes in counting, and how results reveal them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is right in unit 03: counted, played through, or known by a property."""
+"""Oracles of unit 03: results that are counted, played through, or known by a property."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exercises of unit 06 are given."""
+"""Cases of unit 06's exercises."""
 
 from __future__ import annotations
 

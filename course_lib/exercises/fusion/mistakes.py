@@ -1,4 +1,4 @@
-"""What goes wrong when kernels are fused, and how to tell by the results."""
+"""Mistakes in fused kernels, and how results reveal them."""
 
 from __future__ import annotations
 

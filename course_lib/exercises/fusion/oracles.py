@@ -1,4 +1,4 @@
-"""What is right in unit 06, and within which error."""
+"""Oracles of unit 06: right results and their error bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exercises of unit 07 are given."""
+"""Cases of unit 07's exercises."""
 
 from __future__ import annotations
 

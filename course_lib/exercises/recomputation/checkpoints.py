@@ -50,7 +50,8 @@ def wrong_runs(draws: Sequence[int], calls: int) -> str:
 
 
 def once_recomputed(look: Callable[..., str]) -> Callable[..., str]:
-    """What `look` finds, if fn ran again after the forward runs: a plain call earns nothing by leaving nothing behind."""
+    """Guard a property: ask `look` only if fn ran again after the forward runs. A plain call earns nothing by leaving
+    nothing behind."""
 
     def looked(output: Any, calls: int, **arguments: Any) -> str:
         if isinstance(output, dict) and len(output["draws"]) <= calls:

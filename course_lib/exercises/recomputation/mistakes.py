@@ -1,4 +1,4 @@
-"""What goes wrong in unit 07, and how to tell by the results."""
+"""Mistakes in unit 07, and how results reveal them."""
 
 from __future__ import annotations
 

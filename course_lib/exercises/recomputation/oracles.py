@@ -1,4 +1,4 @@
-"""What is right in unit 07, and within which error."""
+"""Oracles of unit 07: right results and their error bounds."""
 
 from __future__ import annotations
 

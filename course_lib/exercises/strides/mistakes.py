@@ -1,4 +1,4 @@
-"""What goes wrong with strides, and how to tell by the results."""
+"""Mistakes with strides, and how results reveal them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is right in unit 01: what torch's views read, and new tensors have."""
+"""Oracles of unit 01: what torch's views read, and the strides that new tensors have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def storage_for(shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
 
 
 def position(index: list[int], strides: list[int], offset: int) -> int:
-    """What torch reads there, in a storage of positions."""
+    """The position that torch reads there, in a storage that holds positions."""
     shape = [i + 1 for i in index]
     return int(torch.arange(1 << 16).as_strided(shape, strides, offset)[tuple(index)])
 

@@ -1,4 +1,4 @@
-"""What the exercises of unit 05 are given."""
+"""Cases of unit 05's exercises."""
 
 from __future__ import annotations
 

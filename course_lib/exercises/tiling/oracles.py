@@ -1,4 +1,4 @@
-"""What is right in unit 05: torch in float64, traced kernels, tiles dealt out one by one, and properties."""
+"""Oracles of unit 05: torch in float64, traced kernels, tiles dealt out one by one, and properties."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def dealt(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]:
 def model_seconds(
     n: int, bm: int, bn: int, sms: int, flops_per_second: float, bytes_per_second: float, launch_seconds: float
 ) -> float:
-    """What the unit's model says of an (n, n, n) product in 2-byte numbers, for n a multiple of 8: waves, or memory."""
+    """Seconds that the unit's model predicts for an (n, n, n) product of 2-byte numbers, n a multiple of 8: waves, or memory."""
     _, waves = dealt(n, n, bm, bn, sms)
     a_wave = 2 * bm * bn * n / (flops_per_second / sms)
     return launch_seconds + max(waves * a_wave, 3 * 2 * n * n / bytes_per_second)

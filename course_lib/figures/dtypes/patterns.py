@@ -1,4 +1,4 @@
-"""What bit patterns stand for, as torch reads and casts them: the formats, their numbers, the gaps between them."""
+"""Pictures of bit patterns, as torch reads and casts them: the formats, their numbers, the gaps between them."""
 
 from __future__ import annotations
 

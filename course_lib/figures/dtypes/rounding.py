@@ -1,4 +1,4 @@
-"""What rounding does: to a counter, along the number line, in a sum, in a quantized matrix."""
+"""Pictures of rounding: in a counter, along the number line, in a sum, in a quantized matrix."""
 
 from __future__ import annotations
 

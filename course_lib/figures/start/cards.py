@@ -1,4 +1,4 @@
-"""What is known of a card beyond its datasheet, and how to say it."""
+"""Facts about a card beyond its datasheet, and how to say them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GPU is made of: from a switch to a transformer, its memories, and how they grew apart."""
+"""Pictures of what a GPU is made of: from a switch to a transformer, its memories, and how they grew apart."""
 
 from __future__ import annotations
 
