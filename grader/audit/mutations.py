@@ -73,7 +73,7 @@ OPTIONAL = {"mask", "other", "axis", "input_precision"}  # arguments that a call
 
 
 def alternatives(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in a node's place."""
+    """Yield the nodes that may stand in a node's place."""
     match node:
         case ast.BinOp(left, op, right):
             for other in OPERATORS.get(type(op), ()):
@@ -201,7 +201,7 @@ def of_unit(unit: str) -> list[Mutant]:
 
 @dataclass
 class Report:
-    """What became of a unit's mutants."""
+    """The fates of a unit's mutants."""
 
     outcomes: list[tuple[Mutant, str]]  # what each loses first, "" for a survivor
     reasons: dict[str, str]  # of the survivors that survivors.toml explains

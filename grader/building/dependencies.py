@@ -22,7 +22,7 @@ SETTINGS = ("set_", "manual_seed", "register")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a cell's output depends on.
+    """Everything that a cell's output depends on.
 
     digest    a hash of the cell's source and of the earlier statements that it needs
     cells     the ids of the cells where those stand

@@ -49,7 +49,7 @@ class Due:
 
 
 def due(nb: NotebookNode, need_gpu: Collection[str]) -> Due:
-    """What has yet to run. need_gpu: the ids of the cells that need one."""
+    """The cells that have yet to run. need_gpu: the ids of the cells that need a GPU."""
     found, cells = Due(), _by_id(nb)
     now = inputs(list(cells.values()))
     for name, cell in cells.items():

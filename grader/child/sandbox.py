@@ -1,4 +1,4 @@
-"""What keeps a submission's processes to themselves.
+"""Four layers that keep a submission's processes to themselves.
 
     bubblewrap   around the zygote: no network, a read-only system, a private home and /tmp, nobody else's processes
     Landlock     in each child: one folder to write to, the course and the system to read, and no other file
@@ -56,7 +56,7 @@ class NoSandbox(RuntimeError):
 
 
 def level() -> str:
-    """What this machine offers, found by trying it: "bubblewrap + Landlock + seccomp", a part of that, or "none"."""
+    """Find by trial what this machine offers: "bubblewrap + Landlock + seccomp", a part of that, or "none"."""
     names = ["bubblewrap"] if bubblewrap_works() else []
     names += ["Landlock"] if landlock.version() else []
     names += ["seccomp"] if seccomp.available() else []
@@ -119,7 +119,7 @@ def root_can_leave() -> bool:
 
 
 def readable(*, gpu: bool = False) -> list[Path]:
-    """What a child may read: the system's libraries, this Python, course_lib without its exercises.
+    """Paths that a child may read: the system's libraries, this Python, course_lib without its exercises.
 
     gpu: what the timed half reads. It judges what it has timed, and runs only what was compiled, so it has the exercises.
     """
@@ -357,6 +357,6 @@ def assemblers() -> list[Path]:
 
 
 def drop_capabilities() -> None:
-    """What root may do beyond its own files, this process may no longer (capset(2), version 3 of its structures)."""
+    """Give up what root may do beyond its own files (capset(2), version 3 of its structures)."""
     header, none = struct.pack("<Ii", 0x20080522, 0), bytes(24)
     ctypes.CDLL(None).capset(ctypes.c_char_p(header), ctypes.c_char_p(none))

@@ -136,7 +136,7 @@ def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
 
 
 def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
-    """What a zygote told of a child and the message that this sent, as a reply."""
+    """Make a reply of what a zygote told of a child and of the message that this child sent."""
     from course_lib.observe import child
 
     spent, error, used = told["spent"], told["error"], told["used"]

@@ -213,7 +213,7 @@ class Class:
         return found, self.jobs(student, programs)
 
     def _known(self, exercise: Exercise, student: str, read: submission.Submission) -> Program | Verdict:
-        """What there is to judge, or the verdict if nobody need judge it."""
+        """The program to judge, or the verdict if there is nothing left to judge."""
         try:
             program = self.program(exercise, read.program(exercise).cells, student)
         except submission.Problem as problem:

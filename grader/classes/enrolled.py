@@ -29,7 +29,7 @@ MAX_BYTES = 240  # of those letters: a folder's name may have 255
 
 @dataclass(frozen=True)
 class Member:
-    """What a roster says of a student beside name and email. ids = the LMS's"""
+    """A roster's facts about a student besides name and email. ids: the LMS's."""
 
     ids: list[str] = field(default_factory=list)
     login: str = ""

@@ -200,14 +200,14 @@ def _said(path: Path, columns: list[str], said: Iterable[str]) -> dict[str, str]
 
 
 def _fields(columns: list[str], rows: list[dict[str, str]], said: dict[str, str]) -> dict[str, str]:
-    """What the columns are: as said, by their names, by what stands in them."""
+    """Find out what each column is: as said, by its name, or by what stands in it."""
     fields = dict(said)
     for column in columns:
         if (field := _NAMES.get(_plain(column))) and field not in fields and column not in fields.values():
             fields[field] = column
 
     def holds(column: str, pattern: re.Pattern[str]) -> list[str]:
-        """What the pattern's group has in each cell that is not empty; [] if one does not match."""
+        """The pattern's group in each cell that is not empty; [] if one of them does not match."""
         cells = [cell for row in rows if (cell := row[column].strip())]
         found = [match[1] for cell in cells if (match := pattern.fullmatch(cell))]
         return found if len(found) == len(cells) else []

@@ -26,7 +26,7 @@ class Graded:
 
     @property
     def points(self) -> float:
-        """What was earned, without what could not be judged."""
+        """The points earned, without what could not be judged."""
         return sum(verdict.points for verdict in self.verdicts)
 
     @property

@@ -1,4 +1,5 @@
-"""What students wrote, as HTML for pages that instructors read: nothing active in it, and rendered in a child with limits.
+"""Render what students wrote as HTML, for pages that instructors read: nothing in it is active, and a child with limits
+renders it.
 
 A page's cells are rendered all at once, in one child (bounded.py), before nbconvert asks for them one by one; what most
 submissions share, the text that was handed out, is rendered once. Where the child dies, the student's cells are shown as

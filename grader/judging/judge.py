@@ -272,7 +272,7 @@ class Judge:
 
 @dataclass
 class Budget:
-    """What a submission may still cost, in seconds of CPU. Its last child may take more than that.
+    """CPU seconds that a submission may still cost. Its last child may take more than that.
 
     hurry    others wait: Postponed, as soon as its programs need children of their own
     """
@@ -389,7 +389,7 @@ class Work:
 
 
 def _unread(reply: Any) -> set[str]:
-    """What a child says it could not read; nothing if this cannot be read itself."""
+    """The names that a child says it could not read; none if its reply cannot be read itself."""
     try:
         said = [reply["unread"], *(call["unread"] for log in reply["logs"] for call in log["calls"])]
         names = list(chain.from_iterable(said))[:MOST_NAMES]
@@ -434,8 +434,8 @@ _local = threading.local()
 
 
 def verdicts(unit: str, student: str, path: Path) -> dict[str, Verdict]:
-    """What nbgrader's chain asks for: the verdicts on one submitted notebook, from disk where they exist. canary.Broken if the
-    published solutions do not earn everything."""
+    """The verdicts on one submitted notebook, from disk where they exist; nbgrader's chain asks for them. Raises
+    canary.Broken if the published solutions do not earn everything."""
     from grader.classes import canary  # which judges with this module
 
     if not hasattr(_local, "judge") or _local.judge.folder != grader.home():

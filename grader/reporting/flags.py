@@ -33,7 +33,7 @@ class Flag:
 
 
 def of_program(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> list[Flag]:
-    """What the rules find in the cells (name, source) of one exercise's program, in order; of each rule once in a line."""
+    """Flags that the rules raise on the cells (name, source) of one exercise's program, in order; each rule at most once a line."""
     try:
         return _found(exercise, cells)
     except RecursionError:
@@ -57,8 +57,8 @@ def _found(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> list[Flag]:
 
 @dataclass(frozen=True)
 class _Program:
-    """What a rule may know besides the node it looks at: whether torch must not compute, what the imported names stand
-    for ("np" -> "numpy"), and the names of its kernels."""
+    """A program's facts that a rule may need besides the node it looks at: whether torch must not compute, what the
+    imported names stand for ("np" -> "numpy"), and the names of its kernels."""
 
     of_kernels: bool
     imported: dict[str, str]

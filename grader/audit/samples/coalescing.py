@@ -1,4 +1,4 @@
-"""What else the sample class hands in for unit 04."""
+"""More answers that the sample class hands in for unit 04."""
 
 from __future__ import annotations
 
