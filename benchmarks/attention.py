@@ -190,7 +190,7 @@ def in_turns(works: Mapping[str, Work], rounds: int = 9, budget_ms: float = 1200
 
 
 def peak_bytes(work: Work) -> int:
-    """What a call holds at most, beyond what was there before."""
+    """The most bytes that a call holds at once, beyond what was there before it."""
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -303,7 +303,7 @@ def ladder(record: dict[str, Any], shapes: list[tuple]) -> Iterator[None]:
 
 
 def counted() -> dict[str, Callable[..., Work]]:
-    """What `counters` looks at, in order."""
+    """The functions that `counters` looks at, in order."""
     import attention_ladder
 
     names = ("unit 09", "descriptors", "overlapped")

@@ -1,4 +1,5 @@
-"""What grading costs: stock `nbgrader autograde` against `python -m grader autograde`, by `python benchmarks/grading.py`.
+"""Measure what grading costs: stock `nbgrader autograde` against `python -m grader autograde`, by `python
+benchmarks/grading.py`.
 
 A synthetic class hands in a whole unit: a tenth of it nothing, a third the published solutions, the others solutions of which
 some are wrong or wasteful. Stock executes each student's notebook, with its check cells, in a kernel of its own; a sample
@@ -223,7 +224,8 @@ def checking(path: Path) -> float:
 
 
 def ours(home: Path, unit: str, students: list[str], workers: int) -> tuple[Cost, dict[int, float]]:
-    """What `python -m grader autograde` does, in a process of its own; and MB in memory after so many submissions."""
+    """Run `python -m grader autograde` in a process of its own. Return its cost, and MB in memory by the number of
+    submissions graded."""
     command = [sys.executable, __file__, "--grade", str(home), "--unit", unit, "--workers", str(workers)]
     for student in students:
         shutil.copytree(home.parent / "class" / student, home / "submitted" / student)
