@@ -48,10 +48,10 @@ class Access:
     elements       active lanes;  bytes = elements x itemsize;  masked = inactive lanes
     useful_bytes   distinct bytes within each instruction
     sectors        32-byte sectors touched, counted per request;  lines = 128-byte lines, likewise
-    l2_sectors     sectors that pass between L1 and L2: of a load each once an instruction, since L1 keeps a sector for the
-                   other requests of the same instruction; of a store all, since L1 writes through
+    l2_sectors     sectors that pass between L1 and L2. A load counts each sector once per instruction, since L1 keeps it for
+                   the other requests of the same instruction. A store counts every sector, since L1 writes through
     single_bytes   the part of `bytes` moved by instructions of one element
-    asked_bytes    of atomics: the part of `bytes` whose value before is used, and so read
+    asked_bytes    for atomics: the part of `bytes` whose old value is used, and so read
     """
 
     tensor: str
@@ -109,7 +109,7 @@ class Footprint:
 
 @dataclass
 class Fault:
-    """Something a GPU would get wrong, or might. `sentence` says what, where and what to do.
+    """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do.
 
     between  of a race: two programs that store to one element, a program that loads what another stores, lanes of one store,
              or threads of one program, one of which loads what another has stored
@@ -124,7 +124,7 @@ class Fault:
 
     @property
     def cause(self) -> Cause:
-        """Of a line of a kernel what it does wrong, and not the program and the element that did."""
+        """The cause as data: which line of a kernel does what wrong, but not the program and the element that did."""
         return Cause("fault", f"{self.kernel}:{self.line}", {"kind": self.kind, "tensor": self.tensor})
 
 

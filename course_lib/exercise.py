@@ -55,7 +55,7 @@ class Trial:
 
 @dataclass
 class ErrorMap:
-    """Where a result is wrong: a coarse grid over the output, each cell the share of wrong elements in it."""
+    """The places where a result is wrong: a coarse grid over the output, each cell the share of wrong elements in it."""
 
     shares: list[list[float]]
     rows: int  # elements of the output along each side of the map
@@ -132,7 +132,7 @@ class Verdict:
 
     @property
     def cause(self) -> Cause | None:
-        """Of the first finding that is not passed, extra credit apart."""
+        """The cause of the first finding that is not passed, apart from extra credit."""
         return next((f.cause for f in self.findings if not f.passed and not f.bonus and f.cause), None)
 
 
@@ -162,7 +162,7 @@ class Criterion:
         return Finding(self.title, 0, self.points, "failed", seen=seen, **more)
 
     def left_open(self, seen: str, **more: Any) -> Finding:
-        """Nothing is known, and nothing is held against it."""
+        """Make a finding that is left open: nothing is known, and nothing is held against the program."""
         return Finding(self.title, self.points, self.points, "not_judged", seen=seen, **more)
 
 

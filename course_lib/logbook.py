@@ -20,7 +20,7 @@ LEFT = "style='text-align:left;font-weight:normal'"
 
 
 def path() -> Path:
-    """Where progress is kept."""
+    """The file in which progress is kept."""
     named = os.environ.get("COURSE_PROGRESS")
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     return Path(named) if named else data / "strides-to-flashattention" / "progress.json"

@@ -69,7 +69,7 @@ class Picture(Figure):
         return f"Picture: {'. '.join(filter(None, [*titles, self.get_supxlabel()]))}".replace("\n", " ")
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
-        """For a notebook: the picture, and as its alternative text what it shows."""
+        """Give a notebook the picture and, as its alternative text, what it shows."""
         return {"image/png": self._repr_png_(), "text/plain": repr(self)}, {"image/png": {"alt": repr(self)}}
 
     def caption(self, sentence: str) -> None:

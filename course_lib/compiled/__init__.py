@@ -197,7 +197,7 @@ def _within_limits(found: Compiled) -> Compiled:
 
 
 def _narrowest(places: Places, moves: Sequence[assembly.Move]) -> dict[str, int]:
-    """By place, in the order of lines, the bits that the narrowest instruction there moves: the one that could be wider."""
+    """The bits that the narrowest instruction at each place moves (the one that could be wider), in the order of lines."""
     narrowest: dict[str, int] = {}
     for move in moves:
         place = places.of_lines(move.frames)

@@ -250,7 +250,7 @@ def refusal(places: Places, error: BaseException | None, diagnostics: str = "") 
 
 
 def _of_the_assembler(text: str) -> str:
-    """Its own complaint, without the command line and the names of files."""
+    """The assembler's own complaint, without the command line and the names of files."""
     fatal = re.search(r"(?:fatal|error)\s+: (.*)", text)
     return fatal.group(1) if fatal else text.splitlines()[0]
 

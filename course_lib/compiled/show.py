@@ -80,7 +80,7 @@ def text(found: Compiled) -> str:
 
 
 def html(found: Compiled) -> str:
-    """Without scripts; colours are those of the page, so that it reads in a dark theme too."""
+    """Render the facts as HTML without scripts. Colours are those of the page, so that it reads well in a dark theme, too."""
     style = "text-align: left; padding: 2px 10px; background: transparent; color: inherit"
     rows = "".join(
         f'<tr><td style="{style}">{label}</td><td style="{style}">{_code(value)}</td></tr>'

@@ -1,4 +1,4 @@
-"""Is the result right? Did a kernel of the student's make it? Does it compile?"""
+"""Criteria for results: is the result right, did a kernel of the student's make it, and does that kernel compile?"""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ class Judged(Trial):
         return ""
 
     def _wrong(self, arguments: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-        """Which elements are not right; both of one shape, `expected` as the oracle gives it."""
+        """A boolean tensor that marks the wrong elements. `got` and `expected` have the same shape; `expected` is as
+        the oracle gives it."""
         reference = self._reference(arguments, expected)
         if self.exercise.budget is None:
             return ~((got == reference) | (got.isnan() & reference.isnan()))
@@ -188,7 +189,7 @@ class Judged(Trial):
 
 
 def share(expected: dict[str, Any], output: Any) -> Finding:
-    """Of answers by name, the share that is right."""
+    """Find the share of the answers, by name, that is right."""
     output = output if isinstance(output, dict) else {}
     rights = [
         key
@@ -384,7 +385,7 @@ class TritonDidTheWork(Criterion):
         return self.earned(plural(launches, "launch", "launches"), expected=expected)
 
     def _why(self, evidence: Evidence) -> Cause | None:
-        """Of what _problem says, where nothing was refused. Who launches a kernel and returns nothing has begun."""
+        """The cause of what _problem says, where nothing was refused. Whoever launches a kernel and returns nothing has begun."""
         if any(output is not None for output in evidence.outputs):
             return None
         return Cause("wrong", evidence.case) if evidence.launches else Cause("blank")

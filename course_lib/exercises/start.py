@@ -81,7 +81,7 @@ def traced_doubling() -> dict[str, int]:
 
 @dataclass
 class SharedWork(Programs):
-    """As Programs, said of a vector."""
+    """The criterion Programs, in words about a vector."""
 
     @property
     def title(self) -> str:

@@ -97,7 +97,7 @@ def milliseconds(launch: Callable[[], object]) -> float:
 
 @on_white
 def rows_against_columns(guess: float = ...) -> Figure:
-    """Both kernels, run here: sectors counted on a CPU, and also milliseconds where there is a GPU.
+    """Draw both kernels, run here: sectors counted on a CPU, and also milliseconds where there is a GPU.
 
     guess: how many times slower the column kernel is; ..., or anything else that is not a number, is no guess.
     """
@@ -315,7 +315,7 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
 
 @on_white
 def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
-    """Where rows of float32 start within a sector, and what reading a tile costs: row stride n, n + 1, and padded."""
+    """Draw where rows of float32 start within a sector, and what reading a tile costs: row stride n, n + 1, and padded."""
     padded = -(-(n + 1) * 4 // SECTOR) * SECTOR // 4
     strides = [n, n + 1, padded]
     names = [f"{n}", f"{n + 1}", f"{n + 1} padded to {padded}"]

@@ -241,7 +241,7 @@ OWN = {"unit 09": (BLUE, "o", "-"), "the ladder's best": (GREEN, "D", "-.")}
 
 @on_white
 def ladder(d: int = 128, length: int = 16384) -> Figure:
-    """Speed of this unit's kernel and of what makes it faster, step by step, beside torch's two; full and causal."""
+    """Draw the speed of this unit's kernel and of what makes it faster, step by step, next to torch's two; full and causal."""
     rows = [r for r in recorded()["ladder"] if (r["d"], r["length"]) == (d, length)]
     names = list(rows[0]["contenders"])
     figure = Picture(9, 4.4)

@@ -43,7 +43,7 @@ ASKED = (
 
 @on_white
 def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
-    """Bytes kept for backward beside the arguments, in multiples of the input's: counted here, x is 256 x 64 float32."""
+    """Draw the bytes kept for backward besides the arguments, in multiples of the input's: counted here, x is 256 x 64 float32."""
     sizes = {"mlp": [256, 64, 256]}
     kept = [kept_bytes(name, sizes.get(name, [256, 64])) / (256 * 64 * 4) for name in names]
     figure = Picture(9, 1.2 + 0.36 * len(names))

@@ -1,4 +1,4 @@
-"""Is a prediction written down, or computed? Read from the source alone; nothing is run.
+"""Tell a prediction that is written down from one that is computed. Only the source is read; nothing is run.
 
 A prediction is numbers, True and False, and arithmetic on them: 4 * 1024, 2**20, math.inf, sum(range(9)), triton.cdiv(n, 64).
 What counts by running something (torch, a trace, a file) is no prediction, so code of any other kind is told apart here.

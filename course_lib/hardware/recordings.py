@@ -26,7 +26,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def write(name: str, found: dict[str, Any], digits: int = 5) -> None:
-    """A line for each key; floats are rounded to so many digits, since more are noise."""
+    """Write a recording, one line for each key. Floats are rounded to `digits` significant digits, since more are noise."""
     lines = [
         f" {json.dumps(key)}: {json.dumps(_rounded(value, digits), ensure_ascii=False)}" for key, value in found.items()
     ]

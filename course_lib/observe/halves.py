@@ -14,7 +14,8 @@ BEGIN, BACKWARD, END = "begin", "backward", "end"
 
 
 def steps(events: Sequence[Mapping[str, Any]]) -> Steps:
-    """Of the events of a call, marked where it begins, where backward begins and where it ends; an empty one without these marks."""
+    """Read the steps of a call from its events, in which marks stand where it begins, where backward begins and where
+    it ends. Without these marks the steps are empty."""
     marks = {event["mark"]: i for i, event in enumerate(events) if "mark" in event}
     if not {BEGIN, BACKWARD, END} <= marks.keys():
         return Steps()

@@ -162,8 +162,8 @@ class _Recorder(TorchDispatchMode):
         self._write({"mark": what, "state": self._state()})
 
     def _keep(self, tensor: torch.Tensor) -> None:
-        """Have memory from before this call, such as a workspace that is used again, in the log: as allocated here. Of what it
-        holds no more is told than whether it is zeros; a replay would have other numbers."""
+        """Log memory from before this call, such as a workspace that is used again, as if it were allocated here. Of
+        its content only whether it is zeros is told; a replay would have other numbers."""
         if self.storages.knows(tensor):
             return
         storage = tensor.untyped_storage()
@@ -320,7 +320,8 @@ def take_away(module: str) -> None:
 
 
 def unread(error: BaseException | None) -> list[str]:
-    """Files and modules that could not be read, as an error says, or one behind it: what is missing may not be the student's."""
+    """Files and modules that could not be read, as an error or one that it was raised from says. What is missing may
+    not be the student's."""
     found: list[str] = []
     for _ in range(10):
         if isinstance(error, OSError):
@@ -339,7 +340,7 @@ def _cause_of(error: BaseException) -> Cause:
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Where the error passed through the student's code, the nearest last."""
+    """Frames in which the error passed through the student's code, the nearest one last."""
     packages = ("/course_lib/", "/site-packages/", "/dist-packages/")
     frames = traceback.extract_tb(error.__traceback__)
     return [f for f in frames if not any(folder in f.filename.replace("\\", "/") for folder in packages)]

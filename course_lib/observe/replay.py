@@ -519,7 +519,7 @@ def _size(launched: Launched) -> int:
 
 
 def _safe_to_assume(known: Compiled) -> bool:
-    """Will a newer GPU accept this too? Of shared memory it may need more: the operands of its products lie there."""
+    """Whether a newer GPU will accept this, too. It may need more shared memory: the operands of its products lie there."""
     return not known.to_the_end and 4 * known.shared_bytes <= known.shared_limit
 
 

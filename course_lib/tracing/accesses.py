@@ -76,7 +76,8 @@ class Hit:
         return self._items(self.shape.relative[:: self.shape.run])
 
     def _items(self, offsets: np.ndarray) -> np.ndarray:
-        """(rows, offsets): the items so many bytes from each row's lowest lane. An item begins there, or _look has refused it."""
+        """The items (rows, offsets) that begin this many bytes from each row's lowest lane. An item begins there, or
+        _look has refused it."""
         return (self.lowest // self.itemsize)[:, None] + offsets // self.itemsize
 
     def load_to(self, bits: np.ndarray) -> None:

@@ -6,7 +6,7 @@
 A value is a numpy array (programs, *block): the first axis is 1 while all programs agree, and an axis of the block is 1 until
 its copies are needed, so that splat and broadcast cost nothing; or it is a sum of such arrays (sums.py), where nothing that
 was done with it has needed every lane. operations.py says how numbers are held. Where a condition or
-a number of turns differs between programs, they are split, and put together again behind it.
+a number of turns differs between programs, they are split, and put together again after it.
 
 operations.py has what is computed lane by lane, blocks.py the operations on whole blocks, instructions.py those on memory.
 """
@@ -59,7 +59,7 @@ class Launched(NamedTuple):
 
 @dataclass
 class Programs:
-    """Those that run together. numbers: in start order, x fastest."""
+    """The programs that run together. numbers: in start order, x fastest."""
 
     numbers: np.ndarray
     launched: Launched
@@ -78,8 +78,8 @@ class Programs:
         return Programs(self.numbers[which], self.launched)
 
     def many_of_the_first(self, count: int) -> Programs:
-        """For a function that is called with the numbers of a block one by one, as if each were a program's. What it computes
-        is not counted: the reduction that calls it is."""
+        """Prepare programs for a function that is called with the numbers of a block one by one, as if each were a
+        program's. What it computes is not counted: the reduction that calls it is."""
         return Programs(np.repeat(self.numbers[:1], count), self.launched._replace(flops=Counter()))
 
 

@@ -29,7 +29,7 @@ class Undefined(Exception):
 
 
 class NotHere(Exception):
-    """Something that only a GPU can do. site: where it is asked for, which whoever compiles adds."""
+    """Raised for something that only a GPU can do. site: the place that asks for it, which the evaluator adds."""
 
     site: Any = None
 
@@ -163,7 +163,7 @@ def poison(element: str) -> Array:
 
 
 def _with_its_nans(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """For functions of which numpy loses the payload of a NaN."""
+    """Decorate a function in which numpy loses the payload of a NaN."""
 
     def total(x: Array) -> Array:
         result = function(x)
@@ -260,7 +260,7 @@ def _divsi(a: Array, b: Array) -> Array:
 
 
 def _remainder(divide: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """Of that division; the dividend where b is 0."""
+    """Make the remainder of that division. Where b is 0, it is the dividend."""
 
     def rest(a: Array, b: Array) -> Array:
         product = divide(a, b)
@@ -501,7 +501,7 @@ def _doubled(combine: Callable[[Array, Array], Array], values: Array) -> Array:
 
 
 def _integers(function: np.ufunc, of_bits: np.ufunc, step: Step, unsigned: bool = False) -> Fold:
-    """In the operands' own width: numpy would widen a sum. of_bits: what i1 combines with."""
+    """Fold integers in the operands' own width: numpy would widen a sum. of_bits: the function that combines i1."""
     fold, fold_bits = getattr(function, step), getattr(of_bits, step)
 
     def folded(values: Array, axis: int, element: str) -> Array:

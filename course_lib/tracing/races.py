@@ -295,7 +295,7 @@ def _as_told(history: History, group: np.ndarray, one: np.ndarray, other: np.nda
 
 
 def _nearest(group: np.ndarray, program: np.ndarray, stores: np.ndarray) -> np.ndarray:
-    """For each event the last store before it by another program in the same group, or -1. Events are sorted by group."""
+    """Find for each event the last store before it by another program in the same group, or -1. Events are sorted by group."""
     nearest = np.full(group.size, -1)
     store = np.flatnonzero(stores)
     if store.size == 0:
@@ -333,7 +333,7 @@ def _unordered(history: History, groups: Groups, ordering: Ordering) -> Iterator
 
 
 def _racing(history: History, ordering: Ordering, pairs: Pairs) -> Pairs:
-    """Those of the pairs that nothing orders."""
+    """Keep the pairs that nothing orders."""
     group, first, second = pairs
     ordered = ordering.ordered(
         history.program[first], history.when[first], history.program[second], history.when[second]

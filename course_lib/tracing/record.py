@@ -175,7 +175,7 @@ class Trace:
         return show.html(self)
 
     def source(self) -> show.Annotated:
-        """The kernels' source with bytes and efficiency beside each line: text, and HTML where a notebook shows it."""
+        """The kernels' source with bytes and efficiency next to each line: text, and HTML where a notebook shows it."""
         return show.annotated(self)
 
     def heatmap(
@@ -384,8 +384,8 @@ class Trace:
     # ------------------------------------------------------------------------------------------------- looking into a kernel
 
     def watch(self, variable: str, program: int | tuple[int, ...] = 0) -> Watched:
-        """From now on, keep each value that a variable of a kernel is given in one program: a list of blocks, which fills as
-        kernels run. Ask before the launch.
+        """Keep, from now on, each value that a variable of a kernel is given in one program: a list of blocks, which
+        fills as kernels run. Ask before the launch.
 
             with trace() as t:
                 acc = t.watch("acc", program=(1, 0))

@@ -30,7 +30,7 @@ _now: list[Tuning | None] = [None]
 
 @contextmanager
 def tuned(how: Tuning | None) -> Iterator[None]:
-    """While open, launches come from a tuner that chooses among several configurations."""
+    """Mark launches, while this is open, as those of a tuner that chooses among several configurations."""
     _now.append(how)
     try:
         yield

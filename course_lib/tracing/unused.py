@@ -1,4 +1,4 @@
-"""Who uses what in a module, and what is never needed: blocks that nothing leads to, operations that compute what nobody uses.
+"""Uses of values in a module, and what is never needed: blocks that nothing leads to, operations whose result nobody uses.
 
 The compiler drops these, too. What reaches memory stays, even a load whose value nobody uses: it is what the kernel says.
 """

@@ -66,7 +66,7 @@ class Front:
 
     @property
     def warps(self) -> int:
-        """Of each program."""
+        """The warps of each program."""
         return self.options.get("num_warps", CUDAOptions.num_warps)
 
     def aligned(self, arguments: dict[str, Any]) -> str:
@@ -155,7 +155,7 @@ class _NoGpu:
 
 @contextmanager
 def _asking(kernel: JITFunction) -> Iterator[None]:
-    """While open, a kernel that asks for its GPU (tl.target_info) is told of TARGET, whatever this machine has."""
+    """Tell a kernel that asks for its GPU (tl.target_info), while this is open, that it is TARGET, whatever this machine has."""
     before = dict(vars(triton.runtime.driver))
     triton.runtime.driver.set_active(_NoGpu())
     _asked.append(kernel)
@@ -173,7 +173,7 @@ def being_read() -> bool:
 
 
 def _look_at(functions: Sequence[JITFunction]) -> None:
-    """Have Triton look at what the functions use, as a launch does first. RuntimeError if that is not Triton's."""
+    """Make Triton look at what the functions use, as a launch does first. Raises RuntimeError if that is not Triton's."""
     try:
         for function in functions:
             _ = function.cache_key

@@ -111,7 +111,7 @@ def tensors_in(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def plain(tensor: Any) -> torch.Tensor:
-    """Without the wrapper of triton.reinterpret."""
+    """Return the tensor without the wrapper of triton.reinterpret."""
     return getattr(tensor, "base", tensor) if not isinstance(tensor, torch.Tensor) else tensor
 
 

@@ -262,7 +262,8 @@ def dot(a: np.ndarray, b: np.ndarray, accumulator: np.ndarray) -> np.ndarray:
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """By torch, which keeps to the number of threads that it is told. numpy's product takes all cores, and has no way to be told."""
+    """Multiply with torch, which keeps to the number of threads that it is told. numpy's product takes all cores, and
+    cannot be told."""
     return torch.matmul(as_tensor(a), as_tensor(b)).numpy()
 
 

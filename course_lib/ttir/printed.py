@@ -41,7 +41,7 @@ def split(text: str) -> list[str]:
 
 
 def types_of(text: str) -> tuple[Type, ...]:
-    """Of a list of types, in round brackets or not."""
+    """Read a list of types, in round brackets or not."""
     text = text.strip()
     if text[:1] == "(":
         text = text[1:-1]
@@ -50,7 +50,7 @@ def types_of(text: str) -> tuple[Type, ...]:
 
 @lru_cache(4096)
 def type_of(text: str) -> Type:
-    """Of "i1", "tensor<64x!tt.ptr<f16>, #layout>", "!tt.ptr<f32>", in short "<f32>", "!tt.tensordesc<..>".
+    """Read a type such as "i1", "tensor<64x!tt.ptr<f16>, #layout>", "!tt.ptr<f32>" or, in short, "<f32>", "!tt.tensordesc<..>".
 
     Before Triton 3.8 a descriptor is of "tensor<64x64xf32>", later of "64x64xf32", and there are pointers to blocks: their
     element is "block_ptr", and the shape is the block's. What a pointer to pointers points to is text: "!tt.ptr<f32>".

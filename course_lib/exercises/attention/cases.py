@@ -53,7 +53,7 @@ def qkv(
 
 
 def with_backward(draw: Callable, causal: bool):
-    """That drawing, with o and lse as a forward pass leaves them, and do; `causal` last."""
+    """Extend `draw` with o and lse as a forward pass leaves them, and with do; `causal` comes last."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         given = draw(g)

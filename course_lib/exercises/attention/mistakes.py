@@ -36,8 +36,11 @@ def part(value: Any, place: int) -> Any:
 
 
 def is_rather(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, times: float = 10) -> bool:
-    """Whether `found` is so many times nearer to the guess than to what is right. A NaN is near to a NaN alone. What is right but for
-    its rounding is like no guess, and nothing but zeros is like a guess of zeros alone."""
+    """Whether `found` is at least `times` times nearer to the guess than to the right result.
+
+    A NaN is near only to a NaN. A result that is right but for its rounding is like no guess, and only zeros are like a
+    guess of zeros.
+    """
     if not found.shape == guess.shape == right.shape or (guess.to(found.dtype).any() and not found.any()):
         return False
 
@@ -139,7 +142,7 @@ def nan_in(value: Any) -> bool:
 
 
 def no_infinities(q, k, causal=False, **_) -> bool:
-    """Nothing is masked, and no score is so far from 0 that its exp is 0 or infinite."""
+    """Whether nothing is masked and no score is so far from 0 that its exp is 0 or infinite."""
     return not causal and float((q.double() @ k.double().mT).abs().max()) < 80 * math.sqrt(q.shape[-1])
 
 
@@ -158,7 +161,7 @@ def last_queries_unwritten(trials: Sequence[Judged]) -> str:
 
 
 def starts_from_empty(trials: Sequence[Judged]) -> str:
-    """A sentence that names which gradients are NaN everywhere, beside others that are not."""
+    """Name the gradients that are NaN everywhere while others are not, in a sentence; "" if there are none."""
     for t in shown(trials):
         for out in t.evidence.outputs:
             if isinstance(out, list) and len(out) == 3 and all(isinstance(x, torch.Tensor) for x in out):
@@ -202,7 +205,8 @@ def more_keys_than_queries(wrong: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def masks(sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool] = (False, True)) -> list[Mistake]:
-    """In one case, masks that are wrong in several ways may look the same: each result must be what the slip makes of it."""
+    """Make the mistakes of a wrong mask. In one case, masks that are wrong in several ways may look the same, so each
+    result must be what the slip makes of it."""
     return [computes(masked_by(sees, t), sentence, each=True) for t in tiles]
 
 
@@ -299,9 +303,12 @@ def p_and_ds(
 def by_chain_rule(
     minus: float = 1.0, edge: Callable[[int, int], int] | None = None, keys: int = 0, queries: int = 0, tile: int = 0
 ):
-    """(dq, dk, dv) with so many times delta; edge(Nq, Nk): a mask lets query i see the keys up to i + that, although lse knows better;
-    keys, queries: dq of the last tile of so many keys alone, dk and dv of that of so many queries; tile: a softmax of each tile of so
-    many keys in place of p. None where scores are not mild."""
+    """Make a slip of the chain rule: (dq, dk, dv) with `minus` times delta, or as below. None where scores are not mild.
+
+    edge(Nq, Nk)   a mask lets query i see the keys up to i + that, although lse knows better
+    keys, queries  dq of the last tile of this many keys alone; dk and dv of the last tile of this many queries
+    tile           a softmax of each tile of this many keys in place of p
+    """
 
     def wrong(q, k, v, do, causal=False, **_):
         nq, nk = q.shape[-2], k.shape[-2]

@@ -148,8 +148,8 @@ def score_error(q: torch.Tensor, k: torch.Tensor, scale: float | None = None) ->
 
 
 def attention_budget(expected, dtype, arguments):
-    """Of o: four roundings of its own, and the error of float32 arithmetic times the largest |v| of the channel. Of lse: that
-    error, and a rounding or four."""
+    """Error bounds for o and lse. For o: four roundings of its own, and the error of float32 arithmetic times the
+    largest |v| of the channel. For lse: that error, and a rounding or four."""
     q, k, v = (arguments[name] for name in "qkv")
     error = score_error(q, k, arguments.get("scale"))
     if expected.dim() < q.dim():

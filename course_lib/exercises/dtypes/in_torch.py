@@ -164,7 +164,8 @@ half_sum = Exercise(
 
 
 def logsumexp_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Of the result a rounding or four; of the sum under the logarithm a relative error, which is an absolute one of it."""
+    """Error bound: a rounding or four of the result, and the relative error of the sum under the logarithm, which is an
+    absolute error of the logarithm."""
     size = torch.where(expected.isfinite(), expected.abs(), 0)
     return (4 * size + 2 * math.sqrt(arguments["x"].shape[1]) + 8) * torch.finfo(torch.float32).eps
 

@@ -157,7 +157,7 @@ def traced_intensity(dtype: str) -> float:
 
 
 def counter_stops(dtype: torch.dtype) -> float:
-    """Where 0 + 1 + 1 + ... no longer grows, by counting."""
+    """The number at which 0 + 1 + 1 + ... no longer grows, found by counting."""
     counter, one = torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype)
     while counter + one != counter:
         counter = counter + one

@@ -22,7 +22,7 @@ def heads_of(x: torch.Tensor) -> int:
 
 
 def least_bytes(q, k, v, causal: bool, **_: Any) -> int:
-    """Of tiles of 64 queries and 128 keys, as flash_bytes of unit 08 has it. Nq = Nk."""
+    """Bytes that tiles of 64 queries and 128 keys move, as flash_bytes of unit 08 has it. Nq = Nk."""
     (n, d), size = q.shape[-2:], q.element_size()
     return heads_of(q) * moved_bytes(n, d, TILE, WIDE, size, causal)
 

@@ -162,8 +162,12 @@ def infinite(trials: Sequence[Judged]) -> str:
 
 
 def slip(wrong: Wrong, sentence: str, place: int = 0, each: bool = False, times: float = 10) -> Mistake:
-    """`sentence`, if some result at that place is what `wrong` of its arguments is, or one of several, and not what is right; each: if
-    each is. What comes of a gradient dy besides is not looked at."""
+    """Make a mistake that says `sentence` if a result at that place is what `wrong` makes of its arguments, and not the
+    right one.
+
+    `wrong` may return several results to compare with. each: every result at that place must be wrong so. The results
+    that a gradient dy adds are not looked at.
+    """
 
     def forward(one: Callable[..., Any]) -> Callable[..., Any]:
         return lambda dy=None, **call: one(**call)

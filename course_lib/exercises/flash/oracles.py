@@ -25,8 +25,8 @@ def visible(nq: int, nk: int, causal: bool, window: int | None, device: Any) -> 
 def by_heads(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
 ) -> Iterator[tuple[torch.Tensor, ...]]:
-    """For each head of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (Nq, Nk), v (Nk, D), the
-    log-sum-exp (Nq,), and the largest sum of |terms| of a score (Nq,)."""
+    """Yield for each head of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (Nq, Nk), v
+    (Nk, D), the log-sum-exp (Nq,), and the largest sum of |terms| of a score (Nq,)."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     mask = visible(q.shape[-2], k.shape[-2], causal, window, q.device)
     group = q.shape[0] // k.shape[0]
@@ -75,8 +75,8 @@ def means(s: torch.Tensor, v: torch.Tensor) -> Forward:
 
 
 def kernel_budget(expected, dtype, arguments):
-    """Of o: one rounding of the result and one of the probabilities, to the dtype of v, with half as much again; and float32
-    arithmetic inside. Of lse: float32 arithmetic alone."""
+    """Error bounds for o and lse. For o: one rounding of the result and one of the probabilities, to the dtype of v,
+    with half as much again, and float32 arithmetic inside. For lse: float32 arithmetic alone."""
     q, k, v = (arguments[name] for name in "qkv")
     more = [arguments.get(name) for name in ("causal", "scale", "window")]
     rows = q[:, None] if q.dim() == k.dim() - 1 else q

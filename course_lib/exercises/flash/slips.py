@@ -100,7 +100,7 @@ def softened(mask: torch.Tensor, q, k, v, scale: float | None = None, nothing: f
 
 
 def shifted(by: int) -> Callable[..., torch.Tensor | None]:
-    """o, if the edge of a causal mask, or the old end of a window, lay so many keys further out."""
+    """Make a slip: o, if the edge of a causal mask, or the old end of a window, lay `by` keys further out."""
 
     def wrong(q, k, v, causal=False, scale=None, window=None, **_):
         if window is None:
@@ -213,12 +213,13 @@ def lost(below: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.T
 
 
 def far_below_its_neighbours(s: torch.Tensor, rows: int = 32) -> torch.Tensor:
-    """Which rows have an exp of 0 in float32, relative to the largest score of the rows that a program has."""
+    """A boolean tensor that marks the rows whose exp is 0 in float32, relative to the largest score of the rows that a
+    program has."""
     return torch.cat([top < top.max() - 104 for top in s.amax(1).split(rows)])
 
 
 def low_behind_an_empty_tile(s: torch.Tensor, tile: int = 64) -> torch.Tensor:
-    """Which rows see nothing in their first tile, and have an exp of 0 relative to 0."""
+    """A boolean tensor that marks the rows that see nothing in their first tile and whose exp is 0 relative to 0."""
     return (s[:, :tile].amax(1) == -math.inf) & (s.amax(1) < -104)
 
 

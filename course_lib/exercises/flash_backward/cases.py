@@ -30,7 +30,7 @@ def upstream(like: torch.Tensor, kind: str, g: torch.Generator) -> torch.Tensor:
 
 
 def with_dy(draw: Callable, kind: str = "mild") -> Callable:
-    """That drawing of q, k, v and more, with a gradient of o, last."""
+    """Extend a drawing of q, k, v and more with a gradient of o, which comes last."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         given = draw(g)

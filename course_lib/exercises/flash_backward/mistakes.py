@@ -37,7 +37,7 @@ def slip(name: str, place: int, wrong: Wrong, sentence: str, each: bool = False,
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """(dq, dk, dv) with the factor scale so many times more than is right."""
+    """Make a slip: (dq, dk, dv) with the factor scale `power` times more than is right."""
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
         if scale == 0:
@@ -165,7 +165,8 @@ def sums_of(name: str, place: int) -> list[Mistake]:
 
 
 def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TILES, **how: Any) -> Mistake:
-    """`sentence`, if of the plain case that result is what comes of tiles of one of these sides that are treated so."""
+    """Make a mistake that says `sentence` if, in the plain case, that result is what tiles of one of these sides make
+    of it when they are treated so."""
     looks = [slip(name, place, of_tiles(side, **how), sentence) for side in sides]
     return lambda trials: next(filter(None, (look(of_group(trials, "plain")) for look in looks)), "")
 

@@ -42,8 +42,8 @@ def joined(found: Sequence[Sequence[torch.Tensor]], *like: torch.Tensor) -> tupl
 
 
 def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which computes nothing anew for the very same arguments as the last time: several results of one call are
-    compared with what comes of the same inputs."""
+    """Decorate a function so that it computes nothing anew for the very same arguments as the last time: several
+    results of one call are compared with what the same inputs give."""
     last: list[tuple[tuple, dict[str, Any], Any]] = []
 
     @functools.wraps(function)
@@ -134,13 +134,13 @@ def allowances(q, k, v, do, causal=False, scale=None, o_rounded: bool = False, *
 
 
 def gradient_budget(expected, dtype, arguments):
-    """Of dq, dk or dv, whichever is expected."""
+    """Error bound for dq, dk or dv, whichever is expected."""
     which = next(i for i, found in enumerate(gradients(**arguments)) if torch.equal(found, expected))
     return roundings(expected, dtype, 1) + allowances(**arguments)[which]
 
 
 def result_budget(expected, dtype, arguments):
-    """Of o as in unit 09; of gradients with an o that was rounded."""
+    """Error bounds for o as in unit 09, and for gradients that were computed from a rounded o."""
     given = {("do" if name == "dy" else name): value for name, value in arguments.items()}
     for i, found in enumerate(gradients(**given)):
         if torch.equal(found, expected):

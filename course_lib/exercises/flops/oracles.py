@@ -155,7 +155,7 @@ def gives_back_the_flops(output: Any, cost: Sequence[float]) -> str:
 
 
 def is_the_earliest(output: Any, cost: Sequence[float], flops_per_second: float, bytes_per_second: float) -> str:
-    """Both the FLOPs and the bytes are done then, and one of them was not a moment before."""
+    """Check a time: both the FLOPs and the bytes are done by then, and one of them was not done a moment before."""
     if not is_number(output):
         return not_number(output)
     flops, nbytes = cost
@@ -184,7 +184,7 @@ def within_a_percent(output: Any, **config: int) -> str:
 
 
 def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> str:
-    """So many days of these GPUs are as many FLOPs as the training takes: 6 for each parameter and token."""
+    """Check a number of days: these GPUs deliver as many FLOPs in them as the training takes, 6 for each parameter and token."""
     if not is_number(output):
         return not_number(output)
     delivered, wanted = output * 24 * 3600 * gpus * peak_flops * mfu, 6 * parameters * tokens

@@ -29,7 +29,7 @@ def rows(
     """A drawing of x (M, N), column stride 1: scale * normal + mean, and along a row a rise of `rising`.
 
     window   a view into a wider matrix full of NaN, so that an element read from outside shows
-    masked   so many elements at the start of each row are -inf
+    masked   the number of elements at the start of each row that are -inf
     """
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:

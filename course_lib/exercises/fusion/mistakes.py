@@ -20,7 +20,7 @@ def performance(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def read_times(tensor: str, times: float, sentence: str) -> Mistake:
-    """`sentence`, if a tensor is read at least so many times by kernels that get it right."""
+    """Make a mistake that says `sentence` if kernels with right results read a tensor at least `times` times."""
 
     def look(trials: Sequence[Judged]) -> str:
         for trial in (t for t in performance(trials) if not t.difference):
@@ -71,7 +71,7 @@ def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
 
 
 def nan_of_exp(trials: Sequence[Judged]) -> str:
-    """Where the NaN of exponentials along rows comes from, if masked lanes without `other` do not explain it as well."""
+    """Say where the NaN of exponentials along rows comes from, if masked lanes without `other` do not explain it as well."""
     lanes = any(t.evidence.poisoned for t in trials)
     if lanes and any(bool(o.isnan().any()) for _, o in results(trials, "ragged")):
         return ""

@@ -22,7 +22,7 @@ def near(magnitude: Callable[..., torch.Tensor], steps: float = 8) -> Budget:
 
 
 def softmax_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Of the row's largest probability: roundings, and (2 sqrt(N) + max |x|) eps32."""
+    """Error bound relative to the row's largest probability: roundings, and (2 sqrt(N) + max |x|) eps32."""
     x = arguments["x"].double()
     largest = torch.where(x.isinf(), 0, x).abs().amax(1, keepdim=True)
     top = expected.amax(1, keepdim=True)

@@ -72,7 +72,7 @@ def normed(M: int, N: int, dtype: torch.dtype = torch.float32, *, scale: float =
 
 
 def times(count: float) -> Callable[..., float]:
-    """So many times the bytes of x."""
+    """Count bytes: `count` times those of x."""
     return lambda x, **_: count * x.nbytes
 
 

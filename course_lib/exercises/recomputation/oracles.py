@@ -34,7 +34,7 @@ def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> tu
 
 
 def kept_bytes(name: str, sizes: Sequence[int], *, inputs: bool = False) -> int:
-    """Bytes that autograd keeps for the backward pass of a chain; beside its arguments, or with these `inputs`."""
+    """Bytes that autograd keeps for the backward pass of a chain, besides the chain's arguments; with `inputs`, including them."""
     kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -101,7 +101,7 @@ def draws(out_ptr, n, seed, BLOCK: tl.constexpr):
 
 
 def kept_elements(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
-    """Where dropout keeps x: a boolean tensor of its shape."""
+    """A boolean tensor of x's shape that marks what dropout keeps."""
     return drawn(x.numel(), seed, x.device).reshape(x.shape) >= p
 
 

@@ -227,14 +227,15 @@ def saves_traffic(output: Any, **arguments: int) -> str:
 def dram_share(
     order: Sequence[Sequence[int]], M: int, N: int, K: int = 16, at_once: int = 132, tiles: int = 320
 ) -> float:
-    """DRAM bytes that an order of tiles needs, by those that row order needs; an L2 of so many tiles of a and b."""
+    """DRAM bytes that an order of tiles needs, divided by those that row order needs, with an L2 that holds `tiles`
+    tiles of a and b."""
     ways = (np.array(order), row_major(M, N))
     own, rows = (MissCurve(matmul_tiles(way, K, at_once)).read_bytes(tiles) for way in ways)
     return own / rows
 
 
 def touches(output: Any, side: int, **_: int) -> str:
-    """Each tile lies beside the one before it."""
+    """Check that each tile lies next to the one before it."""
     problem = is_an_order(output, side, side)
     for pid, (one, two) in enumerate(itertools.pairwise(output) if not problem else []):
         if abs(one[0] - two[0]) + abs(one[1] - two[1]) != 1:

@@ -87,7 +87,7 @@ def largest(name: str) -> float:
 
 
 def gap_above(number: float, name: str) -> float:
-    """From the format's number nearest to |number| to the next larger one."""
+    """The distance from the format's number nearest to |number| to the next larger one."""
     pattern = pattern_of(abs(number), name)
     return value_of(pattern + 1, name) - value_of(pattern, name)
 

@@ -49,7 +49,7 @@ def whose(card: gpu.GPU) -> str:
 
 
 def when(found: dict | None) -> str:
-    """Where measurements come from."""
+    """Say where measurements come from."""
     if not found:
         return "not measured"
     return "measured here" if found is hierarchy.measured_here() else f"recorded on {found['date']}"
