@@ -7,7 +7,7 @@ of the class is enough for it, of ten so that every kind of student is there. Ou
 cases, hidden ones included, every kernel compiled for every dtype and block size as far as it can be refused, then gradebook
 and feedback. The table takes its unit's place in benchmarks/results/grading.md.
 
-Costs are seconds of CPU, over all processes; wall times stand beside. Measure on a quiet machine: a second of CPU does half
+Costs are seconds of CPU, over all processes; wall times stand next to them. Measure on a quiet machine: a second of CPU does half
 as much where others use the same cores.
 
     running      inputs drawn, the student's host code called, references computed and compared
@@ -236,7 +236,7 @@ def ours(home: Path, unit: str, students: list[str], workers: int) -> tuple[Cost
 
 
 def grade(home: Path, unit: str, workers: int) -> None:
-    """In that process: grades, and prints what it took as a line of JSON."""
+    """Grade in this process, and print what it took as a line of JSON."""
     from grader.classes.classroom import Class
     from grader.gradebook.books import Books
 

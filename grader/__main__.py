@@ -335,7 +335,7 @@ def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
 
 
 def _behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
-    """Who was given something by hand that their page does not show yet."""
+    """Say who was given something by hand that their page does not show yet."""
     from grader.reporting import results
 
     if students := results.behind(home, unit, entries):

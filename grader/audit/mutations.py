@@ -224,7 +224,7 @@ class Report:
 def report(
     unit: str, progress: Callable[[int, int], None] = lambda done, total: None, at_most: int | None = None
 ) -> Report:
-    """at_most: only so many of the unit's mutants, spread evenly."""
+    """Run a unit's mutants. at_most: run only this many of them, spread evenly."""
     chosen = of_unit(unit)
     step = -(-len(chosen) // at_most) if at_most and chosen else 1
     return Report(run(chosen[::step], progress), explained())

@@ -1,4 +1,4 @@
-"""Whose output a cell holds: of which code, of which GPU, of which day.
+"""Outputs of cells: from which code, which GPU and which day each one is.
 
 A code cell that has run says so in its metadata: `course = {"inputs": a hash, "gpu": "NVIDIA H200", "date": "2026-11-22"}`, with
 "" for a machine without a GPU. The hash is that of the cell and of what it reads (dependencies.py), so that a text

@@ -49,7 +49,7 @@ NOBODY = 65534
 
 
 class NoSandbox(RuntimeError):
-    """This machine offers no sandbox and the risk was not accepted. The message says what to do."""
+    """Raised where this machine offers no sandbox and the risk was not accepted. The message says what to do."""
 
 
 # ------------------------------------------------------------------------------------------ what this machine offers
@@ -174,8 +174,7 @@ def _holds_the_course(folder: Path) -> bool:
 
 
 def _behind_links(folder: Path) -> Iterator[Path]:
-    """Where that lies to which links in a folder of packages lead: a package, or all of a distribution that is linked file
-    by file."""
+    """The places to which links in a folder of packages lead: a package, or all of a distribution that is linked file by file."""
     for entry in _entries(folder):
         if entry.is_symlink():
             yield entry.resolve()
@@ -184,7 +183,7 @@ def _behind_links(folder: Path) -> Iterator[Path]:
 
 
 def of_python(names: Collection[str]) -> list[Path]:
-    """Of these files and modules the code of Python and of its packages that this process can read, as files."""
+    """Choose from these files and modules the code of Python and of its packages that this process can read, as files."""
     roots = [Path(sys.prefix), Path(sys.base_prefix), *packages()]
     found = []
     for name in names:
@@ -207,13 +206,13 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _libraries() -> list[Path]:
-    """Where the loader looks first, as `module load` sets it."""
+    """Folders where the loader looks first, as `module load` sets them."""
     folders = filter(os.path.isdir, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
     return [Path(p) for p in folders if not _holds_the_course(Path(p))]
 
 
 def files_of(module: str) -> list[Path]:
-    """Where the code of a module lies, its source and what Python has made of it. [] if there is no such module."""
+    """Files that hold the code of a module: its source and what Python has made of it. [] if there is no such module."""
     found = importlib.util.find_spec(module)
     if found is None or not found.origin:
         return []
@@ -240,7 +239,7 @@ def around(paths: Sequence[Path], hidden: Collection[Path]) -> tuple[list[Path],
 
 
 def exposed(private: Sequence[Path]) -> list[Path]:
-    """Those of the folders that lie under something readable, so that no sandbox of ours would hide what is in them."""
+    """Choose the folders that lie under something readable, so that no sandbox of ours would hide what is in them."""
     return [p for p in private if any(p.resolve().is_relative_to(r.resolve()) for r in readable())]
 
 

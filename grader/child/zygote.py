@@ -158,8 +158,8 @@ def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
 
 
 def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-    """Have one request done, for one program or several of one student, in a child of its own. (error, spent and used; its
-    message).
+    """Run one request, for one program or several of one student, in a child of its own. Return (error, spent and used)
+    and the child's message.
 
     The parts and the message are not read here: the child and the judge open them.
     """

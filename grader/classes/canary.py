@@ -70,7 +70,8 @@ def sing(judge: Judge, programs: Sequence[Program]) -> list[Verdict]:
 
 
 def prove(judge: Judge, unit: str) -> None:
-    """Have one judge show that it can judge a unit: by a kernel, and by all that is not known to be judged well. Broken if not."""
+    """Let one judge show that it can judge a unit, with a kernel and with everything that is not known to be judged
+    well. Raises Broken if it cannot."""
     store, always = Verdicts(judge.folder / "verdicts"), first(unit)
     wanted = {}
     for exercise, cells in published(unit):

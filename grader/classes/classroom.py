@@ -83,7 +83,7 @@ class Graded:
 
     @property
     def unjudged(self) -> str:
-        """Which exercises the grader could not judge, and why not the first of them; "" if there are none."""
+        """Say which exercises the grader could not judge, and why the first of them was not judged; "" if there are none."""
         found = {exercise: v for exercise, v in self.verdicts.items() if v and not v.judged}
         return ", ".join(found) + f": {next(iter(found.values())).findings[0].seen}" if found else ""
 
@@ -120,8 +120,8 @@ class Class:
         self.workers.close(now=kind is not None)
 
     def prove(self, unit: str) -> None:
-        """Have the workers judge the unit's published solutions, unless it is known that they judge them well. canary.Broken,
-        OtherVersion or WorkersLost if the workers are of no use."""
+        """Let the workers judge the unit's published solutions, unless they are known to judge them well. Raises
+        canary.Broken, OtherVersion or WorkersLost if the workers are of no use."""
         programs = [self.program(exercise, cells, canary.NOBODY) for exercise, cells in canary.published(unit)]
         unknown = [program for program in programs if not canary.full(self.store.get(self.key(program)))]
         for _, found in self.judge(self.jobs(canary.NOBODY, unknown)):

@@ -263,7 +263,7 @@ def _seconds(when: tuple[int, ...]) -> float:
 
 
 def whose(file: File, unit: str, skip: int = 0) -> Notebook | None:
-    """Whose notebook it is by its name, None if it does not say. skip: folders around the whole export."""
+    """Tell by its name whose notebook it is, None if it does not say. skip: folders around the whole export."""
     parts = file.path.parts[skip:]
     path = "/".join(parts)
     if match := MOODLE.fullmatch(path):

@@ -60,7 +60,7 @@ class NotARoster(ValueError):
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody in a class list.
+    """A person in a class list.
 
     id    the number by which the LMS names submissions;  moodle = it is Moodle's, which is another in each assignment
     section, group    None if no column says it
@@ -108,7 +108,7 @@ class Roster:
         return {name: self.fields[field] for field, name in LMS[lms].items() if field in self.fields}
 
     def people(self) -> list[Person]:
-        """Everybody in it, once. NotARoster if it names nobody, or says of nobody who they are in the LMS."""
+        """Everybody in the list, once. Raises NotARoster if it names nobody, or does not say who they are in the LMS."""
         if not {"name", "last"} & set(self.fields):
             raise NotARoster(f"{self.path} has no column with names{self._there('name')}")
         if not {"id", "identifier", "email", "login", "sis"} & set(self.fields):
@@ -158,7 +158,7 @@ def number(identifier: str) -> str:
 
 
 def _once(people: Iterable[Person]) -> Iterable[Person]:
-    """Those who have one id put together: who is in several groups may have several rows."""
+    """Put those with one id together: whoever is in several groups may have several rows."""
     by_id: dict[object, Person] = {}
     for row, person in enumerate(people):
         key = person.id or row

@@ -68,7 +68,7 @@ def read(config, names: dict) -> submission.Submission:
 
 
 def folder(config, names: dict) -> Path:
-    """Where the submission lies."""
+    """The folder in which the submission lies."""
     course = CourseDirectory(config=config)
     return Path(course.format_path(course.submitted_directory, names["student"], names["assignment"]))
 

@@ -170,7 +170,7 @@ class Judge:
             return [self._verdict(work) for work in works]
 
     def _record(self, works: Sequence[Work]) -> None:
-        """Have each program's host code run on all cases: a log for each, or a problem.
+        """Run each program's host code on all cases, and keep a log for each, or a problem.
 
         What it says, and says of itself, comes from a child that holds no hidden number; only logs come from the other.
         """
@@ -207,7 +207,7 @@ class Judge:
         return f"{closed[0]} cannot be read in the sandbox" if closed else ""
 
     def _replay(self, works: Sequence[Work]) -> None:
-        """Have the kernels of each log run on other data: trials, or a problem."""
+        """Run the kernels of each log on other data, and keep trials, or a problem."""
         for work in works:
             if work.exercise.kind != "kernel" and not work.problem:  # nothing runs: the log is the answer
                 work.believe()
@@ -384,7 +384,7 @@ class Work:
             self.problem = f"the evidence cannot be read ({error})"
 
     def stop(self, what: str) -> None:
-        """It gave no answer, for a reason that is told of the student's function."""
+        """Note that the child gave no answer, for a reason that is told of the student's function."""
         self.problem, self.kind = f"{self.exercise.entry} {what[:SENTENCE]}", "stopped"
 
 
@@ -425,7 +425,7 @@ def judge_exercise(
 
 
 def failed(exercise: Exercise, error: Exception) -> Verdict:
-    """In place of a verdict, where our own machinery failed: to be seen, and not to be kept."""
+    """Make the verdict for a failure of our own machinery: it is shown, and never kept."""
     sentence = f"the grader failed ({type(error).__name__}: {error}); tell your instructor, and grade this again"
     return criteria.unjudged(exercise, sentence)
 

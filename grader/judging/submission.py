@@ -108,7 +108,7 @@ class Reading(Notebook):
 
     @cached_property
     def flags(self) -> list[tuple[str, str]]:
-        """For a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
+        """Flags for a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
         if self.problem:
             return [("", self.problem)]
         if other := self._other_unit:

@@ -97,7 +97,7 @@ def book(home: Path) -> Iterator[Gradebook]:
 
 
 def gradebook(home: Path, unit: str) -> list[Entry]:
-    """Everybody who has been graded in this unit, by id. NotGraded if nobody has."""
+    """Everybody who has been graded in this unit, by id. Raises NotGraded if nobody has."""
     exercises = grader.exercises(unit)
     entries = []
     if (home / "gradebook.db").exists():
@@ -166,7 +166,7 @@ def entered_path(home: Path, unit: str, student: str) -> Path:
 
 
 def behind(home: Path, unit: str, entries: Iterable[Entry]) -> list[str]:
-    """Who was given something by hand since the last autograde: feedback page and penalty do not know it yet."""
+    """Say who was given something by hand since the last autograde: feedback page and penalty do not know it yet."""
     students = []
     for entry in entries:
         known = entered(home, unit, entry.student)
@@ -205,7 +205,7 @@ def _notes(home: Path, unit: str, student: str) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class StudentFlag:
-    """Something for a person to look at; it has taken no point."""
+    """A flag for a person to look at; it has taken no point."""
 
     student: str
     exercise: str  # "" if it is about the notebook
