@@ -75,6 +75,7 @@ def _title(found: Compiled) -> str:
 
 
 def text(found: Compiled) -> str:
+    """Render the facts as text: a title, a row for each fact, and remarks."""
     rows = list(_rows(found)) if found.accepted else []
     return "\n".join([_title(found), *(f"    {label:<14} {value}" for label, value in rows), *remarks(found)])
 

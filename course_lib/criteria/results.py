@@ -25,6 +25,7 @@ LAUNCHED_AND_NOTHING = (
 
 
 def of_group(trials: Sequence[Trial], group: str) -> list[Trial]:
+    """Choose the trials of a group."""
     return [t for t in trials if t.case.group == group]
 
 

@@ -89,6 +89,7 @@ def tile_sectors(row_stride: int, width: int, rows: int = 128) -> int:
 
 
 def milliseconds(launch: Callable[[], object]) -> float:
+    """Time a launch on the GPU: the median in milliseconds."""
     return triton.testing.do_bench(launch, return_mode="median")
 
 

@@ -21,6 +21,8 @@ class Problem(Exception):
 
 @dataclass(frozen=True)
 class Cell:
+    """One cell of a notebook."""
+
     number: int  # counted from 1
     kind: Literal["code", "markdown", "raw"]
     source: str

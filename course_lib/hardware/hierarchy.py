@@ -64,6 +64,7 @@ def cycle():
 
 @triton.jit
 def nanosecond():
+    """Read the GPU's clock in nanoseconds."""
     return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
 
 

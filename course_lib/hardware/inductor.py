@@ -140,6 +140,7 @@ def launches(function: Callable, *arguments: Any) -> int:
 
 
 def drawn(shapes: list[tuple[int, ...]]) -> list[torch.Tensor]:
+    """Draw normal tensors of these shapes on the GPU."""
     return [torch.randn(*shape, device="cuda") for shape in shapes]
 
 

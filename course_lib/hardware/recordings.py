@@ -16,6 +16,7 @@ FOLDER = Path(__file__).parent / "measured"
 
 
 def path(name: str) -> Path:
+    """The file of a recording."""
     return FOLDER / f"{name}.json"
 
 

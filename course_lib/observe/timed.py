@@ -69,6 +69,7 @@ def measure(
 
 
 def problem(exercise: Exercise, sentence: str) -> Timing:
+    """Make a Timing that says why nothing was measured."""
     speed = exercise.bonus[0]
     return Timing(speed.case.name, speed.vs, 0.0, 0.0, "", sentence)
 
@@ -141,6 +142,7 @@ def difference(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -
 
 
 def main() -> None:
+    """Read a request from stdin, time it, and write the Timing to stdout."""
     request = wire.unpack(sys.stdin.buffer.read())
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a kernel prints (tl.device_print) is not the answer

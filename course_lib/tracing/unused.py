@@ -39,6 +39,7 @@ def passed_on(blocks: list[ir.Block]) -> set[str]:
 
 
 def reachable(found: list[ir.Block]) -> list[ir.Block]:
+    """Choose the blocks to which some way from the first one leads."""
     by_label, waiting, seen = {block.label: block for block in found}, [found[0].label], {}
     while waiting:
         label = waiting.pop(0)

@@ -200,6 +200,7 @@ def poison(dtype: np.dtype) -> np.ndarray:
 
 
 def is_poison(values: np.ndarray) -> np.ndarray:
+    """Mark the values that are poison."""
     values = np.asarray(values)
     bits = values.view(f"u{values.itemsize}") & ((1 << (8 * values.itemsize - 1)) - 1)  # whatever the sign
     return bits == POISON_NAN[values.itemsize]
@@ -304,6 +305,7 @@ def fold_max(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray
 
 
 def fold_min(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
+    """Find the minimum along an axis. NaN are left out; poison is kept."""
     return _fold_numbers(values, np.minimum, np.fmin, axis, keepdims)
 
 
@@ -328,6 +330,7 @@ _erfc = _by_torch(torch.special.erfc)
 
 
 def rsqrt(x: np.ndarray) -> np.ndarray:
+    """Compute 1 / sqrt(x)."""
     return 1 / np.sqrt(x)
 
 

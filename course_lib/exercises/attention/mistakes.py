@@ -56,6 +56,7 @@ Wrong = Callable[..., Any] | Sequence[Callable[..., Any]]
 
 
 def several(wrong: Wrong) -> Sequence[Callable[..., Any]]:
+    """Return a list of slips, of which there may be only one."""
     return [wrong] if callable(wrong) else wrong
 
 
@@ -92,6 +93,7 @@ def computes(
 
 
 def unscaled(q, k, v, **more):
+    """Compute o with a scale of 1."""
     return reference(q, k, v, **(more | {"scale": 1.0}))[0]
 
 
@@ -106,6 +108,7 @@ def top_left(q, k, v, causal=False, scale=None, **_):
 
 
 def all_keys(q, k, v, causal=False, **more):
+    """Compute o without the causal mask; None where there is none to forget."""
     return reference(q, k, v, **more)[0] if causal else None
 
 
@@ -137,6 +140,7 @@ def misshapen(found: Any, right: Any) -> bool:
 
 
 def nan_in(value: Any) -> bool:
+    """Whether a tensor, or one in a list, holds a NaN."""
     parts = value if isinstance(value, list) else [value]
     return any(isinstance(x, torch.Tensor) and x.is_floating_point() and bool(x.isnan().any()) for x in parts)
 
@@ -147,6 +151,7 @@ def no_infinities(q, k, causal=False, **_) -> bool:
 
 
 def each_sees_a_key(q, k, causal=False, **_) -> bool:
+    """Whether each query sees at least one key."""
     return not causal or q.shape[-2] <= k.shape[-2]
 
 
@@ -327,6 +332,7 @@ def by_chain_rule(
 
 
 def start_of_last(n: int, tile: int) -> int:
+    """The index at which the last tile of n begins; 0 without tiles."""
     return (n - 1) // tile * tile if tile else 0
 
 
@@ -361,6 +367,7 @@ def without_a_maximum(a, b):
 
 
 def upside_down(x, y, m_x, m_y):
+    """Merge two values with the inverse of the right factors."""
     m = torch.maximum(m_x, m_y)
     return x * torch.exp(m - m_x) + y * torch.exp(m - m_y)
 

@@ -53,6 +53,7 @@ def loses_nan(trials: Sequence[Trial]) -> str:
 
 
 def shifted_down(trials: Sequence[Trial]) -> str:
+    """Say that the results are the upper halves, shifted down, if they are."""
     pairs = bits_in_and_out(trials)
     below = pairs and all(bool((((out << 16) == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
     return (

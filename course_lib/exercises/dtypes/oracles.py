@@ -21,6 +21,7 @@ from course_lib.words import in_words
 
 
 def as_signed(pattern: int, bits: int) -> int:
+    """Read a bit pattern as a signed integer of that many bits."""
     return pattern - (1 << bits) if pattern >> bits - 1 else pattern
 
 
@@ -107,11 +108,13 @@ def next_number(x: float, dtype: str) -> tuple[float, float]:
 
 
 def gap(x: float, dtype: str) -> float:
+    """The distance from the format's number nearest to x to the next larger one."""
     held, above = next_number(x, dtype)
     return above - held
 
 
 def is_gap(output: Any, x: float, dtype: str) -> str:
+    """Check a gap; "" if it is right, otherwise a sentence."""
     right = gap(x, dtype)
     return (
         "" if same(output, right) else f"for x = {x!r}, dtype = {dtype!r}: expected {right!r}, got {as_answer(output)}"
@@ -124,6 +127,7 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
 
 
 def is_nan(x: torch.Tensor) -> torch.Tensor:
+    """Mark the bit patterns that stand for NaN in float32."""
     return x.view(torch.float32).isnan()
 
 
@@ -143,6 +147,7 @@ def bit_exact(output: Any, x: torch.Tensor) -> str:
 
 @triton.jit
 def relu_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    """Compute max(x, 0) of BLOCK elements in float32."""
     i = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i).to(tl.float32)
     tl.store(out_ptr + i, tl.maximum(x, 0.0).to(out_ptr.dtype.element_ty))
@@ -213,6 +218,7 @@ class Ran(Criterion):
 
 
 def quantized(output: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | str:
+    """Take q (rows, columns) and scale (rows,) from an output, or say what is wrong with their types and shapes."""
     if not isinstance(output, list) or len(output) != 2 or not all(isinstance(t, torch.Tensor) for t in output):
         return "expected two tensors, q and scale"
     q, scale = output

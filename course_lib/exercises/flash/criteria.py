@@ -18,6 +18,7 @@ TILE, WIDE = 64, 128  # rows of a query tile at least, and of a key tile at most
 
 
 def heads_of(x: torch.Tensor) -> int:
+    """Count the heads of x (..., N, D)."""
     return math.prod(x.shape[:-2])
 
 

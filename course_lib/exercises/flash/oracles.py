@@ -46,14 +46,17 @@ def attend(q, k, v, causal=False, scale=None, window=None, **_: Any) -> Forward:
 
 
 def only_o(q, k, v, **more: Any) -> torch.Tensor:
+    """Compute attention and return o without lse."""
     return attend(q, k, v, **more)[0]
 
 
 def windowed(q, k, v, window: int) -> torch.Tensor:
+    """Compute causal attention with a window."""
     return attend(q, k, v, causal=True, window=window)[0]
 
 
 def decoded(q, k, v, splits: int) -> torch.Tensor:
+    """Compute attention of one query for each head; how keys are split makes no difference."""
     return attend(q[:, None], k, v)[0][:, 0]
 
 

@@ -81,5 +81,6 @@ def both(nq: int, nk: int, d: int, dtype: torch.dtype = HALF, *, do: str = "mild
 
 
 def model(budget: float, layers: int, heads: int, head_dim: int, itemsize: int, scores: bool) -> dict[str, Any]:
+    """Make the arguments of a question about a model: a budget in bytes, and the model's configuration."""
     config = dict(layers=layers, heads=heads, head_dim=head_dim, itemsize=itemsize, scores=scores)
     return {"budget_bytes": int(budget), "config": config}

@@ -228,6 +228,7 @@ def handed_q(trials: Sequence[Judged]) -> str:
 
 
 def atomics(trials: Sequence[Trial]) -> str:
+    """Say that atomics add in any order, if there are any."""
     found = any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
     return "Atomics add in whatever order programs arrive. Give each sum a program of its own." if found else ""
 
@@ -267,6 +268,7 @@ def masks_of(name: str) -> list[Mistake]:
 
 
 def swapped(place: int) -> Mistake:
+    """Make the mistake that dk and dv are swapped. place: which result dk is."""
     return slip(
         "dk", place, lambda **given: (dkv := gradients(**given)) and (dkv[0], dkv[2], dkv[1]), "dk and dv are swapped."
     )

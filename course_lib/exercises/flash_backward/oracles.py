@@ -20,6 +20,8 @@ from course_lib.exercises.flash.oracles import attend, kernel_budget, visible
 
 
 class Result(NamedTuple):
+    """Results of a forward and a backward pass: o, and the gradients of q, k and v."""
+
     o: torch.Tensor
     dq: torch.Tensor
     dk: torch.Tensor
@@ -27,6 +29,8 @@ class Result(NamedTuple):
 
 
 class KeysAndValues(NamedTuple):
+    """Gradients of the keys and of the values."""
+
     dk: torch.Tensor
     dv: torch.Tensor
 
@@ -73,14 +77,17 @@ def gradients(q, k, v, do, causal: bool = False, scale: float | None = None, **_
 
 
 def keys_and_values(**given: Any) -> KeysAndValues:
+    """Compute dk and dv."""
     return KeysAndValues(*gradients(**given)[1:])
 
 
 def result(q, k, v, dy, **more: Any) -> Result:
+    """Compute o and the gradients for a gradient dy of o."""
     return Result(attend(q, k, v, **more)[0], *gradients(q, k, v, dy, **more))
 
 
 def row_dots(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor:
+    """Compute delta: the sum of o * do along each row, in float32."""
     return (o.double() * do.double()).sum(-1).float()
 
 
@@ -91,6 +98,7 @@ CHANCE = 5  # times the length of a random walk of roundings: honest ones get to
 
 
 def delta_budget(expected, dtype, arguments):
+    """Error bound for delta: the float32 error of a sum of D products."""
     o, do = (arguments[name].double() for name in ("o", "do"))
     return (2 * math.sqrt(o.shape[-1]) + 4) * EPS32 * (o * do).abs().sum(-1)
 

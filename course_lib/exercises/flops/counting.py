@@ -161,6 +161,7 @@ predictions = Exercise(
 
 
 def torch_count(name: str, sizes: Sequence[int]) -> int:
+    """FLOPs that torch's counter finds in a workload."""
     fn, args = workload(name, sizes)
     return counted(lambda: fn(*args))
 

@@ -98,6 +98,7 @@ def is_launches(out: float, **_: Any) -> bool:
 
 
 def near(seconds: float, **case: Any) -> bool:
+    """Whether a time is near to the true one."""
     return near_the_truth(seconds, **case) == ""
 
 

@@ -12,6 +12,7 @@ from course_lib.exercises.cases import laid_out
 
 
 def normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    """Draw a normal tensor of this shape in float32."""
     return torch.randn(*shape, generator=generator, device=generator.device)
 
 
@@ -90,4 +91,5 @@ def labelled(M: int, V: int, dtype: torch.dtype = torch.float32, **kind: Any):
 
 
 def nbytes(*tensors: torch.Tensor) -> int:
+    """Count the bytes of all these tensors."""
     return sum(t.numel() * t.element_size() for t in tensors)

@@ -16,6 +16,7 @@ from course_lib.workloads.chains import traced_stages
 
 
 def performance(trials: Sequence[Trial]) -> list[Trial]:
+    """Choose the trials of the performance group that launched a kernel."""
     return [t for t in trials if t.case.group == "performance" and t.evidence.launches]
 
 
@@ -163,6 +164,7 @@ def normed_by(factor: Callable[[torch.Tensor, float], torch.Tensor]) -> Callable
 
 
 def mean_square(x: torch.Tensor) -> torch.Tensor:
+    """Compute the mean of the squares of each row."""
     return x.square().mean(1, keepdim=True)
 
 

@@ -37,11 +37,13 @@ def loss_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str,
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Compute RMSNorm of each row in float64."""
     x = x.double()
     return x * torch.rsqrt(x.square().mean(1, keepdim=True) + eps) * weight.double()
 
 
 def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> tuple:
+    """Compute RMSNorm of x + residual, and that sum, in float64."""
     h = x.double() + residual.double()
     return rms_norm(h, weight, eps), h
 

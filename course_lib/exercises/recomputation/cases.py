@@ -14,6 +14,7 @@ from course_lib.exercises.recomputation.oracles import RMS_EPS, drawn
 
 
 def normal(g: torch.Generator, shape: Sequence[int], dtype: torch.dtype, scale: float = 1.0) -> torch.Tensor:
+    """Draw a normal tensor of this shape and dtype."""
     return (torch.randn(*shape, generator=g, device=g.device) * scale).to(dtype)
 
 
@@ -77,6 +78,7 @@ def times(count: float) -> Callable[..., float]:
 
 
 def traffic(n: int, itemsize: int, recompute: bool) -> Case:
+    """Make a case about n elements whose intermediate results are stored or recomputed."""
     way = "recomputed" if recompute else "stored"
     return fixed(f"{n} of {itemsize} bytes, {way}", way, n=n, itemsize=itemsize, recompute=recompute)
 

@@ -23,6 +23,7 @@ from course_lib.words import in_words, plural
 
 
 def product(a: torch.Tensor, b: torch.Tensor, **_: int) -> torch.Tensor:
+    """Compute a @ b in float64."""
     return a.double() @ b.double()
 
 
@@ -99,6 +100,7 @@ def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def fits_and_moves_least(output: Any, m: int, n: int, k: int, shared_bytes: int) -> str:
+    """Check a tile (bm, bn); "" if it fits and no other moves less, otherwise a sentence."""
     said = f"for {m} x {n} x {k} and {shared_bytes:,} bytes"
     sides = [1 << p for p in range(4, 9)]
     if not isinstance(output, list) or [type(side) for side in output] != [int, int]:
@@ -121,6 +123,7 @@ def fits(bm: int, bn: int, shared_bytes: int) -> bool:
 
 
 def pads_least(output: Any, n: int, multiple: int) -> str:
+    """Check a padded size; "" if it is the next multiple, otherwise a sentence."""
     said = f"for n = {n}, multiple = {multiple}"
     if type(output) is not int:
         return f"{said}: expected a whole number, got {in_words(output)}"
@@ -139,6 +142,7 @@ def is_a_curve(output: Any, sizes: Sequence[int], **_: Any) -> str:
 
 
 def follows_the_model(output: Any, sizes: Sequence[int], **machine: Any) -> str:
+    """Check a curve; "" if it is that of the unit's model, otherwise a sentence."""
     problem = is_a_curve(output, sizes)
     for n, found in zip(sizes, output if not problem else [], strict=False):
         expected = 2 * n**3 / model_seconds(n, **machine)
@@ -164,6 +168,7 @@ def slows_down(output: Any, sizes: Sequence[int], **_: Any) -> str:
 
 
 def ranks_the_measured(output: Any, sizes: Sequence[int], **_: Any) -> str:
+    """Check a curve; "" if it ranks sizes nearly as the measured speeds do, otherwise a sentence."""
     problem = is_a_curve(output, sizes)
     if problem:
         return problem

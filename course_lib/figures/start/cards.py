@@ -45,6 +45,7 @@ def transistors(card: gpu.GPU) -> float | None:
 
 
 def whose(card: gpu.GPU) -> str:
+    """Say whose numbers are shown: those of this machine's GPU or of a datasheet."""
     return f"{card.name}, this machine's" if card.measured else f"NVIDIA's, for an {card.name} (there is no GPU here)"
 
 

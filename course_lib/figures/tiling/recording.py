@@ -15,4 +15,5 @@ def recorded() -> dict[str, Any]:
 
 
 def whose() -> str:
+    """Say on which machine and on which day the numbers were recorded."""
     return f"recorded on one {recorded()['machine']}, {recorded()['date']}"
