@@ -195,6 +195,7 @@ def run(
 
 
 def of_unit(unit: str) -> list[Mutant]:
+    """All mutants of a unit's kernels."""
     kernels: list[Exercise] = [e for e in grader.exercises(unit).values() if e.kind == "kernel"]
     return [mutant for exercise in kernels for mutant in mutants(exercise.id)]
 

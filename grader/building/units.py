@@ -52,6 +52,7 @@ def text(root: Path) -> str:
 
 
 def write(root: Path) -> Path:
+    """Write the README's table of units, and return its path."""
     (root / PAGE).write_text(text(root), "utf-8")
     return PAGE
 

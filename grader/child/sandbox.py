@@ -87,6 +87,7 @@ def require(accept_risk: bool, *private: Path) -> str:
 
 
 def bubblewrap_works() -> bool:
+    """Whether bubblewrap can be started here."""
     return bool(bubblewrap())
 
 
@@ -278,6 +279,7 @@ def environment(folder: str) -> dict[str, str]:
 
 
 def gpu_devices() -> list[Path]:
+    """List the device files of NVIDIA GPUs."""
     return [Path(p) for p in sorted(glob("/dev/nvidia*"))]
 
 

@@ -60,6 +60,7 @@ def _run(message: bytes, folder: str) -> subprocess.CompletedProcess:
 
 
 def main() -> None:
+    """Confine this process, then time what the message asks for."""
     sandbox.become_nobody()
     folder = tempfile.mkdtemp()
     os.environ |= {"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}

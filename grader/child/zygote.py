@@ -237,6 +237,7 @@ def remove(folder: str) -> None:
 
 
 def main() -> None:
+    """Run the zygote: load torch once, then fork a child for each request."""
     sandbox.become_nobody()
 
     import torch

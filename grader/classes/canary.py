@@ -39,6 +39,7 @@ def first(unit: str) -> tuple[Exercise, Cells] | None:
 
 
 def full(verdict: Verdict | None) -> bool:
+    """Whether a verdict gives full points."""
     return verdict is not None and verdict.judged and verdict.points >= verdict.out_of
 
 

@@ -89,6 +89,7 @@ class Graded:
 
 
 def is_poison(verdict: Verdict) -> bool:
+    """Whether the program ended its worker twice."""
     return verdict.cause is not None and verdict.cause.kind == "ended_twice"
 
 

@@ -49,8 +49,8 @@ def _plain(path: Path, most: int) -> bytes:
 
 
 class Release(_NotebookAlone, ExchangeReleaseAssignment):
-    pass
+    """Releases the notebook alone."""
 
 
 class Collect(_NotebookAlone, ExchangeCollect):
-    pass
+    """Collects the notebook alone."""

@@ -20,6 +20,8 @@ from grader.judging import submission
 
 @dataclass(frozen=True)
 class Graded:
+    """One student's verdicts on a unit."""
+
     unit: str
     student: str
     verdicts: list[Verdict]

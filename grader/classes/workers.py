@@ -124,6 +124,7 @@ def _programs(*programs: Program) -> list[judging.Program]:
 
 
 def verdicts_of(trees: list[Any]) -> list[Verdict]:
+    """Read verdicts from trees of plain data."""
     return wire.from_tree(list[Verdict], trees)
 
 

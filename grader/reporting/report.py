@@ -143,6 +143,8 @@ class Alike:
 
 @dataclass(frozen=True)
 class Report:
+    """The class report on one unit."""
+
     unit: str
     entries: list[Entry]
     exercises: list[Exercise]

@@ -162,6 +162,7 @@ def entered(home: Path, unit: str, student: str) -> dict[str, Any]:
 
 
 def entered_path(home: Path, unit: str, student: str) -> Path:
+    """The file that notes from what a submission's entry was made."""
     return home / "verdicts" / "entered" / unit / student
 
 
