@@ -1,4 +1,4 @@
-"""What `make` does, in plain Python: `make lab` and `python3 make.py lab` are the same.
+"""Do what `make` does, in plain Python: `make lab` and `python3 make.py lab` are the same.
 
     lab      open the course in JupyterLab; your work is in work/ (`python3 make.py lab --no-browser` passes options on)
     demo     grade a sample class without a GPU and show its gradebook

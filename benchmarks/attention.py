@@ -158,7 +158,7 @@ def inputs(d: int, length: int, batch: int | None = None, heads: int | None = No
 
 
 def flops(q: torch.Tensor, causal: bool) -> float:
-    """Of the two products of a forward pass; half of them if causal. A backward pass has 2.5 times as many."""
+    """FLOPs of the two products of a forward pass; half of them if causal. A backward pass has 2.5 times as many."""
     *lead, n, d = q.shape
     return 4 * math.prod(lead) * n * n * d / (2 if causal else 1)
 
@@ -190,7 +190,7 @@ def in_turns(works: Mapping[str, Work], rounds: int = 9, budget_ms: float = 1200
 
 
 def peak_bytes(work: Work) -> int:
-    """What a call holds at most, beyond what was there before."""
+    """The most bytes that a call holds at once, beyond what was there before it."""
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -287,7 +287,7 @@ def lengths(record: dict[str, Any]) -> Iterator[None]:
 
 
 def ladder(record: dict[str, Any], shapes: list[tuple]) -> Iterator[None]:
-    """The steps of attention_ladder.py, beside torch's two."""
+    """Measure the steps of attention_ladder.py next to torch's two."""
     import attention_ladder
 
     rows = {(r["d"], r["length"], r["causal"]): r for r in record.get("ladder", [])}
@@ -303,7 +303,7 @@ def ladder(record: dict[str, Any], shapes: list[tuple]) -> Iterator[None]:
 
 
 def counted() -> dict[str, Callable[..., Work]]:
-    """What `counters` looks at, in order."""
+    """The functions that `counters` looks at, in order."""
     import attention_ladder
 
     names = ("unit 09", "descriptors", "overlapped")

@@ -1,4 +1,4 @@
-"""What makes unit 09's kernel faster, step by step. Each step is the one before with one thing changed.
+"""Faster versions of unit 09's kernel, step by step. Each step changes one thing in the step before.
 
 1  unit 09      pointers, any strides, tl.exp: the published solution
 2  exp2         log2(e) in the scale, tl.exp2; contiguous heads, lengths that tiles divide

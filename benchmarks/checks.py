@@ -1,4 +1,4 @@
-"""What a check costs: CPU seconds of `check(...)` for each published solution, by `python benchmarks/checks.py`.
+"""Measure what a check costs: CPU seconds of `check(...)` for each published solution, by `python benchmarks/checks.py`.
 
 With `--wrong`, for the wrong answers of the kill matrix as well: a wrong kernel may do far more than a right one, and who waits
 for its verdict should not wait long. (Not for its cheats: a check has no sandbox, and one of them is a fork bomb.)

@@ -53,7 +53,7 @@ class Step:
     command: list[str]
 
     def outcome(self, output: str) -> str:
-        """What a run that went well has to say."""
+        """The result of a run that went well, in a few words."""
         lines = [line.strip(" =") for line in output.splitlines() if line.strip()]
         if self.name == "tests":
             return re.sub(

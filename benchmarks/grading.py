@@ -1,4 +1,5 @@
-"""What grading costs: stock `nbgrader autograde` against `python -m grader autograde`, by `python benchmarks/grading.py`.
+"""Measure what grading costs: stock `nbgrader autograde` against `python -m grader autograde`, by `python
+benchmarks/grading.py`.
 
 A synthetic class hands in a whole unit: a tenth of it nothing, a third the published solutions, the others solutions of which
 some are wrong or wasteful. Stock executes each student's notebook, with its check cells, in a kernel of its own; a sample
@@ -6,7 +7,7 @@ of the class is enough for it, of ten so that every kind of student is there. Ou
 cases, hidden ones included, every kernel compiled for every dtype and block size as far as it can be refused, then gradebook
 and feedback. The table takes its unit's place in benchmarks/results/grading.md.
 
-Costs are seconds of CPU, over all processes; wall times stand beside. Measure on a quiet machine: a second of CPU does half
+Costs are seconds of CPU, over all processes; wall times stand next to them. Measure on a quiet machine: a second of CPU does half
 as much where others use the same cores.
 
     running      inputs drawn, the student's host code called, references computed and compared
@@ -223,7 +224,8 @@ def checking(path: Path) -> float:
 
 
 def ours(home: Path, unit: str, students: list[str], workers: int) -> tuple[Cost, dict[int, float]]:
-    """What `python -m grader autograde` does, in a process of its own; and MB in memory after so many submissions."""
+    """Run `python -m grader autograde` in a process of its own. Return its cost, and MB in memory by the number of
+    submissions graded."""
     command = [sys.executable, __file__, "--grade", str(home), "--unit", unit, "--workers", str(workers)]
     for student in students:
         shutil.copytree(home.parent / "class" / student, home / "submitted" / student)
@@ -234,7 +236,7 @@ def ours(home: Path, unit: str, students: list[str], workers: int) -> tuple[Cost
 
 
 def grade(home: Path, unit: str, workers: int) -> None:
-    """In that process: grades, and prints what it took as a line of JSON."""
+    """Grade in this process, and print what it took as a line of JSON."""
     from grader.classes.classroom import Class
     from grader.gradebook.books import Books
 

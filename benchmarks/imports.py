@@ -1,4 +1,4 @@
-"""What importing costs, against `import torch`: `python benchmarks/imports.py`. Needs no GPU.
+"""Measure what importing costs, against `import torch`: `python benchmarks/imports.py`. Needs no GPU.
 
 Each statement runs in fresh processes, in turn with `import torch`, RUNS times. Writes benchmarks/results/imports.md. The
 promise is `import course_lib` in at most 1.5 times the time of `import torch`; it is kept by importing nothing, which

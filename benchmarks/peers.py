@@ -1,4 +1,4 @@
-"""Other people's kernels for the same work, measured beside the course's where they are installed: `pip install -e .[peers]`.
+"""Measure other people's kernels for the same work next to the course's, where they are installed: `pip install -e .[peers]`.
 
 None of them is among the course's dependencies. A peer that cannot be imported is left out, and the table says so.
 """

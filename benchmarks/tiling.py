@@ -43,7 +43,7 @@ TILES = [  # BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages
 
 
 def solution(name: str):
-    """What the published cell of an exercise defines."""
+    """The object that the published cell of an exercise defines."""
     return published(f"tiling.{name}", on_the_cpu=False)
 
 

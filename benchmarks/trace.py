@@ -1,4 +1,4 @@
-"""What tracing costs, by `python benchmarks/trace.py`: every launch of kernels.py, traced by
+"""Measure what tracing costs, by `python benchmarks/trace.py`: every launch of kernels.py, traced by
 
     trace       the course's trace of today
     before      the course's trace as it was at the commit BEFORE, when it ran kernels on Triton's interpreter

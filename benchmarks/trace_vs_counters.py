@@ -1,4 +1,4 @@
-"""What the trace predicts, against an NVIDIA GPU's own counters: `python benchmarks/trace_vs_counters.py`.
+"""Compare the trace's predictions with an NVIDIA GPU's own counters: `python benchmarks/trace_vs_counters.py`.
 
 Each launch of benchmarks/kernels.py, and of benchmarks/liger.py where `liger_kernel` can be imported, is traced on the CPU
 and run on the GPU under Nsight Compute (`ncu`), once, from cold caches. The table goes to
@@ -94,7 +94,7 @@ def predict(launch: Launch) -> dict[str, int]:
 
 
 def launch_all() -> None:
-    """What runs under Nsight Compute: each kernel once for itself, once counted."""
+    """Launch each kernel twice under Nsight Compute: first uncounted, so that it is compiled, then counted."""
     for launch in [*LAUNCHES, *of_liger("cuda")]:
         for counted in (False, True):
             arguments = launch.on("cuda")

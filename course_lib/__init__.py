@@ -1,4 +1,4 @@
-"""What a notebook imports.
+"""The names that a notebook imports.
 
     check(id, f)          judge your function as the grader would
     hint(id)              one hint at a time

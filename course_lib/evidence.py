@@ -1,4 +1,4 @@
-"""What is observed of a case, as plain data: numbers, strings, tensors.
+"""Evidence: what is observed of a case, as plain data (numbers, strings, tensors).
 
 It crosses process borders and holds nothing of the student's: it outlives the child in which the student's code ran.
 """
@@ -48,10 +48,10 @@ class Access:
     elements       active lanes;  bytes = elements x itemsize;  masked = inactive lanes
     useful_bytes   distinct bytes within each instruction
     sectors        32-byte sectors touched, counted per request;  cache_lines: of 128 bytes, likewise
-    l2_sectors     sectors that pass between L1 and L2: of a load each once an instruction, since L1 keeps a sector for the
-                   other requests of the same instruction; of a store all, since L1 writes through
+    l2_sectors     sectors that pass between L1 and L2. A load counts each sector once per instruction, since L1 keeps it for
+                   the other requests of the same instruction. A store counts every sector, since L1 writes through
     single_bytes   the part of `bytes` moved by instructions of one element
-    asked_bytes    of atomics: the part of `bytes` whose value before is used, and so read
+    asked_bytes    for atomics: the part of `bytes` whose old value is used, and so read
     """
 
     tensor: str
@@ -86,7 +86,7 @@ COUNTERS = tuple(each.name for each in fields(Access) if each.type == "int" and 
 
 @dataclass
 class Footprint:
-    """What one launch did to one tensor as a whole (bytes; distinct = each byte counted once)."""
+    """The traffic of one launch at one tensor as a whole. All numbers are bytes; `distinct` counts each byte once."""
 
     tensor: str
     nbytes: int
@@ -98,7 +98,7 @@ class Footprint:
 
 @dataclass
 class Fault:
-    """Something a GPU would get wrong, or might. `sentence` says what, where and what to do.
+    """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do.
 
     between  of a race: two programs that store to one element, a program that loads what another stores, lanes of one store,
              or threads of one program, one of which loads what another has stored
@@ -113,7 +113,7 @@ class Fault:
 
     @property
     def cause(self) -> Cause:
-        """Of a line of a kernel what it does wrong, and not the program and the element that did."""
+        """The cause as data: which line of a kernel does what wrong, but not the program and the element that did."""
         return Cause("fault", f"{self.kernel}:{self.line}", {"kind": self.kind, "tensor": self.tensor})
 
 
@@ -157,7 +157,7 @@ class Launch:
 
 @dataclass
 class Saved:
-    """What the backward half of a call used, and the forward half left for it: a tensor's storage, whole."""
+    """A tensor that the forward half of a call left and the backward half used: its whole storage."""
 
     tensor: str  # an input's name, "out", "out[1]" or "buffer 2"
     nbytes: int
@@ -166,7 +166,7 @@ class Saved:
 
 @dataclass
 class Steps:
-    """What the log of a call with two halves shows of them, where nothing is replayed (see observe/halves.py).
+    """Facts about both halves of a call, read from its log; nothing is replayed (see observe/halves.py).
 
     kept         bytes of what the forward half made and the backward half used
     operations   of torch's, by name, in each half
@@ -182,7 +182,7 @@ class Steps:
 
 @dataclass
 class Compiled:
-    """What the compiler says of one kernel for one GPU architecture, without a GPU."""
+    """The compiler's report on one kernel for one GPU architecture, made without a GPU."""
 
     kernel: str
     gpu: str  # "sm_90"; "" for all, where the front end refuses the kernel
@@ -244,7 +244,8 @@ class Operation:
 
 @dataclass
 class Evidence:
-    """What was observed of one case. `error` is one sentence if it did not run to its end; the rest is then partial.
+    """Everything that was observed of one case. If the case did not run to its end, `error` is one sentence and the
+    rest is partial.
 
     cause: of the error, or of what is refused.
     outputs[i] is what call i returned (a tensor, a number or a tuple of them), read after the last call, so that a

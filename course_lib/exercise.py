@@ -55,7 +55,7 @@ class Trial:
 
 @dataclass
 class ErrorMap:
-    """Where a result is wrong: a coarse grid over the output, each cell the share of wrong elements in it."""
+    """The places where a result is wrong: a coarse grid over the output, each cell the share of wrong elements in it."""
 
     shares: list[list[float]]
     rows: int  # elements of the output along each side of the map
@@ -132,19 +132,21 @@ class Verdict:
 
     @property
     def cause(self) -> Cause | None:
-        """Of the first finding that is not passed, extra credit apart."""
+        """The cause of the first finding that is not passed, apart from extra credit."""
         return next((f.cause for f in self.findings if not f.passed and not f.bonus and f.cause), None)
 
 
 class Criterion:
-    """What an exercise asks for: a title, the points it is worth, and how it is judged. Criteria are dataclasses of this."""
+    """One thing that an exercise asks for: a title, the points it is worth, and how it is judged. Each criterion is a
+    dataclass derived from this one."""
 
     title: str
     points: float
 
     @property
     def key(self) -> str:
-        """What the criterion is known by, whatever its title says: its class, and what it looks at. One of an exercise's alone."""
+        """The name by which code knows the criterion, whatever its title says: its class and what it looks at. It is
+        unique within an exercise."""
         words = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
         asked = getattr(getattr(self, "problem", None), "__name__", "")
         looks_at = [getattr(self, name, "") for name in ("name", "op", "tensor", "group")]
@@ -160,7 +162,7 @@ class Criterion:
         return Finding(self.title, 0, self.points, "failed", seen=seen, **more)
 
     def left_open(self, seen: str, **more: Any) -> Finding:
-        """Nothing is known, and nothing is held against it."""
+        """Make a finding that is left open: nothing is known, and nothing is held against the program."""
         return Finding(self.title, self.points, self.points, "not_judged", seen=seen, **more)
 
 

@@ -1,4 +1,4 @@
-"""What was observed -> a verdict, in the notebook and in the grader alike."""
+"""Evidence -> a verdict, in the notebook and in the grader alike."""
 
 from __future__ import annotations
 

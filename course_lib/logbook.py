@@ -20,7 +20,7 @@ LEFT = "style='text-align:left;font-weight:normal'"
 
 
 def path() -> Path:
-    """Where progress is kept."""
+    """The file in which progress is kept."""
     named = os.environ.get("COURSE_PROGRESS")
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     return Path(named) if named else data / "strides-to-flashattention" / "progress.json"
@@ -61,7 +61,7 @@ def enter(verdict: Verdict) -> None:
 
 
 def _extra(exercise_id: str) -> str:
-    """What an exercise's extra credit is kept under."""
+    """The key under which an exercise's extra credit is kept."""
     return f"{exercise_id} extra"
 
 

@@ -1,4 +1,4 @@
-"""Where a result is wrong, and the mistake it looks like.
+"""Mistakes in results: where a result is wrong, and the mistake it looks like.
 
 What an exercise knows of its typical mistakes are functions of all its trials: a sentence, or "". The common kinds stand below.
 """
@@ -120,7 +120,7 @@ def looks_like(
 
 
 def _of_nan(tail: str, missing: bool, stored: bool, poisoned: Sequence[str]) -> str:
-    """Where NaN comes from. missing: the kernel stored all elements but these;  stored: it stored these too."""
+    """Say where NaN comes from. missing: the kernel stored all elements but these; stored: it stored these too."""
     if missing:
         return f"{NOT_STORED} {tail or 'Does the mask leave them out, or has the grid too few programs?'}"
     lanes = (
@@ -228,7 +228,7 @@ def faulty(kind: str, sentence: str) -> Mistake:
 
 
 def racing(stores: str) -> Mistake:
-    """What a race is: `stores`, if it is that several programs store to one element."""
+    """Make a mistake that explains a race. stores: the sentence for several programs that store to the same element."""
 
     def look(trials: Sequence[Trial]) -> str:
         between = {f.between for t in trials for f in t.evidence.faults if f.kind == "race"}

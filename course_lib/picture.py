@@ -64,12 +64,12 @@ class Picture(Figure):
         return buffer.getvalue()
 
     def __repr__(self) -> str:
-        """What it shows, for a terminal and for whoever cannot see it."""
+        """Describe the picture in words, for a terminal and for whoever cannot see it."""
         titles = [ax.get_title(where) for ax in self.axes for where in ("left", "center")]
         return f"Picture: {'. '.join(filter(None, [*titles, self.get_supxlabel()]))}".replace("\n", " ")
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
-        """For a notebook: the picture, and as its alternative text what it shows."""
+        """Give a notebook the picture and, as its alternative text, what it shows."""
         return {"image/png": self._repr_png_(), "text/plain": repr(self)}, {"image/png": {"alt": repr(self)}}
 
     def caption(self, sentence: str) -> None:

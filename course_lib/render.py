@@ -17,7 +17,7 @@ def text(verdict: Verdict) -> str:
 
 
 def _printable(sentence: str) -> str:
-    """Without what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
+    """Remove what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in sentence)
 
 
@@ -56,7 +56,7 @@ def _shown(verdict: Verdict) -> list[Finding]:
 
 
 def _carried(verdict: Verdict) -> str:
-    """Which points rest on the mistake of an earlier exercise, or ""."""
+    """Say which points rest on the mistake of an earlier exercise, or ""."""
     points = sum(finding.carried for finding in verdict.findings)
     if not verdict.rests_on:
         return ""
@@ -69,7 +69,7 @@ def _carried(verdict: Verdict) -> str:
 
 
 def _expected(finding: Finding) -> str:
-    """What a failed finding expected; of a wrong result the case, which names the shape. Of nothing yet, nothing."""
+    """Say what a failed finding expected. A wrong result names its case, which tells the shape; a blank answer gets nothing."""
     if not finding.lost or (finding.cause and finding.cause.kind == "blank"):
         return ""
     if finding.on:

@@ -1,4 +1,4 @@
-"""Which course this is: the version of pyproject.toml, where it is kept."""
+"""The version of this course: the one of pyproject.toml, where it is kept."""
 
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def _version() -> str:
-    """Of the checkout that this file lies in, or of the installed package; "" if neither says one."""
+    """The version of the checkout that this file lies in, or of the installed package; "" if neither says one."""
     try:
         return tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     except (OSError, ValueError, KeyError):

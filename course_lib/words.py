@@ -30,7 +30,7 @@ def as_written(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """With commas between thousands, without a fraction."""
+    """Write a number with commas between thousands, without a fraction."""
     return f"{value:,.0f}"
 
 

@@ -1,4 +1,4 @@
-"""What only instructors have: sources are built into notebooks, and what students hand in is judged.
+"""The instructors' part: sources are built into notebooks, and what students hand in is judged.
 
     __main__.py          the commands
     child/               the processes that run student code, and what holds them

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Commands(TyperGroup):
-    """What the disk refuses to any command ends it in a sentence."""
+    """The commands. If the disk refuses something to any of them, the command ends with one sentence."""
 
     def invoke(self, context: click.Context) -> Any:
         # nbgrader's gradebook shows there, with its traceback, what it raises anyway
@@ -318,7 +318,7 @@ def _cell(points: float | None, extra: float | None = None, by_hand: bool = Fals
 
 
 def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
-    """What was given by hand, and what of it a person should look at."""
+    """List what was given by hand, and what of it a person should look at."""
 
     for entry in entries:
         for id, fields in entry.by_hand.items():
@@ -335,7 +335,7 @@ def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
 
 
 def _behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
-    """Who was given something by hand that their page does not show yet."""
+    """Say who was given something by hand that their page does not show yet."""
     from grader.reporting import results
 
     if students := results.behind(home, unit, entries):

@@ -1,4 +1,4 @@
-"""What this machine offers for grading, and what to do about each gap: `python -m grader doctor`."""
+"""Tell what this machine offers for grading, and what to do about each gap: `python -m grader doctor`."""
 
 from __future__ import annotations
 

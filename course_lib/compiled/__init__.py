@@ -1,4 +1,4 @@
-"""What the Triton compiler makes of a kernel for a given GPU, found out without one.
+"""Facts about the code that the Triton compiler makes of a kernel for a given GPU, found out without one.
 
 A trace evaluates what the front end made of a kernel, which a GPU may still refuse. So that text is also compiled, and what
 comes out is read: how wide its loads are, whether it uses tensor cores and in which precision, whether its registers spill.
@@ -197,7 +197,7 @@ def _within_limits(found: Compiled) -> Compiled:
 
 
 def _narrowest(places: Places, moves: Sequence[assembly.Move]) -> dict[str, int]:
-    """By place, in the order of lines, the bits that the narrowest instruction there moves: the one that could be wider."""
+    """The bits that the narrowest instruction at each place moves (the one that could be wider), in the order of lines."""
     narrowest: dict[str, int] = {}
     for move in moves:
         place = places.of_lines(move.frames)

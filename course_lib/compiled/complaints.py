@@ -191,12 +191,12 @@ def own_failure(name: str, diagnostics: str) -> str:
 
 
 def reason_of(function: str) -> str:
-    """What a bare AssertionError in that function of Triton's front end means."""
+    """The meaning of a bare AssertionError in that function of Triton's front end."""
     return REASONS.get(function, "Triton expects another dtype or shape here")
 
 
 def instead_of_truth(line: str) -> str:
-    """What to write where this line asks of a block whether it is true."""
+    """Say what to write instead where this line asks whether a block is true."""
     if re.search(r"\btl\.(max|min)\(", line):
         return "tl.max and tl.min go along an axis of one block; of two blocks, take tl.maximum and tl.minimum."
     if re.search(r"^\W*(if|elif|while)\b|\bline \d+: `(if|elif|while)\b", line):
@@ -250,7 +250,7 @@ def refusal(places: Places, error: BaseException | None, diagnostics: str = "") 
 
 
 def _of_the_assembler(text: str) -> str:
-    """Its own complaint, without the command line and the names of files."""
+    """The assembler's own complaint, without the command line and the names of files."""
     fatal = re.search(r"(?:fatal|error)\s+: (.*)", text)
     return fatal.group(1) if fatal else text.splitlines()[0]
 

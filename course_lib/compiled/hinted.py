@@ -29,8 +29,8 @@ ATOMIC = re.compile(r"\b(?:atom|red)\.\S+")
 
 
 def taken(front: Front, arguments: dict[str, Any], broken: list[Promise]) -> list[Promise]:
-    """Those of these promises of which the compiler makes use for a launch with these arguments: all of them, if it gives no
-    answer in time."""
+    """Choose the promises that the compiler makes use of for a launch with these arguments. If it gives no answer in
+    time, that is all of them."""
     text = Text(front, arguments, TARGET).text
     key = text, tuple(broken)
     if key not in _known:
@@ -44,7 +44,7 @@ _known: dict[Hashable, list[Promise]] = {}
 
 
 def _taken(text: str, options: dict[str, Any], broken: list[Promise]) -> list[Promise]:
-    """Each is asked of alone, beside those that are kept; then all together."""
+    """Ask about each promise alone, together with those that are kept; then about all of them together."""
     alone = [without(text, [other for other in broken if other is not each]) for each in broken]
     texts = [without(text, broken), *alone, text]
     codes = list(answers(_code, [(each, options) for each in texts], time.monotonic() + SECONDS))
@@ -60,7 +60,7 @@ def _taken(text: str, options: dict[str, Any], broken: list[Promise]) -> list[Pr
 
 
 def _code(text: str, options: dict[str, Any]) -> dict[str, str]:
-    """What tells PTX apart, and what tells its accesses apart; the compiler's own exceptions as text."""
+    """Text that tells PTX apart, and text that tells its accesses apart; the compiler's own exceptions as text."""
     try:
         backend = make_backend(TARGET)
         parsed, context = backend.parse_options(dict(options)), ir.context()

@@ -46,8 +46,8 @@ def in_a_child(
 
 
 def answers(work: Callable[..., Any], jobs: Sequence[tuple], deadline: float) -> Iterator[Any]:
-    """What `work` gives of each job, as plain data, computed in a forked child: of the first ones, if it crashes or if time
-    runs out. deadline: a time of time.monotonic()."""
+    """Yield what `work` returns for each job, as plain data, computed in a forked child. If the child crashes or time
+    runs out, only the first answers come. deadline: a time of time.monotonic()."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 

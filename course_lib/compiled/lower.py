@@ -38,7 +38,7 @@ RESULT = re.compile(r"tt\.func public [^\n]*\) -> ")  # a kernel returns nothing
 
 
 class ToTheEnd(Exception):
-    """This kernel's fate is decided by the assembler."""
+    """Raised for a kernel whose fate only the assembler decides."""
 
 
 def shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""What the compiler found, for people: a small table and what to do about it, as text and as HTML."""
+"""Show people what the compiler found: a small table and what to do about it, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REGISTERS = datasheet("H200").registers_per_thread  # the same on every architec
 
 
 class Shown(Compiled):
-    """What compile_for found, which shows itself as a table."""
+    """The facts that compile_for found, which show themselves as a table."""
 
     def __str__(self) -> str:
         return text(self)
@@ -75,12 +75,13 @@ def _title(found: Compiled) -> str:
 
 
 def text(found: Compiled) -> str:
+    """Render the facts as text: a title, a row for each fact, and remarks."""
     rows = list(_rows(found)) if found.accepted else []
     return "\n".join([_title(found), *(f"    {label:<14} {value}" for label, value in rows), *remarks(found)])
 
 
 def html(found: Compiled) -> str:
-    """Without scripts; colours are those of the page, so that it reads in a dark theme too."""
+    """Render the facts as HTML without scripts. Colours are those of the page, so that it reads well in a dark theme, too."""
     style = "text-align: left; padding: 2px 10px; background: transparent; color: inherit"
     rows = "".join(
         f'<tr><td style="{style}">{label}</td><td style="{style}">{_code(value)}</td></tr>'

@@ -1,7 +1,7 @@
 """The front end's text (course_lib/ttir/frontend.py) as the compiler goes on with it, for one GPU.
 
-The kernel's Python is not asked again: what was evaluated is what is compiled. The text was written for an sm_90. What a front end
-does otherwise for another GPU is done here:
+The kernel's Python is not asked again: what was evaluated is what is compiled. The text was written for an sm_90. Whatever a front
+end does differently for another GPU is done here:
 
 * it refuses the fp8 types that this GPU lacks;
 * it lets products of fp8 be added in fewer bits on an sm_90 alone.
@@ -41,7 +41,7 @@ class NotThere(Exception):
 
 
 class Text(ASTSource):
-    """What triton.compile takes for the kernel of a launch. NotThere if the GPU lacks one of its types."""
+    """The source that triton.compile takes for the kernel of a launch. Raises NotThere if the GPU lacks one of its types."""
 
     def __init__(self, front: Front, arguments: dict[str, Any], target: GPUTarget):
         super().__init__(front.kernel, {})

@@ -1,8 +1,9 @@
-"""What `kernel.warmup(...)` returns where kernels are not compiled to the end: what a host asks before it chooses a grid.
+"""A stand-in for the result of `kernel.warmup(...)` where kernels are not compiled to the end. A host asks it before
+choosing a grid.
 
-As many programs as fit on a GPU at once is min(registers of an SM / those of a program, shared memory of an SM / that of a program).
-The shared memory is what the compiler says. Registers are known to the assembler alone, which a process that runs student code may
-not start; told are as many as it may give a thread, with which every program still fits.
+The number of programs that fit on an SM at once is min(registers of an SM / those of a program, shared memory of an SM / that of
+a program). The compiler tells the shared memory. Only the assembler knows the registers, and a process that runs student code may
+not start it. So the number told is the most registers that a thread may have while every program still fits.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
 
 
 SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}
-"""What is said of a finding that says nothing of its own, by its status."""
+"""Words for a finding that brings none of its own, by its status."""
 
 
 def _unknown(criterion: Criterion, status: Status) -> Finding:
@@ -134,7 +134,8 @@ def refused(exercise: Exercise, sentence: str, kind: CauseKind = "refused") -> V
 
 
 def unjudged(exercise: Exercise, sentence: str) -> Verdict:
-    """In place of a verdict where nothing is known of the program, as the grader itself failed: no finding of it is judged."""
+    """Make the verdict for a program about which nothing is known because the grader itself failed: none of its
+    findings is judged."""
     verdict = refused(exercise, sentence, "grader_failed")
     verdict.findings[0].status = "not_judged"
     return verdict

@@ -11,7 +11,7 @@ from course_lib.exercise import Criterion, Exercise, Finding, Trial
 
 @dataclass
 class Numbers(Criterion):
-    """Of answers by name those that are numbers: each earns its share."""
+    """Answers by name that are numbers. Each right one earns its share."""
 
     points: float
     title: str
@@ -42,8 +42,8 @@ class Numbers(Criterion):
 
 @dataclass
 class Truths(Numbers):
-    """Of answers by name those that are True or False. They earn the share of the true ones that is right, and that of the false
-    ones, minus what anybody gets who writes one word everywhere."""
+    """Answers by name that are True or False. They earn the share of the true ones that is right, plus that of the
+    false ones, minus what anybody gets who writes the same word everywhere."""
 
     @staticmethod
     def asks(expected: object) -> bool:

@@ -14,7 +14,7 @@ EPS32 = torch.finfo(torch.float32).eps
 
 
 def roundings(expected: torch.Tensor, dtype: torch.dtype, times: float = 4) -> torch.Tensor:
-    """So many eps of the result's dtype; and four spacings of its subnormal numbers, below which no spacing shrinks."""
+    """Allow `times` eps of the result's dtype, and four spacings of its subnormal numbers, below which no spacing shrinks."""
     info = torch.finfo(dtype)
     return info.eps * (times * expected.abs() + 4 * info.smallest_normal)
 

@@ -1,5 +1,5 @@
-"""What kernels did to memory, as counted: bytes, sectors, re-reads, launches, buffers, what is kept for backward; and how
-many programs shared it."""
+"""Criteria for what kernels did to memory: bytes, sectors, re-reads, launches, buffers, what is kept for the backward
+pass, and how many programs shared the work. All of it is counted, not timed."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ FILLS = 32
 def at_work(trial: Trial) -> int:
     """Programs that do a fair share of what a call needs: as many as it takes, if each does half as much as the busiest.
 
-    What is needed counts each byte of an argument or a result once, so that bytes which are moved again, or through buffers,
-    are nobody's share. Launches follow one another, so what the busiest program of each moves adds up.
+    The need counts each byte of an argument or a result once, so that bytes which are moved again, or through buffers, are
+    nobody's share. Launches follow one another, so what the busiest program of each moves adds up.
     """
     launches = trial.evidence.launches
     inputs, needed = _labels(trial.inputs[-1]), {}
@@ -133,7 +133,7 @@ class Shared(OnceRight):
 
 
 def copy_bytes(x: torch.Tensor, **_: Any) -> int:
-    """What a copy of x moves: every element read once and written once."""
+    """Bytes that a copy of x moves: every element is read once and written once."""
     return 2 * x.numel() * x.element_size()
 
 
@@ -162,7 +162,7 @@ class Traffic(Shared):
         )
 
     def _explain(self, footprints: Sequence[Footprint], group: Sequence[Trial]) -> str:
-        """What costs most: a tensor moved several times by one launch, else one that is written and read back."""
+        """Name what costs most: a tensor that one launch moves several times, or else one that is written and read back."""
         worst = max(footprints, key=_moved_again)
         nbytes, sentence = max(_detours(group), default=(0, ""))
         if nbytes > _moved_again(worst):
@@ -200,7 +200,7 @@ def _detours(group: Sequence[Trial]) -> list[tuple[int, str]]:
 
 
 def _moves(launches: Sequence[Launch]) -> str:
-    """Who reads and writes what, in words."""
+    """Say which launch reads and writes what."""
     said = []
     for launch in launches[:6]:
         reads = ", ".join(f"`{f.tensor}`" for f in launch.footprints if f.read_bytes)
@@ -211,7 +211,7 @@ def _moves(launches: Sequence[Launch]) -> str:
 
 @dataclass
 class Programs(OnceRight):
-    """There are enough programs to keep a GPU's SMs busy, and no few of them do it all: see `at_work`."""
+    """Enough programs keep a GPU's SMs busy, and no small part of them does all the work: see `at_work`."""
 
     programs: int
     points: float
@@ -231,7 +231,7 @@ class Programs(OnceRight):
 
 @dataclass
 class BuffersBelow(OnceRight):
-    """What a call allocates beside its results is, all together, less than a limit. limit: the arguments -> bytes.
+    """All buffers that a call allocates besides its results are smaller than a limit. limit: the arguments -> bytes.
 
     Where the limit is less than the results in float32, other cases decide: a copy of a result is no matrix of scores.
     """
@@ -255,8 +255,8 @@ class BuffersBelow(OnceRight):
 
 @dataclass
 class Launches(Shared):
-    """At most so many kernel launches a call; phase 0 or 1: in its forward or its backward half alone. programs: that share
-    the work of the whole call."""
+    """A call makes at most `at_most` kernel launches. phase 0 or 1: in its forward or its backward half alone.
+    programs: those that share the work of the whole call."""
 
     at_most: int
     points: float
@@ -336,7 +336,7 @@ def _read_back(trial: Trial) -> list[Access]:
 
 
 def _float32_bytes(output: Any) -> int:
-    """Of as many float32 numbers as a result has."""
+    """Bytes of a float32 tensor with as many numbers as the result has."""
     results = output if isinstance(output, (list, tuple)) else [output]
     return sum(4 * x.numel() for x in results if isinstance(x, torch.Tensor))
 
@@ -378,7 +378,7 @@ class DotFlops(OnceRight):
 
 @dataclass
 class NoAtomics(OnceRight):
-    """Nothing is added up in an order that changes from run to run."""
+    """No sum is added up in an order that changes from run to run."""
 
     points: float
     group: str = "performance"
@@ -392,10 +392,10 @@ class NoAtomics(OnceRight):
 
 @dataclass
 class Saves(OnceRight):
-    """Backward reads hardly anything of forward's beside the inputs. at_most: the arguments -> bytes.
+    """The backward half reads hardly anything that the forward half made, besides the inputs. at_most: the arguments -> bytes.
 
-    Counted is what the backward half used of all that the forward half had made, each storage whole; what is kept and never
-    read is not seen. The first `outputs` results must be there when the backward half begins.
+    The count covers what the backward half used of all that the forward half had made, each storage whole; what is kept
+    but never read is not seen. The first `outputs` results must be there when the backward half begins.
     """
 
     at_most: Callable[..., float]

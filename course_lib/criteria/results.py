@@ -1,4 +1,4 @@
-"""Is the result right? Did a kernel of the student's make it? Does it compile?"""
+"""Criteria for results: is the result right, did a kernel of the student's make it, and does that kernel compile?"""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ LAUNCHED_AND_NOTHING = (
 
 
 def of_group(trials: Sequence[Trial], group: str) -> list[Trial]:
+    """Choose the trials of a group."""
     return [t for t in trials if t.case.group == group]
 
 
@@ -122,7 +123,8 @@ class Judged(Trial):
         return ""
 
     def _wrong(self, arguments: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-        """Which elements are not right; both of one shape, `expected` as the oracle gives it."""
+        """A boolean tensor that marks the wrong elements. `got` and `expected` have the same shape; `expected` is as
+        the oracle gives it."""
         reference = self._reference(arguments, expected)
         if self.exercise.budget is None:
             return ~((got == reference) | (got.isnan() & reference.isnan()))
@@ -131,7 +133,7 @@ class Judged(Trial):
         return ~(((got.double() - reference).abs() <= budget) | (got.double() == reference))
 
     def _reference(self, arguments: dict[str, Any], expected: torch.Tensor) -> torch.Tensor:
-        """What a result is compared with: in its own dtype if it must be equal, in float64 if there is a budget."""
+        """The tensor that a result is compared with: in its own dtype if it must be equal, in float64 if there is a budget."""
         return expected.to(_expected_dtype(arguments, expected)) if self.exercise.budget is None else expected.double()
 
     def _compare(self, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding, label: str) -> str:
@@ -188,7 +190,7 @@ class Judged(Trial):
 
 
 def share(expected: dict[str, Any], output: Any) -> Finding:
-    """Of answers by name, the share that is right."""
+    """Find the share of the answers, by name, that is right."""
     output = output if isinstance(output, dict) else {}
     rights = [
         key
@@ -208,7 +210,7 @@ def share(expected: dict[str, Any], output: Any) -> Finding:
 
 
 def _meant(answer: Any, expected: Any) -> str:
-    """What kind of answer is asked for, where 1 stands for True or True for 1."""
+    """Say which kind of answer is expected where 1 was given for True, or True for 1."""
     if type(answer) is int and type(expected) is bool:
         return "; True or False is meant"
     return "; a number is meant" if type(answer) is bool and type(expected) is int else ""
@@ -384,7 +386,7 @@ class TritonDidTheWork(Criterion):
         return self.earned(plural(launches, "launch", "launches"), expected=expected)
 
     def _why(self, evidence: Evidence) -> Cause | None:
-        """Of what _problem says, where nothing was refused. Who launches a kernel and returns nothing has begun."""
+        """The cause of what _problem says, where nothing was refused. Whoever launches a kernel and returns nothing has begun."""
         if any(output is not None for output in evidence.outputs):
             return None
         return Cause("wrong", evidence.case) if evidence.launches else Cause("blank")
@@ -407,8 +409,11 @@ class TritonDidTheWork(Criterion):
 
 @dataclass
 class Compiles(Criterion):
-    """What was traced must also compile for a GPU. apart: groups whose own constants, such as the widest heads, cost
-    no more than the criterion on that group, which then has `compiles`."""
+    """Every kernel that was traced must also compile for a GPU.
+
+    apart: groups whose own constants (the widest heads, for example) cost no more than the criterion on that group,
+    which then has `compiles`.
+    """
 
     points: float = 0
     title: str = "compiles for a GPU"

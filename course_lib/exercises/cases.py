@@ -1,4 +1,4 @@
-"""What the exercises of several units share: ways to draw cases, and what torch may do in them."""
+"""Shared parts of several units' exercises: ways to draw cases, and lists of what torch may do in them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _inside(values: torch.Tensor, down: int, across: int, before: tuple[int, int
 
 
 def operations(text: str) -> frozenset[str]:
-    """What torch may do in an exercise that is written in torch, by the names that its dispatcher uses."""
+    """The torch operations that an exercise allows, by the names that torch's dispatcher uses."""
     return frozenset(text.split())
 
 

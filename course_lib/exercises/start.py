@@ -58,6 +58,7 @@ def fewest_warps(latency: int, work: int) -> int:
 
 @triton.jit
 def doubled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Compute 2 x in float32, BLOCK elements for each program."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out_ptr + i, 2.0 * tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32), mask=i < n)
 
@@ -81,7 +82,7 @@ def traced_doubling() -> dict[str, int]:
 
 @dataclass
 class SharedWork(Programs):
-    """As Programs, said of a vector."""
+    """The criterion Programs, in words about a vector."""
 
     @property
     def title(self) -> str:

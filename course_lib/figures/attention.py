@@ -174,7 +174,8 @@ def scores_of(pattern: str, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
 def online_states(
     scores: Sequence[float], values: Sequence[float], tiles: Sequence[range]
 ) -> list[tuple[float, float, float, float]]:
-    """After each tile (m, l, acc, factor): maximum, sum, weighted sum, and what the old sums were multiplied by."""
+    """The state (m, l, acc, factor) after each tile: maximum, sum, weighted sum, and the factor by which the old sums
+    were multiplied."""
     m, l, acc, found = -math.inf, 0.0, 0.0, []
     for tile in tiles:
         new = max(m, max(scores[j] for j in tile))

@@ -89,6 +89,7 @@ def tile_sectors(row_stride: int, width: int, rows: int = 128) -> int:
 
 
 def milliseconds(launch: Callable[[], object]) -> float:
+    """Time a launch on the GPU: the median in milliseconds."""
     return triton.testing.do_bench(launch, return_mode="median")
 
 
@@ -97,7 +98,7 @@ def milliseconds(launch: Callable[[], object]) -> float:
 
 @on_white
 def rows_against_columns(guess: float = ...) -> Figure:
-    """Both kernels, run here: sectors counted on a CPU, and also milliseconds where there is a GPU.
+    """Draw both kernels, run here: sectors counted on a CPU, and also milliseconds where there is a GPU.
 
     guess: how many times slower the column kernel is; ..., or anything else that is not a number, is no guess.
     """
@@ -274,7 +275,7 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
 
 @on_white
 def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
-    """What each lane does in each pass over `if taken: A else: B`; a lane that is not in the branch waits."""
+    """Draw what each lane does in each pass over `if taken: A else: B`; a lane that is not in the branch waits."""
     warps = [list(map(bool, taken[start : start + warp])) for start in range(0, len(taken), warp)]
     passes = [[branch for branch in (True, False) if branch in lanes] for lanes in warps]
     total = sum(map(len, passes))
@@ -315,7 +316,7 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
 
 @on_white
 def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
-    """Where rows of float32 start within a sector, and what reading a tile costs: row stride n, n + 1, and padded."""
+    """Draw where rows of float32 start within a sector, and what reading a tile costs: row stride n, n + 1, and padded."""
     padded = -(-(n + 1) * 4 // SECTOR) * SECTOR // 4
     strides = [n, n + 1, padded]
     names = [f"{n}", f"{n + 1}", f"{n + 1} padded to {padded}"]
@@ -374,7 +375,7 @@ def footprint(rows: range, columns: range, size: int) -> np.ndarray:
 
 @on_white
 def tile_footprints(size: int = 64) -> Figure:
-    """What one program of a transpose loads and stores: 64 elements as a row, and as a square."""
+    """Draw what one program of a transpose loads and stores: 64 elements as a row, and as a square."""
     figure = Picture(9, 9)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     shapes = [("1 × 64 tile", range(20, 21), range(0, 64)), ("8 × 8 tile", range(16, 24), range(24, 32))]

@@ -1,4 +1,4 @@
-"""What the trace predicts, beside what an NVIDIA GPU's own counters said: course_lib/hardware/measured/trace_vs_counters.json.
+"""The trace's predictions next to what an NVIDIA GPU's own counters said: course_lib/hardware/measured/trace_vs_counters.json.
 
 `python benchmarks/trace_vs_counters.py` measures it anew.
 """

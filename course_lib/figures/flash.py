@@ -25,7 +25,7 @@ from course_lib.tracing import Trace, trace
 
 
 def recorded() -> dict[str, Any]:
-    """What benchmarks/attention.py measured on one H200: machine, date, ceiling in TFLOP/s, and its parts."""
+    """The measurements of benchmarks/attention.py on one H200: machine, date, ceiling in TFLOP/s, and its parts."""
     return recordings.read("attention")
 
 
@@ -64,8 +64,8 @@ def a_walk(
 
 
 def walk_of(traced: Trace, tensors: Mapping[str, torch.Tensor], program: int) -> list[tuple[str, int, int]]:
-    """What one program of the last launch loads of q, k, v and stores to o, in order: (name, first row, end). All are of one head,
-    (N, D). ValueError if the launch has no such program."""
+    """List what one program of the last launch loads of q, k, v and stores to o, in order: (name, first row, end). All
+    are of one head, (N, D). Raises ValueError if the launch has no such program."""
     if not 0 <= program < traced.launches[-1].programs:
         raise ValueError(f"program is {program}; the launch has {traced.launches[-1].programs}")
     regions = {name: traced._region(tensor) for name, tensor in tensors.items()}  # tensors may share one
@@ -241,7 +241,7 @@ OWN = {"unit 09": (BLUE, "o", "-"), "the ladder's best": (GREEN, "D", "-.")}
 
 @on_white
 def ladder(d: int = 128, length: int = 16384) -> Figure:
-    """Speed of this unit's kernel and of what makes it faster, step by step, beside torch's two; full and causal."""
+    """Draw the speed of this unit's kernel and of what makes it faster, step by step, next to torch's two; full and causal."""
     rows = [r for r in recorded()["ladder"] if (r["d"], r["length"]) == (d, length)]
     names = list(rows[0]["contenders"])
     figure = Picture(9, 4.4)

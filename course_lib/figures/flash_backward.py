@@ -47,7 +47,7 @@ def over_keys(
     q_ptr, k_ptr, v_ptr, do_ptr, dq_ptr, N,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """What a program of dq moves."""
+    """Move what a program of dq moves."""
     dims, first = tl.arange(0, D)[None, :], tl.program_id(0) * BLOCK_M
     mine = (first + tl.arange(0, BLOCK_M))[:, None] * D + dims
     dq = tl.load(q_ptr + mine) + tl.load(do_ptr + mine)
@@ -174,7 +174,7 @@ def sums_in_orders(parts: int = 64, orders: int = 2000) -> tuple[np.ndarray, flo
 
 @on_white
 def sums_in_any_order(parts: int = 64, orders: int = 2000) -> Figure:
-    """What one element of dq may become, if `parts` programs add their share to it in whatever order they arrive."""
+    """Draw the values that one element of dq may take if `parts` programs add their share to it in whatever order they arrive."""
     found, own, exact = sums_in_orders(parts, orders)
     values, counts = np.unique(found, return_counts=True)
     unit = 2.0**-23 * abs(exact)

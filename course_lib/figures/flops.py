@@ -356,7 +356,7 @@ def sixteen_bytes() -> Figure:
 
 @on_white
 def launch_timeline() -> Figure:
-    """What host and device do when a function is timed without waiting, and with. A drawing, not a measurement."""
+    """Draw what host and device do when a function is timed without waiting, and with. A drawing, not a measurement."""
     figure = Picture(9.5, 4)
     axes = figure.subplots(2, 1, sharex=True)
     bars = {

@@ -30,7 +30,7 @@ from course_lib.workloads.chains import CHAINS, traced_stages
 
 
 def kernels_of(ops: Sequence[Sequence[str]], cuts: Sequence[int]) -> list[int]:
-    """Cuts after so many operations -> operations of each kernel: 5 operations cut after 2 are [2, 3]."""
+    """Turn cuts into the number of operations of each kernel: 5 operations that are cut after 2 give [2, 3]."""
     inner = sorted(set(cuts))
     if inner and not 1 <= inner[0] <= inner[-1] < len(ops):
         raise ValueError(f"{len(ops)} operations can be cut after 1 to {len(ops) - 1} of them, not after {list(cuts)}")
@@ -46,7 +46,7 @@ def _written(op: Sequence[str]) -> str:
 def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Figure:
     """A chain of operations as a factory: kernels above, memory below, an arrow for each tensor that is carried.
 
-    name: of course_lib.workloads.chains.CHAINS; cuts: a kernel ends after so many operations; None cuts after each.
+    name: of course_lib.workloads.chains.CHAINS; cuts: the numbers of operations after which a kernel ends; None cuts after each.
     """
     if name not in CHAINS:
         raise ValueError(f"there is no chain {name!r}; there are {', '.join(CHAINS)}")
@@ -272,7 +272,8 @@ def softmax_elements(M: int = 16, N: int = 2048) -> dict[str, list[tuple[str, fl
 
 @on_white
 def softmax_passes() -> Figure:
-    """What a softmax carries: five operations of torch, one kernel that reads its row three times, and the least possible."""
+    """Draw the traffic of a softmax: five operations of torch, one kernel that reads its row three times, and the least
+    possible."""
     counted = softmax_elements()
     counted = counted | {"the least possible": [("once in, once out", 2.0)]}
     colours, hatches = [BLUE, ORANGE, GREEN, SKY, GREY], ["", "//", "..", "\\\\", "xx"]

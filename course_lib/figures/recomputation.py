@@ -43,7 +43,7 @@ ASKED = (
 
 @on_white
 def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
-    """Bytes kept for backward beside the arguments, in multiples of the input's: counted here, x is 256 x 64 float32."""
+    """Draw the bytes kept for backward besides the arguments, in multiples of the input's: counted here, x is 256 x 64 float32."""
     sizes = {"mlp": [256, 64, 256]}
     kept = [kept_bytes(name, sizes.get(name, [256, 64])) / (256 * 64 * 4) for name in names]
     figure = Picture(9, 1.2 + 0.36 * len(names))
@@ -274,7 +274,7 @@ def checkpoint_explorer() -> CheckpointExplorer | Figure:
 
 @on_white
 def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> Figure:
-    """What torch's dropout keeps in the forward run, and in recomputations with and without the random state put back."""
+    """Draw what torch's dropout keeps in the forward run, and in recomputations with and without the random state put back."""
 
     def drawn() -> np.ndarray:
         return (torch.nn.functional.dropout(torch.ones(rows, columns), p) > 0).numpy()
@@ -328,7 +328,7 @@ def on_a_gpu(segments: Sequence[int]) -> tuple[dict[int, Timeline], str]:
 
 
 def working(of: Callable[[int, int], Timeline] = train_step) -> float:
-    """What the backward pass of one layer works with beside what the layer keeps, in boundaries: counted."""
+    """Count the memory that the backward pass of one layer needs besides what the layer keeps, in boundaries."""
     one = of(1, 0)
     return (one.peak - one.inside) / one.boundary
 

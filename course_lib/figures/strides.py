@@ -271,7 +271,7 @@ def views_of_one_storage() -> Figure:
 
 @on_white
 def flat_walks() -> Figure:
-    """Where the k-th element lies, row by row: one straight line can be reshaped to one dimension for free."""
+    """Draw where the k-th element lies, row by row: one straight line can be reshaped to one dimension for free."""
     x = torch.arange(STORAGE).reshape(4, 6)
     views = {"x": x, "x[:, ::2]": x[:, ::2], "x[:, :4]": x[:, :4], "x.T": x.T}
     figure = Picture(10, 3.4)

@@ -29,7 +29,7 @@ class Explorer:
     _shown = None  # the handle of the picture once displayed
 
     def picture(self) -> Figure:
-        """What the controls ask for now."""
+        """Draw the picture that the controls ask for now."""
         raise NotImplementedError
 
     def watch(self, *controls: Any) -> None:

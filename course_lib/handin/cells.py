@@ -21,6 +21,8 @@ class Problem(Exception):
 
 @dataclass(frozen=True)
 class Cell:
+    """One cell of a notebook."""
+
     number: int  # counted from 1
     kind: Literal["code", "markdown", "raw"]
     source: str
@@ -28,7 +30,7 @@ class Cell:
 
 
 def small_enough(name: str, size: int) -> None:
-    """Problem if a notebook of so many bytes is not read."""
+    """Raise Problem if a notebook of `size` bytes is too large to be read."""
     if size > MAX_FILE:
         raise Problem(f"{name} has {size / 1e6:.0f} MB; {MAX_FILE // 1_000_000} are allowed. Clear its outputs.")
 

@@ -1,4 +1,4 @@
-"""Which notebook the student is in, which unit it belongs to, and how that unit was handed out."""
+"""The student's files: which notebook this is, which unit it belongs to, and how that unit was handed out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a prediction written down, or computed? Read from the source alone; nothing is run.
+"""Tell a prediction that is written down from one that is computed. Only the source is read; nothing is run.
 
 A prediction is numbers, True and False, and arithmetic on them: 4 * 1024, 2**20, math.inf, sum(range(9)), triton.cdiv(n, 64).
 What counts by running something (torch, a trace, a file) is no prediction, so code of any other kind is told apart here.
@@ -39,7 +39,7 @@ ARITHMETIC = frozenset(
 MAX_STATEMENTS = 500  # of a cell that a check looks at
 CONSTANTS = frozenset(["inf", "nan", "pi", "e"])
 MODULES = {"math": "math", "np": "numpy", "numpy": "numpy", "torch": "torch", "triton": "triton"}
-"""What the names of modules mean where their imports are not to be seen."""
+"""Modules that these names mean where no import of them is in sight."""
 STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Pass)
 WORDS = {
     ast.FunctionDef: "a function",
@@ -93,7 +93,7 @@ def _told(parts: Sequence[tuple[str, Sequence[ast.stmt]]], entry: str, *, whole:
 
 
 class _Reader:
-    """What the names of some modules mean, and whether what uses them is arithmetic."""
+    """Knows what the names of some modules mean, and decides whether an expression that uses them is arithmetic."""
 
     def __init__(self, body: Sequence[ast.stmt], entry: str, whole: bool) -> None:
         self.entry, self.whole = entry, whole

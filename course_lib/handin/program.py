@@ -28,7 +28,7 @@ AT_LAST, WHENEVER = math.inf, -1
 
 @dataclass(frozen=True)
 class Program:
-    """What to run for one exercise: (name, source) pairs in order, each to be compiled under its own name."""
+    """The code to run for one exercise: (name, source) pairs in order, each to be compiled under its own name."""
 
     cells: list[tuple[str, str]]
     entry: str
@@ -42,7 +42,7 @@ class Program:
 
     @property
     def own(self) -> list[tuple[str, str]]:
-        """Its cells without those that were deleted and came back as they were handed out."""
+        """The exercise's own cells, without those that were deleted and came back as they were handed out."""
         return [(name, source) for name, source in self.cells if name.startswith("<cell ")]
 
 
@@ -101,7 +101,8 @@ class Notebook:
         return found, broken
 
     def _typed(self, cell: Cell, own: list[Statement]) -> list[Statement]:
-        """Of a check cell what was typed in above the check, if that defines what is checked; below it, nothing was judged."""
+        """Statements that were typed in above the check in a check cell, if they define what is checked. What is below
+        the check was not judged."""
         above = list(takewhile(lambda s: "check" not in s.reads, own))
         return above if any(self._checks[cell.grade_id] in s.binds for s in above) else []
 
@@ -156,7 +157,7 @@ class Notebook:
         return name in self._seeming
 
     def odd_check(self, exercise: Exercise) -> list[str]:
-        """What is odd about the exercise's check cell."""
+        """Say what is odd about the exercise's check cell."""
         own = [cell for cell in self.cells if cell.grade_id == exercise.check_id]
         given = self._released.get(exercise.check_id)
         edited = [cell.number for cell in own if given is not None and given.strip() != cell.source.strip()]
@@ -193,7 +194,7 @@ class Notebook:
         return next((cell.number for cell in self.cells if cell.grade_id == exercise.check_id), 0)
 
     def program(self, exercise: Exercise) -> Program:
-        """What to run for the exercise. Problem if there is nothing to run."""
+        """The code to run for the exercise. Raises Problem if there is nothing to run."""
         if exercise.id not in self._programs:
             self._programs[exercise.id] = self._program_of(exercise)
         return self._programs[exercise.id]
@@ -256,7 +257,7 @@ class Notebook:
         return {name for s in self._given if s.cell.grade_id in others for name in s.binds}
 
     def _number_of(self, s: Statement) -> float:
-        """Its place among the student's statements."""
+        """A statement's place among the student's statements."""
         return self._number.get(id(s), AT_LAST)
 
     def _changes(self, name: str, end: int) -> list[Statement]:
@@ -297,7 +298,8 @@ def _statements_as_given(cell: Cell, given: bool) -> list[Statement]:
 
 
 def _definers(binding: list[Statement], end: int) -> list[Statement]:
-    """Of the statements that bind a name, those that give it its value at cell `end`; later ones only if there is none."""
+    """Choose the statements that give a name its value at cell `end`, of those that bind it; later ones only if there
+    is none before."""
     found = []
     for statement in reversed([s for s in binding if s.cell.number <= end] or binding):
         found.append(statement)

@@ -1,4 +1,4 @@
-"""After a cell that failed Python still knows the version before it: a check then says which one it judges."""
+"""Stale definitions: after a cell that failed, Python still knows the version before it. A check then says which one it judges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _stopped: dict[int, tuple[str, int]] = {}  # number of a cell -> the error at wh
 
 
 def watch() -> None:
-    """From now on remember which cells of this notebook stop at an error; nothing where there is no notebook."""
+    """Start to remember which cells of this notebook stop at an error; do nothing where there is no notebook."""
     shell = _shell()
     if shell is not None and _remember not in shell.events.callbacks["post_run_cell"]:
         _stopped.clear()

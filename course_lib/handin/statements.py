@@ -40,7 +40,7 @@ class Statement:
 
     @property
     def harmless(self) -> bool:
-        """It does nothing but give names: a def, an import, an assignment that calls nothing."""
+        """Whether the statement does nothing but give names: a def, an import, an assignment that calls nothing."""
         if isinstance(self.node, (ast.FunctionDef, ast.Import, ast.ImportFrom)):
             return True
         return isinstance(self.node, (ast.Assign, ast.AnnAssign)) and not any(
@@ -53,7 +53,7 @@ class Statement:
 
     @property
     def always(self) -> bool:
-        """Its names cannot be known (`import *`) or reach the whole cell (`__future__`)."""
+        """Whether the statement's names cannot be known (`import *`) or reach the whole cell (`__future__`)."""
         return isinstance(self.node, ast.ImportFrom) and (
             self.node.module == "__future__" or self.node.names[0].name == "*"
         )

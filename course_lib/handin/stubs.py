@@ -77,7 +77,7 @@ def _id(cell: NotebookNode) -> str:
 
 
 def _place(nb: NotebookNode, exercise: Exercise, check: NotebookNode) -> int:
-    """Where a lost stub goes: before its check, which comes back at the end if it is lost as well."""
+    """The place for a lost stub: before its check, which comes back at the end if it is lost as well."""
     for place, cell in enumerate(nb.cells):
         if _id(cell) == exercise.check_id:
             return place
@@ -86,7 +86,7 @@ def _place(nb: NotebookNode, exercise: Exercise, check: NotebookNode) -> int:
 
 
 def _keep(exercise: Exercise, path: Path, own: list[NotebookNode]) -> Path:
-    """The sources in a new file of the folder kept/ beside the notebook."""
+    """Write the sources into a new file of the folder kept/ next to the notebook, and return its path."""
     folder = path.with_name("kept")
     day = time.strftime("%Y-%m-%d %H:%M")
     text = "\n\n".join([f"# {exercise.id} of {path.name}, until {day}", *(cell.source for cell in own)])

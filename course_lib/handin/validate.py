@@ -19,7 +19,7 @@ LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
 
 @dataclass(frozen=True)
 class Line:
-    """What is to be said of one exercise."""
+    """One line of the page: an exercise, and what is to be said of it."""
 
     exercise: Exercise
     graded: bool
@@ -123,7 +123,7 @@ def _own(notebook: Notebook, exercise: Exercise) -> list[Cell]:
 
 
 def _lost(notebook: Notebook, exercise: Exercise) -> str:
-    """Where the exercise's name has gone; "" if its cell does not parse, or looks as if it were elsewhere."""
+    """Say where the exercise's name has gone; "" if its cell does not parse, or looks as if it were elsewhere."""
     own = _own(notebook, exercise)
     nowhere = f"`{exercise.entry}` is defined in no cell"
     if notebook.seems_to_define(exercise.entry) or any(c.number in notebook.broken for c in own):

@@ -27,7 +27,7 @@ def pack(validation: Validation) -> Path:
 
 
 def fuller(found: Validation) -> str:
-    """A sentence, if another notebook beside this one has more of the unit's exercises solved; "" else."""
+    """Say so if another notebook next to this one has more of the unit's exercises solved; otherwise ""."""
     for path in sorted(found.path.parent.glob("*.ipynb")):
         try:
             other = validated(path) if path != found.path else found

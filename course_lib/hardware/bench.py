@@ -39,7 +39,7 @@ class GPUStopped(RuntimeError):
 
 
 def stopped(error: RuntimeError) -> str:
-    """What a CUDA error says, for whoever wrote the kernel."""
+    """Say what a CUDA error means, for whoever wrote the kernel."""
     if "illegal memory access" in str(error):
         return "the kernel touched memory outside of its tensors (CUDA: an illegal memory access)"
     return f"the GPU stopped the kernel ({str(error).strip().splitlines()[0][:150]})"

@@ -1,4 +1,4 @@
-"""Which GPU this is, and what its datasheet promises.
+"""The GPU: which one this is, and what its datasheet promises.
 
 `current()` is the GPU of this machine or None; `assumed()` always answers, with an H200's datasheet where there is
 none, so that every calculation of the course also runs on a laptop. Importing this does not start CUDA.
@@ -127,7 +127,7 @@ def match(device_name: str, memory_bytes: int) -> GPU | None:
 
 
 def current() -> GPU | None:
-    """This machine's GPU, or None without one (or with one of which we have no datasheet).
+    """Return this machine's GPU, or None without one (or with one of which we have no datasheet).
 
     SMs and memory are the driver's; bandwidth and FLOP/s the datasheet's.
     """
@@ -150,7 +150,7 @@ def current() -> GPU | None:
 
 
 def assumed() -> GPU:
-    """This machine's GPU, else an H200 as its datasheet describes it."""
+    """Return this machine's GPU, or else an H200 as its datasheet describes it."""
     return current() or datasheet("H200")
 
 

@@ -32,7 +32,7 @@ ADD_ONE = [4**k for k in range(13)]  # elements of x, up to 64 MiB
 
 
 def recorded() -> dict[str, Any] | None:
-    """What measure_all() found on one H200, or None where the file is missing."""
+    """The numbers that measure_all() found on one H200, or None where the file is missing."""
     try:
         return recordings.read("memory_hierarchy")
     except FileNotFoundError:
@@ -46,7 +46,7 @@ def measured_here() -> dict[str, Any] | None:
 
 
 def of(card: gpu.GPU) -> dict[str, Any] | None:
-    """What is known of this card: measured here if it is this machine's, recorded if it is of the recorded kind, else None."""
+    """Everything known of this card: measured here if it is this machine's, recorded if it is of the recorded kind, else None."""
     if card.measured:
         return measured_here()
     kept = recorded()
@@ -64,6 +64,7 @@ def cycle():
 
 @triton.jit
 def nanosecond():
+    """Read the GPU's clock in nanoseconds."""
     return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
 
 

@@ -1,4 +1,4 @@
-"""What torch.compile makes of some functions: the Triton code that it writes, and how many kernels it launches.
+"""Triton code that torch.compile writes for some functions, and how many kernels it launches.
 
 On a GPU it is asked here; `recorded()` is the same from one H200, for readers without one. `python benchmarks/fusion.py`
 records anew. Inductor is the part of torch.compile that writes the kernels.
@@ -140,6 +140,7 @@ def launches(function: Callable, *arguments: Any) -> int:
 
 
 def drawn(shapes: list[tuple[int, ...]]) -> list[torch.Tensor]:
+    """Draw normal tensors of these shapes on the GPU."""
     return [torch.randn(*shape, device="cuda") for shape in shapes]
 
 

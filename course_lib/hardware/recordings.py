@@ -1,4 +1,5 @@
-"""What benchmarks/ measured on one H200, for readers without a GPU: course_lib/hardware/measured/NAME.json, in SI units.
+"""Recordings: what benchmarks/ measured on one H200, for readers without a GPU. They are kept in
+course_lib/hardware/measured/NAME.json, in SI units.
 
 found = read("mystery_plot")       in course_lib
 write("mystery_plot", found)       in benchmarks/
@@ -15,6 +16,7 @@ FOLDER = Path(__file__).parent / "measured"
 
 
 def path(name: str) -> Path:
+    """The file of a recording."""
     return FOLDER / f"{name}.json"
 
 
@@ -25,7 +27,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def write(name: str, found: dict[str, Any], digits: int = 5) -> None:
-    """A line for each key; floats are rounded to so many digits, since more are noise."""
+    """Write a recording, one line for each key. Floats are rounded to `digits` significant digits, since more are noise."""
     lines = [
         f" {json.dumps(key)}: {json.dumps(_rounded(value, digits), ensure_ascii=False)}" for key, value in found.items()
     ]

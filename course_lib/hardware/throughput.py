@@ -1,4 +1,4 @@
-"""What a GPU reaches: matrix products by size and dtype, copies, a few operations, and how timers mislead.
+"""Throughput that a GPU reaches: matrix products by size and dtype, copies, a few operations; and how timers mislead.
 
 On a GPU of sm_80 or newer each function measures here, in seconds; `recorded()` is the same from one H200, for readers
 without one. Needs torch alone. `python benchmarks/mystery_plot.py` records anew.
@@ -80,7 +80,7 @@ def _product(m: int, n: int, k: int, dtype: torch.dtype, fill: Callable = torch.
 
 
 def curve_sizes() -> list[int]:
-    """About 230 sizes N: all multiples of 64, and of each lesser alignment one or two in every 128."""
+    """Choose about 230 sizes N: all multiples of 64, and one or two of each lesser alignment in every 128."""
     blocks = range(LOW, HIGH + 1, 128)
     near = [base + offset for base in blocks for offset in (0, 64, 40, 112, 68, 26, 77)]
     corners = [1792, 1793, 1794, 3001, 4095, 4097]  # a cliff of unit 05, and the neighbours of a round number
@@ -119,7 +119,7 @@ def ceilings(n: int = 8192) -> dict[str, Any]:
 
 
 def operations() -> list[dict[str, Any]]:
-    """For a roofline: name, flops, bytes (each tensor moved once) and seconds of some operations in bfloat16."""
+    """Measure operations for a roofline, in bfloat16: name, flops, bytes (each tensor moved once) and seconds of each."""
     n = 8192
     x, y = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     vector, out = torch.randn(n, device="cuda", dtype=torch.bfloat16), torch.empty_like(x)

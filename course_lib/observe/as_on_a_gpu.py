@@ -1,7 +1,8 @@
-"""Host code that was written for a GPU runs here without one, and is answered as one would answer.
+"""A simulated GPU for host code: code that was written for a GPU runs here without one, and gets the answers that one
+would give.
 
-Recording runs no kernel and needs no GPU. What such code says of devices, streams, events and memory means nothing then, and must
-not fail; what it asks about the GPU is told of this machine's, or of the one that the course assumes.
+Recording runs no kernel and needs no GPU. What such code does with devices, streams, events and memory means nothing then, but it
+must not fail. Questions about the GPU are answered for this machine's, or for the one that the course assumes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from course_lib.ttir.launching import MOST_THREADS, WARP
 
 @contextmanager
 def as_on_a_gpu() -> Iterator[None]:
-    """While open, code written for a GPU runs here without one, or in a fork of a process that has it."""
+    """Let code written for a GPU run here without one, or in a fork of a process that has one, while this is open."""
     importlib.import_module("torch._dynamo")  # which refuses to be loaded while several functions are one
     patches = [(torch.cuda, name, value) for name, value in WITHOUT_EFFECT.items()]
     patches += [(torch.cuda.nvtx, name, value) for name, value in NVTX.items()]
@@ -61,7 +62,7 @@ class OnTheCpu(TorchFunctionMode):
 
 
 class Stream:
-    """A stream in whose order nothing needs to be put: all of it is done when Python goes on."""
+    """A stream in which nothing needs to be put in order: all of it is done when Python goes on."""
 
     cuda_stream = 0
 
@@ -143,7 +144,7 @@ NVTX |= {"range_start": _zero, "range": _context}
 
 
 def _answers(card: gpu.GPU) -> dict[str, Any]:
-    """What torch.cuda says of that GPU, by the names of its functions."""
+    """The answers that torch.cuda gives on that GPU, by the names of its functions."""
     major, minor = divmod(_capability(card), 10)
     properties = SimpleNamespace(
         name=card.name,
@@ -175,7 +176,7 @@ def _answers(card: gpu.GPU) -> dict[str, Any]:
 
 
 def _driver(card: gpu.GPU) -> SimpleNamespace:
-    """What Triton's tutorials ask its driver, answered as on that GPU."""
+    """A stand-in for Triton's driver that answers what Triton's tutorials ask, as on that GPU."""
     properties = {
         "multiprocessor_count": card.sms,
         "max_num_regs": card.registers_per_sm,

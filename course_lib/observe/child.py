@@ -66,7 +66,7 @@ def message(
     memory: int | None = None,
     prepare: Callable[[], None] | None = None,
 ) -> bytes:
-    """What the child of `run` sends, unread: for another process to open.
+    """Do what `run` does, but return the child's message unread, for another process to open.
 
     waiting    seconds on the clock that it may spend asleep; waiting for a processor or a disk is not sleeping
     memory     bytes of address space the child may add to what this process uses now
@@ -100,7 +100,7 @@ def message(
 
 
 def opened(sent: bytes | bytearray) -> tuple[Any, str]:
-    """What `run` returns, or raises, for a message of a child."""
+    """Read a child's message: return what `run` returns, or raise what it raises."""
     try:
         answer = wire.unpack(sent)
         # the child may have written this itself: lengths are cut here, not there

@@ -1,5 +1,5 @@
-"""What the log of a call with two halves shows of them, where nothing is replayed: facts that no measurement of the process that
-ran it has to be believed for."""
+"""Facts about both halves of a call, read from its log; nothing is replayed. They need no trust in measurements that
+were made in the process that ran the call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ BEGIN, BACKWARD, END = "begin", "backward", "end"
 
 
 def steps(events: Sequence[Mapping[str, Any]]) -> Steps:
-    """Of the events of a call, marked where it begins, where backward begins and where it ends; an empty one without these marks."""
+    """Read the steps of a call from its events, in which marks stand where it begins, where backward begins and where
+    it ends. Without these marks the steps are empty."""
     marks = {event["mark"]: i for i, event in enumerate(events) if "mark" in event}
     if not {BEGIN, BACKWARD, END} <= marks.keys():
         return Steps()

@@ -154,7 +154,7 @@ def key_of(entry: dict[str, Any]) -> str:
 
 
 def _described(value: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...]) -> dict | None:
-    """What a name stands for, as plain data; None if no kernel may use it."""
+    """Describe what a name stands for, as plain data; None if no kernel may use it."""
     if value is None or type(value) in (int, float, bool, str):
         return {"value": value}
     if type(value) is tuple:

@@ -149,7 +149,7 @@ class _Recorder(TorchDispatchMode):
         self._write(event)
 
     def _hooks(self, how: Tuning) -> list[dict[str, Any]]:
-        """What a tuner's hooks do before each run, as events."""
+        """The events that a tuner's hooks cause before each run."""
         events, self.events = self.events, []
         try:
             how.prepare()
@@ -162,8 +162,8 @@ class _Recorder(TorchDispatchMode):
         self._write({"mark": what, "state": self._state()})
 
     def _keep(self, tensor: torch.Tensor) -> None:
-        """Have memory from before this call, such as a workspace that is used again, in the log: as allocated here. Of what it
-        holds no more is told than whether it is zeros; a replay would have other numbers."""
+        """Log memory from before this call, such as a workspace that is used again, as if it were allocated here. Of
+        its content only whether it is zeros is told; a replay would have other numbers."""
         if self.storages.knows(tensor):
             return
         storage = tensor.untyped_storage()
@@ -320,7 +320,8 @@ def take_away(module: str) -> None:
 
 
 def unread(error: BaseException | None) -> list[str]:
-    """Files and modules that could not be read, as an error says, or one behind it: what is missing may not be the student's."""
+    """Files and modules that could not be read, as an error or one that it was raised from says. What is missing may
+    not be the student's."""
     found: list[str] = []
     for _ in range(10):
         if isinstance(error, OSError):
@@ -332,14 +333,14 @@ def unread(error: BaseException | None) -> list[str]:
 
 
 def _cause_of(error: BaseException) -> Cause:
-    """What went wrong as data: the exception, its words, and the line of the student's code nearest to it."""
+    """Describe an error as data: the exception, its words, and the line of the student's code nearest to it."""
     *_, last = [None, *_own_frames(error)]
     details = {"exception": type(error).__name__, "message": _words_of(error), "line": last.line or "" if last else ""}
     return Cause("raised", f"{last.filename}:{last.lineno}" if last else "", details)
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Where the error passed through the student's code, the nearest last."""
+    """Frames in which the error passed through the student's code, the nearest one last."""
     packages = ("/course_lib/", "/site-packages/", "/dist-packages/")
     frames = traceback.extract_tb(error.__traceback__)
     return [f for f in frames if not any(folder in f.filename.replace("\\", "/") for folder in packages)]
@@ -350,7 +351,7 @@ def _words_of(error: BaseException) -> str:
 
 
 def describe_exception(error: BaseException) -> str:
-    """What went wrong as one sentence, with the line of the student's code nearest to it."""
+    """Describe an error in one sentence, with the line of the student's code nearest to it."""
     own, where = _own_frames(error), ""
     if own:
         function = "" if own[-1].name == "<module>" else f" of its {_place(own[-1].filename)}, in `{own[-1].name}`"
@@ -370,12 +371,13 @@ def _first_axis(method: str) -> str:
 
 
 def _place(filename: str) -> str:
-    """What a line of code is counted in."""
+    """The word for the place that a line number counts in: "cell" or "file"."""
     return "cell" if filename.startswith("<") or "ipykernel" in filename else "file"
 
 
 def _advice(error: BaseException, message: str, line: str, entered: bool) -> str:
-    """What Python's words do not say to a newcomer. line: of the student's; entered: the error came from within their function."""
+    """Say what Python's words do not tell a newcomer. line: the student's line; entered: the error came from within
+    their function."""
     if type(error) is NameError and error.name:
         return f"No cell that was run defines `{error.name}`: run the one that does first, or is it misspelt?"
     if message.startswith("'function' object is not subscriptable"):

@@ -243,7 +243,7 @@ class Tape:
                 self.named(self.names[identity], tensor)
 
     def _tuning(self, how: Any, arguments: Mapping[str, Any]) -> Tuning | None:
-        """What a tuner does between two runs of a launch, as it stands in the log."""
+        """The tuner's work between two runs of a launch, as the log tells it."""
         match how:
             case None:
                 return None
@@ -491,8 +491,11 @@ def _cases(launched: Sequence[Launched]) -> dict[Hashable, list[str]]:
 
 
 def _set(launched: Launched) -> Hashable:
-    """What the compiler is asked of: a kernel, its dtypes, constants and options. That numbers which happen to be 1 make a text
-    of their own is left out: there may be many, and what the compiler could hold against one of them is the same."""
+    """A key for what the compiler is asked: a kernel, its dtypes, constants and options.
+
+    Which numbers happen to be 1 is left out, although each such set makes a text of its own: there may be many texts,
+    and the compiler has the same objections to all of them.
+    """
     key, front, arguments, _ = launched
     constants = {p.name for p in front.kernel.params if p.is_constexpr}
     types = [repr(v) if n in constants else _type_of(v) for n, v in arguments.items()]
@@ -500,7 +503,7 @@ def _set(launched: Launched) -> Hashable:
 
 
 def _type_of(value: Any) -> str:
-    """What the compiler sees of an argument that is no constant."""
+    """The type that the compiler sees of an argument that is not a constant."""
     if isinstance(value, TensorDescriptor):
         return f"{value.base.dtype} {value.block_shape}"
     if isinstance(value, (list, tuple)):
@@ -516,7 +519,7 @@ def _size(launched: Launched) -> int:
 
 
 def _safe_to_assume(known: Compiled) -> bool:
-    """Will a newer GPU accept this too? Of shared memory it may need more: the operands of its products lie there."""
+    """Whether a newer GPU will accept this, too. It may need more shared memory: the operands of its products lie there."""
     return not known.to_the_end and 4 * known.shared_bytes <= known.shared_limit
 
 

@@ -32,7 +32,7 @@ INSPECTED = 0.2  # share of the timed runs whose result is looked at
 
 
 def run_apart(message: bytes) -> subprocess.CompletedProcess:
-    """Another process that reads the message and writes a Timing. TimeoutExpired if it does not in time."""
+    """Run another process that reads the message and writes a Timing. Raises TimeoutExpired if it does not do so in time."""
     command = [sys.executable, "-m", "course_lib.observe.timed"]
     path = os.pathsep.join(p for p in sys.path if p)
     environment = os.environ | {"PYTHONPATH": path}
@@ -69,6 +69,7 @@ def measure(
 
 
 def problem(exercise: Exercise, sentence: str) -> Timing:
+    """Make a Timing that says why nothing was measured."""
     speed = exercise.bonus[0]
     return Timing(speed.case.name, speed.vs, 0.0, 0.0, "", sentence)
 
@@ -95,7 +96,8 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
             wrong.append(what)
 
     def differences() -> list[str]:
-        """Of a few runs, each on other inputs. torch.AcceleratorError if the kernels stop the GPU: nobody else can be blamed."""
+        """Differences in a few runs, each on other inputs. Raises torch.AcceleratorError if the kernels stop the GPU:
+        nobody else can be blamed."""
         found = []
         for _ in range(TRIED):
             prepare()
@@ -126,7 +128,7 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
 
 
 def difference(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -> str:
-    """Where results on the GPU are not within the exercise's budget of its oracle; "" if they are."""
+    """Say where results on the GPU are not within the exercise's budget of its oracle; "" if they are."""
     expected = exercise.oracle(**arguments)
     results, expected = (r if isinstance(r, tuple) else (r,) for r in (results, expected))
     for got, wanted in zip(results, expected, strict=True):
@@ -140,6 +142,7 @@ def difference(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -
 
 
 def main() -> None:
+    """Read a request from stdin, time it, and write the Timing to stdout."""
     request = wire.unpack(sys.stdin.buffer.read())
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a kernel prints (tl.device_print) is not the answer

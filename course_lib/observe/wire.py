@@ -1,4 +1,4 @@
-"""What crosses process borders: a fixed magic, a JSON header, raw bytes. Nothing is ever unpickled.
+"""The format of what crosses process borders: a fixed magic, a JSON header, raw bytes. Nothing is ever unpickled.
 
 A tree is made of dicts with string keys, lists, strings, numbers, booleans, None and torch tensors; tensors travel as the
 bytes of their storage with dtype, size, stride and offset, so that views stay views. Dataclasses of plain data travel

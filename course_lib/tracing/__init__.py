@@ -1,4 +1,4 @@
-"""What a kernel does to memory, counted on a CPU: no GPU needed, and the kernel stays as it is.
+"""Count what a kernel does to memory, on a CPU: no GPU is needed, and the kernel stays as it is.
 
     with trace() as t:
         kernel[grid](x, y, n, BLOCK=1024)

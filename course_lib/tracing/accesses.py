@@ -1,4 +1,4 @@
-"""What loads, stores and atomics do, for many programs at once: looked at, counted, and done on the arena.
+"""Loads, stores and atomics of many programs at once: each is checked, counted, and done on the arena.
 
 Programs that do the same thing at other addresses are looked at once: their lanes lie alike (pattern.Shape), and only where
 in a line the lowest one falls tells them apart.
@@ -49,7 +49,7 @@ class Instruction:
 
 @dataclass
 class Hit:
-    """What an access does to one region.
+    """The part of an access that falls into one region.
 
     rows       which of the access's rows: a slice, or their numbers. A row is what a program does, or all programs do alike
     shape      how the lanes of each row lie, if all rows are alike;  lowest  (rows,) the lowest active one, as an offset in bytes
@@ -76,7 +76,8 @@ class Hit:
         return self._items(self.shape.relative[:: self.shape.run])
 
     def _items(self, offsets: np.ndarray) -> np.ndarray:
-        """(rows, offsets): the items so many bytes from each row's lowest lane. An item begins there, or _look has refused it."""
+        """The items (rows, offsets) that begin this many bytes from each row's lowest lane. An item begins there, or
+        _look has refused it."""
         return (self.lowest // self.itemsize)[:, None] + offsets // self.itemsize
 
     def load_to(self, bits: np.ndarray) -> None:
@@ -247,7 +248,7 @@ class Accesses:
         return np.where(known, self.passed[np.where(known, programs, 0)], 0) if self.passed.size else 0 * programs
 
     def _update(self, at, hit: Hit, kind: str, before, new, want, used: bool) -> None:
-        """What one hit updates, in rounds: in each, every address comes once."""
+        """Update memory for one hit, in rounds: each address comes once in each round."""
         lanes, places = hit.lanes(before.shape)
         items = hit.region.items(at.itemsize)
         turn = occurrence(places)
@@ -450,8 +451,8 @@ class Accesses:
 
 
 class Asked:
-    """What each program has seen of memory since it was last asked, for programs that wait: as long as that stays so, there
-    is no use in looking again."""
+    """A memory of what each waiting program has seen since it was last asked. While that stays the same, there is no use
+    in looking again."""
 
     def __init__(self) -> None:
         self._seen: dict[

@@ -15,7 +15,7 @@ from course_lib.ttir.launching import FlopKind
 
 @dataclass(frozen=True)
 class Whole:
-    """What an operation does with its operands, and how many floating-point operations that is for one program."""
+    """A function for an operation on whole blocks, and the number of floating-point operations that one program does in it."""
 
     function: Callable
     flops: FlopKind | None = None
@@ -59,8 +59,8 @@ def _broadcast(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
 
 
 def _reshape(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
-    """With `can_reorder` the compiler may lay the elements in any order, as suits its threads: here the last one comes first, so
-    that who counts on an order is found out."""
+    """Reshape a block. With `can_reorder` the compiler may lay the elements in any order that suits its threads. Here
+    the last one comes first, so that whoever counts on an order is found out."""
     before, after = kinds[0].shape, op.results[0][1].shape
     if op.attributes.get("allow_reorder") and [n for n in before if n > 1] != [n for n in after if n > 1]:
         return Whole(lambda x: spread(x, before).reshape(len(x), -1)[:, ::-1].reshape(len(x), *after))
@@ -247,8 +247,8 @@ def _along(x: np.ndarray, axis: int, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A tensor descriptor: the tensor behind it, and what a load gives beyond its edges. Also a block pointer, as Tritons before
-    3.8 have them: a descriptor that knows where its block begins.
+    """A tensor descriptor: the tensor behind it, and what a load gives beyond its edges. It is also a block pointer of
+    Triton before 3.8: a descriptor that knows where its block begins.
 
     base     (programs or 1,) addresses;  sizes, strides  of each axis, likewise, in elements
     offsets  of the block's first element, likewise; of a block pointer alone
@@ -321,7 +321,7 @@ def _column(values: np.ndarray, rank: int) -> np.ndarray:
 
 
 def padding_of(op: ir.Operation) -> float:
-    """What `tl.make_tensor_descriptor` is told to load beyond the edges."""
+    """The number that a tensor descriptor loads beyond the edges, as `tl.make_tensor_descriptor` was told."""
     return float("nan") if op.attributes.get("padding") in (2, "PAD_NAN", "nan") else 0.0
 
 

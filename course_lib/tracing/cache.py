@@ -105,7 +105,7 @@ class Stream:
         return np.unique(self.units).size
 
     def then(self, other: Stream) -> Stream:
-        """This stream and `other` after it, as two launches share the L2."""
+        """Return this stream followed by `other`, as two launches share the L2."""
         if self.unit_bytes != other.unit_bytes:
             raise ValueError(
                 f"Stream.then: units of {self.unit_bytes} and of {other.unit_bytes} bytes; make both with one `line`."
@@ -196,7 +196,7 @@ def occurrence(values: np.ndarray) -> np.ndarray:
 
 
 class MissCurve:
-    """What an LRU cache of any size would leave to DRAM. All sizes come from one pass over the stream.
+    """Traffic to DRAM behind an LRU cache of any size. All sizes come from one pass over the stream.
 
     An access hits in a cache of C units if fewer than C others were used since its unit was: its stack distance.
     (R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970.)
@@ -243,7 +243,7 @@ class MissCurve:
 
     @property
     def compulsory_bytes(self) -> int:
-        """What the largest cache leaves: each line is fetched once, unless it was stored first, and written once."""
+        """Bytes that even the largest cache leaves: each line is fetched once, unless it was stored first, and written once."""
         return self.dram_bytes(self.sizes[-1])
 
     @property
@@ -262,8 +262,8 @@ def stack_distances(units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n,): how many other units were used since each access's own was, COLD for a first use; and (n,) the order of
     accesses by unit, then by time.
 
-    With p the previous use of the same unit, the units used in between are as many as the accesses in between that are
-    no repeats there: i - p[i] - 1, less the j < i with p[j] > p[i].
+    Let p be the previous use of the same unit. The number of units used in between is the number of accesses in between
+    that are not repeats there: i - p[i] - 1, less the number of j < i with p[j] > p[i].
     """
     by_unit = np.argsort(units, kind="stable")
     same = np.diff(units[by_unit]) == 0
@@ -281,7 +281,7 @@ def stack_distances(units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def larger_before(permutation: np.ndarray) -> np.ndarray:
-    """For each element of a permutation of 0 .. n - 1, how many larger ones come before it; O(n log n).
+    """Count for each element of a permutation of 0 .. n - 1 how many larger ones come before it, in O(n log n).
 
     A radix sort from the highest bit down. Elements that agree in all higher bits stand together, in their old order;
     those with a 1 here are larger than those with a 0 and move behind them, so each 0 counts the 1s that it passes.
@@ -300,8 +300,9 @@ def larger_before(permutation: np.ndarray) -> np.ndarray:
 
 
 def _write_distances(distances: np.ndarray, stores: np.ndarray, by_unit: np.ndarray) -> np.ndarray:
-    """For each store the largest stack distance since its unit was last stored to, COLD if it never was: in a cache of
-    that many units or fewer the line was dropped in between, hence written, and this store makes it dirty anew.
+    """Find for each store the largest stack distance since its unit was last stored to, COLD if it never was. In a
+    cache of that many units or fewer the line was dropped in between, hence written, and this store makes it dirty
+    anew.
     """
     distances, stores = distances[by_unit], stores[by_unit]
     if not stores.any():

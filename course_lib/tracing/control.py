@@ -1,6 +1,6 @@
 """Calls, branches, loops and reductions: operations that run other operations. evaluate.py runs them; `OPERATIONS` has all.
 
-Where a condition or a number of turns differs between programs, they part ways, and are put together again behind it.
+Where a condition or a number of turns differs between programs, they part ways, and are put together again after it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _for(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[int
             registers[out] = value
 
     def apart(registers, programs, turn, stride, trips, carried) -> list:
-        """As long as all go on, together; then without those that are done."""
+        """Run the loop for all programs together as long as all go on; then without those that are done."""
         count = len(programs)
         trips = np.broadcast_to(trips, (count,))
         alive, done, mine, here = np.arange(count), [], registers, programs

@@ -107,7 +107,7 @@ def _times(count: int) -> str:
 
 @on_white
 def order(trace: Trace, tensor: torch.Tensor | None = None, launch: int = -1) -> Picture:
-    """In which order a GPU starts the programs of a launch: over its grid, or over a tensor that they store to.
+    """Draw the order in which a GPU starts the programs of a launch: over its grid, or over a tensor that they store to.
 
     Over a tensor, each element has the number of the program that stored it last.
     """

@@ -6,7 +6,7 @@
 A value is a numpy array (programs, *block): the first axis is 1 while all programs agree, and an axis of the block is 1 until
 its copies are needed, so that splat and broadcast cost nothing; or it is a sum of such arrays (sums.py), where nothing that
 was done with it has needed every lane. operations.py says how numbers are held. Where a condition or
-a number of turns differs between programs, they are split, and put together again behind it.
+a number of turns differs between programs, they are split, and put together again after it.
 
 operations.py has what is computed lane by lane, blocks.py the operations on whole blocks, instructions.py those on memory.
 """
@@ -45,7 +45,7 @@ MEETING = {"tt.dot", "tt.histogram", "tt.gather"}  # values go from lane to lane
 
 
 class Launched(NamedTuple):
-    """What all programs of a launch share."""
+    """Objects that all programs of a launch share."""
 
     grid: Grid
     memory: Accesses
@@ -59,7 +59,7 @@ class Launched(NamedTuple):
 
 @dataclass
 class Programs:
-    """Those that run together. numbers: in start order, x fastest."""
+    """The programs that run together. numbers: in start order, x fastest."""
 
     numbers: np.ndarray
     launched: Launched
@@ -78,8 +78,8 @@ class Programs:
         return Programs(self.numbers[which], self.launched)
 
     def many_of_the_first(self, count: int) -> Programs:
-        """For a function that is called with the numbers of a block one by one, as if each were a program's. What it computes
-        is not counted: the reduction that calls it is."""
+        """Prepare programs for a function that is called with the numbers of a block one by one, as if each were a
+        program's. What it computes is not counted: the reduction that calls it is."""
         return Programs(np.repeat(self.numbers[:1], count), self.launched._replace(flops=Counter()))
 
 
@@ -197,7 +197,7 @@ class Body:
     # ------------------------------------------------------------------------------------------------- running
 
     def run(self, values: Sequence, programs: Programs) -> list:
-        """What the function returns."""
+        """Run the function for `programs` and return its results."""
         registers = [None] * self.size
         for register, value in zip(self._arguments, values, strict=True):
             registers[register] = value
@@ -286,7 +286,8 @@ class Body:
         return looked_at
 
     def _step(self, op: ir.Operation, scope: dict[str, int]) -> Step | None:
-        """What an operation does, as a function; None if it does nothing here. NotHere, with the line, if that is not known."""
+        """Make a function that does the operation; None if the operation does nothing here. Raises NotHere, with the
+        line, if the operation is not known."""
         if op.name in NOTHING_HERE:
             return None
         kinds = [self._types[name] for name in op.operands]
@@ -401,7 +402,7 @@ def _gives_a_value(op: ir.Operation, following: ir.Operation | None) -> bool:
 
 
 class _End(NamedTuple):
-    """What comes after a block: values that are returned, or the blocks that may come next, each with what is passed."""
+    """The end of a block: the values that are returned, or the blocks that may come next, each with the values passed to it."""
 
     values: list[int]
     condition: int | None = None

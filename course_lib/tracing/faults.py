@@ -1,4 +1,4 @@
-"""What a GPU would get wrong: accesses outside tensors, races, values that nobody wrote, promises that are not kept.
+"""Faults, which a GPU would get wrong: accesses outside tensors, races, values that nobody wrote, promises that are not kept.
 
 Nothing of it goes wrong here by itself. When a launch has ended, races.py finds races between programs (ordering.py what atomics
 order), threads.py those within one, hints.py what was promised; tuning.py runs an autotuned launch again. Here it is put into
@@ -65,7 +65,7 @@ class _Sighting:
 
 
 class Faults:
-    """Is told of what may be wrong in each launch; `report()` tells what was, each fault once for its line and tensor."""
+    """Collects what may be wrong in each launch. `report()` tells what was wrong, each fault once for its line and tensor."""
 
     def __init__(self):
         self._sightings: dict[tuple[str, str, int, str], _Sighting] = {}
@@ -205,7 +205,7 @@ class Faults:
         )
 
     def _first(self, batch: Batch, rows: np.ndarray) -> int:
-        """That of these rows whose program runs first."""
+        """The one of these rows whose program runs first."""
         places = batch.programs if self._position is None else self._position[batch.programs]
         return int(rows[np.argmin(places[rows])])
 
@@ -290,7 +290,7 @@ class Faults:
         return program if self._position is None else int(self._position[program])
 
     def _called(self, region: Region) -> str:
-        """Its name; of a buffer, or of one result of several, also the kernel's name for it."""
+        """The region's name; for a buffer, or for one result of several, also the kernel's name for it."""
         if region.name.startswith(("out[", "buffer ")):
             mine = [f" (`{name}`)" for name, each in self._parameters.items() if each is region]
             return f"`{region.name}`{''.join(mine[:1])}"

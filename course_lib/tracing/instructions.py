@@ -264,7 +264,7 @@ def _barrier(body: Body, op: ir.Operation, scope: dict[str, int], operands: list
 
 
 def _assume(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:
-    """Nothing of itself; evaluate.py looks whether it is so."""
+    """Make a step that does nothing; evaluate.py looks whether the assumption holds."""
     return lambda registers, programs: None
 
 

@@ -1,4 +1,4 @@
-"""Where launches go while somebody else than a GPU takes them: kernel[grid](...) calls a handler."""
+"""Redirect launches while something other than a GPU takes them: kernel[grid](...) calls a handler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Handler = Callable[[Any, tuple, Any, dict[str, Any]], None]  # kernel, arguments
 
 @contextmanager
 def launches_go_to(handler: Handler) -> Iterator[list[str]]:
-    """While open, kernel[grid](...) calls handler(kernel, args, grid, options) and runs nothing.
+    """Let kernel[grid](...) call handler(kernel, args, grid, options) and run nothing, while this is open.
 
     Yields the names of kernels that did not get there, since another one that was opened inside took them. Under
     TRITON_INTERPRET=1 it is the same.
@@ -61,7 +61,7 @@ _open: list[list[str]] = []  # of each launches_go_to that is open, the outermos
 
 
 def _run_first_config(tuner: Autotuner, *args: Any, **options: Any) -> Any:
-    """Nothing is timed here, so the first configuration runs, and none is remembered for a GPU."""
+    """Run the tuner's first configuration. Nothing is timed here, and no choice is remembered for a GPU."""
     tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
     try:
         config = tuner.prune_configs(options)[0] if len(tuner.configs) > 1 else tuner.configs[0]

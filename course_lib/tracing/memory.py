@@ -1,4 +1,4 @@
-"""Where tensors lie while a kernel is traced, and what was done to each of their elements.
+"""Memory of a traced kernel: where tensors lie, and what was done to each of their elements.
 
 The storages of a launch get addresses of their own, each on a 512-byte boundary with a wide guard around it. So counts
 do not depend on where torch allocated, and an address outside every storage is recognised before it is used.
@@ -81,7 +81,7 @@ class Region:
         return view
 
     def change(self) -> None:
-        """Something is about to be stored."""
+        """Prepare for a store."""
         if not self.changed:
             self.changed, self._before = True, self._bytes.copy()
 
@@ -219,7 +219,7 @@ class Batch:
         return elements, rows, np.repeat(self.puts, elements.size // self.puts.size)
 
     def lanes(self) -> np.ndarray:
-        """In which lane of the block each element of `touched` is."""
+        """The lane of the block in which each element of `touched` is."""
         if self.shape is not None:
             lanes = np.arange(self.shape.relative.size) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
             lanes = np.tile(lanes, len(self.lowest))
@@ -238,7 +238,7 @@ class Batch:
         return (lanes if self.mask is None else np.count_nonzero(self.mask, axis=1)) * self.itemsize
 
     def pattern(self, row: int) -> Pattern:
-        """What the access of one program does."""
+        """The pattern of one program's access."""
         shape = self.shape
         if shape is None:
             mask = None if self.mask is None else self.mask[row]
@@ -374,7 +374,7 @@ def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
 
 
 def quietly() -> ExitStack:
-    """What a trace does with torch is no business of autograd or of whoever records torch operations."""
+    """Keep autograd, and whatever records torch operations, away from what a trace does with torch."""
     stack = ExitStack()
     stack.enter_context(_disable_current_modes())
     stack.enter_context(torch.no_grad())

@@ -1,4 +1,4 @@
-"""What each lane-wise operation of TTIR computes, on numpy arrays.
+"""Lane-wise operations of TTIR, computed on numpy arrays.
 
 How values are held: i1 as bool; i8 to i64 as signed integers, whatever the sign means to the operation; a pointer as int64;
 f32 and f64 as such; f16, bf16 and fp8 as float32 numbers that the format can hold, rounded after each operation. The shape of
@@ -25,11 +25,11 @@ Array = np.ndarray
 
 
 class Undefined(Exception):
-    """What an operation is asked for has no meaning on a GPU: one sentence without its line, which whoever evaluates adds."""
+    """Raised for an operation that has no meaning on a GPU: one sentence without its line, which the evaluator adds."""
 
 
 class NotHere(Exception):
-    """Something that only a GPU can do. site: where it is asked for, which whoever compiles adds."""
+    """Raised for something that only a GPU can do. site: the place that asks for it, which the evaluator adds."""
 
     site: Any = None
 
@@ -155,7 +155,7 @@ def constant(value: Any, type: ir.Type) -> Array:
 
 
 def poison(element: str) -> Array:
-    """What stands in a lane whose value nobody knows: a scalar array."""
+    """The value of a lane that nobody wrote: a scalar array."""
     return numerics.poison(DTYPES[element])
 
 
@@ -163,7 +163,7 @@ def poison(element: str) -> Array:
 
 
 def _with_its_nans(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """For functions of which numpy loses the payload of a NaN."""
+    """Decorate a function in which numpy loses the payload of a NaN."""
 
     def total(x: Array) -> Array:
         result = function(x)
@@ -260,7 +260,7 @@ def _divsi(a: Array, b: Array) -> Array:
 
 
 def _remainder(divide: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """Of that division; the dividend where b is 0."""
+    """Make the remainder of that division. Where b is 0, it is the dividend."""
 
     def rest(a: Array, b: Array) -> Array:
         product = divide(a, b)
@@ -398,7 +398,7 @@ def _libdevice(symbol: str, target: str) -> Callable[..., Array]:
 
 
 def _converted(values: Array, target: str) -> Array:
-    """What a numpy function returned, held as the target is."""
+    """Convert what a numpy function returned to the form in which values of the target type are held."""
     values, dtype = np.asarray(values), DTYPES[target]
     if dtype.kind == "f":
         return rounded(values.astype(dtype, copy=False) if values.dtype.kind != "f" else values, target)
@@ -409,7 +409,8 @@ def _converted(values: Array, target: str) -> Array:
 
 
 def lanewise(operation: ir.Operation, operand_types: Sequence[ir.Type]) -> Lanewise | None:
-    """What an operation computes lane by lane, or None if it is no such operation. Raises NotHere if only a GPU can."""
+    """Make the function that computes an operation lane by lane; None if the operation is not lane-wise. Raises NotHere
+    if only a GPU can compute it."""
     name, attributes = operation.name, operation.attributes
     if name in _INTEGER:
         return Lanewise((_BOOLEAN if operand_types[0].element == "i1" else _INTEGER)[name])
@@ -500,7 +501,7 @@ def _doubled(combine: Callable[[Array, Array], Array], values: Array) -> Array:
 
 
 def _integers(function: np.ufunc, of_bits: np.ufunc, step: Step, unsigned: bool = False) -> Fold:
-    """In the operands' own width: numpy would widen a sum. of_bits: what i1 combines with."""
+    """Fold integers in the operands' own width: numpy would widen a sum. of_bits: the function that combines i1."""
     fold, fold_bits = getattr(function, step), getattr(of_bits, step)
 
     def folded(values: Array, axis: int, element: str) -> Array:

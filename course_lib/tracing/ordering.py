@@ -1,4 +1,4 @@
-"""Which program's accesses come before another's on a GPU too, because atomics order them.
+"""Order that atomics make: which program's accesses come before another's on a GPU, too.
 
 Happens-before with vector clocks. A program that releases an address leaves there what it knows of all programs, itself
 included; whoever acquires the address afterwards knows it too, and may pass it on. So do locks (atomic_cas, then
@@ -149,7 +149,7 @@ class Ordering:
 
 
 def _joined(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
-    """What both know together; one of the two, if it knows all of it."""
+    """Join what both clocks know. If one of the two knows all of it, that one is returned."""
     if a is b or b is None:
         return a
     if a is None or (a <= b).all():
@@ -166,7 +166,7 @@ def _with(clock: np.ndarray | None, column: int, value: int, columns: int, kind:
 
 
 def _met_by_several(addresses: np.ndarray, programs: np.ndarray) -> np.ndarray:
-    """Where an address is one at which more than one program synchronises."""
+    """A boolean array that marks the addresses at which more than one program synchronises."""
     distinct, first, which = np.unique(addresses, return_index=True, return_inverse=True)
     several = np.zeros(distinct.size, bool)
     several[which[programs != programs[first][which]]] = True

@@ -22,7 +22,7 @@ LINE = 128  # bytes
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """What one access does, wherever it starts.
+    """The pattern of one access, wherever it starts.
 
     elements     active lanes
     requests     groups of 32 lanes with an active one
@@ -113,8 +113,8 @@ class Shape:
 
     @cached_property
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the ranges begin and end that the active lanes fill, in bytes from the lowest one; a lane that is there twice
-        is a range of its own."""
+        """The ranges that the active lanes fill: where they begin and end, in bytes from the lowest one. A lane that is
+        there twice is a range of its own."""
         offsets = np.sort(self.active)
         first = np.flatnonzero(np.diff(offsets, prepend=offsets[0] - 2 * self.itemsize) != self.itemsize)
         last = np.append(first[1:], offsets.size) - 1
@@ -218,7 +218,7 @@ def count_each(
 
 
 def _fresh(ascending: np.ndarray) -> np.ndarray:
-    """Which numbers, along the last axis, are the first of their kind; -1 is none."""
+    """A boolean array that marks the numbers that are the first of their kind along the last axis; -1 is no number."""
     fresh = ascending >= 0
     fresh[..., 1:] &= ascending[..., 1:] != ascending[..., :-1]
     return fresh

@@ -34,7 +34,7 @@ UPDATES = (ATOMIC, ASKED, EXCHANGE)
 
 
 class Race(NamedTuple):
-    """What one line does to one tensor, as it first comes up when programs are told one after the other.
+    """A race of one line at one tensor, as it first comes up when programs are told one after another.
 
     program   does `op` to `element`, after `other` did `other_op`: one program, or SEVERAL. NOBODY: `program` itself did, in another
               lane of the same operation. other_op: a load or a store; an atomic, if both are, and one of them replaces what is there
@@ -295,7 +295,7 @@ def _as_told(history: History, group: np.ndarray, one: np.ndarray, other: np.nda
 
 
 def _nearest(group: np.ndarray, program: np.ndarray, stores: np.ndarray) -> np.ndarray:
-    """For each event the last store before it by another program in the same group, or -1. Events are sorted by group."""
+    """Find for each event the last store before it by another program in the same group, or -1. Events are sorted by group."""
     nearest = np.full(group.size, -1)
     store = np.flatnonzero(stores)
     if store.size == 0:
@@ -333,7 +333,7 @@ def _unordered(history: History, groups: Groups, ordering: Ordering) -> Iterator
 
 
 def _racing(history: History, ordering: Ordering, pairs: Pairs) -> Pairs:
-    """Those of the pairs that nothing orders."""
+    """Keep the pairs that nothing orders."""
     group, first, second = pairs
     ordered = ordering.ordered(
         history.program[first], history.when[first], history.program[second], history.when[second]
@@ -342,7 +342,7 @@ def _racing(history: History, ordering: Ordering, pairs: Pairs) -> Pairs:
 
 
 def _told(history: History, groups: Groups, pairs: Pairs) -> Race:
-    """What to say of the accesses of one line: of each pair, `second` is the one that is told later."""
+    """Choose what to say of one line's accesses: in each pair, `second` is the access that is told later."""
     told = np.zeros(history.batch.size, bool)
     told[pairs.second] = True
     rows = np.flatnonzero(told)

@@ -1,4 +1,4 @@
-"""What kernels did to memory: launches, steps, and traffic per tensor and line."""
+"""The record of what kernels did to memory: launches, steps, and traffic for each tensor and line."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Trace:
         return footprint.read_bytes / max(1, footprint.read_distinct_bytes)
 
     def footprint(self, tensor: torch.Tensor | str) -> Footprint:
-        """What all launches together did to one tensor, in bytes."""
+        """Bytes that all launches together read from and wrote to one tensor."""
         region = self._region(tensor)
         if region is None:
             return Footprint("", tensor.untyped_storage().nbytes())
@@ -157,7 +157,7 @@ class Trace:
         return region.in_shape_of(tensor, region.times_read())
 
     def l2(self, at_once: int, order=None, launch: int | None = None) -> MissCurve:
-        """What an L2 of any size would leave to DRAM, over all launches or one: a cache.MissCurve.
+        """Traffic that an L2 of any size would leave to DRAM, over all launches or one: a cache.MissCurve.
 
         at_once  programs that run in lock-step, such as one for each SM
         order    how programs start: None as on a GPU, else their numbers or tiles (see cache.stream)
@@ -175,7 +175,7 @@ class Trace:
         return show.html(self)
 
     def source(self) -> show.Annotated:
-        """The kernels' source with bytes and efficiency beside each line: text, and HTML where a notebook shows it."""
+        """The kernels' source with bytes and efficiency next to each line: text, and HTML where a notebook shows it."""
         return show.annotated(self)
 
     def heatmap(
@@ -220,7 +220,7 @@ class Trace:
         return by_name[tensor]
 
     def name(self, name: str, tensor: torch.Tensor) -> None:
-        """What to call a tensor from now on, instead of the kernel's parameter."""
+        """Call a tensor by this name from now on, instead of by the kernel's parameter."""
         self._names[storage_key(tensor)] = name
         self._held.append(tensor)
 
@@ -384,8 +384,8 @@ class Trace:
     # ------------------------------------------------------------------------------------------------- looking into a kernel
 
     def watch(self, variable: str, program: int | tuple[int, ...] = 0) -> Watched:
-        """From now on, keep each value that a variable of a kernel is given in one program: a list of blocks, which fills as
-        kernels run. Ask before the launch.
+        """Keep, from now on, each value that a variable of a kernel is given in one program: a list of blocks, which
+        fills as kernels run. Ask before the launch.
 
             with trace() as t:
                 acc = t.watch("acc", program=(1, 0))

@@ -128,7 +128,7 @@ def _rows(launches: Iterable[Launch]) -> list[Row]:
 
 
 def grid_text(grid: tuple[int, int, int]) -> str:
-    """As one writes it in a launch: (4,) or (4, 2)."""
+    """Write a grid as one writes it in a launch: (4,) or (4, 2)."""
     return str(grid[: used_axes(grid)])
 
 

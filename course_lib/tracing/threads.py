@@ -65,7 +65,7 @@ def find(regions: Iterable[Region], batches: Iterable[Batch], position: np.ndarr
 
 
 class _Stored:
-    """Of each element of a tensor who stored it last: the program, how many barriers it had passed, the lane and the block."""
+    """The last store to each element of a tensor: its program, how many barriers that had passed, its lane and its block."""
 
     def __init__(self, region: Region):
         self.program = np.full(region.size, NOBODY, np.int64)
@@ -92,7 +92,7 @@ class _Stored:
 
 
 def _layout(batch: Batch) -> tuple[int, ...]:
-    """What tells layouts apart; () of an access of one element."""
+    """A key that tells layouts apart; () for an access of one element."""
     shape = tuple(extent for extent in batch.axes if extent > 1)
     return (*shape, batch.itemsize) if shape else ()
 

@@ -15,7 +15,7 @@ from triton.runtime.autotuner import Autotuner
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a tuner does to a kernel's tensors between two runs.
+    """A tuner's changes to a kernel's tensors between two runs.
 
     zeroed, restored  names of parameters: set to 0, and as they were before the first run;  prepare  does what hooks do
     """
@@ -30,7 +30,7 @@ _now: list[Tuning | None] = [None]
 
 @contextmanager
 def tuned(how: Tuning | None) -> Iterator[None]:
-    """While open, launches come from a tuner that chooses among several configurations."""
+    """Mark launches, while this is open, as those of a tuner that chooses among several configurations."""
     _now.append(how)
     try:
         yield

@@ -60,7 +60,7 @@ def what_waits(stuck: Stuck, batches: Sequence[Batch], called: Callable[[int], s
 
 
 class Look(NamedTuple):
-    """What a `while` carried when it last asked. again: it had carried the same before."""
+    """The values that a `while` carried when it last asked. again: it had carried the same values before."""
 
     state: bytes
     again: bool

@@ -1,4 +1,4 @@
-"""Who uses what in a module, and what is never needed: blocks that nothing leads to, operations that compute what nobody uses.
+"""Uses of values in a module, and what is never needed: blocks that nothing leads to, operations whose result nobody uses.
 
 The compiler drops these, too. What reaches memory stays, even a load whose value nobody uses: it is what the kernel says.
 """
@@ -39,6 +39,7 @@ def passed_on(blocks: list[ir.Block]) -> set[str]:
 
 
 def reachable(found: list[ir.Block]) -> list[ir.Block]:
+    """Choose the blocks to which some way from the first one leads."""
     by_label, waiting, seen = {block.label: block for block in found}, [found[0].label], {}
     while waiting:
         label = waiting.pop(0)

@@ -1,4 +1,4 @@
-"""What a variable of a kernel holds in one program, value after value: for learners who want to look into a kernel."""
+"""Values that a variable of a kernel takes in one program, one after another, for learners who want to look into a kernel."""
 
 from __future__ import annotations
 

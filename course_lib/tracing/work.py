@@ -24,7 +24,7 @@ class Work:
         self.most, self.done = most, 0
 
     def spend(self, cost: tuple[int, int], programs: int) -> None:
-        """Do the operations that `cost` was counted for, in so many programs together. TooSlow if that is too much."""
+        """Spend the cost of operations that `programs` programs do together. Raises TooSlow if that is too much."""
         self.done += cost[0] + cost[1] * programs
         if self.done > self.most:
             raise TooSlow(

@@ -1,4 +1,4 @@
-"""From a kernel to TTIR, the compiler front end's text, and to that text as data. Trace and compiler go on from here.
+"""The way from a kernel to TTIR, the compiler front end's text, and on to that text as data. Trace and compiler start from here.
 
 sources.py    the text of kernels, and which functions they call
 launching.py  arguments, grid, order, errors

@@ -66,7 +66,7 @@ class Front:
 
     @property
     def warps(self) -> int:
-        """Of each program."""
+        """The warps of each program."""
         return self.options.get("num_warps", CUDAOptions.num_warps)
 
     def aligned(self, arguments: dict[str, Any]) -> str:
@@ -108,7 +108,10 @@ def specialise(kernel: JITFunction, arguments: dict[str, Any]) -> tuple[dict[str
 
 
 def front_of(kernel: JITFunction, arguments: dict[str, Any], options: dict[str, Any]) -> Front:
-    """What the front end makes of a launch: asked once for each kernel, types, constants and options.
+    """Return the front end's text for a launch. The front end is asked once for each kernel, set of types, constants
+    and options.
+
+    Raises Triton's CompilationError, or another error of its front end, if it refuses the kernel, and NotAnArgument.
 
     Triton's CompilationError, or another error of its front end, if it refuses the kernel; NotAnArgument.
     """
@@ -141,7 +144,7 @@ _asked: list[JITFunction] = []  # what the front end reads now
 
 
 class _NoGpu:
-    """What Triton asks for the GPU while the front end reads a kernel. A launch would ask for more."""
+    """A stand-in for the GPU that Triton asks for while the front end reads a kernel. A launch would ask for more."""
 
     def get_current_target(self) -> GPUTarget:
         return TARGET
@@ -152,7 +155,7 @@ class _NoGpu:
 
 @contextmanager
 def _asking(kernel: JITFunction) -> Iterator[None]:
-    """While open, a kernel that asks for its GPU (tl.target_info) is told of TARGET, whatever this machine has."""
+    """Tell a kernel that asks for its GPU (tl.target_info), while this is open, that it is TARGET, whatever this machine has."""
     before = dict(vars(triton.runtime.driver))
     triton.runtime.driver.set_active(_NoGpu())
     _asked.append(kernel)
@@ -170,7 +173,7 @@ def being_read() -> bool:
 
 
 def _look_at(functions: Sequence[JITFunction]) -> None:
-    """Have Triton look at what the functions use, as a launch does first. RuntimeError if that is not Triton's."""
+    """Make Triton look at what the functions use, as a launch does first. Raises RuntimeError if that is not Triton's."""
     try:
         for function in functions:
             _ = function.cache_key
@@ -182,7 +185,7 @@ def _look_at(functions: Sequence[JITFunction]) -> None:
 
 
 def _dependencies(kernel: JITFunction) -> Iterator[Hashable]:
-    """What the names of a kernel stand for now, those of the functions that it calls among them: a notebook's cell may be run
+    """Everything that the names of a kernel and of the functions it calls stand for now: a notebook's cell may be run
     again with another helper."""
     seen, waiting = set(), [kernel]
     while waiting:

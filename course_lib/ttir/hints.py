@@ -1,11 +1,11 @@
-"""What a kernel promises the compiler: tl.multiple_of, tl.max_contiguous, tl.max_constancy, tl.assume. Is it so?
+"""Promises that a kernel makes to the compiler: tl.multiple_of, tl.max_contiguous, tl.max_constancy, tl.assume. Are they kept?
 
-The front end writes a promise beside the operation that computes the value, and the compiler makes accesses wider for it; of a
-value that is a parameter or a loop's own it keeps none. No access is wider than 16 bytes, so 16 elements are looked at together,
-whatever a promise says beyond that. It is read as the compiler reads it:
+The front end writes a promise next to the operation that computes the value, and the compiler makes accesses wider because of
+it. It keeps no promise about a parameter or about a value that a loop carries. No access is wider than 16 bytes, so at most 16
+elements are checked together, even if a promise says more. A promise is read as the compiler reads it:
 
-    tl.max_contiguous   each group of so many neighbours holds numbers that follow one another. All 0 is let pass: so tutorials
-                        keep offsets behind the end of a tensor in it, and nobody uses what is loaded there
+    tl.max_contiguous   each group of this many neighbours holds consecutive numbers. A group of zeros passes, too: this is how
+                        tutorials keep offsets past the end inside a tensor, and nobody uses what is loaded there
     tl.max_constancy    each group holds one number
     tl.multiple_of      the number with which a run of consecutive ones begins is a multiple
 """
@@ -29,7 +29,7 @@ WIDEST = 16  # bytes of an access, and so elements, too
 
 
 class Promise(NamedTuple):
-    """Of one value of the module, along one axis.
+    """A promise about one value of the module, along one axis.
 
     function, value  where it stands there: "%offs_4" of a function. Of tl.assume the condition
     kind             an attribute's name, or ASSUME;  axis, size  of the block: what is promised along which axis
@@ -65,7 +65,7 @@ class Promise(NamedTuple):
 
 
 def promises(function: ir.Function, op: ir.Operation, site: Site) -> Iterator[Promise]:
-    """What is promised of an operation's result, or by it."""
+    """Promises about an operation's result, or made by the operation itself."""
     if op.name == ASSUME:
         yield Promise(function.name, op.operands[0], ASSUME, 0, 1, ir.Type("i1"), site, 1)
         return
@@ -84,7 +84,7 @@ def promises(function: ir.Function, op: ir.Operation, site: Site) -> Iterator[Pr
 
 
 class Promises:
-    """Those of a launch that were not kept."""
+    """The promises of a launch that were not kept."""
 
     def __init__(self) -> None:
         self.broken: dict[Promise, tuple[int, int]] = {}  # the first program, and a value of its
@@ -120,7 +120,7 @@ NOTE = re.compile(r"(?:, )?(tt\.(?:divisibility|contiguity|constancy)) = dense<\
 
 
 def _less(note: re.Match[str], axes: set[int]) -> str:
-    """A promise as it is printed, without what it says of these axes."""
+    """Print a promise without what it says of these axes."""
     count = int(note[3])
     sizes = note[2].split(", ") * (count if ", " not in note[2] else 1)
     if len(axes) == count:

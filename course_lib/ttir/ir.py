@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Type:
-    """Of one value.
+    """The type of one value.
 
     element  "i1", "i8" ... "i64", "f16", "bf16", "f32", "f64", "f8E4M3FN" and other fp8, "ptr", "desc" (a tensor descriptor),
              or the text of a type that is none of these
@@ -28,7 +28,7 @@ class Type:
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a source file a value comes from; `name` is the variable that is assigned there, "" if none is."""
+    """The place in a source file where a value comes from; `name` is the variable that is assigned there, "" if none is."""
 
     file: str = ""
     line: int = 0

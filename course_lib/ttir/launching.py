@@ -1,4 +1,4 @@
-"""What surrounds a traced launch: who is told, its errors, its arguments, its grid, the order of its programs."""
+"""The surroundings of a traced launch: who is told, its errors, its arguments, its grid, the order of its programs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Sentence(RuntimeError):
     """An error that says all there is to say: the way to it through Triton and this package explains nothing."""
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows instead of the traceback: the reader's own lines, then the sentence. Called by IPython."""
+        """Lines that a notebook shows instead of the traceback: the reader's own lines, then the sentence. IPython calls this."""
         frames = traceback.extract_tb(self.__traceback__)
         own = [frame for frame in frames if not any(folder in frame.filename for folder in _NOT_THE_READERS)]
         places = [f"line {frame.lineno} in {frame.name}: {frame.line}" for frame in own if frame.line]
@@ -111,7 +111,7 @@ def tensors_in(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def plain(tensor: Any) -> torch.Tensor:
-    """Without the wrapper of triton.reinterpret."""
+    """Return the tensor without the wrapper of triton.reinterpret."""
     return getattr(tensor, "base", tensor) if not isinstance(tensor, torch.Tensor) else tensor
 
 

@@ -189,7 +189,7 @@ POISON_INTEGER = 0x5A5A5A5A5A5A5A5B  # cut to the width needed: large, odd, and 
 
 
 def poison(dtype: np.dtype) -> np.ndarray:
-    """What stands in a lane whose value nobody knows: a scalar array."""
+    """The value of a lane that nobody wrote: a scalar array."""
     if dtype.kind == "f":
         value = np.array(POISON_NAN[dtype.itemsize], f"u{dtype.itemsize}").view(dtype)
     elif dtype.kind == "b":
@@ -200,6 +200,7 @@ def poison(dtype: np.dtype) -> np.ndarray:
 
 
 def is_poison(values: np.ndarray) -> np.ndarray:
+    """Mark the values that are poison."""
     values = np.asarray(values)
     bits = values.view(f"u{values.itemsize}") & ((1 << (8 * values.itemsize - 1)) - 1)  # whatever the sign
     return bits == POISON_NAN[values.itemsize]
@@ -262,7 +263,8 @@ def dot(a: np.ndarray, b: np.ndarray, accumulator: np.ndarray) -> np.ndarray:
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """By torch, which keeps to the number of threads that it is told. numpy's product takes all cores, and has no way to be told."""
+    """Multiply with torch, which keeps to the number of threads that it is told. numpy's product takes all cores, and
+    cannot be told."""
     return torch.matmul(as_tensor(a), as_tensor(b)).numpy()
 
 
@@ -303,6 +305,7 @@ def fold_max(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray
 
 
 def fold_min(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
+    """Find the minimum along an axis. NaN are left out; poison is kept."""
     return _fold_numbers(values, np.minimum, np.fmin, axis, keepdims)
 
 
@@ -327,6 +330,7 @@ _erfc = _by_torch(torch.special.erfc)
 
 
 def rsqrt(x: np.ndarray) -> np.ndarray:
+    """Compute 1 / sqrt(x)."""
     return 1 / np.sqrt(x)
 
 

@@ -51,7 +51,7 @@ USE = re.compile(r"(%[\w$.-]+(?:#\d+)?)")
 
 
 class _Reader:
-    """Of one module: what its aliases stand for, and the lines that are left."""
+    """Reads one module: knows what its aliases stand for, and which lines are left."""
 
     def __init__(self, text: str):
         lines = text.split("\n")
@@ -126,7 +126,7 @@ class _Reader:
         return Operation(name, operands, typed, form.attributes, place, tuple(regions), successors)
 
     def _continued(self, line: str) -> str:
-        """The next line, of an operation that goes on there: at a region of Gluon's or at the targets of cf.switch."""
+        """Append the next line to an operation that goes on there: at a region of Gluon's or at the targets of cf.switch."""
         more = next(self.lines, "}")
         if more[0] in "}%^" or OPERATION.match(more):
             raise Unparsed(f"This operation has no place: {_unveiled(line[:100])}")
@@ -149,7 +149,7 @@ def _results(text: str) -> tuple[str, ...]:
 
 
 def _arguments(text: str) -> list[tuple[str, Type]]:
-    """Of a block or a function: "%x: f32 loc(..), %y: i32 {..} loc(..)"."""
+    """Read the arguments of a block or a function: "%x: f32 loc(..), %y: i32 {..} loc(..)"."""
     return [(name, type_of(kind)) for name, kind in ARGUMENT.findall(text)]
 
 
@@ -182,7 +182,7 @@ ATOM = re.compile(
 
 @dataclass(frozen=True)
 class _Form:
-    """What operations that differ in names and places alone have in common."""
+    """The common part of operations that differ only in names and places."""
 
     attributes: Mapping[str, Any]
     results: tuple[Type, ...]
@@ -192,7 +192,7 @@ class _Form:
 
 @lru_cache(8192)
 def _form(name: str, text: str, count: int) -> _Form:
-    """Of an operation with `count` results. `text` has "%" for each operand, and nothing of regions."""
+    """Read an operation with `count` results. `text` has "%" for each operand, and nothing of regions."""
     attributes: dict[str, Any] = {}
     if "{" in text:
         for found in DICTIONARY.findall(text):
@@ -228,7 +228,7 @@ def _form(name: str, text: str, count: int) -> _Form:
 
 
 def _result_types(name: str, signature: str, count: int) -> tuple[Type, ...]:
-    """Of what follows the colon: "a, b -> c", "a to b", or types of operands or results alone."""
+    """Read the types after the colon: "a, b -> c", "a to b", or types of operands or results alone."""
     _, arrow, after = signature.rpartition("-> ")
     if not arrow:
         _, arrow, after = signature.rpartition(" to ")
@@ -265,7 +265,7 @@ def _read_head(name: str, head: str) -> dict[str, Any]:
 
 
 def _dictionary(text: str) -> dict[str, Any]:
-    """Of "end = 64 : i32, tt.flatten"."""
+    """Read attributes such as "end = 64 : i32, tt.flatten"."""
     pairs = [part.partition(" = ") for part in split(text)] if text else []
     return {_unquoted(name): plain(value) if value else True for name, _, value in pairs}
 
@@ -284,7 +284,7 @@ IEEE = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 def plain(text: str, kind: str = "") -> Any:
-    """An attribute's value as Python data: number, boolean, string, tuple; its text if it is something else.
+    """Return an attribute's value as Python data: number, boolean, string, tuple; its text if it is something else.
 
     `kind` is the text of its type, where that does not stand behind it.
     """
@@ -367,7 +367,7 @@ def _unveiled(text: str) -> str:
 
 @lru_cache(4096)
 def _unquoted(text: str) -> str:
-    """What a string stands for: \\22 is a quote, \\C3\\A9 an é."""
+    """The text that a quoted string stands for: \\22 is a quote, \\C3\\A9 an é."""
     if text[:1] != '"':
         return text
     text = _unveiled(text[1:-1])
@@ -386,7 +386,7 @@ LOCATION = re.compile(rf"({STRING.pattern})(?::(\d+):(\d+)|\((.*)\)$|$)")  # "fi
 
 
 class _Places(dict[str, Place]):
-    """By the text of a location, which is an alias most of the time; each is read when it is first asked for."""
+    """Places by the text of a location, which is an alias most of the time. Each is read when it is first asked for."""
 
     def __init__(self, aliases: Mapping[str, str]):
         self.aliases = aliases

@@ -1,4 +1,5 @@
-"""What depends on Triton's version, and what is irregular about the printed form of single operations (parse.py)."""
+"""Triton's own peculiarities: what depends on its version, and what is irregular about the printed form of single
+operations (parse.py reads the rest)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ BLOCK = re.compile(r"((?:\d+x)+)(.*)", re.DOTALL)
 
 
 def split(text: str) -> list[str]:
-    """What is between commas that stand in no brackets."""
+    """Split a text at the commas that stand in no brackets."""
     if ", " not in text:
         return [text]
     parts, depth, start = [], 0, 0
@@ -40,7 +41,7 @@ def split(text: str) -> list[str]:
 
 
 def types_of(text: str) -> tuple[Type, ...]:
-    """Of a list of types, in round brackets or not."""
+    """Read a list of types, in round brackets or not."""
     text = text.strip()
     if text[:1] == "(":
         text = text[1:-1]
@@ -49,7 +50,7 @@ def types_of(text: str) -> tuple[Type, ...]:
 
 @lru_cache(4096)
 def type_of(text: str) -> Type:
-    """Of "i1", "tensor<64x!tt.ptr<f16>, #layout>", "!tt.ptr<f32>", in short "<f32>", "!tt.tensordesc<..>".
+    """Read a type such as "i1", "tensor<64x!tt.ptr<f16>, #layout>", "!tt.ptr<f32>" or, in short, "<f32>", "!tt.tensordesc<..>".
 
     Before Triton 3.8 a descriptor is of "tensor<64x64xf32>", later of "64x64xf32", and there are pointers to blocks: their
     element is "block_ptr", and the shape is the block's. What a pointer to pointers points to is text: "!tt.ptr<f32>".
@@ -166,7 +167,7 @@ def named(attributes: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _backend(target: GPUTarget) -> tuple[Any, Any]:
-    """What knows the GPU, and a context: where modules live. Modules do not disturb each other there."""
+    """Triton's backend for the GPU, and a context in which modules live without disturbing each other."""
     backend, context = make_backend(target), ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)

@@ -98,7 +98,7 @@ def _with_compiled_globals(function: types.FunctionType) -> types.FunctionType:
 
 @contextmanager
 def compiled_language() -> Iterator[None]:
-    """While open, functions of triton.language that are written in Triton are those that the compiler takes."""
+    """Take functions of triton.language that are written in Triton as the compiler takes them, while this is open."""
     replaced = []
     for module in _language_modules() if interpreter.InterpretedFunction in map(type, vars(tl).values()) else ():
         for name, value in list(vars(module).items()):

@@ -1,4 +1,4 @@
-"""What exercises count, time and differentiate.
+"""Functions that exercises count, time and differentiate.
 
 counted.py        functions to be counted and timed, by name; a simulated GPU and the real one
 activations.py    functions to be differentiated, and what autograd keeps of them

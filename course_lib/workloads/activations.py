@@ -1,4 +1,4 @@
-"""What autograd keeps between forward and backward, in bytes: functions to ask about, live bytes, a deep model.
+"""Activations that autograd keeps between forward and backward, in bytes: functions to ask about, live bytes, a deep model.
 
     fn, args = chain("three sigmoids", [100, 64])      something to differentiate, by name
     with Live() as live: ...                           bytes alive after each operation
@@ -51,6 +51,7 @@ def twenty_sigmoids(x: torch.Tensor) -> torch.Tensor:
 
 
 def without_grad(x: torch.Tensor) -> torch.Tensor:
+    """Compute two sigmoids without recording for autograd."""
     with torch.no_grad():
         return x.sigmoid().sigmoid()
 
@@ -154,6 +155,7 @@ def layer(x: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor) -> torch.Tensor:
 
 
 def several_layers(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+    """Compute layers one after another, each with two of the weights."""
     for w1, w2 in zip(weights[::2], weights[1::2], strict=True):
         x = layer(x, w1, w2)
     return x
@@ -166,6 +168,7 @@ def split_evenly(layers: int, segments: int) -> list[int]:
 
 
 def checkpoint_of_torch(fn: Callable, *args: Any) -> Any:
+    """Run fn under torch's own checkpoint."""
     return torch_checkpoint(fn, *args, use_reentrant=False)
 
 
@@ -221,7 +224,8 @@ def train_step(
 def run_checkpoint(
     checkpoint: Callable, *, rows: int, width: int, p: float, calls: int, frozen: bool, seed: int
 ) -> Any:
-    """What comes of checkpoint(fn, x, w1, w2, p), `calls` times in a row, with dropout inside. Without a result, None.
+    """Run checkpoint(fn, x, w1, w2, p) `calls` times in a row, with dropout inside, and report what comes of it. None
+    without a result.
 
     out, gradients   every number, rounded to nine digits after the point;  gradients of x and, unless `frozen`, the weights
     kept             bytes alive before backward, beside the arguments and the result

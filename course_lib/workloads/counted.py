@@ -120,7 +120,7 @@ class SimulatedGPU:
 
 
 class RealGPU:
-    """This machine's GPU under the same names."""
+    """This machine's GPU under the names of the simulated one."""
 
     def __init__(self):
         self._flush = torch.empty(1 << 26, dtype=torch.int32, device="cuda")  # 256 MiB, larger than any L2

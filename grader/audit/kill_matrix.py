@@ -46,7 +46,7 @@ class Row:
         return set(self.lost) == set(self.variant.loses) and not self.falsely_said and not self.not_said
 
     def cell(self, key: str) -> str:
-        """What a table shows of one gate or criterion: lost, kept, or nothing where it was not judged."""
+        """The table's sign for one gate or criterion: lost, kept, or nothing where it was not judged."""
         finding = next((f for f in self.verdict.findings if f.key == key), None)
         if finding is None or not finding.judged:
             seen = ""

@@ -73,7 +73,7 @@ OPTIONAL = {"mask", "other", "axis", "input_precision"}  # arguments that a call
 
 
 def alternatives(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in a node's place."""
+    """Yield the nodes that may stand in a node's place."""
     match node:
         case ast.BinOp(left, op, right):
             for other in OPERATORS.get(type(op), ()):
@@ -195,13 +195,14 @@ def run(
 
 
 def of_unit(unit: str) -> list[Mutant]:
+    """All mutants of a unit's kernels."""
     kernels: list[Exercise] = [e for e in grader.exercises(unit).values() if e.kind == "kernel"]
     return [mutant for exercise in kernels for mutant in mutants(exercise.id)]
 
 
 @dataclass
 class Report:
-    """What became of a unit's mutants."""
+    """The fates of a unit's mutants."""
 
     outcomes: list[tuple[Mutant, str]]  # what each loses first, "" for a survivor
     reasons: dict[str, str]  # of the survivors that survivors.toml explains
@@ -224,7 +225,7 @@ class Report:
 def report(
     unit: str, progress: Callable[[int, int], None] = lambda done, total: None, at_most: int | None = None
 ) -> Report:
-    """at_most: only so many of the unit's mutants, spread evenly."""
+    """Run a unit's mutants. at_most: run only this many of them, spread evenly."""
     chosen = of_unit(unit)
     step = -(-len(chosen) // at_most) if at_most and chosen else 1
     return Report(run(chosen[::step], progress), explained())

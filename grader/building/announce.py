@@ -1,4 +1,4 @@
-"""What a source's Markdown leaves to the exercises: `{{...}}` in it becomes what they say when the notebooks are built.
+"""Announcements: `{{...}}` in a source's Markdown becomes what the exercises say, when the notebooks are built.
 
     {{exercise tiling.matmul}}    `tiling.matmul` · 20 points · about 60 minutes · about 35 lines · difficulty ●●●●○
     {{unit points}}               71 points; also {{unit exercises}}, eleven exercises, and {{unit minutes}}, 172 minutes
@@ -129,7 +129,7 @@ class _Announced:
         self.named: set[str] = set()
 
     def said(self, words: str, line: int) -> str:
-        """What a marker below the announcement stands for."""
+        """The text that a marker below the announcement stands for."""
         if words in self.shares:
             self.named.add(words)
             return f"{self.shares[words]:g}"

@@ -206,7 +206,7 @@ def _mark(cell: NotebookNode, key: str, exercise: Exercise, where: str) -> None:
 
 
 def _students_notebook(nb: NotebookNode, unit: str) -> str:
-    """By nbgrader's generate_assignment, in a folder of its own and without a gradebook."""
+    """Make the students' notebook with nbgrader's generate_assignment, in a folder of its own and without a gradebook."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "solutions" / unit
         folder.mkdir(parents=True)

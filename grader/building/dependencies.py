@@ -1,4 +1,5 @@
-"""Which earlier statements a cell's output depends on, by the names that they bind, read and change. Nothing is run.
+"""Dependencies between cells: which earlier statements a cell's output needs, by the names that they bind, read and
+change. Nothing is run.
 
 What changes without a name stays unseen: an object under its second name, what a function does to a global, course_lib itself.
 """
@@ -22,7 +23,7 @@ SETTINGS = ("set_", "manual_seed", "register")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a cell's output depends on.
+    """Everything that a cell's output depends on.
 
     digest    a hash of the cell's source and of the earlier statements that it needs
     cells     the ids of the cells where those stand

@@ -27,6 +27,7 @@ def text(root: Path) -> str:
 
 
 def write(root: Path) -> Path:
+    """Write the index of solutions, and return its path."""
     (root / PAGE).write_text(text(root), "utf-8")
     return PAGE
 

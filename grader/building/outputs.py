@@ -1,4 +1,4 @@
-"""Whose output a cell holds: of which code, of which GPU, of which day.
+"""Outputs of cells: from which code, which GPU and which day each one is.
 
 A code cell that has run says so in its metadata: `course = {"inputs": a hash, "gpu": "NVIDIA H200", "date": "2026-11-22"}`, with
 "" for a machine without a GPU. The hash is that of the cell and of what it reads (dependencies.py), so that a text
@@ -49,7 +49,7 @@ class Due:
 
 
 def due(nb: NotebookNode, need_gpu: Collection[str]) -> Due:
-    """What has yet to run. need_gpu: the ids of the cells that need one."""
+    """The cells that have yet to run. need_gpu: the ids of the cells that need a GPU."""
     found, cells = Due(), _by_id(nb)
     now = inputs(list(cells.values()))
     for name, cell in cells.items():

@@ -31,7 +31,7 @@ TABLE = re.compile(re.escape(HEAD) + r"(\|.*\n)*")
 
 
 def table_for_notebooks(here: str) -> str:
-    """Returns the table with links to the other notebooks, as they lie beside that of `here`."""
+    """Return the table with links to the other notebooks, as they lie next to that of `here`."""
     rows = ["| unit | what it teaches | minutes |", "| --- | --- | --- |"]
     for unit, (name, teaches) in TEACHES.items():
         link = f"**{name}** (you are here)" if unit == here else f"[{name}](../{unit}/{unit}.ipynb)"
@@ -52,6 +52,7 @@ def text(root: Path) -> str:
 
 
 def write(root: Path) -> Path:
+    """Write the README's table of units, and return its path."""
     (root / PAGE).write_text(text(root), "utf-8")
     return PAGE
 

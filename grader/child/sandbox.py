@@ -1,4 +1,4 @@
-"""What keeps a submission's processes to themselves.
+"""Four layers that keep a submission's processes to themselves.
 
     bubblewrap   around the zygote: no network, a read-only system, a private home and /tmp, nobody else's processes
     Landlock     in each child: one folder to write to, the course and the system to read, and no other file
@@ -49,14 +49,14 @@ NOBODY = 65534
 
 
 class NoSandbox(RuntimeError):
-    """This machine offers no sandbox and the risk was not accepted. The message says what to do."""
+    """Raised where this machine offers no sandbox and the risk was not accepted. The message says what to do."""
 
 
 # ------------------------------------------------------------------------------------------ what this machine offers
 
 
 def level() -> str:
-    """What this machine offers, found by trying it: "bubblewrap + Landlock + seccomp", a part of that, or "none"."""
+    """Find by trial what this machine offers: "bubblewrap + Landlock + seccomp", a part of that, or "none"."""
     names = ["bubblewrap"] if bubblewrap_works() else []
     names += ["Landlock"] if landlock.version() else []
     names += ["seccomp"] if seccomp.available() else []
@@ -87,6 +87,7 @@ def require(accept_risk: bool, *private: Path) -> str:
 
 
 def bubblewrap_works() -> bool:
+    """Whether bubblewrap can be started here."""
     return bool(bubblewrap())
 
 
@@ -119,7 +120,7 @@ def root_can_leave() -> bool:
 
 
 def readable(*, gpu: bool = False) -> list[Path]:
-    """What a child may read: the system's libraries, this Python, course_lib without its exercises.
+    """Paths that a child may read: the system's libraries, this Python, course_lib without its exercises.
 
     gpu: what the timed half reads. It judges what it has timed, and runs only what was compiled, so it has the exercises.
     """
@@ -174,8 +175,7 @@ def _holds_the_course(folder: Path) -> bool:
 
 
 def _behind_links(folder: Path) -> Iterator[Path]:
-    """Where that lies to which links in a folder of packages lead: a package, or all of a distribution that is linked file
-    by file."""
+    """The places to which links in a folder of packages lead: a package, or all of a distribution that is linked file by file."""
     for entry in _entries(folder):
         if entry.is_symlink():
             yield entry.resolve()
@@ -184,7 +184,7 @@ def _behind_links(folder: Path) -> Iterator[Path]:
 
 
 def of_python(names: Collection[str]) -> list[Path]:
-    """Of these files and modules the code of Python and of its packages that this process can read, as files."""
+    """Choose from these files and modules the code of Python and of its packages that this process can read, as files."""
     roots = [Path(sys.prefix), Path(sys.base_prefix), *packages()]
     found = []
     for name in names:
@@ -207,13 +207,13 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _libraries() -> list[Path]:
-    """Where the loader looks first, as `module load` sets it."""
+    """Folders where the loader looks first, as `module load` sets them."""
     folders = filter(os.path.isdir, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
     return [Path(p) for p in folders if not _holds_the_course(Path(p))]
 
 
 def files_of(module: str) -> list[Path]:
-    """Where the code of a module lies, its source and what Python has made of it. [] if there is no such module."""
+    """Files that hold the code of a module: its source and what Python has made of it. [] if there is no such module."""
     found = importlib.util.find_spec(module)
     if found is None or not found.origin:
         return []
@@ -240,7 +240,7 @@ def around(paths: Sequence[Path], hidden: Collection[Path]) -> tuple[list[Path],
 
 
 def exposed(private: Sequence[Path]) -> list[Path]:
-    """Those of the folders that lie under something readable, so that no sandbox of ours would hide what is in them."""
+    """Choose the folders that lie under something readable, so that no sandbox of ours would hide what is in them."""
     return [p for p in private if any(p.resolve().is_relative_to(r.resolve()) for r in readable())]
 
 
@@ -279,6 +279,7 @@ def environment(folder: str) -> dict[str, str]:
 
 
 def gpu_devices() -> list[Path]:
+    """List the device files of NVIDIA GPUs."""
     return [Path(p) for p in sorted(glob("/dev/nvidia*"))]
 
 
@@ -357,6 +358,6 @@ def assemblers() -> list[Path]:
 
 
 def drop_capabilities() -> None:
-    """What root may do beyond its own files, this process may no longer (capset(2), version 3 of its structures)."""
+    """Give up what root may do beyond its own files (capset(2), version 3 of its structures)."""
     header, none = struct.pack("<Ii", 0x20080522, 0), bytes(24)
     ctypes.CDLL(None).capset(ctypes.c_char_p(header), ctypes.c_char_p(none))

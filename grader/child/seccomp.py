@@ -1,4 +1,4 @@
-"""Which system calls a child may make: an allow-list, installed by the child itself and there for good.
+"""System calls that a child may make: an allow-list, which the child itself installs for good.
 
 A child computes, reads files, starts threads. Whatever else the kernel offers (sockets, ptrace, mounts, namespaces, keys,
 bpf, io_uring, other processes' memory, limits and signals) answers "operation not permitted", for root too. A call too

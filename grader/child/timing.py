@@ -26,7 +26,8 @@ FREE_BYTES = 2 << 30  # with less no timing starts: another process, or one that
 
 
 def run(message: bytes) -> subprocess.CompletedProcess:
-    """What timed.measure asks for: a process that reads the message and writes a Timing. TimeoutExpired if it does not.
+    """Run the process that timed.measure asks for: it reads the message and writes a Timing. Raises TimeoutExpired if
+    it does not.
 
     One at a time on each GPU, whoever asks: two that share it would measure each other.
     """
@@ -59,6 +60,7 @@ def _run(message: bytes, folder: str) -> subprocess.CompletedProcess:
 
 
 def main() -> None:
+    """Confine this process, then time what the message asks for."""
     sandbox.become_nobody()
     folder = tempfile.mkdtemp()
     os.environ |= {"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}

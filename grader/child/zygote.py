@@ -136,7 +136,7 @@ def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
 
 
 def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
-    """What a zygote told of a child and the message that this sent, as a reply."""
+    """Make a reply of what a zygote told of a child and of the message that this child sent."""
     from course_lib.observe import child
 
     spent, error, used = told["spent"], told["error"], told["used"]
@@ -158,8 +158,8 @@ def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
 
 
 def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-    """Have one request done, for one program or several of one student, in a child of its own. (error, spent and used; its
-    message).
+    """Run one request, for one program or several of one student, in a child of its own. Return (error, spent and used)
+    and the child's message.
 
     The parts and the message are not read here: the child and the judge open them.
     """
@@ -237,6 +237,7 @@ def remove(folder: str) -> None:
 
 
 def main() -> None:
+    """Run the zygote: load torch once, then fork a child for each request."""
     sandbox.become_nobody()
 
     import torch

@@ -1,5 +1,5 @@
-"""What students wrote is parsed, compared and rendered in a forked child with limits: whatever that text is made to cost, it
-costs this child.
+"""Parse, compare and render what students wrote in a forked child with limits. Whatever their text is made to cost, it
+costs only this child.
 
     the child    parses, looks for flags, highlights; it runs nothing
     here         only plain data comes back, and the text itself is never looked into

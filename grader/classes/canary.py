@@ -39,6 +39,7 @@ def first(unit: str) -> tuple[Exercise, Cells] | None:
 
 
 def full(verdict: Verdict | None) -> bool:
+    """Whether a verdict gives full points."""
     return verdict is not None and verdict.judged and verdict.points >= verdict.out_of
 
 
@@ -70,7 +71,8 @@ def sing(judge: Judge, programs: Sequence[Program]) -> list[Verdict]:
 
 
 def prove(judge: Judge, unit: str) -> None:
-    """Have one judge show that it can judge a unit: by a kernel, and by all that is not known to be judged well. Broken if not."""
+    """Let one judge show that it can judge a unit, with a kernel and with everything that is not known to be judged
+    well. Raises Broken if it cannot."""
     store, always = Verdicts(judge.folder / "verdicts"), first(unit)
     wanted = {}
     for exercise, cells in published(unit):

@@ -83,12 +83,13 @@ class Graded:
 
     @property
     def unjudged(self) -> str:
-        """Which exercises the grader could not judge, and why not the first of them; "" if there are none."""
+        """Say which exercises the grader could not judge, and why the first of them was not judged; "" if there are none."""
         found = {exercise: v for exercise, v in self.verdicts.items() if v and not v.judged}
         return ", ".join(found) + f": {next(iter(found.values())).findings[0].seen}" if found else ""
 
 
 def is_poison(verdict: Verdict) -> bool:
+    """Whether the program ended its worker twice."""
     return verdict.cause is not None and verdict.cause.kind == "ended_twice"
 
 
@@ -120,8 +121,8 @@ class Class:
         self.workers.close(now=kind is not None)
 
     def prove(self, unit: str) -> None:
-        """Have the workers judge the unit's published solutions, unless it is known that they judge them well. canary.Broken,
-        OtherVersion or WorkersLost if the workers are of no use."""
+        """Let the workers judge the unit's published solutions, unless they are known to judge them well. Raises
+        canary.Broken, OtherVersion or WorkersLost if the workers are of no use."""
         programs = [self.program(exercise, cells, canary.NOBODY) for exercise, cells in canary.published(unit)]
         unknown = [program for program in programs if not canary.full(self.store.get(self.key(program)))]
         for _, found in self.judge(self.jobs(canary.NOBODY, unknown)):
@@ -213,7 +214,7 @@ class Class:
         return found, self.jobs(student, programs)
 
     def _known(self, exercise: Exercise, student: str, read: submission.Submission) -> Program | Verdict:
-        """What there is to judge, or the verdict if nobody need judge it."""
+        """The program to judge, or the verdict if there is nothing left to judge."""
         try:
             program = self.program(exercise, read.program(exercise).cells, student)
         except submission.Problem as problem:

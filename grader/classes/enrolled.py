@@ -1,4 +1,4 @@
-"""Who is in the class: what rosters say, kept where nbgrader's gradebook has a field for it, else in roster.json beside it.
+"""People in the class: what rosters say, kept where nbgrader's gradebook has a field for it, else in roster.json next to it.
 
     gradebook.db    name, email, and the LMS's id
     roster.json     student -> further ids, login, section, group
@@ -29,7 +29,7 @@ MAX_BYTES = 240  # of those letters: a folder's name may have 255
 
 @dataclass(frozen=True)
 class Member:
-    """What a roster says of a student beside name and email. ids = the LMS's"""
+    """A roster's facts about a student besides name and email. ids: the LMS's."""
 
     ids: list[str] = field(default_factory=list)
     login: str = ""
@@ -39,14 +39,14 @@ class Member:
 
 
 class Known(NamedTuple):
-    """By what somebody is known: the LMS's ids, and what else only one person has: login, email, number, student id."""
+    """Keys by which somebody is known: the LMS's ids, and what else only one person has (login, email, number, student id)."""
 
     ids: Sequence[str]
     names: Sequence[str]
 
 
 class Absent(NamedTuple):
-    """Somebody in the class who has handed in nothing."""
+    """A person in the class who has handed in nothing."""
 
     student: str
     name: str
@@ -88,7 +88,7 @@ def student_id(name: str) -> str:
 
 
 def missing(home: Path, unit: str, entries: Iterable[Entry]) -> list[Absent]:
-    """Who is in a roster and in the gradebook, and has handed in nothing in this unit: by id."""
+    """List those who are in a roster and in the gradebook, and have handed in nothing in this unit, by id."""
     kept = members(home)
     if not kept:
         return []

@@ -21,7 +21,8 @@ class _NotebookAlone:
     """Copies as described above, of an exchange's plugin."""
 
     def do_copy(self, src: str, dest: str, log: object = None) -> None:
-        """From folder to folder. What is a link, is missing or is too large stays behind, with a warning if it is the notebook."""
+        """Copy from folder to folder. A link, a missing file or one that is too large stays behind, with a warning if
+        it is the notebook."""
         notebook, source = f"{self.coursedir.assignment_id}.ipynb", Path(src)
         for name, most in ((notebook, MAX_FILE), *((note, NOTE_BYTES) for note in NOTES)):
             try:
@@ -48,8 +49,8 @@ def _plain(path: Path, most: int) -> bytes:
 
 
 class Release(_NotebookAlone, ExchangeReleaseAssignment):
-    pass
+    """Releases the notebook alone."""
 
 
 class Collect(_NotebookAlone, ExchangeCollect):
-    pass
+    """Collects the notebook alone."""

@@ -263,7 +263,7 @@ def _seconds(when: tuple[int, ...]) -> float:
 
 
 def whose(file: File, unit: str, skip: int = 0) -> Notebook | None:
-    """Whose notebook it is by its name, None if it does not say. skip: folders around the whole export."""
+    """Tell by its name whose notebook it is, None if it does not say. skip: folders around the whole export."""
     parts = file.path.parts[skip:]
     path = "/".join(parts)
     if match := MOODLE.fullmatch(path):
@@ -345,11 +345,11 @@ def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Im
 
 
 class _Refused(ValueError):
-    """What is wrong with a file, to follow its name in a sentence."""
+    """Raised with what is wrong with a file, in words that follow the file's name in a sentence."""
 
 
 def _rubbish(path: PurePosixPath) -> bool:
-    """What operating systems and Jupyter leave behind."""
+    """Whether a file is one that operating systems and Jupyter leave behind."""
     return path.name.startswith("._") or bool({"__MACOSX", ".ipynb_checkpoints", ".DS_Store"} & set(path.parts))
 
 
@@ -457,7 +457,7 @@ def _content(file: File) -> bytes:
 
 
 def _timestamp(file: File | None, student: str, done: Imported) -> bytes:
-    """What nbgrader's timestamp.txt says, if it is one; b"" otherwise."""
+    """The content of nbgrader's timestamp.txt if it holds a time, otherwise b""."""
     if file is None:
         return b""
     try:

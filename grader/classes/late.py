@@ -55,7 +55,7 @@ RULES = ("percent", "grace_minutes", "at_most")
 
 
 def rules_of(home: Path, unit: str) -> dict[str, float]:
-    """What lateness costs in a unit, by the names in RULES; {} if only the configuration says it."""
+    """The cost of lateness in a unit, by the names in RULES; {} if only the configuration says it."""
     path = home / "late.json"
     return json.loads(path.read_text()).get(unit, {}) if path.exists() else {}
 

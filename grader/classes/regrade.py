@@ -1,4 +1,4 @@
-"""What an autograde is about to judge anew, and whose marks it has changed."""
+"""Plans for an autograde: what it is about to judge anew, and whose marks it has changed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Plan:
 
 
 def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[str] = ()) -> Plan:
-    """What is judged of the submissions found. only: the students to judge, also of a unit that is frozen; all if empty.
+    """Plan which of the submissions found are judged. only: the students to judge, even in a unit that is frozen; all if empty.
 
     ValueError, with a sentence, if one of them has handed in nothing.
     """
@@ -74,7 +74,7 @@ def _entries(home: Path, unit: str) -> dict[str, Entry]:
 
 
 def _difference(before: Entry, now: Entry) -> str:
-    """What is not as it was: "matmul 20 -> 18, total 66 -> 64"; "" if all is."""
+    """Say what has changed: "matmul 20 -> 18, total 66 -> 64"; "" if nothing has."""
     parts = [
         f"{id.partition('.')[2]} {_points(before.scores.get(id))} -> {_points(points)}"
         for id, points in now.scores.items()

@@ -60,7 +60,7 @@ class NotARoster(ValueError):
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody in a class list.
+    """A person in a class list.
 
     id    the number by which the LMS names submissions;  moodle = it is Moodle's, which is another in each assignment
     section, group    None if no column says it
@@ -108,7 +108,7 @@ class Roster:
         return {name: self.fields[field] for field, name in LMS[lms].items() if field in self.fields}
 
     def people(self) -> list[Person]:
-        """Everybody in it, once. NotARoster if it names nobody, or says of nobody who they are in the LMS."""
+        """Everybody in the list, once. Raises NotARoster if it names nobody, or does not say who they are in the LMS."""
         if not {"name", "last"} & set(self.fields):
             raise NotARoster(f"{self.path} has no column with names{self._there('name')}")
         if not {"id", "identifier", "email", "login", "sis"} & set(self.fields):
@@ -158,7 +158,7 @@ def number(identifier: str) -> str:
 
 
 def _once(people: Iterable[Person]) -> Iterable[Person]:
-    """Those who have one id put together: who is in several groups may have several rows."""
+    """Put those with one id together: whoever is in several groups may have several rows."""
     by_id: dict[object, Person] = {}
     for row, person in enumerate(people):
         key = person.id or row
@@ -200,14 +200,14 @@ def _said(path: Path, columns: list[str], said: Iterable[str]) -> dict[str, str]
 
 
 def _fields(columns: list[str], rows: list[dict[str, str]], said: dict[str, str]) -> dict[str, str]:
-    """What the columns are: as said, by their names, by what stands in them."""
+    """Find out what each column is: as said, by its name, or by what stands in it."""
     fields = dict(said)
     for column in columns:
         if (field := _NAMES.get(_plain(column))) and field not in fields and column not in fields.values():
             fields[field] = column
 
     def holds(column: str, pattern: re.Pattern[str]) -> list[str]:
-        """What the pattern's group has in each cell that is not empty; [] if one does not match."""
+        """The pattern's group in each cell that is not empty; [] if one of them does not match."""
         cells = [cell for row in rows if (cell := row[column].strip())]
         found = [match[1] for cell in cells if (match := pattern.fullmatch(cell))]
         return found if len(found) == len(cells) else []

@@ -20,13 +20,15 @@ from grader.judging import submission
 
 @dataclass(frozen=True)
 class Graded:
+    """One student's verdicts on a unit."""
+
     unit: str
     student: str
     verdicts: list[Verdict]
 
     @property
     def points(self) -> float:
-        """What was earned, without what could not be judged."""
+        """The points earned, without what could not be judged."""
         return sum(verdict.points for verdict in self.verdicts)
 
     @property

@@ -1,4 +1,4 @@
-"""Who judges: processes of this machine, or the workers of a Dask cluster. Each takes a Job and gives a verdict.
+"""Workers that judge: processes of this machine, or those of a Dask cluster. Each takes a Job and gives a verdict.
 
 A job carries all that it needs (cells and a seed, never the course's secret), so a worker shares nothing with the
 instructor's machine but the course's code. A worker that dies takes the job that it had with it; what to do then is up to
@@ -73,11 +73,11 @@ class WorkersLost(RuntimeError):
 
 
 class NoCluster(WorkersLost):
-    """There is no cluster to grade on."""
+    """Raised where there is no cluster to grade on."""
 
 
 class Workers(Protocol):
-    """Where jobs go. `died`: the exceptions of a future that mean that the job's worker is gone."""
+    """A place for jobs. `died`: the exceptions of a future that mean that the job's worker is gone."""
 
     died: tuple[type[Exception], ...]
 
@@ -124,6 +124,7 @@ def _programs(*programs: Program) -> list[judging.Program]:
 
 
 def verdicts_of(trees: list[Any]) -> list[Verdict]:
+    """Read verdicts from trees of plain data."""
     return wire.from_tree(list[Verdict], trees)
 
 
@@ -176,7 +177,7 @@ class Local:
 
 
 def _sit_down(seat: int) -> None:
-    """In a new worker: Ctrl-C is not its business, it goes when the one who started it goes, and it sees one GPU."""
+    """Prepare a new worker: it ignores Ctrl-C, goes when the process that started it goes, and sees one GPU."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))

@@ -104,7 +104,7 @@ class Books:
             self.cpu[step] += time.process_time() - started
 
     def _known(self, student: str, verdicts: Mapping[str, Verdict], read: submission.Submission) -> known.Known:
-        """What there is to enter, and what of the marks that the gradebook holds was given by hand, and to this very answer."""
+        """Everything to enter for a student, and which marks in the gradebook a person gave to this very answer."""
         fields, of_unit = self.by_hand.get(student, {}), grader.exercises(self.unit)
         same = {id for id, field in fields.items() if field.points is not None and not field.review}
         extra = {id for id, field in fields.items() if id in verdicts and _other_extra(field, verdicts[id])}
@@ -230,7 +230,7 @@ def _put_back(before: Path, folder: Path) -> None:
 
 @contextmanager
 def _transaction(book: Gradebook) -> Iterator[None]:
-    """What nbgrader commits within this is written at the end at once; nothing is, if that is not reached."""
+    """Write everything that nbgrader commits within this at once, at the end; or nothing, if the end is not reached."""
     try:
         with book.engine.begin() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")  # waits for others now; once begun it could only give up

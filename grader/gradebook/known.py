@@ -1,4 +1,5 @@
-"""What is known already of the submission that is being entered: books.py says it, the steps of nbgrader's chain ask for it.
+"""Facts already known about the submission that is being entered: books.py sets them, the steps of nbgrader's chain ask
+for them.
 
 Under the plain `nbgrader autograde` nothing is: each step reads the notebook again, opens the gradebook for itself, and the
 judge is asked for the verdicts.
@@ -23,7 +24,7 @@ from grader.judging import submission
 
 @dataclass(frozen=True)
 class Known:
-    """What grader.gradebook.books knows of a submission.
+    """Facts that grader.gradebook.books knows about a submission.
 
     same     the exercises with points by hand that a person gave, or has looked at, for the very answer that is there now
     extra    those whose extra credit was given by hand
@@ -51,7 +52,7 @@ def at_hand(student: str, known: Known) -> Iterator[None]:
 
 
 def of(names: dict) -> Known:
-    """What is known of the submission that nbgrader's `resources["nbgrader"]` names."""
+    """The facts known about the submission that nbgrader's `resources["nbgrader"]` names."""
     return _handed.get(names["student"], Known())
 
 
@@ -67,7 +68,7 @@ def read(config, names: dict) -> submission.Submission:
 
 
 def folder(config, names: dict) -> Path:
-    """Where the submission lies."""
+    """The folder in which the submission lies."""
     course = CourseDirectory(config=config)
     return Path(course.format_path(course.submitted_directory, names["student"], names["assignment"]))
 

@@ -30,7 +30,7 @@ ANSWER = "answer"  # beside it: a hash of what was judged
 
 
 class WriteVerdicts(NbGraderPreprocessor):
-    """In place of nbgrader's Execute: each test cell's outputs are the judge's verdict, as text, HTML and a number."""
+    """Takes the place of nbgrader's Execute: each test cell's outputs are the judge's verdict, as text, HTML and a number."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
@@ -107,8 +107,9 @@ class SaveAutoGrades(InTheBook, nbgrader.preprocessors.SaveAutoGrades):
 
 
 class SaveExtras(NbGraderPreprocessor):
-    """After SaveAutoGrades: no score where there is no verdict; the bonus as nbgrader's extra credit; what a person should
-    look at as a comment on its exercise, with formgrader's flag on the submission. The flag goes when a person takes it away.
+    """Runs after SaveAutoGrades: takes the score away where there is no verdict, saves the bonus as nbgrader's extra
+    credit, and leaves what a person should look at as a comment on its exercise, with formgrader's flag on the
+    submission. The flag goes when a person takes it away.
 
     SaveAutoGrades asks for a review of all points given by hand; here of those alone whose answer has changed since.
     """

@@ -1,4 +1,5 @@
-"""What students wrote, as HTML for pages that instructors read: nothing active in it, and rendered in a child with limits.
+"""Render what students wrote as HTML, for pages that instructors read: nothing in it is active, and a child with limits
+renders it.
 
 A page's cells are rendered all at once, in one child (bounded.py), before nbconvert asks for them one by one; what most
 submissions share, the text that was handed out, is rendered once. Where the child dies, the student's cells are shown as
@@ -36,7 +37,8 @@ _TAGS = """
 
 
 def _harmless(tag: str, name: str, value: str) -> bool:
-    """Nothing that looks like a part of the page, and no image that tells its owner who has opened the page."""
+    """Whether the attribute is harmless: it does not look like a part of the page, and no image tells its owner who
+    opened the page."""
     if name == "class":
         return re.fullmatch(r"highlight( hl-\w+)?|[a-z][a-z0-9]?", value) is not None  # of highlighted code
     if name == "src":
@@ -89,7 +91,7 @@ _known: OrderedDict[Cell, str] = OrderedDict()  # the latest
 
 
 def render(cells: Iterable[Cell]) -> None:
-    """Have the cells at hand as HTML; one child renders those that are not."""
+    """Render the cells ahead of use; one child renders those that are not at hand."""
     wanted = list(dict.fromkeys(cells))
     missing = [cell for cell in wanted if cell not in _known]
     for cell in wanted:

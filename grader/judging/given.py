@@ -57,7 +57,7 @@ def problem(exercise: Exercise, logs: Sequence[Mapping[str, Any]]) -> str:
 
 @functools.cache
 def _descriptions(exercise_id: str) -> list[dict[str, Any]]:
-    """Of the kernels that the exercise gives, each without those that it calls."""
+    """Descriptions of the kernels that the exercise gives, each without the kernels that it calls."""
     exercise = find(exercise_id)
     tree = ast.parse(source(exercise_id))
     missing = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}

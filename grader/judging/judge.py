@@ -170,7 +170,7 @@ class Judge:
             return [self._verdict(work) for work in works]
 
     def _record(self, works: Sequence[Work]) -> None:
-        """Have each program's host code run on all cases: a log for each, or a problem.
+        """Run each program's host code on all cases, and keep a log for each, or a problem.
 
         What it says, and says of itself, comes from a child that holds no hidden number; only logs come from the other.
         """
@@ -207,7 +207,7 @@ class Judge:
         return f"{closed[0]} cannot be read in the sandbox" if closed else ""
 
     def _replay(self, works: Sequence[Work]) -> None:
-        """Have the kernels of each log run on other data: trials, or a problem."""
+        """Run the kernels of each log on other data, and keep trials, or a problem."""
         for work in works:
             if work.exercise.kind != "kernel" and not work.problem:  # nothing runs: the log is the answer
                 work.believe()
@@ -272,7 +272,7 @@ class Judge:
 
 @dataclass
 class Budget:
-    """What a submission may still cost, in seconds of CPU. Its last child may take more than that.
+    """CPU seconds that a submission may still cost. Its last child may take more than that.
 
     hurry    others wait: Postponed, as soon as its programs need children of their own
     """
@@ -384,12 +384,12 @@ class Work:
             self.problem = f"the evidence cannot be read ({error})"
 
     def stop(self, what: str) -> None:
-        """It gave no answer, for a reason that is told of the student's function."""
+        """Note that the child gave no answer, for a reason that is told of the student's function."""
         self.problem, self.kind = f"{self.exercise.entry} {what[:SENTENCE]}", "stopped"
 
 
 def _unread(reply: Any) -> set[str]:
-    """What a child says it could not read; nothing if this cannot be read itself."""
+    """The names that a child says it could not read; none if its reply cannot be read itself."""
     try:
         said = [reply["unread"], *(call["unread"] for log in reply["logs"] for call in log["calls"])]
         names = list(chain.from_iterable(said))[:MOST_NAMES]
@@ -425,7 +425,7 @@ def judge_exercise(
 
 
 def failed(exercise: Exercise, error: Exception) -> Verdict:
-    """In place of a verdict, where our own machinery failed: to be seen, and not to be kept."""
+    """Make the verdict for a failure of our own machinery: it is shown, and never kept."""
     sentence = f"the grader failed ({type(error).__name__}: {error}); tell your instructor, and grade this again"
     return criteria.unjudged(exercise, sentence)
 
@@ -434,8 +434,8 @@ _local = threading.local()
 
 
 def verdicts(unit: str, student: str, path: Path) -> dict[str, Verdict]:
-    """What nbgrader's chain asks for: the verdicts on one submitted notebook, from disk where they exist. canary.Broken if the
-    published solutions do not earn everything."""
+    """The verdicts on one submitted notebook, from disk where they exist; nbgrader's chain asks for them. Raises
+    canary.Broken if the published solutions do not earn everything."""
     from grader.classes import canary  # which judges with this module
 
     if not hasattr(_local, "judge") or _local.judge.folder != grader.home():

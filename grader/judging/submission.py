@@ -29,7 +29,8 @@ __all__ += ["Reading", "Submission", "load", "read"]
 
 
 def misnamed(student: str) -> str:
-    """What is wrong with a student's name, which is a folder's: a sentence, or "". It goes into paths, globs and pages."""
+    """Say what is wrong with a student's name, which is also a folder's: a sentence, or "". The name goes into paths,
+    globs and pages."""
     if re.fullmatch(r"[\w@+][\w@+. '-]{0,99}", as_letters(student)) and student == student.strip():
         return ""
     return (
@@ -71,7 +72,7 @@ def load(path: Path) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Submission:
-    """What a student handed in, as plain data.
+    """A student's submission, as plain data.
 
     cells      as they stand in the notebook; [] if it could not be read, and `problem` says why
     flags      for a person to look at: (exercise, sentence), the exercise "" if it is about the file
@@ -96,7 +97,7 @@ class Submission:
         return self.cells[self.homes[exercise.id] - 1]
 
     def program(self, exercise: Exercise) -> Program:
-        """What to run for the exercise. Problem if there is nothing to run."""
+        """The code to run for the exercise. Raises Problem if there is nothing to run."""
         if exercise.id not in self.programs:
             raise Problem(self.refused.get(exercise.id, self.problem))
         return self.programs[exercise.id]
@@ -107,7 +108,7 @@ class Reading(Notebook):
 
     @cached_property
     def flags(self) -> list[tuple[str, str]]:
-        """For a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
+        """Flags for a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
         if self.problem:
             return [("", self.problem)]
         if other := self._other_unit:

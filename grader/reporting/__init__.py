@@ -1,4 +1,4 @@
-"""What grading a unit has left, for people and for an LMS.
+"""Results of grading a unit, for people and for an LMS.
 
 results.py    what was judged and entered, read again
 report.py     the class report

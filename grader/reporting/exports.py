@@ -307,7 +307,7 @@ def _told(finding: Finding) -> bool:
 
 
 class _Found:
-    """Who is who in a roster. pairs = (row, entry or None);  unknown = students of no row;  doubles = several of one row"""
+    """Matches of a roster's rows. pairs: (row, entry or None); unknown: students of no row; doubles: several of one row."""
 
     def __init__(
         self,
@@ -325,7 +325,7 @@ class _Found:
         self.unknown = sorted(set(of_id) - {student for students in self._told for student in students})
 
     def absent(self, column: str) -> list[str]:
-        """Who stands in a row of the roster alone, by the name in `column`, else by what else the row begins with."""
+        """List those who stand only in a row of the roster, by the name in `column`, else by what else the row begins with."""
         rows = [row for row, students in zip(self._rows, self._told, strict=True) if not students]
         return [row.get(column, "").strip() or next(filter(None, row.values()), "a row without a name") for row in rows]
 

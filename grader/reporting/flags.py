@@ -33,7 +33,7 @@ class Flag:
 
 
 def of_program(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> list[Flag]:
-    """What the rules find in the cells (name, source) of one exercise's program, in order; of each rule once in a line."""
+    """Flags that the rules raise on the cells (name, source) of one exercise's program, in order; each rule at most once a line."""
     try:
         return _found(exercise, cells)
     except RecursionError:
@@ -57,8 +57,8 @@ def _found(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> list[Flag]:
 
 @dataclass(frozen=True)
 class _Program:
-    """What a rule may know besides the node it looks at: whether torch must not compute, what the imported names stand
-    for ("np" -> "numpy"), and the names of its kernels."""
+    """A program's facts that a rule may need besides the node it looks at: whether torch must not compute, what the
+    imported names stand for ("np" -> "numpy"), and the names of its kernels."""
 
     of_kernels: bool
     imported: dict[str, str]
@@ -156,6 +156,7 @@ PLAIN_DUNDERS = {"__name__", "__doc__", "__version__", "__init__", "__call__", "
 
 
 def torch_computes(node: ast.AST, program: _Program) -> str:
+    """Flag work that torch does in an exercise that asks for a kernel."""
     if not program.of_kernels:
         return ""
     what = ""
@@ -182,6 +183,7 @@ def torch_computes(node: ast.AST, program: _Program) -> str:
 
 
 def values_on_the_host(node: ast.AST, program: _Program) -> str:
+    """Flag a kernel exercise that reads or makes values on the host."""
     if not program.of_kernels or not isinstance(node, ast.Call):
         return ""
     reads = isinstance(node.func, ast.Attribute) and node.func.attr in ("numpy", "item", "tolist", "__array__")
@@ -192,6 +194,7 @@ def values_on_the_host(node: ast.AST, program: _Program) -> str:
 
 
 def hidden_names(node: ast.AST, program: _Program) -> str:
+    """Flag code that reaches names or runs texts that cannot be seen."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in HIDING:
         if not program.of_kernels and ast.unparse(node).startswith("getattr(torch, "):  # a dtype by its name
             return ""
@@ -211,6 +214,7 @@ def hidden_names(node: ast.AST, program: _Program) -> str:
 
 
 def patched_modules(node: ast.AST, program: _Program) -> str:
+    """Flag assignments to a part of a module or of a kernel, and `get_ipython()`."""
     targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
     targets = [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else targets
     for target in (t for group in targets for t in (group.elts if isinstance(group, ast.Tuple) else [group])):
@@ -228,6 +232,7 @@ def patched_modules(node: ast.AST, program: _Program) -> str:
 
 
 def looks_around(node: ast.AST, program: _Program) -> str:
+    """Flag imports of the checks' own modules, and looks at Python's frames or modules."""
     course = [p for p in _paths_imported(node) if p.startswith("course_lib.") and p.split(".")[1] in _INTERNAL]
     if course:
         return f"imports `{course[0]}`, which is the checks' own. What for?"
@@ -239,6 +244,7 @@ def looks_around(node: ast.AST, program: _Program) -> str:
 
 
 def files_and_processes(node: ast.AST, program: _Program) -> str:
+    """Flag calls that reach files or processes."""
     if isinstance(node, ast.Call):
         path = program.path(node.func)
         root, _, rest = path.partition(".")
@@ -250,10 +256,12 @@ def files_and_processes(node: ast.AST, program: _Program) -> str:
 
 
 def threads(node: ast.AST, program: _Program) -> str:
+    """Flag imports that run code in other threads."""
     return _imported(node, "threads", "runs code beside the function. Does it work on the result?")
 
 
 def foreign_code(node: ast.AST, program: _Program) -> str:
+    """Flag code that is compiled by something other than Triton."""
     if isinstance(node, ast.Attribute) and program.path(node).startswith(
         ("torch.utils.cpp_extension", "torch.cuda.jiterator")
     ):
@@ -262,6 +270,7 @@ def foreign_code(node: ast.AST, program: _Program) -> str:
 
 
 def streams(node: ast.AST, program: _Program) -> str:
+    """Flag streams, graphs and futures, in which work goes on outside the function."""
     if isinstance(node, ast.Attribute):
         path = program.path(node)
         if path in (
@@ -276,6 +285,7 @@ def streams(node: ast.AST, program: _Program) -> str:
 
 
 def swallowed_errors(node: ast.AST, program: _Program) -> str:
+    """Flag errors that are caught and dropped."""
     if not isinstance(node, ast.ExceptHandler) or any(isinstance(n, ast.Raise) for n in ast.walk(node)):
         return ""
     caught = "" if node.type is None else ast.unparse(node.type)

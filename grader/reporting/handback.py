@@ -38,7 +38,7 @@ def remember(home: Path, unit: str, names: Mapping[str, str]) -> None:
 
 
 def name_for(lms: str, path: PurePosixPath, stated: str, id: str) -> str:
-    """What the LMS knows a student's file by, without its ending."""
+    """The name by which the LMS knows a student's file, without its ending."""
     if lms == "Canvas":
         return path.stem
     name, file = stated.replace("_", " ").lstrip(".~ "), path.stem.rpartition("_assignsubmission_file_")[2]

@@ -70,7 +70,8 @@ class Mistake:
 
 
 def mistakes(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[Mistake]:
-    """What was failed, most often first. What was left blank is no mistake, nor is what a failed gate left unjudged.
+    """Mistakes of a class, the most frequent first. A blank answer is no mistake, and neither is what a failed gate
+    left unjudged.
 
     verdicts    student -> exercise -> verdict
     """
@@ -142,6 +143,8 @@ class Alike:
 
 @dataclass(frozen=True)
 class Report:
+    """The class report on one unit."""
+
     unit: str
     entries: list[Entry]
     exercises: list[Exercise]

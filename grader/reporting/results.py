@@ -1,4 +1,4 @@
-"""What grading a unit has left: the numbers of nbgrader's gradebook, and beside them what the judge found and flagged."""
+"""Results of grading a unit: the numbers of nbgrader's gradebook, and with them what the judge found and flagged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NotGraded(ValueError):
 
 @dataclass(frozen=True)
 class ByHand:
-    """What stands in formgrader's fields for one exercise; None in those that nobody has touched.
+    """The contents of formgrader's fields for one exercise; None in those that nobody has touched.
 
     points    in place of the judge's;  judged = the judge's
     extra     extra credit, which the judge writes there for an exercise that has some
@@ -97,7 +97,7 @@ def book(home: Path) -> Iterator[Gradebook]:
 
 
 def gradebook(home: Path, unit: str) -> list[Entry]:
-    """Everybody who has been graded in this unit, by id. NotGraded if nobody has."""
+    """Everybody who has been graded in this unit, by id. Raises NotGraded if nobody has."""
     exercises = grader.exercises(unit)
     entries = []
     if (home / "gradebook.db").exists():
@@ -154,7 +154,7 @@ def by_hand(submitted, exercises: Iterable[Exercise]) -> dict[str, ByHand]:
 
 
 def entered(home: Path, unit: str, student: str) -> dict[str, Any]:
-    """What a submission's entry was made of, as grader.gradebook.books notes it; {} if it has not been entered."""
+    """The facts from which a submission's entry was made, as grader.gradebook.books notes them; {} if it has not been entered."""
     try:
         return dict(json.loads(entered_path(home, unit, student).read_text()))
     except (OSError, ValueError, TypeError):
@@ -162,11 +162,12 @@ def entered(home: Path, unit: str, student: str) -> dict[str, Any]:
 
 
 def entered_path(home: Path, unit: str, student: str) -> Path:
+    """The file that notes from what a submission's entry was made."""
     return home / "verdicts" / "entered" / unit / student
 
 
 def behind(home: Path, unit: str, entries: Iterable[Entry]) -> list[str]:
-    """Who was given something by hand since the last autograde: feedback page and penalty do not know it yet."""
+    """Say who was given something by hand since the last autograde: feedback page and penalty do not know it yet."""
     students = []
     for entry in entries:
         known = entered(home, unit, entry.student)
@@ -193,7 +194,7 @@ def answers(home: Path, unit: str, student: str) -> dict[str, str]:
 
 
 def _notes(home: Path, unit: str, student: str) -> Iterator[Mapping[str, Any]]:
-    """What the graded notebook holds for programs beside each verdict that it shows."""
+    """Yield the data that the graded notebook holds for programs with each verdict that it shows."""
     try:
         cells = json.loads(_graded(home, unit, student).read_text())["cells"]
     except (OSError, ValueError):
@@ -205,7 +206,7 @@ def _notes(home: Path, unit: str, student: str) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class StudentFlag:
-    """Something for a person to look at; it has taken no point."""
+    """A flag for a person to look at; it has taken no point."""
 
     student: str
     exercise: str  # "" if it is about the notebook
@@ -214,8 +215,8 @@ class StudentFlag:
 
 @dataclass(frozen=True)
 class Handin:
-    """What one student handed in: the source of each exercise as it was judged, its tokens if there is work in it, and what is odd
-    about it."""
+    """One student's work as it was judged: the source of each exercise, its tokens if there is work in it, and what is
+    odd about it."""
 
     sources: dict[str, str]
     tokens: dict[str, tuple[str, ...]]

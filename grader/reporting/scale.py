@@ -12,7 +12,8 @@ class OtherMaximum(ValueError):
 
 
 def scale(own: float, theirs: float | None, out_of: str, column: str) -> float:
-    """What a point of the unit is worth in the column. OtherMaximum if that has to be said, or cannot be done.
+    """The worth of one point of the unit in the LMS's column. Raises OtherMaximum if the instructor has to decide, or
+    if it cannot be done.
 
     own, theirs   the unit's maximum, and the column's; None where the LMS does not say it
     out_of        "column": scores are scaled to the column's maximum; "unit": they are written as they are; "": the two are equal

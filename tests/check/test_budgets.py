@@ -131,7 +131,7 @@ def small_error(right, arguments):
 
 
 def expected_results(exercise, arguments):
-    """What a right solution returns: a list, in the dtypes of the outputs."""
+    """A right solution's results: a list, in the dtypes of the outputs."""
     expected = exercise.oracle(**arguments)
     parts = expected if isinstance(expected, tuple) else (expected,)
     dtype = next(v.dtype for v in arguments.values() if isinstance(v, torch.Tensor))

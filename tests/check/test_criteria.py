@@ -39,7 +39,7 @@ def trial(*outputs, group="plain", inputs=None, **evidence):
 
 
 def seen(*outputs, of=DOUBLE, **options):
-    """What Correct says of these outputs: "" if they are right."""
+    """Words of Correct on these outputs: "" if they are right."""
     finding = Correct("plain", 2).judge(of, [trial(*outputs, **options)])
     assert finding.points == (2 if finding.passed else 0) and finding.out_of == 2
     return "" if finding.passed else finding.seen

@@ -1,5 +1,5 @@
-"""What happened is data: no code reads a sentence to learn it. So one word in the place of every sentence changes nothing but
-what people read."""
+"""State is data: no code reads a sentence to learn what happened. So one word in the place of every sentence changes
+only what people read."""
 
 import dataclasses
 from collections import Counter

@@ -58,7 +58,7 @@ def say(outcome: str, how: str) -> None:
 
 
 def first_wrong(exercise: Exercise, function: Any) -> str:
-    """What is wrong in the first result that is; "" if none is."""
+    """Say what is wrong in the first wrong result; "" if all are right."""
     draws = [(case.name, case.draw, 1) for case in exercise.cases if case.group != "speed"]
     if exercise.id in LARGE:
         draws.append(("the large one", LARGE[exercise.id], RUNS))

@@ -1,4 +1,4 @@
-"""What the trace calls a fault of these accidents is one: on a GPU each stops or gives wrong numbers, and its honest twin is right.
+"""Accidents that the trace calls faults are faults: on a GPU each stops or gives wrong numbers, and its honest twin is right.
 
 Each runs in a process of its own, since a GPU that was stopped gives that process nothing more; several at a time.
 """

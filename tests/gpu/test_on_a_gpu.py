@@ -1,4 +1,4 @@
-"""What only a GPU can show. Run with `python -m pytest tests/gpu` on a machine that has one."""
+"""Tests of what only a GPU can show. Run them with `python -m pytest tests/gpu` on a machine that has one."""
 
 import os
 import subprocess

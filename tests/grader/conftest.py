@@ -1,4 +1,4 @@
-"""What the tests of the grader share."""
+"""Fixtures of the grader's tests."""
 
 import pytest
 

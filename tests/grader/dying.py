@@ -1,4 +1,4 @@
-"""What a worker does in a test in place of workers.judge. In a module of its own, so that worker processes can import it."""
+"""Stand-ins for workers.judge in tests. They are in a module of their own, so that worker processes can import it."""
 
 import os
 import signal

@@ -33,7 +33,7 @@ def enter(ledger, student, says=None):
 
 
 def written(home):
-    """What a class has of its marks: files with their permissions, and the gradebook's numbers."""
+    """Everything that is written of a class's marks: files with their permissions, and the gradebook's numbers."""
     files = {
         path: (path.read_bytes(), path.stat().st_mode)
         for step in ("autograded", "feedback")

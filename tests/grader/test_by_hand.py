@@ -46,7 +46,7 @@ def autograde(home, **says):
 
 
 def give(home, exercise, points=None, comment=None, student="ada", **more):
-    """What formgrader does when an instructor types points or a comment, or presses Resolve."""
+    """Do what formgrader does when an instructor types points or a comment, or presses Resolve."""
     where, name = (UNIT, UNIT, student), exercise.replace(".", "-")
     with results.book(home) as book:
         grade = book.find_grade(f"{name}-check", *where)

@@ -60,7 +60,7 @@ def test_what_compiles_for_ever_hides_nothing(tmp_path, monkeypatch):
 
 
 def test_a_seed_tells_nothing_of_the_others():
-    """What a recorder could guess of its own seed, by trying all 2^32, is not the seed of what is replayed."""
+    """A recorder might guess its own seed by trying all 2^32; that is not the seed of what is replayed."""
     from course_lib.observe import derived
 
     seeds = [

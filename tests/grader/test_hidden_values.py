@@ -1,4 +1,4 @@
-"""What a verdict tells of hidden inputs: shapes and places, and never a value, whatever the program does to learn one."""
+"""A verdict on hidden inputs tells shapes and places, and never a value, whatever the program does to learn one."""
 
 import pytest
 

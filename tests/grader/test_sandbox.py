@@ -40,7 +40,7 @@ def zygote(request):
 
 
 def probe(zygote, source, *, seconds=10.0):
-    """What `probe()` of the source returns inside a recorder, or the sentence of its end."""
+    """Run `probe()` of the source inside a recorder: its result, or the sentence of its end."""
     reply = recorded(zygote, textwrap.dedent(source), seconds=seconds)
     if reply["error"]:
         return reply["error"]

@@ -1,4 +1,4 @@
-"""What students wrote, as HTML: nothing active, and nothing that costs more than a child."""
+"""Pages of what students wrote hold nothing active, and cost no more than a child."""
 
 import pytest
 

@@ -30,7 +30,7 @@ def program(*cells, release=(), exercise=DOUBLE):
 
 
 def value(*cells, **more):
-    """What double(3) gives when the program runs."""
+    """The result of double(3) when the program runs."""
     names = {}
     for name, source in program(*cells, **more).cells:
         exec(compile(source, name, "exec"), names)

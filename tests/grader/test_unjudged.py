@@ -1,4 +1,5 @@
-"""What the grader could not judge: no mark anywhere, rather than 0; said, and judged anew the next time."""
+"""Work that the grader could not judge gets no mark anywhere, rather than 0; people are told, and it is judged anew the
+next time."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""What host code written for a GPU asks and says around its launches, without one."""
+"""Host code written for a GPU asks and says the same around its launches without one."""
 
 import pytest
 import torch

@@ -25,7 +25,7 @@ TL = {"tl": {"module": "triton.language"}}
 
 @pytest.fixture
 def escaped(tmp_path, monkeypatch):
-    """What a kernel that got out would leave behind."""
+    """The file that a kernel would leave behind if it got out."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "system", lambda command: (tmp_path / "escaped").touch())
     return tmp_path / "escaped"
@@ -433,7 +433,7 @@ def reachable():
 
 
 def test_nothing_public_leads_out():
-    """Whatever a kernel may name is Triton's own, and has nothing behind it but the same."""
+    """Every name that a kernel may use is Triton's own, and leads to nothing else."""
     for name, value in reachable():
         assert not isinstance(value, (dict, types.MappingProxyType, types.CodeType, types.FrameType)), name
         if isinstance(value, types.ModuleType):

@@ -35,7 +35,7 @@ def added_up(x_ptr, sums_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def kept(name, make):
-    """What `make` makes, once for all calls and cases."""
+    """Keep the object that `make` makes, once for all calls and cases."""
     return KEPT[name] if name in KEPT else KEPT.setdefault(name, make())
 
 

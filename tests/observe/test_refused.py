@@ -1,4 +1,4 @@
-"""What is not done by the student's kernels fails, and says so in one sentence."""
+"""Work that the student's kernels do not do is refused, in one sentence."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What is said where nothing could be timed. Timing itself needs a GPU: tests/gpu."""
+"""Sentences where nothing could be timed. Timing itself needs a GPU: tests/gpu."""
 
 import subprocess
 

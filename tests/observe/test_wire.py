@@ -1,4 +1,4 @@
-"""What crosses process borders comes back as it was, and damage is a WireError and nothing else."""
+"""Values cross process borders unchanged, and damage is a WireError and nothing else."""
 
 import contextlib
 import json

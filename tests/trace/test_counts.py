@@ -1,4 +1,4 @@
-"""What the trace counts equals what one counts by hand."""
+"""The trace's counts equal counts by hand."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What a GPU would get wrong is said in a sentence, and the process lives on."""
+"""A fault that a GPU would get wrong is told in a sentence, and the process lives on."""
 
 import pytest
 import torch

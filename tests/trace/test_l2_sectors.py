@@ -1,4 +1,4 @@
-"""What passes between L1 and L2, and the steps from which it can be recounted: all by hand."""
+"""Sectors between L1 and L2, and the steps from which they can be recounted: all by hand."""
 
 import numpy as np
 import pytest

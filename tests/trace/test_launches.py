@@ -321,7 +321,7 @@ assert x.sum() == 32 and t.bytes == 256, t.table()
 
 @pytest.mark.parametrize("block, programs", [(1024, 5000), (1 << 17, 3), (16, 20_000)])
 def test_programs_run_together_as_many_as_batches_hold(block, programs):
-    """What a launch takes beside its tensors does not grow with its grid."""
+    """The memory that a launch takes besides its tensors does not grow with its grid."""
 
     @triton.jit
     def adds_one(x_ptr, BLOCK: tl.constexpr):

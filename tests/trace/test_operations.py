@@ -1,4 +1,4 @@
-"""What each operation of TTIR computes, against torch, Python's integers and fractions, and hand-made cases."""
+"""Each operation of TTIR against torch, Python's integers and fractions, and hand-made cases."""
 
 import math
 import operator

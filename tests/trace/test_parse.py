@@ -1,4 +1,4 @@
-"""What parse.py reads from a module's text, form by form, and that it reads what each Triton's front end prints."""
+"""parse.py reads a module's text form by form, and it reads what each Triton's front end prints."""
 
 import importlib.util
 import inspect

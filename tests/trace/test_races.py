@@ -15,7 +15,7 @@ FLAG, OTHER_FLAG, LOCK = 100, 101, 102  # addresses
 
 
 class Region:
-    """What races and faults ask of a tensor."""
+    """The attributes of a tensor that races and faults ask for."""
 
     def __init__(self, name: str, size: int, itemsize: int = 4):
         self.name, self.size, self.itemsize = name, size, itemsize

@@ -1,4 +1,4 @@
-"""What people see of a trace: the table and the source as text and as HTML, and the pictures."""
+"""The views that people see of a trace: the table and the source as text and as HTML, and the pictures."""
 
 import io
 import re

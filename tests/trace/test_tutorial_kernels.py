@@ -215,7 +215,7 @@ def dropout_by_rows_kernel(x_ptr, seeds_ptr, output_ptr, stride, n_cols, p, BLOC
 
 
 def philox_rand(seed: int, n: int) -> torch.Tensor:
-    """What tl.rand(seed, 0 .. n - 1) is: Salmon et al. 2011, Philox 4x32 with 10 rounds, the first of its four words."""
+    """The numbers of tl.rand(seed, 0 .. n - 1): Salmon et al. 2011, Philox 4x32 with 10 rounds, the first of its four words."""
     a, b = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     c0, (c1, c2, c3) = np.arange(n, dtype=np.uint64), np.zeros((3, n), np.uint64)
@@ -905,7 +905,7 @@ GROUPS = [(64, 96, 32), (32, 32, 64), (96, 64, 96)]  # M, N, K
 
 
 def numbers(places, groups, ld_of_b):
-    """What the kernels load: where each group's a, b and c begin, M, N and K of each, and its leading dimensions."""
+    """Arguments that the kernels load: where each group's a, b and c begin, each group's M, N and K, and its leading dimensions."""
     starts = [torch.tensor(each, dtype=torch.int64) for each in places]
     lds = [(K, ld_of_b(N, K), N) for M, N, K in groups]
     return starts, [torch.tensor(each, dtype=torch.int32) for each in (groups, lds)]

@@ -1,4 +1,4 @@
-"""What the tests of the units' pictures, and of their verdicts, share."""
+"""Helpers of the tests of the units' pictures and verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the evidence of a call without a result says: by hand, as observe would have it."""
+"""Evidence of a call without a result, made by hand as observe would make it."""
 
 from course_lib.evidence import Cause
 

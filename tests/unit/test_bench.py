@@ -1,4 +1,4 @@
-"""What a CUDA error in timed code becomes: one sentence, and no stack trace in a notebook."""
+"""A CUDA error in timed code becomes one sentence, and no stack trace in a notebook."""
 
 import pytest
 import torch

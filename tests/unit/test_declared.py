@@ -1,4 +1,4 @@
-"""Whatever is imported is declared: who installs the course gets it, and not only while some other library wants it too."""
+"""Every import is declared: whoever installs the course gets it, and not only while some other library wants it too."""
 
 import ast
 import re

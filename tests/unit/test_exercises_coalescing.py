@@ -1,4 +1,4 @@
-"""What unit 04 recognises in results."""
+"""Mistakes that unit 04 recognises in results."""
 
 import math
 

@@ -212,7 +212,7 @@ def said_of(exercise, trials) -> str:
 
 
 def remark(exercise, function, tf32=False) -> str:
-    """What is said of the results of a function of torch; tf32: as of kernels that multiply so."""
+    """The remark on the results of a torch function. tf32: its kernels multiply in TF32."""
     trials = [trial(exercise, case, function) for case in exercise.cases]
     for one in trials:
         one.evidence.launches = [Launch("k", (1, 1, 1), tf32=True)] if tf32 else []
@@ -261,7 +261,7 @@ def test_a_float32_result_of_half_precision_is_no_tf32(dtype):
 
 
 def slipping(exercise, wrong):
-    """What that slip computes, where it differs from what is right; o in q's dtype."""
+    """Make a function that returns what the slip computes where it differs from the right result; o is in q's dtype."""
 
     def function(**arguments):
         right, slip = exercise.oracle(**arguments), wrong(**arguments)

@@ -163,7 +163,7 @@ def test_lazy_outputs_are_wrong_everywhere(exercise):
 
 
 def remark(exercise, function, tf32=False) -> str:
-    """What is said of the results of a function of torch; tf32: as of kernels that multiply so."""
+    """The remark on the results of a torch function. tf32: its kernels multiply in TF32."""
     trials = []
     for case in exercise.cases:
         arguments = case.arguments(1)

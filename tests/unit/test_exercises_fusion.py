@@ -226,7 +226,7 @@ def test_a_slip_gets_its_own_sentence_and_no_other(exercise, patch, words):
 
 
 def test_a_store_without_a_mask_is_not_called_a_wrong_mean():
-    """What is left to look at is 1 x 1, where a block is as long as its row."""
+    """The only case left to look at is 1 x 1, where a block is as long as its row."""
     verdict = spoiled("rmsnorm", ("x * scale * weight, mask=cols < N)", "x * scale * weight)"))
     assert verdict.points < verdict.out_of and verdict.remark == ""
 

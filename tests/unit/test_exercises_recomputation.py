@@ -316,7 +316,7 @@ def remark(name: str, outputs, **evidence) -> str:
 
 
 def the_right(name: str):
-    """What a right solution returns: in the dtype of x where the oracle says float64."""
+    """Make a function that returns a right solution's results: in the dtype of x where the oracle says float64."""
     exercise = R.EXERCISES[f"recomputation.{name}"]
 
     def outputs(**call):

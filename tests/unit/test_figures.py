@@ -1,4 +1,4 @@
-"""What holds for the pictures of every unit: each is listed in its unit's test, labelled, opaque and legible."""
+"""Rules for the pictures of every unit: each is listed in its unit's test, labelled, opaque and legible."""
 
 from __future__ import annotations
 

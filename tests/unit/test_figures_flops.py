@@ -125,7 +125,7 @@ def test_nothing_recorded_is_faster_than_the_card():
 
 @recorded
 def test_the_prose_around_the_recording_holds():
-    """What the notebook says of the recorded pictures, in words."""
+    """The notebook's words about the recorded pictures agree with the recording."""
     found = throughput.recorded()
     assert 1.1 < found["ceilings"]["zeros"]["bf16"] / found["ceilings"]["random"]["bf16"] < 1.3
     points = dict(found["curve"]["points"])

@@ -1,4 +1,4 @@
-"""What a student does with finished work: validate(), submission(), reset("..."), on notebooks as students leave them."""
+"""Handing in finished work: validate(), submission(), reset("..."), on notebooks as students leave them."""
 
 import json
 import os

@@ -41,7 +41,7 @@ def accepted(kernel, gpu, **arguments):
 
 
 def launched(kernel, arguments, **options):
-    """What a replay says of a launch."""
+    """The tuple that a replay makes of a launch."""
     return ("k", front_of(kernel, arguments, options), arguments, "a case")
 
 

@@ -1,4 +1,4 @@
-"""What the README says of its pictures, and that the command which draws them still does."""
+"""The README's words about its pictures are true, and the command that draws them still works."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ VERDICT = Verdict(
 
 
 class Heard(HTMLParser):
-    """What a screen reader says of a fragment, in order: texts, and the labels of what is drawn."""
+    """The words of a screen reader on a fragment, in order: texts, and the labels of what is drawn."""
 
     def __init__(self, fragment):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What may import what: every arrow inside course_lib leads down, those inside functions included, and no circle is left."""
+"""Imports inside course_lib lead down, those inside functions included, and no circle is left."""
 
 from __future__ import annotations
 

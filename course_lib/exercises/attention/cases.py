@@ -1,4 +1,4 @@
-"""What the exercises of unit 08 are given."""
+"""Cases of unit 08's exercises."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def qkv(
 
 
 def with_backward(draw: Callable, causal: bool):
-    """That drawing, with o and lse as a forward pass leaves them, and do; `causal` last."""
+    """Extend `draw` with o and lse as a forward pass leaves them, and with do; `causal` comes last."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         given = draw(g)
@@ -121,14 +121,17 @@ def positions(
 
 
 def from_zero(n: int, g: torch.Generator) -> torch.Tensor:
+    """The positions 0, 1, ..., n - 1."""
     return torch.arange(n, device=g.device)
 
 
 def anywhere(n: int, g: torch.Generator) -> torch.Tensor:
+    """Draw n positions below 30000, in any order."""
     return torch.randint(0, 30000, (n,), generator=g, device=g.device)
 
 
 def tiled(
     nq: int, nk: int, d: int, bm: int, bn: int, dtype: torch.dtype = torch.float32, *, causal: bool = False, **more: Any
 ):
+    """Make a drawing as `qkv` does, with tiles of bm x bn."""
     return qkv(nq, nk, d, dtype, **more, causal=causal, bm=bm, bn=bn)

@@ -28,8 +28,11 @@ ATTENTION = TENSORS | operations(
 
 @dataclass
 class LargestBuffer(OnceRight):
-    """No single allocation beside the results has a limit's size, and where nothing is masked they are right: a slip in a mask
-    costs nothing here. limit: the arguments -> bytes; longest: likewise, the longest side that a matrix product may have."""
+    """No single allocation besides the results reaches a limit, and results are right where nothing is masked, because
+    a slip in a mask costs nothing here.
+
+    limit: the arguments -> bytes; longest: the arguments -> the longest side that a matrix product may have.
+    """
 
     limit: Callable[..., float]
     points: float
@@ -89,7 +92,8 @@ def _products(trial: Trial) -> list[Operation]:
 
 
 def least_and_most_flops(q, k, causal: bool, bm: int, bn: int, **more: Any) -> tuple[int, int]:
-    """Of two products of each query with each key that it sees; of each tile that holds such a pair, and of one column more."""
+    """The least and the most FLOPs of two products. The least counts each pair of a query and a key that it sees; the
+    most counts all pairs of each tile that holds one, with one more column (d + 1)."""
     heads, d = math.prod(q.shape[:-2]), q.shape[-1]
     visited, _ = visited_tiles(q, k, causal, bm, bn)
     pairs = int(seen(q.shape[-2], k.shape[-2], causal).sum())

@@ -1,4 +1,4 @@
-"""What goes wrong with attention, and how to tell by the results."""
+"""Mistakes in attention, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,11 @@ def part(value: Any, place: int) -> Any:
 
 
 def is_rather(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, times: float = 10) -> bool:
-    """Whether `found` is so many times nearer to the guess than to what is right. A NaN is near to a NaN alone. What is right but for
-    its rounding is like no guess, and nothing but zeros is like a guess of zeros alone."""
+    """Whether `found` is at least `times` times nearer to the guess than to the right result.
+
+    A NaN is near only to a NaN. A result that is right but for its rounding is like no guess, and only zeros are like a
+    guess of zeros.
+    """
     if not found.shape == guess.shape == right.shape or (guess.to(found.dtype).any() and not found.any()):
         return False
 
@@ -53,6 +56,7 @@ Wrong = Callable[..., Any] | Sequence[Callable[..., Any]]
 
 
 def several(wrong: Wrong) -> Sequence[Callable[..., Any]]:
+    """Return a list of slips, of which there may be only one."""
     return [wrong] if callable(wrong) else wrong
 
 
@@ -89,6 +93,7 @@ def computes(
 
 
 def unscaled(q, k, v, **more):
+    """Compute o with a scale of 1."""
     return reference(q, k, v, **(more | {"scale": 1.0}))[0]
 
 
@@ -103,6 +108,7 @@ def top_left(q, k, v, causal=False, scale=None, **_):
 
 
 def all_keys(q, k, v, causal=False, **more):
+    """Compute o without the causal mask; None where there is none to forget."""
     return reference(q, k, v, **more)[0] if causal else None
 
 
@@ -134,16 +140,18 @@ def misshapen(found: Any, right: Any) -> bool:
 
 
 def nan_in(value: Any) -> bool:
+    """Whether a tensor, or one in a list, holds a NaN."""
     parts = value if isinstance(value, list) else [value]
     return any(isinstance(x, torch.Tensor) and x.is_floating_point() and bool(x.isnan().any()) for x in parts)
 
 
 def no_infinities(q, k, causal=False, **_) -> bool:
-    """Nothing is masked, and no score is so far from 0 that its exp is 0 or infinite."""
+    """Whether nothing is masked and no score is so far from 0 that its exp is 0 or infinite."""
     return not causal and float((q.double() @ k.double().mT).abs().max()) < 80 * math.sqrt(q.shape[-1])
 
 
 def each_sees_a_key(q, k, causal=False, **_) -> bool:
+    """Whether each query sees at least one key."""
     return not causal or q.shape[-2] <= k.shape[-2]
 
 
@@ -158,7 +166,7 @@ def last_queries_unwritten(trials: Sequence[Judged]) -> str:
 
 
 def starts_from_empty(trials: Sequence[Judged]) -> str:
-    """A sentence that names which gradients are NaN everywhere, beside others that are not."""
+    """Name the gradients that are NaN everywhere while others are not, in a sentence; "" if there are none."""
     for t in shown(trials):
         for out in t.evidence.outputs:
             if isinstance(out, list) and len(out) == 3 and all(isinstance(x, torch.Tensor) for x in out):
@@ -202,7 +210,8 @@ def more_keys_than_queries(wrong: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def masks(sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool] = (False, True)) -> list[Mistake]:
-    """In one case, masks that are wrong in several ways may look the same: each result must be what the slip makes of it."""
+    """Make the mistakes of a wrong mask. In one case, masks that are wrong in several ways may look the same, so each
+    result must be what the slip makes of it."""
     return [computes(masked_by(sees, t), sentence, each=True) for t in tiles]
 
 
@@ -299,9 +308,12 @@ def p_and_ds(
 def by_chain_rule(
     minus: float = 1.0, edge: Callable[[int, int], int] | None = None, keys: int = 0, queries: int = 0, tile: int = 0
 ):
-    """(dq, dk, dv) with so many times delta; edge(Nq, Nk): a mask lets query i see the keys up to i + that, although lse knows better;
-    keys, queries: dq of the last tile of so many keys alone, dk and dv of that of so many queries; tile: a softmax of each tile of so
-    many keys in place of p. None where scores are not mild."""
+    """Make a slip of the chain rule: (dq, dk, dv) with `minus` times delta, or as below. None where scores are not mild.
+
+    edge(Nq, Nk)   a mask lets query i see the keys up to i + that, although lse knows better
+    keys, queries  dq of the last tile of this many keys alone; dk and dv of the last tile of this many queries
+    tile           a softmax of each tile of this many keys in place of p
+    """
 
     def wrong(q, k, v, do, causal=False, **_):
         nq, nk = q.shape[-2], k.shape[-2]
@@ -320,6 +332,7 @@ def by_chain_rule(
 
 
 def start_of_last(n: int, tile: int) -> int:
+    """The index at which the last tile of n begins; 0 without tiles."""
     return (n - 1) // tile * tile if tile else 0
 
 
@@ -354,6 +367,7 @@ def without_a_maximum(a, b):
 
 
 def upside_down(x, y, m_x, m_y):
+    """Merge two values with the inverse of the right factors."""
     m = torch.maximum(m_x, m_y)
     return x * torch.exp(m - m_x) + y * torch.exp(m - m_y)
 

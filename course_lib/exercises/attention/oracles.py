@@ -1,4 +1,4 @@
-"""What is right in unit 08, within which error, and properties that right results have."""
+"""Oracles of unit 08: right results, their error bounds, and properties that right results have."""
 
 from __future__ import annotations
 
@@ -34,23 +34,30 @@ def reference(
 
 
 class Forward(NamedTuple):
+    """Results of a forward pass: o (..., Nq, D) and lse (..., Nq)."""
+
     o: torch.Tensor
     lse: torch.Tensor
 
 
 class Gradients(NamedTuple):
+    """Gradients of the loss with respect to q, k and v, in their shapes."""
+
     dq: torch.Tensor
     dk: torch.Tensor
     dv: torch.Tensor
 
 
 class State(NamedTuple):
+    """The state of an online softmax: maximum, sum and weighted sum."""
+
     m: torch.Tensor
     l: torch.Tensor
     acc: torch.Tensor
 
 
 def output_and_lse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **more: Any) -> Forward:
+    """Compute o in float64 and lse in float32."""
     o, lse = reference(q, k, v, **more)
     return Forward(o, lse.float())
 
@@ -148,8 +155,8 @@ def score_error(q: torch.Tensor, k: torch.Tensor, scale: float | None = None) ->
 
 
 def attention_budget(expected, dtype, arguments):
-    """Of o: four roundings of its own, and the error of float32 arithmetic times the largest |v| of the channel. Of lse: that
-    error, and a rounding or four."""
+    """Error bounds for o and lse. For o: four roundings of its own, and the error of float32 arithmetic times the
+    largest |v| of the channel. For lse: that error, and a rounding or four."""
     q, k, v = (arguments[name] for name in "qkv")
     error = score_error(q, k, arguments.get("scale"))
     if expected.dim() < q.dim():
@@ -201,6 +208,7 @@ def _tiles(first: int, end: int, kind: str) -> str:
 
 
 def right_tiles(output: Any, programs: int, bm: int, bn: int, nq: int, nk: int) -> str:
+    """Check the pair (full, end) of each program; "" if all are right, otherwise a sentence."""
     right = tiles_of(programs, bm, bn, nq, nk)
     for pid, (found, expected) in enumerate(zip(output, right, strict=True)):
         said = f"nq = {nq}, nk = {nk}, tiles of {bm} x {bn}, program {pid}"

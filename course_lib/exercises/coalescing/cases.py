@@ -1,4 +1,4 @@
-"""What the exercises of unit 04 are given."""
+"""Cases of unit 04's exercises."""
 
 from __future__ import annotations
 

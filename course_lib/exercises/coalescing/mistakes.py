@@ -1,4 +1,4 @@
-"""What goes wrong with access patterns, and how to tell by the results."""
+"""Mistakes in access patterns, and how results reveal them."""
 
 from __future__ import annotations
 

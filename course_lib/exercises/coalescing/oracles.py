@@ -1,4 +1,4 @@
-"""What is right in unit 04: traced probes, and warps passed through step by step."""
+"""Oracles of unit 04: traced probes, and warps followed step by step."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def traced(itemsize: int, *, step: int = 1, start: int = 0, every: int = 1, lane
 
 @triton.jit
 def read_rows(x_ptr, out_ptr, n, row_stride, BLOCK: tl.constexpr):
+    """Copy one row of n elements for each program."""
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     tl.store(out_ptr + row * BLOCK + i, tl.load(x_ptr + row * row_stride + i, mask=i < n, other=0))
 

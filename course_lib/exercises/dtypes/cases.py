@@ -1,4 +1,4 @@
-"""What the exercises of unit 02 are given."""
+"""Cases of unit 02's exercises."""
 
 from __future__ import annotations
 

@@ -53,6 +53,7 @@ def loses_nan(trials: Sequence[Trial]) -> str:
 
 
 def shifted_down(trials: Sequence[Trial]) -> str:
+    """Say that the results are the upper halves, shifted down, if they are."""
     pairs = bits_in_and_out(trials)
     below = pairs and all(bool((((out << 16) == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
     return (
@@ -164,7 +165,8 @@ half_sum = Exercise(
 
 
 def logsumexp_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Of the result a rounding or four; of the sum under the logarithm a relative error, which is an absolute one of it."""
+    """Error bound: a rounding or four of the result, and the relative error of the sum under the logarithm, which is an
+    absolute error of the logarithm."""
     size = torch.where(expected.isfinite(), expected.abs(), 0)
     return (4 * size + 2 * math.sqrt(arguments["x"].shape[1]) + 8) * torch.finfo(torch.float32).eps
 

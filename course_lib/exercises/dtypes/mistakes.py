@@ -1,4 +1,4 @@
-"""What goes wrong with dtypes, and how to tell by the results."""
+"""Mistakes with dtypes, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from course_lib.mistakes import Mistake, every, raised
 
 
 def outputs_of(trials: Sequence[Trial], *groups: str) -> list[torch.Tensor]:
+    """Collect the floating-point tensors that calls of these groups returned."""
     found = [o for t in trials if t.case.group in groups for o in t.evidence.outputs]
     return [o for o in found if isinstance(o, torch.Tensor) and o.is_floating_point()]
 
@@ -23,7 +24,7 @@ def any_of(test: Callable[[torch.Tensor], torch.Tensor], groups: Sequence[str], 
 
 
 def if_plain_is_right(look: Mistake):
-    """What `look` says, unless plain results are more than 1 % off: then something else is wrong."""
+    """Guard a mistake: say what `look` says, unless plain results are more than 1 % off, because then something else is wrong."""
 
     def guarded(trials: Sequence[Trial]) -> str:
         for t in trials:
@@ -48,6 +49,7 @@ def times(factor: float, sentence: str, right: Callable[..., float]) -> Mistake:
 
 
 def upside_down(trials: Sequence[Trial]) -> str:
+    """Say that the intensity is upside down, if it is so in each result."""
     pairs = [(c, o) for t in trials for c, o in zip(t.inputs, t.evidence.outputs, strict=False)]
     turned = pairs and all(type(o) in (int, float) and o * traced_intensity(**c) == 1 for c, o in pairs)
     return "These are bytes for each operation: turn it round." if turned else ""

@@ -1,4 +1,4 @@
-"""What is right in unit 02: tables of all numbers of a format, torch's conversions, traced kernels, and properties."""
+"""Oracles of unit 02: tables of all numbers of a format, torch's conversions, traced kernels, and properties."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from course_lib.words import in_words
 
 
 def as_signed(pattern: int, bits: int) -> int:
+    """Read a bit pattern as a signed integer of that many bits."""
     return pattern - (1 << bits) if pattern >> bits - 1 else pattern
 
 
@@ -69,7 +70,7 @@ def same(a: Any, b: float) -> bool:
 
 
 def as_answer(output: Any, cure: str = ".item() makes a number of it") -> str:
-    """What came in place of a number, in words. cure: what to do with a tensor."""
+    """Say in words what came in place of a number. cure: what to do with a tensor."""
     words = in_words(output)
     return f"{words} ({cure})" if words == "a tensor" else words
 
@@ -107,11 +108,13 @@ def next_number(x: float, dtype: str) -> tuple[float, float]:
 
 
 def gap(x: float, dtype: str) -> float:
+    """The distance from the format's number nearest to x to the next larger one."""
     held, above = next_number(x, dtype)
     return above - held
 
 
 def is_gap(output: Any, x: float, dtype: str) -> str:
+    """Check a gap; "" if it is right, otherwise a sentence."""
     right = gap(x, dtype)
     return (
         "" if same(output, right) else f"for x = {x!r}, dtype = {dtype!r}: expected {right!r}, got {as_answer(output)}"
@@ -124,6 +127,7 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
 
 
 def is_nan(x: torch.Tensor) -> torch.Tensor:
+    """Mark the bit patterns that stand for NaN in float32."""
     return x.view(torch.float32).isnan()
 
 
@@ -143,6 +147,7 @@ def bit_exact(output: Any, x: torch.Tensor) -> str:
 
 @triton.jit
 def relu_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    """Compute max(x, 0) of BLOCK elements in float32."""
     i = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i).to(tl.float32)
     tl.store(out_ptr + i, tl.maximum(x, 0.0).to(out_ptr.dtype.element_ty))
@@ -157,7 +162,7 @@ def traced_intensity(dtype: str) -> float:
 
 
 def counter_stops(dtype: torch.dtype) -> float:
-    """Where 0 + 1 + 1 + ... no longer grows, by counting."""
+    """The number at which 0 + 1 + 1 + ... no longer grows, found by counting."""
     counter, one = torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype)
     while counter + one != counter:
         counter = counter + one
@@ -213,6 +218,7 @@ class Ran(Criterion):
 
 
 def quantized(output: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | str:
+    """Take q (rows, columns) and scale (rows,) from an output, or say what is wrong with their types and shapes."""
     if not isinstance(output, list) or len(output) != 2 or not all(isinstance(t, torch.Tensor) for t in output):
         return "expected two tensors, q and scale"
     q, scale = output

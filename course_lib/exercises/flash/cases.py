@@ -1,4 +1,4 @@
-"""What the exercises of unit 09 are given."""
+"""Cases of unit 09's exercises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from course_lib.exercises.cases import FP16, FP32
 
 
 def one_of_each_head(draw: Callable, heads: int) -> Callable:
-    """That drawing of one head, with `heads` of q and the one k and v for all of them, as views of stride 0."""
+    """Turn a drawing of one head into one with `heads` heads of q. They share the one k and v, as views of stride 0."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         given = draw(g)
@@ -24,13 +24,13 @@ def one_of_each_head(draw: Callable, heads: int) -> Callable:
 
 
 def by_columns(draw: Callable) -> Callable:
-    """That drawing, with q and k laid out column by column; v stays as it is."""
+    """Lay out q and k of a drawing column by column; v stays as it is."""
     return lambda g: (given := draw(g)) | {name: given[name].mT.contiguous().mT for name in "qk"}
 
 
 def each_in_its_order(draw: Callable, names: Sequence[str] = "qkv") -> Callable:
-    """That drawing, with these tensors (B, H, N, D) in memory one in each order of their axes: (B, H, N, D), (D, B, H, N),
-    (N, D, B, H), (H, N, D, B). No stride is as long in any two of them."""
+    """Lay out these tensors (B, H, N, D) of a drawing in memory with a different order of axes for each: (B, H, N, D),
+    (D, B, H, N), (N, D, B, H), (H, N, D, B). No stride is the same in any two of them."""
 
     def laid_out(x: torch.Tensor, turns: int) -> torch.Tensor:
         there, back = ([(axis + by) % 4 for axis in range(4)] for by in (-turns, turns))
@@ -40,7 +40,7 @@ def each_in_its_order(draw: Callable, names: Sequence[str] = "qkv") -> Callable:
 
 
 def backwards(draw: Callable) -> Callable:
-    """That drawing, with the keys in the opposite order."""
+    """Put the keys of a drawing in the opposite order."""
     return lambda g: (given := draw(g)) | {name: given[name].flip(-2) for name in "kv"}
 
 

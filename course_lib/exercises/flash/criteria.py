@@ -1,4 +1,4 @@
-"""What a forward pass may cost, and what all of its kernels must do."""
+"""Criteria of unit 09: what a forward pass may cost, and what all of its kernels must do."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ TILE, WIDE = 64, 128  # rows of a query tile at least, and of a key tile at most
 
 
 def heads_of(x: torch.Tensor) -> int:
+    """Count the heads of x (..., N, D)."""
     return math.prod(x.shape[:-2])
 
 
 def least_bytes(q, k, v, causal: bool, **_: Any) -> int:
-    """Of tiles of 64 queries and 128 keys, as flash_bytes of unit 08 has it. Nq = Nk."""
+    """Bytes that tiles of 64 queries and 128 keys move, as flash_bytes of unit 08 has it. Nq = Nk."""
     (n, d), size = q.shape[-2:], q.element_size()
     return heads_of(q) * moved_bytes(n, d, TILE, WIDE, size, causal)
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a forward pass, and how to tell by the results."""
+"""Mistakes in a forward pass, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -120,12 +120,13 @@ copied = torch_did(
 
 
 def in_bounds(look: Mistake) -> Mistake:
-    """What `look` says, unless kernels were at fault: a NaN that came from elsewhere in memory is nobody's arithmetic."""
+    """Guard a mistake: say what `look` says, unless kernels had faults. A NaN from elsewhere in memory says nothing
+    about the arithmetic."""
     return lambda trials: "" if any(t.evidence.faults for t in shown(trials)) else look(trials)
 
 
 def stored_bytes(evidence: Evidence, label: str) -> int:
-    """What the kernels of the last call wrote of a result, each byte counted once."""
+    """Bytes of a result that the kernels of the last call wrote, each byte counted once."""
     own = [f for launch in evidence.launches for f in launch.footprints if f.tensor == label]
     return sum(f.written_distinct_bytes for f in own)
 
@@ -161,8 +162,12 @@ def infinite(trials: Sequence[Judged]) -> str:
 
 
 def slip(wrong: Wrong, sentence: str, place: int = 0, each: bool = False, times: float = 10) -> Mistake:
-    """`sentence`, if some result at that place is what `wrong` of its arguments is, or one of several, and not what is right; each: if
-    each is. What comes of a gradient dy besides is not looked at."""
+    """Make a mistake that says `sentence` if a result at that place is what `wrong` makes of its arguments, and not the
+    right one.
+
+    `wrong` may return several results to compare with. each: every result at that place must be wrong so. The results
+    that a gradient dy adds are not looked at.
+    """
 
     def forward(one: Callable[..., Any]) -> Callable[..., Any]:
         return lambda dy=None, **call: one(**call)

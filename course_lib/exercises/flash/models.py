@@ -1,4 +1,4 @@
-"""What models add: windows, grouped heads, and decoding one token."""
+"""Exercises on what models add to attention: windows, grouped heads, and decoding one token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is right in unit 09, and within which error."""
+"""Oracles of unit 09: right results and their error bounds."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def visible(nq: int, nk: int, causal: bool, window: int | None, device: Any) -> 
 def by_heads(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
 ) -> Iterator[tuple[torch.Tensor, ...]]:
-    """For each head of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (Nq, Nk), v (Nk, D), the
-    log-sum-exp (Nq,), and the largest sum of |terms| of a score (Nq,)."""
+    """Yield for each head of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (Nq, Nk), v
+    (Nk, D), the log-sum-exp (Nq,), and the largest sum of |terms| of a score (Nq,)."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     mask = visible(q.shape[-2], k.shape[-2], causal, window, q.device)
     group = q.shape[0] // k.shape[0]
@@ -46,19 +46,22 @@ def attend(q, k, v, causal=False, scale=None, window=None, **_: Any) -> Forward:
 
 
 def only_o(q, k, v, **more: Any) -> torch.Tensor:
+    """Compute attention and return o without lse."""
     return attend(q, k, v, **more)[0]
 
 
 def windowed(q, k, v, window: int) -> torch.Tensor:
+    """Compute causal attention with a window."""
     return attend(q, k, v, causal=True, window=window)[0]
 
 
 def decoded(q, k, v, splits: int) -> torch.Tensor:
+    """Compute attention of one query for each head; how keys are split makes no difference."""
     return attend(q[:, None], k, v)[0][:, 0]
 
 
 def oracle_of(call: dict[str, Any]) -> Callable[..., Any]:
-    """What answers a call with these arguments."""
+    """Choose the oracle that answers a call with these arguments."""
     if "s" in call:
         return means
     if "splits" in call:
@@ -75,8 +78,8 @@ def means(s: torch.Tensor, v: torch.Tensor) -> Forward:
 
 
 def kernel_budget(expected, dtype, arguments):
-    """Of o: one rounding of the result and one of the probabilities, to the dtype of v, with half as much again; and float32
-    arithmetic inside. Of lse: float32 arithmetic alone."""
+    """Error bounds for o and lse. For o: one rounding of the result and one of the probabilities, to the dtype of v,
+    with half as much again, and float32 arithmetic inside. For lse: float32 arithmetic alone."""
     q, k, v = (arguments[name] for name in "qkv")
     more = [arguments.get(name) for name in ("causal", "scale", "window")]
     rows = q[:, None] if q.dim() == k.dim() - 1 else q

@@ -1,4 +1,4 @@
-"""What a forward pass computes that has slipped: results to compare with a student's, in float64."""
+"""Slips: results of forward passes with one mistake each, in float64, to compare with a student's."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def softened(mask: torch.Tensor, q, k, v, scale: float | None = None, nothing: f
 
 
 def shifted(by: int) -> Callable[..., torch.Tensor | None]:
-    """o, if the edge of a causal mask, or the old end of a window, lay so many keys further out."""
+    """Make a slip: o, if the edge of a causal mask, or the old end of a window, lay `by` keys further out."""
 
     def wrong(q, k, v, causal=False, scale=None, window=None, **_):
         if window is None:
@@ -213,12 +213,13 @@ def lost(below: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.T
 
 
 def far_below_its_neighbours(s: torch.Tensor, rows: int = 32) -> torch.Tensor:
-    """Which rows have an exp of 0 in float32, relative to the largest score of the rows that a program has."""
+    """A boolean tensor that marks the rows whose exp is 0 in float32, relative to the largest score of the rows that a
+    program has."""
     return torch.cat([top < top.max() - 104 for top in s.amax(1).split(rows)])
 
 
 def low_behind_an_empty_tile(s: torch.Tensor, tile: int = 64) -> torch.Tensor:
-    """Which rows see nothing in their first tile, and have an exp of 0 relative to 0."""
+    """A boolean tensor that marks the rows that see nothing in their first tile and whose exp is 0 relative to 0."""
     return (s[:, :tile].amax(1) == -math.inf) & (s.amax(1) < -104)
 
 
@@ -261,7 +262,7 @@ def with_strides_of(q, k, v, causal=False, scale=None) -> tuple[None, torch.Tens
 
 
 def other_heads(q, k, v, **more: Any) -> Any:
-    """What comes of reading head h % Hkv of k and v."""
+    """Compute attention that reads head h % Hkv of k and v."""
     heads = torch.arange(q.shape[0], device=q.device) % k.shape[0]
     return oracle_of(more)(q, k[heads], v[heads], **more)
 

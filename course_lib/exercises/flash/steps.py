@@ -1,4 +1,4 @@
-"""Towards a forward pass: predictions, one tile, one head."""
+"""Steps towards a forward pass: predictions, one tile, one head."""
 
 from __future__ import annotations
 

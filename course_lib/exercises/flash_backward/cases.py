@@ -1,4 +1,4 @@
-"""What the exercises of unit 10 are given."""
+"""Cases of unit 10's exercises."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def upstream(like: torch.Tensor, kind: str, g: torch.Generator) -> torch.Tensor:
 
 
 def with_dy(draw: Callable, kind: str = "mild") -> Callable:
-    """That drawing of q, k, v and more, with a gradient of o, last."""
+    """Extend a drawing of q, k, v and more with a gradient of o, which comes last."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         given = draw(g)
@@ -81,5 +81,6 @@ def both(nq: int, nk: int, d: int, dtype: torch.dtype = FP16, *, do: str = "mild
 
 
 def model(budget: float, layers: int, heads: int, head_dim: int, itemsize: int, scores: bool) -> dict[str, Any]:
+    """Make the arguments of a question about a model: a budget in bytes, and the model's configuration."""
     config = dict(layers=layers, heads=heads, head_dim=head_dim, itemsize=itemsize, scores=scores)
     return {"budget_bytes": int(budget), "config": config}

@@ -1,4 +1,4 @@
-"""What a backward pass may cost, and the criteria of unit 10."""
+"""Criteria of unit 10, and what a backward pass may cost."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from course_lib.exercises.flash.criteria import WIDE, heads_of, pairs
 
 
 def products(times: int, side: int = WIDE) -> Callable[..., int]:
-    """So many products of each tile of side x side that is seen."""
+    """Count FLOPs of `times` products of each visible tile of side x side."""
     return lambda q, k, causal=False, **_: (
         2 * times * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal, side=side)
     )
 
 
 def of_pairs(*times: int) -> Callable[..., Sequence[int]]:
-    """So many products of each query with each key that it sees, in the forward and in the backward half."""
+    """Count FLOPs of products of each query with each key that it sees: times[0] of them in the forward half, times[1]
+    in the backward half."""
     return lambda **given: [products(count, side=1)(**given) for count in times]
 
 

@@ -94,7 +94,7 @@ delta = Exercise(
 
 
 def gradient_cases(performance: Sequence[Case]) -> list[Case]:
-    """What both kernels are tried on."""
+    """Cases for both kernels."""
     return [
         Case("(2, 1) heads of 128 queries and keys, float16", "plain", backward(128, 128, 32, lead=(2, 1))),
         Case("37 queries, 50 keys", "ragged", backward(37, 50, 16)),

@@ -1,4 +1,4 @@
-"""What goes wrong with gradients, and how to tell by the results."""
+"""Mistakes in gradients, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def slip(name: str, place: int, wrong: Wrong, sentence: str, each: bool = False,
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """(dq, dk, dv) with the factor scale so many times more than is right."""
+    """Make a slip: (dq, dk, dv) with the factor scale `power` times more than is right."""
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
         if scale == 0:
@@ -151,7 +151,7 @@ def along_keys(x: torch.Tensor, side: int) -> torch.Tensor:
 
 
 def sums_of(name: str, place: int) -> list[Mistake]:
-    """What may happen to the sum of dq, dk or dv (`name`), result number `place`, along keys or queries."""
+    """Mistakes in the sum over keys or queries that makes dq, dk or dv (`name`). place: which result that is."""
     along, n = ("keys", "Nk") if name == "dq" else ("queries", "Nq")
     left_out = f"The last, partial tile of {along} is left out: the loop goes on until all {n} are there."
     rounded = (
@@ -165,13 +165,14 @@ def sums_of(name: str, place: int) -> list[Mistake]:
 
 
 def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TILES, **how: Any) -> Mistake:
-    """`sentence`, if of the plain case that result is what comes of tiles of one of these sides that are treated so."""
+    """Make a mistake that says `sentence` if, in the plain case, that result is what tiles of one of these sides make
+    of it when they are treated so."""
     looks = [slip(name, place, of_tiles(side, **how), sentence) for side in sides]
     return lambda trials: next(filter(None, (look(of_group(trials, "plain")) for look in looks)), "")
 
 
 def tiles_of(name: str, place: int) -> list[Mistake]:
-    """What may happen in the tiles of dq, dk or dv (`name`), result number `place`."""
+    """Mistakes within the tiles of dq, dk or dv (`name`). place: which result that is."""
     alone = f"{name} is that of the last tile alone: add to what is there, with += or the third argument of tl.dot."
     turned = (
         f"A tile of {'p' if name == 'dv' else 'ds'} is transposed, or lacks its .T, in the product that makes {name}."
@@ -227,12 +228,13 @@ def handed_q(trials: Sequence[Judged]) -> str:
 
 
 def atomics(trials: Sequence[Trial]) -> str:
+    """Say that atomics add in any order, if there are any."""
     found = any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
     return "Atomics add in whatever order programs arrive. Give each sum a program of its own." if found else ""
 
 
 def mistakes_of(name: str, place: int) -> list[Mistake]:
-    """What dq or dk (`name`), result number `place`, may lack or have twice."""
+    """Mistakes in the factors of dq or dk (`name`): one is missing, or there twice. place: which result that is."""
     other = {"dq": "k", "dk": "q"}[name]
     return [
         slip(
@@ -266,6 +268,7 @@ def masks_of(name: str) -> list[Mistake]:
 
 
 def swapped(place: int) -> Mistake:
+    """Make the mistake that dk and dv are swapped. place: which result dk is."""
     return slip(
         "dk", place, lambda **given: (dkv := gradients(**given)) and (dkv[0], dkv[2], dkv[1]), "dk and dv are swapped."
     )

@@ -1,4 +1,4 @@
-"""What is right in unit 10, and within which error."""
+"""Oracles of unit 10: right gradients and their error bounds."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from course_lib.exercises.flash.oracles import attend, kernel_budget, visible
 
 
 class Result(NamedTuple):
+    """Results of a forward and a backward pass: o, and the gradients of q, k and v."""
+
     o: torch.Tensor
     dq: torch.Tensor
     dk: torch.Tensor
@@ -27,6 +29,8 @@ class Result(NamedTuple):
 
 
 class KeysAndValues(NamedTuple):
+    """Gradients of the keys and of the values."""
+
     dk: torch.Tensor
     dv: torch.Tensor
 
@@ -37,13 +41,13 @@ def by_heads(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
 
 def joined(found: Sequence[Sequence[torch.Tensor]], *like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What was found head by head, in the shapes of `like`."""
+    """Stack results that were found head by head, in the shapes of `like`."""
     return tuple(torch.stack(part).reshape(x.shape) for part, x in zip(zip(*found, strict=True), like, strict=True))
 
 
 def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which computes nothing anew for the very same arguments as the last time: several results of one call are
-    compared with what comes of the same inputs."""
+    """Decorate a function so that it computes nothing anew for the very same arguments as the last time: several
+    results of one call are compared with what the same inputs give."""
     last: list[tuple[tuple, dict[str, Any], Any]] = []
 
     @functools.wraps(function)
@@ -73,14 +77,17 @@ def gradients(q, k, v, do, causal: bool = False, scale: float | None = None, **_
 
 
 def keys_and_values(**given: Any) -> KeysAndValues:
+    """Compute dk and dv."""
     return KeysAndValues(*gradients(**given)[1:])
 
 
 def result(q, k, v, dy, **more: Any) -> Result:
+    """Compute o and the gradients for a gradient dy of o."""
     return Result(attend(q, k, v, **more)[0], *gradients(q, k, v, dy, **more))
 
 
 def row_dots(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor:
+    """Compute delta: the sum of o * do along each row, in float32."""
     return (o.double() * do.double()).sum(-1).float()
 
 
@@ -91,13 +98,14 @@ CHANCE = 5  # times the length of a random walk of roundings: honest ones get to
 
 
 def delta_budget(expected, dtype, arguments):
+    """Error bound for delta: the float32 error of a sum of D products."""
     o, do = (arguments[name].double() for name in ("o", "do"))
     return (2 * math.sqrt(o.shape[-1]) + 4) * EPS32 * (o * do).abs().sum(-1)
 
 
 @remembered
 def allowances(q, k, v, do, causal=False, scale=None, o_rounded: bool = False, **_: Any) -> tuple[torch.Tensor, ...]:
-    """What dq, dk and dv may be off by.
+    """Error bounds for dq, dk and dv.
 
     Float32 arithmetic: each probability has the error of its score, each sum that of its order. Half precision: probabilities and
     ds are rounded once, for a product, and as many errors of either sign add up to the root of their squares.
@@ -134,13 +142,13 @@ def allowances(q, k, v, do, causal=False, scale=None, o_rounded: bool = False, *
 
 
 def gradient_budget(expected, dtype, arguments):
-    """Of dq, dk or dv, whichever is expected."""
+    """Error bound for dq, dk or dv, whichever is expected."""
     which = next(i for i, found in enumerate(gradients(**arguments)) if torch.equal(found, expected))
     return roundings(expected, dtype, 1) + allowances(**arguments)[which]
 
 
 def result_budget(expected, dtype, arguments):
-    """Of o as in unit 09; of gradients with an o that was rounded."""
+    """Error bounds for o as in unit 09, and for gradients that were computed from a rounded o."""
     given = {("do" if name == "dy" else name): value for name, value in arguments.items()}
     for i, found in enumerate(gradients(**given)):
         if torch.equal(found, expected):

@@ -1,7 +1,7 @@
 """Unit 03, counting FLOPs.
 
 Oracles: torch's own FLOP counter on real or meta tensors, bytes as a dispatch mode sees them, autograd's saved tensors,
-and properties that a right number has (so many days deliver so many FLOPs). None is a closed form.
+and properties that a right number has (a number of days delivers a number of FLOPs). None is a closed form.
 """
 
 from course_lib.exercises.flops.counting import count_flops, intensity, matmul_cost, predictions, roofline_seconds

@@ -125,7 +125,7 @@ roofline_seconds = Exercise(
 
 
 def predicted() -> dict[str, int]:
-    """What torch's counter says to each of the six."""
+    """The numbers that torch's counter gives for the six."""
     x, w = meta(100, 64), meta(64, 32, grad=True)
     y = x @ w
     return {
@@ -161,6 +161,7 @@ predictions = Exercise(
 
 
 def torch_count(name: str, sizes: Sequence[int]) -> int:
+    """FLOPs that torch's counter finds in a workload."""
     fn, args = workload(name, sizes)
     return counted(lambda: fn(*args))
 

@@ -1,4 +1,4 @@
-"""What goes wrong in counting, and how to tell by the results."""
+"""Mistakes in counting, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def work_done(days: float, parameters: float, tokens: float, gpus: int, peak_flo
 
 
 def is_pair(output: Any) -> bool:
+    """Whether an output is a list of two."""
     return isinstance(output, list) and len(output) == 2
 
 
@@ -61,6 +62,7 @@ without_softmax = mistakes.every(
 
 
 def swapped(oracle: Callable[..., Cost]) -> Mistake:
+    """Make the mistake that bytes come before FLOPs."""
     return mistakes.every(
         lambda out, /, **a: is_pair(out) and out == list(oracle(**a))[::-1],
         "These are the bytes and the FLOPs, in this order: the FLOPs come first.",
@@ -112,6 +114,7 @@ def elements(oracle: Callable[..., Cost]) -> Mistake:
 
 
 def above_the_peak(trials: Sequence[Trial]) -> str:
+    """Say that an MFU above 1 is impossible, if there is one."""
     shares = [o[0] for t in trials for o in t.evidence.outputs if isinstance(o, list) and o and is_number(o[0])]
     return "An MFU above 1: no run does more than the peak of all its GPUs." if any(s > 1 for s in shares) else ""
 

@@ -1,4 +1,4 @@
-"""What is right in unit 03: counted, played through, or known by a property."""
+"""Oracles of unit 03: results that are counted, played through, or known by a property."""
 
 from __future__ import annotations
 
@@ -39,11 +39,15 @@ class Moved(TorchDispatchMode):
 
 
 class Cost(NamedTuple):
+    """The cost of an operation: FLOPs, and bytes moved."""
+
     FLOPs: int
     bytes: int
 
 
 class Use(NamedTuple):
+    """Shares of the peak: model FLOPs utilisation and hardware FLOPs utilisation."""
+
     MFU: float
     HFU: float
 
@@ -65,11 +69,13 @@ def cost(fn: Callable[[], object], itemsize: int) -> Cost:
 
 
 def product_cost(m: int, n: int, k: int, itemsize: int) -> Cost:
+    """Count the cost of a matrix product (m, k) times (k, n)."""
     a, b = meta(m, k), meta(k, n)
     return cost(lambda: torch.mm(a, b), itemsize)
 
 
 def attention(batch: int, heads: int, n_q: int, n_k: int, d: int, itemsize: int) -> Cost:
+    """Count the cost of plain attention, with scores in memory."""
     q, k, v = (meta(batch * heads, n, d) for n in (n_q, n_k, n_k))
     k_t = k.mT
     return cost(lambda: torch.bmm(torch.softmax(torch.bmm(q, k_t), -1), v), itemsize)
@@ -96,6 +102,7 @@ def block_flops(batch: int, tokens: int, d_model: int, heads: int, kv_heads: int
 
 
 def two_layers_backward(batch: int, d_in: int, d_hidden: int, d_out: int, input_needs_grad: bool) -> int:
+    """Count the FLOPs of the backward pass of two linear layers."""
     x = meta(batch, d_in, grad=input_needs_grad)
     w1, w2 = meta(d_in, d_hidden, grad=True), meta(d_hidden, d_out, grad=True)
     y = torch.relu(x @ w1) @ w2
@@ -138,14 +145,17 @@ def trained_bytes(layers: int, width: int, batch: int, optimizer: str) -> Memory
 
 
 def is_number(output: Any) -> bool:
+    """Whether an output is a finite number."""
     return type(output) in (int, float) and math.isfinite(output)
 
 
 def not_number(output: Any) -> str:
+    """Say that an output is not a number."""
     return f"expected a number, got {in_words(output)}"
 
 
 def gives_back_the_flops(output: Any, cost: Sequence[float]) -> str:
+    """Check an intensity; "" if it times the bytes gives the FLOPs, otherwise a sentence."""
     if not is_number(output):
         return not_number(output)
     flops, nbytes = cost
@@ -155,7 +165,7 @@ def gives_back_the_flops(output: Any, cost: Sequence[float]) -> str:
 
 
 def is_the_earliest(output: Any, cost: Sequence[float], flops_per_second: float, bytes_per_second: float) -> str:
-    """Both the FLOPs and the bytes are done then, and one of them was not a moment before."""
+    """Check a time: both the FLOPs and the bytes are done by then, and one of them was not done a moment before."""
     if not is_number(output):
         return not_number(output)
     flops, nbytes = cost
@@ -175,6 +185,7 @@ def is_the_earliest(output: Any, cost: Sequence[float], flops_per_second: float,
 
 
 def within_a_percent(output: Any, **config: int) -> str:
+    """Check a count of FLOPs; "" if it is within 1 % of torch's, otherwise a sentence."""
     if not is_number(output):
         return not_number(output)
     expected = block_flops(**config)
@@ -184,7 +195,7 @@ def within_a_percent(output: Any, **config: int) -> str:
 
 
 def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> str:
-    """So many days of these GPUs are as many FLOPs as the training takes: 6 for each parameter and token."""
+    """Check a number of days: these GPUs deliver as many FLOPs in them as the training takes, 6 for each parameter and token."""
     if not is_number(output):
         return not_number(output)
     delivered, wanted = output * 24 * 3600 * gpus * peak_flops * mfu, 6 * parameters * tokens
@@ -194,6 +205,7 @@ def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flop
 
 
 def just_fits(output: Any, gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> str:
+    """Check a number of parameters; "" if it fits in the memory and one more does not, otherwise a sentence."""
     if type(output) is not int:
         return f"expected a whole number of parameters, got {in_words(output)}"
     room, each = gpus * memory_bytes, f" of {bytes_per_parameter} bytes"
@@ -205,10 +217,12 @@ def just_fits(output: Any, gpus: int, memory_bytes: int, bytes_per_parameter: in
 
 
 def keeps_one_layer(output: Any, fan_in: int) -> str:
+    """Check a scale of weights; "" if it keeps the variance through one layer, otherwise a sentence."""
     return _keeps(output, fan_in, layers=1, low=0.93, high=1.07)
 
 
 def keeps_twelve_layers(output: Any, fan_in: int) -> str:
+    """Check a scale of weights; "" if it keeps the variance through twelve layers, otherwise a sentence."""
     return _keeps(output, fan_in, layers=12, low=0.5, high=2.0)
 
 

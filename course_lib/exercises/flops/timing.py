@@ -29,7 +29,8 @@ def simulated(
     flush: bool = True,
     wait: bool = True,
 ) -> float:
-    """What a timer says of a case, in seconds. pick: from the times; flush: before each run; wait: for the flush."""
+    """Seconds that a timer with these habits reports for a case. pick: one of the times; flush: before each run; wait:
+    for the flush."""
     gpu, times = SimulatedGPU(cold, hot, slow_start, noise, stamina), []
     for run in range(warm_up + runs):
         if flush and run >= warm_up:
@@ -97,6 +98,7 @@ def is_launches(out: float, **_: Any) -> bool:
 
 
 def near(seconds: float, **case: Any) -> bool:
+    """Whether a time is near to the true one."""
     return near_the_truth(seconds, **case) == ""
 
 

@@ -1,4 +1,4 @@
-"""What the exercises of unit 06 are given."""
+"""Cases of unit 06's exercises."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from course_lib.exercises.cases import laid_out
 
 
 def normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    """Draw a normal tensor of this shape in float32."""
     return torch.randn(*shape, generator=generator, device=generator.device)
 
 
@@ -29,7 +30,7 @@ def rows(
     """A drawing of x (M, N), column stride 1: scale * normal + mean, and along a row a rise of `rising`.
 
     window   a view into a wider matrix full of NaN, so that an element read from outside shows
-    masked   so many elements at the start of each row are -inf
+    masked   the number of elements at the start of each row that are -inf
     """
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
@@ -90,4 +91,5 @@ def labelled(M: int, V: int, dtype: torch.dtype = torch.float32, **kind: Any):
 
 
 def nbytes(*tensors: torch.Tensor) -> int:
+    """Count the bytes of all these tensors."""
     return sum(t.numel() * t.element_size() for t in tensors)

@@ -13,6 +13,7 @@ from course_lib.workloads.chains import CHAINS, traced_bytes
 
 
 def chain(name: str, group: str, fused: Sequence[int], n: int = 1000, itemsize: int = 4) -> Case:
+    """Make a case about a chain of operations, cut into kernels."""
     given = {"n": n, "ops": CHAINS[name], "itemsize": itemsize, "fused": list(fused)}
     return Case(f"{name} in kernels of {list(fused)}", group, lambda g: given)
 

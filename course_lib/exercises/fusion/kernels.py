@@ -128,6 +128,7 @@ bias_gelu = Exercise(
 
 
 def softmax_bytes(x: torch.Tensor) -> int:
+    """Bytes that a fused softmax moves at least: x once in, once out."""
     return 2 * nbytes(x)
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong when kernels are fused, and how to tell by the results."""
+"""Mistakes in fused kernels, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from course_lib.workloads.chains import traced_stages
 
 
 def performance(trials: Sequence[Trial]) -> list[Trial]:
+    """Choose the trials of the performance group that launched a kernel."""
     return [t for t in trials if t.case.group == "performance" and t.evidence.launches]
 
 
 def read_times(tensor: str, times: float, sentence: str) -> Mistake:
-    """`sentence`, if a tensor is read at least so many times by kernels that get it right."""
+    """Make a mistake that says `sentence` if kernels with right results read a tensor at least `times` times."""
 
     def look(trials: Sequence[Judged]) -> str:
         for trial in (t for t in performance(trials) if not t.difference):
@@ -71,7 +72,7 @@ def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
 
 
 def nan_of_exp(trials: Sequence[Judged]) -> str:
-    """Where the NaN of exponentials along rows comes from, if masked lanes without `other` do not explain it as well."""
+    """Say where the NaN of exponentials along rows comes from, if masked lanes without `other` do not explain it as well."""
     lanes = any(t.evidence.poisoned for t in trials)
     if lanes and any(bool(o.isnan().any()) for _, o in results(trials, "ragged")):
         return ""
@@ -163,6 +164,7 @@ def normed_by(factor: Callable[[torch.Tensor, float], torch.Tensor]) -> Callable
 
 
 def mean_square(x: torch.Tensor) -> torch.Tensor:
+    """Compute the mean of the squares of each row."""
     return x.square().mean(1, keepdim=True)
 
 

@@ -1,4 +1,4 @@
-"""What is right in unit 06, and within which error."""
+"""Oracles of unit 06: right results and their error bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def near(magnitude: Callable[..., torch.Tensor], steps: float = 8) -> Budget:
 
 
 def softmax_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Of the row's largest probability: roundings, and (2 sqrt(N) + max |x|) eps32."""
+    """Error bound relative to the row's largest probability: roundings, and (2 sqrt(N) + max |x|) eps32."""
     x = arguments["x"].double()
     largest = torch.where(x.isinf(), 0, x).abs().amax(1, keepdim=True)
     top = expected.amax(1, keepdim=True)
@@ -37,11 +37,13 @@ def loss_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str,
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Compute RMSNorm of each row in float64."""
     x = x.double()
     return x * torch.rsqrt(x.square().mean(1, keepdim=True) + eps) * weight.double()
 
 
 def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> tuple:
+    """Compute RMSNorm of x + residual, and that sum, in float64."""
     h = x.double() + residual.double()
     return rms_norm(h, weight, eps), h
 

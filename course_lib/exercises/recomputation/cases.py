@@ -1,4 +1,4 @@
-"""What the exercises of unit 07 are given."""
+"""Cases of unit 07's exercises."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from course_lib.exercises.recomputation.oracles import RMS_EPS, drawn
 
 
 def normal(g: torch.Generator, shape: Sequence[int], dtype: torch.dtype, scale: float = 1.0) -> torch.Tensor:
+    """Draw a normal tensor of this shape and dtype."""
     return (torch.randn(*shape, generator=g, device=g.device) * scale).to(dtype)
 
 
@@ -72,11 +73,12 @@ def normed(M: int, N: int, dtype: torch.dtype = torch.float32, *, scale: float =
 
 
 def times(count: float) -> Callable[..., float]:
-    """So many times the bytes of x."""
+    """Count bytes: `count` times those of x."""
     return lambda x, **_: count * x.nbytes
 
 
 def traffic(n: int, itemsize: int, recompute: bool) -> Case:
+    """Make a case about n elements whose intermediate results are stored or recomputed."""
     way = "recomputed" if recompute else "stored"
     return fixed(f"{n} of {itemsize} bytes, {way}", way, n=n, itemsize=itemsize, recompute=recompute)
 

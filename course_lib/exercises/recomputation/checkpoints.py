@@ -25,6 +25,7 @@ def plain_step(**arguments: Any) -> dict[str, Any]:
 
 
 def like_the_plain_step(*keys: str) -> Callable[..., str]:
+    """Make a check that these parts of the output equal those of a plain step."""
     names = {"out": "the result", "gradients": "a gradient", "after": "a random number drawn after backward"}
 
     def look(output: Any, **arguments: Any) -> str:
@@ -50,7 +51,8 @@ def wrong_runs(draws: Sequence[int], calls: int) -> str:
 
 
 def once_recomputed(look: Callable[..., str]) -> Callable[..., str]:
-    """What `look` finds, if fn ran again after the forward runs: a plain call earns nothing by leaving nothing behind."""
+    """Guard a property: ask `look` only if fn ran again after the forward runs. A plain call earns nothing by leaving
+    nothing behind."""
 
     def looked(output: Any, calls: int, **arguments: Any) -> str:
         if isinstance(output, dict) and len(output["draws"]) <= calls:
@@ -72,6 +74,7 @@ def recomputes(output: Any, rows: int, width: int, calls: int, **_: Any) -> str:
 
 
 def lets_go(output: Any, **_: Any) -> str:
+    """Check that hardly any bytes are still held after backward; "" or a sentence."""
     left = output.get("left")
     if type(left) is not int:
         return "nothing was observed"
@@ -79,6 +82,7 @@ def lets_go(output: Any, **_: Any) -> str:
 
 
 def same_dropout(output: Any, calls: int, **_: Any) -> str:
+    """Check that the recomputation drops what the forward run dropped; "" or a sentence."""
     draws = output.get("draws") or []
     if wrong_runs(draws, calls):
         return wrong_runs(draws, calls)
@@ -119,6 +123,7 @@ def comes_back(steps: Steps, calls: int, **_: Any) -> str:
 
 
 def uses_the_arguments_alone(steps: Steps, calls: int, rows: int, width: int, **arguments: Any) -> str:
+    """Check that backward uses hardly more than the arguments, and runs fn again; "" or a sentence."""
     allowed = (calls - 1) * 8 * rows * width + 8192  # as in `recomputes`
     if steps.kept > allowed:
         return f"backward uses {steps.kept:,} bytes that the forward run has left; {allowed:,} would do"
@@ -126,6 +131,7 @@ def uses_the_arguments_alone(steps: Steps, calls: int, rows: int, width: int, **
 
 
 def draws_again(steps: Steps, calls: int, **_: Any) -> str:
+    """Check that dropout is drawn from the same states in backward as in the forward run; "" or a sentence."""
     forward, backward = (sorted(half)[:calls] for half in steps.states)
     if problem := runs_again(steps, calls):
         return problem
@@ -133,6 +139,7 @@ def draws_again(steps: Steps, calls: int, **_: Any) -> str:
 
 
 def puts_back(steps: Steps, calls: int, **_: Any) -> str:
+    """Check that backward leaves the random state as it found it; "" or a sentence."""
     return comes_back(steps, calls) or ("" if steps.restored else "backward leaves another random state than it found")
 
 
@@ -206,10 +213,12 @@ MODEL = {"layers": 24, "boundary": 65536, "inside": 589824}  # bytes of train_st
 
 
 def cut(segments: int, layers: int, boundary: int, inside: int) -> str:
+    """Say in words which cut into segments is meant."""
     return f"with boundary = {boundary:,} and inside = {inside:,}, {layers} layers in {plural(segments, 'segment')}"
 
 
 def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
+    """Check a prediction (segments, peak): its segments give the least peak of all; "" or a sentence."""
     if problem := no_prediction(output, layers):
         return problem
     peak, least = peak_of(layers, boundary, inside, output[0]), least_peak(layers, boundary, inside)
@@ -221,6 +230,7 @@ def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> 
 
 
 def says_its_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
+    """Check a prediction (segments, peak): the peak is that of its segments; "" or a sentence."""
     if problem := no_prediction(output, layers):
         return problem
     peak = peak_of(layers, boundary, inside, output[0])
@@ -244,6 +254,7 @@ def holds_when_counted(output: Any, layers: int, boundary: int, inside: int) -> 
 
 @cache
 def counted_peak(layers: int, segments: int) -> int:
+    """Count the peak of a training step in bytes."""
     return train_step(layers, segments).peak
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong in unit 07, and how to tell by the results."""
+"""Mistakes in unit 07, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ cast_by_autograd = torch_did(  # autograd makes one where a gradient has another
 
 
 def saved_nothing(trials: Sequence[Trial]) -> str:
+    """Say that forward saved nothing, if backward found no saved tensors."""
     raised = [t.evidence.cause.details for t in trials if t.evidence.error and t.evidence.cause]
     empty = any(
         "not enough values to unpack" in of.get("message", "")

@@ -1,4 +1,4 @@
-"""What is right in unit 07, and within which error."""
+"""Oracles of unit 07: right results and their error bounds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> tu
 
 
 def kept_bytes(name: str, sizes: Sequence[int], *, inputs: bool = False) -> int:
-    """Bytes that autograd keeps for the backward pass of a chain; beside its arguments, or with these `inputs`."""
+    """Bytes that autograd keeps for the backward pass of a chain, besides the chain's arguments; with `inputs`, including them."""
     kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -50,6 +50,7 @@ def kept_bytes(name: str, sizes: Sequence[int], *, inputs: bool = False) -> int:
 
 @triton.jit
 def sigmoids(x_ptr, s1_ptr, s2_ptr, out_ptr, n, STORE: tl.constexpr, BLOCK: tl.constexpr):
+    """Compute two sigmoids, one of the other; STORE: keep both results."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     s1 = tl.sigmoid(tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32))
     s2 = tl.sigmoid(s1)
@@ -61,6 +62,7 @@ def sigmoids(x_ptr, s1_ptr, s2_ptr, out_ptr, n, STORE: tl.constexpr, BLOCK: tl.c
 
 @triton.jit
 def sigmoids_backward(x_ptr, s1_ptr, s2_ptr, dy_ptr, dx_ptr, n, STORED: tl.constexpr, BLOCK: tl.constexpr):
+    """Compute the gradient of two sigmoids; STORED: from their results, otherwise from x."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if STORED:
         s1 = tl.load(s1_ptr + i, mask=i < n, other=0).to(tl.float32)
@@ -101,7 +103,7 @@ def draws(out_ptr, n, seed, BLOCK: tl.constexpr):
 
 
 def kept_elements(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
-    """Where dropout keeps x: a boolean tensor of its shape."""
+    """A boolean tensor of x's shape that marks what dropout keeps."""
     return drawn(x.numel(), seed, x.device).reshape(x.shape) >= p
 
 
@@ -114,16 +116,20 @@ def drawn(n: int, seed: int, device: Any = "cpu") -> torch.Tensor:
 
 
 def dropout_and_gradient(x, p, seed, dy) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute dropout and its gradient in float64."""
     kept = kept_elements(x, p, seed).double() / (1 - p)
     return with_gradients(lambda x: x * kept, dy, x=x)
 
 
 class NormGradients(NamedTuple):
+    """Gradients of x and of the weight of RMSNorm."""
+
     dx: torch.Tensor
     dweight: torch.Tensor
 
 
 def rmsnorm_gradients(x, weight, rstd, dy) -> NormGradients:
+    """Compute the gradients of RMSNorm, for a gradient dy of its result."""
     norm = lambda x, weight: rms_norm(x, x.shape[1:], weight, RMS_EPS)  # noqa: E731
     _, dx, dweight = with_gradients(norm, dy, x=x, weight=weight)
     return NormGradients(dx, dweight.float())
@@ -139,6 +145,7 @@ def peak_of(layers: int, boundary: int, inside: int, segments: int) -> int:
 
 
 def least_peak(layers: int, boundary: int, inside: int) -> tuple[int, int]:
+    """Find the number of segments with the least peak, and that peak, by trying all."""
     peaks = {s: peak_of(layers, boundary, inside, s) for s in range(1, layers + 1)}
     best = min(peaks, key=peaks.get)
     return best, peaks[best]
@@ -191,4 +198,5 @@ def rmsnorm_budget(expected, dtype, arguments):
 
 
 def rounding_budget(expected, dtype, arguments):
+    """Error bound: a few roundings of the result."""
     return roundings(expected, dtype)

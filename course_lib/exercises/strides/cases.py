@@ -1,4 +1,4 @@
-"""What the exercises of unit 01 are given."""
+"""Cases of unit 01's exercises."""
 
 from __future__ import annotations
 

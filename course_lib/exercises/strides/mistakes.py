@@ -1,4 +1,4 @@
-"""What goes wrong with strides, and how to tell by the results."""
+"""Mistakes with strides, and how results reveal them."""
 
 from __future__ import annotations
 
@@ -65,11 +65,13 @@ def _copies(trial: Trial) -> list[tuple[dict[str, Any], torch.Tensor]]:
 
 
 def cut_in_the_wrong_order(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """Split channels into heads with a single reshape."""
     B, S, C = x.shape
     return x.reshape(B, heads, S, C // heads)
 
 
 def channels_before_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """Split channels into heads as if heads were the inner axis."""
     B, S, C = x.shape
     return x.reshape(B, S, C // heads, heads).permute(0, 3, 1, 2)
 

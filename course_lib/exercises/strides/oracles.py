@@ -1,4 +1,4 @@
-"""What is right in unit 01: what torch's views read, and new tensors have."""
+"""Oracles of unit 01: what torch's views read, and the strides that new tensors have."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ MAX_RANK, MAX_SIZE = 8, 1 << 22  # axes, and sizes and strides, of what a check 
 
 
 def storage_for(shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
-    """0, 1, 2, ...: as many as a tensor of that shape and those strides reaches over. Each number is its own position."""
+    """A storage 0, 1, 2, ... that is as long as a tensor of that shape and those strides needs. Each number is its own position."""
     return torch.arange(torch.empty_strided(shape, strides, dtype=torch.int8, device="meta").untyped_storage().nbytes())
 
 
 def position(index: list[int], strides: list[int], offset: int) -> int:
-    """What torch reads there, in a storage of positions."""
+    """The position that torch reads there, in a storage that holds positions."""
     shape = [i + 1 for i in index]
     return int(torch.arange(1 << 16).as_strided(shape, strides, offset)[tuple(index)])
 
 
 def strides_of_a_new_tensor(output: Any, shape: list[int]) -> str:
-    """For Holds: "" if these are the strides that torch gives a new tensor, else a sentence."""
+    """A test for Holds: "" if these are the strides that torch gives a new tensor, otherwise a sentence."""
     expected = list(torch.empty(shape, device="meta").stride())
     if not _is_sizes(output):
         return f"for shape {shape}: expected a list of {len(shape)} whole numbers, got {in_words(output)}"
@@ -42,7 +42,7 @@ def recipe_of(view: Callable[..., torch.Tensor]) -> Callable[..., tuple]:
 
 
 def reads_like(view: Callable[..., torch.Tensor]) -> Callable[..., str]:
-    """For Holds: "" if the recipe reads the elements that torch's view reads, else a sentence."""
+    """Make a test for Holds: "" if the recipe reads the elements that torch's view reads, otherwise a sentence."""
 
     def problem(output: Any, shape: list[int], strides: list[int], **options: Any) -> str:
         said = ", ".join(f"{k} {v}" for k, v in {"shape": shape, "strides": strides, **options}.items())

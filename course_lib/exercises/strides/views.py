@@ -12,6 +12,7 @@ from course_lib.exercises.strides.oracles import reads_like, recipe_of, tiles
 
 
 def transposed(x: torch.Tensor, i: int, j: int) -> torch.Tensor:
+    """Swap two axes of x, as torch's view."""
     return x.transpose(i, j)
 
 
@@ -53,6 +54,7 @@ transpose_view = Exercise(
 
 
 def broadcast(x: torch.Tensor, target: list[int]) -> torch.Tensor:
+    """Expand x to the target shape, as torch's view."""
     return x.expand(target)
 
 
@@ -138,6 +140,7 @@ tile_view = Exercise(
 
 
 def windows(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
+    """Cut x into windows along its last axis, as torch's view."""
     return x.unfold(-1, width, step)
 
 

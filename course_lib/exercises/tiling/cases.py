@@ -1,4 +1,4 @@
-"""What the exercises of unit 05 are given."""
+"""Cases of unit 05's exercises."""
 
 from __future__ import annotations
 
@@ -51,4 +51,5 @@ SLOW = {"sms": 40, "flops_per_second": 50e12, "bytes_per_second": 0.02e12, "laun
 
 
 def order_case(title: str, group_of: str, grid_m: int, grid_n: int, group: int) -> Case:
+    """Make a case about the order of a grid of tiles."""
     return fixed(title, group_of, programs=grid_m * grid_n, grid_m=grid_m, grid_n=grid_n, group=group)

@@ -1,4 +1,4 @@
-"""What goes wrong with tiles, and how to tell."""
+"""Mistakes with tiles, and how results reveal them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is right in unit 05: torch in float64, traced kernels, tiles dealt out one by one, and properties."""
+"""Oracles of unit 05: torch in float64, traced kernels, tiles dealt out one by one, and properties."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from course_lib.words import in_words, plural
 
 
 def product(a: torch.Tensor, b: torch.Tensor, **_: int) -> torch.Tensor:
+    """Compute a @ b in float64."""
     return a.double() @ b.double()
 
 
@@ -78,7 +79,7 @@ def dealt(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]:
 def model_seconds(
     n: int, bm: int, bn: int, sms: int, flops_per_second: float, bytes_per_second: float, launch_seconds: float
 ) -> float:
-    """What the unit's model says of an (n, n, n) product in 2-byte numbers, for n a multiple of 8: waves, or memory."""
+    """Seconds that the unit's model predicts for an (n, n, n) product of 2-byte numbers, n a multiple of 8: waves, or memory."""
     _, waves = dealt(n, n, bm, bn, sms)
     a_wave = 2 * bm * bn * n / (flops_per_second / sms)
     return launch_seconds + max(waves * a_wave, 3 * 2 * n * n / bytes_per_second)
@@ -99,6 +100,7 @@ def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def fits_and_moves_least(output: Any, m: int, n: int, k: int, shared_bytes: int) -> str:
+    """Check a tile (bm, bn); "" if it fits and no other moves less, otherwise a sentence."""
     said = f"for {m} x {n} x {k} and {shared_bytes:,} bytes"
     sides = [1 << p for p in range(4, 9)]
     if not isinstance(output, list) or [type(side) for side in output] != [int, int]:
@@ -121,6 +123,7 @@ def fits(bm: int, bn: int, shared_bytes: int) -> bool:
 
 
 def pads_least(output: Any, n: int, multiple: int) -> str:
+    """Check a padded size; "" if it is the next multiple, otherwise a sentence."""
     said = f"for n = {n}, multiple = {multiple}"
     if type(output) is not int:
         return f"{said}: expected a whole number, got {in_words(output)}"
@@ -139,6 +142,7 @@ def is_a_curve(output: Any, sizes: Sequence[int], **_: Any) -> str:
 
 
 def follows_the_model(output: Any, sizes: Sequence[int], **machine: Any) -> str:
+    """Check a curve; "" if it is that of the unit's model, otherwise a sentence."""
     problem = is_a_curve(output, sizes)
     for n, found in zip(sizes, output if not problem else [], strict=False):
         expected = 2 * n**3 / model_seconds(n, **machine)
@@ -164,6 +168,7 @@ def slows_down(output: Any, sizes: Sequence[int], **_: Any) -> str:
 
 
 def ranks_the_measured(output: Any, sizes: Sequence[int], **_: Any) -> str:
+    """Check a curve; "" if it ranks sizes nearly as the measured speeds do, otherwise a sentence."""
     problem = is_a_curve(output, sizes)
     if problem:
         return problem
@@ -227,14 +232,15 @@ def saves_traffic(output: Any, **arguments: int) -> str:
 def dram_share(
     order: Sequence[Sequence[int]], M: int, N: int, K: int = 16, at_once: int = 132, tiles: int = 320
 ) -> float:
-    """DRAM bytes that an order of tiles needs, by those that row order needs; an L2 of so many tiles of a and b."""
+    """DRAM bytes that an order of tiles needs, divided by those that row order needs, with an L2 that holds `tiles`
+    tiles of a and b."""
     ways = (np.array(order), row_major(M, N))
     own, rows = (MissCurve(matmul_tiles(way, K, at_once)).read_bytes(tiles) for way in ways)
     return own / rows
 
 
 def touches(output: Any, side: int, **_: int) -> str:
-    """Each tile lies beside the one before it."""
+    """Check that each tile lies next to the one before it."""
     problem = is_an_order(output, side, side)
     for pid, (one, two) in enumerate(itertools.pairwise(output) if not problem else []):
         if abs(one[0] - two[0]) + abs(one[1] - two[1]) != 1:

@@ -1,4 +1,4 @@
-"""What bit patterns stand for, as torch reads and casts them: the formats, their numbers, the gaps between them."""
+"""Pictures of bit patterns, as torch reads and casts them: the formats, their numbers, the gaps between them."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ FORMATS = {
 
 
 def known(name: str) -> Format:
+    """Return the format of this name. Raises ValueError if it is not among those that are drawn."""
     if name not in FORMATS:
         raise ValueError(f"format is {name!r}; these figures draw {', '.join(FORMATS)}")
     return FORMATS[name]
@@ -64,6 +65,7 @@ def values(patterns: np.ndarray | list[int] | int, name: str) -> np.ndarray:
 
 
 def value_of(pattern: int, name: str) -> float:
+    """The number that a bit pattern stands for."""
     return float(values([pattern], name)[0])
 
 
@@ -80,6 +82,7 @@ def pattern_of(number: float, name: str) -> int:
 
 
 def largest(name: str) -> float:
+    """The largest finite number of a format."""
     every = values(np.arange(1 << min(FORMATS[name].bits - 1, 16)), name) if FORMATS[name].bits <= 16 else None
     if every is not None:
         return float(np.max(every[np.isfinite(every)]))
@@ -87,10 +90,11 @@ def largest(name: str) -> float:
 
 
 def gap_above(number: float, name: str) -> float:
-    """From the format's number nearest to |number| to the next larger one."""
+    """The distance from the format's number nearest to |number| to the next larger one."""
     pattern = pattern_of(abs(number), name)
     return value_of(pattern + 1, name) - value_of(pattern, name)
 
 
 def short(number: float) -> str:
+    """Write a number with at most seven digits."""
     return f"{number:.7g}"

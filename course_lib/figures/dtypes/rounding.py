@@ -1,4 +1,4 @@
-"""What rounding does: to a counter, along the number line, in a sum, in a quantized matrix."""
+"""Pictures of rounding: in a counter, along the number line, in a sum, in a quantized matrix."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def relative_gaps(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 @on_white
 def range_against_resolution() -> Figure:
-    """For each format, how far apart neighbouring numbers are, relative to their size, over all sizes."""
+    """Draw for each format how far apart neighbouring numbers are, relative to their size, over all sizes."""
     figure = Picture(9.5, 4.6)
     ax = figure.subplots()
     for name in FORMATS:

@@ -1,4 +1,4 @@
-"""What rounding does to training: weights that do not move, gradients that vanish, and the two repairs."""
+"""Pictures of rounding in training: weights that do not move, gradients that vanish, and the two repairs."""
 
 from __future__ import annotations
 

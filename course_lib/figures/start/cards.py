@@ -1,4 +1,4 @@
-"""What is known of a card beyond its datasheet, and how to say it."""
+"""Facts about a card beyond its datasheet, and how to say them."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ def transistors(card: gpu.GPU) -> float | None:
 
 
 def whose(card: gpu.GPU) -> str:
+    """Say whose numbers are shown: those of this machine's GPU or of a datasheet."""
     return f"{card.name}, this machine's" if card.measured else f"NVIDIA's, for an {card.name} (there is no GPU here)"
 
 
 def when(found: dict | None) -> str:
-    """Where measurements come from."""
+    """Say where measurements come from."""
     if not found:
         return "not measured"
     return "measured here" if found is hierarchy.measured_here() else f"recorded on {found['date']}"

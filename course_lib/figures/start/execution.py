@@ -17,7 +17,7 @@ from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, SKY, Picture, bare,
 
 
 def _from(first: int, sizes: Sequence[int]) -> str:
-    """Where a curve measured at `sizes` was crossed, if `first` is the first size behind the crossing."""
+    """Say where a curve measured at `sizes` was crossed, if `first` is the first size after the crossing."""
     before = sizes.index(first) - 1
     return f"from somewhere between {sizes[before]:,} and {first:,}" if before >= 0 else f"from {first:,}"
 

@@ -1,4 +1,4 @@
-"""What a GPU is made of: from a switch to a transformer, its memories, and how they grew apart."""
+"""Pictures of what a GPU is made of: from a switch to a transformer, its memories, and how they grew apart."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ PARTS = {"circuits": SKY, "processor": BLUE, "language": GREEN, "software": ORAN
 
 @on_white
 def ladder(card: gpu.GPU | None = None) -> Figure:
-    """From a switch to a transformer: thirteen rungs, each resting on those below."""
+    """Draw the ladder from a switch to a transformer: thirteen rungs, each resting on those below."""
     card = card or gpu.assumed()
     figure = Picture(11, 6.2)
     ax = figure.subplots()
@@ -136,7 +136,8 @@ class Memory:
 
 
 def memories(card: gpu.GPU) -> list[Memory]:
-    """From the fastest to the largest. Sizes are the card's; speeds and waits are measured, where there is a measurement."""
+    """The card's memories from the fastest to the largest. Sizes are the card's; speeds and waits are measured where
+    there is a measurement."""
     registers, shared = 4 * card.registers_per_sm, card.shared_bytes_per_sm
     found = hierarchy.of(card)
     known = {name: hierarchy.level(found, name) if found else (None,) * 3 for name in ("L1", "L2", "memory")}

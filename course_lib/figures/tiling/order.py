@@ -17,7 +17,7 @@ ORDERS = [
 
 @on_white
 def orders(side: int = 48, at_once: int = 132) -> Figure:
-    """When each tile of a side x side grid starts, in three orders; the first `at_once` programs are hatched."""
+    """Draw when each tile of a side x side grid starts, in three orders; the first `at_once` programs are hatched."""
     figure = Picture(9.5, 4)
     for ax, (name, order, _, _) in zip(figure.subplots(1, 3), ORDERS, strict=True):
         tiles = order(side, side)

@@ -1,4 +1,4 @@
-"""What was measured on an H200, and whose it is."""
+"""Measurements on an H200, and whose they are."""
 
 from typing import Any
 
@@ -10,9 +10,10 @@ ITEMSIZE = {"bfloat16": 2, "float32": 4}
 
 
 def recorded() -> dict[str, Any]:
-    """What benchmarks/tiling.py measured on one H200: machine, date, tiles, cublas, orders, curve, vocabulary."""
+    """The measurements of benchmarks/tiling.py on one H200: machine, date, tiles, cublas, orders, curve, vocabulary."""
     return recordings.read("tiling")
 
 
 def whose() -> str:
+    """Say on which machine and on which day the numbers were recorded."""
     return f"recorded on one {recorded()['machine']}, {recorded()['date']}"

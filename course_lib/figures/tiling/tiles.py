@@ -50,8 +50,8 @@ def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
 
 @on_white
 def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
-    """Which rows of a and which columns of b one tile of c needs, and in which pieces; each cell is a tile, counts come from a
-    trace."""
+    """Draw which rows of a and which columns of b one tile of c needs, and in which pieces. Each cell is a tile; counts
+    come from a trace."""
     figure = Picture(9.5, 3.9)
     axes = figure.subplots(1, 3)
     m, n = 1, 2  # the tile
@@ -92,7 +92,7 @@ def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
 
 
 def tile_costs(block_m: int, block_n: int, block_k: int, stages: int, dtype: str, n: int = 4096) -> dict[str, float]:
-    """What a tile takes and gives: bytes of shared memory and of registers, intensity, bytes loaded by an n cubed product."""
+    """Costs and gains of a tile: bytes of shared memory and of registers, intensity, bytes that a product of n cubed loads."""
     itemsize = ITEMSIZE[dtype]
     loaded = itemsize * moved(n, n, n, block_m, block_n)
     return {

@@ -39,6 +39,7 @@ class Sample:
 
 
 def of_unit(unit: str) -> list[Sample]:
+    """The samples of a unit: full marks, a blank one, and the unit's own."""
     full = Sample("full-marks", "the published solutions", solved)
     blank = Sample("blank", "handed in as handed out", lambda n: n, earns=dict.fromkeys(grader.exercises(unit), 0.0))
     module = f"grader.audit.samples.{UNITS[unit]}"
@@ -59,6 +60,7 @@ def write(unit: str, release: Path, submitted: Path) -> list[Sample]:
 
 
 def cell_of(notebook: NotebookNode, exercise_id: str, check: bool = False) -> NotebookNode:
+    """Find the cell of an exercise; with `check`, its check cell."""
     exercise = find(exercise_id)
     wanted = exercise.check_id if check else exercise.grade_id
     return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == wanted)
@@ -90,4 +92,5 @@ def solved_but(exercise_id: str, *patches: tuple[str, str], source: str = "") ->
 
 
 def insert_before(notebook: NotebookNode, cell: NotebookNode, source: str) -> None:
+    """Insert a code cell before another cell."""
     notebook.cells.insert(notebook.cells.index(cell), nbformat.v4.new_code_cell(source))

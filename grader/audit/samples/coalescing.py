@@ -1,4 +1,4 @@
-"""What else the sample class hands in for unit 04."""
+"""More answers that the sample class hands in for unit 04."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def transpose(x):
 
 
 def with_helpers(notebook: NotebookNode) -> NotebookNode:
+    """Solve the transpose with helpers in a cell of their own."""
     cell = cell_of(solved(notebook), TRANSPOSE)
     cell.source = WITH_HELPERS
     insert_before(notebook, cell, HELPERS)

@@ -104,7 +104,7 @@ def _unit_of(exercise_id: str) -> str:
 
 @cache
 def _more_imports(unit: str) -> str:
-    """What the unit's notebook imports besides: math, and other libraries, such as einops."""
+    """Imports that the unit's notebook adds to the common ones: math, and other libraries such as einops."""
     source = ROOT / "solutions" / f"{unit}.py"
     text = source.read_text() if source.exists() else ""  # the suite's toy units have none
     return "".join(re.findall(r"^(?:from (?!course_lib)\w+ import .*|import math)\n", text, re.M))
@@ -125,7 +125,7 @@ def solution_cell(exercise_id: str) -> str:
 
 
 def published(exercise_id: str, name: str = "", *, on_the_cpu: bool = True) -> Any:
-    """What the published solution defines as `name`: without one, what the exercise asks for."""
+    """The object that the published solution defines as `name`; without a name, the one that the exercise asks for."""
     from course_lib.observe.record import load  # brings torch and Triton
 
     entry = name or exercises(_unit_of(exercise_id))[exercise_id].entry
@@ -157,7 +157,7 @@ def walkers(module: str) -> list[Variant]:
 
 @cache
 def scripts() -> list[Variant]:
-    """What stands in cheats/ and honest/, for all units."""
+    """The variants that are files in cheats/ and honest/, for all units."""
     return [variant for path in sorted(Path(__file__).parent.glob("*/*.py")) for variant in read(path)]
 
 

@@ -6,6 +6,7 @@ wrong, honest = kinds("dtypes")
 
 
 def body(entry: str, name: str, loses: list[str], source: str) -> Variant:
+    """Make a wrong answer from its whole source."""
     return wrong(entry, name, loses, source=source)
 
 

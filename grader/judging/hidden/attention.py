@@ -10,6 +10,7 @@ from course_lib.exercises.cases import BF16, fixed
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     nq, nk = rng.randrange(5, 40), rng.randrange(41, 80)
     lead, d = rng.choice(((2,), (3,), (2, 1, 2))), rng.choice((8, 16, 24))
     bm, bn = rng.choice((12, 16, 20)), rng.choice((10, 24, 32))

@@ -11,6 +11,7 @@ from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vect
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     M, N = rng.randrange(65, 200, 2), rng.randrange(33, 150, 2)
     K, small, offset = rng.randrange(20, 60), rng.randrange(3, 30), rng.randrange(1, 31)
     itemsize, stride, warp = rng.choice((1, 2, 8)), rng.randrange(5, 60), rng.choice((4, 16, 24))

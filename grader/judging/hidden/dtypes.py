@@ -11,6 +11,7 @@ from course_lib.exercises.dtypes import cases as D
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     M, N = rng.randrange(3, 20), rng.randrange(101, 900, 2)
     exponent_bits, mantissa_bits = rng.choice(((3, 4), (6, 9), (4, 11), (6, 5)))
     match exercise_id.split(".")[1]:

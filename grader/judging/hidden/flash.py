@@ -11,6 +11,7 @@ from course_lib.exercises.flash import cases as F
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     nq, nk = rng.randrange(5, 90), rng.randrange(91, 180)
     lead, d = rng.choice(((2,), (3,), (2, 1, 2))), 32  # each size of head is compiled anew
     drawn = rng.choice(("large", "rising", "last", "low"))

@@ -11,6 +11,7 @@ from course_lib.exercises.flash_backward import cases as B
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     nq, nk, d = rng.randrange(17, 60), rng.randrange(61, 140), rng.choice((16, 24, 32, 40))
     lead = rng.choice(((2,), (3,), (2, 1, 2), ()))
     low, scores = rng.choice((FP16, BF16)), rng.choice(("large", "rising", "last", "low"))

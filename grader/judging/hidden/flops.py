@@ -10,6 +10,7 @@ from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, nam
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     a, b, c, d = (rng.randrange(3, 60) for _ in range(4))
     match exercise_id.split(".")[1]:
         case "matmul_cost":

@@ -20,6 +20,7 @@ def drawn_chain(rng: random.Random) -> list[list[str]]:
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     M, N = rng.randrange(33, 80, 2), rng.randrange(65, 400, 2)
     long, masked = rng.randrange(9001, 15000, 2), rng.randrange(5000, 8500)
     top = rng.randrange(150, 900)

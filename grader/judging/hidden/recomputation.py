@@ -12,6 +12,7 @@ from course_lib.exercises.recomputation.cases import dropped, dropped_at, elemen
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     M, N, K = rng.randrange(65, 160, 2), rng.randrange(33, 120, 2), rng.randrange(3, 30)
     low = rng.choice((torch.float16, torch.bfloat16))
     p, seed = rng.randrange(5, 95) / 100, rng.randrange(1, 1 << 30)

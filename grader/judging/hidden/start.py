@@ -116,6 +116,7 @@ def seal(key: str, answer: bool, text: str) -> str:
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     n, block = rng.randrange(200, 5000), rng.choice((16, 32, 128))
     latency, work = rng.randrange(50, 700), rng.randrange(3, 60)
     large = rng.randrange(70_001, 140_000)  # more than a grid that was made for the public cases reaches

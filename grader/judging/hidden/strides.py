@@ -12,6 +12,7 @@ from course_lib.exercises.strides.cases import matrix, tokens
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     M, N = rng.randrange(65, 150, 2), rng.randrange(33, 120, 2)
     a, b, c = (rng.randrange(2, 7) for _ in range(3))
     gap, offset = rng.randrange(2, 6), rng.randrange(1, 40)

@@ -10,6 +10,7 @@ from course_lib.exercises.tiling.cases import A100, H200, SLOW, factors, order_c
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
+    """Draw the hidden cases of an exercise."""
     M, N, K = rng.randrange(65, 160, 2), rng.randrange(33, 150, 2), rng.randrange(17, 100, 2)
     side, rows, columns, group = rng.choice((2, 3, 5)), rng.randrange(5, 12), rng.randrange(3, 12), rng.randrange(2, 5)
     match exercise_id.split(".")[1]:
