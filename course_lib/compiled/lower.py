@@ -20,9 +20,9 @@ from typing import Any
 from triton._C.libtriton import ir, nvidia, passes
 from triton.backends.compiler import GPUTarget, Language
 from triton.backends.nvidia.compiler import get_ptx_version_from_options
-from triton.compiler import make_backend
 
 from course_lib.compiled.text import Text, module_of
+from course_lib.ttir.printed import backend_of
 
 OPERATIONS = """
     func return get_program_id get_num_programs make_range splat broadcast expand_dims reshape trans join split
@@ -50,11 +50,8 @@ def shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> in
 
 def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, accepted: bool = False) -> int:
     """The same of a module as text, under a Triton that has these passes; accepted: ToTheEnd where the assembler may refuse it."""
-    backend = make_backend(target)
+    backend, context = backend_of(target)
     options = backend.parse_options(dict(options))
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, Language.TRITON)
     module = stages["ttir"](module_of(text, context), {})

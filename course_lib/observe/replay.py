@@ -7,7 +7,6 @@ No host code of the student's runs here. A torch operation runs only if it alloc
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter, namedtuple
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -428,23 +427,23 @@ def _tensors_in(result: Any) -> Iterator[torch.Tensor]:
 
 
 def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds: float) -> list[Compiled]:
-    """Compile each kernel that was evaluated for each of `gpus`, the oldest first.
+    """Compile each kernel that was evaluated for the last of `gpus`, the newest, and ask the older ones whether they accept it.
 
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
     The oldest GPU, which has the least shared memory, is also asked whether it accepts the one of the largest constants.
     """
-    deadline = time.monotonic() + seconds
+    *older, newest = gpus
     last = {one[0]: one for one in launched}
-    found = _compiled([(one, gpu) for one in last.values() for gpu in gpus], seconds)
     largest = {one[0]: one for one in sorted({_set(one): one for one in launched}.values(), key=_size)}
     more = [(one, gpus[0]) for key, one in largest.items() if _size(one) > _size(last[key])]
-    asked = _compiled(more, max(0.0, deadline - time.monotonic()), to_the_end=False)
-    cases = _cases(launched)
-    for fact, one in zip(
-        found + asked, [one for one in last.values() for _ in gpus] + [one for one, _ in more], strict=True
-    ):
+    whole = [(one, newest, True) for one in last.values()]  # first: it has more to tell, if time runs out
+    asked = [(one, gpu, False) for one in last.values() for gpu in older]
+    wanted, cases = [*whole, *asked, *((*one, False) for one in more)], _cases(launched)
+    found = _compiled(wanted, seconds)
+    for fact, (one, _, _) in zip(found, wanted, strict=True):
         fact.cases = cases[_set(one)]
-    return found + [known for known in asked if not known.too_slow]
+    first, end = len(whole), len(whole) + len(asked)
+    return found[first:end] + found[:first] + [known for known in found[end:] if not known.too_slow]
 
 
 def compile_every(programs: Sequence[Sequence[Launched]], gpus: Sequence[str], seconds: float) -> list[list[Compiled]]:
@@ -461,7 +460,7 @@ def compile_every(programs: Sequence[Sequence[Launched]], gpus: Sequence[str], s
 
     def ask(of: Sequence[tuple[int, Hashable]], on: Sequence[str]) -> list[tuple[int, Hashable, Compiled]]:
         jobs = [(index, key, gpu) for index, key in of for gpu in on]
-        answers = _compiled([(sets[index][key], gpu) for index, key, gpu in jobs], seconds, to_the_end=False)
+        answers = _compiled([(sets[index][key], gpu, False) for index, key, gpu in jobs], seconds)
         return [(index, key, fact) for (index, key, _), fact in zip(jobs, answers, strict=True)]
 
     first = ask(wanted, [oldest])
@@ -477,9 +476,9 @@ def compile_every(programs: Sequence[Sequence[Launched]], gpus: Sequence[str], s
     return of_program
 
 
-def _compiled(wanted: Sequence[tuple[Launched, str]], seconds: float, *, to_the_end: bool = True) -> list[Compiled]:
-    """The facts of each launch on a GPU, all within `seconds`."""
-    return compile_all([(one[1], (), one[2], gpu, to_the_end) for one, gpu in wanted], seconds)
+def _compiled(wanted: Sequence[tuple[Launched, str, bool]], seconds: float) -> list[Compiled]:
+    """The facts of each launch on a GPU, all within `seconds`; False: only whether it is accepted."""
+    return compile_all([(one[1], (), one[2], gpu, to_the_end) for one, gpu, to_the_end in wanted], seconds)
 
 
 def _cases(launched: Sequence[Launched]) -> dict[Hashable, list[str]]:

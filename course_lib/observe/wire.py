@@ -27,6 +27,7 @@ MAX_PARTS = 1_000_000  # lists and dicts: a bracket of two bytes takes sixty in 
 MAX_STORAGES = 10_000
 MAX_TENSOR = 128 << 20  # bytes of a tensor's elements, unless they are all sent: a stride of 0 makes many of one
 MAX_TENSORS = 512 << 20  # of all tensors, beyond what was sent
+PLAIN = frozenset([type(None), bool, int, float, str])  # what travels as it is: most of a log
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -99,12 +100,12 @@ def pack(tree: Any) -> bytes:
     storages: dict[int, tuple[int, torch.UntypedStorage]] = {}
 
     def encode(value: Any) -> Any:
-        if value is None or type(value) in (bool, int, float, str):
+        if type(value) in PLAIN:
             return value
         if type(value) in (list, tuple):
-            return [encode(v) for v in value]
+            return [v if type(v) in PLAIN else encode(v) for v in value]
         if type(value) is dict and all(type(k) is str for k in value):
-            return {k: encode(v) for k, v in value.items()}
+            return {k: v if type(v) in PLAIN else encode(v) for k, v in value.items()}
         if type(value) is torch.Tensor:
             value = value.detach().cpu()
             index, _ = storages.setdefault(value.untyped_storage()._cdata, (len(storages), value.untyped_storage()))
@@ -161,11 +162,11 @@ def unpack(message: bytes | bytearray) -> Any:
         if depth > MAX_DEPTH:
             raise WireError("the body is nested too deeply")
         if isinstance(value, list):
-            return [decode(v, depth + 1) for v in value]
+            return [v if type(v) in PLAIN else decode(v, depth + 1) for v in value]
         if isinstance(value, dict):
             if "$tensor" in value:
                 return tensor(value["$tensor"])
-            return {k: decode(v, depth + 1) for k, v in value.items()}
+            return {k: v if type(v) in PLAIN else decode(v, depth + 1) for k, v in value.items()}
         return value
 
     return decode(body)
@@ -176,13 +177,15 @@ def unpack(message: bytes | bytearray) -> Any:
 
 def to_tree(value: Any) -> Any:
     """A dataclass (and what it holds) as a tree."""
+    if type(value) in PLAIN:
+        return value
     if dataclasses.is_dataclass(value):
         return {f.name: to_tree(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, (list, tuple)):
         return [to_tree(v) for v in value]
     if isinstance(value, dict):
         return {k: to_tree(v) for k, v in value.items()}
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+    if isinstance(value, numbers.Integral):
         return int(value)  # counts may be numpy's
     return value
 
@@ -192,9 +195,9 @@ _hints = functools.cache(typing.get_type_hints)  # it evaluates strings
 
 def from_tree(cls: Any, tree: Any) -> Any:
     """The inverse of to_tree for the type `cls`. WireError if a field is missing, unknown or of another type."""
-    origin, arguments = typing.get_origin(cls), typing.get_args(cls)
-    if cls is Any:
+    if cls is Any or (type(tree) is cls and cls in PLAIN):
         return tree
+    origin, arguments = typing.get_origin(cls), typing.get_args(cls)
     if dataclasses.is_dataclass(cls):
         hints = _hints(cls)
         fields = {f.name for f in dataclasses.fields(cls)}

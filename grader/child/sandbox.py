@@ -154,15 +154,21 @@ def packages() -> list[Path]:
 
     The first are of sys.path: of this environment, of PYTHONPATH, of lines in .pth files. Into the second lead links, of
     packages or of single files. A folder with the course in it is none: what is hidden there would be shown.
+    They are looked for once in a process, and a zygote's children know what it knows.
     """
+    return list(_packages(tuple(sys.path)))
+
+
+@functools.cache
+def _packages(places: Sequence[str]) -> Sequence[Path]:
     own = [Path(p) for p in (*site.getsitepackages(), site.getusersitepackages()) if os.path.isdir(p)]
     found = dict.fromkeys(own)
-    for folder in map(Path, filter(os.path.isdir, sys.path)):
+    for folder in map(Path, filter(os.path.isdir, places)):
         inside = any(map(folder.is_relative_to, found))  # as setuptools puts its own there
         if not inside and _holds_packages(folder) and not _holds_the_course(folder):
             found[folder] = None
     linked = (path for folder in list(found) for path in _behind_links(folder))
-    return list(found | dict.fromkeys(path for path in linked if not _holds_the_course(path)))
+    return tuple(found | dict.fromkeys(path for path in linked if not _holds_the_course(path)))
 
 
 def _holds_packages(folder: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import multiprocessing
 import os
 import queue
@@ -111,6 +112,7 @@ def judge(job: Job, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
     if not hasattr(_own, "judge"):
         torch.set_num_threads(1)  # workers fill the cores, not their threads
         _own.judge, _own.heard = judging.Judge(accept_risk=accept_risk), set()
+        gc.freeze()  # torch and Triton stay: who looks for garbage among them finds none, 0.1 s each time
     if job.canary and job.canary not in _own.heard:
         canary.sing(_own.judge, _programs(job.canary))
         _own.heard.add(job.canary)

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +82,19 @@ class Told:
         return not re.search(r"\d", text) and all(word in known for word in WORD.findall(text))
 
 
-def _strings(tree: Any) -> Iterator[str]:
-    match tree:
-        case str():
-            yield tree
-        case list() | tuple():
-            for item in tree:
-                yield from _strings(item)
-        case dict():
-            for key, item in tree.items():
-                yield str(key)
-                yield from _strings(item)
+def _strings(tree: Any) -> set[str]:
+    """Each once: a log says the same few for each of its events."""
+    found, waiting = set(), [tree]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            found.add(item)
+        elif isinstance(item, (list, tuple)):
+            waiting += item
+        elif isinstance(item, dict):
+            found.update(map(str, item))
+            waiting += item.values()
+    return found
 
 
 def _squeezed(line: str) -> str:

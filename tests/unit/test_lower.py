@@ -156,7 +156,22 @@ def test_a_check_compiles_the_last_launch_and_asks_about_the_largest():
     refused = [facts for facts in compile_launched(launches, ["sm_80", "sm_90"], 60) if not facts.accepted]
     assert [(facts.gpu, facts.shared_bytes > facts.shared_limit) for facts in refused] == [("sm_80", True)]
     accepted_both = compile_launched(launches[:1], ["sm_80", "sm_90"], 60)
-    assert [(facts.gpu, facts.to_the_end) for facts in accepted_both] == [("sm_80", True), ("sm_90", True)]
+    assert [(facts.gpu, facts.to_the_end) for facts in accepted_both] == [("sm_80", False), ("sm_90", True)]
+
+
+def test_of_a_check_the_newest_gpu_is_asked_first_and_told_last(monkeypatch):
+    asked = []
+
+    def compile_one_in_time(jobs, seconds):
+        asked.extend((job[3], job[4]) for job in jobs)
+        late = [Compiled("copy", gpu, False, too_slow=True) for *_, gpu, _ in jobs[1:]]
+        return [Compiled("copy", jobs[0][3], True), *late]
+
+    monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_one_in_time)
+    launches = [launched(copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}) for BLOCK in (128, 64)]
+    found = compile_launched(launches, ["sm_80", "sm_90"], 60)
+    assert asked == [("sm_90", True), ("sm_80", False), ("sm_80", False)]
+    assert [(fact.gpu, fact.too_slow) for fact in found] == [("sm_80", True), ("sm_90", False)]
 
 
 @pytest.mark.parametrize("options", [{}, {"num_warps": 8}, {"num_warps": 16, "num_stages": 2}], ids=str)

@@ -64,7 +64,8 @@ def traced(m: int, n: int, k: int, bm: int, bn: int, bk: int = 64, itemsize: int
 
 def moved(m: int, n: int, k: int, bm: int, bn: int) -> int:
     """Elements that the tiles of a product load, tile by tile."""
-    return sum((rows + columns) * k for rows in pieces(m, bm) for columns in pieces(n, bn))
+    rows, columns = (np.array(list(pieces(length, block))) for length, block in ((m, bm), (n, bn)))
+    return int(np.add.outer(rows, columns).sum()) * k
 
 
 def dealt(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]:
