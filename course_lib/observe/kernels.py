@@ -129,7 +129,7 @@ def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFu
 
 
 def with_helpers(keys: Iterable[str], table: Mapping[str, dict[str, Any]]) -> set[str]:
-    """These kernels of a table, and all that they call."""
+    """Choose these kernels of a table, and all that they call."""
     found, waiting = set(), list(keys)
     while waiting:
         key = waiting.pop()

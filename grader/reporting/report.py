@@ -94,7 +94,7 @@ def _kind(sentence: str) -> str:
 
 
 def unjudged(verdict: Verdict | None) -> str:
-    """Why a person or the grader has yet to judge the exercise; "" if it has been judged."""
+    """Say why a person or the grader has yet to judge the exercise; "" if it has been judged."""
     if verdict is None:
         return NO_VERDICT
     return "" if verdict.judged and not is_poison(verdict) else verdict.findings[0].seen
