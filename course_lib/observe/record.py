@@ -123,7 +123,7 @@ class _Recorder(TorchDispatchMode):
             return self.states.setdefault(torch.get_rng_state().numpy().tobytes(), len(self.states))
 
     def launch(self, kernel: JITFunction, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> None:
-        # of what Triton takes beside the kernel's parameters, only what shapes the code is worth repeating
+        # of what Triton takes besides the kernel's parameters, only what shapes the code is worth repeating
         options = {k: v for k, v in kwargs.items() if k in OPTIONS}
         parameters = jit_function(kernel).signature  # as it was when decorated, which is what a launch on a GPU goes by
         try:

@@ -186,7 +186,7 @@ LOOKS = {
     "atomic": Look(GREEN, "xxx", 1, 1),
 }
 ROOM = 0.33  # height of the tallest bar; tensors are 1 apart
-LEAST = 0.05  # so that a single element beside a tile still shows
+LEAST = 0.05  # so that a single element next to a tile still shows
 
 
 @on_white
@@ -385,7 +385,7 @@ def _masked(values: np.ndarray) -> np.ma.MaskedArray:
 
 
 def _print(sheet: Sheet, most: int, label: str, **options) -> tuple[Picture, Axes, AxesImage]:
-    """The sheet in colours from 0 to `most`, and what they mean beside it.
+    """The sheet in colours from 0 to `most`, and what they mean next to it.
 
     Where several elements share a pixel, matplotlib by itself shows their average, so that stripes do not alias.
     """

@@ -20,8 +20,8 @@ from course_lib.ttir.launching import Site
 if TYPE_CHECKING:
     from course_lib.tracing.memory import Batch
 
-AHEAD = 3  # one in so many programs runs ahead
-HASTY, LOOKS = 8, 1000  # so many of these let a loop that counts its turns come as far before they give their turn away
+AHEAD = 3  # one in this many programs runs ahead
+HASTY, LOOKS = 8, 1000  # with this many, a loop that counts its turns gets as far before it gives its turn away
 SMS, WARPS, BLOCKS = 108, 64, 32  # of an A100: its SMs, and the warps and programs that one of them holds
 PATIENCE = 3  # rounds in which everybody repeats itself, and nobody changes anything
 

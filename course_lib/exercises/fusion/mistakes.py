@@ -135,7 +135,7 @@ def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
     )
 
     def look(trials: Sequence[Judged]) -> str:
-        # row * N looks like that, too, where a row is one element, and where both lead to the NaN beside a window
+        # row * N looks like that, too, where a row is one element, and where both lead to the NaN next to a window
         said, found = slip(trials), results([t for t in trials if t.difference])
         telling = said and any(call["x"].shape[1] > 1 and bool(out[1:].isfinite().any()) for call, out in found)
         return said if telling else ""
