@@ -218,7 +218,7 @@ def files_of(module: str) -> list[Path]:
     if found is None or not found.origin:
         return []
     source = Path(found.origin).resolve()
-    # of a link, too: Python keeps what it makes beside it
+    # of a link, too: Python keeps what it makes next to it
     folders = {source.parent, Path(found.origin).parent.resolve()}
     return [source, *(path for folder in folders for path in folder.glob(f"__pycache__/{source.stem}.*"))]
 

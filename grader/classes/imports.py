@@ -207,7 +207,7 @@ def _unpacked(file: File, unit: str) -> File:
             members = [member for member in _members(archive) if not _rubbish(member.path)]
             notebooks = [member for member in members if stem_of(member.path.name)]
             named = [m for m in notebooks if re.fullmatch(rf"{re.escape(unit)}(_\d+)?", stem_of(m.path.name))]
-            if 1 < len(named) <= MAX_LOOKED_INTO:  # such as a blank copy beside the work
+            if 1 < len(named) <= MAX_LOOKED_INTO:  # such as a blank copy next to the work
                 worked_on = [member for member in named if _worked_on(member, unit)]
                 named = worked_on if len(worked_on) == 1 else named
     except zipfile.BadZipFile:

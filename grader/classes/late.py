@@ -3,10 +3,10 @@ plugin below for whoever is later than both.
 
     python -m grader due UNIT 2026-11-30T23:59+01:00    # the gradebook's due date
     python -m grader extend UNIT STUDENT --days 2       # nbgrader's grant_extension
-    python -m grader due UNIT ... --percent 10          # what a day costs in this unit: late.json beside the gradebook
+    python -m grader due UNIT ... --percent 10          # what a day costs in this unit: late.json next to the gradebook
     c.ByTheDay.percent = 10                             # and in all others: grader/nbgrader_config.py
 
-Submission times are those of `timestamp.txt` beside a notebook, which nbgrader's exchange writes.
+Submission times are those of `timestamp.txt` next to a notebook, which nbgrader's exchange writes.
 """
 
 from __future__ import annotations

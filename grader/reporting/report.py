@@ -37,7 +37,7 @@ from grader.classes.enrolled import Absent, Member
 from grader.reporting import results, similar
 from grader.reporting.results import Entry, StudentFlag
 
-MISTAKES = 20  # shown at most, and so many pairs
+MISTAKES = 20  # the most mistakes that are shown, and the most pairs
 PAIRS = 40
 FEW = 3  # names that stand there without a click
 NO_VERDICT = "has no verdict: grade it again, and read what the feedback page says"
