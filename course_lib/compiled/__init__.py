@@ -91,12 +91,12 @@ def _nothing(n):
 
 
 def ptx_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
-    """The kernel in PTX, NVIDIA's portable assembly. ValueError with the compiler's complaint if it does not compile."""
+    """The kernel in PTX, NVIDIA's portable assembly. Raises ValueError with the compiler's complaint if it does not compile."""
     return _assembled(kernel, args, kwargs, gpu).asm["ptx"]
 
 
 def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
-    """The kernel in SASS, the machine code of that GPU. ValueError if it does not compile, or without NVIDIA's tools."""
+    """The kernel in SASS, the machine code of that GPU. Raises ValueError if it does not compile, or without NVIDIA's tools."""
     built = _assembled(kernel, args, kwargs, gpu)
     try:
         with _quiet():
@@ -207,7 +207,7 @@ def _narrowest(places: Places, moves: Sequence[assembly.Move]) -> dict[str, int]
 
 
 def _architecture(gpu: str) -> int:
-    """90 for "sm_90". ValueError with the names if it is none."""
+    """90 for "sm_90". Raises ValueError with the names if it is none."""
     number = re.fullmatch(r"sm_(\d+)", gpu) if isinstance(gpu, str) else None
     if number is None or int(number.group(1)) < OLDEST:
         known = ", ".join(f"{name} ({_card(name)})" if _card(name) else name for name in SHARED_BYTES)

@@ -69,7 +69,7 @@ class Statement:
 
 
 def statements(cell: Cell, most: int) -> list[Statement]:
-    """SyntaxError if the cell does not parse, magics blanked; TooMany, before any work is done, beyond `most`."""
+    """The statements of a cell, magics blanked. Raises SyntaxError if it does not parse, and TooMany, before any work, beyond `most`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes

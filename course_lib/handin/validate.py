@@ -69,7 +69,7 @@ class Validation:
 
 
 def validated(path: Path) -> Validation:
-    """Problem if the file as a whole would be refused."""
+    """Read a saved notebook and find out what of it would be graded. Raises Problem if the whole file would be refused."""
     saved = path.stat().st_mtime
     content, cells = files.read(path)
     unit = files.unit_of(cells)

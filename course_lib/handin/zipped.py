@@ -13,7 +13,7 @@ from course_lib.handin.validate import Validation, validated
 
 def pack(validation: Validation) -> Path:
     """Writes a zip of the notebook's name next to it, so that none replaces another notebook's; UNIT.ipynb in it, whatever the
-    notebook is called. Problem if it cannot be written."""
+    notebook is called. Raises Problem if it cannot be written."""
     target = validation.path.with_suffix(".zip")
     draft = target.with_suffix(f".{os.getpid()}")
     try:

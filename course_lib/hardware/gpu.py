@@ -103,7 +103,7 @@ DATASHEETS: tuple[GPU, ...] = (
 
 
 def datasheet(name: str) -> GPU:
-    """The datasheet of a GPU named as in DATASHEETS. ValueError with the names if it is not there."""
+    """The datasheet of a GPU named as in DATASHEETS. Raises ValueError with the names if it is not there."""
     for gpu in DATASHEETS:
         if gpu.name == name:
             return gpu

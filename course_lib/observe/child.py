@@ -53,7 +53,7 @@ def run(work: Callable[[], Any], *, seconds: float, **more: Any) -> tuple[Any, s
     work       returns a tree (see wire.py); if it raises ValueError, so does this, with the same message
     seconds    CPU time that the child may take; after PATIENCE times as long it is killed with all its children
     more       see message
-    ChildLost, with a sentence, if no answer comes.
+    Raises ChildLost, with a sentence, if no answer comes.
     """
     return opened(message(work, seconds=seconds, **more))
 
@@ -178,7 +178,7 @@ class _Rest:
         self.slept, self.looked = 0.0, time.monotonic()
 
     def look(self) -> None:
-        """ChildLost if it has slept for longer than it may."""
+        """Raise ChildLost if it has slept for longer than it may."""
         now = time.monotonic()
         if self.most < math.inf and self._asleep():
             self.slept += min(now - self.looked, 2 * self.EVERY)

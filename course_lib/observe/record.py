@@ -401,7 +401,7 @@ def _advice(error: BaseException, message: str, line: str, entered: bool) -> str
 def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = True) -> Any:
     """Execute a program's cells in order in a namespace of their own; return what `entry` names.
 
-    cells: (file name, source). ValueError, with a sentence, if a cell fails or the name is not there.
+    cells: (file name, source). Raises ValueError, with a sentence, if a cell fails or the name is not there.
     """
     scope: dict[str, Any] = {"__name__": "__main__"}
     with as_on_a_gpu() if on_the_cpu else nullcontext():

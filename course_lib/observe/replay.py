@@ -264,7 +264,7 @@ class Tape:
         return Tuning(zeroed, restored, prepare)
 
     def operation(self, event: Mapping[str, Any]) -> tuple[str, torch._ops.OpOverload]:
-        """The torch operation of an event, by name. Refused if it is not one that this function may use."""
+        """The torch operation of an event, by name. Raises Refused if it is not one that this function may use."""
         namespace, name, overload = [*event["op"].split("."), "default"][:3]
         own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
@@ -452,7 +452,7 @@ def compile_every(programs: Sequence[Sequence[Launched]], gpus: Sequence[str], s
     program all that it launched.
 
     Of every set it is asked whether the compiler accepts it; the other facts are found out where that takes compiling to
-    the end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused; ValueError if several programs
+    the end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused. Raises ValueError if several programs
     together take too long, since it may be the fault of one.
     """
     oldest, *newer = gpus

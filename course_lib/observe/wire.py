@@ -67,7 +67,7 @@ def layout(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
-    """The tensor that `layout` described, over `storage`. WireError if it does not fit inside."""
+    """The tensor that `layout` described, over `storage`. Raises WireError if it does not fit inside."""
     dtype = DTYPES.get(str(spec.get("dtype")))
     size, stride, offset = spec.get("size"), spec.get("stride"), spec.get("offset")
     if (
@@ -118,7 +118,7 @@ def pack(tree: Any) -> bytes:
 
 
 def unpack(message: bytes | bytearray) -> Any:
-    """The tree of a message. WireError if the message is damaged or lies about its lengths."""
+    """The tree of a message. Raises WireError if the message is damaged or lies about its lengths."""
     start = len(MAGIC) + 8
     if len(message) < start or message[: len(MAGIC)] != MAGIC:
         raise WireError("not a message of this course")

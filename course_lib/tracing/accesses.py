@@ -273,7 +273,7 @@ class Accesses:
     # ------------------------------------------------------------------------------------------------- looking
 
     def _look(self, at: Instruction, programs: np.ndarray, addresses: np.ndarray, mask: np.ndarray | None) -> list[Hit]:
-        """Count an access before it is done. KernelFault if a GPU would stop here."""
+        """Count an access before it is done. Raises KernelFault if a GPU would stop here."""
         self.turn += 1
         hits = []
         for rows, mine, lanes in _alike(addresses, mask, one_by_one=at.op == "atomic"):
@@ -318,7 +318,7 @@ class Accesses:
 
     def _regions(self, at, numbers, addresses, lanes, low, high) -> Iterator[tuple[Region, Any, np.ndarray | None]]:
         """Each region with the rows that touch it, and their lanes that do: `lanes` as they are, where a row lies in one region.
-        KernelFault if a lane lies in none."""
+        Raises KernelFault if a lane lies in none."""
         if self._in_one(low, high).all():
             which = self.arena.which(low)
             if (which == which[0]).all():

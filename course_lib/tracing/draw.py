@@ -52,7 +52,7 @@ def heatmap(
     launch    only this launch; -1 is the last
     op        by default "load", or "store" if nothing was loaded from the tensor
 
-    ValueError if the trace has no such tensor, launch or program.
+    Raises ValueError if the trace has no such tensor, launch or program.
     """
     region = _region(trace, tensor)
     if program is not None and launch is None:
@@ -193,7 +193,7 @@ LEAST = 0.05  # so that a single element next to a tile still shows
 def timeline(trace: Trace, program: Index = 0, launch: int = -1) -> Picture:
     """The loads, stores and atomics of one program, one after another: which tensor, how many bytes, which line.
 
-    ValueError if there is no such launch or program, or if it touched no memory.
+    Raises ValueError if there is no such launch or program, or if it touched no memory.
     """
     which = _launch(trace, launch)
     number, who = _program(trace, which, program)

@@ -187,7 +187,7 @@ def forward_pass(
 ) -> torch.Tensor:
     """The loss of a deep model, each of `segments` segments of layers through checkpoint(fn, *args); 0: no checkpoints.
 
-    ValueError if there are more segments than layers.
+    Raises ValueError if there are more segments than layers.
     """
     y, *weights = model
     layers = len(weights) // 2
