@@ -96,7 +96,7 @@ def renew(nb: NotebookNode, root: Path, need_gpu: Collection[str], *, again: boo
 
 
 def execute(nb: NotebookNode, root: Path) -> None:
-    """Runs a notebook in place, in an empty folder. Failed if a cell does."""
+    """Runs a notebook in place, in an empty folder. Raises Failed if a cell does."""
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 

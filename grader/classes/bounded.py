@@ -23,7 +23,7 @@ class TooMuch(ValueError):
 
 
 def bounded(work: Callable[[], Any]) -> Any:
-    """work()'s result, a tree as in course_lib.observe.wire, computed in a child. TooMuch if it does not get there."""
+    """work()'s result, a tree as in course_lib.observe.wire, computed in a child. Raises TooMuch if it does not get there."""
     try:
         return child.run(work, seconds=SECONDS, memory=MEMORY)[0]
     except child.ChildLost:

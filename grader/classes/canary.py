@@ -44,7 +44,7 @@ def full(verdict: Verdict | None) -> bool:
 
 
 def require(found: Iterable[Verdict]) -> None:
-    """Broken if one of the verdicts on published solutions is not full marks."""
+    """Raise Broken if one of the verdicts on published solutions is not full marks."""
     for verdict in found:
         if not full(verdict):
             unit = next(unit for unit, module in UNITS.items() if module == verdict.exercise.split(".")[0])
@@ -61,7 +61,7 @@ def require(found: Iterable[Verdict]) -> None:
 
 
 def sing(judge: Judge, programs: Sequence[Program]) -> list[Verdict]:
-    """The verdicts on published programs. Broken if one is not full marks."""
+    """The verdicts on published programs. Raises Broken if one is not full marks."""
     try:
         found = judge.judge_all(programs)
     except GraderFailed as error:

@@ -38,7 +38,7 @@ class _NotebookAlone:
 
 
 def _plain(path: Path, most: int) -> bytes:
-    """The content of a file. OSError if it is a link, no file, or larger than `most` bytes."""
+    """The content of a file. Raises OSError if it is a link, no file, or larger than `most` bytes."""
     if not path.is_file():
         raise OSError("it is not there, or no file")
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:

@@ -113,7 +113,7 @@ class NotAnExport(ValueError):
 
 @contextmanager
 def opened(source: Path) -> Iterator[list[File]]:
-    """All files in a folder or zip. NotAnExport if it is neither, or far too large."""
+    """All files in a folder or zip. Raises NotAnExport if it is neither, or far too large."""
     if source.is_dir():
         yield _limited(source, _in_folder(source))
     elif source.is_file() and zipfile.is_zipfile(source):
@@ -299,7 +299,7 @@ def _wrapped(paths: list[PurePosixPath], unit: str) -> int:
 
 
 def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Imported:
-    """Imports everything in `source` that is a notebook and says whose it is. NotAnExport if there is no such thing.
+    """Imports everything in `source` that is a notebook and says whose it is. Raises NotAnExport if there is no such thing.
 
     Of several by one student the latest counts, one that is named after the unit before any other. What the student
     handed in before is replaced. Names and ids of the LMS go into nbgrader's gradebook, for the way back.

@@ -176,7 +176,7 @@ def _both(one: str | None, other: str | None) -> str | None:
 
 
 def read(path: Path, said: Iterable[str] = ()) -> Roster:
-    """A class list. said: "FIELD=COLUMN", where the instructor names a column. NotARoster if it is no CSV."""
+    """A class list. said: "FIELD=COLUMN", where the instructor names a column. Raises NotARoster if it is no CSV."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = file.readline()

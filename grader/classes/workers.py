@@ -237,7 +237,7 @@ class Dask:
         return [address for address, worker in self._workers().items() if worker["resources"].get("GPU")]
 
     def device(self) -> str:
-        """NoCluster if the workers' GPUs differ: a class is timed on one kind."""
+        """Raise NoCluster if the workers' GPUs differ: a class is timed on one kind."""
         found = sorted(set(self.client.run(verdicts.device, workers=self.timing).values())) if self.timing else []
         if len(found) > 1:
             raise NoCluster(

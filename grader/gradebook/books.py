@@ -41,7 +41,7 @@ from grader.reporting import results
 
 
 class Books:
-    """The books of one unit under `home`. ValueError if nbgrader cannot register the unit.
+    """The books of one unit under `home`. Raises ValueError if nbgrader cannot register the unit.
 
     changes  sentences: exercises that the unit has gained or lost since somebody handed it in
     written  how many feedback pages were written anew; the others are as they were

@@ -166,7 +166,7 @@ class Report:
 
 
 def of_class(home: Path, unit: str, published=solution_cell) -> Report:
-    """Everything the page says. NotGraded if nobody has been graded.
+    """Everything the page says. Raises NotGraded if nobody has been graded.
 
     published    the published solution of an exercise
     """
@@ -281,7 +281,7 @@ def page(report: Report, feedback: str = "../feedback") -> str:
 
 
 def write(home: Path, unit: str) -> Path:
-    """Writes home/reports/UNIT.html and returns its path. NotGraded if nobody has been graded."""
+    """Writes home/reports/UNIT.html and returns its path. Raises NotGraded if nobody has been graded."""
     path = home / "reports" / f"{unit}.html"
     disk.write({path: page(of_class(home, unit)).encode()})
     return path
