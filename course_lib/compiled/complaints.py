@@ -180,7 +180,7 @@ ASSERTION = re.compile(r"^[\w.+-]+: \S*?(\w+)\.(?:cpp|cc|h):\d+: .*Assertion `(.
 
 
 def own_failure(name: str, diagnostics: str) -> str:
-    """A sentence, if it was an assertion of the compiler's own that stopped it; diagnostics: what it printed."""
+    """Say so if it was an assertion of the compiler's own that stopped it; diagnostics: what it printed."""
     found = ASSERTION.search(diagnostics)
     if not found:
         return ""

@@ -448,11 +448,10 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
 
 
 def compile_every(programs: Sequence[Sequence[Launched]], gpus: Sequence[str], seconds: float) -> list[list[Compiled]]:
-    """Compile every set of dtypes and constants with which a kernel was evaluated, for each of `gpus`, the oldest first: of each
-    program all that it launched.
+    """Compile every set of dtypes and constants with which each program launched a kernel, for each of `gpus`, the oldest first.
 
-    Of every set it is asked whether the compiler accepts it; the other facts are found out where that takes compiling to
-    the end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused. Raises ValueError if several programs
+    The compiler is asked whether it accepts each set. The other facts are found only where that takes compiling to the
+    end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused. Raises ValueError if several programs
     together take too long, since it may be the fault of one.
     """
     oldest, *newer = gpus
