@@ -19,7 +19,7 @@ MEMORY = 1 << 30  # bytes that it may add
 
 
 class TooMuch(ValueError):
-    """The child gave no answer. The message is a clause that follows the name of what was read."""
+    """Raised where the child gave no answer. The message is a clause that follows the name of what was read."""
 
 
 def bounded(work: Callable[[], Any]) -> Any:

@@ -18,7 +18,7 @@ NOTE_BYTES = 200
 
 
 class _NotebookAlone:
-    """Copies as described above, of an exchange's plugin."""
+    """An exchange plugin's way to copy, as described above."""
 
     def do_copy(self, src: str, dest: str, log: object = None) -> None:
         """Copy from folder to folder. A link, a missing file or one that is too large stays behind, with a warning if

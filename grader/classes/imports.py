@@ -105,7 +105,7 @@ class Imported:
 
 
 class NotAnExport(ValueError):
-    """One sentence: the whole of it cannot be read."""
+    """Raised where an export as a whole cannot be read; the message is one sentence."""
 
 
 # ---------------------------------------------------------------------------------------------- folder and zip
@@ -480,7 +480,7 @@ def _there(folder: Path, unit: str) -> tuple[bytes, bytes] | None:
 
 
 def _write(folder: Path, unit: str, content: bytes, stamp: bytes) -> None:
-    """Whole or not at all, and never through a link."""
+    """Write the file whole or not at all, and never through a link."""
     for place in (folder.parent, folder):
         if place.is_symlink():
             place.unlink()
@@ -491,7 +491,7 @@ def _write(folder: Path, unit: str, content: bytes, stamp: bytes) -> None:
 
 
 def _remember(home: Path, handins: Iterable[Notebook]) -> None:
-    """Names and LMS ids, where the export tells them, in the gradebook."""
+    """Enter names and LMS ids into the gradebook, where the export tells them."""
     with results.book(home) as book:
         for handin in handins:
             first, _, last = handin.full_name.rpartition(" ")

@@ -55,7 +55,7 @@ CANVAS_TEST = re.compile(r"[0-9a-f]{40}")  # the login of "Student, Test", by wh
 
 
 class NotARoster(ValueError):
-    """One sentence: the file is not what an LMS exports, or its columns are not known."""
+    """Raised where the file is not what an LMS exports, or its columns are not known; the message is one sentence."""
 
 
 @dataclass(frozen=True)

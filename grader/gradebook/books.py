@@ -210,7 +210,7 @@ class _Step:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[None]:
-    """Unless this is left without an exception, the folder is as it was. nbgrader removes it before it writes the new one."""
+    """Restore the folder if an exception leaves this block: nbgrader removes the old one before it writes the new one."""
     before = folder.with_name(f".{folder.name}.before")
     if folder.exists():
         folder.rename(before)
