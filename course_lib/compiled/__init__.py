@@ -66,7 +66,7 @@ def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | No
 
 
 def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
-    """compile_for of each job, all within `seconds`, in forked children; a job that crashes costs itself.
+    """Compile each job as compile_for does, all within `seconds`, in forked children. A job that crashes costs only itself.
 
     What is not compiled in time is too_slow: nothing is known of it. A fifth element, False, asks of a job no more than
     whether the compiler accepts it, which takes a fifth of the time.
@@ -185,7 +185,7 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
 
 
 def _within_limits(found: Compiled) -> Compiled:
-    """The same, refused if a program needs more shared memory than the GPU has."""
+    """The same facts, but refused if a program needs more shared memory than the GPU has."""
     _, found.shared_limit = SHARED_BYTES.get(found.gpu, (0, 0))
     if found.shared_bytes > found.shared_limit > 0:
         found.accepted = False
@@ -221,7 +221,7 @@ def _card(architecture: str) -> str:
 
 @contextlib.contextmanager
 def _quiet(heard: list[str] | None = None) -> Iterator[None]:
-    """The compiler prints its intermediate code when a pass fails: to stderr below Python, and to Python's stdout.
+    """Silence the compiler, which prints its intermediate code when a pass fails: to stderr below Python, and to Python's stdout.
 
     What went to stderr below Python is added to `heard`. What a kernel prints (tl.static_print) is printed if all is well.
     """

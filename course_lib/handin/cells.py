@@ -16,7 +16,7 @@ DROPPED = {"outputs", "attachments"}  # of a notebook's objects, before the next
 
 
 class Problem(Exception):
-    """One sentence to the student: why there is nothing to run."""
+    """Raised with one sentence for the student: why there is nothing to run."""
 
 
 @dataclass(frozen=True)

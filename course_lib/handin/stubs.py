@@ -107,7 +107,7 @@ def _read(path: Path) -> NotebookNode:
 
 
 def _write(nb: NotebookNode, path: Path, trusted: bool) -> None:
-    """Whole or not at all. A notebook that Jupyter trusted stays so: else the outputs of its other cells would go dark."""
+    """Write the notebook whole or not at all. If Jupyter trusted it, it still does: else outputs of other cells would go dark."""
     draft = path.with_suffix(f".{os.getpid()}")
     try:
         nbformat.write(nb, draft)

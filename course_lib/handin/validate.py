@@ -47,7 +47,7 @@ class Validation:
         return [line for line in self.lines if line.graded]
 
     def text(self) -> str:
-        """A line for each exercise, what else is to know below it."""
+        """A line for each exercise, with further remarks below it."""
         graded = self.graded
         sound = [line for line in graded if not line.lacks]
         points, out_of = (sum(line.exercise.points for line in lines) for lines in (sound, self.lines))

@@ -26,7 +26,7 @@ PATIENCE = 4  # seconds on the clock for each of CPU: a busy machine is not the 
 
 
 class ChildLost(RuntimeError):
-    """The child gave no answer. The message is one sentence: too slow, crashed, ended itself, or too much."""
+    """Raised where the child gave no answer. The message is one sentence: too slow, crashed, ended itself, or too much."""
 
 
 class Kept(io.TextIOBase):
@@ -41,7 +41,7 @@ class Kept(io.TextIOBase):
 
 
 def listen() -> Kept:
-    """Hear, in a child, what is printed from now on."""
+    """Collect, in a child, what is printed from now on."""
     kept = Kept()
     sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = kept
     return kept
@@ -169,7 +169,8 @@ def _too_slow(seconds: float) -> str:
 
 
 class _Rest:
-    """How long a process has slept, by looking now and then: who is ready to run, or reads a disk, in any thread, does not."""
+    """The time that a process has slept, found by looking now and then. A process of which any thread is ready to run, or reads a
+    disk, does not sleep."""
 
     EVERY = 0.1  # seconds
 

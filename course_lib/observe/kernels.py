@@ -77,7 +77,7 @@ FIELD = "the field"  # no name that a kernel could write
 
 
 class KernelRefused(ValueError):
-    """A kernel uses something that a GPU kernel cannot use. The message is one sentence."""
+    """Raised for a kernel that uses something which no GPU kernel can use. The message is one sentence."""
 
 
 # ----------------------------------------------------------------------------------------------- from a kernel to data
@@ -293,7 +293,7 @@ class Rebuilt(JITFunction):
         return self._checked
 
     def __getitem__(self, grid: Any) -> Callable:
-        """A launch whose constants are plain data: what a tensor holds could be asked while the kernel is compiled."""
+        """Launch with constants that are plain data: what a tensor holds could be asked while the kernel is compiled."""
 
         def launch(*args: Any, **arguments: Any) -> Any:
             arguments |= zip(self.arg_names, args, strict=False)

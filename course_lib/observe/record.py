@@ -58,7 +58,7 @@ NOT_OWN = "a tensor that was neither passed to the function nor made by torch in
 
 
 class RecordError(ValueError):
-    """The function did something that no log can hold. The message is one sentence."""
+    """Raised where the function did something that no log can hold. The message is one sentence."""
 
 
 class _Storages:
@@ -273,14 +273,14 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
 
 @contextmanager
 def _no_warnings() -> Iterator[None]:
-    """None of torch's, which would name lines of this file: the student printed none of it."""
+    """Silence torch's warnings, which would name lines of this file: the student printed none of them."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"course_lib\.")
         yield
 
 
 def _fresh(value: Any) -> Any:
-    """Lists and dicts copied, tensors not: what one call does to its lists is not the next one's business."""
+    """Copy lists and dicts but not tensors, so that what one call does to its lists does not reach the next."""
     if isinstance(value, dict):
         return {key: _fresh(v) for key, v in value.items()}
     return [_fresh(v) for v in value] if isinstance(value, list) else value

@@ -63,7 +63,7 @@ MAX_BYTES = 4 << 30
 
 
 class Refused(ValueError):
-    """The log holds something that this exercise does not allow. The message is one sentence.
+    """Raised where the log holds something that this exercise does not allow. The message is one sentence.
 
     operation   of torch, by its aten name, if it is one
     """
@@ -82,7 +82,7 @@ class Refused(ValueError):
 
 
 class ReturnsInput(Refused):
-    """The function returns an input of its own, or a view of it. result: what that is, for whoever explains it."""
+    """Raised where the function returns an input of its own, or a view of it. result: what that is, for whoever explains it."""
 
     def __init__(self, sentence: str, result: Any) -> None:
         super().__init__(sentence)
@@ -114,7 +114,7 @@ class Halves:
         self._before = {i: _contents(s) if i in outputs else b"" for i, s in storages.items()}
 
     def used(self, identity: str, name: str, nbytes: int, layout: Mapping[str, Any]) -> None:
-        """A storage was used by a launch or an operation."""
+        """Note that a launch or an operation used a storage."""
         if self._over:
             return
         is_gradient = ":" in identity and name.partition("[")[0] == "dy"
@@ -511,7 +511,7 @@ def _type_of(value: Any) -> str:
 
 
 def _size(launched: Launched) -> int:
-    """The product of a launch's whole constants: how large its blocks are, more or less."""
+    """The product of a launch's whole constants, which is roughly the size of its blocks."""
     _, front, arguments, _ = launched
     constants = (arguments.get(p.name) for p in front.kernel.params if p.is_constexpr)
     return math.prod(max(1, value) for value in constants if isinstance(value, int))

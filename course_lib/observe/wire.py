@@ -47,7 +47,7 @@ DTYPES = {
 
 
 class WireError(ValueError):
-    """The bytes are not a message of ours: truncated, too long, or with a field that does not hold."""
+    """Raised for bytes that are not a message of ours: truncated, too long, or with a field that does not hold."""
 
 
 def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
@@ -95,7 +95,7 @@ def _naturals(values: Any) -> bool:
 
 
 def pack(tree: Any) -> bytes:
-    """A tree as one message. TypeError for anything that is not plain data."""
+    """A tree as one message. Raises TypeError for anything that is not plain data."""
     storages: dict[int, tuple[int, torch.UntypedStorage]] = {}
 
     def encode(value: Any) -> Any:
