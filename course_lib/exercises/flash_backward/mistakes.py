@@ -234,7 +234,7 @@ def atomics(trials: Sequence[Trial]) -> str:
 
 
 def mistakes_of(name: str, place: int) -> list[Mistake]:
-    """Mistakes in the factors of dq or dk (`name`): one is missing, or there twice. place: which result that is."""
+    """Mistakes in the formula of dq or dk (`name`): scale or delta is missing, or scale is there twice. place: which result it is."""
     other = {"dq": "k", "dk": "q"}[name]
     return [
         slip(
