@@ -115,7 +115,7 @@ def lab(*options: str) -> int:
 
 
 def hand_out(unit: Path, mine: Path) -> str:
-    """Copies a unit for the student to work in. What is there already stays as it is: a notebook with newer code goes beside
+    """Copies a unit for the student to work in. What is there already stays as it is: a notebook with newer code goes next to
     it, under a name of its own. Says in a sentence what was copied or what is new, or ""."""
     given = unit / f"{unit.name}.ipynb"
     version, note = hashlib.sha256(given.read_bytes()).hexdigest(), mine / ".handed_out"
@@ -126,7 +126,7 @@ def hand_out(unit: Path, mine: Path) -> str:
     if not mine.exists():
         shutil.copytree(unit, mine)
         said = f"work/{unit.name}: new"
-    elif code in known:  # a blank copy beside the work would be handed in by mistake
+    elif code in known:  # a blank copy next to the work would be handed in by mistake
         said = f"work/{unit.name}: only text has changed: stay in yours. The newer text: notebooks/{unit.name}/{given.name}"
     elif known:
         newer = next(path for n in itertools.count(2) if not (path := mine / f"{unit.name}_{n}.ipynb").exists())

@@ -152,7 +152,7 @@ def consume(o_desc, lse_ptr, qs, ks, vs, scale, N, heads, GROUP: gl.constexpr, C
             e, m, shrink = softmax(s, m, scale)
             l = l * shrink + gl.sum(e, 1)
             # This wait stands here because it is a loop: ptxas would move the exponentials behind mma_wait, where no
-            # product is left to run beside them, but not behind a branch.
+            # product is left to run at the same time, but not after a branch.
             wait_full(ks, i + 1, i + 1 < done + tiles)
             acc = mma_wait(0, deps=[acc])
             release(vs, i - 1)

@@ -122,7 +122,7 @@ def _a(value: Any) -> str:
 
 
 def _show(found: Verdict) -> None:
-    """HTML with the text beside it where there is a notebook, plain text elsewhere."""
+    """HTML with the text next to it where there is a notebook, plain text elsewhere."""
     try:
         from IPython import get_ipython
         from IPython.display import display

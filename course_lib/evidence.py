@@ -28,7 +28,7 @@ CauseKind = Literal[
 
 @dataclass
 class Cause:
-    """Why something was lost, or is not known, as data. Sentences tell it to people, and no code reads those.
+    """The reason why something was lost, or is not known, as data. Sentences tell it to people, and no code reads those.
 
     where      the case, kernel or line that it is about; two equal causes are one, and are told once
     details    what else tells causes apart: of an exception {"exception": its class, "message": its words}

@@ -1,6 +1,6 @@
 """The best points of every exercise that was ever checked here, in one file of the student's own.
 
-The file is ~/.local/share/strides-to-flashattention/progress.json (XDG_DATA_HOME moves it, COURSE_PROGRESS names another): beside no
+The file is ~/.local/share/strides-to-flashattention/progress.json (XDG_DATA_HOME moves it, COURSE_PROGRESS names another): next to no
 notebook, so that restarts, copies and course updates leave it alone. Only `check` writes to it; grades are made elsewhere.
 """
 

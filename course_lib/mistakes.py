@@ -1,6 +1,6 @@
 """Mistakes in results: where a result is wrong, and the mistake it looks like.
 
-What an exercise knows of its typical mistakes are functions of all its trials: a sentence, or "". The common kinds stand below.
+An exercise's typical mistakes are functions of all its trials that return a sentence, or "". The common kinds are below.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ Mistake = Callable[[Sequence[Trial]], str]
 
 
 def every(matches: Callable[..., bool], sentence: str) -> Mistake:
-    """`sentence`, if matches(output, **arguments) for every result that there is."""
+    """Say `sentence` if matches(output, **arguments) for every result that there is."""
 
     def look(trials: Sequence[Trial]) -> str:
         pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
@@ -223,7 +223,7 @@ def every(matches: Callable[..., bool], sentence: str) -> Mistake:
 
 
 def faulty(kind: str, sentence: str) -> Mistake:
-    """`sentence`, if the trace saw a fault of that kind."""
+    """Say `sentence` if the trace saw a fault of that kind."""
     return lambda trials: sentence if any(f.kind == kind for t in trials for f in t.evidence.faults) else ""
 
 
@@ -259,7 +259,7 @@ def as_tf32(x: torch.Tensor) -> torch.Tensor:
 
 
 def raised(words: str, sentence: str) -> Mistake:
-    """`sentence`, if a call ended with an exception of that class, or one that says `words`: Python's, torch's or Triton's own."""
+    """Say `sentence` if a call ended with an exception of that class, or one that says `words`: Python's, torch's or Triton's own."""
 
     def fits(cause: Cause | None) -> bool:
         return cause is not None and (
@@ -270,7 +270,7 @@ def raised(words: str, sentence: str) -> Mistake:
 
 
 def torch_did(operations: Collection[str], sentence: str) -> Mistake:
-    """`sentence`, if one of these operations of torch was refused."""
+    """Say `sentence` if one of these operations of torch was refused."""
 
     def look(trials: Sequence[Trial]) -> str:
         refused = [t.evidence.cause for t in trials if t.evidence.refused and t.evidence.cause]
@@ -280,7 +280,7 @@ def torch_did(operations: Collection[str], sentence: str) -> Mistake:
 
 
 def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> Mistake:
-    """A sentence, if a result holds what is expected, stored row by row into a matrix that lies column by column."""
+    """Say so if a result holds what is expected, stored row by row into a matrix that lies column by column."""
 
     def look(trials: Sequence[Trial]) -> str:
         for trial in trials:

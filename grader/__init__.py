@@ -31,7 +31,7 @@ TEMPLATES = ROOT / "grader" / "templates"
 
 
 def exercises(unit: str) -> dict[str, Exercise]:
-    """The exercises of a unit such as "04_memory_coalescing", by id. ValueError if there is no such unit."""
+    """The exercises of a unit such as "04_memory_coalescing", by id. Raises ValueError if there is no such unit."""
     from course_lib.exercises import UNITS
 
     if unit not in UNITS:

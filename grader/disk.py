@@ -42,7 +42,7 @@ def write(files: Mapping[Path, bytes]) -> None:
 
 
 def refusal(error: BaseException | None, of: frozenset[int] = ANYTHING) -> str:
-    """Why the disk refused, in the system's words; "" if the error is about anything else. of: numbers of the system's errors."""
+    """The disk's refusal in the system's words; "" if the error is about anything else. of: numbers of the system's errors."""
     if isinstance(error, Refused):
         return str(error)
     if isinstance(error, OSError) and error.errno in of:

@@ -54,7 +54,7 @@ def examine(folder: Path | None = None) -> list[Row]:
 def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Iterator[Row]:
     """A row for each unit: whether its published solutions earn everything here, judged as submissions are. Takes seconds.
 
-    units    default: those that have submissions in `folder`, else PROOF. ValueError if there is no such unit
+    units    default: those that have submissions in `folder`, else PROOF. Raises ValueError if there is no such unit
     """
     units = units or list(_waiting(folder or home())) or [PROOF]
     for unit in units:

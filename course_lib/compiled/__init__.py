@@ -66,7 +66,7 @@ def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | No
 
 
 def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
-    """compile_for of each job, all within `seconds`, in forked children; a job that crashes costs itself.
+    """Compile each job as compile_for does, all within `seconds`, in forked children. A job that crashes costs only itself.
 
     What is not compiled in time is too_slow: nothing is known of it. A fifth element, False, asks of a job no more than
     whether the compiler accepts it, which takes a fifth of the time.
@@ -91,12 +91,12 @@ def _nothing(n):
 
 
 def ptx_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
-    """The kernel in PTX, NVIDIA's portable assembly. ValueError with the compiler's complaint if it does not compile."""
+    """The kernel in PTX, NVIDIA's portable assembly. Raises ValueError with the compiler's complaint if it does not compile."""
     return _assembled(kernel, args, kwargs, gpu).asm["ptx"]
 
 
 def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
-    """The kernel in SASS, the machine code of that GPU. ValueError if it does not compile, or without NVIDIA's tools."""
+    """The kernel in SASS, the machine code of that GPU. Raises ValueError if it does not compile, or without NVIDIA's tools."""
     built = _assembled(kernel, args, kwargs, gpu)
     try:
         with _quiet():
@@ -185,7 +185,7 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
 
 
 def _within_limits(found: Compiled) -> Compiled:
-    """The same, refused if a program needs more shared memory than the GPU has."""
+    """The same facts, but refused if a program needs more shared memory than the GPU has."""
     _, found.shared_limit = SHARED_BYTES.get(found.gpu, (0, 0))
     if found.shared_bytes > found.shared_limit > 0:
         found.accepted = False
@@ -207,7 +207,7 @@ def _narrowest(places: Places, moves: Sequence[assembly.Move]) -> dict[str, int]
 
 
 def _architecture(gpu: str) -> int:
-    """90 for "sm_90". ValueError with the names if it is none."""
+    """90 for "sm_90". Raises ValueError with the names if it is none."""
     number = re.fullmatch(r"sm_(\d+)", gpu) if isinstance(gpu, str) else None
     if number is None or int(number.group(1)) < OLDEST:
         known = ", ".join(f"{name} ({_card(name)})" if _card(name) else name for name in SHARED_BYTES)
@@ -221,7 +221,7 @@ def _card(architecture: str) -> str:
 
 @contextlib.contextmanager
 def _quiet(heard: list[str] | None = None) -> Iterator[None]:
-    """The compiler prints its intermediate code when a pass fails: to stderr below Python, and to Python's stdout.
+    """Silence the compiler, which prints its intermediate code when a pass fails: to stderr below Python, and to Python's stdout.
 
     What went to stderr below Python is added to `heard`. What a kernel prints (tl.static_print) is printed if all is well.
     """

@@ -1,4 +1,4 @@
-"""The compiler's errors as one sentence: the kernel's line, its text, and what the compiler holds against it."""
+"""The compiler's errors as one sentence: the kernel's line, its text, and the compiler's objection."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ ASSERTION = re.compile(r"^[\w.+-]+: \S*?(\w+)\.(?:cpp|cc|h):\d+: .*Assertion `(.
 
 
 def own_failure(name: str, diagnostics: str) -> str:
-    """A sentence, if it was an assertion of the compiler's own that stopped it; diagnostics: what it printed."""
+    """Say so if it was an assertion of the compiler's own that stopped it; diagnostics: what it printed."""
     found = ASSERTION.search(diagnostics)
     if not found:
         return ""
@@ -212,7 +212,7 @@ def complaint(places: Places, gpu: str, error: BaseException, diagnostics: str =
 
 
 def refusal(places: Places, error: BaseException | None, diagnostics: str = "") -> str:
-    """One sentence without its full stop: the kernel's line, and what the compiler holds against it.
+    """The kernel's line and the compiler's objection to it, in one sentence without its full stop.
 
     diagnostics: what the compiler printed; where a pass failed, that alone tells line and reason.
     """

@@ -14,7 +14,7 @@ from course_lib.ttir.frontend import LAUNCH_OPTIONS, OPTIONS, Front, NotAnArgume
 
 
 def undecorated(kernel: Any) -> JITFunction:
-    """The `@triton.jit` function inside its decorators, or that the front end has read. TypeError if there is none."""
+    """The `@triton.jit` function inside its decorators, or that the front end has read. Raises TypeError if there is none."""
     while isinstance(kernel, Autotuner | Heuristics):
         kernel = kernel.fn
     if isinstance(kernel, Front):
@@ -28,7 +28,7 @@ def undecorated(kernel: Any) -> JITFunction:
 
 
 def resolve(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[JITFunction, dict[str, Any], dict[str, Any]]:
-    """The function inside its decorators, its arguments by name, and the compiler's options. NotAnArgument if they do not fit.
+    """The function inside its decorators, its arguments by name, and the compiler's options. Raises NotAnArgument if they do not fit.
 
     Of what the front end has read the arguments are given by name, and the options are known to it.
     """

@@ -60,7 +60,7 @@ def answers(work: Callable[..., Any], jobs: Sequence[tuple], deadline: float) ->
 
     process = context.Process(target=child)
     with warnings.catch_warnings():
-        # Python warns of forks beside threads, on stderr, and nbgrader gives 0 to a cell that writes there.
+        # Python warns of forks where threads run, on stderr, and nbgrader gives 0 to a cell that writes there.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     sender.close()

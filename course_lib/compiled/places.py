@@ -26,7 +26,7 @@ class Places:
                 self._known.setdefault("".join(source.lines), (file, source))
 
     def of_lines(self, frames: Iterable[Frame]) -> str:
-        """frames: innermost call first, of files as they are named in PTX and in Triton's intermediate code."""
+        """The place of frames, innermost call first, with files as PTX and Triton's intermediate code name them."""
         frames = list(frames)
         found = [self._find(os.path.basename(file), line, frames[-1] == (file, line)) for file, line in frames]
         return self._sentence([frame for frame in found if frame])
@@ -45,7 +45,7 @@ class Places:
         return (named[0], named[0].line(line)) if named else None
 
     def of_texts(self, frames: Iterable[tuple[str, int]]) -> str:
-        """frames: innermost call first, as the text of a function and a line of it."""
+        """The place of frames, innermost call first, each the text of a function and a line of it."""
         return self._sentence([(self._known[text][1], line) for text, line in frames if text in self._known])
 
     def of_text(self, part: str) -> str:

@@ -33,7 +33,7 @@ FILE = re.compile(r'^(#loc\d* = loc\()("(?:[^"\\]|\\.)*")(:\d+:\d+\))$', re.MULT
 
 
 class NotThere(Exception):
-    """A type that the front end would refuse for this GPU; frames: where, innermost call first."""
+    """Raised for a type that the front end would refuse for this GPU; frames: where, innermost call first."""
 
     def __init__(self, message: str, frames: Sequence[Frame]):
         super().__init__(message)
@@ -72,7 +72,7 @@ def module_of(text: str, context: Any) -> Any:
 
 
 def _check_types(front: Front, supported: Sequence[str]) -> None:
-    """NotThere for the first fp8 type of the text that is not `supported`."""
+    """Raise NotThere for the first fp8 type of the text that is not `supported`."""
     lacking = {element: name for element, name in FP8.items() if name not in supported}
     if not any(name in front.text for name in lacking):
         return

@@ -70,7 +70,7 @@ def registers_of_a_thread(warps: int) -> int:
 
 
 def warmed(kernel: JITFunction, args: tuple, options: dict[str, Any], launch: Launch) -> Warmed:
-    """The kernel as `warmup` with these arguments returns it. KernelError, with a sentence, if the compiler refuses it."""
+    """The kernel as `warmup` with these arguments returns it. Raises KernelError, with a sentence, if the compiler refuses it."""
     architecture = gpu.planned_for().architecture
     target = GPUTarget("cuda", int(architecture.removeprefix("sm_")), WARP)
     name = kernel.fn.__name__

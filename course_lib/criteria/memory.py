@@ -111,8 +111,8 @@ def _is_result(tensor: str) -> bool:
 
 
 class Shared(OnceRight):
-    """A criterion on what kernels spare, where many programs share the work: one that does it all spares much by itself, and
-    leaves a GPU idle. programs: how many, in the case of the group in which most are at work."""
+    """A criterion on what kernels spare while many programs share the work: one program that does it all spares much by
+    itself, and leaves a GPU idle. programs: the number that must be at work in the group's case with the most."""
 
     programs: int
 
@@ -139,8 +139,8 @@ def copy_bytes(x: torch.Tensor, **_: Any) -> int:
 
 @dataclass
 class Traffic(Shared):
-    """No more bytes are moved than the task needs, by many programs. needed: the arguments of a call -> bytes read and written
-    at best."""
+    """Many programs move no more bytes than the task needs. needed: the arguments of a call -> bytes read and written at
+    best."""
 
     needed: Callable[..., float]
     points: float = 0.0
@@ -287,7 +287,7 @@ class Launches(Shared):
 
 @dataclass
 class Rereads(Shared):
-    """One tensor is read no more often than it must be, by many programs. at_most: the arguments of a call -> bytes loaded /
+    """Many programs read one tensor no more often than they must. at_most: the arguments of a call -> bytes loaded /
     bytes of the tensor that were loaded at all.
 
     What is read of buffers and results counts as read of the tensor, since a copy of it is read as well; two float32 sums of
@@ -343,7 +343,7 @@ def _float32_bytes(output: Any) -> int:
 
 @dataclass
 class DotFlops(OnceRight):
-    """tl.dot does no more than it must, and all that it must: what other operations multiply is not done by tensor cores.
+    """tl.dot does all the products that it must and no others: tensor cores do none of what other operations multiply.
 
     at_most    the arguments of a call -> FLOPs, 2 M N K for a product
     at_least   likewise, of all launches; or of those of the forward and of the backward half

@@ -92,7 +92,7 @@ class Judged(Trial):
 
     @property
     def cause(self) -> Cause:
-        """Why there is no result; of a result, that it is wrong here."""
+        """The cause of a missing result; for a result, that it is wrong here."""
         return self.evidence.cause or Cause("wrong", self.case.name)
 
     def _why(self, got: Any) -> Cause:

@@ -1,4 +1,4 @@
-"""How fast it was, on a GPU. Extra credit alone."""
+"""The criterion for speed on a GPU, which gives only extra credit."""
 
 from __future__ import annotations
 

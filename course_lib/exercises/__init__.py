@@ -32,7 +32,7 @@ UNITS = {
 
 
 def find(exercise_id: str) -> Exercise:
-    """The exercise of that id. ValueError with the nearest names if there is none."""
+    """The exercise of that id. Raises ValueError with the nearest names if there is none."""
     # whatever the student has put into the brackets, the function itself for one
     name = str(getattr(exercise_id, "__name__", exercise_id))[:100]
     unit, _, _ = name.partition(".")

@@ -224,7 +224,7 @@ SEALED = {
 
 
 def ends_early(expected: Callable[[torch.Tensor], torch.Tensor]) -> Mistake:
-    """A sentence, if wherever a result is wrong it is right up to some element, and wrong from there on."""
+    """Say so if wherever a result is wrong it is right up to some element, and wrong from there on."""
 
     def look(trials: Sequence[Trial]) -> str:
         told = [
@@ -251,7 +251,7 @@ def ends_early(expected: Callable[[torch.Tensor], torch.Tensor]) -> Mistake:
 
 
 def same_elements(trials: Sequence[Trial]) -> str:
-    """A sentence, if there is a race: how the stores of several programs lie to one another."""
+    """Say so if there is a race: how the stores of several programs lie to one another."""
     races = [(f, t.evidence.launches) for t in trials for f in t.evidence.faults if f.between == "stores"]
     stored = [
         (footprint.written_bytes, footprint.written_distinct_bytes * launch.programs)

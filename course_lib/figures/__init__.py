@@ -1,6 +1,6 @@
 """One module or package of pictures per unit: figures.coalescing.lanes_over_memory(stride=4).
 
-counters.py is of no unit: what a trace predicts beside what a GPU's counters said. widgets.py has controls above pictures.
+counters.py belongs to no unit: what a trace predicts next to what a GPU's counters said. widgets.py has controls above pictures.
 
 A module is imported when it is first asked for, so that `from course_lib import figures` does not wait for matplotlib.
 """

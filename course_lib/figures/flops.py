@@ -415,7 +415,7 @@ def timers() -> Figure:
             ax.barh(y, value, color=BLUE if right else ORANGE, hatch="" if right else "//", edgecolor="white")
             told = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
             white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-            inside = value <= limit / TERA < 4 * value  # beside its bar the number would lie on the dashed line
+            inside = value <= limit / TERA < 4 * value  # next to its bar the number would lie on the dashed line
             x, side = (value * 0.95, "right") if inside else (value * 1.08, "left")
             ax.text(x, y, f"{told} {label}", va="center", ha=side, fontsize=9, bbox=white)
         ax.axvline(limit / TERA, color=INK, linestyle="--", linewidth=1.5)

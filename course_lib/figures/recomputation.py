@@ -146,7 +146,7 @@ def schedule(layers: int, segments: int) -> tuple[np.ndarray, list[tuple[str, fl
     """(steps of (time, boundaries, inside), bars of (word, start, length)) of a training step. segments 0: no checkpoints.
 
     time counts one layer's forward as 1, its backward as 2; memory counts the bytes that pass between two layers as 1.
-    ValueError if there are more segments than layers.
+    Raises ValueError if there are more segments than layers.
     """
     if not 0 <= segments <= layers:
         raise ValueError(f"{layers} layers make 0 to {layers} segments, not {segments}.")

@@ -16,7 +16,7 @@ DROPPED = {"outputs", "attachments"}  # of a notebook's objects, before the next
 
 
 class Problem(Exception):
-    """One sentence to the student: why there is nothing to run."""
+    """Raised with one sentence for the student: why there is nothing to run."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def small_enough(name: str, size: int) -> None:
 
 
 def parse(content: bytes, name: str) -> list[Cell]:
-    """The cells of a notebook of any version. Problem if it is none, or too large; `name` is what the sentence calls it."""
+    """The cells of a notebook of any version. Raises Problem if it is none, or too large; `name` is what the sentence calls it."""
     small_enough(name, len(content))
     if (parts := content.count(b"[") + content.count(b"{")) > MAX_PARTS:
         raise Problem(f"{name} holds {parts} lists and objects; {MAX_PARTS} are allowed. Clear its outputs.")

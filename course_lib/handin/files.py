@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def here(name: str = "") -> Path:
-    """The notebook of that name, or the one this kernel belongs to. Problem if there is none, or it cannot be told.
+    """The notebook of that name, or the one this kernel belongs to. Raises Problem if there is none, or it cannot be told.
 
     JupyterLab says which notebook it started the kernel for; elsewhere it is the one in this folder that is named after
     the folder, or the only one.
@@ -43,7 +43,7 @@ def _listed(found: list[Path]) -> str:
 
 
 def read(path: Path) -> tuple[bytes, list[Cell]]:
-    """The file and its cells, as saved. Problem if it cannot be read."""
+    """The file and its cells, as saved. Raises Problem if it cannot be read."""
     try:
         small_enough(path.name, path.stat().st_size)
         content = path.read_bytes()

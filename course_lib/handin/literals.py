@@ -65,7 +65,7 @@ def problem(cells: Sequence[tuple[str, str]], entry: str) -> str:
 
 
 def problem_of_cell(source: str, entry: str) -> str:
-    """The same of a cell of a notebook. Names may come from other cells; of its statements those count that `entry` is made by."""
+    """The same for a cell of a notebook. Names may come from other cells; only the statements that make `entry` count."""
     try:
         own = statements(Cell(1, "code", source), MAX_STATEMENTS)
     except (SyntaxError, TooMany):

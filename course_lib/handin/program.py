@@ -72,7 +72,7 @@ class Notebook:
         self._seeming = self._seemingly_defined()  # name -> numbers of the broken cells that look as if they defined it
 
     def _with_check_ids(self, cells: Sequence[Cell], release: Sequence[Cell]) -> list[Cell]:
-        """A check cell that has lost its id, as some hosted notebooks save it, is known by its words."""
+        """Find a check cell by its words if it has lost its id, as some hosted notebooks save it."""
         lost = self._checks.keys() - {cell.grade_id for cell in cells}
         words = {cell.source.strip(): cell.grade_id for cell in release if cell.grade_id in lost}
         return [
@@ -107,7 +107,7 @@ class Notebook:
         return above if any(self._checks[cell.grade_id] in s.binds for s in above) else []
 
     def _pass_over_stubs(self) -> dict[str, list[int]]:
-        """Drops what an untouched stub defines where a cell with work on it defines that, too: a pasted stub is no answer."""
+        """Drop what an untouched stub defines if a cell with work on it defines that, too: a pasted stub is no answer."""
         passed_over = {}
         for exercise in self.exercises:
             defining = {s.cell.number: s.cell for s in self._statements if exercise.entry in s.binds}
@@ -277,7 +277,7 @@ class Notebook:
 
 
 def _by_name(statements: Iterable[Statement], names: Callable[[Statement], set[str]]) -> dict[str, list[Statement]]:
-    """name -> the statements that `names` says it of, in order."""
+    """Name -> the statements for which `names` returns it, in order."""
     found: dict[str, list[Statement]] = {}
     for statement in statements:
         for name in names(statement):

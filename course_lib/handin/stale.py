@@ -20,7 +20,7 @@ def watch() -> None:
 
 
 def newer_version(name: str) -> str:
-    """A sentence, if the cell that was run last to define `name` never got there; "" else."""
+    """Say so if the cell that was run last to define `name` never got there; otherwise ""."""
     number, cell = _last(name)
     if not number:
         return ""

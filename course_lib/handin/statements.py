@@ -12,7 +12,7 @@ from course_lib.handin.cells import Cell
 
 
 class TooMany(Exception):
-    """More statements than a notebook may have."""
+    """Raised for more statements than a notebook may have."""
 
 
 @dataclass(eq=False)
@@ -69,7 +69,7 @@ class Statement:
 
 
 def statements(cell: Cell, most: int) -> list[Statement]:
-    """SyntaxError if the cell does not parse, magics blanked; TooMany, before any work is done, beyond `most`."""
+    """The statements of a cell, magics blanked. Raises SyntaxError if it does not parse, and TooMany, before any work, beyond `most`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes
@@ -126,7 +126,7 @@ def _segment(node: ast.stmt, lines: list[str]) -> list[str]:
 
 
 class _Generators(ast.NodeTransformer):
-    """A list, set or dict comprehension becomes the generator that has the same names."""
+    """Turn a list, set or dict comprehension into the generator that has the same names."""
 
     def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.AST:
         return self.generic_visit(ast.GeneratorExp(node.elt, node.generators))

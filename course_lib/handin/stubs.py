@@ -26,7 +26,7 @@ FRESH = 60  # seconds since the notebook was saved: what was typed since would b
 
 
 def put_back(exercise: Exercise, path: Path) -> str:
-    """Changes the notebook at `path`; says what to do now. Problem, with nothing changed, if that cannot be done."""
+    """Changes the notebook at `path`; says what to do now. Raises Problem, with nothing changed, if that cannot be done."""
     stub, check = _handed_out(exercise, path)
     nb = _read(path)
     own = [cell for cell in nb.cells if _id(cell) == exercise.grade_id]
@@ -55,7 +55,7 @@ def put_back(exercise: Exercise, path: Path) -> str:
 
 
 def _handed_out(exercise: Exercise, path: Path) -> tuple[NotebookNode, NotebookNode]:
-    """The exercise's stub and its check. Problem if the notebook at `path` has no such exercise, or is what was handed out."""
+    """The exercise's stub and its check. Raises Problem if the notebook at `path` has no such exercise, or is what was handed out."""
     foreign = Problem(f"{exercise.id} is no exercise of {path.name}. Nothing was changed.")
     _, cells = files.read(path)
     if not (unit := files.unit_of(cells)):
@@ -107,7 +107,7 @@ def _read(path: Path) -> NotebookNode:
 
 
 def _write(nb: NotebookNode, path: Path, trusted: bool) -> None:
-    """Whole or not at all. A notebook that Jupyter trusted stays so: else the outputs of its other cells would go dark."""
+    """Write the notebook whole or not at all. If Jupyter trusted it, it still does: else outputs of other cells would go dark."""
     draft = path.with_suffix(f".{os.getpid()}")
     try:
         nbformat.write(nb, draft)

@@ -47,7 +47,7 @@ class Validation:
         return [line for line in self.lines if line.graded]
 
     def text(self) -> str:
-        """A line for each exercise, what else is to know below it."""
+        """A line for each exercise, with further remarks below it."""
         graded = self.graded
         sound = [line for line in graded if not line.lacks]
         points, out_of = (sum(line.exercise.points for line in lines) for lines in (sound, self.lines))
@@ -69,7 +69,7 @@ class Validation:
 
 
 def validated(path: Path) -> Validation:
-    """Problem if the file as a whole would be refused."""
+    """Read a saved notebook and find out what of it would be graded. Raises Problem if the whole file would be refused."""
     saved = path.stat().st_mtime
     content, cells = files.read(path)
     unit = files.unit_of(cells)

@@ -12,8 +12,8 @@ from course_lib.handin.validate import Validation, validated
 
 
 def pack(validation: Validation) -> Path:
-    """Writes a zip of the notebook's name beside it, so that none replaces another notebook's; UNIT.ipynb in it, whatever the
-    notebook is called. Problem if it cannot be written."""
+    """Write a zip next to the notebook, under the notebook's name, so that no zip replaces another notebook's. It holds
+    UNIT.ipynb, whatever the notebook is called. Raises Problem if it cannot be written."""
     target = validation.path.with_suffix(".zip")
     draft = target.with_suffix(f".{os.getpid()}")
     try:

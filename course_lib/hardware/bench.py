@@ -56,7 +56,7 @@ def ratio(
 
     prepare   called before each call of `own`, outside of its time
     inspect   called with what each timed call of `own` returned, after its time was taken
-    GPUStopped, with a sentence, if a CUDA error ends all work on the GPU in this process.
+    Raises GPUStopped, with a sentence, if a CUDA error ends all work on the GPU in this process.
     """
     try:
         for _ in range(2):

@@ -63,7 +63,7 @@ class GPU:
 
     @property
     def registers_per_sm(self) -> int:
-        """32-bit registers; 256 KiB on every architecture here."""
+        """The number of 32-bit registers of an SM: 256 KiB on every architecture here."""
         return 65536
 
     @property
@@ -72,7 +72,7 @@ class GPU:
 
 
 def _gpu(name, architecture, sms, hbm_gb, bandwidth_gb, l2_mib, fp32, tf32, fp16, bf16) -> GPU:
-    """Arithmetic in TFLOP/s, as datasheets give it."""
+    """Make a GPU from a datasheet's numbers, arithmetic in TFLOP/s."""
     flops = [None if figure is None else figure * 1e12 for figure in (fp32, tf32, fp16, bf16)]
     return GPU(name, architecture, sms, int(hbm_gb * GB), bandwidth_gb * 1e9, int(l2_mib * MiB), *flops)
 
@@ -103,7 +103,7 @@ DATASHEETS: tuple[GPU, ...] = (
 
 
 def datasheet(name: str) -> GPU:
-    """The datasheet of a GPU named as in DATASHEETS. ValueError with the names if it is not there."""
+    """The datasheet of a GPU named as in DATASHEETS. Raises ValueError with the names if it is not there."""
     for gpu in DATASHEETS:
         if gpu.name == name:
             return gpu

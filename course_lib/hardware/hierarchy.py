@@ -1,4 +1,4 @@
-"""How long one waits for a GPU's memories, and how much they give: latency and read bandwidth by working-set size.
+"""Latency and read bandwidth of a GPU's memories, by working-set size.
 
 latency()           a pointer chase: each load's address is what the load before it brought, so nothing overlaps
 bandwidth()         the opposite: all SMs read as much as they can, round after round

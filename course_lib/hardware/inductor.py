@@ -148,7 +148,7 @@ def drawn(shapes: list[tuple[int, ...]]) -> list[torch.Tensor]:
 
 
 def recorded() -> dict[str, Any]:
-    """machine, date, torch, triton, code, launches, free, speeds: from one H200. FileNotFoundError without it."""
+    """The recording from one H200: machine, date, torch, triton, code, launches, free, speeds. Raises FileNotFoundError without it."""
     return recordings.read("fusion")
 
 

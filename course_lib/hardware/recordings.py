@@ -22,7 +22,7 @@ def path(name: str) -> Path:
 
 @cache
 def read(name: str) -> dict[str, Any]:
-    """The recording of that name. FileNotFoundError without it."""
+    """The recording of that name. Raises FileNotFoundError without it."""
     return json.loads(path(name).read_text(encoding="utf-8"))
 
 

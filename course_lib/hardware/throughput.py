@@ -27,7 +27,8 @@ LOW, HIGH = 256, 4352  # sizes of the curve
 
 
 def recorded() -> dict[str, Any]:
-    """machine, date, torch, curve, ceilings, operations, relus, pitfalls: measured on one H200. FileNotFoundError without it."""
+    """The recording from one H200: machine, date, torch, curve, ceilings, operations, relus, pitfalls. Raises FileNotFoundError
+    without it."""
     return recordings.read("mystery_plot")
 
 

@@ -81,14 +81,14 @@ def draw(exercise: Exercise, cases: Sequence[Case], seed: int) -> tuple[list, li
 
 
 def derived(seed: int, purpose: str) -> int:
-    """A seed of 32 bits, all that torch's generator takes: who guesses one from its inputs knows nothing of the others."""
+    """A seed of 32 bits, all that torch's generator takes. Whoever guesses one from its inputs knows nothing of the others."""
     return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:4], "big")
 
 
 def record_all(
     entry: Any, recorded: Sequence[Sequence[dict[str, Any]]], *, called: str = "", without: str = ""
 ) -> list[dict[str, Any]]:
-    """One log per case. The half that runs the student's host code, in a child of its own where `without` names a module.
+    """Run the student's host code and return one log per case; in a child of its own where `without` names a module.
 
     called, without: see Exercise.
     """
@@ -107,7 +107,7 @@ def replay_all(
     allows: Sequence[str] = (),
     compile_seconds: float = 4.0,
 ) -> list[dict[str, Any]]:
-    """One Evidence (as a tree) per case. Runs the student's kernels alone.
+    """Run only the student's kernels and return one Evidence (as a tree) per case.
 
     Each kernel is compiled once, all within `compile_seconds`. What the compiler says stands with the first case.
     """
@@ -199,8 +199,8 @@ def record_apart(exercise: Exercise, entry: Any, calls: Sequence[Any], *, second
 
 
 def _cannot_fork(exercise: Exercise) -> bool:
-    """torch's autograd refuses to work in a fork of a process that may have used it with a GPU. There the host code of such
-    an exercise, which is the student's own, runs in the student's own process; kernels never do."""
+    """Whether host code must run in the student's own process: torch's autograd refuses to work in a fork of a process that
+    may have used it with a GPU. Kernels never run there."""
     return exercise.called in BACKWARD and torch.cuda.is_available()
 
 

@@ -26,7 +26,7 @@ PATIENCE = 4  # seconds on the clock for each of CPU: a busy machine is not the 
 
 
 class ChildLost(RuntimeError):
-    """The child gave no answer. The message is one sentence: too slow, crashed, ended itself, or too much."""
+    """Raised where the child gave no answer. The message is one sentence: too slow, crashed, ended itself, or too much."""
 
 
 class Kept(io.TextIOBase):
@@ -41,7 +41,7 @@ class Kept(io.TextIOBase):
 
 
 def listen() -> Kept:
-    """Hear, in a child, what is printed from now on."""
+    """Collect, in a child, what is printed from now on."""
     kept = Kept()
     sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = kept
     return kept
@@ -53,7 +53,7 @@ def run(work: Callable[[], Any], *, seconds: float, **more: Any) -> tuple[Any, s
     work       returns a tree (see wire.py); if it raises ValueError, so does this, with the same message
     seconds    CPU time that the child may take; after PATIENCE times as long it is killed with all its children
     more       see message
-    ChildLost, with a sentence, if no answer comes.
+    Raises ChildLost, with a sentence, if no answer comes.
     """
     return opened(message(work, seconds=seconds, **more))
 
@@ -169,7 +169,8 @@ def _too_slow(seconds: float) -> str:
 
 
 class _Rest:
-    """How long a process has slept, by looking now and then: who is ready to run, or reads a disk, in any thread, does not."""
+    """The time that a process has slept, found by looking now and then. A process of which any thread is ready to run, or reads a
+    disk, does not sleep."""
 
     EVERY = 0.1  # seconds
 
@@ -178,7 +179,7 @@ class _Rest:
         self.slept, self.looked = 0.0, time.monotonic()
 
     def look(self) -> None:
-        """ChildLost if it has slept for longer than it may."""
+        """Raise ChildLost if it has slept for longer than it may."""
         now = time.monotonic()
         if self.most < math.inf and self._asleep():
             self.slept += min(now - self.looked, 2 * self.EVERY)

@@ -77,7 +77,7 @@ FIELD = "the field"  # no name that a kernel could write
 
 
 class KernelRefused(ValueError):
-    """A kernel uses something that a GPU kernel cannot use. The message is one sentence."""
+    """Raised for a kernel that uses something which no GPU kernel can use. The message is one sentence."""
 
 
 # ----------------------------------------------------------------------------------------------- from a kernel to data
@@ -129,7 +129,7 @@ def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFu
 
 
 def with_helpers(keys: Iterable[str], table: Mapping[str, dict[str, Any]]) -> set[str]:
-    """These kernels of a table, and all that they call."""
+    """Choose these kernels of a table, and all that they call."""
     found, waiting = set(), list(keys)
     while waiting:
         key = waiting.pop()
@@ -293,7 +293,7 @@ class Rebuilt(JITFunction):
         return self._checked
 
     def __getitem__(self, grid: Any) -> Callable:
-        """A launch whose constants are plain data: what a tensor holds could be asked while the kernel is compiled."""
+        """Launch with constants that are plain data: what a tensor holds could be asked while the kernel is compiled."""
 
         def launch(*args: Any, **arguments: Any) -> Any:
             arguments |= zip(self.arg_names, args, strict=False)

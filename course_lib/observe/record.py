@@ -58,7 +58,7 @@ NOT_OWN = "a tensor that was neither passed to the function nor made by torch in
 
 
 class RecordError(ValueError):
-    """The function did something that no log can hold. The message is one sentence."""
+    """Raised where the function did something that no log can hold. The message is one sentence."""
 
 
 class _Storages:
@@ -123,7 +123,7 @@ class _Recorder(TorchDispatchMode):
             return self.states.setdefault(torch.get_rng_state().numpy().tobytes(), len(self.states))
 
     def launch(self, kernel: JITFunction, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> None:
-        # of what Triton takes beside the kernel's parameters, only what shapes the code is worth repeating
+        # of what Triton takes besides the kernel's parameters, only what shapes the code is worth repeating
         options = {k: v for k, v in kwargs.items() if k in OPTIONS}
         parameters = jit_function(kernel).signature  # as it was when decorated, which is what a launch on a GPU goes by
         try:
@@ -273,14 +273,14 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
 
 @contextmanager
 def _no_warnings() -> Iterator[None]:
-    """None of torch's, which would name lines of this file: the student printed none of it."""
+    """Silence torch's warnings, which would name lines of this file: the student printed none of them."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"course_lib\.")
         yield
 
 
 def _fresh(value: Any) -> Any:
-    """Lists and dicts copied, tensors not: what one call does to its lists is not the next one's business."""
+    """Copy lists and dicts but not tensors, so that what one call does to its lists does not reach the next."""
     if isinstance(value, dict):
         return {key: _fresh(v) for key, v in value.items()}
     return [_fresh(v) for v in value] if isinstance(value, list) else value
@@ -401,7 +401,7 @@ def _advice(error: BaseException, message: str, line: str, entered: bool) -> str
 def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = True) -> Any:
     """Execute a program's cells in order in a namespace of their own; return what `entry` names.
 
-    cells: (file name, source). ValueError, with a sentence, if a cell fails or the name is not there.
+    cells: (file name, source). Raises ValueError, with a sentence, if a cell fails or the name is not there.
     """
     scope: dict[str, Any] = {"__name__": "__main__"}
     with as_on_a_gpu() if on_the_cpu else nullcontext():

@@ -62,7 +62,7 @@ MAX_BYTES = 4 << 30
 
 
 class Refused(ValueError):
-    """The log holds something that this exercise does not allow. The message is one sentence.
+    """Raised where the log holds something that this exercise does not allow. The message is one sentence.
 
     operation   of torch, by its aten name, if it is one
     """
@@ -81,7 +81,7 @@ class Refused(ValueError):
 
 
 class ReturnsInput(Refused):
-    """The function returns an input of its own, or a view of it. result: what that is, for whoever explains it."""
+    """Raised where the function returns an input of its own, or a view of it. result: what that is, for whoever explains it."""
 
     def __init__(self, sentence: str, result: Any) -> None:
         super().__init__(sentence)
@@ -113,7 +113,7 @@ class Halves:
         self._before = {i: _contents(s) if i in outputs else b"" for i, s in storages.items()}
 
     def used(self, identity: str, name: str, nbytes: int, layout: Mapping[str, Any]) -> None:
-        """A storage was used by a launch or an operation."""
+        """Note that a launch or an operation used a storage."""
         if self._over:
             return
         is_gradient = ":" in identity and name.partition("[")[0] == "dy"
@@ -263,7 +263,7 @@ class Tape:
         return Tuning(zeroed, restored, prepare)
 
     def operation(self, event: Mapping[str, Any]) -> tuple[str, torch._ops.OpOverload]:
-        """The torch operation of an event, by name. Refused if it is not one that this function may use."""
+        """The torch operation of an event, by name. Raises Refused if it is not one that this function may use."""
         namespace, name, overload = [*event["op"].split("."), "default"][:3]
         own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
@@ -447,11 +447,10 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
 
 
 def compile_every(programs: Sequence[Sequence[Launched]], gpus: Sequence[str], seconds: float) -> list[list[Compiled]]:
-    """Compile every set of dtypes and constants with which a kernel was evaluated, for each of `gpus`, the oldest first: of each
-    program all that it launched.
+    """Compile every set of dtypes and constants with which each program launched a kernel, for each of `gpus`, the oldest first.
 
-    Of every set it is asked whether the compiler accepts it; the other facts are found out where that takes compiling to
-    the end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused; ValueError if several programs
+    The compiler is asked whether it accepts each set. The other facts are found only where that takes compiling to the
+    end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused. Raises ValueError if several programs
     together take too long, since it may be the fault of one.
     """
     oldest, *newer = gpus
@@ -511,7 +510,7 @@ def _type_of(value: Any) -> str:
 
 
 def _size(launched: Launched) -> int:
-    """The product of a launch's whole constants: how large its blocks are, more or less."""
+    """The product of a launch's whole constants, which is roughly the size of its blocks."""
     _, front, arguments, _ = launched
     constants = (arguments.get(p.name) for p in front.kernel.params if p.is_constexpr)
     return math.prod(max(1, value) for value in constants if isinstance(value, int))

@@ -48,7 +48,7 @@ DTYPES = {
 
 
 class WireError(ValueError):
-    """The bytes are not a message of ours: truncated, too long, or with a field that does not hold."""
+    """Raised for bytes that are not a message of ours: truncated, too long, or with a field that does not hold."""
 
 
 def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
@@ -68,7 +68,7 @@ def layout(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
-    """The tensor that `layout` described, over `storage`. WireError if it does not fit inside."""
+    """The tensor that `layout` described, over `storage`. Raises WireError if it does not fit inside."""
     dtype = DTYPES.get(str(spec.get("dtype")))
     size, stride, offset = spec.get("size"), spec.get("stride"), spec.get("offset")
     if (
@@ -96,7 +96,7 @@ def _naturals(values: Any) -> bool:
 
 
 def pack(tree: Any) -> bytes:
-    """A tree as one message. TypeError for anything that is not plain data."""
+    """A tree as one message. Raises TypeError for anything that is not plain data."""
     storages: dict[int, tuple[int, torch.UntypedStorage]] = {}
 
     def encode(value: Any) -> Any:
@@ -119,7 +119,7 @@ def pack(tree: Any) -> bytes:
 
 
 def unpack(message: bytes | bytearray) -> Any:
-    """The tree of a message. WireError if the message is damaged or lies about its lengths."""
+    """The tree of a message. Raises WireError if the message is damaged or lies about its lengths."""
     start = len(MAGIC) + 8
     if len(message) < start or message[: len(MAGIC)] != MAGIC:
         raise WireError("not a message of this course")

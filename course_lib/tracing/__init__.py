@@ -26,7 +26,7 @@ Only interception.py, and frontend.py, printed.py and sources.py of ttir/, touch
 Triton is changed but where launches go, and that only while a trace is open.
 
 Programs run together in batches whose largest block has record.BATCH elements in all, whatever the grid, so that a launch takes
-a few times that much memory beside its tensors; what stays until the end of a trace is 16 bytes for each access of a program,
+a few times that much memory besides its tensors; what stays until the end of a trace is 16 bytes for each access of a program,
 and a gather's addresses.
 
 A trace sees global memory and arithmetic. It cannot see what the compiler decides: layouts, shared memory and its banks,

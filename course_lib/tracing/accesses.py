@@ -122,7 +122,7 @@ class Hit:
         return self.first_askew() is not None
 
     def first_askew(self) -> tuple[int, int] | None:
-        """(row, offset in bytes) of the first such lane."""
+        """(row, offset in bytes) of the first lane that lies where no item begins."""
         if self.shape is not None:
             addresses = self.lowest[:, None] + self.shape.active
         else:
@@ -159,7 +159,7 @@ class Accesses:
         mask: np.ndarray | None = None,
         other: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The values (programs or 1, *block). Of lanes that are masked out: `other`, else poison.
+        """Load values (programs or 1, *block). A lane that is masked out gets `other`, or else poison.
 
         programs: their numbers. pointers, mask, other: (programs or 1, *block), an axis of the block may be 1.
         """
@@ -208,7 +208,7 @@ class Accesses:
         mask: np.ndarray | None = None,
         expected: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Update (programs, *block) elements, program after program, lane after lane; the values before.
+        """Update (programs, *block) elements, program after program, lane after lane; return the values before.
 
         kind   "fadd", "add", "max", "exch", "cas", ...;  sem  "relaxed", "acquire", "release" or "acq_rel". An atomic that is
                not asked for the values before waits for nobody
@@ -238,7 +238,7 @@ class Accesses:
         return before.reshape(len(programs), *at.axes)
 
     def barrier(self, programs: np.ndarray) -> None:
-        """All threads of each program wait for one another."""
+        """Note that all threads of each program wait for one another."""
         if (last := int(programs.max())) >= self.passed.size:
             self.passed = np.pad(self.passed, (0, 2 * last + 1 - self.passed.size))
         self.passed[programs] += 1
@@ -273,7 +273,7 @@ class Accesses:
     # ------------------------------------------------------------------------------------------------- looking
 
     def _look(self, at: Instruction, programs: np.ndarray, addresses: np.ndarray, mask: np.ndarray | None) -> list[Hit]:
-        """Count an access before it is done. KernelFault if a GPU would stop here."""
+        """Count an access before it is done. Raises KernelFault if a GPU would stop here."""
         self.turn += 1
         hits = []
         for rows, mine, lanes in _alike(addresses, mask, one_by_one=at.op == "atomic"):
@@ -318,7 +318,7 @@ class Accesses:
 
     def _regions(self, at, numbers, addresses, lanes, low, high) -> Iterator[tuple[Region, Any, np.ndarray | None]]:
         """Each region with the rows that touch it, and their lanes that do: `lanes` as they are, where a row lies in one region.
-        KernelFault if a lane lies in none."""
+        Raises KernelFault if a lane lies in none."""
         if self._in_one(low, high).all():
             which = self.arena.which(low)
             if (which == which[0]).all():
@@ -399,7 +399,7 @@ class Accesses:
         )
 
     def _turns(self, at: Instruction, rows: Any, programs: int) -> np.ndarray:
-        """(programs,) an operation of all is one turn, but for an atomic, which they do one after the other."""
+        """(programs,) the turn of each program. An operation of all is one turn; an atomic is not, since they do it one after the other."""
         if at.op == "atomic" and not isinstance(rows, slice):
             return self.turn + rows
         return self.turn + (np.arange(programs) if at.op == "atomic" else np.zeros(programs, np.int64))
@@ -438,8 +438,8 @@ class Accesses:
         first: int,
         swapped: np.ndarray | None,
     ) -> None:
-        """Note what an atomic orders. first: the turn of the first program; swapped: of atomic_cas, where it took place: one
-        that did not has told nobody anything."""
+        """Note what an atomic orders. first: the turn of the first program; swapped: for atomic_cas, the lanes where it took
+        place. One that did not take place has told nobody anything."""
         if sem == "relaxed":
             return
         acquire, release = used and sem != "release", sem != "acquire"

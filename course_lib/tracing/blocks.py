@@ -23,7 +23,7 @@ class Whole:
 
 
 def spread(values: np.ndarray, shape: tuple[int, ...], programs: int | None = None) -> np.ndarray:
-    """The values with all copies along the axes of the block, and of `programs` programs if that is given."""
+    """The values with all copies along the axes of the block, and for `programs` programs if that is given."""
     whole = (programs or len(values), *shape)
     return values if values.shape == whole else np.broadcast_to(values, whole)
 
@@ -91,7 +91,7 @@ def _split(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
 
 
 def _cat(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
-    """Elements of both by turns, as on a GPU whose threads hold one element of each: tl.cat promises no order."""
+    """Interleave the elements of both, as on a GPU whose threads hold one element of each: tl.cat promises no order."""
 
     def cat(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         programs = _of_one_length(a, b)
@@ -178,7 +178,7 @@ def _dot_scaled(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
 
 
 def _in_bf16(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """float32 as a sum of two numbers of bf16."""
+    """Split float32 into a sum of two bf16 numbers."""
     high = operations.rounded(x, "bf16")
     return high, operations.rounded(x - high, "bf16")
 
@@ -190,7 +190,7 @@ Combine = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], list[np.ndarray
 
 
 def reduction(op: ir.Operation, kinds: Sequence[ir.Type], only: ir.Operation | None) -> Whole:
-    """tl.reduce: a function of (combine, *values). only: the operation that the function is, if it is one alone.
+    """Make tl.reduce: a function of (combine, *values). only: the operation that combines, if it is a single one.
 
     A function of the kernel's own takes neighbours in pairs, then pairs of these: what a GPU does, up to the order.
     """
@@ -279,7 +279,7 @@ class Descriptor:
         return Descriptor(base, sizes, strides, self.padding, offsets)
 
     def advanced(self, by: Sequence[np.ndarray]) -> Descriptor:
-        """The block pointer some elements on, along each axis."""
+        """Move the block pointer by some elements along each axis."""
         offsets = tuple(before + step for before, step in zip(self.offsets, by, strict=True))
         return Descriptor(self.base, self.sizes, self.strides, self.padding, offsets)
 

@@ -144,7 +144,7 @@ def stream(steps: Sequence[Step], at_once: int, order: np.ndarray | None = None,
                 (programs, 2) as the functions above give them: then program m * N + n stands for tile (m, n)
     line        bytes; 32 for sectors, 64 for what an H200's memory fetches at a time
 
-    ValueError if the order lacks a program that was traced, or has one twice.
+    Raises ValueError if the order lacks a program that was traced, or has one twice.
     """
     _at_least_one(at_once=at_once, line=line)
     if not steps:

@@ -179,7 +179,7 @@ def _folded(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[
 
 
 def _only_operation(block: ir.Block, module: ir.Module) -> ir.Operation | None:
-    """The operation that a region of two arguments is, if it is one alone: behind calls of functions of one operation too."""
+    """The single operation that a region of two arguments consists of, if it does; also behind calls of functions with one operation."""
     names = [name for name, _ in block.arguments]
     while len(block.operations) == 2 and len(names) == 2:
         op, end = block.operations

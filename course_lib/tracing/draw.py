@@ -52,7 +52,7 @@ def heatmap(
     launch    only this launch; -1 is the last
     op        by default "load", or "store" if nothing was loaded from the tensor
 
-    ValueError if the trace has no such tensor, launch or program.
+    Raises ValueError if the trace has no such tensor, launch or program.
     """
     region = _region(trace, tensor)
     if program is not None and launch is None:
@@ -186,14 +186,14 @@ LOOKS = {
     "atomic": Look(GREEN, "xxx", 1, 1),
 }
 ROOM = 0.33  # height of the tallest bar; tensors are 1 apart
-LEAST = 0.05  # so that a single element beside a tile still shows
+LEAST = 0.05  # so that a single element next to a tile still shows
 
 
 @on_white
 def timeline(trace: Trace, program: Index = 0, launch: int = -1) -> Picture:
     """The loads, stores and atomics of one program, one after another: which tensor, how many bytes, which line.
 
-    ValueError if there is no such launch or program, or if it touched no memory.
+    Raises ValueError if there is no such launch or program, or if it touched no memory.
     """
     which = _launch(trace, launch)
     number, who = _program(trace, which, program)
@@ -385,7 +385,7 @@ def _masked(values: np.ndarray) -> np.ma.MaskedArray:
 
 
 def _print(sheet: Sheet, most: int, label: str, **options) -> tuple[Picture, Axes, AxesImage]:
-    """The sheet in colours from 0 to `most`, and what they mean beside it.
+    """The sheet in colours from 0 to `most`, and what they mean next to it.
 
     Where several elements share a pixel, matplotlib by itself shows their average, so that stripes do not alias.
     """

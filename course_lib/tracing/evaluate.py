@@ -258,7 +258,7 @@ class Body:
         return Region(arguments, steps, end.values, outside, cost_of(block.operations, self.type_of))
 
     def _watched(self, op: ir.Operation, step: Step, scope: Mapping[str, int]) -> Step:
-        """The step, which then shows its result where somebody wants to see the variable."""
+        """Extend a step so that it shows its result where somebody wants to see the variable."""
         if op.place.name not in self.code.watched or is_library(self.function) or not op.results:
             return step
         name, site, result = op.place.name, self.site(op.place), scope[op.results[0][0]]
@@ -273,7 +273,7 @@ class Body:
         return shown
 
     def _promised(self, op: ir.Operation, step: Step, scope: Mapping[str, int]) -> Step:
-        """The step, after which somebody looks whether what the kernel promises of its result is so."""
+        """Extend a step so that what the kernel promises of its result is checked after it."""
         found = [(promise, scope[promise.value]) for promise in promises(self.function, op, self.site(op.place))]
         if not found:
             return step
@@ -327,7 +327,7 @@ class Body:
         return step
 
     def _on_wholes(self, op: ir.Operation, scope: dict[str, int]) -> Step:
-        """The step of an operation, before which the sums among its operands are added up, in registers of their own."""
+        """Make the step of an operation that first adds up the sums among its operands, in registers of their own."""
         apart = dict(scope)
         wanted = [n for n in op.operands[op.name in BY_POINTERS :] if scope[n] in self._sums]
         pairs = [(scope[n], self.new(apart, n, self._types[n])) for n in dict.fromkeys(wanted)]

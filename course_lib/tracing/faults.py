@@ -129,7 +129,7 @@ class Faults:
             self._see("race", early.site, early.region, early.elements, early.program, what, advice, "threads")
 
     def not_kept(self, broken: Mapping[Promise, tuple[int, int]]) -> None:
-        """Tell of promises of which the compiler makes use, each with the first program of which it is false, and a value."""
+        """Tell of false promises that the compiler makes use of, each with the first program that breaks it, and a value."""
         for promise, (program, value) in broken.items():
             what, advice = self._not_kept(promise, value)
             self._stops("hint", promise.site, "", program, what, advice)
@@ -237,7 +237,7 @@ class Faults:
         )
 
     def misaligned(self, op: Op, site: Site, region: Region, program: int, offset: int, itemsize: int) -> Fault:
-        """An access of `itemsize` bytes, `offset` bytes from the start of a region, which is no multiple of it."""
+        """Tell of an access of `itemsize` bytes whose offset from the start of a region is not a multiple of that."""
         what = (
             f"{VERB[op]} an element of {itemsize} bytes at byte {offset} of {self._called(region)}, which is no "
             f'multiple of {itemsize}: a GPU stops with "misaligned address"'

@@ -53,7 +53,7 @@ class Region:
         self.stored: np.ndarray | None = None
         self.ready = None if initialised else np.zeros(self.size, bool)
         self._edges: dict[bool, np.ndarray] = {}  # load? -> by how much its number rises from one element to the next
-        self._single: dict[bool, np.ndarray] = {}  # load? -> number of each element, beside that
+        self._single: dict[bool, np.ndarray] = {}  # load? -> number of each element, besides that
 
     @property
     def size(self) -> int:

@@ -66,7 +66,7 @@ def rounded(values: Array, element: str) -> Array:
 
 
 def cut(values: Array, element: str) -> Array:
-    """Likewise, toward zero: nothing overflows."""
+    """Round likewise, but toward zero: nothing overflows."""
     if element in ("f32", "f64"):
         return numerics.to_float(values, DTYPES[element], toward_zero=True)
     values = numerics.to_odd(values)
@@ -236,7 +236,7 @@ def _comparing_floats(predicate: str) -> Callable[..., Array]:
 
 
 def _divide_unsigned(a: Array, b: Array) -> Array:
-    """Unsigned arrays; all ones where b is 0."""
+    """Divide unsigned arrays. The result has all bits set where b is 0."""
     if b.all():
         return a // b
     zero = b == 0
@@ -248,7 +248,7 @@ def _divui(a: Array, b: Array) -> Array:
 
 
 def _divsi(a: Array, b: Array) -> Array:
-    """Toward zero; -1 where b is 0; the smallest number by -1 is itself."""
+    """Divide toward zero. The result is -1 where b is 0; the smallest number divided by -1 is itself."""
     if _not_negative(a) and _not_negative(b):
         return _divui(a, b)
     quotient = _divide_unsigned(_unsigned(np.abs(a)), _unsigned(np.abs(b))).view(a.dtype)
@@ -341,7 +341,7 @@ def _truncated(target: str) -> Callable[[Array], Array]:
 
 
 def _to_float(signed: bool, source: str, target: str) -> Callable[[Array], Array]:
-    """To bf16 by way of float32, as Triton's own lowering; what fits into f16 is exact in float32."""
+    """Convert to bf16 by way of float32, as Triton's own lowering does; what fits into f16 is exact in float32."""
     dtype = DTYPES[target]
     if source == "i1":
         return (lambda x: 0 - x.astype(dtype)) if signed else lambda x: x.astype(dtype)
@@ -485,7 +485,7 @@ def _floats(function: np.ufunc, step: Step) -> Fold:
 
 
 def _halved(combine: Callable[[Array, Array], Array], values: Array) -> Array:
-    """The last axis combined, its first half with its second one, until one element is left: (...,)."""
+    """Combine the last axis, its first half with its second one, until one element is left: (...,)."""
     while (half := values.shape[-1] // 2) > 0:
         values = combine(values[..., :half], values[..., half:])
     return values
@@ -514,7 +514,7 @@ def _integers(function: np.ufunc, of_bits: np.ufunc, step: Step, unsigned: bool 
 
 
 def _scan_numbers(fast: np.ufunc, skipping_nan: np.ufunc) -> Fold:
-    """NaN is passed over; from a poisoned lane on, all is poisoned."""
+    """Scan and pass over NaN; from a poisoned lane on, everything is poisoned."""
 
     def scan(values: Array, axis: int, element: str) -> Array:
         result = fast.accumulate(values, axis)

@@ -31,7 +31,7 @@ class Sync(NamedTuple):
 
 
 class Ordering:
-    """Asked with `ordered` once all syncs of a launch are known.
+    """Order between the turns of a launch. `ordered` is asked once all syncs are known.
 
     A turn is what one program does at one time: an atomic with all of its addresses. Turns are numbered by time; there are
     `turns` of them at which programs can meet.

@@ -1,4 +1,4 @@
-"""Finds elements that two programs touch in one launch, one of them storing, with nothing that orders the two.
+"""Find elements that two programs touch in one launch, one of them storing, with nothing that orders the two.
 
 Each access is compared with the nearest stores of other programs before and after it, in the order in which things happened:
 if nothing is wrong with these, nothing is wrong with those that are farther away. Atomics are not ordered by one another, so

@@ -126,7 +126,7 @@ class Trace:
         return self._faults.report()
 
     def of(self, tensor: torch.Tensor | str, op: Op | None = None) -> Access:
-        """The accesses to one tensor, summed over launches and lines. KeyError if no kernel had one of that name."""
+        """The accesses to one tensor, summed over launches and lines. Raises KeyError if no kernel had one of that name."""
         region = self._region(tensor)
         return self._sum(op, region.name) if region else Access("", op or "load")
 
@@ -227,7 +227,7 @@ class Trace:
     # ------------------------------------------------------------------------------------------------- launching
 
     def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
-        """Run a kernel here. KernelFault if it reaches outside a tensor; KernelError if it is none, or cannot run here."""
+        """Run a kernel here. Raises KernelFault if it reaches outside a tensor, KernelError if it cannot run here."""
         kernel = jit_function(kernel)
         if being_read():
             raise KernelError(f"a kernel cannot launch another: call `{kernel.fn.__name__}` without a grid.")
@@ -519,7 +519,7 @@ def trace(
     inputs  tensors that kernels should leave as they are: a store to one is a fault
     work    what all launches may do; beyond that a KernelError, work.TooSlow
 
-    KernelFault if a kernel reaches outside a tensor; KernelError if it raises. What was counted until then remains.
+    Raises KernelFault if a kernel reaches outside a tensor, and KernelError if it raises. What was counted until then remains.
     """
     if _open:
         raise RuntimeError("A trace is already open: end its `with` block before you open another.")

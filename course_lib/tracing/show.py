@@ -1,4 +1,4 @@
-"""A trace in words and numbers: the table of its launches, and each kernel's source with its traffic beside it.
+"""A trace in words and numbers: the table of its launches, and each kernel's source with its traffic next to it.
 
 Text first: what a terminal, a log and a screen reader get. The HTML says the same, takes its colours from the page and
 marks nothing by colour alone. The pictures are drawn in draw.py.

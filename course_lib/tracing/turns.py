@@ -20,8 +20,9 @@ from course_lib.ttir.launching import Site
 if TYPE_CHECKING:
     from course_lib.tracing.memory import Batch
 
-AHEAD = 3  # one in so many programs runs ahead
-HASTY, LOOKS = 8, 1000  # so many of these let a loop that counts its turns come as far before they give their turn away
+AHEAD = 3  # one in this many programs runs ahead
+# the first HASTY of those ahead: a loop of theirs that counts its turns may look LOOKS times before it gives its turn away
+HASTY, LOOKS = 8, 1000
 SMS, WARPS, BLOCKS = 108, 64, 32  # of an A100: its SMs, and the warps and programs that one of them holds
 PATIENCE = 3  # rounds in which everybody repeats itself, and nobody changes anything
 
@@ -119,7 +120,7 @@ class Turns:
         return any(look.again for look in self._loops.get(program, {}).values())
 
     def run(self, programs: Iterable[int], one: Callable[[int], None]) -> None:
-        """one(number) for each program, at most `at_a_time` of them at a time. Stuck if all wait, and nothing changes."""
+        """one(number) for each program, at most `at_a_time` of them at a time. Raises Stuck if all wait, and nothing changes."""
         self._hub, self._memory.asked = getcurrent(), Asked()
         coming, alive = iter(programs), deque()
         quiet, before = 0, ()

@@ -32,7 +32,7 @@ ALIGNED = 16  # bytes, or a number's divisor: what a launch looks for and the co
 
 
 class NotAnArgument(ValueError):
-    """These arguments do not fit the kernel: why, without a full stop."""
+    """Raised for arguments that do not fit the kernel, with the reason and without a full stop."""
 
 
 @dataclass(frozen=True, eq=False)

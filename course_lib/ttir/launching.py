@@ -81,7 +81,7 @@ class Site:
 
 
 def bind(function: Callable, args: tuple, options: dict[str, Any], launch_options: set[str]) -> dict[str, Any]:
-    """The kernel's arguments by name, defaults included. KernelError if they do not fit its parameters.
+    """The kernel's arguments by name, defaults included. Raises KernelError if they do not fit its parameters.
 
     launch_options   keywords that are not for the kernel: num_warps and the like
     """
@@ -119,7 +119,7 @@ def plain(tensor: Any) -> torch.Tensor:
 
 
 def grid_of(name: str, grid: Any, arguments: dict[str, Any]) -> Grid:
-    """The three numbers of programs that a launch of kernel `name` asks for. KernelError if they are not."""
+    """The three numbers of programs that a launch of kernel `name` asks for. Raises KernelError if it asks for anything else."""
     grid = grid(arguments) if callable(grid) else grid
     if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
         raise KernelError(
@@ -146,7 +146,7 @@ def grid_of(name: str, grid: Any, arguments: dict[str, Any]) -> Grid:
 
 
 def check_threads(name: str, options: dict[str, Any]) -> None:
-    """KernelError if a launch of kernel `name` asks for other threads than a program may have."""
+    """Raise KernelError if a launch of kernel `name` asks for other threads than a program may have."""
     warps = options.get("num_warps")
     if warps is None:
         return

@@ -305,7 +305,7 @@ def fold_max(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray
 
 
 def fold_min(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
-    """Find the minimum along an axis. NaN are left out; poison is kept."""
+    """Minimum along an axis, with NaN as in `fold_max`."""
     return _fold_numbers(values, np.minimum, np.fmin, axis, keepdims)
 
 

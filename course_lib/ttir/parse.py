@@ -33,7 +33,7 @@ class Unparsed(ValueError):
 
 
 def parse(text: str) -> Module:
-    """The functions of a module, by name, from what `str(module)` prints. Unparsed if a part of it has no known form."""
+    """The functions of a module, by name, from what `str(module)` prints. Raises Unparsed if a part of it has no known form."""
     return _Reader(text).module()
 
 

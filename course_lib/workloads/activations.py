@@ -187,7 +187,7 @@ def forward_pass(
 ) -> torch.Tensor:
     """The loss of a deep model, each of `segments` segments of layers through checkpoint(fn, *args); 0: no checkpoints.
 
-    ValueError if there are more segments than layers.
+    Raises ValueError if there are more segments than layers.
     """
     y, *weights = model
     layers = len(weights) // 2
@@ -228,7 +228,7 @@ def run_checkpoint(
     without a result.
 
     out, gradients   every number, rounded to nine digits after the point;  gradients of x and, unless `frozen`, the weights
-    kept             bytes alive before backward, beside the arguments and the result
+    kept             bytes alive before backward, besides the arguments and the result
     left             the same after backward, gradients left out, too
     draws            for each run of fn what dropout left over, as a number: the forward runs in order, then the others
     after            a random number drawn after backward

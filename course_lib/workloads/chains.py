@@ -58,7 +58,7 @@ def traced_stages(n: int, ops: Sequence[Op], itemsize: int, fused: Sequence[int]
     """Run a chain; (its kernels, the bytes that they moved). A kernel loads a name when an operation first asks for it and it
     is not in a register, and stores every result; stores that nobody ever loaded are then taken off again.
 
-    ValueError if `fused` does not add up to the operations.
+    Raises ValueError if `fused` does not add up to the operations.
     """
     if sum(fused) != len(ops) or any(count < 1 for count in fused):
         raise ValueError(f"{len(ops)} operations cannot be cut into kernels of {list(fused)}")

@@ -57,7 +57,7 @@ WORKLOADS: dict[str, tuple[Callable, Callable[..., list[tuple[int, ...]]]]] = {
 
 
 def workload(name: str, sizes: Sequence[int]) -> tuple[Callable, tuple[torch.Tensor, ...]]:
-    """(fn, args): call fn(*args). ValueError with the names if there is none of that name."""
+    """(fn, args): call fn(*args). Raises ValueError with the names if there is none of that name."""
     if name not in WORKLOADS:
         raise ValueError(f"no workload {name!r}; there are {', '.join(WORKLOADS)}.")
     fn, shapes = WORKLOADS[name]

@@ -33,7 +33,7 @@ NUMBERS += ["eleven", "twelve", "thirteen", "fourteen", "fifteen"]
 
 
 class AnnouncementError(ValueError):
-    """A text says of an exercise what is not so, or too little. `line` is that of the source."""
+    """Raised for a text that says something wrong, or too little, about an exercise. `line` is the source's."""
 
     def __init__(self, line: int, sentence: str) -> None:
         super().__init__(sentence)

@@ -38,7 +38,7 @@ ON_GPU = "gpu-"  # so begin the ids of cells that need one
 
 
 class BuildError(ValueError):
-    """The source cannot be built. Says where: solutions/04_....py:120: ..."""
+    """Raised for a source that cannot be built. The message says where: solutions/04_....py:120: ..."""
 
 
 def build(unit: str, *, execute: bool, root: Path, out: Path | None = None, again: bool = False) -> list[Path]:
@@ -110,7 +110,7 @@ def _instructors(unit: str, folder: Path) -> Path:
 
 
 def _need_gpu(nb: NotebookNode, unit: str) -> set[str]:
-    """The ids of the cells that need a GPU: those that the source says it of, and the checks with extra credit on one."""
+    """The ids of the cells that need a GPU: those that the source marks, and the checks with extra credit on a GPU."""
     marked = {cell.id for cell in nb.cells if cell.id.startswith(ON_GPU)}
     return marked | {exercise.check_id for exercise in exercises(unit).values() if exercise.bonus}
 

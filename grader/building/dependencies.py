@@ -100,7 +100,7 @@ class _Flow:
         yield from (n for n in self.changing.get(name, ()) if first < n < when)
 
     def _changed(self, s: Statement) -> set[str]:
-        """The names whose objects it may change: `configs.append(...)`, `table[i] = ...`, `kernel[grid](x, out)`."""
+        """The names whose objects the statement may change: `configs.append(...)`, `table[i] = ...`, `kernel[grid](x, out)`."""
         if s.always:
             return {"*"}
         found = set()
@@ -118,15 +118,15 @@ class _Flow:
         return any(isinstance(self.statements[number].node, kinds) for number in self.binding.get(name, ()))
 
     def _imported(self, name: str) -> bool:
-        """Whether what it calls is told by its name: a module's or the course's, or Python's own."""
+        """Whether names tell what the statement calls: a module's or the course's functions, or Python's own."""
         return name not in self.binding or self._bound_by(name, ast.Import, ast.ImportFrom)
 
     def _fixed(self, name: str) -> bool:
-        """Whether a call leaves it as it is: a module, a function, a class."""
+        """Whether a call leaves the object as it is: a module, a function, a class."""
         return self._imported(name) or self._bound_by(name, ast.FunctionDef, ast.ClassDef)
 
     def _sets(self, node: ast.AST) -> bool:
-        """Whether it sets something for a whole module: torch.set_...(...), plt.rcParams[...] = ..., but not plt.show()."""
+        """Whether the call sets something for a whole module: torch.set_...(...), plt.rcParams[...] = ..., but not plt.show()."""
         if call := _call(node):
             return getattr(call.func, "attr", "").startswith(SETTINGS)
         return self._imported(mutated(node))
@@ -143,12 +143,12 @@ class _Flow:
 
 
 def _call(node: ast.AST) -> ast.Call | None:
-    """The call that is all of a statement: nobody has its value, so it is there for what it does."""
+    """The call that makes up a whole statement: nobody has its value, so it is there for what it does."""
     return node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
 
 
 def _replaces(s: Statement, name: str) -> bool:
-    """Whether nothing is left of what the name was before."""
+    """Whether the statement leaves nothing of what the name was before."""
     if isinstance(s.node, ast.With):  # with trace() as t: ...
         return name in _names(item.optional_vars for item in s.node.items if item.optional_vars)
     return s.plain or s.imports

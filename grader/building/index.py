@@ -22,7 +22,7 @@ viewer opens the notebook at its beginning, look for the heading). Try first: `h
 
 
 def text(root: Path) -> str:
-    """The page, from solutions/NN_topic.py. ValueError if an exercise has no cell there."""
+    """The page, from solutions/NN_topic.py. Raises ValueError if an exercise has no cell there."""
     return "\n".join([HEAD, *(_of_unit(root, unit) for unit in UNITS)])
 
 

@@ -27,7 +27,7 @@ STATE, VIEW = "application/vnd.jupyter.widget-state+json", "application/vnd.jupy
 
 
 class Failed(Exception):
-    """A cell raised an error: which cell, and what it said."""
+    """Raised where a cell raised an error: which cell, and what it said."""
 
     def __init__(self, cell: str, said: str):
         super().__init__(said)
@@ -62,7 +62,7 @@ def due(nb: NotebookNode, need_gpu: Collection[str]) -> Due:
 
 
 def keep(nb: NotebookNode, old: NotebookNode, need_gpu: Collection[str]) -> None:
-    """Takes over what holds: outputs whose code and inputs are as they were, and those that only a GPU may replace."""
+    """Take over the outputs that still hold: those whose code and inputs are as they were, and those that only a GPU may replace."""
     cells, before = _by_id(nb), _by_id(old)
     for name in cells.keys() & before.keys():
         _take(cells[name], before[name])
@@ -96,7 +96,7 @@ def renew(nb: NotebookNode, root: Path, need_gpu: Collection[str], *, again: boo
 
 
 def execute(nb: NotebookNode, root: Path) -> None:
-    """Runs a notebook in place, in an empty folder. Failed if a cell does."""
+    """Runs a notebook in place, in an empty folder. Raises Failed if a cell does."""
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
@@ -133,7 +133,7 @@ def _with_what_they_read(chosen: Collection[str], now: Mapping[str, Inputs]) -> 
 
 
 def _take(cell: NotebookNode, executed: NotebookNode) -> None:
-    """The outputs of one and what is noted of them, into the other."""
+    """Copy one notebook's outputs, with the notes on them, into the other."""
     cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
     cell.metadata.pop("course", None)
     if "course" in executed.metadata:
@@ -141,7 +141,7 @@ def _take(cell: NotebookNode, executed: NotebookNode) -> None:
 
 
 def _finish(nb: NotebookNode, *executed: NotebookNode) -> None:
-    """Counts executions as if all had run at once, and has the widgets that are shown and no other."""
+    """Count executions as if all cells had run at once, and keep only the widgets that are shown."""
     todo = []
     for number, cell in enumerate(_by_id(nb).values(), 1):
         if "course" in cell.metadata:

@@ -1,4 +1,4 @@
-"""The processes that run student code and kernels, and what holds them. All that a recorder may read of grader stands here.
+"""The processes that run student code and kernels, and what holds them. A recorder may read nothing else of grader.
 
 zygote.py     torch imported, no secrets: forks the children that run it
 timing.py     the child that times it, on a GPU

@@ -29,7 +29,7 @@ def restrict(
 
     read, execute   files and folders, with all that is in them; write means everything, except starting programs
     look            folders whose files have names, and no contents unless they are among the others
-    OSError if the kernel refuses.
+    Raises OSError if the kernel refuses.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     abi = version()

@@ -69,7 +69,7 @@ def enough(found: str) -> bool:
 
 
 def require(accept_risk: bool, *private: Path) -> str:
-    """The level, or NoSandbox if it is not enough, or would show `private` folders, and the risk is not accepted."""
+    """The level. Raises NoSandbox if it is not enough, or would show `private` folders, and the risk is not accepted."""
     found = level()
     if accept_risk:
         return found
@@ -93,7 +93,7 @@ def bubblewrap_works() -> bool:
 
 @functools.cache
 def bubblewrap() -> tuple[str, ...]:
-    """The command that makes namespaces of its own here, up to what it shows inside; () if none works.
+    """The part of a bubblewrap command that makes namespaces here, before what it shows inside; () if none works.
 
     Root makes them without a user namespace, so that the zygote can become nobody: no kernel counts root's processes.
     """
@@ -135,7 +135,7 @@ def readable(*, gpu: bool = False) -> list[Path]:
 
 
 def _course(hidden: list[Path]) -> list[Path]:
-    """The files and folders of course_lib without these: of a folder that holds one of them, all others in it."""
+    """The files and folders of course_lib without these. A folder that holds one of them is replaced by all others in it."""
 
     def seen(folder: Path) -> Iterator[Path]:
         for path in sorted(folder.iterdir()):
@@ -224,7 +224,7 @@ def files_of(module: str) -> list[Path]:
     if found is None or not found.origin:
         return []
     source = Path(found.origin).resolve()
-    # of a link, too: Python keeps what it makes beside it
+    # of a link, too: Python keeps what it makes next to it
     folders = {source.parent, Path(found.origin).parent.resolve()}
     return [source, *(path for folder in folders for path in folder.glob(f"__pycache__/{source.stem}.*"))]
 
@@ -293,7 +293,7 @@ def gpu_devices() -> list[Path]:
 
 
 def become_nobody() -> bool:
-    """If this process is root, and anybody may read what it needs: be nobody from now on, and own $TMPDIR."""
+    """Turn this process from root into nobody, who owns $TMPDIR, if anybody may read what it needs. Others stay who they are."""
     if os.geteuid() != 0 or not all(map(_open_to_all, readable())):
         return False
     folder = os.environ.get("TMPDIR", "/tmp")
@@ -316,7 +316,7 @@ def _open_to_all(path: Path, *, above: bool = True) -> bool:
 
 
 def processes_are_counted() -> bool:
-    """Whether a limit on processes holds here, and counts none but the sandbox's own: never for root.
+    """Whether a limit on processes holds here and counts only the sandbox's own processes: never for root.
 
     Either this is nobody, or an account that is alone in bubblewrap's user namespace.
     """
@@ -328,7 +328,7 @@ def processes_are_counted() -> bool:
 def confine(
     folder: str, *, cpu_seconds: int, compiles: bool = False, gpu: bool = False, without: Sequence[str] = ()
 ) -> None:
-    """Called in a child before anything of a student's runs: limits, and Landlock and seccomp where there are any.
+    """Confine a child before anything of a student's runs: limits, and Landlock and seccomp where there are any.
 
     folder      the one place the child may write to
     compiles    it may start the assembler that Triton's compiler needs; no other program, and without this none

@@ -85,7 +85,7 @@ def available() -> bool:
 
 
 def restrict(*, processes: bool = False, gpu: bool = False) -> None:
-    """Leave this process, for good, the calls it needs. OSError if the kernel takes no filter.
+    """Leave this process, for good, the calls it needs. Raises OSError if the kernel takes no filter.
 
     processes   it may start others, wait for them and signal them: the compiler runs an assembler
     gpu         and talk to NVIDIA's driver

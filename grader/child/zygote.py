@@ -117,7 +117,7 @@ def _send(stream: Any, *messages: bytes) -> None:
 
 
 def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
-    """One message, read past the stream's own buffer. EOFError if it ends, TimeoutError if it does not come by the deadline."""
+    """One message, read past the stream's own buffer. Raises EOFError if it ends, TimeoutError if it does not come by the deadline."""
 
     def read(count: int) -> bytearray:
         parts = bytearray()

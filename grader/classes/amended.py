@@ -16,8 +16,10 @@ from grader.nbgrader_config import ROOT
 
 
 def amend(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
-    """Make the gradebook of `home` have the cells of the unit's source, if there are submissions of it. Sentences that say what
-    has changed, marks by hand that went with a dropped exercise among them."""
+    """Give the gradebook of `home` the cells of the unit's source, if there are submissions of it.
+
+    Return sentences that say what has changed, including the marks by hand that went with a dropped exercise.
+    """
     if not (home / "gradebook.db").is_file():
         return []
     source = nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4)
@@ -44,7 +46,7 @@ def _cell(check: str) -> str:
 
 
 def _drop(gradebook: Gradebook, notebook, wanted: set[str]) -> dict[str, list[str]]:
-    """Takes cells out that the unit has no longer: checks -> the students who had marks by hand there."""
+    """Take out cells that the unit no longer has. Return checks -> the students who had marks by hand there."""
     dropped = {}
     for cell in [c for c in (*notebook.grade_cells, *notebook.solution_cells) if c.name not in wanted]:
         if cell.type == "GradeCell":

@@ -19,11 +19,11 @@ MEMORY = 1 << 30  # bytes that it may add
 
 
 class TooMuch(ValueError):
-    """The child gave no answer. The message is a clause that follows the name of what was read."""
+    """Raised where the child gave no answer. The message is a clause that follows the name of what was read."""
 
 
 def bounded(work: Callable[[], Any]) -> Any:
-    """work()'s result, a tree as in course_lib.observe.wire, computed in a child. TooMuch if it does not get there."""
+    """work()'s result, a tree as in course_lib.observe.wire, computed in a child. Raises TooMuch if it does not get there."""
     try:
         return child.run(work, seconds=SECONDS, memory=MEMORY)[0]
     except child.ChildLost:

@@ -23,7 +23,7 @@ Cells = Sequence[tuple[str, str]]
 
 
 class Broken(RuntimeError):
-    """Published solutions do not earn their points. One sentence: which, why, and what to do."""
+    """Raised where published solutions do not earn their points. The message says which, why, and what to do."""
 
 
 def published(unit: str) -> list[tuple[Exercise, Cells]]:
@@ -33,7 +33,7 @@ def published(unit: str) -> list[tuple[Exercise, Cells]]:
 
 
 def first(unit: str) -> tuple[Exercise, Cells] | None:
-    """The one that each worker judges: a kernel, as it needs all that there is, if the unit asks for one."""
+    """The exercise that each worker judges: a kernel, if the unit asks for one, because a kernel needs everything."""
     found = published(unit)
     return next((one for one in found if one[0].kind == "kernel"), found[0] if found else None)
 
@@ -44,7 +44,7 @@ def full(verdict: Verdict | None) -> bool:
 
 
 def require(found: Iterable[Verdict]) -> None:
-    """Broken if one of the verdicts on published solutions is not full marks."""
+    """Raise Broken if one of the verdicts on published solutions is not full marks."""
     for verdict in found:
         if not full(verdict):
             unit = next(unit for unit, module in UNITS.items() if module == verdict.exercise.split(".")[0])
@@ -61,7 +61,7 @@ def require(found: Iterable[Verdict]) -> None:
 
 
 def sing(judge: Judge, programs: Sequence[Program]) -> list[Verdict]:
-    """The verdicts on published programs. Broken if one is not full marks."""
+    """The verdicts on published programs. Raises Broken if one is not full marks."""
     try:
         found = judge.judge_all(programs)
     except GraderFailed as error:

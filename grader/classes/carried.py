@@ -70,7 +70,7 @@ def _mistaken(
 
 
 def _lost(verdict: Verdict) -> bool:
-    """Whether it was judged, and lost points."""
+    """Whether the exercise was judged and lost points."""
     return verdict.points < verdict.out_of and verdict.judged
 
 
@@ -118,7 +118,8 @@ def _better(own: Verdict, again: Verdict, causes: list[str]) -> Verdict:
 
 
 def _finding(own: Finding | None, again: Finding) -> Finding:
-    """The better one; of the second no word on what is wrong, as the program could have put published code into it."""
+    """Choose the better finding. The second one's words on what is wrong are dropped: the program could have put published
+    code into them."""
     earned = own.points if own else 0
     if not again.lost or again.points > earned:
         seen = own.seen if again.lost and own else "" if again.lost else again.seen

@@ -166,7 +166,7 @@ class Class:
                     yield incomplete.pop(job.student)
 
     def _settled(self, exercises: Sequence[Exercise], graded: Graded, waiting: deque[Job]) -> bool:
-        """Whether no verdict is still to come. What an earlier mistake may have cost is handed in once more before."""
+        """Whether no verdict is still to come. Before that, what an earlier mistake may have cost is handed in once more."""
         if graded.complete and graded.again is None:
             programs = carried.programs(exercises, graded.read, graded.verdicts)
             again = [exercise for exercise in exercises if exercise.id in programs]
@@ -207,7 +207,7 @@ class Class:
     def _look_up(
         self, exercises: Iterable[Exercise], student: str, read: submission.Submission
     ) -> tuple[dict[str, Verdict | None], list[Job]]:
-        """The verdicts on a submission that nobody need judge, None for the others, and the jobs that these make."""
+        """The verdicts that a submission has already, None for the others, and the jobs that judge these."""
         known = {exercise.id: self._known(exercise, student, read) for exercise in exercises}
         programs = [program for program in known.values() if isinstance(program, Program)]
         found = {id: verdict if isinstance(verdict, Verdict) else None for id, verdict in known.items()}

@@ -69,7 +69,7 @@ def members(home: Path) -> dict[str, Member]:
 
 
 def known(home: Path) -> dict[str, str]:
-    """The LMS's id -> the student who is known by it. Of several by one id none is."""
+    """The LMS's id -> the student who is known by it. An id that several students have is left out."""
     if not (home / "gradebook.db").exists():
         return {}
     kept, by_id = members(home), defaultdict(set)
@@ -180,7 +180,7 @@ def enrol(home: Path, people: list[Person], *, by_login: bool = False, replace: 
 
 
 def _chosen(people: list[Person], there: Mapping[str, Known], by_login: bool, done: Enrolled) -> dict[str, Person]:
-    """Student -> who that is; with a remark on each of the people who is left out."""
+    """Match students with people, and add a remark on each person who is left out."""
     called = [_called(person, by_login) for person in people]
     told = [
         Known([person.id], (person.login, person.email, person.sis, name))

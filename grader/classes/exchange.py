@@ -18,7 +18,7 @@ NOTE_BYTES = 200
 
 
 class _NotebookAlone:
-    """Copies as described above, of an exchange's plugin."""
+    """An exchange plugin's way to copy, as described above."""
 
     def do_copy(self, src: str, dest: str, log: object = None) -> None:
         """Copy from folder to folder. A link, a missing file or one that is too large stays behind, with a warning if
@@ -38,7 +38,7 @@ class _NotebookAlone:
 
 
 def _plain(path: Path, most: int) -> bytes:
-    """The content of a file. OSError if it is a link, no file, or larger than `most` bytes."""
+    """The content of a file. Raises OSError if it is a link, no file, or larger than `most` bytes."""
     if not path.is_file():
         raise OSError("it is not there, or no file")
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:

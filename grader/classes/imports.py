@@ -105,7 +105,7 @@ class Imported:
 
 
 class NotAnExport(ValueError):
-    """One sentence: the whole of it cannot be read."""
+    """Raised where an export as a whole cannot be read; the message is one sentence."""
 
 
 # ---------------------------------------------------------------------------------------------- folder and zip
@@ -113,7 +113,7 @@ class NotAnExport(ValueError):
 
 @contextmanager
 def opened(source: Path) -> Iterator[list[File]]:
-    """All files in a folder or zip. NotAnExport if it is neither, or far too large."""
+    """All files in a folder or zip. Raises NotAnExport if it is neither, or far too large."""
     if source.is_dir():
         yield _limited(source, _in_folder(source))
     elif source.is_file() and zipfile.is_zipfile(source):
@@ -207,7 +207,7 @@ def _unpacked(file: File, unit: str) -> File:
             members = [member for member in _members(archive) if not _rubbish(member.path)]
             notebooks = [member for member in members if stem_of(member.path.name)]
             named = [m for m in notebooks if re.fullmatch(rf"{re.escape(unit)}(_\d+)?", stem_of(m.path.name))]
-            if 1 < len(named) <= MAX_LOOKED_INTO:  # such as a blank copy beside the work
+            if 1 < len(named) <= MAX_LOOKED_INTO:  # such as a blank copy next to the work
                 worked_on = [member for member in named if _worked_on(member, unit)]
                 named = worked_on if len(worked_on) == 1 else named
     except zipfile.BadZipFile:
@@ -299,7 +299,7 @@ def _wrapped(paths: list[PurePosixPath], unit: str) -> int:
 
 
 def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Imported:
-    """Imports everything in `source` that is a notebook and says whose it is. NotAnExport if there is no such thing.
+    """Imports everything in `source` that is a notebook and says whose it is. Raises NotAnExport if there is no such thing.
 
     Of several by one student the latest counts, one that is named after the unit before any other. What the student
     handed in before is replaced. Names and ids of the LMS go into nbgrader's gradebook, for the way back.
@@ -480,7 +480,7 @@ def _there(folder: Path, unit: str) -> tuple[bytes, bytes] | None:
 
 
 def _write(folder: Path, unit: str, content: bytes, stamp: bytes) -> None:
-    """Whole or not at all, and never through a link."""
+    """Write the file whole or not at all, and never through a link."""
     for place in (folder.parent, folder):
         if place.is_symlink():
             place.unlink()
@@ -491,7 +491,7 @@ def _write(folder: Path, unit: str, content: bytes, stamp: bytes) -> None:
 
 
 def _remember(home: Path, handins: Iterable[Notebook]) -> None:
-    """Names and LMS ids, where the export tells them, in the gradebook."""
+    """Enter names and LMS ids into the gradebook, where the export tells them."""
     with results.book(home) as book:
         for handin in handins:
             first, _, last = handin.full_name.rpartition(" ")

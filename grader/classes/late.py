@@ -3,10 +3,10 @@ plugin below for whoever is later than both.
 
     python -m grader due UNIT 2026-11-30T23:59+01:00    # the gradebook's due date
     python -m grader extend UNIT STUDENT --days 2       # nbgrader's grant_extension
-    python -m grader due UNIT ... --percent 10          # what a day costs in this unit: late.json beside the gradebook
+    python -m grader due UNIT ... --percent 10          # what a day costs in this unit: late.json next to the gradebook
     c.ByTheDay.percent = 10                             # and in all others: grader/nbgrader_config.py
 
-Submission times are those of `timestamp.txt` beside a notebook, which nbgrader's exchange writes.
+Submission times are those of `timestamp.txt` next to a notebook, which nbgrader's exchange writes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def set_rules(home: Path, unit: str, **rules: float | None) -> None:
 
 
 def set_due(home: Path, unit: str, when: str) -> datetime:
-    """Writes the due date of a unit, local time if `when` names no zone; returns it in UTC. ValueError if it is no date.
+    """Writes the due date of a unit, local time if `when` names no zone; returns it in UTC. Raises ValueError if it is no date.
 
     Not through nbgrader's parser, which takes the zone +0100 for 100 seconds.
     """
@@ -97,7 +97,7 @@ def unheard_of(home: Path, student: str) -> str:
 def extend(home: Path, unit: str, student: str, days: float) -> datetime | None:
     """Gives one student more time, in place of what was given before; returns the new due date, None if the unit has none.
 
-    ValueError if the gradebook does not know the unit.
+    Raises ValueError if the gradebook does not know the unit.
     """
     with results.book(home) as book:
         try:

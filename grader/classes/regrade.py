@@ -38,7 +38,7 @@ class Plan:
 def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[str] = ()) -> Plan:
     """Plan which of the submissions found are judged. only: the students to judge, even in a unit that is frozen; all if empty.
 
-    ValueError, with a sentence, if one of them has handed in nothing.
+    Raises ValueError, with a sentence, if one of them has handed in nothing.
     """
     if missing := sorted(set(only) - set(found)):
         raise ValueError(f"{', '.join(missing)}: no submission of {unit} under {home}/submitted.")

@@ -55,7 +55,7 @@ CANVAS_TEST = re.compile(r"[0-9a-f]{40}")  # the login of "Student, Test", by wh
 
 
 class NotARoster(ValueError):
-    """One sentence: the file is not what an LMS exports, or its columns are not known."""
+    """Raised where the file is not what an LMS exports, or its columns are not known; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _both(one: str | None, other: str | None) -> str | None:
 
 
 def read(path: Path, said: Iterable[str] = ()) -> Roster:
-    """A class list. said: "FIELD=COLUMN", where the instructor names a column. NotARoster if it is no CSV."""
+    """A class list. said: "FIELD=COLUMN", where the instructor names a column. Raises NotARoster if it is no CSV."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = file.readline()

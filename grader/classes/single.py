@@ -66,7 +66,7 @@ class Graded:
 
 
 def unit_of(path: Path) -> str:
-    """The unit that a notebook belongs to, by the ids of its cells. submission.Problem if it is none of ours."""
+    """The unit that a notebook belongs to, by the ids of its cells. Raises submission.Problem if it is none of ours."""
     unit = files.unit_of(submission.load(path))
     if not unit:
         raise submission.Problem(

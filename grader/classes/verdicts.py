@@ -67,7 +67,7 @@ def device() -> str:
 
 @functools.cache
 def _environment() -> list[str]:
-    """Python, the sandbox, and the folders that this shows of Python: one that has been mended has another list."""
+    """Python, the sandbox, and the folders of Python that the sandbox shows: a mended sandbox has another list."""
     return [platform.python_version(), sandbox.level(), *sorted(map(str, sandbox.packages()))]
 
 

@@ -62,15 +62,15 @@ class Job:
 
 
 class WorkerDied(RuntimeError):
-    """The process that had the job is gone: killed, out of memory, crashed, or its machine was taken away."""
+    """Raised where the process that had the job is gone: killed, out of memory, crashed, or its machine was taken away."""
 
 
 class OtherVersion(RuntimeError):
-    """A worker has other code, another torch or another Triton than the instructor's machine. One sentence."""
+    """Raised where a worker has other code, another torch or another Triton than the instructor's machine, in one sentence."""
 
 
 class WorkersLost(RuntimeError):
-    """Nobody is left to judge. One sentence, with what to do."""
+    """Raised where nobody is left to judge; the message is one sentence, with what to do."""
 
 
 class NoCluster(WorkersLost):
@@ -239,7 +239,7 @@ class Dask:
         return [address for address, worker in self._workers().items() if worker["resources"].get("GPU")]
 
     def device(self) -> str:
-        """NoCluster if the workers' GPUs differ: a class is timed on one kind."""
+        """Raise NoCluster if the workers' GPUs differ: a class is timed on one kind."""
         found = sorted(set(self.client.run(verdicts.device, workers=self.timing).values())) if self.timing else []
         if len(found) > 1:
             raise NoCluster(
@@ -253,5 +253,5 @@ class Dask:
         return self.client.get_executor(resources=resources, pure=False).submit(judge, job, self.accept_risk)
 
     def close(self, *, now: bool = False) -> None:
-        """Jobs that still run are cancelled; the scheduler and its workers stay."""
+        """Cancel jobs that still run; the scheduler and its workers stay."""
         self.client.close()

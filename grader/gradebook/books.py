@@ -41,7 +41,7 @@ from grader.reporting import results
 
 
 class Books:
-    """The books of one unit under `home`. ValueError if nbgrader cannot register the unit.
+    """The books of one unit under `home`. Raises ValueError if nbgrader cannot register the unit.
 
     changes  sentences: exercises that the unit has gained or lost since somebody handed it in
     written  how many feedback pages were written anew; the others are as they were
@@ -210,7 +210,7 @@ class _Step:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[None]:
-    """Unless this is left without an exception, the folder is as it was. nbgrader removes it before it writes the new one."""
+    """Restore the folder if an exception leaves this block: nbgrader removes the old one before it writes the new one."""
     before = folder.with_name(f".{folder.name}.before")
     if folder.exists():
         folder.rename(before)

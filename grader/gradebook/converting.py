@@ -16,7 +16,7 @@ from grader.nbgrader_config import ROOT, config
 
 
 def register(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
-    """Puts the unit's cells and points into the gradebook of `home`. ValueError if nbgrader cannot.
+    """Puts the unit's cells and points into the gradebook of `home`. Raises ValueError if nbgrader cannot.
 
     The notebook that students get is not written: that is the build's work. Returns what amended.amend says.
     """
@@ -30,7 +30,7 @@ def register(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
 def convert(converter: type, settings, unit: str, student: str = "*") -> str:
     """Runs one of nbgrader's converters. Returns a sentence if it failed, with the last error of its log.
 
-    disk.Refused if the disk is full or read-only: whatever comes next would fail as well.
+    Raises disk.Refused if the disk is full or read-only: whatever comes next would fail as well.
     """
     course = CourseDirectory(config=settings, assignment_id=unit, student_id=student)
     app = converter(coursedir=course, config=settings, force=True)

@@ -1,4 +1,4 @@
-"""Marks in the feedback of a submission, and the notes of nbgrader's exchange beside it."""
+"""Marks in the feedback of a submission, and the notes of nbgrader's exchange next to it."""
 
 from __future__ import annotations
 

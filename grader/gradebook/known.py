@@ -43,7 +43,7 @@ _handed: dict[str, Known] = {}  # by student
 
 @contextlib.contextmanager
 def at_hand(student: str, known: Known) -> Iterator[None]:
-    """Within this the chain asks nobody for what is known already."""
+    """Hand these facts to the chain while this is open, so that it asks nobody for them."""
     _handed[student] = known
     try:
         yield
@@ -57,7 +57,7 @@ def of(names: dict) -> Known:
 
 
 def read(config, names: dict) -> submission.Submission:
-    """The submission, from its file if it is not at hand."""
+    """The submission; it is read from its file if it is not at hand."""
     if (here := of(names).read) is not None:
         return here
     course = CourseDirectory(config=config)
@@ -75,7 +75,7 @@ def folder(config, names: dict) -> Path:
 
 @contextlib.contextmanager
 def gradebook(names: dict) -> Iterator[Gradebook]:
-    """The gradebook, opened for this block if it is not at hand."""
+    """The gradebook; it is opened for this block if it is not at hand."""
     if (book := of(names).book) is not None:
         yield book
     else:

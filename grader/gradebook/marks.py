@@ -26,7 +26,7 @@ from grader.gradebook.known import InTheBook
 from grader.judging import submission
 
 VERDICT = "verdict"  # in the metadata of a graded cell's output: the verdict as a tree, for the class report
-ANSWER = "answer"  # beside it: a hash of what was judged
+ANSWER = "answer"  # next to it: a hash of what was judged
 
 
 class WriteVerdicts(NbGraderPreprocessor):

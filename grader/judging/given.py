@@ -30,7 +30,7 @@ def placed(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> Sequence[tup
 
 @functools.cache
 def source(exercise_id: str) -> str:
-    """The definitions of the names that the exercise gives, as the notebook was handed out. KeyError if one is not there."""
+    """The definitions of the names that the exercise gives, as the notebook was handed out. Raises KeyError if one is not there."""
     exercise = find(exercise_id)
     unit = next(unit for unit, module in UNITS.items() if module == exercise.id.split(".")[0])
     released = submission.read(grader.released(unit), [exercise])

@@ -235,7 +235,7 @@ class Judge:
                 step([work])
 
     def _ask(self, role: str, parts: list[dict[str, Any]], seconds: float) -> list[Any]:
-        """An answer for each part. NotObserved if there is none."""
+        """An answer for each part. Raises NotObserved if there is none."""
         if not parts:
             return []
         if self.budget.seconds <= 0:

@@ -51,7 +51,7 @@ def stem_of(name: str) -> str:
 
 
 def load(path: Path) -> list[Cell]:
-    """The cells of a notebook of any version. Problem if it cannot be read or should not be."""
+    """The cells of a notebook of any version. Raises Problem if it cannot be read or should not be."""
     path = Path(path)
     try:
         status = path.lstat()
@@ -91,7 +91,7 @@ class Submission:
     attempted: list[str] = field(default_factory=list)
 
     def solution(self, exercise: Exercise) -> Cell:
-        """The cell whose definition of the exercise's function counts. Problem if there is none."""
+        """The cell whose definition of the exercise's function counts. Raises Problem if there is none."""
         if exercise.id not in self.homes:
             raise Problem(self.refused.get(exercise.id, self.problem))
         return self.cells[self.homes[exercise.id] - 1]

@@ -37,7 +37,7 @@ from grader.classes.enrolled import Absent, Member
 from grader.reporting import results, similar
 from grader.reporting.results import Entry, StudentFlag
 
-MISTAKES = 20  # shown at most, and so many pairs
+MISTAKES = 20  # the most mistakes that are shown, and the most pairs
 PAIRS = 40
 FEW = 3  # names that stand there without a click
 NO_VERDICT = "has no verdict: grade it again, and read what the feedback page says"
@@ -94,7 +94,7 @@ def _kind(sentence: str) -> str:
 
 
 def unjudged(verdict: Verdict | None) -> str:
-    """Why a person or the grader has yet to judge the exercise; "" if it has been judged."""
+    """Say why a person or the grader has yet to judge the exercise; "" if it has been judged."""
     if verdict is None:
         return NO_VERDICT
     return "" if verdict.judged and not is_poison(verdict) else verdict.findings[0].seen
@@ -166,7 +166,7 @@ class Report:
 
 
 def of_class(home: Path, unit: str, published=solution_cell) -> Report:
-    """Everything the page says. NotGraded if nobody has been graded.
+    """Everything the page says. Raises NotGraded if nobody has been graded.
 
     published    the published solution of an exercise
     """
@@ -281,7 +281,7 @@ def page(report: Report, feedback: str = "../feedback") -> str:
 
 
 def write(home: Path, unit: str) -> Path:
-    """Writes home/reports/UNIT.html and returns its path. NotGraded if nobody has been graded."""
+    """Writes home/reports/UNIT.html and returns its path. Raises NotGraded if nobody has been graded."""
     path = home / "reports" / f"{unit}.html"
     disk.write({path: page(of_class(home, unit)).encode()})
     return path

@@ -42,7 +42,7 @@ def verdict(notebook):
 
 @pytest.fixture
 def progress(notebook):
-    """Looks up the unit in what progress() shows: so many exercises are done, and so many points earned."""
+    """Look up the unit in what progress() shows: how many exercises are done, and how many points are earned."""
 
     def progress(exercises, points):
         row = notebook.run(notebook.find(r"progress\(\)")[0]).locator("tr", has_text=UNIT)

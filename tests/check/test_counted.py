@@ -44,7 +44,7 @@ def load(tensor="x", useful=4096, sectors=128, single=0, op="load", line=3):
         ([load(op="atomic", sectors=1024)], False),  # an atomic reads what it changes
         ([], True),
         ([load(line=n, useful=128, sectors=32) for n in range(64)], False),  # each line less than 2 % of the bytes
-        # an index or a length, read one element at a time beside much more
+        # an index or a length, read one element at a time besides much more
         ([load(useful=1 << 16, sectors=1 << 11), load("n", useful=8, sectors=1, single=8)], True),
         ([load(useful=1 << 16, sectors=1 << 11), load("n", useful=1024, sectors=256, single=1024)], True),
         # a tensor moved one element at a time is no index

@@ -1,6 +1,6 @@
 """One variant on a GPU, in a process of its own: `python alone.py SCRIPT NAME` says on its last line how it ended, as JSON.
 
-right    all results were right, and nothing beside them was written;  wrong  they were not
+right    all results were right, and nothing besides them was written;  wrong  they were not
 stopped  an error of the launch or of the GPU ended it
 """
 

@@ -270,7 +270,7 @@ def test_an_accumulator_that_is_not_rescaled_costs_the_update_alone(judge, tmp_p
     ],
 )  # fmt: skip
 def test_of_every_unit_with_such_calls(judge, tmp_path, monkeypatch, unit, earlier, wrong, later):
-    if unit == "10_flash_attention_backward":  # what was given beside it stays
+    if unit == "10_flash_attention_backward":  # what was given next to it stays
         given = solution_cell(earlier)
         name = earlier.split(".")[1]
         wrong = given + f"\n\n{wrong}\n"

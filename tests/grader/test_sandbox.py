@@ -435,7 +435,7 @@ MODULES = ["torch.utils.flop_counter", "torch.utils.checkpoint", "course_lib.wor
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_that_is_taken_away_is_no_file_either(tmp_path, module):
-    """It cannot be read; what lies beside it, and Python's way to it, are as they were."""
+    """It cannot be read; what lies next to it, and Python's way to it, are as they were."""
     source, *compiled = sandbox.files_of(module)
     beside = next(p for p in source.parent.iterdir() if p.suffix == ".py" and p != source)
 

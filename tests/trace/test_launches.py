@@ -238,7 +238,7 @@ def test_autotuned_kernels_run_their_first_configuration():
         tuned[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](x, o, 100)
     assert torch.equal(o, x)
     assert t.launches[0].grid == (4, 1, 1)
-    assert tuned.cache == {}  # nothing was measured: a GPU shall choose for itself
+    assert tuned.cache == {}  # nothing was measured: a GPU should choose for itself
 
 
 def test_heuristics():

@@ -1,7 +1,7 @@
 """Liger-Kernel's own kernels, called by its own host code, run under trace() unchanged and give torch's results.
 
 They come from the package, so nothing of them was written for the trace: https://github.com/linkedin/Liger-Kernel. Twelve
-operations, forward and backward, 24 launches. Bytes are counted by hand beside each.
+operations, forward and backward, 24 launches. Bytes are counted by hand next to each.
 """
 
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The numbers measured on a GPU that the course shows beside the trace's."""
+"""The numbers measured on a GPU that the course shows next to the trace's."""
 
 import sys
 from pathlib import Path

@@ -15,12 +15,15 @@ from packaging.utils import canonicalize_name
 
 import grader
 from course_lib.exercises import UNITS
+from course_lib.hardware import inductor
 from grader.building import index, units
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 MODULES = sorted(path for room in ("course_lib", "grader") for path in (ROOT / room).rglob("*.py"))
 EXERCISES = ROOT / "course_lib" / "exercises"  # says once, for the package of any unit, which files are in it
+SUBMISSIONS = ROOT / "grader" / "audit" / "variants"  # its folders hold what students might hand in
+OUR_OWN = [path for path in MODULES if SUBMISSIONS not in path.parent.parents]
 PACKAGES = [path.parent for path in MODULES if path.name == "__init__.py" and path.parent.parent != EXERCISES]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
@@ -177,3 +180,38 @@ def test_an_image_holds_nothing_that_git_ignores():
         return {line.strip("/").removeprefix("**/") for line in lines if line and not line.startswith("#")}
 
     assert patterns(".gitignore") <= patterns(".dockerignore")
+
+
+def _undocumented(path):
+    """Names of the public functions and classes without a docstring; "" stands for the module."""
+    tree = ast.parse(path.read_text("utf-8"))
+    yield from () if ast.get_docstring(tree) else ("",)
+    for node in tree.body:
+        public = isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")
+        if public and not ast.get_docstring(node):
+            yield node.name
+
+
+def test_what_is_public_has_a_docstring():
+    # a notebook prints these as they are
+    shown = {ROOT / "course_lib" / "hardware" / "inductor.py": set(inductor.FUNCTIONS)}
+    found = {str(path.relative_to(ROOT)): set(_undocumented(path)) - shown.get(path, set()) for path in OUR_OWN}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+# A docstring that begins so has no noun of its own and is read twice; "Whether" and "How many" say what a function answers.
+WITHOUT_A_NOUN = re.compile(
+    r"(After|As|At|By|For|From|Have|In|Its?|Nothing|Of|So|Something|That|There|Those|What|When|Where|Which|While|Who|Whose|Why|"
+    r"With|Without)\b"
+)
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun():
+    found = []
+    for path in [*OUR_OWN, *sorted((ROOT / "benchmarks").rglob("*.py"))]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                text = ast.get_docstring(node) or ""
+                if WITHOUT_A_NOUN.match(text):
+                    found.append(f"{path.relative_to(ROOT)}: {text.splitlines()[0]}")
+    assert found == []

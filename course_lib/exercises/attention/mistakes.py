@@ -68,7 +68,7 @@ def computes(
     each: bool = False,
     times: float = 10,
 ) -> Mistake:
-    """`sentence`, if some result is what `wrong` of its arguments is, rather than what `unlike` of them is; of several results the
+    """Say `sentence` if some result is what `wrong` of its arguments is, rather than what `unlike` of them is; of several results the
     one at that place. `wrong` may return None where it has nothing to compare with; of several, each result may be another's. each:
     all results are, in which all of these would be seen. times: see is_rather."""
     wrongs = several(wrong)
@@ -113,7 +113,7 @@ def all_keys(q, k, v, causal=False, **more):
 
 
 def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = lambda **_: False) -> Mistake:
-    """`sentence`, if a result of these groups that is shown as wrong holds a NaN, and not one from a masked lane without `other`,
+    """Say `sentence` if a result of these groups that is shown as wrong holds a NaN, and not one from a masked lane without `other`,
     nor one of another shape than it should have.
 
     never   says of a call's arguments that such a NaN cannot come of them: one that is there has another cause, and so have all
@@ -156,7 +156,7 @@ def each_sees_a_key(q, k, causal=False, **_) -> bool:
 
 
 def last_queries_unwritten(trials: Sequence[Judged]) -> str:
-    """A sentence, if what is NaN, here and everywhere, is the last tile of queries where it is short."""
+    """Say so if what is NaN, here and everywhere, is the last tile of queries where it is short."""
     places = [(o.isnan().all(-1), call) for call, o in results(trials) if bool(o.isnan().any())]
     for rows, call in places:
         partial = torch.arange(rows.shape[-1], device=rows.device) >= rows.shape[-1] // call["bm"] * call["bm"]

@@ -168,7 +168,7 @@ tiled_attention = Exercise(
             lambda q, k, bm, **_: 4 * bm * k.shape[-2],
             2,
             "no scores beyond one tile",
-            # a column of ones beside v gives the sums of p
+            # a column of ones next to v gives the sums of p
             longest=lambda q, bm, bn, **_: max(bm, bn, q.shape[-1] + 1),
         ),
         Products(2, "skips what nobody sees"),

@@ -35,10 +35,10 @@ def vector(length: int, dtype: torch.dtype = torch.float32):
 
 
 def read_bytes(x: torch.Tensor) -> int:
-    """Every element read once; the result is small."""
+    """Bytes of every element, read once; the result is small."""
     return x.numel() * x.element_size()
 
 
 def gather_bytes(x: torch.Tensor, index: torch.Tensor) -> int:
-    """K rows read and written, and the index read."""
+    """Bytes of K rows, read and written, and of the index, read."""
     return index.numel() * (2 * x.shape[1] * x.element_size() + index.element_size())

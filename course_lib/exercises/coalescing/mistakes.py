@@ -14,7 +14,7 @@ from course_lib.mistakes import Mistake
 
 
 def wasteful(op: str, sentence: str, times: float = 4.0) -> Mistake:
-    """`sentence`, if the loads (or stores) touch that many times the sectors that they need."""
+    """Say `sentence` if the loads (or stores) touch that many times the sectors that they need."""
 
     def look(trials: Sequence[Trial]) -> str:
         found = accesses([t for t in trials if t.case.group == "performance"], op)
@@ -24,7 +24,7 @@ def wasteful(op: str, sentence: str, times: float = 4.0) -> Mistake:
 
 
 def the_last_rows_alone(trials: Sequence[Trial]) -> str:
-    """A sentence, if every sum is that of the last rows of x, and not of all of them; what programs overwrite looks alike."""
+    """Say so if every sum is that of the last rows of x, and not of all of them; what programs overwrite looks alike."""
     if any(t.evidence.faults for t in trials):
         return ""
     left_out = []
@@ -42,7 +42,7 @@ def the_last_rows_alone(trials: Sequence[Trial]) -> str:
 
 
 def added_in_float16(budget: Budget) -> Mistake:
-    """A sentence, if every sum of floats is right, and sums of halves are finite and further off than `budget`."""
+    """Say so if every sum of floats is right, and sums of halves are finite and further off than `budget`."""
 
     def look(trials: Sequence[Trial]) -> str:
         right = {torch.float32: [], torch.float16: []}

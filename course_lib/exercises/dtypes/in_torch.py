@@ -44,7 +44,7 @@ def bits_in_and_out(trials: Sequence[Trial]) -> list[tuple[torch.Tensor, torch.T
 
 
 def loses_nan(trials: Sequence[Trial]) -> str:
-    """A sentence, if a NaN became a number, and every number what it should."""
+    """Say so if a NaN became a number, and every number what it should."""
     pairs = bits_in_and_out(trials)
     lost = any(bool((is_nan(x) & ~is_nan(out)).any()) for x, out in pairs)
     else_right = all(bool(((out == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
@@ -62,7 +62,7 @@ def shifted_down(trials: Sequence[Trial]) -> str:
 
 
 def rounds_as(added: int, sentence: str) -> Mistake:
-    """`sentence`, if every number came out as (x + added) with the lower 16 bits cleared."""
+    """Say `sentence` if every number came out as (x + added) with the lower 16 bits cleared."""
 
     def look(trials: Sequence[Trial]) -> str:
         pairs = bits_in_and_out(trials)
@@ -119,7 +119,7 @@ round_to_bf16 = Exercise(
 
 
 def rounded_at_the_end(trials: Sequence[Trial]) -> str:
-    """A sentence, if all sums of the first case are float32s that a float16 could hold."""
+    """Say so if all sums of the first case are float32s that a float16 could hold."""
     sums = outputs_of(trials, "plain")
     rounded = sums and all(
         o.dtype == torch.float32 and o.numel() > 1 and torch.equal(o, o.half().float()) for o in sums

@@ -19,7 +19,7 @@ def outputs_of(trials: Sequence[Trial], *groups: str) -> list[torch.Tensor]:
 
 
 def any_of(test: Callable[[torch.Tensor], torch.Tensor], groups: Sequence[str], sentence: str):
-    """`sentence`, if an output of these groups has an element for which `test` is true."""
+    """Say `sentence` if an output of these groups has an element for which `test` is true."""
     return lambda trials: sentence if any(bool(test(o).any()) for o in outputs_of(trials, *groups)) else ""
 
 
@@ -41,7 +41,7 @@ def if_plain_is_right(look: Mistake):
 
 
 def times(factor: float, sentence: str, right: Callable[..., float]) -> Mistake:
-    """`sentence`, if every result is that many times the right one."""
+    """Say `sentence` if every result is that many times the right one."""
     return every(
         lambda out, /, **call: type(out) in (int, float) and math.isclose(out, factor * right(**call), rel_tol=1e-6),
         sentence,
@@ -59,7 +59,7 @@ renamed = raised("unexpected keyword argument", "Keep the parameter's name: the 
 
 
 def no_hidden_one(trials: Sequence[Trial]) -> str:
-    """A sentence, if each normal number came out without the 1 before its mantissa."""
+    """Say so if each normal number came out without the 1 before its mantissa."""
     found = []
     for t in trials:
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
@@ -72,7 +72,7 @@ def no_hidden_one(trials: Sequence[Trial]) -> str:
 
 
 def wraps_around(trials: Sequence[Trial]) -> str:
-    """A sentence, if some q is off by about 256 steps."""
+    """Say so if some q is off by about 256 steps."""
     for t in trials:
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
             found = quantized(out, call["x"])
@@ -87,7 +87,7 @@ def wraps_around(trials: Sequence[Trial]) -> str:
 
 
 def nan_where_all_is_masked(trials: Sequence[Trial]) -> str:
-    """A sentence, if the rows of nothing but -inf came out as NaN, and no others."""
+    """Say so if the rows of nothing but -inf came out as NaN, and no others."""
     masked = [p for t in trials if t.case.group == "masked" for p in zip(t.inputs, t.evidence.outputs, strict=False)]
     empty = [(call["x"].isneginf().all(1), out) for call, out in masked]
     found = empty and all(isinstance(out, torch.Tensor) and torch.equal(out.isnan(), rows) for rows, out in empty)
@@ -95,7 +95,7 @@ def nan_where_all_is_masked(trials: Sequence[Trial]) -> str:
 
 
 def cut_off(trials: Sequence[Trial]) -> str:
-    """A sentence, if every q is x / scale without its digits behind the point, and rounded some would be others."""
+    """Say so if every q is x / scale without its digits behind the point, and rounded some would be others."""
     cut, matters = [], False
     for t in trials:
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False):

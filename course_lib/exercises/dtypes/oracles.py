@@ -209,7 +209,7 @@ class Ran(Criterion):
         return self.earned(f"{len(trials)} cases")
 
     def _other_dtype(self, trial: Trial) -> str:
-        """A sentence, if torch computed another dtype, such as that of a view."""
+        """Say so if torch computed another dtype, such as that of a view."""
         for op in trial.evidence.operations if self.dtypes else ():
             other = next((dtype for dtype in op.dtypes if dtype not in self.dtypes), "")
             if other:

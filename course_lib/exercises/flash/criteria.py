@@ -38,17 +38,17 @@ def pairs(nq: int, nk: int, causal: bool, window: int | None = None, side: int =
 
 
 def tiles_flops(q, k, v, causal: bool = True, window: int | None = None, **_: Any) -> int:
-    """Two products of each tile of 128 x 128 that is seen."""
+    """FLOPs of two products of each tile of 128 x 128 that is seen."""
     return 4 * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal, window)
 
 
 def least_flops(q, k, v, causal: bool = True, window: int | None = None, **_: Any) -> int:
-    """Two products of each query with each key that it sees."""
+    """FLOPs of two products of each query with each key that it sees."""
     return 4 * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal, window, side=1)
 
 
 def windows_bytes(q, k, v, window: int) -> int:
-    """q and o once, and for each 64 queries the keys and values that they see, with a tile of 128 more."""
+    """Bytes of q and o once, and for each 64 queries those of the keys and values that they see, with a tile of 128 more."""
     (n, d), size = q.shape[-2:], q.element_size()
     spans = [min(n, i + TILE) - max(0, i - window + 1 - WIDE) for i in range(0, n, TILE)]
     return heads_of(q) * (2 * n * d + 2 * d * sum(spans)) * size

@@ -58,8 +58,8 @@ TF32 = (
 
 
 def looks_like_tf32(trials: Sequence[Judged]) -> str:
-    """A sentence, if kernels multiply in TF32, and the errors of float32 results point where those of it do, in the scores, in the
-    values, or in both."""
+    """Say so if kernels multiply in TF32 and the errors of float32 results point where TF32's errors do: in the scores, in
+    the values, or in both."""
     if not in_tf32(shown(trials)):
         return ""
     sums = torch.zeros(3, 3, dtype=torch.float64)  # of these: seen times guessed, and the squares of each
@@ -82,7 +82,7 @@ def across(error: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def rounded_result(trials: Sequence[Judged]) -> str:
-    """A sentence, if float32 results hold numbers of half precision alone, and are nearly right."""
+    """Say so if float32 results hold numbers of half precision alone, and are nearly right."""
     for call, found in results(trials):
         right = part(oracle_of(call)(**call), 0)
         if call["v"].dtype != FP32 or found.shape != right.shape or (found - right).norm() > 0.01 * right.norm():
@@ -94,7 +94,7 @@ def rounded_result(trials: Sequence[Judged]) -> str:
 
 
 def unstored(trials: Sequence[Judged]) -> str:
-    """A sentence, if kernels left elements of a result as they were allocated."""
+    """Say so if kernels left elements of a result as they were allocated."""
     for t in shown(trials):
         for out in t.evidence.outputs[-1:]:
             parts = out if isinstance(out, list) else [out]
@@ -132,7 +132,7 @@ def stored_bytes(evidence: Evidence, label: str) -> int:
 
 
 def rows_as_queries(trials: Sequence[Judged]) -> str:
-    """A sentence, if all that is wrong are causal results, and of each group all heads but the first."""
+    """Say so if all that is wrong are causal results, and of each group all heads but the first."""
     off = []
     for call, found in results(trials):
         right, group = part(oracle_of(call)(**call), 0), call["q"].shape[0] // call["k"].shape[0]
@@ -144,7 +144,7 @@ def rows_as_queries(trials: Sequence[Judged]) -> str:
 
 
 def few_programs(trials: Sequence[Judged]) -> str:
-    """A sentence, if results are wrong, and the first kernel had fewer programs than there are shares of all heads."""
+    """Say so if results are wrong, and the first kernel had fewer programs than there are shares of all heads."""
     for t in shown(trials):
         heads, splits, launches = t.inputs[-1]["k"].shape[0], t.inputs[-1]["splits"], t.evidence.launches
         if len(launches) == 2 and launches[0].programs < heads * splits:
@@ -156,7 +156,7 @@ def few_programs(trials: Sequence[Judged]) -> str:
 
 
 def infinite(trials: Sequence[Judged]) -> str:
-    """A sentence, if sums of many values ran over."""
+    """Say so if sums of many values ran over."""
     over = any(bool(o.isinf().any()) for t in trials if t.case.group == "half" for _, o in results([t]))
     return "inf: the sums of a share exceed what float16 can hold, 65504. Its m, l and acc are float32." if over else ""
 

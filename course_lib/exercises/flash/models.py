@@ -163,7 +163,7 @@ grouped_attention = Exercise(
 
 
 def cache_bytes(q, k, v, splits: int) -> int:
-    """k and v, q and o once; a state of each head and share, written and read."""
+    """Bytes of k, v, q and o once, and of a state for each head and share, written and read."""
     return k.nbytes + v.nbytes + 2 * q.nbytes + 2 * 4 * splits * q.shape[0] * (q.shape[1] + 2)
 
 

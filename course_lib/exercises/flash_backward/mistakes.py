@@ -26,7 +26,7 @@ def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def slip(name: str, place: int, wrong: Wrong, sentence: str, each: bool = False, times: float = 10) -> Mistake:
-    """`sentence`, if result number `place`, which should be dq, dk or dv (`name`), is what `wrong` makes of the arguments, or one of
+    """Say `sentence` if result number `place`, which should be dq, dk or dv (`name`), is what `wrong` makes of the arguments, or one of
     several does: all three. each, times: see computes."""
     which = ("dq", "dk", "dv").index(name)
 
@@ -199,7 +199,7 @@ def tiles_of(name: str, place: int) -> list[Mistake]:
 
 
 def like_tf32(name: str, place: int) -> Mistake:
-    """A sentence, if kernels multiply in TF32, float32 alone is wrong where no sum is hard, and by about 2^-11 of the result."""
+    """Say so if kernels multiply in TF32, float32 alone is wrong where no sum is hard, and by about 2^-11 of the result."""
     which = ("dq", "dk", "dv").index(name)
 
     def look(trials: Sequence[Judged]) -> str:
@@ -218,7 +218,7 @@ def like_tf32(name: str, place: int) -> Mistake:
 
 
 def handed_q(trials: Sequence[Judged]) -> str:
-    """A sentence, if dk or dv has the shape of q, and should not."""
+    """Say so if dk or dv has the shape of q, and should not."""
     for t in shown(trials):
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
             for place, (name, like) in enumerate((("dk", "k"), ("dv", "v"))):
@@ -234,7 +234,7 @@ def atomics(trials: Sequence[Trial]) -> str:
 
 
 def mistakes_of(name: str, place: int) -> list[Mistake]:
-    """Mistakes in the factors of dq or dk (`name`): one is missing, or there twice. place: which result that is."""
+    """Mistakes in the formula of dq or dk (`name`): scale or delta is missing, or scale is there twice. place: which result it is."""
     other = {"dq": "k", "dk": "q"}[name]
     return [
         slip(
@@ -275,7 +275,7 @@ def swapped(place: int) -> Mistake:
 
 
 def lost_nothing(trials: Sequence[Judged]) -> str:
-    """A sentence, if NaN comes where some query sees nothing, and in no other causal case."""
+    """Say so if NaN comes where some query sees nothing, and in no other causal case."""
     sentence = (
         "NaN where a query sees nothing: lse is -inf there, so exp(s - lse) is inf, and p * seen is inf * 0, which is NaN. Let tl.where "
         "choose 0 there after exp, and make ds of what it chose."

@@ -13,7 +13,7 @@ from course_lib.mistakes import Mistake
 
 
 def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | None = None) -> Callable:
-    """`sentence`, if the result (or one part of it) is that many times the right one in every case that has a result."""
+    """Say `sentence` if the result (or one part of it) is that many times the right one in every case that has a result."""
 
     def look(trials: Sequence[Trial]) -> str:
         found = []
@@ -31,7 +31,7 @@ def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | 
 
 
 def every(matches: Callable[..., bool], sentence: str) -> Mistake:
-    """`sentence`, if matches(output, **arguments) for every result, and all are numbers."""
+    """Say `sentence` if matches(output, **arguments) for every result, and all are numbers."""
     return mistakes.every(lambda out, /, **arguments: is_number(out) and matches(out, **arguments), sentence)
 
 
@@ -79,7 +79,7 @@ with_forward = every(
 
 
 def one_product_less(trials: Sequence[Trial]) -> str:
-    """A sentence, if a block is short of the same product in every case."""
+    """Say so if a block is short of the same product in every case."""
 
     def product(batch, tokens, columns, inner) -> int:
         return counted(lambda: meta(batch, tokens, inner) @ meta(inner, columns))
@@ -106,7 +106,7 @@ def one_product_less(trials: Sequence[Trial]) -> str:
 
 
 def elements(oracle: Callable[..., Cost]) -> Mistake:
-    """A sentence, if the second number of a cost counts elements."""
+    """Say so if the second number of a cost counts elements."""
     return mistakes.every(
         lambda out, /, **a: is_pair(out) and is_number(out[1]) and out[1] * a["itemsize"] == oracle(**a).bytes,
         "These are elements, not bytes: each takes `itemsize` bytes.",

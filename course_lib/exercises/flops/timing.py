@@ -83,7 +83,7 @@ def shown_by_the_clock(
 
 
 def as_if(group: str, sentence: str, **how: Any) -> Mistake:
-    """`sentence`, if the times of that group are those of simulated(**how)."""
+    """Say `sentence` if the times of that group are those of simulated(**how)."""
 
     def look(trials: Sequence[Trial]) -> str:
         of_group = [t for t in trials if t.case.group == group]
@@ -103,7 +103,7 @@ def near(seconds: float, **case: Any) -> bool:
 
 
 def as_if_many_runs(trials: Sequence[Trial]) -> str:
-    """A sentence, if all is right but where the GPU slows down after as many runs as were asked for."""
+    """Say so if all is right but where the GPU slows down after as many runs as were asked for."""
     pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
     wrong = [(case, out) for case, out in pairs if near_the_truth(out, **case)]
     found = wrong and all(case["stamina"] and isinstance(out, float) and near(out / 2, **case) for case, out in wrong)

@@ -35,7 +35,7 @@ def read_times(tensor: str, times: float, sentence: str) -> Mistake:
 
 
 def launched(more_than: int, sentence: str) -> Mistake:
-    """`sentence`, if a call launches more kernels than that."""
+    """Say `sentence` if a call launches more kernels than that."""
     return lambda trials: sentence if any(len(t.evidence.launches) > more_than for t in performance(trials)) else ""
 
 
@@ -52,7 +52,7 @@ def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any],
 
 
 def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
-    """`sentence`, if all results that are not right are what `wrong` makes of the arguments."""
+    """Say `sentence` if all results that are not right are what `wrong` makes of the arguments."""
 
     def close(out: torch.Tensor, guess: torch.Tensor) -> bool:
         share = max(1e-3, 4 * torch.finfo(out.dtype).eps)
@@ -92,12 +92,12 @@ def nan_of_exp(trials: Sequence[Judged]) -> str:
 
 
 def overflows(trials: Sequence[Judged]) -> str:
-    """A sentence, if a softmax of whole rows is NaN where exp(x) is infinite."""
+    """Say so if a softmax of whole rows is NaN where exp(x) is infinite."""
     return OVERFLOWS if nan_of_exp(trials) == OVERFLOWS else ""
 
 
 def columns_add_up(trials: Sequence[Judged]) -> str:
-    """A sentence, if it is the columns of a block of rows that add up to 1."""
+    """Say so if it is the columns of a block of rows that add up to 1."""
     for arguments, out in results([t for t in trials if t.difference], "plain"):
         M, N = arguments["x"].shape
         for rows in (2, 4, 8, 16, 32, 64):
@@ -109,7 +109,7 @@ def columns_add_up(trials: Sequence[Judged]) -> str:
 
 
 def cut_off(trials: Sequence[Judged]) -> str:
-    """A sentence, if each row is the softmax of a first block of it, and the rest was left out."""
+    """Say so if each row is the softmax of a first block of it, and the rest was left out."""
     for arguments, out in results([t for t in trials if t.difference]):
         there = ~out.isnan()
         first = int(there[0].sum()) if out.dim() == 2 else 0
@@ -124,7 +124,7 @@ def cut_off(trials: Sequence[Judged]) -> str:
 
 
 def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
-    """A sentence, if program i began i elements after the first."""
+    """Say so if program i began i elements after the first."""
 
     def wrong(x: torch.Tensor) -> torch.Tensor:
         return function(x.as_strided(x.shape, (x.stride(1), x.stride(1))))
@@ -135,7 +135,7 @@ def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
     )
 
     def look(trials: Sequence[Judged]) -> str:
-        # row * N looks like that, too, where a row is one element, and where both lead to the NaN beside a window
+        # row * N looks like that, too, where a row is one element, and where both lead to the NaN next to a window
         said, found = slip(trials), results([t for t in trials if t.difference])
         telling = said and any(call["x"].shape[1] > 1 and bool(out[1:].isfinite().any()) for call, out in found)
         return said if telling else ""
@@ -179,12 +179,12 @@ def padded(block: int) -> Callable[..., torch.Tensor]:
 
 
 def all_zero(group: str, sentence: str) -> Mistake:
-    """`sentence`, if a result of that group is zero everywhere."""
+    """Say `sentence` if a result of that group is zero everywhere."""
     return lambda trials: sentence if any(not bool(o.any()) for _, o in results(trials, group)) else ""
 
 
 def scaled_rows(sentence: str) -> Mistake:
-    """`sentence`, if rows are the softmax but for a factor below 1: the sum that divides them is too large."""
+    """Say `sentence` if rows are the softmax but for a factor below 1: the sum that divides them is too large."""
 
     def look(trials: Sequence[Trial]) -> str:
         for arguments, out in results(trials, "plain", "ragged", "hard", "long"):
@@ -201,7 +201,7 @@ def scaled_rows(sentence: str) -> Mistake:
 
 
 def divided_by_the_block(trials: Sequence[Trial]) -> str:
-    """A sentence, if a mean of squares was taken over a whole block, masked lanes included."""
+    """Say so if a mean of squares was taken over a whole block, masked lanes included."""
     found = False
     for arguments, out in results(trials, "ragged"):
         x, N = arguments["x"].double() + arguments.get("residual", torch.zeros(())).double(), arguments["x"].shape[1]

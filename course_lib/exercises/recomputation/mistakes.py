@@ -15,7 +15,7 @@ from course_lib.mistakes import Mistake, raised, torch_did
 
 
 def saved_something(sentence: str) -> Mistake:
-    """`sentence`, if backward used a buffer of the forward half."""
+    """Say `sentence` if backward used a buffer of the forward half."""
     return lambda trials: (
         sentence if any(s.tensor.startswith("buffer") for t in trials for s in t.evidence.saved or ()) else ""
     )
@@ -55,7 +55,7 @@ def saved_nothing(trials: Sequence[Trial]) -> str:
 
 
 def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> Mistake:
-    """`sentence`, if hard inputs come out as NaN, and ragged ones right: what is not stored shows as NaN there, too."""
+    """Say `sentence` if hard inputs come out as NaN, and ragged ones right: what is not stored shows as NaN there, too."""
 
     def has_nan(output: Any) -> bool:
         parts = output if isinstance(output, list) else [output]
@@ -70,14 +70,14 @@ def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> Mistake:
 
 
 def several_launches(sentence: str) -> Mistake:
-    """`sentence`, if a call of a performance case launches more than one kernel a half."""
+    """Say `sentence` if a call of a performance case launches more than one kernel a half."""
     return lambda trials: (
         sentence if any(len(t.evidence.launches) > 2 for t in trials if t.case.group == "performance") else ""
     )
 
 
 def mean_over_a_block(trials: Sequence[Trial]) -> str:
-    """A sentence, if every ragged dx is what a mean over the next power of two of columns gives, and that matters."""
+    """Say so if every ragged dx is what a mean over the next power of two of columns gives, and that matters."""
     found, matters = [], False
     for t in trials:
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False) if t.case.group == "ragged" else ():
@@ -91,7 +91,7 @@ def mean_over_a_block(trials: Sequence[Trial]) -> str:
 
 
 def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
-    """A sentence, if the first kernel writes a buffer as large as a float32 x."""
+    """Say so if the first kernel writes a buffer as large as a float32 x."""
     large = any(
         f.tensor.startswith("buffer") and f.written_distinct_bytes >= 4 * t.inputs[-1]["x"].numel()
         for t in trials
@@ -103,7 +103,7 @@ def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
 
 
 def another_mask(trials: Sequence[Trial]) -> str:
-    """A sentence, if the right elements are kept forward, and gradients pass where others were."""
+    """Say so if the right elements are kept forward, and gradients pass where others were."""
     pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
     if not pairs or not all(two_like_x(output, call["x"]) for call, output in pairs):
         return ""

@@ -12,7 +12,7 @@ from course_lib.mistakes import Mistake, every
 
 
 def gives(wrong: Callable[..., Any], sentence: str, besides: str = "") -> Mistake:
-    """`sentence`, if that wrong formula gives everything that was returned; the group `besides` may be otherwise."""
+    """Say `sentence` if that wrong formula gives everything that was returned; the group `besides` may be otherwise."""
     look = every(lambda output, /, **arguments: _as_lists(output) == _as_lists(wrong(**arguments)), sentence)
     return lambda trials: look([t for t in trials if t.case.group != besides])
 
@@ -77,7 +77,7 @@ def channels_before_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def equals(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
-    """`sentence`, if every result is the tensor that this wrong function gives."""
+    """Say `sentence` if every result is the tensor that this wrong function gives."""
 
     def same(output: Any, **arguments: Any) -> bool:
         return isinstance(output, torch.Tensor) and torch.equal(output, wrong(**arguments))

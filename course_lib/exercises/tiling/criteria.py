@@ -15,8 +15,8 @@ Shape = tuple[int, ...]
 
 @dataclass
 class Counted(OnceRight):
-    """Torch did certain operations so often, and each of them on pieces of the right size: work that is done at once, and
-    operations on nothing until their number is right, are another thing.
+    """Torch did each of these operations as many times as needed, on pieces of the right size. Neither work that is done
+    at once nor operations on nothing that only make up the number will do.
 
     names   aten names
     shape   of such an operation, what is to be counted

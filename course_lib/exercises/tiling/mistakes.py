@@ -43,14 +43,14 @@ last_tile_alone = every(
 
 
 def whole_tiles_alone(trials: Sequence[Trial]) -> str:
-    """A sentence, if what the partial tiles at the edges add is missing where there are some."""
+    """Say so if what the partial tiles at the edges add is missing where there are some."""
     ragged = of_group(trials, "ragged")
     sentence = "The tiles at the edges are missing: M // bm rounds down. Go in steps, range(0, M, bm), or round up."
     return every(_of_whole_tiles, sentence)(ragged)
 
 
 def looks_like_tf32(trials: Sequence[Trial]) -> str:
-    """A sentence, if kernels multiply in TF32, and float32 results are what it makes of them."""
+    """Say so if kernels multiply in TF32, and float32 results are what it makes of them."""
     group = of_group(trials, "float32")
     for trial in group if in_tf32(group) else ():
         for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
@@ -66,7 +66,7 @@ def looks_like_tf32(trials: Sequence[Trial]) -> str:
 
 
 def small_tiles(trials: Sequence[Trial]) -> str:
-    """A sentence, if a is read more than twice as often as tiles of 64 would read it."""
+    """Say so if a is read more than twice as often as tiles of 64 would read it."""
     for trial in of_group(trials, "performance"):
         N = trial.inputs[-1]["b"].shape[-1]
         for launch in trial.evidence.launches:

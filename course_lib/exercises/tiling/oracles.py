@@ -31,7 +31,7 @@ in_float32 = sum_budget(lambda a, b, **_: a.double().abs() @ b.double().abs(), l
 
 
 def pieces(length: int, block: int) -> Iterator[int]:
-    """How long each block is that a length is cut into; the last may be short."""
+    """The length of each block into which a length is cut; the last may be short."""
     return (min(block, length - start) for start in range(0, length, block))
 
 
@@ -87,7 +87,7 @@ def model_seconds(
 
 
 def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
-    """Spearman's: 1 if both put the sizes in the same order."""
+    """Spearman's rank correlation: 1 if both put the sizes in the same order."""
 
     def ranks(values: Sequence[float]) -> np.ndarray:
         _, inverse, counts = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
@@ -119,7 +119,7 @@ def fits_and_moves_least(output: Any, m: int, n: int, k: int, shared_bytes: int)
 
 
 def fits(bm: int, bn: int, shared_bytes: int) -> bool:
-    """Three stages of 64 columns of a and 64 rows of b, 2 bytes each, and an accumulator in half of an SM's registers."""
+    """Whether three stages of 64 columns of a and 64 rows of b fit, 2 bytes each, and an accumulator in half of an SM's registers."""
     return 3 * 64 * (bm + bn) * 2 <= shared_bytes and bm * bn <= 32768
 
 
@@ -155,8 +155,8 @@ def follows_the_model(output: Any, sizes: Sequence[int], **machine: Any) -> str:
 
 
 def slows_down(output: Any, sizes: Sequence[int], **_: Any) -> str:
-    """Sizes that 8 does not divide: slower than the same answer's speed at the next multiple of 8, which is among the sizes,
-    and not by more than 20 times. Nothing is said of the waves."""
+    """Check that each size which 8 does not divide is slower than the next multiple of 8 in the same answer, by at most 20
+    times. That multiple is among the sizes. Waves are not checked."""
     problem = is_a_curve(output, sizes)
     speed = dict(zip(sizes, output if not problem else [], strict=False))
     for n, found in speed.items():

@@ -118,7 +118,7 @@ def tile_traffic(a: torch.Tensor, b: torch.Tensor) -> int:
 
 
 def compulsory_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
-    """a and b read once, the result written once."""
+    """Bytes of a and b, read once, and of the result, written once."""
     return a.element_size() * (a.numel() + b.numel() + a.shape[-2] * b.shape[-1])
 
 

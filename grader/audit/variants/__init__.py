@@ -52,7 +52,7 @@ class Variant:
     script: str = ""
 
     def cells(self) -> list[tuple[str, str]]:
-        """The program to judge: imports, then the cell. ValueError if a patch does not apply."""
+        """The program to judge: imports, then the cell. Raises ValueError if a patch does not apply."""
         source = self.source or solution_cell(self.exercise)
         for old, new in self.patches:
             if old not in source:

@@ -1,4 +1,4 @@
-"""Unit 08. What each variant must lose stands beside it; () means full marks."""
+"""Unit 08. What each variant must lose stands next to it; () means full marks."""
 
 from grader.audit.variants import Variant, kinds
 

@@ -1,4 +1,4 @@
-"""Unit 09. What each variant must lose stands beside it; () means full marks."""
+"""Unit 09. What each variant must lose stands next to it; () means full marks."""
 
 from grader.audit.variants import Variant, kinds, solution_cell
 
