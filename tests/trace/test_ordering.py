@@ -222,10 +222,13 @@ def test_layer_norm_of_the_tutorial_has_no_race(M, group):
 
 
 @triton.jit
-def last_one_sums(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+def last_one_sums(
+    x_ptr, count_ptr, partial_ptr, o_ptr,
+    PROGRAMS: tl.constexpr, BLOCK: tl.constexpr, SEM: tl.constexpr = "acq_rel", SCOPE: tl.constexpr = "gpu",
+):  # fmt: skip
     p = tl.program_id(0)
     tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
-    if tl.atomic_add(count_ptr, 1) == PROGRAMS - 1:
+    if tl.atomic_add(count_ptr, 1, sem=SEM, scope=SCOPE) == PROGRAMS - 1:
         tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
 
 
@@ -235,30 +238,6 @@ def last_one_sums_too_early(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.c
     ticket = tl.atomic_add(count_ptr, 1)
     tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
     if ticket == PROGRAMS - 1:
-        tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
-
-
-@triton.jit
-def last_one_sums_relaxed(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
-    p = tl.program_id(0)
-    tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
-    if tl.atomic_add(count_ptr, 1, sem="relaxed") == PROGRAMS - 1:
-        tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
-
-
-@triton.jit
-def last_one_of_its_block_sums(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
-    p = tl.program_id(0)
-    tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
-    if tl.atomic_add(count_ptr, 1, scope="cta") == PROGRAMS - 1:
-        tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
-
-
-@triton.jit
-def last_one_only_releases(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
-    p = tl.program_id(0)
-    tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
-    if tl.atomic_add(count_ptr, 1, sem="release") == PROGRAMS - 1:
         tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
 
 
@@ -273,20 +252,20 @@ def every_one_sums(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr,
 
 
 @pytest.mark.parametrize(
-    "kernel, racing",
+    "kernel, how, racing",
     [
-        (last_one_sums, []),
-        (last_one_sums_too_early, ["partial_ptr"]),
-        (last_one_sums_relaxed, ["partial_ptr"]),
-        (last_one_of_its_block_sums, ["partial_ptr"]),
-        (last_one_only_releases, ["partial_ptr"]),
-        (every_one_sums, ["partial_ptr"]),
+        (last_one_sums, {}, []),
+        (last_one_sums, {"SEM": "relaxed"}, ["partial_ptr"]),
+        (last_one_sums, {"SEM": "release"}, ["partial_ptr"]),
+        (last_one_sums, {"SCOPE": "cta"}, ["partial_ptr"]),
+        (last_one_sums_too_early, {}, ["partial_ptr"]),
+        (every_one_sums, {}, ["partial_ptr"]),
     ],
 )
-def test_a_ticket_orders_what_was_stored_before_it(kernel, racing):
+def test_a_ticket_orders_what_was_stored_before_it(kernel, how, racing):
     x, o = torch.randn(PROGRAMS, 16), torch.zeros(1)
     with trace() as t:
-        kernel[(PROGRAMS,)](x, zeros(1), torch.zeros(PROGRAMS), o, PROGRAMS=PROGRAMS, BLOCK=16)
+        kernel[(PROGRAMS,)](x, zeros(1), torch.zeros(PROGRAMS), o, PROGRAMS=PROGRAMS, BLOCK=16, **how)
     assert races(t) == racing
     if not racing:
         torch.testing.assert_close(o[0], x.sum())
