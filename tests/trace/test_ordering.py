@@ -25,23 +25,15 @@ def races(t) -> list[str]:
 
 
 @triton.jit
-def add_under_a_lock(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
+def add_under_a_lock(
+    x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr, LOCK: tl.constexpr = "acq_rel", UNLOCK: tl.constexpr = "acq_rel"
+):  # fmt: skip
     offs = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
-    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+    while tl.atomic_cas(lock_ptr, 0, 1, sem=LOCK) == 1:
         pass
     tl.store(o_ptr + offs, tl.load(o_ptr + offs) + x)
-    tl.atomic_xchg(lock_ptr, 0)
-
-
-@triton.jit
-def add_under_a_lock_with_just_enough(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
-    while tl.atomic_cas(lock_ptr, 0, 1, sem="acquire") == 1:
-        pass
-    tl.store(o_ptr + offs, tl.load(o_ptr + offs) + x)
-    tl.atomic_xchg(lock_ptr, 0, sem="release")
+    tl.atomic_xchg(lock_ptr, 0, sem=UNLOCK)
 
 
 @triton.jit
@@ -97,26 +89,6 @@ def add_under_two_locks(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def add_under_a_relaxed_lock(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
-    while tl.atomic_cas(lock_ptr, 0, 1, sem="relaxed") == 1:
-        pass
-    tl.store(o_ptr + offs, tl.load(o_ptr + offs) + x)
-    tl.atomic_xchg(lock_ptr, 0, sem="relaxed")
-
-
-@triton.jit
-def unlock_that_acquires(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
-    while tl.atomic_cas(lock_ptr, 0, 1, sem="acquire") == 1:
-        pass
-    tl.store(o_ptr + offs, tl.load(o_ptr + offs) + x)
-    tl.atomic_xchg(lock_ptr, 0, sem="acquire")
-
-
-@triton.jit
 def unlock_by_a_store(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
@@ -127,25 +99,25 @@ def unlock_by_a_store(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    "kernel, racing",
+    "kernel, how, racing",
     [
-        (add_under_a_lock, []),
-        (add_under_a_lock_with_just_enough, []),
-        (add_beside_a_lock, ["o_ptr"]),
-        (store_after_the_lock, ["o_ptr"]),
-        (load_before_the_lock, ["o_ptr"]),
-        (add_under_a_lock_of_its_own, ["o_ptr"]),
-        (add_under_two_locks, ["o_ptr"]),
-        (add_under_a_relaxed_lock, ["o_ptr"]),
-        (unlock_that_acquires, ["o_ptr"]),
-        (unlock_by_a_store, ["lock_ptr", "o_ptr"]),
+        (add_under_a_lock, {}, []),
+        (add_under_a_lock, {"LOCK": "acquire", "UNLOCK": "release"}, []),
+        (add_under_a_lock, {"LOCK": "relaxed", "UNLOCK": "relaxed"}, ["o_ptr"]),
+        (add_under_a_lock, {"LOCK": "acquire", "UNLOCK": "acquire"}, ["o_ptr"]),
+        (add_beside_a_lock, {}, ["o_ptr"]),
+        (store_after_the_lock, {}, ["o_ptr"]),
+        (load_before_the_lock, {}, ["o_ptr"]),
+        (add_under_a_lock_of_its_own, {}, ["o_ptr"]),
+        (add_under_two_locks, {}, ["o_ptr"]),
+        (unlock_by_a_store, {}, ["lock_ptr", "o_ptr"]),
     ],
 )
 @pytest.mark.parametrize("order", [None, "shuffled"])
-def test_a_lock_orders_what_lies_within_it(kernel, racing, order):
+def test_a_lock_orders_what_lies_within_it(kernel, how, racing, order):
     x, o = torch.randn(PROGRAMS, 16), torch.zeros(16)
     with trace(order=order) as t:
-        kernel[(PROGRAMS,)](x, zeros(PROGRAMS), o, BLOCK=16)
+        kernel[(PROGRAMS,)](x, zeros(PROGRAMS), o, BLOCK=16, **how)
     assert races(t) == racing
     if not racing:
         torch.testing.assert_close(o, x.sum(0))
