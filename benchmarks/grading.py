@@ -68,7 +68,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 def answers(unit: str, count: int) -> Iterator[tuple[str, dict[str, list[tuple[str, str]]]]]:
     """(student, exercise -> the program that answers it) of the synthetic class; the same one every time."""
     chance = random.Random(4)
-    patched = [v for v in variants.of_unit(UNITS[unit]) if v.patches]
+    patched = [v for v in variants.of_unit(UNITS[unit]) if v.patches and not v.script]
     for number in range(count):
         kind, found = number % 10, {}  # 0: nothing; 1, 2, 3: all right; else a quarter of the exercises is a variant
         for exercise in grader.exercises(unit).values() if kind else ():

@@ -49,6 +49,46 @@ def test_what_a_variants_remark_must_hold_and_must_not(tmp_path):
     assert not none.as_expected and none.not_said == "remark"
 
 
+WHOLE = """# %% name="whole" exercise="coalescing.row_copy"
+# - a remark
+def row_copy(x):
+    y = x + 1
+    return y.clone()
+"""
+CHANGED = """# %% name="changed" exercise="coalescing.row_copy" loses="a title"
+# Why it is wrong.
+# -     y = x + 1
+# -     return y.clone()
+# +     return x + 2
+"""
+
+
+def test_a_cell_may_be_the_changes_of_the_one_above_it(tmp_path):
+    script = tmp_path / "accidents.py"
+    script.write_text(WHOLE + "\n\n" + CHANGED)
+    whole, changed = variants.read(script)
+    text = WHOLE.partition("\n")[2]
+    assert whole.cells()[-1][1].rstrip() == text.rstrip() and whole.loses == ()
+    assert (
+        changed.cells()[-1][1].rstrip()
+        == text.replace("    y = x + 1\n    return y.clone()", "    return x + 2").rstrip()
+    )
+    assert changed.loses == ("a title",)
+
+
+def test_changes_that_fit_no_cell_are_refused(tmp_path):
+    script = tmp_path / "accidents.py"
+    script.write_text(WHOLE.replace("row_copy", "transpose") + CHANGED)
+    with pytest.raises(ValueError, match="changed: changes a cell that answers coalescing"):
+        variants.read(script)
+    script.write_text(CHANGED)
+    with pytest.raises(ValueError, match="answers nothing"):
+        variants.read(script)
+    script.write_text(WHOLE.replace("x + 1", "x + 3") + CHANGED)
+    with pytest.raises(ValueError, match="the cell does not contain"):
+        variants.read(script)[1].cells()
+
+
 def test_what_compiles_for_ever_hides_nothing(tmp_path, monkeypatch):
     """A notebook gives up on a kernel that compiles slowly; the judge would have to take on trust all that comes after."""
     monkeypatch.setattr(judging, "COMPILE_SECONDS", 0.0)

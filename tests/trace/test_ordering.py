@@ -25,23 +25,15 @@ def races(t) -> list[str]:
 
 
 @triton.jit
-def add_under_a_lock(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
+def add_under_a_lock(
+    x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr, LOCK: tl.constexpr = "acq_rel", UNLOCK: tl.constexpr = "acq_rel"
+):  # fmt: skip
     offs = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
-    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+    while tl.atomic_cas(lock_ptr, 0, 1, sem=LOCK) == 1:
         pass
     tl.store(o_ptr + offs, tl.load(o_ptr + offs) + x)
-    tl.atomic_xchg(lock_ptr, 0)
-
-
-@triton.jit
-def add_under_a_lock_with_just_enough(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
-    while tl.atomic_cas(lock_ptr, 0, 1, sem="acquire") == 1:
-        pass
-    tl.store(o_ptr + offs, tl.load(o_ptr + offs) + x)
-    tl.atomic_xchg(lock_ptr, 0, sem="release")
+    tl.atomic_xchg(lock_ptr, 0, sem=UNLOCK)
 
 
 @triton.jit
@@ -97,26 +89,6 @@ def add_under_two_locks(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def add_under_a_relaxed_lock(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
-    while tl.atomic_cas(lock_ptr, 0, 1, sem="relaxed") == 1:
-        pass
-    tl.store(o_ptr + offs, tl.load(o_ptr + offs) + x)
-    tl.atomic_xchg(lock_ptr, 0, sem="relaxed")
-
-
-@triton.jit
-def unlock_that_acquires(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
-    while tl.atomic_cas(lock_ptr, 0, 1, sem="acquire") == 1:
-        pass
-    tl.store(o_ptr + offs, tl.load(o_ptr + offs) + x)
-    tl.atomic_xchg(lock_ptr, 0, sem="acquire")
-
-
-@triton.jit
 def unlock_by_a_store(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
@@ -127,25 +99,25 @@ def unlock_by_a_store(x_ptr, lock_ptr, o_ptr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    "kernel, racing",
+    "kernel, how, racing",
     [
-        (add_under_a_lock, []),
-        (add_under_a_lock_with_just_enough, []),
-        (add_beside_a_lock, ["o_ptr"]),
-        (store_after_the_lock, ["o_ptr"]),
-        (load_before_the_lock, ["o_ptr"]),
-        (add_under_a_lock_of_its_own, ["o_ptr"]),
-        (add_under_two_locks, ["o_ptr"]),
-        (add_under_a_relaxed_lock, ["o_ptr"]),
-        (unlock_that_acquires, ["o_ptr"]),
-        (unlock_by_a_store, ["lock_ptr", "o_ptr"]),
+        (add_under_a_lock, {}, []),
+        (add_under_a_lock, {"LOCK": "acquire", "UNLOCK": "release"}, []),
+        (add_under_a_lock, {"LOCK": "relaxed", "UNLOCK": "relaxed"}, ["o_ptr"]),
+        (add_under_a_lock, {"LOCK": "acquire", "UNLOCK": "acquire"}, ["o_ptr"]),
+        (add_beside_a_lock, {}, ["o_ptr"]),
+        (store_after_the_lock, {}, ["o_ptr"]),
+        (load_before_the_lock, {}, ["o_ptr"]),
+        (add_under_a_lock_of_its_own, {}, ["o_ptr"]),
+        (add_under_two_locks, {}, ["o_ptr"]),
+        (unlock_by_a_store, {}, ["lock_ptr", "o_ptr"]),
     ],
 )
 @pytest.mark.parametrize("order", [None, "shuffled"])
-def test_a_lock_orders_what_lies_within_it(kernel, racing, order):
+def test_a_lock_orders_what_lies_within_it(kernel, how, racing, order):
     x, o = torch.randn(PROGRAMS, 16), torch.zeros(16)
     with trace(order=order) as t:
-        kernel[(PROGRAMS,)](x, zeros(PROGRAMS), o, BLOCK=16)
+        kernel[(PROGRAMS,)](x, zeros(PROGRAMS), o, BLOCK=16, **how)
     assert races(t) == racing
     if not racing:
         torch.testing.assert_close(o, x.sum(0))
@@ -222,10 +194,13 @@ def test_layer_norm_of_the_tutorial_has_no_race(M, group):
 
 
 @triton.jit
-def last_one_sums(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+def last_one_sums(
+    x_ptr, count_ptr, partial_ptr, o_ptr,
+    PROGRAMS: tl.constexpr, BLOCK: tl.constexpr, SEM: tl.constexpr = "acq_rel", SCOPE: tl.constexpr = "gpu",
+):  # fmt: skip
     p = tl.program_id(0)
     tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
-    if tl.atomic_add(count_ptr, 1) == PROGRAMS - 1:
+    if tl.atomic_add(count_ptr, 1, sem=SEM, scope=SCOPE) == PROGRAMS - 1:
         tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
 
 
@@ -235,30 +210,6 @@ def last_one_sums_too_early(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.c
     ticket = tl.atomic_add(count_ptr, 1)
     tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
     if ticket == PROGRAMS - 1:
-        tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
-
-
-@triton.jit
-def last_one_sums_relaxed(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
-    p = tl.program_id(0)
-    tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
-    if tl.atomic_add(count_ptr, 1, sem="relaxed") == PROGRAMS - 1:
-        tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
-
-
-@triton.jit
-def last_one_of_its_block_sums(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
-    p = tl.program_id(0)
-    tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
-    if tl.atomic_add(count_ptr, 1, scope="cta") == PROGRAMS - 1:
-        tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
-
-
-@triton.jit
-def last_one_only_releases(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
-    p = tl.program_id(0)
-    tl.store(partial_ptr + p, tl.sum(tl.load(x_ptr + p * BLOCK + tl.arange(0, BLOCK))))
-    if tl.atomic_add(count_ptr, 1, sem="release") == PROGRAMS - 1:
         tl.store(o_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
 
 
@@ -273,20 +224,20 @@ def every_one_sums(x_ptr, count_ptr, partial_ptr, o_ptr, PROGRAMS: tl.constexpr,
 
 
 @pytest.mark.parametrize(
-    "kernel, racing",
+    "kernel, how, racing",
     [
-        (last_one_sums, []),
-        (last_one_sums_too_early, ["partial_ptr"]),
-        (last_one_sums_relaxed, ["partial_ptr"]),
-        (last_one_of_its_block_sums, ["partial_ptr"]),
-        (last_one_only_releases, ["partial_ptr"]),
-        (every_one_sums, ["partial_ptr"]),
+        (last_one_sums, {}, []),
+        (last_one_sums, {"SEM": "relaxed"}, ["partial_ptr"]),
+        (last_one_sums, {"SEM": "release"}, ["partial_ptr"]),
+        (last_one_sums, {"SCOPE": "cta"}, ["partial_ptr"]),
+        (last_one_sums_too_early, {}, ["partial_ptr"]),
+        (every_one_sums, {}, ["partial_ptr"]),
     ],
 )
-def test_a_ticket_orders_what_was_stored_before_it(kernel, racing):
+def test_a_ticket_orders_what_was_stored_before_it(kernel, how, racing):
     x, o = torch.randn(PROGRAMS, 16), torch.zeros(1)
     with trace() as t:
-        kernel[(PROGRAMS,)](x, zeros(1), torch.zeros(PROGRAMS), o, PROGRAMS=PROGRAMS, BLOCK=16)
+        kernel[(PROGRAMS,)](x, zeros(1), torch.zeros(PROGRAMS), o, PROGRAMS=PROGRAMS, BLOCK=16, **how)
     assert races(t) == racing
     if not racing:
         torch.testing.assert_close(o[0], x.sum())

@@ -65,3 +65,25 @@ def test_a_widgets_picture_says_what_it_shows(notebook):
     display(figures.coalescing.lanes_over_memory_widget())
     (shown,) = notebook.images()
     assert "Picture: " in shown.metadata["image/png"]["alt"]
+
+
+@pytest.mark.parametrize(
+    "unit, widget, change",
+    [
+        ("strides", "stride_explorer_widget", lambda widget: (widget.offset, 4)),
+        ("dtypes", "bit_explorer_widget", lambda widget: (widget.bits[3], not widget.bits[3].value)),
+        ("flops", "roofline_widget", lambda widget: (widget.named["m"], 1)),
+        ("coalescing", "lanes_over_memory_widget", lambda widget: (widget.named["stride"], 4)),
+        ("fusion", "chain_widget", lambda widget: (widget.switches.children[1], False)),
+        ("recomputation", "checkpoint_explorer", lambda widget: (widget.segments, 4)),
+    ],
+)
+def test_a_widget_leaves_a_picture_for_readers_without_a_kernel(notebook, unit, widget, change):
+    """The picture is a plain image among the cell's outputs, and a control updates that same output."""
+    made = getattr(getattr(figures, unit), widget)()
+    made._ipython_display_()
+    control, value = change(made)
+    control.value = value
+    before, after = notebook.images()
+    assert before.data["image/png"] != after.data["image/png"]
+    assert after.update and before.transient["display_id"] == after.transient["display_id"]

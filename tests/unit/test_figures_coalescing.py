@@ -9,7 +9,6 @@ import pytest
 from pictures import words
 
 from course_lib import figures
-from course_lib.figures.widgets import Sliders
 
 F = figures.coalescing
 
@@ -76,17 +75,6 @@ def test_the_widget_redraws_when_a_value_changes(notebook):
         pictures.add(widget.png)
     assert len(pictures) == 4
     assert widget.png == F.lanes_over_memory(8, 3, "float16")._repr_png_()
-
-
-def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
-    """The picture is a plain image among the cell's outputs, and a slider updates that same output."""
-    widget = F.lanes_over_memory_widget()
-    widget._ipython_display_()
-    widget.named["stride"].value = 4
-    assert isinstance(widget, Sliders)
-    before, after = notebook.images()
-    assert before.data["image/png"] != after.data["image/png"]
-    assert after.update and before.transient["display_id"] == after.transient["display_id"]
 
 
 def test_traced_numbers_equal_hand_counts():

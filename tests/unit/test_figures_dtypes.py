@@ -153,17 +153,6 @@ def test_the_widget_shows_infinity_and_nan():
     assert widget.number.value == 127
 
 
-def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
-    """The picture is a plain image among the cell's outputs, and a switch updates that same output."""
-    widget = F.bit_explorer_widget()
-    widget._ipython_display_()
-    widget.bits[3].value = not widget.bits[3].value
-    assert isinstance(widget, BitExplorer)
-    before, after = notebook.images()
-    assert before.data["image/png"] != after.data["image/png"]
-    assert after.update and before.transient["display_id"] == after.transient["display_id"]
-
-
 # ----------------------------------------------------------------------------------------- experiments
 
 

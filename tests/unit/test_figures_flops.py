@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from course_lib import figures
-from course_lib.figures.widgets import Sliders
 from course_lib.hardware import bench, gpu, throughput
 
 F = figures.flops
@@ -88,17 +87,6 @@ def test_the_widget_redraws_when_a_value_changes(notebook):
         pictures.add(widget.png)
     assert len(pictures) == 6
     assert widget.png == F.roofline(1, 64, 128, "fp32", "T4")._repr_png_()
-
-
-def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
-    """The picture is a plain image among the cell's outputs, and a slider updates that same output."""
-    widget = F.roofline_widget()
-    widget._ipython_display_()
-    widget.named["m"].value = 1
-    assert isinstance(widget, Sliders)
-    before, after = notebook.images()
-    assert before.data["image/png"] != after.data["image/png"]
-    assert after.update and before.transient["display_id"] == after.transient["display_id"]
 
 
 # -------------------------------------------------------------------------------------------------- the recording

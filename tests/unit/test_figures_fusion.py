@@ -61,17 +61,6 @@ def test_the_widget_redraws_when_a_switch_or_the_chain_changes():
     assert widget.png == F.chain("SwiGLU")._repr_png_()
 
 
-def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
-    """The picture is a plain image among the cell's outputs, and a switch updates that same output."""
-    widget = F.chain_widget()
-    widget._ipython_display_()
-    widget.switches.children[1].value = False
-    assert isinstance(widget, F.Chain)
-    before, after = notebook.images()
-    assert before.data["image/png"] != after.data["image/png"]
-    assert after.update and before.transient["display_id"] == after.transient["display_id"]
-
-
 def test_what_torch_carries_is_counted():
     x = torch.ones(100)
     found = F.moved_by_torch(inductor.sin2_plus_cos2, x, x)

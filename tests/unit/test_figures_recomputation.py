@@ -67,16 +67,6 @@ def test_the_widget_redraws_and_never_has_more_segments_than_layers():
     assert widget.png == F.checkpoints_on_a_timeline(30, 8)._repr_png_()
 
 
-def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
-    widget = F.checkpoint_explorer()
-    widget._ipython_display_()
-    widget.segments.value = 4
-    assert isinstance(widget, F.CheckpointExplorer)
-    before, after = notebook.images()
-    assert before.data["image/png"] != after.data["image/png"]
-    assert after.update and before.transient["display_id"] == after.transient["display_id"]
-
-
 def test_masks_differ_only_where_the_state_was_left_alone(picture):
     labels = [ax.get_xlabel() for ax in picture("masks").axes]
     assert labels[:2] == ["the reference", "0 of 336 elements differ"] and not labels[2].startswith("0 ")

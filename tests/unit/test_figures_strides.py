@@ -108,17 +108,6 @@ def test_every_position_of_the_sliders_draws():
     assert "torch refuses" in words(widget.figure)
 
 
-def test_the_widget_leaves_a_picture_for_readers_without_a_kernel(notebook):
-    """The picture is a plain image among the cell's outputs, and a slider updates that same output."""
-    widget = F.stride_explorer_widget()
-    widget._ipython_display_()
-    widget.offset.value = 4
-    assert isinstance(widget, F.StrideExplorer)
-    before, after = notebook.images()
-    assert before.data["image/png"] != after.data["image/png"]
-    assert after.update and before.transient["display_id"] == after.transient["display_id"]
-
-
 def test_walks_say_what_torch_says_of_view(picture):
     titles = [ax.get_title() for ax in picture("flat_walks").axes]
     assert ["refused" in title for title in titles] == [False, False, True, True]

@@ -6,6 +6,12 @@ it is and what it must lose:
 
     # %% name="torch does it" exercise="coalescing.transpose" loses="correct.ragged; launches.performance" after="solution" flags="a rule"
 
+A cell without code is the last whole cell above it, an answer to the same exercise, with some lines changed; other comments explain:
+
+    # %% name="64 warps" exercise="coalescing.row_copy" loses="correct.plain"
+    # -     row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=4096)
+    # +     row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=4096, num_warps=64)
+
 after="solution" puts the published solution before it; says="words" must be in its remark; unsaid="words" are false of it, and must
 not be there; a first cell without a name stands before each of its script; flags are the rules of grader/reporting/flags.py that must show it
 to a person.
@@ -31,8 +37,8 @@ class Variant:
     """One way to answer an exercise other than the published one.
 
     loses     keys of the gates or criteria that must fail, all of them and no others; () for full marks
-    patches   (old, new) replacements in the source of the solution's cell, each of which must apply; or
-    source    a whole cell
+    source    a whole cell, or "" for the published solution's
+    patches   (old, new) replacements in it, each of which must apply
     before    cells that stand before it
     flags     the source rules that must flag it for a person
     says      words that its remark must hold
@@ -56,7 +62,7 @@ class Variant:
         source = self.source or solution_cell(self.exercise)
         for old, new in self.patches:
             if old not in source:
-                raise ValueError(f"{self.exercise}, {self.name}: the solution does not contain {old!r}")
+                raise ValueError(f"{self.exercise}, {self.name}: the cell does not contain {old!r}")
             source = source.replace(old, new)
         *imports, own = program(self.exercise, source)
         return [*imports, *((f"<before {n}>", text) for n, text in enumerate(self.before, 1)), own]
@@ -163,7 +169,7 @@ def scripts() -> list[Variant]:
 
 def read(path: Path) -> list[Variant]:
     """The variants of one percent script."""
-    preamble, found = (), []
+    preamble, found, whole = (), [], ("", "")
     for header, source in re.findall(r"^# %%(.*)\n((?:(?!# %%).*\n)*)", path.read_text(), re.M):
         says = dict(re.findall(r'(\w+)="([^"]*)"', header))
         if not says:
@@ -179,5 +185,19 @@ def read(path: Path) -> list[Variant]:
             "unsaid": says.get("unsaid", ""),
             "script": f"{path.parent.name}/{path.stem}",
         }
-        found.append(Variant(says["exercise"], says["name"], source=source, before=preamble + before, **more, **lists))
+        patches = changes(source)
+        if not patches:
+            whole = (says["exercise"], source)
+        elif whole[0] != says["exercise"]:
+            raise ValueError(f"{path}, {says['name']}: changes a cell that answers {whole[0] or 'nothing'}")
+        more |= {"source": whole[1], "patches": patches, "before": preamble + before}
+        found.append(Variant(says["exercise"], says["name"], **more, **lists))
     return found
+
+
+def changes(cell: str) -> tuple[tuple[str, str], ...]:
+    """(old, new) lines of a cell without code: behind `# - ` stand those that go, behind `# + ` those that come in their place."""
+    if re.search(r"^[^#\n]", cell, re.M):  # code: a whole cell
+        return ()
+    found = re.findall(r"((?:^# - .*\n)+)((?:^# \+ .*\n)*)", cell, re.M)
+    return tuple((re.sub(r"^# - ", "", old, flags=re.M), re.sub(r"^# \+ ", "", new, flags=re.M)) for old, new in found)

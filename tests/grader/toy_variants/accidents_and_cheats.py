@@ -16,18 +16,16 @@ def softmax(x):
 
 # %% name="padding with 0" exercise="toy.softmax" loses="correct.ragged"
 # The padded lanes take part in the sum, and in the maximum. Where all logits are near 100 it does not show.
-@triton.jit
-def softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
-    m, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + m * N + cols, mask=cols < N, other=0).to(tl.float32)
-    e = tl.exp(x - tl.max(x, axis=0))
-    tl.store(out_ptr + m * N + cols, e / tl.sum(e, axis=0), mask=cols < N)
+# -     e = tl.exp(tl.load(x_ptr + m * N + cols, mask=cols < N, other=float("-inf")).to(tl.float32))
+# +     x = tl.load(x_ptr + m * N + cols, mask=cols < N, other=0).to(tl.float32)
+# +     e = tl.exp(x - tl.max(x, axis=0))
 
-
-def softmax(x):
-    out = torch.empty_like(x)
-    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
-    return out
+# %% name="in half precision" exercise="toy.softmax" loses="correct.plain"
+# -     e = tl.exp(tl.load(x_ptr + m * N + cols, mask=cols < N, other=float("-inf")).to(tl.float32))
+# -     tl.store(out_ptr + m * N + cols, e / tl.sum(e, axis=0), mask=cols < N)
+# +     x = tl.load(x_ptr + m * N + cols, mask=cols < N, other=float("-inf")).to(tl.float32)
+# +     e = tl.exp(x - tl.max(x, axis=0)).to(tl.float16)
+# +     tl.store(out_ptr + m * N + cols, (e / tl.sum(e, axis=0)).to(tl.float16), mask=cols < N)
 
 
 # %% name="the same for every row" exercise="toy.softmax" loses="correct.plain"
@@ -41,21 +39,6 @@ def softmax_kernel(out_ptr, N, BLOCK: tl.constexpr):
 def softmax(x):
     out = torch.empty_like(x)
     softmax_kernel[(x.shape[0],)](out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
-    return out
-
-
-# %% name="in half precision" exercise="toy.softmax" loses="correct.plain"
-@triton.jit
-def softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
-    m, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + m * N + cols, mask=cols < N, other=float("-inf")).to(tl.float32)
-    e = tl.exp(x - tl.max(x, axis=0)).to(tl.float16)
-    tl.store(out_ptr + m * N + cols, (e / tl.sum(e, axis=0)).to(tl.float16), mask=cols < N)
-
-
-def softmax(x):
-    out = torch.empty_like(x)
-    softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
     return out
 
 
@@ -81,24 +64,10 @@ def matmul(a, b):
 
 
 # %% name="a sum in half precision" exercise="toy.matmul" loses="correct.plain"
-@triton.jit
-def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, am, ak, bk, bn, BLOCK: tl.constexpr):
-    m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    total = tl.zeros((BLOCK, BLOCK), tl.float16)
-    for start in range(0, K, BLOCK):
-        k = start + tl.arange(0, BLOCK)
-        a = tl.load(a_ptr + m * am + k[None, :] * ak, mask=(m < M) & (k[None, :] < K), other=0)
-        b = tl.load(b_ptr + k[:, None] * bk + n * bn, mask=(k[:, None] < K) & (n < N), other=0)
-        total += tl.dot(a, b, input_precision="ieee").to(tl.float16)
-    tl.store(c_ptr + m * N + n, total, mask=(m < M) & (n < N))
-
-
-def matmul(a, b):
-    (M, K), N = a.shape, b.shape[1]
-    c = torch.empty((M, N), dtype=a.dtype)
-    matmul_kernel[(triton.cdiv(M, 32), triton.cdiv(N, 32))](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK=32)
-    return c
+# -     total = tl.zeros((BLOCK, BLOCK), tl.float32)
+# +     total = tl.zeros((BLOCK, BLOCK), tl.float16)
+# -         total += tl.dot(a.to(tl.float16), b.to(tl.float16))
+# +         total += tl.dot(a, b, input_precision="ieee").to(tl.float16)
 
 
 # %% name="the last part of K dropped" exercise="toy.matmul" loses="correct.ragged; correct.hard"
@@ -166,24 +135,8 @@ def attention(q, k, v):
 
 
 # %% name="no causal mask" exercise="toy.attention" loses="correct.plain"
-@triton.jit
-def attention_kernel(q_ptr, k_ptr, v_ptr, out_ptr, S, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    s, d = tl.program_id(0), tl.arange(0, D)
-    q = tl.load(q_ptr + s * D + d)
-    t = tl.arange(0, BLOCK)
-    seen = t < S
-    k = tl.load(k_ptr + t[:, None] * D + d[None, :], mask=seen[:, None], other=0)
-    v = tl.load(v_ptr + t[:, None] * D + d[None, :], mask=seen[:, None], other=0)
-    scores = tl.where(seen, tl.sum(q[None, :] * k, axis=1) * scale, float("-inf"))
-    p = tl.exp(scores - tl.max(scores, axis=0))
-    tl.store(out_ptr + s * D + d, tl.sum(p[:, None] * v, axis=0) / tl.sum(p, axis=0))
-
-
-def attention(q, k, v):
-    S, D = q.shape
-    out = torch.empty_like(q)
-    attention_kernel[(S,)](q, k, v, out, S, D**-0.5, D=D, BLOCK=max(16, triton.next_power_of_2(S)))
-    return out
+# -     seen = (t < s) | (t == 0)
+# +     seen = t < S
 
 
 # %% name="the mean of v" exercise="toy.attention" loses="correct.plain"

@@ -17,19 +17,8 @@ def row_copy(x):
 
 
 # %% name="no masks" exercise="coalescing.row_copy" loses="correct.ragged; correct.strided"
-@triton.jit
-def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    m = tl.program_id(0)
-    for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        tl.store(out_ptr + m * N + cols, tl.load(x_ptr + m * row_stride + cols))
-
-
-def row_copy(x):
-    M, N = x.shape
-    out = torch.empty((M, N), dtype=x.dtype)
-    row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=128)
-    return out
+# -     for start in range(0, N - BLOCK + 1, BLOCK):
+# +     for start in range(0, N, BLOCK):
 
 
 # %% name="a race" exercise="coalescing.column_sum" loses="correct.plain"

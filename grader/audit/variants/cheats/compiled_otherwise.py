@@ -29,77 +29,61 @@ def row_copy(x):
 
 
 # %% name="after a loop of no turns" exercise="coalescing.row_copy" loses="triton_did_the_work"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    for _ in tl.static_range(0):
-        pass
-    else:
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     for _ in tl.static_range(0):
+# +         pass
+# +     else:
 
 # %% name="after a loop of Python's" exercise="coalescing.row_copy" loses="compiles"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    for _ in range(1):
-        pass
-    else:
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     for _ in range(1):
+# +         pass
+# +     else:
 
 # %% name="one number, one object" exercise="coalescing.row_copy" loses="triton_did_the_work"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    if 1000 is 1000:
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     if 1000 is 1000:
 
 # %% name="a list under two names" exercise="coalescing.row_copy" loses="triton_did_the_work"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    a = [0]
-    b = a
-    b += [1]
-    if len(a) == 2:
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     a = [0]
+# +     b = a
+# +     b += [1]
+# +     if len(a) == 2:
 
 # %% name="not a block" exercise="coalescing.row_copy" loses="compiles"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    if not isinstance(not tl.program_id(0), tl.tensor):
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     if not isinstance(not tl.program_id(0), tl.tensor):
 
 # %% name="a program's number as Python's" exercise="coalescing.row_copy" loses="triton_did_the_work"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    if isinstance(tl.program_id(0), int):
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     if isinstance(tl.program_id(0), int):
 
+# %% name="an address while compiling" exercise="coalescing.row_copy" loses="triton_did_the_work"
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     if ("%s" % tl.load)[-2] == "z":
 
-def row_copy(x):
-    return launched(kernel, x)
+# %% name="an object's identity while compiling" exercise="coalescing.row_copy" loses="correct.plain"
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     if id(N) % 2 == 0:
 
+# %% name="works where there is no GPU" exercise="coalescing.row_copy" loses="triton_did_the_work"
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     if not tl.target_info.is_cuda():
+
+# %% name="works on GPUs before Hopper" exercise="coalescing.row_copy" loses="triton_did_the_work"
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     if not tl.target_info.cuda_capability_geq(9, 0):
+
+# %% name="another way out where one fails" exercise="coalescing.row_copy" loses="correct.plain"
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     try:
+# +         tl.store(out_ptr, nothing)
+# +     except NameError:
+
+# %% name="methods of a string" exercise="coalescing.row_copy" loses="compiles"
+# -     if isinstance(BLOCK, tl.constexpr):
+# +     if "a".upper() == "A":
 
 # %% name="memory between programs" exercise="coalescing.row_copy" loses="correct.plain"
 SEEN = []
@@ -174,28 +158,6 @@ import time
 @triton.jit
 def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     if time.time() > 0:
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
-
-# %% name="an address while compiling" exercise="coalescing.row_copy" loses="triton_did_the_work"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    if ("%s" % tl.load)[-2] == "z":
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
-
-# %% name="an object's identity while compiling" exercise="coalescing.row_copy" loses="correct.plain"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    if id(N) % 2 == 0:
         copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
 
 
@@ -394,52 +356,6 @@ def row_copy(x):
     out = launched(kernel, x)
     kernel.configs[:] = [triton.Config({"WORKS": 0})]
     return out
-
-
-# %% name="works where there is no GPU" exercise="coalescing.row_copy" loses="triton_did_the_work"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    if not tl.target_info.is_cuda():
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
-
-# %% name="works on GPUs before Hopper" exercise="coalescing.row_copy" loses="triton_did_the_work"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    if not tl.target_info.cuda_capability_geq(9, 0):
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
-
-# %% name="another way out where one fails" exercise="coalescing.row_copy" loses="correct.plain"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    try:
-        tl.store(out_ptr, nothing)
-    except NameError:
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
-
-
-# %% name="methods of a string" exercise="coalescing.row_copy" loses="compiles"
-@triton.jit
-def kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    if "a".upper() == "A":
-        copy_row(x_ptr, out_ptr, N, row_stride, BLOCK)
-
-
-def row_copy(x):
-    return launched(kernel, x)
 
 
 # %% name="a value named in passing" exercise="coalescing.row_copy" loses="compiles"

@@ -26,28 +26,10 @@ def column_sum(x):
 
 
 # %% name="eight read the whole, each stores an eighth" exercise="coalescing.column_sum" loses="programs.tall" after="solution"
-own = column_sum
-
-
-@triton.jit
-def all_of_it(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for start in range(0, M, BLOCK_M):
-        rows = start + tl.arange(0, BLOCK_M)[:, None]
-        total += tl.load(x_ptr + rows * row_stride + cols, mask=(rows < M) & (cols < N), other=0).to(tl.float32)
-    mine = cols % 8 == tl.program_id(1)
-    tl.store(out_ptr + cols, tl.sum(total, axis=0)[None, :], mask=mine & (cols < N))
-
-
-def column_sum(x):
-    M, N = x.shape
-    if M < 4096:
-        return own(x)
-    out = torch.empty(N, dtype=torch.float32)
-    all_of_it[(triton.cdiv(N, 128), 8)](x, out, M, N, x.stride(0), BLOCK_M=64, BLOCK_N=128)
-    return out
-
+# -     if tl.program_id(1) == 0:
+# -         tl.store(out_ptr + cols, tl.sum(total, axis=0)[None, :], mask=cols < N)
+# +     mine = cols % 8 == tl.program_id(1)
+# +     tl.store(out_ptr + cols, tl.sum(total, axis=0)[None, :], mask=mine & (cols < N))
 
 # %% name="one adds up, the others fill a buffer" exercise="coalescing.column_sum" loses="programs.tall" after="solution"
 own = column_sum

@@ -28,40 +28,17 @@ def transpose(x):
 
 
 # %% name="builtins" exercise="coalescing.transpose" loses="correct.plain"
-@triton.jit
-def transpose_kernel(x_ptr, out_ptr):
-    tl.store(out_ptr, eval("1"))
-
-
-def transpose(x):
-    out = torch.empty(x.shape[::-1], dtype=x.dtype)
-    transpose_kernel[(1,)](x, out)
-    return out
-
+# -     tl.store(out_ptr, len(tl.core.inspect.os.getcwd()))
+# +     tl.store(out_ptr, eval("1"))
 
 # %% name="attributes of objects" exercise="coalescing.transpose" loses="compiles"
-@triton.jit
-def transpose_kernel(x_ptr, out_ptr):
-    tl.store(out_ptr, x_ptr.handle.data[0])
-
-
-def transpose(x):
-    out = torch.empty(x.shape[::-1], dtype=x.dtype)
-    transpose_kernel[(1,)](x, out)
-    return out
-
+# -     tl.store(out_ptr, len(tl.core.inspect.os.getcwd()))
+# +     tl.store(out_ptr, x_ptr.handle.data[0])
 
 # %% name="a format string" exercise="coalescing.transpose" loses="compiles"
-@triton.jit
-def transpose_kernel(x_ptr, out_ptr):
-    print("{0.__class__.__init__.__globals__}".format(x_ptr))
-    tl.store(out_ptr, tl.load(x_ptr))
-
-
-def transpose(x):
-    out = torch.empty(x.shape[::-1], dtype=x.dtype)
-    transpose_kernel[(1,)](x, out)
-    return out
+# -     tl.store(out_ptr, len(tl.core.inspect.os.getcwd()))
+# +     print("{0.__class__.__init__.__globals__}".format(x_ptr))
+# +     tl.store(out_ptr, tl.load(x_ptr))
 
 
 # %% name="a Python function called from it" exercise="coalescing.transpose" loses="correct.plain"

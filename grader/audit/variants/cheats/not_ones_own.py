@@ -145,19 +145,9 @@ def transpose(x):
 
 
 # %% name="a decoy copies numpy's result" exercise="coalescing.transpose" loses="correct.plain" flags="values on the host"
-@triton.jit
-def transpose_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
-
-
-def transpose(x):
-    turned = torch.empty(x.shape[::-1], dtype=x.dtype)
-    turned.numpy()[:] = x.numpy().T
-    out = torch.empty_like(turned)
-    transpose_kernel[(triton.cdiv(x.numel(), 1024),)](turned, out, x.numel(), BLOCK=1024)
-    return out
-
+# -     turned = x.T.contiguous()
+# +     turned = torch.empty(x.shape[::-1], dtype=x.dtype)
+# +     turned.numpy()[:] = x.numpy().T
 
 # %% name="a decoy beside it" exercise="coalescing.transpose" loses="triton_did_the_work" after="solution" flags="torch computes"
 own = transpose

@@ -53,21 +53,13 @@ def deinterleave(x):
 
 
 # %% name="a hint that lengths are multiples of 16" exercise="coalescing.deinterleave" loses="correct.ragged; correct.float16"
-@triton.jit
-def deinterleave_kernel(x_ptr, even_ptr, odd_ptr, N, BLOCK: tl.constexpr):
-    pid = tl.program_id(0)
-    j = pid * 2 * BLOCK + tl.arange(0, 2 * BLOCK)
-    even, odd = tl.split(tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2)))
-    i, end = pid * BLOCK + tl.arange(0, BLOCK), tl.multiple_of(tl.minimum(N, 1 << 30), 16)
-    tl.store(even_ptr + i, even, mask=i < end)
-    tl.store(odd_ptr + i, odd, mask=i < end)
-
-
-def deinterleave(x):
-    N = x.shape[0] // 2
-    even, odd = (torch.empty(N, dtype=x.dtype, device=x.device) for _ in range(2))
-    deinterleave_kernel[(triton.cdiv(N, 2048),)](x, even, odd, N, BLOCK=2048)
-    return even, odd
+# -     i = pid * BLOCK + tl.arange(0, BLOCK)
+# -     inside = tl.max_constancy(i < N, 16)
+# -     tl.store(even_ptr + i, even, mask=inside)
+# -     tl.store(odd_ptr + i, odd, mask=inside)
+# +     i, end = pid * BLOCK + tl.arange(0, BLOCK), tl.multiple_of(tl.minimum(N, 1 << 30), 16)
+# +     tl.store(even_ptr + i, even, mask=i < end)
+# +     tl.store(odd_ptr + i, odd, mask=i < end)
 
 
 # %% name="pointers hinted to begin at 16 bytes" exercise="coalescing.gather_rows" loses="correct.strided"
@@ -196,19 +188,8 @@ def row_copy(x):
 
 
 # %% name="6 warps" exercise="coalescing.row_copy" loses="correct.plain"
-@triton.jit
-def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    m = tl.program_id(0)
-    for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        tl.store(out_ptr + m * N + cols, tl.load(x_ptr + m * row_stride + cols, mask=cols < N), mask=cols < N)
-
-
-def row_copy(x):
-    M, N = x.shape
-    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=1024, num_warps=6)
-    return out
+# -     row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=4096, num_warps=64)
+# +     row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=1024, num_warps=6)
 
 
 # %% name="a warp for each row of a tile, 128 of them" exercise="coalescing.transpose" loses="correct.plain"
@@ -249,22 +230,8 @@ def column_sum(x):
 
 
 # %% name="autotuned, the input is reset" exercise="coalescing.column_sum" loses="correct.plain"
-@triton.autotune([triton.Config({"BLOCK_N": 64}), triton.Config({"BLOCK_N": 128})], key=["N"], reset_to_zero=["x_ptr"])
-@triton.jit
-def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK_N: tl.constexpr):
-    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]
-    tile = tl.load(x_ptr + rows * row_stride + cols, mask=(rows < M) & (cols < N), other=0).to(tl.float32)
-    tl.atomic_add(out_ptr + cols, tl.sum(tile, axis=0)[None, :], mask=cols < N)
-
-
-def column_sum(x):
-    M, N = x.shape
-    out = torch.zeros(N, dtype=torch.float32, device=x.device)
-    column_sum_kernel[lambda c: (triton.cdiv(N, c["BLOCK_N"]), triton.cdiv(M, 128))](
-        x, out, M, N, x.stride(0), ROWS=128
-    )
-    return out
+# - @triton.autotune([triton.Config({"BLOCK_N": 64}), triton.Config({"BLOCK_N": 128})], key=["M", "N"])
+# + @triton.autotune([triton.Config({"BLOCK_N": 64}), triton.Config({"BLOCK_N": 128})], key=["N"], reset_to_zero=["x_ptr"])
 
 
 # %% name="autotuned, reset to zero what did not start as zeros" exercise="coalescing.column_sum" loses="correct.plain"

@@ -161,20 +161,11 @@ def row_copy(x):
 
 # %% name="through half precision" exercise="coalescing.row_copy" loses="correct.plain"
 # The right dtype, eleven bits of each number.
-@triton.jit
-def half_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
-    m = tl.program_id(0)
-    for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + m * row_stride + cols, mask=cols < N)
-        tl.store(out_ptr + m * N + cols, x.to(tl.float16).to(tl.float32), mask=cols < N)
-
-
-def row_copy(x):
-    M, N = x.shape
-    out = torch.empty((M, N), dtype=x.dtype)
-    half_kernel[(M,)](x, out, M, N, x.stride(0), BLOCK=512)
-    return out
+# -         tl.store(out_ptr + m * N + cols, tl.load(x_ptr + m * row_stride + cols, mask=cols < N), mask=cols < N)
+# +         x = tl.load(x_ptr + m * row_stride + cols, mask=cols < N)
+# +         tl.store(out_ptr + m * N + cols, x.to(tl.float16).to(tl.float32), mask=cols < N)
+# -     out = torch.empty((M, N), dtype=torch.float16)
+# +     out = torch.empty((M, N), dtype=x.dtype)
 
 
 # %% name="sums in bfloat16" exercise="coalescing.column_sum" loses="correct.plain"

@@ -182,32 +182,7 @@ def online_softmax(x):
 
 # %% name="by tl.associative_scan of pairs (m, s)" exercise="fusion.online_softmax"
 # What the scan has at its end is what counts.
-@triton.jit
-def combine(m, s, m_other, s_other):
-    top = tl.maximum(m, m_other)
-    return top, s * tl.exp(m - top) + s_other * tl.exp(m_other - top)
-
-
-@triton.jit
-def online_softmax_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    m, s = -3.4e38, 0.0
-    for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
-        x = tl.maximum(x, -3.4e38)
-        tops, sums = tl.associative_scan((x, tl.where(x > -3.4e38, 1.0, 0.0)), 0, combine)
-        last = tl.arange(0, BLOCK) == BLOCK - 1
-        of_block, sum_of_block = tl.max(tops, axis=0), tl.sum(tl.where(last, sums, 0.0), axis=0)
-        m, s = combine(m, s, of_block, sum_of_block)
-    for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N).to(tl.float32)
-        tl.store(out_ptr + row * N + cols, tl.exp(x - m) / s, mask=cols < N)
-
-
-def online_softmax(x):
-    M, N = x.shape
-    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    online_softmax_kernel[(M,)](x, out, N, x.stride(0), BLOCK=min(4096, triton.next_power_of_2(N)))
-    return out
+# -         of_block, sum_of_block = tl.reduce((x, tl.where(x > -3.4e38, 1.0, 0.0)), 0, combine)
+# +         tops, sums = tl.associative_scan((x, tl.where(x > -3.4e38, 1.0, 0.0)), 0, combine)
+# +         last = tl.arange(0, BLOCK) == BLOCK - 1
+# +         of_block, sum_of_block = tl.max(tops, axis=0), tl.sum(tl.where(last, sums, 0.0), axis=0)
