@@ -12,14 +12,15 @@ import time
 from collections.abc import Hashable
 from typing import Any
 
+from triton._C.libtriton import ir
 from triton.backends.compiler import Language
+from triton.compiler import make_backend
 
 from course_lib.compiled.assembly import moves as moves_in
 from course_lib.compiled.limit import answers
 from course_lib.compiled.text import Text, module_of
 from course_lib.ttir.frontend import TARGET, Front
 from course_lib.ttir.hints import ASSUME, Promise, without
-from course_lib.ttir.printed import backend_of
 
 SECONDS = 5.0  # for the two
 MOST = 100  # answers that are remembered
@@ -61,8 +62,10 @@ def _taken(text: str, options: dict[str, Any], broken: list[Promise]) -> list[Pr
 def _code(text: str, options: dict[str, Any]) -> dict[str, str]:
     """Text that tells PTX apart, and text that tells its accesses apart; the compiler's own exceptions as text."""
     try:
-        backend, context = backend_of(TARGET)
-        parsed = backend.parse_options(dict(options))
+        backend = make_backend(TARGET)
+        parsed, context = backend.parse_options(dict(options)), ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
         stages: dict[str, Any] = {}
         backend.add_stages(stages, parsed, Language.TRITON)
         made, metadata = module_of(text, context), {}

@@ -12,6 +12,7 @@ What an older GPU accepts of these, a newer one accepts, if it has the shared me
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from math import prod
@@ -20,9 +21,9 @@ from typing import Any
 from triton._C.libtriton import ir, nvidia, passes
 from triton.backends.compiler import GPUTarget, Language
 from triton.backends.nvidia.compiler import get_ptx_version_from_options
+from triton.compiler import make_backend
 
 from course_lib.compiled.text import Text, module_of
-from course_lib.ttir.printed import backend_of
 
 OPERATIONS = """
     func return get_program_id get_num_programs make_range splat broadcast expand_dims reshape trans join split
@@ -48,9 +49,19 @@ def shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> in
     return shared_bytes_of(source.text, target, options, accepted=True)
 
 
+@cache
+def _backend(target: GPUTarget, process: int) -> tuple[Any, Any]:
+    """What knows the GPU, and a context, where modules live: one for all of a process. It may hold threads of LLVM's, which a
+    forked child does not have."""
+    backend, context = make_backend(target), ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    return backend, context
+
+
 def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, accepted: bool = False) -> int:
     """The same of a module as text, under a Triton that has these passes; accepted: ToTheEnd where the assembler may refuse it."""
-    backend, context = backend_of(target)
+    backend, context = _backend(target, os.getpid())
     options = backend.parse_options(dict(options))
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, Language.TRITON)

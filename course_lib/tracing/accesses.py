@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from course_lib.evidence import Access
 from course_lib.tracing import operations
+from course_lib.tracing.blocks import spread
 from course_lib.tracing.cache import occurrence
 from course_lib.tracing.faults import Faults
 from course_lib.tracing.memory import Arena, Batch, Region
@@ -44,7 +46,7 @@ class Instruction:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "itemsize", elements.itemsize(self.element))
-        object.__setattr__(self, "lanes", int(np.prod(self.axes, dtype=int)))
+        object.__setattr__(self, "lanes", prod(self.axes))
 
 
 @dataclass
@@ -189,7 +191,7 @@ class Accesses:
         """Store values (programs or 1, *block). Where several go to one address, the last one stays."""
         addresses, mask = _spread(at, pointers, mask, len(values))
         hits = self._look(at, programs, addresses, mask)
-        bits = np.broadcast_to(operations.to_memory(values, at.element), (len(addresses), *at.axes))
+        bits = spread(operations.to_memory(values, at.element), at.axes, len(addresses))
         bits = bits.reshape(len(addresses), at.lanes)
         self.changes += 1
         for hit in hits:
@@ -375,7 +377,7 @@ class Accesses:
             offsets = hit.addresses if hit.mask is None else hit.addresses[hit.mask]
             region.count_each(load, offsets, 0, at.itemsize, times)
         lowest, addresses, mask = (
-            None if values is None else np.broadcast_to(values, (len(numbers), *values.shape[1:]))
+            values if values is None or times == 1 else np.broadcast_to(values, (len(numbers), *values.shape[1:]))
             for values in (hit.lowest, hit.addresses, hit.mask)
         )
         self._note(
@@ -487,9 +489,9 @@ def _spread(
     if isinstance(pointers, Sum) and pointers.shape == (programs, *at.axes):
         addresses = pointers
     else:
-        addresses = np.broadcast_to(whole(pointers), (programs, *at.axes)).reshape(programs, -1)
+        addresses = spread(whole(pointers), at.axes, programs).reshape(programs, -1)
     if mask is not None:
-        mask = np.broadcast_to(mask, (programs, *at.axes)).reshape(programs, -1)
+        mask = spread(mask, at.axes, programs).reshape(programs, -1)
     return addresses, mask
 
 

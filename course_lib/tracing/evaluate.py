@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,7 +101,7 @@ class Code:
         self.sites = Sites(front.sources)
         operations = [op for function in self.module.values() for op in ir.walk(function.blocks)]
         shapes = [t.shape for op in operations for _, t in op.results if t.shape]
-        self.largest = max((int(np.prod(shape)) for shape in shapes), default=1)
+        self.largest = max((prod(shape) for shape in shapes), default=1)
         self.talks = any(op.name == "tt.print" for op in operations)
         for function in self.module.values():
             drop_unused(function)
@@ -344,7 +345,7 @@ class Body:
     def _lanewise(self, op: ir.Operation, scope: dict[str, int], operands: list[int], found: Any) -> Step:
         ((name, kind),) = op.results
         out, function, flops = self.new(scope, name, kind), found.function, found.flops
-        each = found.per_lane * int(np.prod(kind.shape, dtype=int))
+        each = found.per_lane * prod(kind.shape)
         if len(operands) == 2 and flops is None:
             a, b = operands
 

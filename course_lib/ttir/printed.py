@@ -166,7 +166,7 @@ def named(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def backend_of(target: GPUTarget) -> tuple[Any, Any]:
+def _backend(target: GPUTarget) -> tuple[Any, Any]:
     """Triton's backend for the GPU, and a context in which modules live without disturbing each other."""
     backend, context = make_backend(target), ir.context()
     ir.load_dialects(context)
@@ -191,7 +191,7 @@ def make_module(
     if function.is_gluon():
         from triton.experimental.gluon._runtime import GluonASTSource as source
     made = source(function, dict(signature), dict(constants), dict(attrs))
-    backend, context = backend_of(target)
+    backend, context = _backend(target)
     parsed = backend.parse_options({"sanitize_overflow": False, **options})
     arguments = [parsed, backend.get_codegen_implementation(parsed), backend.get_module_map(), context]
     if "target" in inspect.signature(made.make_ir).parameters:  # from Triton 3.5 on

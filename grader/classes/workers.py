@@ -113,6 +113,7 @@ def judge(job: Job, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
         torch.set_num_threads(1)  # workers fill the cores, not their threads
         _own.judge, _own.heard = judging.Judge(accept_risk=accept_risk), set()
         gc.freeze()  # torch and Triton stay: who looks for garbage among them finds none, 0.1 s each time
+        gc.set_threshold(100_000)  # and hardly any in the messages of a submission
     if job.canary and job.canary not in _own.heard:
         canary.sing(_own.judge, _programs(job.canary))
         _own.heard.add(job.canary)

@@ -404,6 +404,12 @@ def test_neither_the_course_nor_a_folder_without_packages_is_shown(monkeypatch, 
     assert sandbox.packages() == [*before, package]
 
 
+def test_packages_are_looked_for_once(monkeypatch):
+    known = sandbox.packages()
+    monkeypatch.setattr(sandbox, "_entries", lambda folder: pytest.fail("a folder is listed again"))
+    assert sandbox.packages() == known
+
+
 def test_an_environment_that_was_mended_has_other_keys(monkeypatch, package):
     def key():
         verdicts._environment.cache_clear()
