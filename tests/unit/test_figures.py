@@ -87,3 +87,32 @@ def test_a_widget_leaves_a_picture_for_readers_without_a_kernel(notebook, unit, 
     before, after = notebook.images()
     assert before.data["image/png"] != after.data["image/png"]
     assert after.update and before.transient["display_id"] == after.transient["display_id"]
+
+
+@pytest.mark.parametrize(
+    "unit, widget, draw, changes",
+    [
+        ("start", "hiding_latency_widget", "hiding_latency", {"warps": 9, "latency": 200, "work": 20}),
+        ("start", "programs_over_elements_widget", "programs_over_elements", {"n": 33, "block": 16}),
+        (
+            "attention",
+            "online_softmax_widget",
+            "online_softmax",
+            {"seen": 1, "tile": 4, "order": "shuffled", "pattern": "rising"},
+        ),
+        ("attention", "causal_map_widget", "causal_map", {"nq": 256, "nk": 1024, "bm": 128, "bn": 32}),
+    ],
+)
+def test_each_slider_redraws_the_picture(notebook, unit, widget, draw, changes):
+    F = getattr(figures, unit)
+    sliders = getattr(F, widget)()
+    sliders._ipython_display_()
+    pictures = {sliders.png}
+    for name, value in changes.items():
+        sliders.named[name].value = value
+        pictures.add(sliders.png)
+    assert len(pictures) == 1 + len(changes)
+    assert sliders.png == getattr(F, draw)(**changes)._repr_png_()
+    images = notebook.images()
+    assert len(images) == 1 + len(changes) and all(image.update for image in images[1:])
+    assert len({image.transient["display_id"] for image in images}) == 1

@@ -101,24 +101,3 @@ def test_any_order_of_merging_ends_alike(picture):
         said.split("the tree with ")[1].split(": any")[0],
     )
     assert chain == tree
-
-
-@pytest.mark.parametrize(
-    "widget, changes",
-    [
-        ("online_softmax_widget", {"seen": 1, "tile": 4, "order": "shuffled", "pattern": "rising"}),
-        ("causal_map_widget", {"nq": 256, "nk": 1024, "bm": 128, "bn": 32}),
-    ],
-)
-def test_widgets_redraw_the_output_that_a_reader_sees(notebook, widget, changes):
-    """Each control changes the picture, which is a plain image among the cell's outputs."""
-    made = getattr(F, widget)()
-    made._ipython_display_()
-    pictures = {made.png}
-    for name, value in changes.items():
-        made.named[name].value = value
-        pictures.add(made.png)
-    assert len(pictures) == 1 + len(changes)
-    images = notebook.images()
-    assert len(images) == 1 + len(changes) and all(image.update for image in images[1:])
-    assert len({image.transient["display_id"] for image in images}) == 1

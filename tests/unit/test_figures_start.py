@@ -161,24 +161,3 @@ def test_growth_is_the_datasheets(picture):
 def test_a_similar_key_has_a_large_dot_product_and_a_weight_near_one(picture):
     left, right = ([float(t.get_text()) for t in ax.texts] for ax in picture("dots_and_weights").axes)
     assert max(left) == left[3] > 50 and right[3] > 0.99 and abs(sum(right) - 1) < 0.01
-
-
-@pytest.mark.parametrize(
-    "widget, draw, changes",
-    [
-        ("hiding_latency_widget", "hiding_latency", {"warps": 9, "latency": 200, "work": 20}),
-        ("programs_over_elements_widget", "programs_over_elements", {"n": 33, "block": 16}),
-    ],
-)
-def test_a_widget_redraws_and_leaves_a_picture_for_readers_without_a_kernel(notebook, widget, draw, changes):
-    sliders = getattr(F, widget)()
-    sliders._ipython_display_()
-    pictures = {sliders.png}
-    for name, value in changes.items():
-        sliders.named[name].value = value
-        pictures.add(sliders.png)
-    assert len(pictures) == 1 + len(changes)
-    assert sliders.png == getattr(F, draw)(**changes)._repr_png_()
-    images = notebook.images()
-    assert len(images) == 1 + len(changes)
-    assert {image.transient["display_id"] for image in images} == {images[0].transient["display_id"]}
