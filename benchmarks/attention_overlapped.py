@@ -41,7 +41,7 @@ REGISTERS = tl.constexpr(240)  # of a consumer's thread: S, O and P take 160; th
 @jit
 def new_ring(desc, SIZE: gl.constexpr, READERS: gl.constexpr):
     """(tiles, barriers that open when a tile is full, barriers that open when all its readers are done)."""
-    tiles = gl.allocate_shared_memory(desc.dtype, [SIZE, *desc.block_type.shape], desc.layout)
+    tiles = gl.allocate_shared_memory(desc.dtype, [SIZE] + desc.block_type.shape, desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [SIZE, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [SIZE, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(SIZE):
@@ -185,13 +185,19 @@ def overlapped(q_desc, k_desc, v_desc, o_desc, lse_ptr, scale, N, heads, CAUSAL:
     )
 
 
-def launch(q, k, v, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o, lse), as attention_ladder.launch: q, k, v (B, H, N, D), contiguous, N a multiple of 128, D 64 or 128."""
-    (B, H, N, D), m, n = q.shape, GROUP_M.value, BLOCK_N.value
-    o, lse = torch.empty_like(q), torch.empty(B, H, N, device=q.device)
+def descriptors(q, k, v, o) -> list[TensorDescriptor]:
+    """The four tensors (B, H, N, D) as TMA takes them: all rows of each below one another, and the tile of one copy."""
+    m, n, D = GROUP_M.value, BLOCK_N.value, q.shape[-1]
     layout = gl.NVMMASharedLayout.get_default_for([m, D], gl.float16)  # bfloat16 is as wide
     shapes = zip((q, k, v, o), (m, n, n, m), strict=True)
-    descs = [TensorDescriptor.from_tensor(x.view(-1, D), [b, D], layout) for x, b in shapes]
-    programs = min(torch.cuda.get_device_properties(q.device).multi_processor_count, B * H * N // (2 * m))
-    overlapped[(programs,)](*descs, lse, D**-0.5, N, B * H, CAUSAL=causal, num_warps=4)
+    return [TensorDescriptor.from_tensor(x.view(-1, D), [rows, D], layout) for x, rows in shapes]
+
+
+def launch(q, k, v, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """(o, lse), as attention_ladder.launch: q, k, v (B, H, N, D), contiguous, N a multiple of 128, D 64 or 128."""
+    B, H, N, D = q.shape
+    o, lse = torch.empty_like(q), torch.empty(B, H, N, device=q.device)
+    sms = torch.cuda.get_device_properties(q.device).multi_processor_count
+    programs = min(sms, B * H * N // (2 * GROUP_M.value))
+    overlapped[(programs,)](*descriptors(q, k, v, o), lse, D**-0.5, N, B * H, CAUSAL=causal, num_warps=4)
     return o, lse

@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from triton.backends.compiler import GPUTarget
-from triton.compiler import compile as compiled
-from triton.experimental.gluon._runtime import GluonASTSource
-from triton.runtime.jit import mangle_type
-
-HOPPER_SHARED = 232_448  # bytes that a program may have
+from hopper import SHARED_BYTES, compiled_for_hopper
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +27,8 @@ def test_the_kernel_fits_on_a_hopper_gpu(scripts, a_t, b_t):
     persistent, _ = scripts
     x = torch.empty(512, 512, dtype=torch.bfloat16)
     values = (*persistent.descriptors(x, x, x, a_t, b_t), 512, 512, 512)
-    names = persistent.persistent.arg_names
-    signature = dict(zip(names, map(mangle_type, values), strict=False)) | {"A_T": "constexpr", "B_T": "constexpr"}
-    source = GluonASTSource(persistent.persistent, signature, {(names.index("A_T"),): a_t, (names.index("B_T"),): b_t})
-    kernel = compiled(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
-    assert kernel.metadata.shared <= HOPPER_SHARED
+    kernel = compiled_for_hopper(persistent.persistent, *values, A_T=a_t, B_T=b_t)
+    assert kernel.metadata.shared <= SHARED_BYTES
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in kernel.asm["ptx"]
 
 
