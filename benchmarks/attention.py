@@ -350,7 +350,7 @@ def decode(record: dict[str, Any]) -> Iterator[None]:
         copy = bench.copy_of(nbytes)
         for splits in (1, 2, 4, 8, 16, 32, 64, 128, 256):
             found = bench.ratio(partial(solution("flash.flash_decode"), q, k, v, splits), copy, pairs=12)
-            row = {"keys": keys, "splits": splits, "ms": found.own_ms, "of_copy": found.value, "bytes": nbytes}
+            row = {"keys": keys, "splits": splits, "ms": found.own_ms, "of_copy": found.speedup, "bytes": nbytes}
             record["decode"].append(row)
             print("decode", row, flush=True)
         yield
@@ -451,7 +451,7 @@ def main() -> int:
     asked = parser.parse_args()
     if unknown := set(asked.parts) - set(parts):
         parser.error(f"no part {', '.join(unknown)}: there are {', '.join(parts)}")
-    if not bench.available():
+    if not bench.has_gpu():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     if asked.launch:

@@ -34,13 +34,13 @@ def row(exercise) -> tuple[str, bool]:
     found = bench.ratio(lambda: function(**arguments), bench.copy_of(nbytes))
     line = (
         f"| {exercise.entry} | {speed.case.name} | {nbytes / 1e6:.0f} | {found.own_ms:.4f} | {found.baseline_ms:.4f} "
-        f"| {found.value:.3f} ± {found.spread:.3f} | {nbytes / found.own_ms / 1e9:.2f} | {'yes' if right else 'NO'} |"
+        f"| {found.speedup:.3f} ± {found.spread:.3f} | {nbytes / found.own_ms / 1e9:.2f} | {'yes' if right else 'NO'} |"
     )
-    return line, right and found.value >= FLOOR
+    return line, right and found.speedup >= FLOOR
 
 
 def main() -> int:
-    if not bench.available():
+    if not bench.has_gpu():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     lines, passed = [], True

@@ -67,9 +67,9 @@ def measured(name: str, what: str, draw: Callable) -> dict[str, Any]:
         "ms": against_copy.own_ms,
         "solution": against_copy.value,
         "spread": against_copy.spread,
-        "compile": bench.ratio(compiled, copy).value,
-        "eager": bench.ratio(lambda: eager(*arguments.values()), copy, pairs=10).value,
-        "against_compile": bench.ratio(own, compiled).value,
+        "compile": bench.ratio(compiled, copy).speedup,
+        "eager": bench.ratio(lambda: eager(*arguments.values()), copy, pairs=10).speedup,
+        "against_compile": bench.ratio(own, compiled).speedup,
         "right": right,
     }
     torch.cuda.empty_cache()
@@ -113,7 +113,7 @@ def bias_tiles(M: int = 65536, N: int = 1024) -> list[dict[str, Any]]:
     out, copy, found = torch.empty_like(x), bench.copy_of(2 * x.nbytes), []
     for BLOCK_M, BLOCK_N in ((2, 1024), (8, 256), (16, 128), (32, 64)):
         launch = partial(kernel[(N // BLOCK_N, M // BLOCK_M)], x, bias, out, M, N, N, BLOCK_M, BLOCK_N, num_warps=8)
-        speed = bench.ratio(launch, copy).value
+        speed = bench.ratio(launch, copy).speedup
         found.append({"tile": [BLOCK_M, BLOCK_N], "bias_reads": M // BLOCK_M, "speed": speed})
     return found
 
@@ -125,7 +125,7 @@ def hint() -> dict[str, Any]:
     copy = bench.copy_of(2 * x.nbytes)
     for way, source in (("with", cell), ("without", cell.replace(', eviction_policy="evict_last"', ""))):
         softmax = load(program(exercise.id, source), "softmax", on_the_cpu=False)
-        found[way] = bench.ratio(partial(softmax, x), copy).value
+        found[way] = bench.ratio(partial(softmax, x), copy).speedup
     return found
 
 
@@ -140,7 +140,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    if not bench.available():
+    if not bench.has_gpu():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     table = [measured("sin2_plus_cos2", f"{ELEMENTS}", fusion.cases.vectors(ELEMENTS))]

@@ -81,7 +81,7 @@ def against(exercise, arguments: dict[str, Any], own: Callable, other: Callable)
         if wrong:
             return {"failed": whose, "why": wrong}
     found = bench.ratio(lambda: own(*arguments.values()), lambda: other(*arguments.values()))
-    return {"value": found.value, "spread": found.spread, "own_ms": found.own_ms, "peer_ms": found.baseline_ms}
+    return {"value": found.speedup, "spread": found.spread, "own_ms": found.own_ms, "peer_ms": found.baseline_ms}
 
 
 def line(row: dict[str, Any]) -> str:
@@ -111,7 +111,7 @@ def report(rows: list[dict[str, Any]], versions: dict[str, str], machine: str) -
 
 
 def main() -> int:
-    if not bench.available():
+    if not bench.has_gpu():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     rows = list(measured())

@@ -287,7 +287,7 @@ def judge_only(unit: str, count: int, workers: int) -> None:
             points += sum(verdict.points for verdict in verdicts.values())
             bonus += sum(verdict.bonus for verdict in verdicts.values())
         wall = time.perf_counter() - before
-        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if bench.available() else ""
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if bench.has_gpu() else ""
         print(
             f"{len(gpus.split(',')) if gpus else 0} GPUs ({room.device}), {workers} workers: {wall / count:.2f} s a submission "
             f"({count} submissions, {programs} programs, {points:g} points, {bonus:g} for speed; {start:.0f} s of CPU to start)"

@@ -17,7 +17,7 @@ from course_lib.hardware import bench, hierarchy, recordings  # noqa: E402
 
 
 def main() -> int:
-    if not bench.available():
+    if not bench.has_gpu():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     started = time.perf_counter()

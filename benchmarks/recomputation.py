@@ -109,7 +109,7 @@ def row(exercise: Exercise) -> tuple[str, bool]:
     right = not timed.difference(exercise, a, own())
     nbytes = int(speed.needed(**a))
     against = [bench.ratio(own, baseline) for baseline in (bench.copy_of(nbytes), *peers(exercise, a))]
-    shown = " | ".join(f"{found.value:.2f} ± {found.spread:.2f}" for found in against)
+    shown = " | ".join(f"{found.speedup:.2f} ± {found.spread:.2f}" for found in against)
     line = (
         f"| {exercise.entry} | {speed.case.name} | {nbytes / 1e6:.0f} | {against[0].own_ms:.3f} | {shown} "
         f"| {nbytes / against[0].own_ms / 1e9:.2f} | {'yes' if right else 'NO'} |"
@@ -133,13 +133,13 @@ def memory() -> tuple[list[str], dict[int, activations.Timeline]]:
     for s, timeline in timelines.items():
         predicted = (s + math.ceil(LAYERS / s) * 9 if s else LAYERS * 9) + working
         seen = timeline.peak / timeline.boundary
-        slower = 1 / bench.ratio(step(s), step(0), pairs=10).value if s else 1.0
+        slower = 1 / bench.ratio(step(s), step(0), pairs=10).speedup if s else 1.0
         lines.append(f"| {s or 'none'} | {timeline.peak / 2**30:.2f} | {seen:.1f} | {predicted:.1f} | {slower:.2f} |")
     return lines, timelines
 
 
 def main() -> int:
-    if not bench.available():
+    if not bench.has_gpu():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     lines, passed = [], True

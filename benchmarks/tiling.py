@@ -108,7 +108,7 @@ def random(*shape: int, dtype: torch.dtype = BF16) -> torch.Tensor:
 
 def roofline(a: torch.Tensor, b: torch.Tensor) -> float:
     """The least seconds that the datasheet allows."""
-    sheet = gpu.current() or gpu.assumed()
+    sheet = gpu.current() or gpu.current_or_h200()
     M, K, N, batch = a.shape[-2], a.shape[-1], b.shape[-1], a.shape[:-2].numel()
     peak = sheet.fp32_flops if a.dtype == FP32 else sheet.bf16_flops
     nbytes = a.element_size() * batch * (M * K + K * N + M * N)
@@ -153,11 +153,11 @@ def products() -> tuple[list[str], bool]:
             flops = 2 * a.shape[:-2].numel() * a.shape[-2] * a.shape[-1] * b.shape[-1]
             lines.append(
                 f"| {name} | {way} | {found.own_ms:.4f} | {flops / found.own_ms / 1e9:.0f} | {flops / found.baseline_ms / 1e9:.0f} "
-                f"| {found.value:.3f} ± {found.spread:.3f} | {roofline(a, b) * 1e3 / found.own_ms:.2f} | {'yes' if good else 'NO'} |"
+                f"| {found.speedup:.3f} ± {found.spread:.3f} | {roofline(a, b) * 1e3 / found.own_ms:.2f} | {'yes' if good else 'NO'} |"
             )
             passed &= good
             if way == "autotuned" and name in ("4096 cubed, bfloat16", "8192 cubed, bfloat16"):
-                passed &= found.value >= FLOOR
+                passed &= found.speedup >= FLOOR
                 lines[-1] += f" <!-- {tuned_kernel.best_config} -->"
     return lines, passed
 
@@ -173,7 +173,7 @@ def compiled() -> list[str]:
             function = torch.compile(lambda x, y: x @ y, options=told)
             function(a, b)
             found = bench.ratio(lambda: tuned(a, b), lambda f=function: f(a, b), pairs=24)  # noqa: B023
-            times = f"{found.own_ms:.4f} | {found.baseline_ms:.4f} | {found.value:.3f} ± {found.spread:.3f}"
+            times = f"{found.own_ms:.4f} | {found.baseline_ms:.4f} | {found.speedup:.3f} ± {found.spread:.3f}"
             lines.append(f"| {n} cubed, bfloat16 | {name} | {times} |")
     return lines
 
@@ -260,7 +260,7 @@ def correlations() -> list[str]:
 
 
 def main() -> int:
-    if not bench.available():
+    if not bench.has_gpu():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     table, passed = products()

@@ -41,7 +41,7 @@ def ratios(exercise: Exercise) -> list[float]:
 
 
 def main() -> int:
-    if not bench.available():
+    if not bench.has_gpu():
         print("This benchmark needs an NVIDIA GPU, sm_80 or newer.")
         return 0
     lines, steady = [], True

@@ -5,7 +5,7 @@
     progress()            your points so far, and what is next
     reset(id)             an exercise as it was handed out; what was there is kept
     validate()            what of this notebook would be graded
-    submission()          the zip to hand in
+    make_zip()            the zip to hand in
     trace()               count what a kernel does to memory, without a GPU
     compile_for(k, ...)   what the compiler makes of a kernel, without a GPU
     gpu                   which GPU this is, and datasheets
@@ -30,7 +30,7 @@ A check
     words.py          how answers and numbers are said
     render.py         a verdict as text and HTML
     logbook.py        progress()
-    handin/           validate(), submission(), reset()
+    handin/           validate(), make_zip(), reset()
     jupyter/          settings of the student's lab
 
 What exercises and pictures are about
@@ -42,7 +42,6 @@ version.py            which course this is: `course_lib.__version__`
 """
 
 import sys
-import warnings
 from importlib import import_module
 from importlib.util import spec_from_loader
 
@@ -52,20 +51,28 @@ _HOMES = {
     "progress": ("course_lib.logbook", "progress"),
     "reset": ("course_lib.handin.stubs", "reset"),
     "validate": ("course_lib.handin.validate", "validate"),
-    "submission": ("course_lib.handin.zipped", "submission"),
+    "make_zip": ("course_lib.handin.zipped", "make_zip"),
     "trace": ("course_lib.tracing", "trace"),
     "compile_for": ("course_lib.compiled", "compile_for"),
     "gpu": ("course_lib.hardware.gpu", None),
     "bench": ("course_lib.hardware.bench", None),
     "figures": ("course_lib.figures", None),
     "throughput": ("course_lib.hardware.throughput", None),
-    "slow_attention": ("course_lib.workloads.slow_attention", None),
+    "torch_attention": ("course_lib.workloads.torch_attention", None),
     "__version__": ("course_lib.version", "VERSION"),
 }
 __all__ = sorted(_HOMES.keys() - {"__version__"})
 
 
+_WAS = {"submission": "make_zip", "slow_attention": "torch_attention"}  # in release 0.2.0
+
+
 def __getattr__(name: str):
+    if name in _WAS:
+        from course_lib.version import moved
+
+        moved(f"course_lib.{name}", _WAS[name])
+        name = _WAS[name]
     if name not in _HOMES:
         raise AttributeError(f"course_lib has no {name!r}; it has {', '.join(__all__)}")
     home, attribute = _HOMES[name]
@@ -77,7 +84,7 @@ def __getattr__(name: str):
 
 _MOVED = {
     "course_lib.inductor": "course_lib.hardware.inductor",
-    "course_lib.slow_attention": "course_lib.workloads.slow_attention",
+    "course_lib.slow_attention": "course_lib.workloads.torch_attention",
 }
 
 
@@ -94,9 +101,10 @@ class _OldNames:
 
     @staticmethod
     def exec_module(module):
-        now = _MOVED[module.__name__]
-        warnings.warn(f"{module.__name__} is {now} now; this name goes with the next release.", DeprecationWarning, 2)
-        found = vars(import_module(now))
+        from course_lib.version import moved
+
+        moved(module.__name__, _MOVED[module.__name__])
+        found = vars(import_module(_MOVED[module.__name__]))
         vars(module).update({name: value for name, value in found.items() if not name.startswith("__")})
 
 

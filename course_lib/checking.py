@@ -53,7 +53,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     except ValueError as error:
         print(error)
         return 0.0
-    if exercise.bonus and bench.available():
+    if exercise.bonus and bench.has_gpu():
         print("Timed on the GPU, too: ten to twenty seconds.", flush=True)
     if older := stale.newer_version(exercise.entry):
         print(older, flush=True)

@@ -197,7 +197,7 @@ def _gpu() -> Iterator[Row]:
         yield Row("GPU", "none", sees or "Not needed. Speed, which is extra credit, is not measured.")
         return
     for number in range(torch.cuda.device_count()):
-        old = "" if bench.available() else "Speed is measured on sm_80 and newer."
+        old = "" if bench.has_gpu() else "Speed is measured on sm_80 and newer."
         yield Row(f"GPU {number}", torch.cuda.get_device_name(number), old)
         free, total = torch.cuda.mem_get_info(number)
         busy = (

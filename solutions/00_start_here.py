@@ -40,10 +40,10 @@
 #
 # The number on its own below a check's table is the check's value: your points, as the grader's software reads them from a cell.
 #
-# Three more are for later: `from course_lib import reset, validate, submission`.
+# Three more are for later: `from course_lib import reset, validate, make_zip`.
 # * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
 # * `validate()` says what of the notebook, as you have saved it, would be graded, and which names are missing.
-# * `submission()` says the same and makes the zip to hand in.
+# * `make_zip()` says the same and makes the zip to hand in.
 #
 # An unsolved exercise scores zero and breaks nothing. If a name is missing, run the cells above again (*Run All
 # Above*); if the notebook is stuck, restart its kernel (*Restart Kernel*), and run from the top.
@@ -55,7 +55,7 @@ import triton.language as tl
 
 from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
-card = gpu.assumed()
+card = gpu.current_or_h200()
 print(
     f"{card.name}: this machine's GPU"
     if card.measured
@@ -143,7 +143,7 @@ figures.start.ladder()
 # * Keep the wait. What else than more warps keeps the ALUs at work?
 
 # %%
-figures.start.hiding_latency_widget()
+figures.start.explore_hiding_latency()
 
 # %% [markdown]
 # With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. No warp became faster when you added others;
@@ -269,7 +269,7 @@ print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} by
 # BLOCK would mask fewer?
 
 # %%
-figures.start.programs_over_elements_widget()
+figures.start.explore_programs_over_elements()
 
 # %% [markdown]
 # ## Exercise: how many programs?

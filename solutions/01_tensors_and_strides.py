@@ -118,7 +118,7 @@ for name, tensor in {"x": x, "x.T": x.T, "x[1:, 2:]": x[1:, 2:]}.items():
 # * *reset*, and then an offset of 1. Why does torch refuse?
 
 # %%
-figures.strides.stride_explorer_widget()
+figures.strides.explore_strides()
 
 # %% [markdown]
 # `x.view(8, 3)` makes the same walk as `x`, and only starts new rows elsewhere. In `x.T` the next element of a row is 6 to

@@ -97,7 +97,7 @@ figures.dtypes.formats()
 # * The number 0.1 in each format. Which holds it exactly?
 
 # %%
-figures.dtypes.bit_explorer_widget()
+figures.dtypes.explore_bits()
 
 # %% [markdown]
 # 1.5 moves by 2⁻¹⁰, about 0.001, and 1000 by 0.5. 65504 becomes NaN: its exponent field was 30, and 31 is kept for
@@ -445,11 +445,13 @@ check("dtypes.relu_intensity", relu_intensity)
 # Does it?
 
 # %% gpu="dtypes.relu"
-if bench.available():
+if bench.has_gpu():
     x32 = torch.randn(1 << 28, device="cuda")
     x16 = x32.half()
     found = bench.ratio(lambda: torch.relu(x16), lambda: torch.relu(x32))
-    print(f"ReLU of {len(x32):,} elements: float16 is {found.value:.2f} ± {found.spread:.2f} times as fast as float32")
+    print(
+        f"ReLU of {len(x32):,} elements: float16 is {found.speedup:.2f} ± {found.spread:.2f} times as fast as float32"
+    )
     del x32, x16
 elif took := throughput.recorded().get("relus"):
     machine, times = throughput.recorded()["machine"], took["float32"] / took["float16"]

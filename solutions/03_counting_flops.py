@@ -497,7 +497,7 @@ check("flops.init_scale", init_scale)
 # machine, its **ridge**: FLOP/s over bytes/s.
 
 # %% gpu="flops.card"
-sheet = gpu.assumed()
+sheet = gpu.current_or_h200()
 print(f"{sheet.name}{'' if sheet.measured else ', by its datasheet: there is no GPU here that the course knows'}")
 fastest = sheet.bf16_flops or sheet.fp32_flops
 print(f"{fastest / 1e12:.0f} TFLOP/s in bf16, {sheet.hbm_bandwidth / 1e12:.2f} TB/s")
@@ -540,7 +540,7 @@ check("flops.intensity", intensity)
 # * The same on a T4 (a small card of 2018), and on a B200 (a large one of 2024).
 
 # %%
-figures.flops.roofline_widget()
+figures.flops.explore_roofline()
 
 # %% [markdown]
 # On the H200: m = 1 has about 1 FLOP for each byte, far on the side of memory. Arithmetic takes over at m = 256, the
@@ -898,7 +898,7 @@ check("flops.measure", measure)
 # your `measure`, and with Triton's own timer, `do_bench`. Without a GPU it says so.
 
 # %% gpu="flops.measure"
-if bench.available():
+if bench.has_gpu():
     from triton.testing import do_bench
 
     a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))

@@ -173,7 +173,7 @@ figures.coalescing.memory_anatomy()
 # * float32, stride 1, offset 1. Where does the fifth sector come from?
 
 # %%
-figures.coalescing.lanes_over_memory_widget()
+figures.coalescing.explore_lanes_over_memory()
 
 # %% [markdown]
 # ## Exercise: how many sectors?
@@ -268,7 +268,7 @@ with trace() as t:
     strided_copy[(4,)](x, torch.empty(n), n, STRIDE=stride, BLOCK=1024)
 
 print(t.table())
-load, store = t.of("x_ptr", "load"), t.of("out_ptr", "store")
+load, store = t.accesses_to("x_ptr", "load"), t.accesses_to("out_ptr", "store")
 print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficiency:.0%}")
 
 # %% [markdown]
@@ -345,7 +345,7 @@ for kernel, dtype in (
     x = torch.ones(64 * 1000, dtype=dtype)
     with trace() as t:
         kernel[(1,)](x, torch.empty(1024, dtype=dtype))
-    loads = t.of("x_ptr", "load")
+    loads = t.accesses_to("x_ptr", "load")
     print(f"{kernel.__name__:>12}: {loads.sectors:4} sectors, efficiency {loads.efficiency:.0%}")
 
 # %% [markdown]
@@ -371,7 +371,7 @@ figures.counters.predicted_against_counted()
 # %%
 with trace() as t:
     shifted[(1,)](torch.randn(2048), torch.empty(1024))
-loads = t.of("x_ptr", "load")
+loads = t.accesses_to("x_ptr", "load")
 print(f"the lanes ask for {loads.sectors} sectors; {loads.l2_sectors} come from L2")
 
 # %% [markdown]
@@ -894,7 +894,7 @@ for name, condition in conditions.items():
     for masked in (False, True):
         with trace() as t:
             choose[(1,)](condition.to(torch.int8), a, b, torch.empty(1024), MASKED=masked)
-        counts.append([t.of(tensor, "load").sectors for tensor in ("a_ptr", "b_ptr")])
+        counts.append([t.accesses_to(tensor, "load").sectors for tensor in ("a_ptr", "b_ptr")])
     print(f"{name:>16} {counts[0][0]:7}, {counts[0][1]:<7} {counts[1][0]:4}, {counts[1][1]}")
 
 # %% [markdown]

@@ -266,7 +266,7 @@ figures.tiling.pipelining()
 # of the question?
 
 # %%
-figures.tiling.tile_sizes_widget()
+figures.tiling.explore_tile_sizes()
 
 # %% [markdown]
 # With BLOCK_K = 64 on an H200, 128 × 256 (or 256 × 128) has the highest intensity of those that fit: 85 FLOP/byte. Each of its
@@ -464,13 +464,13 @@ check("tiling.matmul", matmul)
 # Where there is a GPU, the next cell times your kernel against `torch.matmul`, which calls NVIDIA's cuBLAS, in the same run.
 
 # %% gpu="tiling.speed"
-if bench.available():
+if bench.has_gpu():
     a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     if matmul(a, b) is None:
         print("solve matmul to see its speed")
     else:
         found = bench.ratio(lambda: matmul(a, b), lambda: torch.matmul(a, b))
-        print(f"{2 * 4096**3 / found.own_ms / 1e9:.0f} TFLOP/s, {found.value:.2f} of torch's speed")
+        print(f"{2 * 4096**3 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of torch's speed")
 else:
     print("There is no GPU here that the course times on.")
 
@@ -515,7 +515,7 @@ figures.tiling.tile_quantization()
 # Move the sliders, and find sizes that waste most.
 
 # %%
-figures.tiling.waves_widget()
+figures.tiling.explore_waves()
 
 # %% [markdown]
 # Sizes just above a cliff waste most: at 1793 a full wave and a second one of 12 tiles use 45 % of what the SMs could have

@@ -114,7 +114,7 @@ figures.fusion.five_against_one(guess_chain)
 # * Choose the chain *SwiGLU*, fused completely. Why is `a` carried once, though two operations need it?
 
 # %%
-figures.fusion.chain_widget()
+figures.fusion.explore_chain()
 
 # %% [markdown]
 # In *SwiGLU* `a` is loaded for the first operation that asks for it, and is still in its register when the second one

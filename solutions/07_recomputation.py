@@ -41,7 +41,7 @@ from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 
 guess_flops = ...
 
 # %% gpu="recomputation.card"
-card = gpu.assumed()
+card = gpu.current_or_h200()
 per_byte = card.fp32_flops / card.hbm_bandwidth
 print(f"{card.name}: {card.fp32_flops / 1e12:.0f} TFLOP/s in float32, {card.hbm_bandwidth / 1e12:.1f} TB/s of memory")
 print(f"one float32 written and read back, 8 bytes, takes as long as {8 * per_byte:.0f} operations")
@@ -713,7 +713,7 @@ print(f"{24 * 9} boundaries of {boundary / 2**20:.0f} MiB: {24 * 9 * boundary / 
 guess_segments = ...
 
 # %%
-figures.recomputation.checkpoint_explorer()
+figures.recomputation.explore_checkpoints()
 
 # %% [markdown]
 # Try your guess, and 1 segment, 5, 12 and 24, with 24 layers.

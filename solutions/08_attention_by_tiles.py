@@ -296,7 +296,7 @@ else:
 # end*: what does the last tile do to everything before it?
 
 # %%
-figures.attention.online_softmax_widget()
+figures.attention.explore_online_softmax()
 
 # %% [markdown]
 # One large score at the end, and the sum of all that came before is multiplied by nearly 0. Nothing is lost: those
@@ -393,7 +393,7 @@ figures.attention.merge_orders()
 # How about a causal mask? For many tiles it is settled beforehand.
 
 # %%
-figures.attention.causal_map_widget()
+figures.attention.explore_causal_map()
 
 # %% [markdown]
 # Three kinds of tiles. **Full**: every query sees every key, no mask needed. **Skipped**: no query sees any key, and

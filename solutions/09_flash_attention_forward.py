@@ -56,7 +56,7 @@ print(
 # program has the least to do?
 
 # %%
-figures.flash.program_walk_widget()
+figures.flash.explore_program_walk()
 
 # %% [markdown]
 # Its rows of q once, at the beginning. Its rows of o once, at the end. In between it walks along k and v, and the
@@ -297,7 +297,7 @@ else:
 
 # %%
 mine = {} if done is None else dict(traced=t, q=q, k=k, v=v, o=done[0])
-figures.flash.program_walk_widget(**mine)
+figures.flash.explore_program_walk(**mine)
 
 # %% [markdown]
 # What does the compiler make of it? For an H100 or H200 (sm_90), without one:
@@ -330,7 +330,7 @@ else:
 # come in half as wide tiles as queries?
 
 # %%
-figures.attention.causal_map_widget()
+figures.attention.explore_causal_map()
 
 # %% [markdown]
 # Two, and it stays two when a row has 256 tiles: the mask costs a comparison and a selection for each score of a
@@ -527,7 +527,7 @@ else:
 # reach?
 
 # %% gpu="flash.speed"
-if bench.available() and done is not None:
+if bench.has_gpu() and done is not None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     q, k, v = (torch.randn(1, 16, 8192, 128, device=device, dtype=torch.bfloat16) for _ in range(3))
@@ -537,7 +537,7 @@ if bench.available() and done is not None:
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     found = bench.ratio(lambda: flash_attention_forward(q, k, v, causal=True), torchs)
-    print(f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.value:.2f} of FlashAttention-2's speed")
+    print(f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of FlashAttention-2's speed")
 else:
     print("No GPU here, or nothing to time: the next picture shows what was measured on one.")
 

@@ -26,7 +26,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, figures, hint, progress, slow_attention, trace  # noqa: F401 (hint is yours to call)
+from course_lib import check, figures, hint, progress, torch_attention, trace  # noqa: F401 (hint is yours to call)
 
 # %% [markdown]
 # ## The question
@@ -72,7 +72,7 @@ figures.flash_backward.sums_in_any_order()
 # when attention is causal, those at the beginning or those at the end? And `dq`?
 
 # %%
-figures.flash_backward.backward_walk_widget()
+figures.flash_backward.explore_backward_walk()
 
 # %% [markdown]
 # `dkdv` owns a *column* of the matrix of scores, and a causal column begins at the diagonal. `dq` owns a row, as the
@@ -473,7 +473,7 @@ check("flash_backward.dq", dq)
 #
 # Now `FlashAttention`, a `torch.autograd.Function` as in 07. It needs a forward pass that returns o and lse. Have you
 # solved 09? Paste your kernels and your `flash_attention_forward` into the cell, below the import; yours then takes the
-# place of the slow one of `course_lib.workloads.slow_attention`, which is plain torch and holds all scores. With the slow one you
+# place of the slow one of `course_lib.workloads.torch_attention`, which is plain torch and holds all scores. With the slow one you
 # lose {{flash_backward.flash_attention kernels_alone.strided + launches.performance.forward +
 # buffers_below.performance}}, and nothing else: gradients come from your kernels.
 #
@@ -509,7 +509,7 @@ check("flash_backward.dq", dq)
 
 # %% exercise="flash_backward.flash_attention"
 # Slow, and right. Have you solved 09? Then paste your forward pass below this line: it takes the place of the slow one.
-from course_lib.workloads.slow_attention import flash_attention_forward
+from course_lib.workloads.torch_attention import flash_attention_forward
 
 
 ### BEGIN SOLUTION
@@ -614,7 +614,7 @@ check("flash_backward.flash_attention", FlashAttention)
 # %%
 q, k, v = (torch.randn(2, 2, 100, 32, requires_grad=True) for _ in range(3))
 do = torch.randn(2, 2, 100, 32)
-by_torch = torch.autograd.grad(slow_attention.flash_attention_forward(q, k, v, True)[0], (q, k, v), do)
+by_torch = torch.autograd.grad(torch_attention.flash_attention_forward(q, k, v, True)[0], (q, k, v), do)
 with trace() as t:
     o = FlashAttention.apply(q, k, v, True)
     if o is None:

@@ -51,8 +51,8 @@ def shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> in
 
 @cache
 def _backend(target: GPUTarget, process: int) -> tuple[Any, Any]:
-    """What knows the GPU, and a context, where modules live: one for all of a process. It may hold threads of LLVM's, which a
-    forked child does not have."""
+    """Make Triton's backend for the GPU and a context, where modules live, once for each process: a context may hold threads of
+    LLVM's, which a forked child does not have."""
     backend, context = make_backend(target), ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)

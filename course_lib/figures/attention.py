@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.version import old_names
 
 PALE = "#F5F5F5"
 
@@ -282,7 +283,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     return figure
 
 
-def online_softmax_widget() -> Sliders | Figure:
+def explore_online_softmax() -> Sliders | Figure:
     """The picture with controls in a notebook; the picture alone where there is no notebook or no ipywidgets."""
     if not live():
         return online_softmax()
@@ -455,7 +456,7 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     return figure
 
 
-def causal_map_widget() -> Sliders | Figure:
+def explore_causal_map() -> Sliders | Figure:
     """The map with controls in a notebook; the map alone where there is no notebook or no ipywidgets."""
     if not live():
         return causal_map()
@@ -469,3 +470,8 @@ def causal_map_widget() -> Sliders | Figure:
         bm=SelectionSlider(options=powers, value=64, description="query tile"),
         bn=SelectionSlider(options=powers, value=64, description="key tile"),
     )
+
+
+__getattr__ = old_names(
+    __name__, {"online_softmax_widget": "explore_online_softmax", "causal_map_widget": "explore_causal_map"}
+)

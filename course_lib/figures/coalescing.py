@@ -20,6 +20,7 @@ from matplotlib.patches import Patch, Rectangle
 from course_lib.figures.widgets import Sliders, live
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
 from course_lib.tracing import trace
+from course_lib.version import old_names
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
@@ -66,7 +67,7 @@ def strided_sectors(stride: int, dtype: str = "float32", n: int = 4096) -> int:
     x = torch.ones(n * stride, dtype=getattr(torch, dtype))
     with trace() as t:
         strided_copy[(1,)](x, torch.empty(n, dtype=x.dtype), n, STRIDE=stride, BLOCK=triton.next_power_of_2(n))
-    return t.of("x_ptr", "load").sectors
+    return t.accesses_to("x_ptr", "load").sectors
 
 
 @lru_cache
@@ -231,7 +232,7 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     return figure
 
 
-def lanes_over_memory_widget() -> Sliders | Figure:
+def explore_lanes_over_memory() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
     if not live():
         return lanes_over_memory(2)
@@ -399,3 +400,6 @@ def tile_footprints(size: int = 64) -> Figure:
     )
     figure.caption("64 floats either way; each box is a sector. A turned row is a column; a turned square is a square.")
     return figure
+
+
+__getattr__ = old_names(__name__, {"lanes_over_memory_widget": "explore_lanes_over_memory"})

@@ -22,6 +22,7 @@ from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import recordings
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
+from course_lib.version import old_names
 
 
 def recorded() -> dict[str, Any]:
@@ -147,7 +148,7 @@ def program_walk(
     return figure
 
 
-def program_walk_widget(traced: Trace | None = None, **tensors: torch.Tensor) -> Sliders | Figure:
+def explore_program_walk(traced: Trace | None = None, **tensors: torch.Tensor) -> Sliders | Figure:
     """The walk with sliders for program and step in a notebook, the picture alone elsewhere. Pass a trace of your own kernel on one
     head, and q, k, v, o of it, each (N, D)."""
     if traced is None or set(tensors) != set("qkvo"):
@@ -345,3 +346,6 @@ def decode_splits() -> Figure:
         f"{one['ms'] / best['ms']:.0f} times less; {best['bytes'] / best['ms'] / 1e9:.1f} TB/s."
     )
     return figure
+
+
+__getattr__ = old_names(__name__, {"program_walk_widget": "explore_program_walk"})

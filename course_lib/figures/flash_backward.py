@@ -21,6 +21,7 @@ from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
+from course_lib.version import old_names
 
 # ------------------------------------------------------------------------------------------------ one program's walk
 
@@ -145,7 +146,7 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
     return figure
 
 
-def backward_walk_widget() -> Sliders | Figure:
+def explore_backward_walk() -> Sliders | Figure:
     """The walk with controls in a notebook; the picture alone where there is no notebook or no ipywidgets."""
     if not live():
         return backward_walk()
@@ -280,3 +281,6 @@ def backward_speed(d: int = 128) -> Figure:
         f"naive was run up to {length // 1024}k: it takes {peak / 1e9:.0f} GB there, and more in proportion to the length."
     )
     return figure
+
+
+__getattr__ = old_names(__name__, {"backward_walk_widget": "explore_backward_walk"})

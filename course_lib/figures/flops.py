@@ -19,6 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import bench, gpu, throughput
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, on_white
+from course_lib.version import old_names
 
 ITEMSIZE = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4}
 TERA = 1e12
@@ -34,7 +35,7 @@ def count(work: Callable[[], object]) -> int:
 @cache
 def speeds(what: str) -> tuple[Any, str]:
     """("curve" | "ceilings" | "operations" | "pitfalls") -> the numbers, and a phrase that says whose they are."""
-    if bench.available():
+    if bench.has_gpu():
         live = {
             "curve": lambda: {"dtype": "bfloat16", "points": throughput.matmul_curve()},
             "ceilings": throughput.ceilings,
@@ -221,7 +222,7 @@ def roofline(m: int = 512, n: int = 4096, k: int = 4096, dtype: str = "bf16", ca
     return figure
 
 
-def roofline_widget() -> Sliders | Figure:
+def explore_roofline() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
     if not live():
         return roofline()
@@ -246,7 +247,7 @@ def operations_under_the_roof() -> Figure:
     """Operations of a model in bf16: measured speed, under the measured ceilings and those of the datasheet."""
     (ceilings, whose), (operations, _) = speeds("ceilings"), speeds("operations")
     copy, product = ceilings["copy_bytes_per_second"], ceilings["random"]["bf16"]
-    sheet = gpu.assumed()
+    sheet = gpu.current_or_h200()
     figure = Picture(9.5, 5.2)
     ax = figure.subplots()
     _roof(ax, sheet.bf16_flops or sheet.fp32_flops, sheet.hbm_bandwidth, color=INK, linestyle="--", label="datasheet")
@@ -281,7 +282,7 @@ def operations_under_the_roof() -> Figure:
 def promised_and_reached() -> Figure:
     """Products of 8192 x 8192 matrices by dtype: the datasheet's FLOP/s with and without sparsity, and measured ones."""
     ceilings, whose = speeds("ceilings")
-    sheet = gpu.assumed()
+    sheet = gpu.current_or_h200()
     names = [name for name in ("fp32", "tf32", "fp16", "bf16") if peak(sheet, name)]
     columns = [
         ("datasheet, “with sparsity” *", [2 * peak(sheet, d) if d != "fp32" else None for d in names], GREY, "//"),
@@ -401,7 +402,7 @@ def launch_timeline() -> Figure:
 def timers() -> Figure:
     """The same work by wrong timers and a right one: what each would have you believe."""
     found, whose = speeds("pitfalls")
-    sheet = gpu.assumed()
+    sheet = gpu.current_or_h200()
     panels = [
         ("matmul", "flops", "TFLOP/s", sheet.bf16_flops or sheet.fp32_flops, "a bf16 product, 8192 × 8192 × 8192"),
         ("add", "bytes", "TB/s", sheet.hbm_bandwidth, "x + y, 2²¹ float32, 24 MiB in all"),
@@ -470,3 +471,6 @@ def mystery_plot() -> Figure:
         f"differ several times in speed. Why is the question of unit 05."
     )
     return figure
+
+
+__getattr__ = old_names(__name__, {"roofline_widget": "explore_roofline"})

@@ -23,6 +23,7 @@ from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware import inductor
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import trace
+from course_lib.version import old_names
 from course_lib.words import plural
 from course_lib.workloads.chains import CHAINS, traced_stages
 
@@ -136,7 +137,7 @@ class Chain(Explorer):
         return chain(self.name.value, self.cuts)
 
 
-def chain_widget() -> Chain | Figure:
+def explore_chain() -> Chain | Figure:
     """The picture with switches in a notebook; the picture alone where there is no notebook or no ipywidgets."""
     return Chain() if live() else chain()
 
@@ -409,3 +410,6 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
         "task needs. What lies below carries more than those, or waits."
     )
     return figure
+
+
+__getattr__ = old_names(__name__, {"chain_widget": "explore_chain"})

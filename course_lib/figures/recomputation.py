@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
 from course_lib.figures.widgets import Explorer, live
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
+from course_lib.version import old_names
 from course_lib.workloads import activations
 from course_lib.workloads.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
 
@@ -264,7 +265,7 @@ class CheckpointExplorer(Explorer):
         return checkpoints_on_a_timeline(self.layers.value, self.segments.value)
 
 
-def checkpoint_explorer() -> CheckpointExplorer | Figure:
+def explore_checkpoints() -> CheckpointExplorer | Figure:
     """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
     return CheckpointExplorer() if live() else checkpoints_on_a_timeline()
 
@@ -388,3 +389,6 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
         f"{extra:.1f} boundaries for what the backward pass of one layer works with."
     )
     return figure
+
+
+__getattr__ = old_names(__name__, {"checkpoint_explorer": "explore_checkpoints"})

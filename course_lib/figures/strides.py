@@ -17,6 +17,7 @@ from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware import gpu
 from course_lib.picture import BLUE, GREEN, GREEN_INK, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
+from course_lib.version import old_names
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12
@@ -221,7 +222,7 @@ class StrideExplorer(Explorer):
         return stride_explorer((rows, columns), (row_stride, column_stride), offset)
 
 
-def stride_explorer_widget() -> StrideExplorer | Figure:
+def explore_strides() -> StrideExplorer | Figure:
     """The picture with controls in a notebook; the picture alone where there is no notebook or no ipywidgets."""
     return StrideExplorer() if live() else stride_explorer()
 
@@ -306,7 +307,7 @@ def one_matrix_in_bytes(rows: int = 12288, columns: int = 49152) -> Figure:
     """A matrix (GPT-3's first feed-forward matrix, unless told otherwise) in four dtypes, against what holds it."""
     dtypes = (torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.float64)
     dtypes = sorted(dtypes, key=lambda dtype: -dtype.itemsize)
-    card = gpu.assumed()
+    card = gpu.current_or_h200()
     sizes = [(str(d).removeprefix("torch."), rows * columns * d.itemsize, BLUE, "") for d in dtypes]
     sizes += [
         (f"L2 cache, {card.name}", card.l2_bytes, ORANGE, "//"),
@@ -335,3 +336,6 @@ def one_matrix_in_bytes(rows: int = 12288, columns: int = 49152) -> Figure:
         f"Bytes are elements times itemsize: half the dtype, half the bytes. Hatched: room on one GPU ({source})."
     )
     return figure
+
+
+__getattr__ = old_names(__name__, {"stride_explorer_widget": "explore_strides"})

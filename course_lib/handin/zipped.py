@@ -1,4 +1,4 @@
-"""submission(): the zip to hand in. It holds the notebook as saved, and nothing else."""
+"""make_zip(): the zip to hand in. It holds the notebook as saved, and nothing else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fuller(found: Validation) -> str:
     return ""
 
 
-def submission(notebook: str = "") -> None:
+def make_zip(notebook: str = "") -> None:
     """Print what would be graded, and make the zip to hand in. notebook: a file's name, where it cannot be told."""
     try:
         found = validated(files.here(notebook))

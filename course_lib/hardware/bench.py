@@ -13,22 +13,30 @@ from typing import Any
 
 import torch
 
+from course_lib.version import moved, old_names
+
 FLUSH_BYTES = 1 << 30  # written between two measurements: larger than any L2
 FLUSHES = 4  # times, about a millisecond on an H200: as long as a busy host may need to queue what is timed
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """value = baseline time / own time (above 1: faster than the baseline); spread = median absolute deviation.
+    """speedup = baseline time / own time (above 1: faster than the baseline); spread = median absolute deviation.
 
     own_ms and baseline_ms are medians of the same run, for arithmetic on bytes and FLOPs.
     """
 
-    value: float
+    speedup: float
     spread: float
     own_ms: float
     baseline_ms: float
     pairs: int
+
+    @property
+    def value(self) -> float:
+        """The name that `speedup` had in release 0.2.0."""
+        moved("Ratio.value", "Ratio.speedup")
+        return self.speedup
 
 
 class GPUStopped(RuntimeError):
@@ -73,7 +81,7 @@ def ratio(
     ratios = [r for r, _, _ in found]
     middle = statistics.median(ratios)
     return Ratio(
-        value=middle,
+        speedup=middle,
         spread=statistics.median(abs(r - middle) for r in ratios),
         own_ms=statistics.median(own_ms for _, own_ms, _ in found),
         baseline_ms=statistics.median(baseline_ms for _, _, baseline_ms in found),
@@ -115,6 +123,9 @@ def copy_of(nbytes: int) -> Callable[[], object]:
     return lambda: target.copy_(source)
 
 
-def available() -> bool:
+def has_gpu() -> bool:
     """Whether there is a GPU that the course times on: sm_80 or newer."""
     return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
+
+
+__getattr__ = old_names(__name__, {"available": "has_gpu"})

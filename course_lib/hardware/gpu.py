@@ -1,6 +1,6 @@
 """The GPU: which one this is, and what its datasheet promises.
 
-`current()` is the GPU of this machine or None; `assumed()` always answers, with an H200's datasheet where there is
+`current()` is the GPU of this machine or None; `current_or_h200()` always answers, with an H200's datasheet where there is
 none, so that every calculation of the course also runs on a laptop. Importing this does not start CUDA.
 
 All tensor-core figures are dense. Datasheets print twice as much, with an asterisk: "with sparsity".
@@ -12,6 +12,8 @@ import re
 import warnings
 from dataclasses import dataclass, replace
 from functools import cache
+
+from course_lib.version import old_names
 
 KiB, MiB, GB = 1 << 10, 1 << 20, 10**9
 
@@ -149,23 +151,26 @@ def current() -> GPU | None:
     )
 
 
-def assumed() -> GPU:
+def current_or_h200() -> GPU:
     """Return this machine's GPU, or else an H200 as its datasheet describes it."""
     return current() or datasheet("H200")
 
 
 @cache
 def planned_for() -> GPU:
-    """The assumed GPU, as it was when this was first asked: before a process forks, since its children cannot ask CUDA."""
+    """Return what current_or_h200() was when this was first asked: before a process forks, since its children cannot ask CUDA."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of a GPU that a sandbox does not let it reach
-        return assumed()
+        return current_or_h200()
 
 
 def num_sms() -> int:
-    """Streaming multiprocessors to spread persistent programs over: this GPU's, else the assumed one's."""
+    """Streaming multiprocessors to spread persistent programs over: this GPU's, else an H200's."""
     import torch
 
     if torch.cuda.is_available():
         return torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
-    return assumed().sms
+    return current_or_h200().sms
+
+
+__getattr__ = old_names(__name__, {"assumed": "current_or_h200"})

@@ -42,7 +42,7 @@ def recorded() -> dict[str, Any] | None:
 @cache
 def measured_here() -> dict[str, Any] | None:
     """measure_all() on this machine's GPU, once; None without one of sm_80 or newer."""
-    return measure_all() if bench.available() else None
+    return measure_all() if bench.has_gpu() else None
 
 
 def of(card: gpu.GPU) -> dict[str, Any] | None:

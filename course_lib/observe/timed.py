@@ -124,7 +124,7 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
     sheet = gpu.current()
     if claimed > seconds or (sheet and found.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2):
         return problem(exercise, "not measured: the times do not fit the clock, or are more than memory can deliver")
-    return Timing(speed.case.name, speed.vs, found.value, found.spread, torch.cuda.get_device_name())
+    return Timing(speed.case.name, speed.vs, found.speedup, found.spread, torch.cuda.get_device_name())
 
 
 def difference(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -> str:

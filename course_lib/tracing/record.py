@@ -51,6 +51,7 @@ from course_lib.ttir.launching import (
 )
 from course_lib.ttir.parse import Unparsed
 from course_lib.ttir.sources import Source, jit_function, source_of
+from course_lib.version import moved
 
 KNOWN_TRITONS = "The trace reads what the front ends of Triton 3.4 to 3.9 write"
 BATCH = 1 << 17  # elements of the largest block, of all programs that run together: what caches hold
@@ -125,10 +126,15 @@ class Trace:
     def faults(self) -> list[Fault]:
         return self._faults.report()
 
-    def of(self, tensor: torch.Tensor | str, op: Op | None = None) -> Access:
+    def accesses_to(self, tensor: torch.Tensor | str, op: Op | None = None) -> Access:
         """The accesses to one tensor, summed over launches and lines. Raises KeyError if no kernel had one of that name."""
         region = self._region(tensor)
         return self._sum(op, region.name) if region else Access("", op or "load")
+
+    def of(self, tensor: torch.Tensor | str, op: Op | None = None) -> Access:
+        """The name that `accesses_to` had in release 0.2.0."""
+        moved("of", "accesses_to")
+        return self.accesses_to(tensor, op)
 
     def reread(self, tensor: torch.Tensor | str) -> float:
         """Times each distinct byte of the tensor was loaded, on average: 1.0 is once; 0.0 if it was never loaded."""

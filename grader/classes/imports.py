@@ -5,7 +5,7 @@
     Moodle    Jane Doe_98765_assignsubmission_file/notebook.ipynb, before 4.1 with a _ more, or all in one name
     plain     STUDENT/anything/notebook.ipynb, which nbgrader's own submitted/ is too, or STUDENT.ipynb
 
-Where a notebook may be there may be a zip with one notebook in it, as a student's submission() makes it; of several the
+Where a notebook may be there may be a zip with one notebook in it, as a student's make_zip() makes it; of several the
 one that is named after the unit counts. A notebook may have become NAME.ipynb.txt or NAME.ipynb.json on its way. Of a
 student's notebooks one that is as it was handed out never counts before one with work in it.
 

@@ -62,7 +62,7 @@ def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, devi
 
 def device() -> str:
     """The GPU that this process would time on."""
-    return torch.cuda.get_device_name() if bench.available() else NO_GPU
+    return torch.cuda.get_device_name() if bench.has_gpu() else NO_GPU
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from course_lib.exercises import UNITS
 
 IMPORTS = r"(?m).*^from course_lib import .*"
 FIGURE = r"figures\.\w+\.\w+\(\)"  # without arguments: it needs no cell but the imports
-WIDGET = r"figures\.\w+\.\w+(_widget|_explorer)\(\)"
+WIDGET = r"figures\.\w+\.explore_\w+\(\)"
 PICTURE = ".jp-RenderedImage img"
 CAPTION = 22  # pixels: the last line of the caption that every picture has
 

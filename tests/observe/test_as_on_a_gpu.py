@@ -9,7 +9,7 @@ from course_lib.hardware import gpu
 from course_lib.observe.as_on_a_gpu import as_on_a_gpu
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="here a GPU answers itself")
-PLANNED = gpu.assumed()
+PLANNED = gpu.current_or_h200()
 
 
 def describes_the_gpu(x):

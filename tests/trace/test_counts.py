@@ -32,8 +32,8 @@ def test_vector_add(n, block):
     assert t.loads.requests == 2 * -(-n // 32)
     assert t.loads.sectors == 2 * -(-4 * n // 32)
     assert t.loads.masked == 2 * (programs * block - n)
-    assert t.of("x_ptr").elements == t.of(x, "load").elements == n
-    assert t.of(x, "store").bytes == 0
+    assert t.accesses_to("x_ptr").elements == t.accesses_to(x, "load").elements == n
+    assert t.accesses_to(x, "store").bytes == 0
     assert t.faults == []
     (launch,) = t.launches
     assert (launch.kernel, launch.grid, launch.programs) == ("add_kernel", (programs, 1, 1), programs)
@@ -142,9 +142,9 @@ def test_gather(index, sectors, useful):
         o = torch.empty(32)
         gather[(1,)](x, index, o, BLOCK=32)
     assert torch.equal(o, x[index])
-    assert t.of("x").sectors == sectors
-    assert t.of("x").useful_bytes == useful
-    assert t.of("x").bytes == 128
+    assert t.accesses_to("x").sectors == sectors
+    assert t.accesses_to("x").useful_bytes == useful
+    assert t.accesses_to("x").bytes == 128
 
 
 @triton.jit
@@ -169,8 +169,8 @@ def test_matmul_one_element_a_program():
     torch.testing.assert_close(c, a @ b)
     assert t.loads.bytes == 2 * M * N * K * 4
     assert (t.reread(a), t.reread(b)) == (N, M)
-    assert t.of(a).sectors / t.of(a).requests == 4
-    assert t.of(b).sectors / t.of(b).requests == 32
+    assert t.accesses_to(a).sectors / t.accesses_to(a).requests == 4
+    assert t.accesses_to(b).sectors / t.accesses_to(b).requests == 32
     assert t.stores.single_bytes == t.stores.bytes == M * N * 4
     assert t.loads.single_bytes == 0
 
@@ -196,8 +196,8 @@ def test_matmul_by_tiles(M, N, K, tile):
         c = torch.empty(M, N)
         matmul_tiled[(rows, columns)](a, b, c, M, N, K, BM=tile, BN=tile, BK=tile)
     torch.testing.assert_close(c, a @ b, rtol=1e-4, atol=1e-4)
-    assert t.of(a).bytes == M * K * columns * 4
-    assert t.of(b).bytes == K * N * rows * 4
+    assert t.accesses_to(a).bytes == M * K * columns * 4
+    assert t.accesses_to(b).bytes == K * N * rows * 4
     assert (t.reread(a), t.reread(b)) == (columns, rows)
     assert t.stores.bytes == M * N * 4
     assert t.faults == []
@@ -255,7 +255,7 @@ def test_descriptors(host):
             double_by_descriptor[(2,)](x, o, 30, 48, BM=16, BN=64)
     assert torch.equal(o, 2 * x)
     assert (t.loads.bytes, t.stores.bytes) == (30 * 48 * 4, 30 * 48 * 4)
-    assert t.of("x").bytes == 30 * 48 * 4
+    assert t.accesses_to("x").bytes == 30 * 48 * 4
     assert t.poisoned == set()  # a descriptor pads with zeros
     assert t.faults == []
 
@@ -392,10 +392,10 @@ def test_names_and_second_tensors_of_one_name():
         strided_copy[(1,)](x, first, 64, STRIDE=1, BLOCK=64)
         strided_copy[(1,)](first, second, 64, STRIDE=1, BLOCK=64)
     assert [f.tensor for f in t.launches[1].footprints] == ["o_ptr", "o_ptr#2"]
-    assert t.of(first, "load").bytes == t.of("o_ptr", "load").bytes == 256
+    assert t.accesses_to(first, "load").bytes == t.accesses_to("o_ptr", "load").bytes == 256
     with pytest.raises(KeyError, match="x_ptr, o_ptr"):
-        t.of("z")
-    assert t.of(torch.zeros(1)).bytes == 0
+        t.accesses_to("z")
+    assert t.accesses_to(torch.zeros(1)).bytes == 0
 
 
 def test_a_second_look_at_the_same_data_is_counted_over_launches():

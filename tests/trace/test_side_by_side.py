@@ -85,7 +85,7 @@ def test_who_waits_for_a_lock_looks_again_when_it_is_free():
     with trace() as t:
         under_a_lock[(200,)](torch.zeros(1, dtype=torch.int32), o, BLOCK=16)
     assert (o == 200).all() and t.faults == []
-    assert t.of("lock_ptr", "atomic").instructions <= 4 * 200  # not each program at each turn
+    assert t.accesses_to("lock_ptr", "atomic").instructions <= 4 * 200  # not each program at each turn
 
 
 @triton.jit
@@ -118,7 +118,7 @@ def test_pointers_into_two_tensors_in_one_block():
     with trace() as t:
         from_two[(1,)](a, b, o, 6, N=16)
     assert torch.equal(o, torch.cat([a, b])) and t.faults == []
-    assert (t.of("a_ptr", "load").bytes, t.of("b_ptr", "load").bytes) == (24, 40)
+    assert (t.accesses_to("a_ptr", "load").bytes, t.accesses_to("b_ptr", "load").bytes) == (24, 40)
 
 
 @triton.jit

@@ -748,7 +748,7 @@ def test_06_attention_forward_in_fp8_with_v_transposed(described_by):
     expected, _ = attention_reference(q.double(), k.double(), v.double(), True)
     close(o, expected, 0.25)  # p and o have two bits behind the point
     assert t.faults == []
-    assert t.of("desc_o").bytes == N_CTX * HEAD_DIM
+    assert t.accesses_to("desc_o").bytes == N_CTX * HEAD_DIM
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -931,8 +931,8 @@ def test_08_grouped_matmul_with_offsets_into_one_tensor():
         close(base[start : start + M * N].view(M, N), x.double() @ y.double(), 2e-3)
     assert t.faults == []
     assert t.programs == NUM_SMS  # of the first configuration
-    assert t.of("base", "load").bytes == sum(M // 32 * (N // 32) * 64 * K * 2 for M, N, K in GROUPS)
-    assert t.of("base", "store").bytes == sum(2 * M * N for M, N, K in GROUPS)
+    assert t.accesses_to("base", "load").bytes == sum(M // 32 * (N // 32) * 64 * K * 2 for M, N, K in GROUPS)
+    assert t.accesses_to("base", "store").bytes == sum(2 * M * N for M, N, K in GROUPS)
 
 
 @pytest.mark.parametrize("dtype", [F16, E4M3], ids=["fp16", "fp8"])
@@ -951,8 +951,8 @@ def test_08_grouped_matmul_by_descriptors_that_each_group_makes(dtype):
     assert t.faults == []
     tiles = [(-(-M // 32), -(-N // 32)) for M, N, K in groups]
     elements = sum(K * (M * right + N * down) for (down, right), (M, N, K) in zip(tiles, groups, strict=True))
-    assert t.of("base", "load").bytes == elements * base.element_size()
-    assert t.of("base", "store").bytes == sum(M * N for M, N, K in groups) * base.element_size()
+    assert t.accesses_to("base", "load").bytes == elements * base.element_size()
+    assert t.accesses_to("base", "store").bytes == sum(M * N for M, N, K in groups) * base.element_size()
 
 
 def by_addresses():

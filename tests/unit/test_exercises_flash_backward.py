@@ -16,7 +16,7 @@ from course_lib.exercises import attention as A
 from course_lib.exercises import flash_backward as B
 from course_lib.exercises.flash.mistakes import unstored
 from course_lib.observe.calls import forward_and_backward
-from course_lib.workloads import slow_attention
+from course_lib.workloads import torch_attention
 
 
 def drawn(draw, seed: int = 1):
@@ -32,7 +32,7 @@ def test_gradients_are_autograds(sizes, causal):
     given = drawn(B.cases.with_dy(B.cases.heads(*sizes, 8, torch.float64, lead=(2, 3), causal=causal, scale=0.3)))
     leaves = [given[name].requires_grad_() for name in "qkv"]
     nothing = max(0, sizes[0] - sizes[1]) if causal else 0
-    o, _ = slow_attention.flash_attention_forward(*leaves, causal, 0.3)
+    o, _ = torch_attention.flash_attention_forward(*leaves, causal, 0.3)
     found = B.oracles.result(**given)
     right = torch.autograd.grad(o[..., nothing:, :], leaves, given["dy"][..., nothing:, :])
     for mine, expected in zip(found[1:], right, strict=True):
@@ -44,7 +44,7 @@ def test_gradients_are_autograds(sizes, causal):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_slow_forward_is_the_reference(causal, dtype):
     given = drawn(A.cases.qkv(12, 7, 16, dtype, lead=(2,), scores="large"))
-    o, lse = slow_attention.flash_attention_forward(**given, causal=causal, scale=0.2)
+    o, lse = torch_attention.flash_attention_forward(**given, causal=causal, scale=0.2)
     right, right_lse = A.oracles.reference(**given, causal=causal, scale=0.2)
     assert o.dtype == dtype and lse.dtype == torch.float32
     torch.testing.assert_close(o.double(), right, rtol=1e-2, atol=1e-4 if dtype == torch.float32 else 1e-1)

@@ -13,7 +13,7 @@ from pictures import UNITS, drawn, faint, listed
 from course_lib import figures
 
 PICTURES = [(unit, name) for unit in UNITS for name in listed(unit)]
-FLAT = ("bit_explorer", "bit_explorer_widget")  # bits in a row, and numbers on a line
+FLAT = ("bit_explorer", "explore_bits")  # bits in a row, and numbers on a line
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -62,7 +62,7 @@ def test_faint_text_is_found():
 def test_a_widgets_picture_says_what_it_shows(notebook):
     from IPython.display import display
 
-    display(figures.coalescing.lanes_over_memory_widget())
+    display(figures.coalescing.explore_lanes_over_memory())
     (shown,) = notebook.images()
     assert "Picture: " in shown.metadata["image/png"]["alt"]
 
@@ -70,12 +70,12 @@ def test_a_widgets_picture_says_what_it_shows(notebook):
 @pytest.mark.parametrize(
     "unit, widget, change",
     [
-        ("strides", "stride_explorer_widget", lambda widget: (widget.offset, 4)),
-        ("dtypes", "bit_explorer_widget", lambda widget: (widget.bits[3], not widget.bits[3].value)),
-        ("flops", "roofline_widget", lambda widget: (widget.named["m"], 1)),
-        ("coalescing", "lanes_over_memory_widget", lambda widget: (widget.named["stride"], 4)),
-        ("fusion", "chain_widget", lambda widget: (widget.switches.children[1], False)),
-        ("recomputation", "checkpoint_explorer", lambda widget: (widget.segments, 4)),
+        ("strides", "explore_strides", lambda widget: (widget.offset, 4)),
+        ("dtypes", "explore_bits", lambda widget: (widget.bits[3], not widget.bits[3].value)),
+        ("flops", "explore_roofline", lambda widget: (widget.named["m"], 1)),
+        ("coalescing", "explore_lanes_over_memory", lambda widget: (widget.named["stride"], 4)),
+        ("fusion", "explore_chain", lambda widget: (widget.switches.children[1], False)),
+        ("recomputation", "explore_checkpoints", lambda widget: (widget.segments, 4)),
     ],
 )
 def test_a_widget_leaves_a_picture_for_readers_without_a_kernel(notebook, unit, widget, change):
@@ -92,15 +92,15 @@ def test_a_widget_leaves_a_picture_for_readers_without_a_kernel(notebook, unit, 
 @pytest.mark.parametrize(
     "unit, widget, draw, changes",
     [
-        ("start", "hiding_latency_widget", "hiding_latency", {"warps": 9, "latency": 200, "work": 20}),
-        ("start", "programs_over_elements_widget", "programs_over_elements", {"n": 33, "block": 16}),
+        ("start", "explore_hiding_latency", "hiding_latency", {"warps": 9, "latency": 200, "work": 20}),
+        ("start", "explore_programs_over_elements", "programs_over_elements", {"n": 33, "block": 16}),
         (
             "attention",
-            "online_softmax_widget",
+            "explore_online_softmax",
             "online_softmax",
             {"seen": 1, "tile": 4, "order": "shuffled", "pattern": "rising"},
         ),
-        ("attention", "causal_map_widget", "causal_map", {"nq": 256, "nk": 1024, "bm": 128, "bn": 32}),
+        ("attention", "explore_causal_map", "causal_map", {"nq": 256, "nk": 1024, "bm": 128, "bn": 32}),
     ],
 )
 def test_each_slider_redraws_the_picture(notebook, unit, widget, draw, changes):

@@ -17,10 +17,10 @@ PICTURES = {
     "memory_against_length": (),
     "rotary_positions": (),
     "online_softmax": (4, 6, "shuffled", "one at the end"),
-    "online_softmax_widget": (),
+    "explore_online_softmax": (),
     "merge_orders": (),
     "causal_map": (100, 200, 32, 16, 64),
-    "causal_map_widget": (),
+    "explore_causal_map": (),
 }
 
 

@@ -16,7 +16,7 @@ PICTURES = {
     "rows_against_columns": (),
     "memory_anatomy": (),
     "lanes_over_memory": (4, 1, "float16"),
-    "lanes_over_memory_widget": (),
+    "explore_lanes_over_memory": (),
     "sectors_against_stride": ((1, 4, 16),),
     "divergence_timeline": ([True] * 32 + [False, True] * 8,),
     "padding_drift": (),
@@ -60,15 +60,15 @@ def test_lanes_over_memory_shows_the_lines_it_needs(arguments, lines):
 
 
 def test_the_widgets_fallback_begins_at_stride_2(picture):
-    assert "8 sectors" in words(picture("lanes_over_memory_widget"))
+    assert "8 sectors" in words(picture("explore_lanes_over_memory"))
 
 
 def test_the_widget_begins_at_stride_2(notebook):
-    assert F.lanes_over_memory_widget().named["stride"].value == 2
+    assert F.explore_lanes_over_memory().named["stride"].value == 2
 
 
 def test_the_widget_redraws_when_a_value_changes(notebook):
-    widget = F.lanes_over_memory_widget()
+    widget = F.explore_lanes_over_memory()
     pictures = {widget.png}
     for name, value in (("stride", 8), ("offset", 3), ("dtype", "float16")):
         widget.named[name].value = value

@@ -20,7 +20,7 @@ F = figures.dtypes
 PICTURES = {
     "formats": (),
     "bit_explorer": (),
-    "bit_explorer_widget": (),
+    "explore_bits": (),
     "counting": (),
     "range_against_resolution": (),
     "rounding_staircase": (),

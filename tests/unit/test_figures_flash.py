@@ -12,7 +12,7 @@ F = figures.flash
 
 PICTURES = {
     "program_walk": (1, 4),
-    "program_walk_widget": (),
+    "explore_program_walk": (),
     "windows_and_groups": (),
     "ladder": (),
     "against_length": (),
@@ -44,7 +44,7 @@ def test_the_walk_of_a_kernel_of_ones_own():
 
 
 def test_the_widget_follows_its_sliders(notebook):
-    widget = F.program_walk_widget()
+    widget = F.explore_program_walk()
     before = widget.png
     widget.named["step"].value = 3
     assert widget.png != before and "step 3 of" in words(widget.figure)

@@ -16,7 +16,7 @@ F = figures.flash_backward
 
 PICTURES = {
     "backward_walk": ("dq", 5, 6, True),
-    "backward_walk_widget": (),
+    "explore_backward_walk": (),
     "sums_in_any_order": (64, 300),
     "context_against_memory": (),
     "backward_speed": (),

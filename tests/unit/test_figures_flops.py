@@ -14,7 +14,7 @@ PICTURES = {
     "three_products": (8, 16, 32),
     "blow_up": ((16, 64), 4),
     "roofline": (64, 64, 64, "fp32", "T4"),
-    "roofline_widget": (),
+    "explore_roofline": (),
     "operations_under_the_roof": (),
     "promised_and_reached": (),
     "sixteen_bytes": (),
@@ -23,7 +23,7 @@ PICTURES = {
     "mystery_plot": (),
 }
 
-recorded = pytest.mark.skipif(bench.available(), reason="here these pictures are measured, not recorded")
+recorded = pytest.mark.skipif(bench.has_gpu(), reason="here these pictures are measured, not recorded")
 
 
 def test_a_product_is_counted_as_drawn():
@@ -80,7 +80,7 @@ def test_the_roofline_names_a_wrong_argument(arguments, word):
 
 
 def test_the_widget_redraws_when_a_value_changes(notebook):
-    widget = F.roofline_widget()
+    widget = F.explore_roofline()
     pictures = {widget.png}
     for name, value in (("m", 1), ("n", 64), ("k", 128), ("dtype", "fp32"), ("card", "T4")):
         widget.named[name].value = value
@@ -136,6 +136,6 @@ def test_whose_numbers_they_are_stands_in_the_picture(picture):
 
 def test_the_branches_share_out_all_sizes(picture):
     drawn = [len(line.get_xdata()) for line in picture("mystery_plot").axes[0].lines]
-    if not bench.available():
+    if not bench.has_gpu():
         assert sum(drawn) == len(throughput.curve_sizes())
     assert len(drawn) == len(F.BRANCHES) == 4

@@ -16,7 +16,7 @@ F = figures.fusion
 
 PICTURES = {
     "chain": ("SwiGLU", [2]),
-    "chain_widget": (),
+    "explore_chain": (),
     "five_against_one": (),
     "free_operations": (),
     "softmax_passes": (),

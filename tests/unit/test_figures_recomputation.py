@@ -15,7 +15,7 @@ PICTURES = {
     "what_autograd_keeps": (("relu", "three sigmoids", "mlp"),),
     "three_ways": (),
     "checkpoints_on_a_timeline": (12, 4),
-    "checkpoint_explorer": (),
+    "explore_checkpoints": (),
     "masks": (),
     "memory_timeline": ((12, 30),),
 }

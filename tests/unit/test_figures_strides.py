@@ -15,7 +15,7 @@ F = figures.strides
 PICTURES = {
     "tensor_anatomy": (),
     "stride_explorer": ((6, 4), (1, 6), 0),
-    "stride_explorer_widget": (),
+    "explore_strides": (),
     "views_of_one_storage": (),
     "flat_walks": (),
     "one_matrix_in_bytes": (),

@@ -30,19 +30,19 @@ PICTURES = {
     "outer_products": (),
     "tile_anatomy": (),
     "tile_sizes": (128, 64, 32, 2, "float32", "T4"),
-    "tile_sizes_widget": (),
+    "explore_tile_sizes": (),
     "pipelining": (),
     "autotuned": (),
     "tile_quantization": (),
     "waves": (1000, 3000, 128, 256, 40),
-    "waves_widget": (),
+    "explore_waves": (),
     "predicted_against_measured": (predict,),
     "one_tile_for_all": (predict,),
     "orders": (),
     "order_traffic": (16, 8, 20),
 }
 
-without_gpu = pytest.mark.skipif(bench.available(), reason="here these pictures are measured, not recorded")
+without_gpu = pytest.mark.skipif(bench.has_gpu(), reason="here these pictures are measured, not recorded")
 
 
 def test_outer_products_add_up(picture):
@@ -159,7 +159,7 @@ def test_orders_count_bands(picture):
 
 
 def test_the_widgets_redraw_when_a_value_changes(notebook):
-    tiles, waves = F.tile_sizes_widget(), F.waves_widget()
+    tiles, waves = F.explore_tile_sizes(), F.explore_waves()
     seen = {tiles.png}
     for name, value in (("block_m", 256), ("stages", 4), ("dtype", "float32"), ("card", "T4")):
         tiles.named[name].value = value

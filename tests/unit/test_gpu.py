@@ -52,10 +52,10 @@ def test_datasheets_agree_with_the_architecture(card):
     assert (card.bf16_flops is None) == (card.tf32_flops is None) == (card.architecture < "sm_80" and card.sms < 100)
 
 
-def test_something_is_always_assumed():
-    assumed = gpu.assumed()
-    assert assumed.sms > 0 and gpu.num_sms() == assumed.sms
-    assert gpu.current() in (None, assumed)
+def test_there_is_always_a_datasheet():
+    found = gpu.current_or_h200()
+    assert found.sms > 0 and gpu.num_sms() == found.sms
+    assert gpu.current() in (None, found)
 
 
 def test_an_unknown_datasheet():

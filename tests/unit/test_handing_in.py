@@ -1,4 +1,4 @@
-"""Handing in finished work: validate(), submission(), reset("..."), on notebooks as students leave them."""
+"""Handing in finished work: validate(), make_zip(), reset("..."), on notebooks as students leave them."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
 
-from course_lib import reset, submission, validate
+from course_lib import make_zip, reset, validate
 from course_lib.exercises import UNITS, find
 from course_lib.handin import files
 from course_lib.handin.validate import MARK, validated
@@ -164,7 +164,7 @@ def test_the_text_says_what_was_read_and_how_many_count(notebook, capsys):
         (b" " * 100_000_001, "100 MB; 100 are allowed. Clear its outputs."),
     ],
 )
-@pytest.mark.parametrize("command", [validate, submission, lambda: reset(TRANSPOSE.id)])
+@pytest.mark.parametrize("command", [validate, make_zip, lambda: reset(TRANSPOSE.id)])
 def test_a_file_that_would_be_refused_is_a_sentence(notebook, capsys, command, content, sentence):
     notebook.write_bytes(content)
     command()
@@ -196,7 +196,7 @@ def test_which_notebook_it_is(notebook, monkeypatch, tmp_path, capsys):
 def test_the_zip_holds_the_notebook_as_it_was_saved(notebook, capsys):
     solve(notebook)
     os.rename(notebook, notebook.with_name("mine.ipynb"))
-    submission()
+    make_zip()
     target = notebook.with_name("mine.zip")
     with zipfile.ZipFile(target) as archive:
         assert archive.namelist() == [NAME]
@@ -209,10 +209,10 @@ def test_the_zip_holds_the_notebook_as_it_was_saved(notebook, capsys):
 
 def test_the_zip_of_a_newer_notebook_replaces_none_of_the_solved_one(notebook):
     solve(notebook)
-    submission()
+    make_zip()
     handed_in = notebook.with_suffix(".zip").read_bytes()
     newer = shutil.copy(files.released(UNIT), notebook.with_name(f"{UNIT}_2.ipynb"))
-    submission(newer.name)
+    make_zip(newer.name)
     assert notebook.with_suffix(".zip").read_bytes() == handed_in and newer.with_suffix(".zip").exists()
 
 
@@ -220,9 +220,9 @@ def test_a_fuller_notebook_beside_the_one_handed_in_is_named(notebook, capsys):
     solve(notebook)
     newer = shutil.copy(files.released(UNIT), notebook.with_name(f"{UNIT}_2.ipynb"))
     notebook.with_name("broken.ipynb").write_text("{")
-    submission(newer.name)
+    make_zip(newer.name)
     assert f"{NAME}, beside it, has more to grade: 1 of 10 exercises" in capsys.readouterr().out
-    submission(NAME)
+    make_zip(NAME)
     assert "beside it, has" not in capsys.readouterr().out
 
 
@@ -231,7 +231,7 @@ def test_what_cannot_be_written_is_a_sentence(notebook, capsys):
     before = notebook.read_text()
     notebook.with_name("kept").write_text("a file where the folder should be")
     notebook.with_name(f"{UNIT}.zip").mkdir()
-    submission()
+    make_zip()
     reset(TRANSPOSE.id)
     assert capsys.readouterr().out.count("cannot be written") == 2 and notebook.read_text() == before
     assert {p.name for p in notebook.parent.iterdir()} == {NAME, "kept", f"{UNIT}.zip"}

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import operator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+import course_lib
+from course_lib import trace
+from course_lib.hardware import bench
 
 ROOT = Path(__file__).resolve().parents[2]
 # from the roof to the ground; those of one line know nothing of one another
@@ -71,9 +76,36 @@ def test_the_root_is_small():
 
 
 def test_a_notebook_of_the_last_release_still_finds_its_modules():
-    with pytest.warns(DeprecationWarning, match=r"course_lib\.workloads\.slow_attention now"):
+    with pytest.warns(DeprecationWarning, match=r"course_lib\.workloads\.torch_attention now"):
         from course_lib.slow_attention import flash_attention_forward
 
-    from course_lib.workloads import slow_attention
+    from course_lib.workloads import torch_attention
 
-    assert flash_attention_forward is slow_attention.flash_attention_forward
+    assert flash_attention_forward is torch_attention.flash_attention_forward
+
+
+@pytest.mark.parametrize(
+    "old, now",
+    [
+        ("submission", "make_zip"),
+        ("slow_attention", "torch_attention"),
+        ("gpu.assumed", "gpu.current_or_h200"),
+        ("bench.available", "bench.has_gpu"),
+        ("figures.strides.stride_explorer_widget", "figures.strides.explore_strides"),
+        ("figures.tiling.waves_widget", "figures.tiling.explore_waves"),
+    ],
+)
+def test_names_of_the_last_release_still_work_and_say_what_they_are_called_now(old, now):
+    course_lib.__dict__.pop(old, None)
+    found = operator.attrgetter(now)(course_lib)
+    with pytest.warns(DeprecationWarning, match=rf"{old.split('.')[-1]} is {now.split('.')[-1]} now"):
+        assert operator.attrgetter(old)(course_lib) is found
+
+
+def test_so_do_methods_of_the_last_release():
+    with pytest.warns(DeprecationWarning, match=r"Ratio\.speedup"):
+        assert bench.Ratio(2.0, 0.1, 1.0, 2.0, 3).value == 2.0
+    with trace() as t:
+        pass
+    with pytest.warns(DeprecationWarning, match="accesses_to"), pytest.raises(KeyError):
+        t.of("x_ptr")

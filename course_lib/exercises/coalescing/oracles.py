@@ -30,7 +30,7 @@ def traced(itemsize: int, *, step: int = 1, start: int = 0, every: int = 1, lane
     x = torch.ones(lanes * step + start, dtype=DTYPES[itemsize])
     with trace() as t:
         probe[(1,)](x, torch.empty(lanes, dtype=x.dtype), STEP=step, START=start, EVERY=every, LANES=lanes)
-    return t.of("x_ptr", "load")
+    return t.accesses_to("x_ptr", "load")
 
 
 @triton.jit
@@ -60,7 +60,7 @@ def starts_sectors(output: Any, n: int, itemsize: int) -> str:
     x = torch.ones(rows * output, dtype=DTYPES[itemsize])
     with trace() as t:
         read_rows[(rows,)](x, torch.empty(rows * BLOCK, dtype=x.dtype), n, output, BLOCK=BLOCK)
-    sectors, fewest = t.of("x_ptr", "load").sectors, rows * math.ceil(n * itemsize / 32)
+    sectors, fewest = t.accesses_to("x_ptr", "load").sectors, rows * math.ceil(n * itemsize / 32)
     rows_of = f"4 rows of {n} elements of {itemsize} bytes, {output} elements apart"
     return "" if sectors == fewest else f"{rows_of}, touch {sectors} sectors; {fewest} would do"
 

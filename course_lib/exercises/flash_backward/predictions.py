@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
-from course_lib.workloads import slow_attention
+from course_lib.workloads import torch_attention
 
 Q, K, V, DO = (torch.empty(16, 16) for _ in range(4))
 
@@ -48,7 +48,7 @@ def counted(*tiles: Callable[[], None]) -> int:
 def costs_counted() -> dict[str, int]:
     """Count the products of each kernel, by the names that the exercise uses."""
     both = counted(forward_tile, dkdv_tile, dq_tile)
-    forward = slow_attention.flash_attention_forward(*(torch.empty(2, 8, 512, 64, device="meta") for _ in range(3)))
+    forward = torch_attention.flash_attention_forward(*(torch.empty(2, 8, 512, 64, device="meta") for _ in range(3)))
     return {
         "products of a tile, forward": counted(forward_tile),
         "products of a tile, dkdv": counted(dkdv_tile),

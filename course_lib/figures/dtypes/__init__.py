@@ -9,7 +9,7 @@ Each picture is a matplotlib Figure. Values come from torch's own casts and view
 picture is drawn, with fixed seeds, and are kept. Colours are Okabe and Ito's; a letter, a marker or a hatch says the same.
 """
 
-from course_lib.figures.dtypes.bits import bit_explorer, bit_explorer_widget, formats
+from course_lib.figures.dtypes.bits import bit_explorer, explore_bits, formats
 from course_lib.figures.dtypes.rounding import (
     counting,
     number_lines,
@@ -19,11 +19,12 @@ from course_lib.figures.dtypes.rounding import (
     running_sum,
 )
 from course_lib.figures.dtypes.training import fp16_training, gradients, loss_scaling, training_run
+from course_lib.version import old_names
 
 __all__ = [
     "bit_explorer",
-    "bit_explorer_widget",
     "counting",
+    "explore_bits",
     "formats",
     "fp16_training",
     "gradients",
@@ -35,3 +36,6 @@ __all__ = [
     "running_sum",
     "training_run",
 ]
+
+
+__getattr__ = old_names(__name__, {"bit_explorer_widget": "explore_bits"})

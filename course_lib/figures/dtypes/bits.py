@@ -188,6 +188,6 @@ class BitExplorer(Explorer):
         return bit_explorer(self.pattern, self.format.value)
 
 
-def bit_explorer_widget() -> BitExplorer | Figure:
+def explore_bits() -> BitExplorer | Figure:
     """The picture with switches in a notebook; the picture alone where there is no notebook or no ipywidgets."""
     return BitExplorer() if live() else bit_explorer()

@@ -11,11 +11,11 @@ H200 as its datasheet has it, and each picture says which. Colours are Okabe and
 from course_lib.figures.start.cards import clock, lanes
 from course_lib.figures.start.execution import (
     dots_and_weights,
+    explore_hiding_latency,
+    explore_programs_over_elements,
     hiding_latency,
-    hiding_latency_widget,
     one_or_many,
     programs_over_elements,
-    programs_over_elements_widget,
     thread_hierarchy,
 )
 from course_lib.figures.start.hardware import (
@@ -25,20 +25,30 @@ from course_lib.figures.start.hardware import (
     memory_hierarchy,
     working_sets,
 )
+from course_lib.version import old_names
 
 __all__ = [
     "clock",
     "compute_outgrew_memory",
     "dots_and_weights",
+    "explore_hiding_latency",
+    "explore_programs_over_elements",
     "hiding_latency",
-    "hiding_latency_widget",
     "ladder",
     "lanes",
     "memories",
     "memory_hierarchy",
     "one_or_many",
     "programs_over_elements",
-    "programs_over_elements_widget",
     "thread_hierarchy",
     "working_sets",
 ]
+
+
+__getattr__ = old_names(
+    __name__,
+    {
+        "hiding_latency_widget": "explore_hiding_latency",
+        "programs_over_elements_widget": "explore_programs_over_elements",
+    },
+)

@@ -112,7 +112,7 @@ def _runs(on: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def hiding_latency_widget() -> Sliders | Figure:
+def explore_hiding_latency() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere."""
     if not live():
         return hiding_latency()
@@ -129,7 +129,7 @@ def hiding_latency_widget() -> Sliders | Figure:
 @on_white
 def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
     """A launch of 12 programs, one of its programs, one of its warps; and what runs each."""
-    card = card or gpu.assumed()
+    card = card or gpu.current_or_h200()
     figure = Picture(9, 5.4)
     grid, program, warp = figure.subplots(3, 1)
     for p in range(12):
@@ -203,7 +203,7 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
     return figure
 
 
-def programs_over_elements_widget() -> Sliders | Figure:
+def explore_programs_over_elements() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere."""
     if not live():
         return programs_over_elements()

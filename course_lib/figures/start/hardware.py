@@ -89,7 +89,7 @@ PARTS = {"circuits": SKY, "processor": BLUE, "language": GREEN, "software": ORAN
 @on_white
 def ladder(card: gpu.GPU | None = None) -> Figure:
     """Draw the ladder from a switch to a transformer: thirteen rungs, each resting on those below."""
-    card = card or gpu.assumed()
+    card = card or gpu.current_or_h200()
     figure = Picture(11, 6.2)
     ax = figure.subplots()
     rows = rungs(card)
@@ -169,7 +169,7 @@ def memories(card: gpu.GPU) -> list[Memory]:
 @on_white
 def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
     """Registers, shared memory, L2, HBM: how much, how fast, how long one waits."""
-    card = card or gpu.assumed()
+    card = card or gpu.current_or_h200()
     rows = memories(card)
     figure = Picture(11, 3.9)
     axes = figure.subplots(1, 3, sharey=True)

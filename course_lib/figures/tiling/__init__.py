@@ -13,18 +13,21 @@ picture says which.
 
 from course_lib.figures.tiling.mystery import how_well, one_tile_for_all, predicted_against_measured, vocabulary
 from course_lib.figures.tiling.order import order_traffic, orders
-from course_lib.figures.tiling.scheduling import tile_quantization, waves, waves_widget
+from course_lib.figures.tiling.scheduling import explore_waves, tile_quantization, waves
 from course_lib.figures.tiling.tiles import (
     autotuned,
+    explore_tile_sizes,
     outer_products,
     pipelining,
     tile_anatomy,
     tile_sizes,
-    tile_sizes_widget,
 )
+from course_lib.version import old_names
 
 __all__ = [
     "autotuned",
+    "explore_tile_sizes",
+    "explore_waves",
     "how_well",
     "one_tile_for_all",
     "order_traffic",
@@ -35,8 +38,9 @@ __all__ = [
     "tile_anatomy",
     "tile_quantization",
     "tile_sizes",
-    "tile_sizes_widget",
     "vocabulary",
     "waves",
-    "waves_widget",
 ]
+
+
+__getattr__ = old_names(__name__, {"waves_widget": "explore_waves", "tile_sizes_widget": "explore_tile_sizes"})

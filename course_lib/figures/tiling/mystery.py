@@ -19,7 +19,7 @@ def measured_and_predicted(predict: Predict) -> tuple[np.ndarray, np.ndarray, np
     """Sizes, measured FLOP/s, predicted FLOP/s (None if `predict` gives none), and whose measurement it is."""
     (curve, whose), (ceilings, _) = speeds("curve"), speeds("ceilings")
     sizes, measured = (np.array([point[i] for point in curve["points"]]) for i in (0, 1))
-    sms = gpu.num_sms() if bench.available() else gpu.datasheet("H200").sms
+    sms = gpu.num_sms() if bench.has_gpu() else gpu.datasheet("H200").sms
     machine = {
         "sms": sms,
         "flops_per_second": ceilings["random"]["bf16"],

@@ -102,7 +102,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     return figure
 
 
-def waves_widget() -> Sliders | Figure:
+def explore_waves() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere. The size is that of a square result."""
     if not live():
         return waves()

@@ -188,7 +188,7 @@ def _square(block_m: int, block_n: int, dtype: str) -> float:
     return ITEMSIZE[dtype] * 2 * 4096**3 / side
 
 
-def tile_sizes_widget() -> Sliders | Figure:
+def explore_tile_sizes() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere."""
     if not live():
         return tile_sizes()
