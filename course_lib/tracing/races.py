@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NOBODY = -1  # values of `other` that are not a program
 SEVERAL = -2
 AT_ONCE = 1 << 18  # accesses to elements that are looked at together, at least
+FAR_OFF = 1 << 20  # pairs of a load and a far-off atomic that are looked at together, about
 OPS: tuple[Op, ...] = ("load", "store", "atomic")
 LOAD, STORE, ATOMIC, POLL, ASKED, EXCHANGE = range(6)
 # POLL: a volatile load, which may see what atomics do meanwhile. ASKED: an atomic whose result is used. EXCHANGE: one that replaces
@@ -258,8 +259,13 @@ def _nearby(history: History, events: tuple[np.ndarray, np.ndarray], groups: Gro
     return _as_told(history, *_put_together(found))
 
 
-def _far_off(history: History, events: tuple[np.ndarray, np.ndarray], quiet: np.ndarray, order: np.ndarray) -> Pairs:
-    """Each load of a group that is quiet, with the last atomic before it and the first one after it of every other program."""
+def _far_off(
+    history: History, events: tuple[np.ndarray, np.ndarray], quiet: np.ndarray, order: np.ndarray
+) -> Iterator[Pairs]:
+    """Each load of a group that is quiet, with the last atomic before it and the first one after it of every other program.
+
+    There are as many pairs as loads times programs, so they come in pieces of about FAR_OFF.
+    """
     group, row = _sorted(*events, order)
     group, row = group[quiet[group]], row[quiet[group]]
     program, kind = history.program[row], history.kind[row]
@@ -269,16 +275,19 @@ def _far_off(history: History, events: tuple[np.ndarray, np.ndarray], quiet: np.
     begins[1:] = (np.diff(group[updates]) != 0) | (np.diff(program[updates]) != 0)
     of_run, run_of = group[updates[begins]], np.cumsum(begins) - 1
     first, behind = (np.searchsorted(of_run, group[loads], side) for side in ("left", "right"))
-    load = np.repeat(loads, behind - first)
-    run = np.arange(load.size) - np.repeat(np.cumsum(behind - first) - behind, behind - first)
-    after = np.searchsorted(run_of * row.size + updates, run * row.size + load)
-    found = []
-    for other in (after - 1, after):
-        there = (other >= 0) & (other < updates.size)
-        there[there] = run_of[other[there]] == run[there]
-        there[there] = program[updates[other[there]]] != program[load[there]]
-        found.append((group[load[there]], row[load[there]], row[updates[other[there]]]))
-    return _as_told(history, *_put_together(found))
+    cuts = np.flatnonzero(np.diff(np.cumsum(behind - first) // FAR_OFF)) + 1
+    for piece in np.split(np.arange(loads.size), cuts):
+        runs = behind[piece] - first[piece]
+        load = np.repeat(loads[piece], runs)
+        run = np.arange(load.size) - np.repeat(np.cumsum(runs) - behind[piece], runs)
+        after = np.searchsorted(run_of * row.size + updates, run * row.size + load)
+        found = []
+        for other in (after - 1, after):
+            there = (other >= 0) & (other < updates.size)
+            there[there] = run_of[other[there]] == run[there]
+            there[there] = program[updates[other[there]]] != program[load[there]]
+            found.append((group[load[there]], row[load[there]], row[updates[other[there]]]))
+        yield _as_told(history, *_put_together(found))
 
 
 def _sorted(group: np.ndarray, row: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -324,8 +333,8 @@ def _unordered(history: History, groups: Groups, ordering: Ordering) -> Iterator
     if ordering.turns:
         quiet = np.ones(groups.examples.size, bool)
         quiet[group] = False
-        more = _racing(history, ordering, _far_off(history, events, quiet, orders[-1]))
-        group, first, second = _put_together([(group, first, second), more])
+        more = [_racing(history, ordering, pairs) for pairs in _far_off(history, events, quiet, orders[-1])]
+        group, first, second = _put_together([(group, first, second), *more])
     line = history.line[second]
     for number in np.flatnonzero(np.bincount(line)):
         mine = line == number

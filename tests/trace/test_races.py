@@ -570,9 +570,10 @@ def drawn(rng: np.random.Generator) -> Launch:
     return launch
 
 
-@pytest.mark.parametrize("clock_bytes", [1, 1 << 28])
-def test_against_every_pair_of_accesses(monkeypatch, clock_bytes):
+@pytest.mark.parametrize("clock_bytes, far_off", [(1, 1 << 20), (1 << 28, 3)])
+def test_against_every_pair_of_accesses(monkeypatch, clock_bytes, far_off):
     monkeypatch.setattr(ordering, "CLOCK_BYTES", clock_bytes)
+    monkeypatch.setattr(races, "FAR_OFF", far_off)
     clean = missed = 0
     passed_over = set()
     for seed in range(300):
