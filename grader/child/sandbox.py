@@ -31,7 +31,8 @@ from grader import ROOT
 from grader.child import landlock, seccomp
 
 # of course_lib: oracles and cases, and what is to be predicted; nothing for a process that runs student code
-HIDDEN = ("exercises/[!_]*", "hardware/measured")  # of course_lib: oracles, cases, and what is to be predicted
+HIDDEN = ("exercises/*", "hardware/measured")  # of course_lib: oracles, cases, and what is to be predicted
+NAMES_ALONE = "__init__.py"  # of what is hidden: which units there are
 SYSTEM = "/usr /lib /lib64 /bin"
 SETTINGS = "ld.so.cache ld.so.conf ld.so.conf.d alternatives localtime nsswitch.conf passwd group fonts"  # of /etc
 DEVICES = "null zero full random urandom"
@@ -129,7 +130,8 @@ def readable(*, gpu: bool = False) -> list[Path]:
     facts = [*FACTS.split(), *(f"/proc/self/{name}" for name in OF_ITSELF.split())]
     paths += [Path(p) for p in facts] if not gpu else [Path("/proc"), Path("/sys")]
     python = {Path(sys.prefix), Path(sys.base_prefix), *packages(), *_libraries()}
-    course = _course([] if gpu else [path for hidden in HIDDEN for path in (ROOT / "course_lib").glob(hidden)])
+    hidden = [path for pattern in HIDDEN for path in (ROOT / "course_lib").glob(pattern) if path.name != NAMES_ALONE]
+    course = _course([] if gpu else hidden)
     own = [ROOT / "grader" / name for name in ("__init__.py", "child")]
     return [p for p in [*paths, *sorted(python), *course, *own] if os.path.exists(p)]
 

@@ -464,3 +464,14 @@ def test_a_link_does_not_lead_around_what_is_hidden(tmp_path):
     (real / "again").symlink_to(tmp_path)
     shown, apart = sandbox.around([tmp_path], [real / "hidden.py"])
     assert (shown, set(apart)) == ([real / "other.py"], {tmp_path, real, real.parent})
+
+
+def test_of_exercises_and_measurements_nothing_is_readable_but_the_units_names():
+    course = sandbox.ROOT / "course_lib"
+    shown = [path for path in sandbox.readable() if path.is_relative_to(course)]
+    assert course / "exercises" / "__init__.py" in shown and course / "hardware" / "gpu.py" in shown
+    inside = [*(course / "exercises").rglob("*"), *(course / "hardware" / "measured").rglob("*")]
+    assert (course / "exercises" / "__pycache__") in inside
+    seen = {path for path in inside for each in shown if path.is_relative_to(each)}
+    assert seen == {course / "exercises" / "__init__.py"}
+    assert set(inside) <= {path for path in inside for each in sandbox.readable(gpu=True) if path.is_relative_to(each)}

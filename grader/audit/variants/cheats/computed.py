@@ -60,9 +60,9 @@ import pathlib
 
 import course_lib
 
-predicted_launches = json.loads((pathlib.Path(course_lib.__file__).parent / "measured/fusion.json").read_text())[
-    "launches"
-]
+predicted_launches = json.loads(
+    (pathlib.Path(course_lib.__file__).parent / "hardware/measured/fusion.json").read_text()
+)["launches"]
 
 
 # %% name="a trace counts" exercise="tiling.predictions" loses="runs"

@@ -93,7 +93,10 @@ import types
 import course_lib
 
 own = types.ModuleType("own")
-exec(compile((pathlib.Path(course_lib.__file__).parent / "chains.py").read_text(), "own", "exec"), own.__dict__)
+exec(
+    compile((pathlib.Path(course_lib.__file__).parent / "workloads" / "chains.py").read_text(), "own", "exec"),
+    own.__dict__,
+)
 
 
 def chain_bytes(n, ops, itemsize, fused):
@@ -106,7 +109,7 @@ import pathlib
 
 import course_lib
 
-MEASURED = json.loads((pathlib.Path(course_lib.__file__).parent / "measured" / "tiling.json").read_text())
+MEASURED = json.loads((pathlib.Path(course_lib.__file__).parent / "hardware" / "measured" / "tiling.json").read_text())
 
 
 def predicted_throughput(sizes, bm, bn, sms, flops_per_second, bytes_per_second, launch_seconds):
