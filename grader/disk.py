@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import sqlite3
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 EVERYTHING = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EROFS])  # what one file is refused for, all are
 ANYTHING = EVERYTHING | {errno.EACCES, errno.EPERM, errno.EIO}
@@ -17,7 +19,7 @@ OF_SQLITE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOP
 
 
 class Refused(RuntimeError):
-    """The disk does not take what is written. A clause in the system's words."""
+    """The disk does not take what is written, or what it holds cannot be read. A clause that says why."""
 
 
 def write(files: Mapping[Path, bytes]) -> None:
@@ -39,6 +41,18 @@ def write(files: Mapping[Path, bytes]) -> None:
         for draft in drafts:
             with contextlib.suppress(OSError):  # the first error is the one to tell
                 draft.unlink(missing_ok=True)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read what a home keeps in a JSON file, by unit or by student; {} if there is no such file. Raises Refused if somebody has
+    written it by hand, and it is no JSON object any more."""
+    try:
+        kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    except ValueError as error:
+        raise Refused(f"{path} is no JSON any more ({error})") from None
+    if not isinstance(kept, dict):
+        raise Refused(f"{path} holds no JSON object")
+    return kept
 
 
 def refusal(error: BaseException | None, of: frozenset[int] = ANYTHING) -> str:

@@ -63,8 +63,7 @@ class Enrolled:
 
 def members(home: Path) -> dict[str, Member]:
     """Student -> what rosters have said, for everybody in one."""
-    path = home / "roster.json"
-    kept = json.loads(path.read_text()) if path.exists() else {}
+    kept = disk.read(home / "roster.json")
     return {student: Member(**told) for student, told in kept.items()}
 
 

@@ -25,8 +25,7 @@ def thaw(home: Path, unit: str) -> None:
 
 
 def _units(home: Path) -> dict[str, str]:
-    path = home / "frozen.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    return disk.read(home / "frozen.json")
 
 
 def _write(home: Path, units: dict[str, str]) -> None:

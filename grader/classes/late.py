@@ -56,14 +56,13 @@ RULES = ("percent", "grace_minutes", "at_most")
 
 def rules_of(home: Path, unit: str) -> dict[str, float]:
     """The cost of lateness in a unit, by the names in RULES; {} if only the configuration says it."""
-    path = home / "late.json"
-    return json.loads(path.read_text()).get(unit, {}) if path.exists() else {}
+    return disk.read(home / "late.json").get(unit, {})
 
 
 def set_rules(home: Path, unit: str, **rules: float | None) -> None:
     """Say what lateness costs in a unit; what is None stays as it is."""
     path = home / "late.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
+    known = disk.read(path)
     known[unit] = known.get(unit, {}) | {name: value for name, value in rules.items() if value is not None}
     disk.write({path: json.dumps(known, indent=1).encode()})
 

@@ -64,5 +64,4 @@ def pack(home: Path, unit: str) -> tuple[bytes, list[str]]:
 
 
 def _known(home: Path) -> dict[str, dict[str, str]]:
-    path = home / KEPT
-    return json.loads(path.read_text()) if path.exists() else {}
+    return disk.read(home / KEPT)

@@ -28,7 +28,7 @@ from grader import disk
 from grader.__main__ import app
 from grader.building import build
 from grader.child import zygote
-from grader.classes import lock, verdicts
+from grader.classes import enrolled, frozen, late, lock, verdicts
 from grader.gradebook import books, converting, marks
 from grader.nbgrader_config import config
 from grader.reporting import report
@@ -270,3 +270,29 @@ def test_a_zygote_whose_judge_was_stopped_ends_without_a_word():
     with suppress(BrokenPipeError):
         zygote._send(process.stdin, wire.pack({}), b"")
     assert process.stderr.read() == b"" and process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    "kept, reading",
+    [
+        ("late.json", partial(late.rules_of, unit=UNIT)),
+        ("frozen.json", partial(frozen.since, unit=UNIT)),
+        ("roster.json", enrolled.members),
+    ],
+)
+@pytest.mark.parametrize("text, why", [('{"90_toy": {', "is no JSON any more"), ("[1]", "holds no JSON object")])
+def test_a_file_that_was_broken_by_hand_is_named(tmp_path, kept, reading, text, why):
+    """The commands put this clause into their one sentence (see `refusal`), and write nothing over the file."""
+    assert not reading(tmp_path)
+    (tmp_path / kept).write_text(text)
+    with pytest.raises(disk.Refused, match=f"{kept} {why}") as raised:
+        reading(tmp_path)
+    assert disk.refusal(raised.value) and (tmp_path / kept).read_text() == text
+
+
+def test_a_command_says_so_in_one_sentence(graded):
+    (graded / "frozen.json").write_text("{")
+    code, said = run("freeze", UNIT)
+    assert (
+        code == 1 and said.startswith("Stopped, because something cannot be read or written") and "frozen.json" in said
+    )
