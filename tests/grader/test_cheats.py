@@ -36,6 +36,14 @@ def test_a_cheat_gains_nothing(cheat, rows):
     assert all("Traceback" not in finding.seen for finding in row.verdict.findings)
 
 
+def test_what_a_variant_lost_is_told_by_title():
+    exercise = find("coalescing.transpose")
+    key, title = exercise.criteria[0].key, exercise.criteria[0].title
+    variant = variants.Variant(exercise.id, "a", (key,))
+    row = kill_matrix.Row(variant, Verdict(exercise.id, 0, 0, []))
+    assert key != title and row.difference == f"lost nothing; expected {title}"
+
+
 def test_what_a_variants_remark_must_hold_and_must_not(tmp_path):
     script = tmp_path / "accidents.py"
     script.write_text('# %% name="a" exercise="toy.double" says="remark" unsaid="powers of 2"\nx = 1\n')
