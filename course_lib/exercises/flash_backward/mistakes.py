@@ -12,11 +12,12 @@ from course_lib.criteria import Judged
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
 from course_lib.exercises import attention
-from course_lib.exercises.attention.mistakes import Wrong, computes, has_nan, part, results, several, shown
+from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.attention.oracles import seen
-from course_lib.exercises.flash.mistakes import TF32, in_bounds
+from course_lib.exercises.flash.mistakes import in_bounds
 from course_lib.exercises.flash.slips import TILES
 from course_lib.exercises.flash_backward.oracles import gradients, remembered, row_dots
+from course_lib.exercises.slips import TF32, Slip, Wrong, part, results, several, shown
 from course_lib.mistakes import Mistake, in_tf32, raised
 
 
@@ -25,15 +26,15 @@ def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
     return {("do" if name == "dy" else name): value for name, value in call.items()}
 
 
-def slip(name: str, place: int, wrong: Wrong, sentence: str, each: bool = False, times: float = 10) -> Mistake:
-    """`sentence`, if result number `place`, which should be dq, dk or dv (`name`), is what `wrong` makes of the arguments, or one of
-    several does: all three. each, times: see computes."""
+def slip(name: str, place: int, wrong: Wrong, says: str, **how: Any) -> Slip:
+    """The slip that gives `wrong` of a call's arguments, which is dq, dk and dv, in place of the gradients. Looked at is `name`, one of
+    the three, which the kernel returns as its result number `place`."""
     which = ("dq", "dk", "dv").index(name)
 
     def one_of(all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
         return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
 
-    return computes([one_of(one) for one in several(wrong)], sentence, one_of(gradients), place, each, times)
+    return Slip([one_of(one) for one in several(wrong)], says, one_of(gradients), place, **how)
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...]]:
@@ -301,7 +302,7 @@ def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
     return row_dots(o, do).transpose(0, 1) if o.dim() == 4 and o.shape[0] == o.shape[1] else None
 
 
-SWAPPED_HEADS = computes(
+SWAPPED_HEADS = Slip(
     heads_and_batches,
     "Batches and heads are swapped: of programs 0 to B * H - 1 number j has batch j // H and head j % H.",
     row_dots,
