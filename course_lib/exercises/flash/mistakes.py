@@ -46,7 +46,9 @@ from course_lib.exercises.flash.slips import (
 from course_lib.exercises.slips import Slip, Wrong, multiplied_in_tf32, part, results, several, shown
 from course_lib.mistakes import Mistake, racing, raised, torch_did
 
-looks_like_tf32 = multiplied_in_tf32(with_tf32, lambda **call: oracle_of(call)(**call))
+looks_like_tf32 = multiplied_in_tf32(
+    lambda dy=None, **call: with_tf32(**call), lambda dy=None, **call: oracle_of(call)(**call)
+)
 
 
 def rounded_result(trials: Sequence[Judged]) -> str:

@@ -248,7 +248,7 @@ WRONG = [
     wrong("flash_attention", "ignores the scale it is given", [RAGGED], IGNORED, says="D**-0.5, where another was given"),
     wrong("flash_attention", "an accumulator in half precision", [HALF], ("        m = m_new\n", "        acc = acc.to(v.dtype).to(tl.float32)\n        m = m_new\n"), says="acc was rounded to half precision"),
     wrong("flash_attention", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
-    wrong("flash_attention", "TF32 forward", [RAGGED, BOTH_CAUSAL, HARD], TF32),
+    wrong("flash_attention", "TF32 forward", [RAGGED, BOTH_CAUSAL, HARD], TF32, says="precision of TF32"),
     # -------------------- longest_context
     wrong("longest_context", "o is not kept", [FLASH_TOKENS, TOKENS], ("(4 * head_dim * itemsize + 4)", "(3 * head_dim * itemsize + 4)")),
     wrong("longest_context", "no lse", [FLASH_TOKENS, TOKENS], ("(4 * head_dim * itemsize + 4)", "4 * head_dim * itemsize")),
