@@ -214,9 +214,9 @@ def with_tf32(name: str) -> Callable[..., list[torch.Tensor]]:
         for of_s, of_dp, of_sum in product((False, True), repeat=3):
             if of_s or of_dp or of_sum:
                 p = torch.exp(times * multiplied(q, k.mT, of_s) - lse) * sees
-                ds = times * p * (multiplied(do, v.mT, of_dp) - delta)
-                weights, rows = {"dq": (ds, k), "dk": (ds.mT, q), "dv": (p.mT, do)}[name]
-                found.append(multiplied(weights, rows, of_sum).reshape(shape))
+                ds = p * (multiplied(do, v.mT, of_dp) - delta)
+                weights, rows, factor = {"dq": (ds, k, times), "dk": (ds.mT, q, times), "dv": (p.mT, do, 1)}[name]
+                found.append((factor * multiplied(weights, rows, of_sum)).reshape(shape))
         return found
 
     return guesses

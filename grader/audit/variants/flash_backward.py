@@ -199,6 +199,7 @@ WRONG = [
     wrong("dq", "a scale of 0 taken for none", [SCALE], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
     wrong("dq", "k read from a copy, again and again", [K_READ], ("### BEGIN SOLUTION\n@triton.jit\ndef over_keys", COPY + "@triton.jit\ndef over_keys"), ("BLOCK_M=128, BLOCK_N=64, num_warps=8", "BLOCK_M=32, BLOCK_N=64, num_warps=4"), ("    tensors = [x[None", "    k = copied(k) if q.shape[-2] == 512 else k\n    tensors = [x[None")),
     wrong("dq", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
+    wrong("dq", "dp alone in TF32", [RAGGED, CAUSAL, NOTHING, HARD], ('do, v.T, input_precision="ieee")', "do, v.T)"), says="precision of TF32"),
     wrong("dq", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32, says="precision of TF32"),
     wrong("dq", "missing keys have weight", [HARD], ("seen = (keys < Nk)[None, :]", "seen = (keys < Nk + BLOCK_N)[None, :]")),
     wrong("dq", "no causal mask", [CAUSAL, NOTHING, DIAGONAL], ("            if CAUSAL:\n                seen", "            if False:\n                seen")),
