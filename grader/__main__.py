@@ -555,6 +555,8 @@ def kill_matrix(
         wrong = [row for row in rows if not row.as_expected]
         for row in wrong:
             console.print(f"{row.variant.exercise}, {row.variant.name}: {row.difference}", markup=False)
+        for of, sentence in matrix.undrawn(rows):
+            console.print(f"{of}: no variant draws {sentence!r}", markup=False)
         failed += len(wrong)
         console.print(f"{len(rows) - len(wrong)} of {len(rows)} variants lose what they should")
     raise typer.Exit(1 if failed else 0)

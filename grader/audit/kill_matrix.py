@@ -15,6 +15,7 @@ from rich.table import Table
 
 from course_lib.exercise import Verdict
 from course_lib.exercises import find
+from course_lib.exercises.slips import Slip
 from grader.audit import variants
 from grader.classes.verdicts import one_at_a_time
 from grader.judging.judge import Judge
@@ -70,6 +71,19 @@ def titles_of(exercise_id: str) -> dict[str, str]:
     """The title of each gate and criterion of an exercise, by its key."""
     exercise = find(exercise_id)
     return {"runs": "runs"} | {c.key: c.title for c in [*exercise.gates, *exercise.criteria]}
+
+
+def undrawn(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """(exercise, sentence) of each slip of these exercises whose sentence is the remark of no row. Other mistakes are functions, whose
+    sentences nobody can list."""
+    drawn = {(row.variant.exercise, row.verdict.remark) for row in rows}
+    known = [
+        (exercise_id, mistake.says)
+        for exercise_id in dict.fromkeys(row.variant.exercise for row in rows)
+        for mistake in find(exercise_id).mistakes
+        if isinstance(mistake, Slip)
+    ]
+    return [each for each in dict.fromkeys(known) if each not in drawn]
 
 
 def tables(rows: Sequence[Row]) -> Iterator[Table]:
