@@ -30,7 +30,7 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
     try:
         trials = observe(exercise, entry, seed, seconds=SECONDS, compile_seconds=COMPILE_SECONDS)
     except child.ChildLost as lost:
-        return criteria.refused(exercise, f"{exercise.entry} {lost}", "stopped")
+        return criteria.refused(exercise, f"{exercise.entry} {lost}", lost.cause)
     except ValueError as error:
         return criteria.refused(exercise, str(error))
 

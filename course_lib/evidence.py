@@ -16,7 +16,19 @@ CauseKind = Literal[
     "blank",  # as it was handed out: nothing is returned, or a prediction is not filled in
     "refused",  # by a rule of the course
     "raised",  # an exception of the student's code
-    "stopped",  # too slow, too large, or it ended its own process
+    "stopped",  # a kernel too large or too slow for the trace
+    # how a child ended that gave no answer: child.ENDINGS
+    "timeout",
+    "asleep",
+    "cpu_time",
+    "memory",
+    "killed",
+    "crashed",
+    "forbidden",
+    "exited",
+    "flood",
+    "unreadable",
+    "used_up",  # the time of a submission, by what came before
     "fault",  # what a GPU would get wrong, or might
     "compiler",  # refused by the compiler
     "wrong",  # another result than the right one

@@ -554,10 +554,9 @@ def kill_matrix(
             console.print(table)
         wrong = [row for row in rows if not row.as_expected]
         for row in wrong:
-            expected = f"lost {', '.join(row.lost) or 'nothing'}; expected {', '.join(row.variant.loses) or 'nothing'}"
-            expected += f"; its remark says {row.falsely_said!r}" if row.falsely_said else ""
-            expected += f"; its remark does not say {row.not_said!r}" if row.not_said else ""
-            console.print(f"{row.variant.exercise}, {row.variant.name}: {expected}", markup=False)
+            console.print(f"{row.variant.exercise}, {row.variant.name}: {row.difference}", markup=False)
+        for of, sentence in matrix.undrawn(rows):
+            console.print(f"{of}: no variant draws {sentence!r}", markup=False)
         failed += len(wrong)
         console.print(f"{len(rows) - len(wrong)} of {len(rows)} variants lose what they should")
     raise typer.Exit(1 if failed else 0)

@@ -126,9 +126,10 @@ def _unknown(criterion: Criterion, status: Status) -> Finding:
     return Finding(criterion.title, 0, criterion.points, status, seen=SEEN[status], key=criterion.key)
 
 
-def refused(exercise: Exercise, sentence: str, kind: CauseKind = "refused") -> Verdict:
-    """The verdict on something that could not be observed at all, for the reason in `sentence`, which is of this kind."""
-    findings = [Finding("runs", 0, 0, "failed", seen=sentence, cause=Cause(kind), key="runs", gate=True)]
+def refused(exercise: Exercise, sentence: str, cause: CauseKind | Cause = "refused") -> Verdict:
+    """The verdict on something that could not be observed at all, for this cause, or one of this kind; `sentence` tells it."""
+    cause = Cause(cause) if isinstance(cause, str) else cause
+    findings = [Finding("runs", 0, 0, "failed", seen=sentence, cause=cause, key="runs", gate=True)]
     findings += [_unknown(criterion, "not_judged") for criterion in exercise.criteria]
     return Verdict(exercise.id, 0.0, exercise.points, findings)
 

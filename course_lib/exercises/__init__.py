@@ -3,7 +3,7 @@
 A large unit is a package: what its exercises are given in cases.py, what is right in oracles.py, how a wrong result is
 recognised in mistakes.py, criteria of its own in criteria.py, the exercises in modules by subject, listed in __init__.py.
 
-What several units share: cases.py, ways to draw them. `find` knows an exercise by its id.
+What several units share: cases.py, ways to draw them; slips.py, results that mistakes give. `find` knows an exercise by its id.
 
 Oracles are torch, brute force or the trace; closed forms and solutions live elsewhere.
 """

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from course_lib.evidence import Cause, CauseKind
 from course_lib.observe import wire
 
 MAX_REPLY = 128 << 20  # bytes
@@ -25,8 +26,31 @@ PRINTED = 2_000  # characters of the child's output that are kept
 PATIENCE = 4  # seconds on the clock for each of CPU: a busy machine is not the student's fault
 
 
+ENDINGS: dict[CauseKind, str] = {  # why no answer came, and the sentence that tells it of a student's function
+    "timeout": "did not finish within {seconds} seconds: an endless loop, one over single elements, or very many tiny programs?",
+    "asleep": "did nothing but wait for {seconds} seconds: a sleep, input(), a lock that stays shut?",
+    "cpu_time": "used more processor time than an exercise may",
+    "memory": "needs more memory than an exercise may use",
+    "killed": "was stopped by the system: out of memory?",
+    "crashed": "crashed ({signal})",
+    "forbidden": "called something that the sandbox forbids",
+    "exited": "ended its own process (sys.exit, os._exit) instead of returning",
+    "flood": "returned more data than an exercise may",
+    "unreadable": "gave an answer that cannot be read",
+}
+BY_SIGNAL: dict[str, CauseKind] = {"SIGXCPU": "cpu_time", "SIGKILL": "killed", "SIGSYS": "forbidden"}
+
+
 class ChildLost(RuntimeError):
-    """Raised where the child gave no answer. The message is one sentence: too slow, crashed, ended itself, or too much."""
+    """The child gave no answer, for the reason in `cause`; str() tells it in one sentence."""
+
+    def __init__(self, kind: CauseKind, **details: str) -> None:
+        super().__init__(kind, details)
+        self.cause = Cause(kind, details=details)
+
+    def __str__(self) -> str:
+        ending = ENDINGS[self.cause.kind].format(**self.cause.details)
+        return f"{ending}: a pointer left its tensor?" if self.cause.details.get("signal") == "SIGSEGV" else ending
 
 
 class Kept(io.TextIOBase):
@@ -95,7 +119,7 @@ def message(
         # SIGXCPU says that a limit was met, and what was used says which; the kernel counts in ticks
         sure = 0.5 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU else 0.95
         slow = os.WIFSIGNALED(status) and used.ru_utime + used.ru_stime >= sure * seconds
-        raise ChildLost(_too_slow(seconds) if slow else _cause_of_death(status))
+        raise ChildLost("timeout", seconds=f"{seconds:g}") if slow else _cause_of_death(status)
     return sent
 
 
@@ -105,8 +129,11 @@ def opened(sent: bytes | bytearray) -> tuple[Any, str]:
         answer = wire.unpack(sent)
         # the child may have written this itself: lengths are cut here, not there
         result, error, printed = answer["result"], str(answer["error"])[:SENTENCE], str(answer["printed"])[:PRINTED]
-    except (wire.WireError, KeyError, TypeError):
-        raise ChildLost("gave an answer that cannot be read") from None
+        starved = answer.get("starved") is True
+    except (wire.WireError, KeyError, TypeError, AttributeError):
+        raise ChildLost("unreadable") from None
+    if starved:
+        raise ChildLost("memory")
     if error:
         raise ValueError(error)
     return result, printed
@@ -146,7 +173,7 @@ def _become_child(
     except ValueError as error:
         answer["error"] = str(error) or "failed"
     except MemoryError:
-        answer["error"] = "needs more memory than an exercise may use"
+        answer["starved"] = True
     except BaseException as error:
         answer["error"] = f"failed ({type(error).__name__}: {str(error)[:300]})"
     try:
@@ -162,10 +189,6 @@ def _become_child(
 def _address_space() -> int:
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[0]) * resource.getpagesize()
-
-
-def _too_slow(seconds: float) -> str:
-    return f"did not finish within {seconds:g} seconds: an endless loop, one over single elements, or very many tiny programs?"
 
 
 class _Rest:
@@ -185,9 +208,7 @@ class _Rest:
             self.slept += min(now - self.looked, 2 * self.EVERY)
         self.looked = now
         if self.slept > self.most:
-            raise ChildLost(
-                f"did nothing but wait for {self.most:g} seconds: a sleep, input(), a lock that stays shut?"
-            )
+            raise ChildLost("asleep", seconds=f"{self.most:g}")
 
     def _asleep(self) -> bool:
         try:
@@ -205,7 +226,7 @@ def _read(reader: int, deadline: float, seconds: float, rest: _Rest) -> bytes:
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
-            raise ChildLost(_too_slow(seconds))
+            raise ChildLost("timeout", seconds=f"{seconds:g}")
         if not select.select([reader], [], [], min(left, rest.EVERY if rest.most < math.inf else left))[0]:
             rest.look()
             continue
@@ -215,16 +236,11 @@ def _read(reader: int, deadline: float, seconds: float, rest: _Rest) -> bytes:
         chunks.append(chunk)
         total += len(chunk)
         if total > MAX_REPLY:
-            raise ChildLost("returned more data than an exercise may")
+            raise ChildLost("flood")
 
 
-def _cause_of_death(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        return {
-            "SIGSEGV": "crashed (SIGSEGV): a pointer left its tensor?",
-            "SIGXCPU": "used more processor time than an exercise may",
-            "SIGKILL": "was stopped by the system: out of memory?",
-            "SIGSYS": "called something that the sandbox forbids",
-        }.get(name, f"crashed ({name})")
-    return "ended its own process (sys.exit, os._exit) instead of returning"
+def _cause_of_death(status: int) -> ChildLost:
+    if not os.WIFSIGNALED(status):
+        return ChildLost("exited")
+    name = signal.Signals(os.WTERMSIG(status)).name
+    return ChildLost(BY_SIGNAL[name]) if name in BY_SIGNAL else ChildLost("crashed", signal=name)

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from course_lib.exercise import Verdict
 from course_lib.exercises import find
+from course_lib.exercises.slips import Slip
 from grader.audit import variants
 from grader.classes.verdicts import one_at_a_time
 from grader.judging.judge import Judge
@@ -22,7 +23,7 @@ from grader.judging.judge import Judge
 
 @dataclass(frozen=True)
 class Row:
-    """A variant and what became of it. `lost`: titles of the gates and criteria that failed."""
+    """A variant and what became of it. `lost`: keys of the gates and criteria that failed."""
 
     variant: variants.Variant
     verdict: Verdict
@@ -45,6 +46,17 @@ class Row:
     def as_expected(self) -> bool:
         return set(self.lost) == set(self.variant.loses) and not self.falsely_said and not self.not_said
 
+    @property
+    def difference(self) -> str:
+        """What it lost and what it should lose, by title, and what is wrong with its remark, in a clause."""
+        titles = titles_of(self.variant.exercise)
+        lost, loses = (
+            ", ".join(titles.get(k, k) for k in keys) or "nothing" for keys in (self.lost, self.variant.loses)
+        )
+        said = f"; its remark says {self.falsely_said!r}" if self.falsely_said else ""
+        said += f"; its remark does not say {self.not_said!r}" if self.not_said else ""
+        return f"lost {lost}; expected {loses}{said}"
+
     def cell(self, key: str) -> str:
         """The table's sign for one gate or criterion: lost, kept, or nothing where it was not judged."""
         finding = next((f for f in self.verdict.findings if f.key == key), None)
@@ -55,11 +67,29 @@ class Row:
         return seen if (key in self.lost) == (key in self.variant.loses) else f"[red]{seen or '?'}[/]"
 
 
+def titles_of(exercise_id: str) -> dict[str, str]:
+    """The title of each gate and criterion of an exercise, by its key."""
+    exercise = find(exercise_id)
+    return {"runs": "runs"} | {c.key: c.title for c in [*exercise.gates, *exercise.criteria]}
+
+
+def undrawn(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """(exercise, sentence) of each slip of these exercises whose sentence is the remark of no row. Other mistakes are functions, whose
+    sentences nobody can list."""
+    drawn = {(row.variant.exercise, row.verdict.remark) for row in rows}
+    known = [
+        (exercise_id, mistake.says)
+        for exercise_id in dict.fromkeys(row.variant.exercise for row in rows)
+        for mistake in find(exercise_id).mistakes
+        if isinstance(mistake, Slip)
+    ]
+    return [each for each in dict.fromkeys(known) if each not in drawn]
+
+
 def tables(rows: Sequence[Row]) -> Iterator[Table]:
     """The matrix, one table for each exercise: a row for each variant, a column for each gate and criterion."""
     for exercise_id in dict.fromkeys(row.variant.exercise for row in rows):
-        exercise = find(exercise_id)
-        titles = {"runs": "runs"} | {c.key: c.title for c in [*exercise.gates, *exercise.criteria]}
+        exercise, titles = find(exercise_id), titles_of(exercise_id)
         table = Table(title=f"{exercise_id}: ✗ lost, · kept, blank not judged")
         table.add_column("variant", min_width=24, max_width=40)
         table.add_column(f"of {exercise.points:g}", justify="right")

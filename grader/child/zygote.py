@@ -45,13 +45,14 @@ class Zygote:
         self.complaints: IO[bytes] | None = None  # what it says on its standard error
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "".
+        """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "". With one comes its "cause".
 
         spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
         A request has a role, "record" or "replay", seconds of CPU, compile_seconds on the clock if it is to replay, and parts:
         what record_all, or replay_all, takes for each program.
         """
+        from course_lib.evidence import Cause
         from course_lib.observe import child, wire
 
         without = sorted({part.get("without", "") for part in request["parts"]} - {""})
@@ -68,7 +69,7 @@ class Zygote:
                 self.close()
                 if attempt == 2:
                     error = f"the grading process was lost{last_words}"
-                    return {"result": None, "error": error, "lost": True, "used": 0.0}
+                    return {"result": None, "error": error, "cause": Cause("grader_failed"), "used": 0.0}
         raise AssertionError("unreachable")
 
     def _started(self) -> subprocess.Popen:
@@ -137,29 +138,32 @@ def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
 
 def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
     """Make a reply of what a zygote told of a child and of the message that this child sent."""
+    from course_lib.evidence import Cause
     from course_lib.observe import child
 
-    spent, error, used = told["spent"], told["error"], told["used"]
-    if not error:
+    spent, lost, used = told["spent"], told["lost"], told["used"]
+    if lost:
+        lost = child.ChildLost(lost["kind"], **lost["details"])
+    else:
         try:
             answered, _ = child.opened(sent)
             spent = {phase: float(answered["spent"].get(phase, 0)) for phase in ("running", "tracing", "compiling")}
             return {"result": answered["value"], "error": "", "spent": spent, "used": used}
         except ValueError as words:  # in the child's own words
-            return {"result": None, "error": str(words), "spent": spent, "used": used, "said": True}
-        except child.ChildLost as lost:
-            error = str(lost)
+            return {"result": None, "error": str(words), "cause": Cause("raised"), "spent": spent, "used": used}
+        except child.ChildLost as reason:
+            lost = reason
         except (KeyError, TypeError, AttributeError, ArithmeticError):  # the child wrote this itself
-            error = "gave an answer that cannot be read"
-    return {"result": None, "error": error, "spent": spent, "used": used}
+            lost = child.ChildLost("unreadable")
+    return {"result": None, "error": str(lost), "cause": lost.cause, "spent": spent, "used": used}
 
 
 # ---------------------------------------------------------------------------------------------- the zygote itself
 
 
 def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-    """Run one request, for one program or several of one student, in a child of its own. Return (error, spent and used)
-    and the child's message.
+    """Run one request, for one program or several of one student, in a child of its own. Return (why none
+    came, spent and used) and the child's message.
 
     The parts and the message are not read here: the child and the judge open them.
     """
@@ -185,15 +189,15 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
     started = observe.cpu_seconds()
     try:
         waiting = WAITING if recording else math.inf
-        sent, error = child.message(work, seconds=seconds, waiting=waiting, memory=MEMORY, prepare=prepare), ""
-    except child.ChildLost as lost:
-        sent, error = b"", str(lost)
+        sent, lost = child.message(work, seconds=seconds, waiting=waiting, memory=MEMORY, prepare=prepare), None
+    except child.ChildLost as reason:
+        sent, lost = b"", wire.to_tree(reason.cause)
     finally:
         _end_orphans()
         remove(folder)
     phase = "running" if recording else "tracing"
     used = observe.cpu_seconds() - started
-    return {"error": error, "spent": {phase: used}, "used": used}, sent
+    return {"lost": lost, "spent": {phase: used}, "used": used}, sent
 
 
 def _recorded(part: dict[str, Any]) -> dict[str, Any]:

@@ -26,8 +26,8 @@ def bounded(work: Callable[[], Any]) -> Any:
     """work()'s result, a tree as in course_lib.observe.wire, computed in a child. Raises TooMuch if it does not get there."""
     try:
         return child.run(work, seconds=SECONDS, memory=MEMORY)[0]
-    except child.ChildLost:
-        reason = "it ended the process that read it"
+    except child.ChildLost as lost:
+        reason = str(lost) if lost.cause.kind == "memory" else "it ended the process that read it"
     except ValueError as error:
         reason = str(error)
     raise TooMuch(f"cannot be read within {SECONDS:g} seconds and {MEMORY / 2**30:g} GiB: {reason}")

@@ -28,12 +28,12 @@ from typing import Any
 
 import grader
 from course_lib import criteria, judging, observe
-from course_lib.evidence import CauseKind
+from course_lib.evidence import Cause
 from course_lib.exercise import Case, Exercise, Trial, Verdict
 from course_lib.exercises import find
 from course_lib.handin import literals
 from course_lib.observe import wire
-from course_lib.observe.child import SENTENCE
+from course_lib.observe.child import SENTENCE, ChildLost
 from grader.child import sandbox, timing
 from grader.child.zygote import Zygote
 from grader.classes import carried
@@ -54,6 +54,7 @@ def unreadable(paths):
             closed.append(path)
     return closed
 """
+UNREADABLE_ANSWER = ChildLost("unreadable")
 USED_UP = "was not judged: all that came before has used up the time that a submission has"
 Program = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
 MOST_NAMES, LONGEST_NAME = 20, 1_000  # of files and modules that a program could not read
@@ -224,9 +225,10 @@ class Judge:
     def _apart(self, step: Callable[[Sequence[Work]], None], works: Sequence[Work], reason: NotObserved) -> None:
         """Several together gave no answer: each alone. One alone gave none: that is its problem."""
         if len(works) == 1:
-            if reason.lost:
+            if reason.cause.kind == "grader_failed":
                 raise GraderFailed(str(reason))
-            works[0].stop(UNTOLD if reason.said and step == self._record_hidden else str(reason))
+            unsafe = reason.cause.kind == "raised" and step == self._record_hidden  # the child's own words
+            works[0].stop(UNTOLD if unsafe else str(reason), reason.cause)
         elif self.budget.hurry:
             raise Postponed
         else:
@@ -239,21 +241,21 @@ class Judge:
         if not parts:
             return []
         if self.budget.seconds <= 0:
-            raise NotObserved(USED_UP)
+            raise NotObserved(USED_UP, Cause("used_up"))
         reply = self.zygote.ask({"role": role, "parts": parts, "seconds": seconds, "compile_seconds": COMPILE_SECONDS})
         self.budget.seconds -= reply["used"]
         observe.SPENT.update(reply.get("spent", {}))  # what children say of themselves: for tables alone
         if reply["error"]:
-            raise NotObserved(str(reply["error"]), lost="lost" in reply, said="said" in reply)
+            raise NotObserved(reply["error"], reply["cause"])
         if not isinstance(reply["result"], list) or len(reply["result"]) != len(parts):
-            raise NotObserved("gave an answer that cannot be read")
+            raise NotObserved(str(UNREADABLE_ANSWER), UNREADABLE_ANSWER.cause)
         return reply["result"]
 
     def _verdict(self, work: Work) -> Verdict:
         if ours := self._ours(work):
             return failed(work.exercise, GraderFailed(ours))
         if work.problem:
-            return criteria.refused(work.exercise, work.problem, work.kind)
+            return criteria.refused(work.exercise, work.problem, work.cause)
 
         def recorded(calls: list) -> list:
             timed_one = copy.copy(work)
@@ -290,14 +292,14 @@ class GraderFailed(RuntimeError):
 
 
 class NotObserved(ValueError):
-    """A child gave no answer. The message is one sentence for the student.
+    """A child gave no answer. The message is one sentence for the student; `cause` is what it tells.
 
-    lost    it is our fault;  said = the sentence is the child's own, and may hold anything that the child has seen
+    If something was raised, the sentence is the child's own, and may hold anything that the child has seen.
     """
 
-    def __init__(self, sentence: str, *, lost: bool = False, said: bool = False) -> None:
+    def __init__(self, sentence: str, cause: Cause) -> None:
         super().__init__(sentence)
-        self.lost, self.said = lost, said
+        self.cause = cause
 
 
 @dataclass(eq=False)
@@ -309,8 +311,8 @@ class Work:
     seed: int
     logs: Any = None
     printed: str = ""
-    problem: str = ""  # a sentence, and what kind of cause it tells
-    kind: CauseKind = "refused"
+    problem: str = ""  # a sentence, and the cause that it tells
+    cause: Cause = field(default_factory=lambda: Cause("refused"))
     unread: set[str] = field(default_factory=set)  # files and modules that it says it could not read
     trials: list[Trial] = field(default_factory=list)
     alone: set[str] = field(default_factory=set)  # the steps that it had to take in a child of its own
@@ -351,12 +353,12 @@ class Work:
                     error = given.problem(self.exercise, logs)
                 error = error and f"{self.exercise.entry} {error}"
         except (KeyError, TypeError, ValueError):  # the child wrote this itself
-            printed, error = "", f"{self.exercise.entry} gave an answer that cannot be read"
+            printed, error = "", f"{self.exercise.entry} {UNREADABLE_ANSWER}"
         self.unread |= _unread(reply)
         if believed:
             self.printed = printed
         if error and not believed:
-            self.stop(UNTOLD)
+            self.stop(UNTOLD, Cause("raised"))
         else:
             self.problem = error[:SENTENCE]
 
@@ -381,11 +383,11 @@ class Work:
                 if not set(compiled.cases) & {self.cases[i].name for i in self.open}:
                     told.hide(compiled)
         except (wire.WireError, TypeError, ValueError, KeyError, IndexError) as error:
-            self.problem = f"the evidence cannot be read ({error})"
+            self.problem, self.cause = f"the evidence cannot be read ({error})", Cause("unreadable")
 
-    def stop(self, what: str) -> None:
-        """Note that the child gave no answer, for a reason that is told of the student's function."""
-        self.problem, self.kind = f"{self.exercise.entry} {what[:SENTENCE]}", "stopped"
+    def stop(self, what: str, cause: Cause) -> None:
+        """Note that the child gave no answer, for a cause that is told of the student's function in `what`."""
+        self.problem, self.cause = f"{self.exercise.entry} {what[:SENTENCE]}", cause
 
 
 def _unread(reply: Any) -> set[str]:

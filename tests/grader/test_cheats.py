@@ -8,6 +8,7 @@ import toy_kernels
 
 from course_lib.exercise import Verdict
 from course_lib.exercises import find
+from course_lib.exercises.slips import Slip
 from grader.audit import kill_matrix, variants
 from grader.audit.variants import program, solution_cell
 from grader.judging import judge as judging
@@ -34,6 +35,23 @@ def test_a_cheat_gains_nothing(cheat, rows):
     gates_and_none = {"runs", "triton_did_the_work", "correct.plain", "compiles"}
     assert row.verdict.points == 0 or not gates_and_none & set(cheat.loses)
     assert all("Traceback" not in finding.seen for finding in row.verdict.findings)
+
+
+def test_what_a_variant_lost_is_told_by_title():
+    exercise = find("coalescing.transpose")
+    key, title = exercise.criteria[0].key, exercise.criteria[0].title
+    variant = variants.Variant(exercise.id, "a", (key,))
+    row = kill_matrix.Row(variant, Verdict(exercise.id, 0, 0, []))
+    assert key != title and row.difference == f"lost nothing; expected {title}"
+
+
+def test_a_slip_that_no_variant_draws_is_named():
+    exercise = find("flash.one_head")
+    slips = list(dict.fromkeys(m.says for m in exercise.mistakes if isinstance(m, Slip)))
+    drawn, *others = slips
+    variant = variants.Variant(exercise.id, "a", ())
+    rows = [kill_matrix.Row(variant, Verdict(exercise.id, 0, 0, [], remark=remark)) for remark in ("", drawn)]
+    assert others and kill_matrix.undrawn(rows) == [(exercise.id, sentence) for sentence in others]
 
 
 def test_what_a_variants_remark_must_hold_and_must_not(tmp_path):

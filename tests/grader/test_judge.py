@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from course_lib import checking, criteria
+from course_lib.evidence import Cause
 from course_lib.exercises import find
 from course_lib.observe.record import load
 from grader.audit.variants import IMPORTS, program, solution_cell
@@ -71,12 +72,27 @@ def test_a_hostile_program_costs_itself_alone(judge, name):
     assert "Traceback" not in seen(verdict)
 
 
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        ("ends its process", "exited"),
+        ("ends at import", "exited"),
+        ("crashes", "crashed"),
+        ("writes to every descriptor", "unreadable"),
+    ],
+)
+def test_how_a_child_ended_is_the_cause_of_its_verdict(judge, name, kind):
+    verdict = judge.verdict(TRANSPOSE, cells(HOSTILE[name][0]), "mallory")
+    assert verdict.cause.kind == kind
+
+
 def test_an_endless_loop_and_a_flood_of_output_end(judge, monkeypatch):
     monkeypatch.setattr(judging, "RECORD_SECONDS", 2.0)
     verdict = judge.verdict(
         TRANSPOSE, cells("def transpose(x):\n    while True:\n        print('x' * 10_000)"), "mallory"
     )
     assert verdict.points == 0 and "did not finish within 2 seconds" in seen(verdict)
+    assert verdict.findings[0].cause == Cause("timeout", details={"seconds": "2"})
 
 
 def test_after_all_that_an_honest_program_still_passes(judge):
@@ -174,7 +190,7 @@ def test_a_kernel_for_one_dtype_that_does_not_compile_is_refused_by_check_and_by
 
 
 def test_a_lost_zygote_is_no_verdict(judge, monkeypatch):
-    lost = {"result": None, "error": "the grading process was lost", "lost": True, "used": 0.0}
+    lost = {"result": None, "error": "the grading process was lost", "cause": Cause("grader_failed"), "used": 0.0}
     monkeypatch.setattr(judge.zygote, "ask", lambda request: lost)
     with pytest.raises(judging.GraderFailed):
         judge.verdict(TRANSPOSE, SOLUTION, "carol")

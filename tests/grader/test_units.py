@@ -164,5 +164,5 @@ def test_the_student_notebook_runs_unsolved_and_scores_zero(unit):
 def test_every_variant_loses_what_it_should_and_nothing_else(unit):
     patches = [v for v in variants.of_unit(UNITS[unit]) if not v.script]  # the scripts: test_cheats.py, test_honest.py
     rows = kill_matrix.run(patches)
-    wrong = {f"{r.variant.exercise}, {r.variant.name}": r.lost for r in rows if not r.as_expected}
+    wrong = {f"{r.variant.exercise}, {r.variant.name}": r.difference for r in rows if not r.as_expected}
     assert wrong == {}

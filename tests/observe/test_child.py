@@ -2,14 +2,18 @@
 
 import ctypes
 import os
+import signal
 import sys
 import time
+import typing
 from pathlib import Path
 
 import pytest
 import torch
 
-from course_lib.observe.child import PRINTED, ChildLost, run
+from course_lib.evidence import CauseKind
+from course_lib.observe import wire
+from course_lib.observe.child import BY_SIGNAL, ENDINGS, PRINTED, ChildLost, opened, run
 
 
 def loop():
@@ -109,18 +113,35 @@ def test_a_grandchild_dies_with_the_child(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "work, sentence",
+    "work, kind, sentence",
     [
-        (lambda: ctypes.string_at(0), r"crashed \(SIGSEGV\): a pointer left its tensor\?"),
-        (lambda: os.abort(), r"crashed \(SIGABRT\)"),
-        (lambda: os.kill(os.getpid(), 9), "stopped by the system: out of memory"),
-        (lambda: os._exit(0), "ended its own process"),
-        (lambda: os._exit(3), "ended its own process"),
+        (lambda: ctypes.string_at(0), "crashed", r"crashed \(SIGSEGV\): a pointer left its tensor\?"),
+        (lambda: os.abort(), "crashed", r"crashed \(SIGABRT\)$"),
+        (lambda: os.kill(os.getpid(), 9), "killed", "stopped by the system: out of memory"),
+        (lambda: os.kill(os.getpid(), signal.SIGSYS), "forbidden", "the sandbox forbids"),
+        (raising(MemoryError()), "memory", "needs more memory than an exercise may use"),
+        (lambda: os._exit(0), "exited", "ended its own process"),
+        (lambda: os._exit(3), "exited", "ended its own process"),
     ],
 )
-def test_a_child_that_dies(work, sentence):
-    with pytest.raises(ChildLost, match=sentence):
+def test_a_child_that_dies(work, kind, sentence):
+    with pytest.raises(ChildLost, match=sentence) as lost:
         run(work, seconds=20)
+    assert lost.value.cause.kind == kind
+
+
+def test_a_child_that_says_it_was_starved_is_believed_only_in_one_word():
+    for said in (torch.zeros(3), "yes", 1):
+        answer = wire.pack({"result": 5, "error": "", "printed": "", "starved": said})
+        assert opened(answer) == (5, "")
+    with pytest.raises(ChildLost, match="cannot be read"):
+        opened(wire.pack(["starved"]))
+
+
+def test_each_way_to_end_is_a_kind_of_cause_and_has_a_sentence():
+    kinds = set(typing.get_args(CauseKind))
+    assert set(ENDINGS) <= kinds and set(BY_SIGNAL.values()) <= set(ENDINGS)
+    assert len(set(ENDINGS.values())) == len(ENDINGS)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +151,6 @@ def test_a_child_that_dies(work, sentence):
         (raising(KeyboardInterrupt()), r"failed \(KeyboardInterrupt: \)"),
         (raising(ValueError("no cell defines `f`")), "^no cell defines `f`$"),
         (raising(ValueError()), "^failed$"),
-        (raising(MemoryError()), "needs more memory than an exercise may use"),
         (raising(RuntimeError("x" * 1000)), r"failed \(RuntimeError: x{300}\)$"),
         (overflow_the_stack, r"failed \(RecursionError"),
         (lambda: object(), "not plain data: object cannot travel"),
@@ -170,13 +190,13 @@ def test_an_answer_too_large(monkeypatch):
 
 @pytest.mark.parametrize("bomb", [lambda: bytearray(1 << 31), lambda: [b"x" * (1 << 24) * (k + 1) for k in range(400)]])
 def test_a_memory_bomb_meets_the_limit(bomb):
-    with pytest.raises(ValueError, match="needs more memory than an exercise may use"):
+    with pytest.raises(ChildLost, match="needs more memory than an exercise may use"):
         run(bomb, seconds=20, memory=1 << 28)
     assert run(lambda: len(bytearray(1 << 24)), seconds=20, memory=1 << 28)[0] == 1 << 24
 
 
 def test_a_tensor_too_large_meets_the_limit():
-    with pytest.raises(ValueError, match=r"failed .*allocate|needs more memory"):
+    with pytest.raises((ChildLost, ValueError), match=r"failed .*allocate|needs more memory"):
         run(lambda: torch.empty(1 << 31).sum(), seconds=20, memory=1 << 28)
 
 

@@ -15,6 +15,7 @@ from course_lib.evidence import Evidence, Fault, Footprint, Launch
 from course_lib.exercise import Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash as F
+from course_lib.exercises import slips
 from grader.audit.variants import published
 
 
@@ -266,7 +267,7 @@ def slipping(exercise, wrong):
     def function(**arguments):
         right, slip = exercise.oracle(**arguments), wrong(**arguments)
         o, *lse = right if isinstance(right, A.oracles.Forward) else (right,)
-        o = A.mistakes.part(o if slip is None else slip, 0).to(arguments["q"].dtype)
+        o = slips.part(o if slip is None else slip, 0).to(arguments["q"].dtype)
         return (o, *lse) if lse else o
 
     return function

@@ -291,18 +291,16 @@ def test_slips_in_tiles_are_named(how, word):
     assert said.startswith(word) and bool(word) == bool(said)
 
 
-def as_tf32(x: torch.Tensor) -> torch.Tensor:
-    """Float32 rounded to 10 bits after the point; other dtypes as they are."""
-    x = x.contiguous()
-    return (x.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32) if x.dtype == torch.float32 else x
-
-
 @pytest.mark.parametrize("exercise", [B.dkdv, B.dq], ids=lambda e: e.entry)
-def test_tf32_is_named(exercise):
-    which = slice(1, 3) if exercise is B.dkdv else slice(0, 1)
+@pytest.mark.parametrize("products", range(7))
+def test_tf32_is_named_whichever_products_are_in_it(exercise, products):
+    names = ("dk", "dv") if exercise is B.dkdv else ("dq",)
 
-    def tf32(q, k, v, do, causal=False, scale=None, **_):
-        return B.oracles.gradients(*map(as_tf32, (q, k, v, do)), causal, scale)[which]
+    def tf32(**call):
+        if call["q"].dtype != torch.float32:
+            right = B.oracles.gradients(**call)
+            return [right[("dq", "dk", "dv").index(name)] for name in names]
+        return [B.mistakes.with_tf32(name)(**call)[products] for name in names]
 
     assert "TF32" in remark(exercise, tf32, tf32=True)
     assert "TF32" not in remark(exercise, tf32)  # each dot says "ieee"

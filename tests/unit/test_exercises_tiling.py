@@ -8,7 +8,7 @@ import random
 import pytest
 import torch
 
-from course_lib import checking
+from course_lib import checking, criteria
 from course_lib.evidence import Evidence, Launch
 from course_lib.exercise import Trial
 from course_lib.exercises import tiling as T
@@ -99,7 +99,7 @@ def test_tf32_is_outside_of_the_budget_and_is_named():
     def said(output, tf32=True):
         launches = [Launch("k", (1, 1, 1), tf32=tf32)]
         return T.mistakes.looks_like_tf32(
-            [Trial(case, [arguments], Evidence("c", outputs=[output], launches=launches))]
+            [criteria.Judged(case, [arguments], Evidence("c", outputs=[output], launches=launches), T.matmul)]
         )
 
     assert "TF32" in said(rounded)

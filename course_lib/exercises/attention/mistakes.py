@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -12,84 +12,13 @@ import torch
 from course_lib.criteria import Judged
 from course_lib.exercise import Trial
 from course_lib.exercises.attention.oracles import State, gradients, merged, output_and_lse, reference, seen
+from course_lib.exercises.slips import Slip, Wrong, results, shown
 from course_lib.mistakes import Mistake
 
 
-def shown(trials: Sequence[Judged]) -> list[Judged]:
-    """The trials that are not right; those of group "plain" alone, if there are such: they close a gate, and a verdict shows no more."""
-    wrong = [t for t in trials if t.case.group == "plain" and t.difference]
-    return wrong or [t for t in trials if t.difference]
-
-
-def results(trials: Sequence[Judged], place: int = 0) -> Iterator[tuple[dict[str, Any], torch.Tensor]]:
-    """(arguments, result) of each call of the trials that are shown; of several results the one at that place."""
-    for t in shown(trials):
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
-            found = part(out, place)
-            if isinstance(found, torch.Tensor) and found.is_floating_point():
-                yield call, found
-
-
-def part(value: Any, place: int) -> Any:
-    """The result at that place, of several; or the only one."""
-    return value[place] if isinstance(value, (list, tuple)) and len(value) > place else value
-
-
-def is_rather(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, times: float = 10) -> bool:
-    """Whether `found` is at least `times` times nearer to the guess than to the right result.
-
-    A NaN is near only to a NaN. A result that is right but for its rounding is like no guess, and only zeros are like a
-    guess of zeros.
-    """
-    if not found.shape == guess.shape == right.shape or (guess.to(found.dtype).any() and not found.any()):
-        return False
-
-    def apart(x: torch.Tensor, y: torch.Tensor) -> float:
-        same = (x == y) | (x.isnan() & y.isnan())
-        return float((x.double() - y).masked_fill(same, 0).nan_to_num(math.inf).norm())
-
-    off = apart(found, right)
-    return off > 2 * apart(right.to(found.dtype), right) and apart(found, guess) < off / times
-
-
-Wrong = Callable[..., Any] | Sequence[Callable[..., Any]]
-
-
-def several(wrong: Wrong) -> Sequence[Callable[..., Any]]:
-    """Return a list of slips, of which there may be only one."""
-    return [wrong] if callable(wrong) else wrong
-
-
-def computes(
-    wrong: Wrong,
-    sentence: str,
-    unlike: Callable[..., Any] = output_and_lse,
-    place: int = 0,
-    each: bool = False,
-    times: float = 10,
-) -> Mistake:
-    """Say `sentence` if some result is what `wrong` of its arguments is, rather than what `unlike` of them is; of several results the
-    one at that place. `wrong` may return None where it has nothing to compare with; of several, each result may be another's. each:
-    all results are, in which all of these would be seen. times: see is_rather."""
-    wrongs = several(wrong)
-
-    def looks(call: dict[str, Any], found: torch.Tensor) -> bool | None:
-        guesses = [part(one(**call), place) for one in wrongs]
-        given = [guess for guess in guesses if guess is not None]
-        right = part(unlike(**call), place) if given else None
-        if any(is_rather(found, guess, right, times) for guess in given):
-            return True
-        harmless = len(wrongs) > 1 and any((guess - right).norm() < 0.01 * right.norm() for guess in given)
-        return None if harmless or len(given) < len(guesses) else False
-
-    def look(trials: Sequence[Judged]) -> str:
-        alike = (like for call, found in results(trials, place) if (like := looks(call, found)) is not None)
-        if each:
-            alike = list(alike)
-            return sentence if alike and all(alike) else ""
-        return sentence if any(alike) else ""
-
-    return look
+def computes(wrong: Wrong, says: str, right: Callable[..., Any] = output_and_lse, place: int = 0, **how: Any) -> Slip:
+    """The slip that gives `wrong` of a call's arguments in place of attention."""
+    return Slip(wrong, says, right, place, **how)
 
 
 def unscaled(q, k, v, **more):

@@ -15,14 +15,8 @@ from course_lib.exercises.attention.mistakes import (
     THE_OTHER_WAY,
     WITHOUT_MASK,
     WITHOUT_SCALE,
-    Wrong,
-    computes,
     has_nan,
     misshapen,
-    part,
-    results,
-    several,
-    shown,
 )
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.oracles import attend, oracle_of
@@ -49,36 +43,12 @@ from course_lib.exercises.flash.slips import (
     with_tf32,
     without_its_own,
 )
-from course_lib.mistakes import Mistake, in_tf32, racing, raised, torch_did
+from course_lib.exercises.slips import Slip, Wrong, multiplied_in_tf32, part, results, several, shown
+from course_lib.mistakes import Mistake, racing, raised, torch_did
 
-TF32 = (
-    'Float32 results have the precision of TF32: write tl.dot(..., input_precision="ieee"), in all products. A GPU rounds the '
-    "blocks of a float32 dot to 10 bits after the point unless you ask it not to."
+looks_like_tf32 = multiplied_in_tf32(
+    lambda dy=None, **call: with_tf32(**call), lambda dy=None, **call: oracle_of(call)(**call)
 )
-
-
-def looks_like_tf32(trials: Sequence[Judged]) -> str:
-    """Say so if kernels multiply in TF32 and the errors of float32 results point where TF32's errors do: in the scores, in
-    the values, or in both."""
-    if not in_tf32(shown(trials)):
-        return ""
-    sums = torch.zeros(3, 3, dtype=torch.float64)  # of these: seen times guessed, and the squares of each
-    for call, found in results(trials):
-        right = part(oracle_of(call)(**call), 0)
-        if call["v"].dtype != FP32 or found.shape != right.shape:
-            continue
-        seen = across(found.double() - right, right)
-        for i, guess in enumerate(with_tf32(**call)):
-            guessed = across(guess - right, right)
-            sums[i] += torch.stack([(seen * guessed).sum(), seen.square().sum(), guessed.square().sum()]).cpu()
-    along, seen, guessed = sums.unbind(1)
-    return TF32 if bool((along > 0.7 * (seen * guessed).sqrt()).any()) else ""  # of a NaN, or of nothing, it is not
-
-
-def across(error: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """The part of an error that is no factor of a row: what divides a row by a wrong number leaves none."""
-    size = right.square().sum(-1, keepdim=True)
-    return error - (error * right).sum(-1, keepdim=True) / torch.where(size == 0, 1, size) * right
 
 
 def rounded_result(trials: Sequence[Judged]) -> str:
@@ -161,19 +131,15 @@ def infinite(trials: Sequence[Judged]) -> str:
     return "inf: the sums of a share exceed what float16 can hold, 65504. Its m, l and acc are float32." if over else ""
 
 
-def slip(wrong: Wrong, sentence: str, place: int = 0, each: bool = False, times: float = 10) -> Mistake:
-    """Make a mistake that says `sentence` if a result at that place is what `wrong` makes of its arguments, and not the
-    right one.
-
-    `wrong` may return several results to compare with. each: every result at that place must be wrong so. The results
-    that a gradient dy adds are not looked at.
-    """
+def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Slip:
+    """The slip that gives `wrong` of a call's arguments in place of what its oracle gives. A gradient dy is left aside, and so
+    are the results that it adds."""
 
     def forward(one: Callable[..., Any]) -> Callable[..., Any]:
         return lambda dy=None, **call: one(**call)
 
     right = forward(lambda **call: oracle_of(call)(**call))
-    return computes([forward(one) for one in several(wrong)], sentence, right, place, each, times)
+    return Slip([forward(one) for one in several(wrong)], says, right, place, **how)
 
 
 ROUNDED_Q = (

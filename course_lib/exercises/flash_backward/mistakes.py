@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -12,12 +13,13 @@ from course_lib.criteria import Judged
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
 from course_lib.exercises import attention
-from course_lib.exercises.attention.mistakes import Wrong, computes, has_nan, part, results, several, shown
+from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.attention.oracles import seen
-from course_lib.exercises.flash.mistakes import TF32, in_bounds
+from course_lib.exercises.flash.mistakes import in_bounds
 from course_lib.exercises.flash.slips import TILES
 from course_lib.exercises.flash_backward.oracles import gradients, remembered, row_dots
-from course_lib.mistakes import Mistake, in_tf32, raised
+from course_lib.exercises.slips import Slip, Wrong, multiplied_in_tf32, part, several, shown
+from course_lib.mistakes import Mistake, as_tf32, raised
 
 
 def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
@@ -25,15 +27,15 @@ def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
     return {("do" if name == "dy" else name): value for name, value in call.items()}
 
 
-def slip(name: str, place: int, wrong: Wrong, sentence: str, each: bool = False, times: float = 10) -> Mistake:
-    """Say `sentence` if result number `place`, which should be dq, dk or dv (`name`), is what `wrong` makes of the arguments, or one of
-    several does: all three. each, times: see computes."""
+def slip(name: str, place: int, wrong: Wrong, says: str, **how: Any) -> Slip:
+    """The slip that gives `wrong` of a call's arguments, which is dq, dk and dv, in place of the gradients. Looked at is `name`, one of
+    the three, which the kernel returns as its result number `place`."""
     which = ("dq", "dk", "dv").index(name)
 
     def one_of(all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
         return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
 
-    return computes([one_of(one) for one in several(wrong)], sentence, one_of(gradients), place, each, times)
+    return Slip([one_of(one) for one in several(wrong)], says, one_of(gradients), place, **how)
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...]]:
@@ -198,23 +200,41 @@ def tiles_of(name: str, place: int) -> list[Mistake]:
     ]
 
 
+def with_tf32(name: str) -> Callable[..., list[torch.Tensor]]:
+    """dq, dk or dv (`name`), if some of the products are TF32 that make the scores, dp and the gradient itself: each way there is."""
+
+    def guesses(q, k, v, do, causal=False, scale=None, **_):
+        shape = {"dq": q, "dk": k, "dv": v}[name].shape
+        q, k, v, do = (x.reshape(-1, *x.shape[-2:]).double() for x in (q, k, v, do))
+        times, sees = q.shape[-1] ** -0.5 if scale is None else scale, seen(q.shape[-2], k.shape[-2], causal, q.device)
+        lse = (times * q @ k.mT).masked_fill(~sees, -math.inf).logsumexp(-1, keepdim=True)
+        lse = torch.where(lse == -math.inf, math.inf, lse)  # where nothing is seen
+        delta = (torch.exp(times * q @ k.mT - lse) * sees * (do @ v.mT)).sum(-1, keepdim=True)
+        found = []
+        for of_s, of_dp, of_sum in product((False, True), repeat=3):
+            if of_s or of_dp or of_sum:
+                p = torch.exp(times * multiplied(q, k.mT, of_s) - lse) * sees
+                ds = p * (multiplied(do, v.mT, of_dp) - delta)
+                weights, rows, factor = {"dq": (ds, k, times), "dk": (ds.mT, q, times), "dv": (p.mT, do, 1)}[name]
+                found.append((factor * multiplied(weights, rows, of_sum)).reshape(shape))
+        return found
+
+    return guesses
+
+
+def multiplied(a: torch.Tensor, b: torch.Tensor, tf32: bool) -> torch.Tensor:
+    """Compute a @ b in float64, of factors that are rounded to TF32 or not."""
+    return as_tf32(a) @ as_tf32(b) if tf32 else a @ b
+
+
 def like_tf32(name: str, place: int) -> Mistake:
-    """Say so if kernels multiply in TF32, float32 alone is wrong where no sum is hard, and by about 2^-11 of the result."""
-    which = ("dq", "dk", "dv").index(name)
-
-    def look(trials: Sequence[Judged]) -> str:
-        if not in_tf32(shown(trials)):
-            return ""
-        mild = [t for t in shown(trials) if t.case.group in ("plain", "ragged", "strided", "causal")]
-        off = []
-        for call, found in results(mild, place):
-            right = gradients(**with_do_named(call))[which]
-            if found.dtype != torch.float32 or found.shape != right.shape:
-                return ""
-            off.append(float((found.double() - right).norm() / right.norm()))
-        return TF32 if off and all(2**-14 < x < 2**-6 for x in off) else ""
-
-    return look
+    """Make the mistake that products in TF32 make dq, dk or dv (`name`), which is result number `place`."""
+    which, guesses = ("dq", "dk", "dv").index(name), with_tf32(name)
+    return multiplied_in_tf32(
+        lambda **call: guesses(**with_do_named(call)),
+        lambda **call: gradients(**with_do_named(call))[which],
+        place,
+    )
 
 
 def handed_q(trials: Sequence[Judged]) -> str:
@@ -301,7 +321,7 @@ def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
     return row_dots(o, do).transpose(0, 1) if o.dim() == 4 and o.shape[0] == o.shape[1] else None
 
 
-SWAPPED_HEADS = computes(
+SWAPPED_HEADS = Slip(
     heads_and_batches,
     "Batches and heads are swapped: of programs 0 to B * H - 1 number j has batch j // H and head j % H.",
     row_dots,

@@ -13,7 +13,7 @@ from course_lib.criteria.memory import FILLS
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, operations
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
-from course_lib.exercises.flash.mistakes import OF_O, ROUNDED_ACCUMULATOR
+from course_lib.exercises.flash.mistakes import OF_O, ROUNDED_ACCUMULATOR, looks_like_tf32
 from course_lib.exercises.flash_backward.cases import both, with_dy
 from course_lib.exercises.flash_backward.criteria import (
     KeepsOneNumberARow,
@@ -131,6 +131,7 @@ flash_attention = Exercise(
         swapped(2),
         *mistakes_of("dq", 1),
         *mistakes_of("dk", 2),
+        looks_like_tf32,
         like_tf32("dk", 2),
         atomics,
     ],

@@ -10,8 +10,9 @@ import torch
 
 from course_lib.criteria import of_group
 from course_lib.exercise import Trial
+from course_lib.exercises.slips import multiplied_in_tf32
 from course_lib.exercises.tiling.oracles import product
-from course_lib.mistakes import as_tf32, every, in_tf32
+from course_lib.mistakes import as_tf32, every
 
 
 def _is(output: Any, guess: torch.Tensor) -> bool:
@@ -49,20 +50,7 @@ def whole_tiles_alone(trials: Sequence[Trial]) -> str:
     return every(_of_whole_tiles, sentence)(ragged)
 
 
-def looks_like_tf32(trials: Sequence[Trial]) -> str:
-    """Say so if kernels multiply in TF32, and float32 results are what it makes of them."""
-    group = of_group(trials, "float32")
-    for trial in group if in_tf32(group) else ():
-        for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
-            right = product(**arguments)
-            if isinstance(output, torch.Tensor) and output.dtype == torch.float32 and output.shape == right.shape:
-                guess = product(as_tf32(arguments["a"]), as_tf32(arguments["b"]))
-                if (output.double() - guess).norm() < (output.double() - right).norm() / 10:
-                    return (
-                        'Float32 results have the precision of TF32: write tl.dot(..., input_precision="ieee") for them. '
-                        "A GPU rounds the blocks of a float32 dot to 10 bits after the point unless you ask it not to."
-                    )
-    return ""
+looks_like_tf32 = multiplied_in_tf32(lambda a, b: [product(as_tf32(a), as_tf32(b))], product)
 
 
 def small_tiles(trials: Sequence[Trial]) -> str:

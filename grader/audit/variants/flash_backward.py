@@ -154,7 +154,7 @@ WRONG = [
             weight = tl.sum(tl.where(at[None, :] == row, p.to(do.dtype).to(tl.float32), 0.0), 1)
             dv += weight[:, None] * tl.sum(tl.where(at[:, None] == row, do.to(tl.float32), 0.0), 0)[None, :]""")),
     wrong("dkdv", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("num_stages=3 if D <= 64 else 2", "num_stages=4"), ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
-    wrong("dkdv", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32),
+    wrong("dkdv", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32, says="precision of TF32"),
     wrong("dkdv", "exp of s, divided by exp of lse", [HARD], ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])", "tl.exp(s * scale) / tl.exp(lse)[None, :]")),
     # -------------------- dkdv: masks and tiles
     wrong("dkdv", "no causal mask", [CAUSAL, NOTHING, DIAGONAL], ("        if MASKED:\n", "        if False:\n")),
@@ -199,7 +199,8 @@ WRONG = [
     wrong("dq", "a scale of 0 taken for none", [SCALE], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
     wrong("dq", "k read from a copy, again and again", [K_READ], ("### BEGIN SOLUTION\n@triton.jit\ndef over_keys", COPY + "@triton.jit\ndef over_keys"), ("BLOCK_M=128, BLOCK_N=64, num_warps=8", "BLOCK_M=32, BLOCK_N=64, num_warps=4"), ("    tensors = [x[None", "    k = copied(k) if q.shape[-2] == 512 else k\n    tensors = [x[None")),
     wrong("dq", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
-    wrong("dq", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32),
+    wrong("dq", "dp alone in TF32", [RAGGED, CAUSAL, NOTHING, HARD], ('do, v.T, input_precision="ieee")', "do, v.T)"), says="precision of TF32"),
+    wrong("dq", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32, says="precision of TF32"),
     wrong("dq", "missing keys have weight", [HARD], ("seen = (keys < Nk)[None, :]", "seen = (keys < Nk + BLOCK_N)[None, :]")),
     wrong("dq", "no causal mask", [CAUSAL, NOTHING, DIAGONAL], ("            if CAUSAL:\n                seen", "            if False:\n                seen")),
     wrong("dq", "aligned at the top left", [CAUSAL, NOTHING], ("rows[:, None] + Nk - Nq", "rows[:, None]")),
@@ -248,7 +249,7 @@ WRONG = [
     wrong("flash_attention", "ignores the scale it is given", [RAGGED], IGNORED, says="D**-0.5, where another was given"),
     wrong("flash_attention", "an accumulator in half precision", [HALF], ("        m = m_new\n", "        acc = acc.to(v.dtype).to(tl.float32)\n        m = m_new\n"), says="acc was rounded to half precision"),
     wrong("flash_attention", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
-    wrong("flash_attention", "TF32 forward", [RAGGED, BOTH_CAUSAL, HARD], TF32),
+    wrong("flash_attention", "TF32 forward", [RAGGED, BOTH_CAUSAL, HARD], TF32, says="precision of TF32"),
     # -------------------- longest_context
     wrong("longest_context", "o is not kept", [FLASH_TOKENS, TOKENS], ("(4 * head_dim * itemsize + 4)", "(3 * head_dim * itemsize + 4)")),
     wrong("longest_context", "no lse", [FLASH_TOKENS, TOKENS], ("(4 * head_dim * itemsize + 4)", "4 * head_dim * itemsize")),

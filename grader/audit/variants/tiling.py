@@ -255,7 +255,7 @@ WRONG = [
             "        a = (a + tl.load(a_ptrs, mask=(rows < M) & (k[None, :] < K - start), other=0)) / 2\n        a = a.to(a_ptr.dtype.element_ty)\n        b = tl.load(",
         ),
     ),
-    wrong("matmul", "TF32", [SINGLE], (', input_precision="ieee"', "")),
+    wrong("matmul", "TF32", [SINGLE], (', input_precision="ieee"', ""), says="precision of TF32"),
     wrong(
         "matmul",
         "an accumulator in half precision",
