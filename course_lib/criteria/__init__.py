@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
-"""Of an exercise that asks for a kernel, where it names no others."""
+"""The gates of an exercise that asks for a kernel, where it names no others."""
 
 NOT_YET = (
     "(in every call of the check; kernels run after your function has returned, so their results are not there yet)"

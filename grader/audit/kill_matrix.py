@@ -48,7 +48,7 @@ class Row:
 
     @property
     def difference(self) -> str:
-        """What it lost and what it should lose, by title, and what is wrong with its remark, in a clause."""
+        """Tell in a clause what it lost and what it should lose, by title, and what is wrong with its remark."""
         titles = titles_of(self.variant.exercise)
         lost, loses = (
             ", ".join(titles.get(k, k) for k in keys) or "nothing" for keys in (self.lost, self.variant.loses)
