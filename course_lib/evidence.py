@@ -40,7 +40,7 @@ CauseKind = Literal[
 
 @dataclass
 class Cause:
-    """The reason why something was lost, or is not known, as data. Sentences tell it to people, and no code reads those.
+    """The reason why something was lost, or is not known, as data. People read sentences that are made of it; code reads only this.
 
     where      the case, kernel or line that it is about; two equal causes are one, and are told once
     details    what else tells causes apart: of an exception {"exception": its class, "message": its words}
@@ -112,8 +112,8 @@ class Footprint:
 class Fault:
     """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do.
 
-    between  of a race: two programs that store to one element, a program that loads what another stores, lanes of one store,
-             or threads of one program, one of which loads what another has stored
+    between  who races: programs that store to one element ("stores"), a program that loads what another one stores, lanes of
+             one store, or threads of one program, of which one loads what another one has stored
     """
 
     kind: Literal["out of bounds", "misaligned", "race", "uninitialised", "input changed", "hint", "tuning"]

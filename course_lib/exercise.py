@@ -29,7 +29,7 @@ class Case:
     group   which criteria read this case: "plain", "ragged", "strided", "performance", ...
     draw    a generator -> the arguments, by parameter name. Called with other seeds it must give the same shapes, strides,
             dtypes and plain numbers, and other values: a recorded log is replayed on data that the recorder never saw.
-    hidden  its values are nobody's business: findings tell shapes and places, and no number that went in or should come out
+    hidden  findings may tell its shapes and places, but no input value and no expected value
     """
 
     name: str
@@ -71,7 +71,7 @@ Status = Literal["passed", "partial", "failed", "same_cause", "not_judged", "not
 class Finding:
     """One line of a verdict.
 
-    status    same_cause: failed for the cause of an earlier finding, which tells it;  not_judged: behind a gate that failed, or
+    status    same_cause: failed for the cause of an earlier finding, which alone tells it;  not_judged: behind a gate that failed, or
               nothing is known;  not_measured: there is no GPU
     key       what the criterion is known by, whatever its title says
     cause     why it is not passed, as data; None where the criterion itself says all

@@ -18,9 +18,9 @@ def judge(
     record: Callable[[list], list],
     run: timed.Runner = timed.run_apart,
 ) -> Verdict:
-    """The verdict on the trials; where it has points and there is a GPU, with the speed case timed for its bonus.
+    """The verdict on the trials. If the exercise has a bonus, points were earned and there is a GPU, its speed case is timed, too.
 
-    record: the calls of each case -> their logs; ChildLost or ValueError, with a sentence, if there are none.
+    record: the calls of each case -> their logs. It raises ChildLost or ValueError, with a sentence, if it gets none.
     """
     found = criteria.judge(exercise, trials)
     if not (exercise.bonus and found.points and bench.has_gpu()):

@@ -1,7 +1,7 @@
 """Whether the compiler makes use of what a kernel promises (ttir/hints.py).
 
-For a hint that is an access that moves more at once, or less: a wider one is what stops a GPU or reaches other elements. For
-tl.assume it is any other code.
+The compiler makes use of a hint if an access becomes wider or narrower with it: a wider one may stop a GPU, or reach other
+elements. It makes use of tl.assume if any code changes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ATOMIC = re.compile(r"\b(?:atom|red)\.\S+")
 
 
 def taken(front: Front, arguments: dict[str, Any], broken: list[Promise]) -> list[Promise]:
-    """Choose the promises that the compiler makes use of for a launch with these arguments. If it gives no answer in
-    time, that is all of them."""
+    """Choose the promises that the compiler makes use of for a launch with these arguments. If the compiler gives
+    no answer in time, all of `broken` are returned."""
     text = Text(front, arguments, TARGET).text
     key = text, tuple(broken)
     if key not in _known:
@@ -44,7 +44,7 @@ _known: dict[Hashable, list[Promise]] = {}
 
 
 def _taken(text: str, options: dict[str, Any], broken: list[Promise]) -> list[Promise]:
-    """Ask about each promise alone, together with those that are kept; then about all of them together."""
+    """Compile with one broken promise at a time, those that are kept always in place; then with all of them."""
     alone = [without(text, [other for other in broken if other is not each]) for each in broken]
     texts = [without(text, broken), *alone, text]
     codes = list(answers(_code, [(each, options) for each in texts], time.monotonic() + SECONDS))
@@ -60,7 +60,7 @@ def _taken(text: str, options: dict[str, Any], broken: list[Promise]) -> list[Pr
 
 
 def _code(text: str, options: dict[str, Any]) -> dict[str, str]:
-    """Text that tells PTX apart, and text that tells its accesses apart; the compiler's own exceptions as text."""
+    """Two texts that differ where the PTX differs, and where its accesses do; if the compiler raises, both are its exception."""
     try:
         backend = make_backend(TARGET)
         parsed, context = backend.parse_options(dict(options)), ir.context()

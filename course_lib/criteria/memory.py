@@ -89,7 +89,7 @@ FILLS = 32
 
 
 def at_work(trial: Trial) -> int:
-    """Programs that do a fair share of what a call needs: as many as it takes, if each does half as much as the busiest.
+    """How many programs do a fair share: what a call needs, divided by half of what the busiest program moves.
 
     The need counts each byte of an argument or a result once, so that bytes which are moved again, or through buffers, are
     nobody's share. Launches follow one another, so what the busiest program of each moves adds up.
@@ -233,7 +233,8 @@ class Programs(OnceRight):
 class BuffersBelow(OnceRight):
     """All buffers that a call allocates besides its results are smaller than a limit. limit: the arguments -> bytes.
 
-    Where the limit is less than the results in float32, other cases decide: a copy of a result is no matrix of scores.
+    A case whose limit is below the size of the results in float32 is left out where others decide, since a float32 copy of a
+    result is no matrix of scores.
     """
 
     limit: Callable[..., float]
@@ -290,8 +291,8 @@ class Rereads(Shared):
     """Many programs read one tensor no more often than they must. at_most: the arguments of a call -> bytes loaded /
     bytes of the tensor that were loaded at all.
 
-    What is read of buffers and results counts as read of the tensor, since a copy of it is read as well; two float32 sums of
-    each result are free, such as those that share its terms.
+    Reading back buffers or results counts as reading the tensor, which may have been copied there; twice the bytes of the
+    results in float32 are free, for partial sums.
     """
 
     tensor: str
@@ -343,7 +344,7 @@ def _float32_bytes(output: Any) -> int:
 
 @dataclass
 class DotFlops(OnceRight):
-    """tl.dot does all the products that it must and no others: tensor cores do none of what other operations multiply.
+    """tl.dot does all the products that it must and no others: and computes no product that the exercise leaves to other operations.
 
     at_most    the arguments of a call -> FLOPs, 2 M N K for a product
     at_least   likewise, of all launches; or of those of the forward and of the backward half

@@ -28,7 +28,7 @@ UNITS = {
     "09_flash_attention_forward": "flash",
     "10_flash_attention_backward": "flash_backward",
 }
-"""The unit's folder in notebooks/ and solutions/ -> its module here, and in figures/, grader/hidden and grader/variants."""
+"""The unit's folder in notebooks/ and solutions/ -> its module here, and in figures/, grader/judging/hidden and grader/audit/variants."""
 
 
 def find(exercise_id: str) -> Exercise:

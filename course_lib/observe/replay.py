@@ -410,8 +410,8 @@ def _operation(name: str, arguments: list[Any], results: Any) -> Operation:
 
 
 def spare_bytes(tape: Tape, result: Any) -> list[int]:
-    """Bytes of all memory that the last call allocated, or used and was not given; of an output what it has beyond the elements
-    returned."""
+    """The size of each storage that the last call allocated, or used without having been given it, in bytes; of an output only what
+    exceeds the elements that are returned."""
     returned = Counter()
     for tensor in _tensors_in(result):
         returned[tensor.untyped_storage()._cdata] += tensor.nbytes
@@ -427,10 +427,10 @@ def _tensors_in(result: Any) -> Iterator[torch.Tensor]:
 
 
 def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds: float) -> list[Compiled]:
-    """Compile each kernel that was evaluated for the last of `gpus`, the newest, and ask the older ones whether they accept it.
+    """Compile each evaluated kernel to the end for the newest GPU, the last of `gpus`; of older ones ask whether they accept it.
 
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
-    The oldest GPU, which has the least shared memory, is also asked whether it accepts the one of the largest constants.
+    The oldest GPU, which has the least shared memory, is also asked about the launch with the largest constants.
     """
     *older, newest = gpus
     last = {one[0]: one for one in launched}

@@ -53,9 +53,9 @@ class Instruction:
 class Hit:
     """The part of an access that falls into one region.
 
-    rows       which of the access's rows: a slice, or their numbers. A row is what a program does, or all programs do alike
+    rows       which of the access's rows: a slice, or their numbers. A row stands for one program, or for all if they do the same
     shape      how the lanes of each row lie, if all rows are alike;  lowest  (rows,) the lowest active one, as an offset in bytes
-    addresses  (rows, lanes) where they are not: offsets likewise;  mask  (rows, lanes) the active ones, None for all
+    addresses  (rows, lanes) the offset in bytes of each lane, where rows are not alike;  mask  (rows, lanes) the active ones, None for all
     """
 
     region: Region
@@ -441,7 +441,7 @@ class Accesses:
         swapped: np.ndarray | None,
     ) -> None:
         """Note what an atomic orders. first: the turn of the first program; swapped: for atomic_cas, the lanes where it took
-        place. One that did not take place has told nobody anything."""
+        place. One that did not take place releases nothing."""
         if sem == "relaxed":
             return
         acquire, release = used and sem != "release", sem != "acquire"
@@ -505,7 +505,8 @@ def _alike(
 ) -> Iterator[tuple[Any, np.ndarray, np.ndarray | None]]:
     """Rows by their masks: (which rows, their addresses, their active lanes). Rows that have no lane at all are left out.
 
-    The lanes are None for all, (lanes,) for all rows alike, or (rows, lanes). one_by_one: rows whose masks differ stay in order.
+    The active lanes are None if all are, (lanes,) if they are the same in all rows, else (rows, lanes).
+    one_by_one: rows whose masks differ stay in order.
     """
     everyone = slice(None)
     if mask is None:

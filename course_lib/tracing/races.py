@@ -1,13 +1,14 @@
 """Find elements that two programs touch in one launch, one of them storing, with nothing that orders the two.
 
 Each access is compared with the nearest stores of other programs before and after it, in the order in which things happened:
-if nothing is wrong with these, nothing is wrong with those that are farther away. Atomics are not ordered by one another, so
-a load with which the nearest is ordered is compared with those of every program. And in the order in which it is told, which
-is as if programs had run one after the other: of two accesses, it is the later program's that is told of.
+if nothing is wrong with these, nothing is wrong with those that are farther away. One atomic does not order another. So where
+the nearest atomic is ordered with a load, others may not be: each load of an element that has no race so far is compared with
+the nearest atomics before and after it of every other program. The nearest accesses are sought twice: in the order of events,
+and in the order of telling, which is as if programs had run one after another. A race is told at the access that is told later.
 
 Elements with the same accesses are looked at once. Atomics are no race with one another, nor with a volatile load, which looks at
-what others do on purpose; but for an exchange that nobody asks for what was there before. That is a store, however it is
-called: programs may exchange an element for the same value, as they open a lock, not for different ones, nor while others add to it.
+what others do on purpose. An exchange whose old value is not used counts as a store: programs may exchange an element for the
+same value, as they open a lock, but not for different values, and not while others add to it.
 """
 
 from __future__ import annotations
@@ -170,8 +171,8 @@ def _put_together(pieces: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray,
 
 
 def _shared(history: History) -> np.ndarray:
-    """Elements to which one program stores, and which another one touches; or that one updates, and another one loads or exchanges
-    for something else."""
+    """Elements to which one program stores, and which another one touches; or that one updates by an atomic, and another one loads,
+    or exchanges for a different value."""
     shared, writer = np.zeros(history.region.size, bool), np.full(history.region.size, NOBODY, np.int32)
     for elements, rows in history.touched((STORE,)):
         program, before = history.program[rows], writer[elements]
@@ -262,7 +263,8 @@ def _nearby(history: History, events: tuple[np.ndarray, np.ndarray], groups: Gro
 def _far_off(
     history: History, events: tuple[np.ndarray, np.ndarray], quiet: np.ndarray, order: np.ndarray
 ) -> Iterator[Pairs]:
-    """Each load of a group that is quiet, with the last atomic before it and the first one after it of every other program.
+    """Each load of a group in which no race has been found (`quiet`), with the last atomic before it and the first one after it of
+    every other program.
 
     There are as many pairs as loads times programs, so they come in pieces of about FAR_OFF.
     """

@@ -111,9 +111,7 @@ def front_of(kernel: JITFunction, arguments: dict[str, Any], options: dict[str, 
     """Return the front end's text for a launch. The front end is asked once for each kernel, set of types, constants
     and options.
 
-    Raises Triton's CompilationError, or another error of its front end, if it refuses the kernel, and NotAnArgument.
-
-    Triton's CompilationError, or another error of its front end, if it refuses the kernel; NotAnArgument.
+    Raises NotAnArgument, and what Triton's front end raises (CompilationError or another error) if it refuses the kernel.
     """
     signature, constants = specialise(kernel, arguments)
     if kernel.hash is None:

@@ -1,10 +1,11 @@
 """Outputs of cells: from which code, which GPU and which day each one is.
 
 A code cell that has run says so in its metadata: `course = {"inputs": a hash, "gpu": "NVIDIA H200", "date": "2026-11-22"}`, with
-"" for a machine without a GPU. The hash is that of the cell and of what it reads (dependencies.py), so that a text
-changes none, and a demo its own and those of its readers.
+"" for a machine without a GPU. The hash is that of the cell and of what it reads (dependencies.py). So an
+edited text costs no output, and an edited demo its own and those of the cells that read what it defines.
 
-The output of a cell that needs a GPU gives way to another GPU's alone: while the code is newer, it is `older`.
+Where a cell needs a GPU, its output gives way only to another run on a GPU; if the code has changed meanwhile, it stays and is
+listed as `older`.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Due:
     """The ids of cells that have yet to run, by what is wrong with the output that is there.
 
     missing    none, or it was dropped with the code that made it
-    older      a GPU's, of older code: it stays until a GPU makes another
-    without    of a machine without a GPU, and the cell needs one
+    older      made on a GPU by older code: it stays until a GPU makes another
+    without    made on a machine without a GPU, though the cell needs one
     """
 
     missing: list[str] = field(default_factory=list)

@@ -6,8 +6,8 @@
 A recorder runs the student's host code and may start no process; a replayer runs kernels alone and may start Triton's
 assembler. Neither sees the network, another submission, the secret or the GPU.
 
-A request and a reply are two messages each of course_lib.observe.wire, with their lengths before them: what the zygote
-reads, and what it hands on unread. `python -m grader.child.zygote`
+A request and a reply are two messages each of course_lib.observe.wire, with their lengths before them: one that the zygote
+reads, and one that it hands on unread. `python -m grader.child.zygote`
 speaks over standard input and output; `Zygote` is the judge's end.
 """
 
@@ -45,7 +45,8 @@ class Zygote:
         self.complaints: IO[bytes] | None = None  # what it says on its standard error
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "". With one comes its "cause".
+        """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "".
+        With a sentence comes its "cause"; if the zygote itself was lost, there is no "spent".
 
         spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
@@ -162,8 +163,8 @@ def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
 
 
 def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-    """Run one request, for one program or several of one student, in a child of its own. Return (why none
-    came, spent and used) and the child's message.
+    """Run one request, for one program or several of one student, in a child of its own. Return what is
+    known of it (lost: why no message came; spent; used) and the child's message, unread.
 
     The parts and the message are not read here: the child and the judge open them.
     """

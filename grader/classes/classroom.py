@@ -3,8 +3,8 @@
 A submission is handed on as soon as its last verdict is there, and forgotten: a class of 1000 needs no more memory than
 one of 10. A submission whose programs give no answer together is judged when all others are done, so that nobody waits for
 it. When a worker dies, the exercises that it had wait until all others are done, and are then judged one by one with
-nothing else at work, so that none takes another with it or is blamed for one; where the worker dies again, that is the
-verdict.
+nothing else at work, so that a fatal one neither costs others their verdicts nor is taken for another; where the worker dies
+again, that is the verdict.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def misnamed(folder: Path, unit: str) -> list[str]:
 class Graded:
     """A submission and its verdicts by exercise, None where one is still to come.
 
-    again    those on programs with published functions in place (see carried.py), once all others are there
+    again    verdicts on the programs with published functions in place (see carried.py); None until all others are there
     """
 
     student: str
@@ -134,7 +134,7 @@ class Class:
         """Every submission of the unit, or only those of these students, as soon as it is complete. Nothing in one stops the
         next.
 
-        canary.Broken, OtherVersion or WorkersLost if the workers are of no use.
+        Raises canary.Broken, OtherVersion or WorkersLost if the workers are of no use.
         """
         exercises = list(grader.exercises(unit).values())
         found = {s: path for s, path in submissions(self.folder, unit).items() if only is None or s in only}
@@ -166,7 +166,7 @@ class Class:
                     yield incomplete.pop(job.student)
 
     def _settled(self, exercises: Sequence[Exercise], graded: Graded, waiting: deque[Job]) -> bool:
-        """Whether no verdict is still to come. Before that, what an earlier mistake may have cost is handed in once more."""
+        """Whether no verdict is still to come. Programs that an earlier mistake may have cost points are handed in once more."""
         if graded.complete and graded.again is None:
             programs = carried.programs(exercises, graded.read, graded.verdicts)
             again = [exercise for exercise in exercises if exercise.id in programs]

@@ -68,8 +68,8 @@ class Books:
         self.cpu: Counter[str] = Counter()
 
     def enter(self, student: str, verdicts: Mapping[str, Verdict], read: submission.Submission) -> str:
-        """Write a submission's verdicts down: "ok", or a sentence. One failure never stops the next, but disk.Refused, since
-        they would all fail."""
+        """Write a submission's verdicts down: "ok", or a sentence. A failure is that sentence, so that the next
+        submission goes on; only disk.Refused is raised, since all others would fail, too."""
         if problem := submission.misnamed(student):
             return problem
         found = self._known(student, verdicts, read)

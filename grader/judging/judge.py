@@ -88,7 +88,7 @@ def seed_of(secret: bytes, student: str, exercise: str) -> int:
 
 
 def all_cases(exercise: Exercise, seed: int) -> list[Case]:
-    """The public cases, then the hidden ones of grader/hidden, which depend on the seed.
+    """The public cases, then the hidden ones of grader/judging/hidden, which depend on the seed.
 
     Whatever is drawn from the secret is hidden, in public cases too; the fixed numbers of a formula's public cases are not.
     """
@@ -139,9 +139,9 @@ class Judge:
     def judge_all(self, programs: Sequence[Program], budget: Budget | None = None) -> list[Verdict]:
         """The verdicts on programs of one student: those that judging each alone would find, with fewer processes.
 
-        They share three children as long as all goes well. A program that does not earn all its points in company is
-        recorded alone as well, and judged by that log if it is another one, or if its kernels ended early; so is each
-        program if the company gives no answer.
+        All but those of exercises with `without`, which have children of their own, share three children as long as all goes
+        well. A program that does not earn all its points in company is recorded again alone, and judged by the new log if it
+        differs from the first, or if a case had ended early; so is each program if the company gives no answer.
 
         budget    what the submission has left; a new one if none is given
         """
@@ -173,7 +173,7 @@ class Judge:
     def _record(self, works: Sequence[Work]) -> None:
         """Run each program's host code on all cases, and keep a log for each, or a problem.
 
-        What it says, and says of itself, comes from a child that holds no hidden number; only logs come from the other.
+        Its messages come from a child that holds no hidden number; of the child with the hidden cases only logs are believed.
         """
         try:
             replies = self._ask("record", [work.to_record(work.open) for work in works], RECORD_SECONDS)
@@ -192,8 +192,8 @@ class Judge:
             work.take(work.closed, reply, believed=False)
 
     def _ours(self, work: Work) -> str:
-        """A sentence if a file that a program says it could not read is code of Python or a package, and closed to everyone in
-        this sandbox; else "".
+        """A sentence if our sandbox is to blame: a file that the program could not read belongs to Python or to a package, and
+        nobody can read it there. Else "".
 
         Programs may say what they like: that the file is closed is seen in a child that holds none of theirs.
         """
@@ -276,7 +276,7 @@ class Judge:
 class Budget:
     """CPU seconds that a submission may still cost. Its last child may take more than that.
 
-    hurry    others wait: Postponed, as soon as its programs need children of their own
+    hurry    others are waiting: Postponed is raised as soon as its programs need children of their own
     """
 
     seconds: float = field(default_factory=lambda: SUBMISSION_SECONDS)

@@ -49,7 +49,7 @@ INK = "#123456"  # stands for the page's own ink; no plot uses it for itself
 
 @dataclass
 class Mistake:
-    """A gate or criterion that several failed: the sentence that most of them saw, with how many did."""
+    """A gate or criterion that students failed: the sentence that most of them saw, and how many did."""
 
     exercise: str
     title: str
