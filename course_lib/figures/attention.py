@@ -289,10 +289,12 @@ def explore_online_softmax() -> Sliders | Figure:
         return online_softmax()
     from ipywidgets import Dropdown, IntSlider
 
+    keys = len(scores_of(PATTERNS[0])[0])
     return Sliders(
         online_softmax,
-        seen=IntSlider(3, 0, 24, description="tiles seen"),
-        tile=IntSlider(6, 1, 24, description="keys a tile"),
+        lambda tile, **_: {"seen": math.ceil(keys / tile)},
+        seen=IntSlider(3, 0, keys, description="tiles seen"),
+        tile=IntSlider(6, 1, keys, description="keys a tile"),
         order=Dropdown(options=ORDERS, description="order"),
         pattern=Dropdown(options=PATTERNS, description="scores"),
     )

@@ -134,13 +134,16 @@ def program_walk(
         loc="outside upper left",
         frameon=False,
     )
-    moved = {name: sum(b - a for what, a, b in done if what == name) for name in "qkvo"}
+    moved, last = (
+        {name: sum(b - a for what, a, b in done if what == name) for name in "qkvo"},
+        traced.launches[-1].programs - 1,
+    )
     if not done:
-        said = f"Program {program} of {traced.launches[-1].programs} has moved nothing yet."
+        said = f"Program {program} (of 0 to {last}) has moved nothing yet."
     else:
         verb = "stores" if done[-1][0] == "o" else "loads"
         said = (
-            f"Program {program} of {traced.launches[-1].programs}, step {step} of {len(steps)}: {verb} rows {done[-1][1]} to "
+            f"Program {program} (of 0 to {last}), step {step} of {len(steps)}: {verb} rows {done[-1][1]} to "
             f"{done[-1][2] - 1} of {done[-1][0]}. So far it loaded {moved['q']} rows of q, {moved['k']} of k and {moved['v']} of v, "
             f"and stored {moved['o']} of o. As traced."
         )
@@ -158,11 +161,13 @@ def explore_program_walk(traced: Trace | None = None, **tensors: torch.Tensor) -
     from ipywidgets import IntSlider
 
     last = traced.launches[-1].programs - 1
-    longest = max(len(walk_of(traced, tensors, program)) for program in range(last + 1))
+    first = min(2, last)
+    steps = len(walk_of(traced, tensors, first))
     return Sliders(
         lambda program, step: program_walk(program, step, traced, tensors),
-        program=IntSlider(min(2, last), 0, last, description="program"),
-        step=IntSlider(min(7, longest), 0, longest, description="step"),
+        lambda program, step: {"step": len(walk_of(traced, tensors, program))},
+        program=IntSlider(first, 0, last, description="program"),
+        step=IntSlider(min(7, steps), 0, steps, description="step"),
     )
 
 

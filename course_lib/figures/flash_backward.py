@@ -136,7 +136,8 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
         loc="outside upper left",
         frameon=False,
     )
-    said = f"{kernel}, program {program} of {traced.launches[-1].programs}, step {step} of {len(steps)}"
+    last = traced.launches[-1].programs - 1
+    said = f"{kernel}, program {program} (of 0 to {last}), step {step} of {len(steps)}"
     if done:
         name, a, b = done[-1]
         said += f": {'stores' if name in ('dq', 'dk', 'dv') else 'loads'} rows {a} to {b - 1} of {name}"
@@ -152,11 +153,17 @@ def explore_backward_walk() -> Sliders | Figure:
         return backward_walk()
     from ipywidgets import Checkbox, Dropdown, IntSlider
 
+    def ends(kernel: str, program: int, step: int, causal: bool) -> dict[str, int]:
+        traced, tensors = a_walk(kernel, causal)
+        last = traced.launches[-1].programs - 1
+        return {"program": last, "step": len(walk_of(traced, tensors, min(program, last)))}
+
     return Sliders(
         backward_walk,
+        ends,
         kernel=Dropdown(options=KERNELS, description="kernel"),
         program=IntSlider(1, 0, 7, description="program"),
-        step=IntSlider(8, 0, 22, description="step"),
+        step=IntSlider(5, 0, 16, description="step"),
         causal=Checkbox(True, description="causal"),
     )
 

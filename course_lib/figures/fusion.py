@@ -125,7 +125,15 @@ class Chain(Explorer):
         from ipywidgets import ToggleButton
 
         places = range(1, len(CHAINS[self.name.value]))
-        self.switches.children = [ToggleButton(True, description=f"cut after {k}", icon="scissors") for k in places]
+        self.switches.children = [
+            ToggleButton(
+                True,
+                description=f"cut after {k}",
+                tooltip=f"operations {k} and {k + 1} in one kernel, or in two",
+                icon="scissors",
+            )
+            for k in places
+        ]
         self.watch(*self.switches.children)
         self.draw()
 

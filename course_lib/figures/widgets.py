@@ -56,15 +56,33 @@ class Explorer:
 
 
 class Sliders(Explorer):
-    """A control for each argument of a function that draws, by name."""
+    """A control for each argument of a function that draws, by name.
 
-    def __init__(self, function: Callable[..., Figure], **named: Any):
+    ends: the values of all controls, by name -> where those sliders end whose end depends on the others, by name
+    """
+
+    def __init__(
+        self, function: Callable[..., Figure], ends: Callable[..., dict[str, int]] | None = None, **named: Any
+    ):
         from ipywidgets import HBox, Layout
 
-        self.function, self.named = function, named
+        self.function, self.named, self.ends, self._settling = function, named, ends, False
         self.controls = HBox(list(named.values()), layout=Layout(flex_flow="row wrap"))
         self.watch(*named.values())
         self.draw()
 
+    @property
+    def values(self) -> dict[str, Any]:
+        return {name: control.value for name, control in self.named.items()}
+
+    def draw(self, _change: Any = None) -> None:
+        if self._settling:  # a slider whose end moves may have to move with it; the picture is drawn once, after that
+            return
+        self._settling = True
+        for name, end in (self.ends(**self.values) if self.ends else {}).items():
+            self.named[name].max = end
+        self._settling = False
+        super().draw()
+
     def picture(self) -> Figure:
-        return self.function(**{name: control.value for name, control in self.named.items()})
+        return self.function(**self.values)

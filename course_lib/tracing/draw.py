@@ -70,7 +70,8 @@ def heatmap(
     done = {"load": "loaded", "store": "stored"}[op]
     figure, ax, image = _print(sheet, int(counts.max()), f"times {done}")
     ax.set_title(f"{op}s of each element of {region.name}" + (f", by {who}" if who else ""), loc="left", fontsize=11)
-    _number_cells(ax, image)
+    if not sheet.constant:
+        _number_cells(ax, image)
     figure.caption(_said(counts, region.name, done, who))
     return figure
 
@@ -327,7 +328,13 @@ class Sheet:
     @property
     def aspect(self) -> str:
         rows, columns = self.cells.shape
-        return "equal" if rows == 1 or max(rows, columns) <= 4 * min(rows, columns) else "auto"
+        square = rows == 1 or (max(rows, columns) <= 4 * min(rows, columns) and not self.constant)
+        return "equal" if square else "auto"
+
+    @property
+    def constant(self) -> bool:
+        """Whether one number stands in all cells, so that there is nothing to see but which one."""
+        return not np.ma.is_masked(self.cells) and self.cells.size > 1 and bool(self.cells.min() == self.cells.max())
 
     @property
     def inches(self) -> tuple[float, float]:
@@ -335,6 +342,8 @@ class Sheet:
         rows, columns = self.cells.shape
         if rows == 1:
             return 9, 1.6
+        if self.constant:
+            return 6.5, 1.8
         if self.aspect == "equal":
             return 6.5, min(6.5, max(2.4, 1.4 + 4.6 * rows / columns))
         return (6.5, 6) if rows > columns else (9, 3)
@@ -394,7 +403,7 @@ def _print(sheet: Sheet, most: int, label: str, **options) -> tuple[Picture, Axe
     ax = figure.subplots()
     image = ax.imshow(sheet.cells, cmap=colours, vmin=0, vmax=max(1, most), aspect=sheet.aspect, **options)
     sheet.label(ax)
-    if sheet.cells.shape[0] > 1:  # a strip has a number in each cell
+    if sheet.cells.shape[0] > 1 and not sheet.constant:  # a strip has a number in each cell
         beside = ax.inset_axes((1.03, 0, 0.04, 1))
         figure.colorbar(image, cax=beside, label=label, ticks=MaxNLocator(integer=True, nbins=8))
     return figure, ax, image

@@ -338,6 +338,14 @@ def test_heatmap_of_one_launch_and_of_stores(multiplied, traced):
     assert not drawn(nothing).any() and nothing.get_supxlabel() == "No element of c_ptr is loaded."
 
 
+def test_a_constant_heatmap_is_small_and_says_the_number(multiplied):
+    a, _, c, t = multiplied
+    constant, other = t.heatmap(c), t.heatmap(a, program=3)
+    assert constant.get_figheight() < 2 < other.get_figheight()
+    assert not constant.axes[0].child_axes and not constant.axes[0].texts, "no scale of colours, no number in each cell"
+    assert constant.get_supxlabel() == "Each element of c_ptr is stored once."
+
+
 def test_footprint_of_one_program(multiplied):
     a, b, c, t = multiplied
     expected = np.zeros((16, 12), int)

@@ -89,6 +89,11 @@ def test_a_widget_leaves_a_picture_for_readers_without_a_kernel(notebook, unit, 
     assert after.update and before.transient["display_id"] == after.transient["display_id"]
 
 
+def test_every_switch_of_a_chain_says_what_it_does(notebook):
+    tooltips = [switch.tooltip for switch in figures.fusion.explore_chain().switches.children]
+    assert all(tooltips) and len(set(tooltips)) == len(tooltips)
+
+
 @pytest.mark.parametrize(
     "unit, widget, draw, changes",
     [

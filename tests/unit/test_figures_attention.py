@@ -59,6 +59,13 @@ def test_the_online_softmax_tells_the_step():
     assert f"l = {l:.2f}" in said and f"{factor:.3f}" in said
 
 
+def test_as_many_tiles_are_seen_as_there_are(notebook):
+    named = F.explore_online_softmax().named
+    assert named["seen"].max == 4, "24 keys in tiles of 6"
+    named["seen"].value, named["tile"].value = 4, 10
+    assert (named["seen"].max, named["seen"].value) == (3, 3)
+
+
 def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="sideways"):
         F.online_softmax(order="sideways")

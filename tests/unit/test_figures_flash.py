@@ -40,7 +40,7 @@ def test_the_walk_tells_the_step():
 
 def test_the_walk_of_a_kernel_of_ones_own():
     traced, tensors = F.a_walk(n=64, bm=32, bn=16, causal=False)
-    assert "Program 1 of 2, step 10 of 10" in words(F.program_walk(1, 10, traced, tensors))
+    assert "Program 1 (of 0 to 1), step 10 of 10" in words(F.program_walk(1, 10, traced, tensors))
 
 
 def test_the_widget_follows_its_sliders(notebook):
@@ -49,7 +49,8 @@ def test_the_widget_follows_its_sliders(notebook):
     widget.named["step"].value = 3
     assert widget.png != before and "step 3 of" in words(widget.figure)
     widget.named["program"].value = 0
-    assert "Program 0 of 4" in words(widget.figure)
+    assert "Program 0 (of 0 to 3)" in words(widget.figure)
+    assert widget.named["step"].max == len(F.walk_of(*F.a_walk(), 0)) < len(F.walk_of(*F.a_walk(), 3))
 
 
 def test_kinds_of_tiles_by_hand():

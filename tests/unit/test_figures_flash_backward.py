@@ -43,9 +43,25 @@ def test_the_walk_says_where_it_is():
     said = words(F.backward_walk("dkdv", 1, 8, True))
     assert "step 8 of 16: loads rows 128 to 159 of do" in said and "96 of q, 64 of k" in said
     assert "step 0 of 16." in words(F.backward_walk("dkdv", 1, 0, True))
-    assert "program 3 of 4, step 8 of 8: stores rows 192 to 255 of dv" in words(F.backward_walk("dkdv", 99, 99, True))
+    assert "program 3 (of 0 to 3), step 8 of 8: stores rows 192 to 255 of dv" in words(
+        F.backward_walk("dkdv", 99, 99, True)
+    )
     with pytest.raises(ValueError, match="'dv'"):
         F.backward_walk("dv")
+
+
+def test_sliders_end_where_the_walk_does(notebook):
+    named = F.explore_backward_walk().named
+    assert (named["program"].max, named["step"].max) == (3, 16)
+    named["program"].value = 3
+    assert named["step"].max == 8
+    named["kernel"].value = "dq"
+    assert (named["program"].max, named["program"].value) == (7, 3)
+    named["program"].value, named["step"].value = 7, 11
+    named["kernel"].value = "dkdv"
+    assert (named["program"].value, named["step"].value) == (3, 8), (
+        "clamped by the slider, so that it agrees with the caption"
+    )
 
 
 def test_orders_make_different_sums_of_the_same_numbers():

@@ -158,6 +158,30 @@ def test_orders_count_bands(picture):
     assert bands[0] == 51 and max(bands[1:]) < 30
 
 
+def test_waves_are_whole_numbers():
+    ticks = F.waves(256, 256, 256, 128, 148).axes[1].get_xticks()
+    assert ticks.size and (ticks == ticks.round()).all()
+
+
+@pytest.mark.parametrize(
+    "sizes", [(256, 256, 128, 6, "float32"), (16, 16, 16, 1, "bfloat16"), (128, 128, 64, 3, "bfloat16")]
+)
+def test_gauges_keep_their_words_inside(sizes):
+    figure = F.tile_sizes(*sizes)
+    figure.draw_without_rendering()
+    for gauge in figure.axes[1:]:
+        left, right = gauge.get_xlim()
+        assert all(left <= bar.get_width() <= right for bar in gauge.patches)
+        for text in [*gauge.texts, gauge._left_title]:
+            box = text.get_window_extent()
+            assert 0 <= box.x0 and box.x1 <= figure.bbox.width and box.x0 >= gauge.bbox.x0 - 1, text.get_text()
+
+
+def test_no_program_fits_is_said_in_words():
+    assert "not even one such program fits" in words(F.tile_sizes(256, 256, 128, 6, "float32"))
+    assert "1 such program fits onto" in words(F.tile_sizes(256, 128, 64, 2, "float32"))
+
+
 def test_the_widgets_redraw_when_a_value_changes(notebook):
     tiles, waves = F.explore_tile_sizes(), F.explore_waves()
     seen = {tiles.png}

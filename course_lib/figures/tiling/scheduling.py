@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
@@ -90,7 +91,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
             )
     busy.set(xlabel="wave", ylabel="SMs at work", ylim=(0, 1.15 * sms), xlim=(0.4, count + 0.6))
-    busy.xaxis.get_major_locator().set_params(integer=True)
+    busy.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     bare(busy)
     used = m * n / (count * sms * bm * bn)
     one = plural(count, "wave")

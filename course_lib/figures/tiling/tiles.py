@@ -9,6 +9,7 @@ from course_lib.figures.tiling.recording import GIB, ITEMSIZE, SIDES, TERA, reco
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
+from course_lib.words import plural
 
 
 def _empty(ax, xlabel: str = "", ylabel: str = "") -> None:
@@ -161,24 +162,19 @@ def tile_sizes(
         over = value > limit and name != "intensity"
         ax.barh([0], [value], color=RED if over else BLUE, hatch="xx" if over else "", edgecolor="white", height=0.6)
         ax.axvline(limit, color=INK, linestyle="--", linewidth=1.5)
-        ax.text(
-            limit,
-            0.52,
-            f"{limit:,.0f}: {what} ",
-            fontsize=9,
-            va="bottom",
-            ha="right",
-        )
-        told = f" {value:,.0f} {unit}" + (": does not fit" if over else "")
-        white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        ax.text(value, 0, told, va="center", ha="left", fontsize=10, bbox=white)
-        ax.set(xlim=(0, 1.55 * max(limit, min(value, 3 * limit))), ylim=(-0.4, 0.9), yticks=[], xlabel=unit)
-        ax.set_title(name, fontsize=11, loc="left")
+        end = 1.1 * max(limit, value)
+        side = "right" if 2 * limit > end else "left"  # of the line: where the sentence has room
+        ax.text(limit, 0.52, f" {limit:,.0f}: {what} ", fontsize=9, va="bottom", ha=side)
+        ax.set(xlim=(0, end), ylim=(-0.4, 0.9), yticks=[], xlabel=unit)
+        ax.set_title(f"{name}: {value:,.0f} {unit}" + ", does not fit" * over, fontsize=11, loc="left")
         bare(ax)
+    fit = f"{plural(programs, 'such program fits', 'such programs fit')} onto one SM of {card} at a time"
+    if not programs:
+        fit = f"not even one such program fits onto an SM of {card}"
     figure.caption(
         f"A product of 4096 × 4096 {dtype} matrices in these tiles loads {cost['loaded'] / GIB:.2f} GiB. "
         f"A square of the same area would load {_square(block_m, block_n, dtype) / GIB:.2f} GiB. "
-        f"By their shared memory, {programs} such programs fit onto one SM of {card} at a time."
+        f"By their shared memory, {fit}."
     )
     return figure
 
