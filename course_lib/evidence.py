@@ -64,6 +64,8 @@ class Access:
                    the other requests of the same instruction. A store counts every sector, since L1 writes through
     single_bytes   the part of `bytes` moved by instructions of one element
     asked_bytes    for atomics: the part of `bytes` whose old value is used, and so read
+    request        the active lanes of one request, in bytes from the beginning of the tensor: of the first programs that ran
+                   the line, one that touches most sectors
     """
 
     tensor: str
@@ -81,6 +83,7 @@ class Access:
     l2_sectors: int = 0
     single_bytes: int = 0
     asked_bytes: int = 0
+    request: list[int] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def efficiency(self) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -64,7 +64,43 @@ class ErrorMap:
     lead: list[int] = field(default_factory=list)  # other dimensions: that many matrices lie one below the other
 
 
+@dataclass
+class Spent:
+    """How much of something a program spent, against what the task needs: "98,304 sectors are touched, 10,240 would do".
+
+    unit     of all three numbers, in the plural;  done  what was done to them: "touched", "moved"
+    """
+
+    unit: str
+    done: str
+    needed: float
+    spent: float
+    allowed: float
+
+
+@dataclass
+class Request:
+    """One request of a load or a store, up to 32 lanes, as it falls on memory: of all that its line makes, one that touches most.
+
+    offsets    bytes of each active lane from the beginning of the tensor;  itemsize  bytes that each lane reads or writes
+    """
+
+    tensor: str
+    op: str
+    line: int
+    itemsize: int
+    offsets: list[int]
+
+    @property
+    def sectors(self) -> list[int]:
+        """The 32-byte sectors that it touches, ascending."""
+        return sorted({byte // 32 for o in self.offsets for byte in (o, o + self.itemsize - 1)})
+
+
 Status = Literal["passed", "partial", "failed", "same_cause", "not_judged", "not_measured"]
+About = Literal["result", "cost"]
+Outcome = Literal["right", "wasteful", "partly", "wrong", "not_begun", "did_not_run", "not_accepted", "not_judged"]
+NOT_THE_RUN = ("blank", "refused", "fault", "wrong", "waste")  # kinds of causes; of all others, nothing came to an end
 
 
 @dataclass
@@ -74,8 +110,11 @@ class Finding:
     status    same_cause: failed for the cause of an earlier finding, which alone tells it;  not_judged: behind a gate that failed, or
               nothing is known;  not_measured: there is no GPU
     key       what the criterion is known by, whatever its title says
+    missed    what a program did that lost its points, in a few words; `title` says what should hold
+    about     whether it asks for the right result, or for what that costs
     cause     why it is not passed, as data; None where the criterion itself says all
     carried   those of its points that rest on another exercise's mistake (Verdict.rests_on)
+    spent     what was counted, where it was too much;  request  an access that wastes, to be drawn
     """
 
     title: str
@@ -92,6 +131,18 @@ class Finding:
     bonus: bool = False
     error_map: ErrorMap | None = None
     carried: float = 0.0
+    missed: str = ""
+    about: About = "result"
+    spent: Spent | None = None
+    request: Request | None = None
+
+    def __post_init__(self) -> None:
+        self.missed = self.missed or self.title
+
+    @property
+    def blank(self) -> bool:
+        """Whether it is lost because nothing was written yet."""
+        return self.lost and self.cause is not None and self.cause.kind == "blank"
 
     @property
     def judged(self) -> bool:
@@ -131,6 +182,23 @@ class Verdict:
         return not self.findings or any(finding.judged for finding in self.findings)
 
     @property
+    def outcome(self) -> Outcome:
+        """What came of it, as data: render.py has the words."""
+        lost = [finding for finding in self.findings if finding.lost and not finding.bonus]
+        kind = lost[0].cause.kind if lost and lost[0].cause else ""
+        if not self.judged:
+            return "not_judged"
+        if not lost:
+            return "right"
+        if all(f.about == "cost" and (f.cause is None or f.cause.kind == "waste") for f in lost):
+            return "wasteful"
+        if self.points:
+            return "partly"
+        if not kind or kind in NOT_THE_RUN:
+            return {"blank": "not_begun", "refused": "not_accepted"}.get(kind, "wrong")
+        return "did_not_run"
+
+    @property
     def cause(self) -> Cause | None:
         """The cause of the first finding that is not passed, apart from extra credit."""
         return next((f.cause for f in self.findings if not f.passed and not f.bonus and f.cause), None)
@@ -142,6 +210,12 @@ class Criterion:
 
     title: str
     points: float
+    about: ClassVar[About] = "result"
+
+    @property
+    def missed(self) -> str:
+        """What a program does that loses the points, in a few words."""
+        return f"not so: {self.title}"
 
     @property
     def key(self) -> str:

@@ -78,22 +78,23 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     trials = [Judged.of(exercise, trial) for trial in trials]
     findings, shut = [], None
     for gate in exercise.gates:
-        finding = gate.judge(exercise, trials)
-        finding.gate, finding.key = True, gate.key
+        finding = _named(gate, gate.judge(exercise, trials))
+        finding.gate = True
         findings.append(finding)
         if finding.lost:
             shut = gate  # later gates would say the same again in other words
             break
     for criterion in exercise.criteria:
         if not shut:
-            findings.append(replace(criterion.judge(exercise, trials), key=criterion.key))
+            findings.append(_named(criterion, criterion.judge(exercise, trials)))
         else:
             findings.append(_unknown(criterion, "not_judged"))
     bonus = 0.0
     for criterion in exercise.bonus:
         timed = not shut and any(t.evidence.timing for t in trials)
         finding = criterion.judge(exercise, trials) if timed else _unknown(criterion, "not_measured")
-        finding.bonus, finding.key = True, criterion.key
+        finding = _named(criterion, finding)
+        finding.bonus = True
         bonus += finding.points
         findings.append(finding)
     told: list[Cause] = []
@@ -105,6 +106,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
         if finding.cause and finding.cause in told:  # one cause is told once
             finding.status, finding.seen = "same_cause", SEEN["same_cause"]
             finding.detail, finding.expected, finding.on, finding.error_map = "", "", "", None
+            finding.spent = finding.request = None
         elif finding.cause:
             told.append(finding.cause)
     points = sum(f.points for f in findings if not f.gate and not f.bonus)
@@ -120,16 +122,25 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
 
 SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}
 """Words for a finding that brings none of its own, by its status."""
+NOT_BEGUN = "not begun"
+"""What a finding missed of which nothing was written yet."""
+
+
+def _named(criterion: Criterion, finding: Finding) -> Finding:
+    """The finding with what its criterion says of itself."""
+    missed = NOT_BEGUN if finding.blank else criterion.missed
+    return replace(finding, key=criterion.key, missed=missed, about=criterion.about)
 
 
 def _unknown(criterion: Criterion, status: Status) -> Finding:
-    return Finding(criterion.title, 0, criterion.points, status, seen=SEEN[status], key=criterion.key)
+    return _named(criterion, Finding(criterion.title, 0, criterion.points, status, seen=SEEN[status]))
 
 
 def refused(exercise: Exercise, sentence: str, cause: CauseKind | Cause = "refused") -> Verdict:
     """The verdict on something that could not be observed at all, for this cause, or one of this kind; `sentence` tells it."""
     cause = Cause(cause) if isinstance(cause, str) else cause
-    findings = [Finding("runs", 0, 0, "failed", seen=sentence, cause=cause, key="runs", gate=True)]
+    missed = {"blank": NOT_BEGUN, "refused": "not accepted"}.get(cause.kind, "does not run")
+    findings = [Finding("runs", 0, 0, "failed", seen=sentence, cause=cause, key="runs", gate=True, missed=missed)]
     findings += [_unknown(criterion, "not_judged") for criterion in exercise.criteria]
     return Verdict(exercise.id, 0.0, exercise.points, findings)
 

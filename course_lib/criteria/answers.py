@@ -17,6 +17,10 @@ class Numbers(Criterion):
     title: str
     group: str = "plain"
 
+    @property
+    def missed(self) -> str:
+        return f"wrong: {self.title}"
+
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         (trial, *_) = of_group(trials, self.group)
         judged = Judged.of(exercise, trial)

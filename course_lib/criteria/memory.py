@@ -12,7 +12,7 @@ import torch
 
 from course_lib.criteria.results import OnceRight, of_group
 from course_lib.evidence import Access, Cause, Footprint, Launch, tensors_of
-from course_lib.exercise import Exercise, Finding, Trial
+from course_lib.exercise import Exercise, Finding, Request, Spent, Trial
 from course_lib.words import number, plural
 
 
@@ -44,6 +44,10 @@ class Coalesced(OnceRight):
     def title(self) -> str:
         return "loads are dense" if self.op == "load" else "stores are dense"
 
+    @property
+    def missed(self) -> str:
+        return f"wasteful {self.op}s"
+
     def count(self, group: Sequence[Trial]) -> Finding:
         expected = f"at most {self.at_most} times the sectors that the used bytes fill"
         counted = self._counted(accesses(group, self.op))
@@ -65,7 +69,20 @@ class Coalesced(OnceRight):
             f"`{worst.source}` (on {names[id(worst)]})"
         )
         cause = Cause("waste", f"line {worst.line}", {"op": self.op, "tensor": worst.tensor})
-        return self.lost(seen, expected=expected, detail=detail, cause=cause)
+        spent = Spent("sectors", "touched", needed, sectors, self.at_most * needed)
+        request = self._request(worst, group)
+        return self.lost(seen, expected=expected, detail=detail, cause=cause, spent=spent, request=request)
+
+    def _request(self, worst: Access, group: Sequence[Trial]) -> Request | None:
+        """What is to be drawn of the worst line: none of a hidden case, whose numbers may be where lanes go."""
+        told = [a for t in group if not t.case.hidden for launch in t.evidence.launches for a in launch.accesses]
+        same = [a for a in told if (a.tensor, a.op, a.line) == (worst.tensor, worst.op, worst.line) and a.elements]
+        if not same or not (one := max(same, key=lambda a: -a.efficiency)).request:
+            return None
+        itemsize = one.bytes // one.elements
+        found = Request(one.tensor, one.op, one.line, itemsize, one.request[:32])
+        useful = itemsize * len(set(found.offsets))
+        return found if 32 * len(found.sectors) > self.at_most * useful else None
 
     def _wastes(self, accesses: Sequence[Access]) -> bool:
         return sum(a.sectors for a in accesses) * 32 > self.at_most * sum(a.useful_bytes for a in accesses)
@@ -142,6 +159,7 @@ class Traffic(Shared):
     """Many programs move no more bytes than the task needs. needed: the arguments of a call -> bytes read and written at
     best."""
 
+    missed = "too many bytes moved"
     needed: Callable[..., float]
     points: float = 0.0
     at_most: float = 1.05
@@ -158,7 +176,10 @@ class Traffic(Shared):
         if moved <= allowed:
             return self.earned(f"{seen}, {number(allowed)} allowed")
         return self.lost(
-            seen, expected=f"at most {number(allowed)} on {cases}", detail=self._explain(footprints, group)
+            seen,
+            expected=f"at most {number(allowed)} on {cases}",
+            detail=self._explain(footprints, group),
+            spent=Spent("bytes", "moved", allowed / self.at_most, moved, allowed),
         )
 
     def _explain(self, footprints: Sequence[Footprint], group: Sequence[Trial]) -> str:
@@ -213,6 +234,7 @@ def _moves(launches: Sequence[Launch]) -> str:
 class Programs(OnceRight):
     """Enough programs keep a GPU's SMs busy, and no small part of them does all the work: see `at_work`."""
 
+    missed = "too few programs"
     programs: int
     points: float
     group: str = "tall"
@@ -237,6 +259,7 @@ class BuffersBelow(OnceRight):
     result is no matrix of scores.
     """
 
+    missed = "buffers that are too large"
     limit: Callable[..., float]
     points: float
     title: str
@@ -259,6 +282,7 @@ class Launches(Shared):
     """A call makes at most `at_most` kernel launches. phase 0 or 1: in its forward or its backward half alone.
     programs: those that share the work of the whole call."""
 
+    missed = "too many launches"
     at_most: int
     points: float
     group: str = "performance"
@@ -302,6 +326,10 @@ class Rereads(Shared):
     group: str = "performance"
     programs: int = FILLS
 
+    @property
+    def missed(self) -> str:
+        return f"{self.tensor} is read too often"
+
     def count(self, group: Sequence[Trial]) -> Finding:
         times = allowed = 0.0
         for trial in group:
@@ -327,7 +355,9 @@ class Rereads(Shared):
         )
         expected = f"`{self.tensor}` read at most {allowed:.3g} times on {trial.case.name}"
         through = ", buffers included" if copied else ""
-        return self.lost(f"`{self.tensor}` is read {times:.3g} times{through}", expected=expected, detail=lines)
+        seen = f"`{self.tensor}` is read {times:.3g} times{through}"
+        spent = Spent(f"times the bytes of `{self.tensor}`", "read", allowed, times, allowed)
+        return self.lost(seen, expected=expected, detail=lines, spent=spent)
 
 
 def _read_back(trial: Trial) -> list[Access]:
@@ -350,6 +380,7 @@ class DotFlops(OnceRight):
     at_least   likewise, of all launches; or of those of the forward and of the backward half
     """
 
+    missed = "too many products, or too few"
     at_most: Callable[..., float]
     at_least: Callable[..., float | Sequence[float]]
     points: float
@@ -381,6 +412,8 @@ class DotFlops(OnceRight):
 class NoAtomics(OnceRight):
     """No sum is added up in an order that changes from run to run."""
 
+    missed = "atomics: other bits in another run"
+    about = "result"
     points: float
     group: str = "performance"
     title: str = "no atomics: the same bits in every run"
@@ -399,6 +432,7 @@ class Saves(OnceRight):
     but never read is not seen. The first `outputs` results must be there when the backward half begins.
     """
 
+    missed = "too much kept for the backward pass"
     at_most: Callable[..., float]
     points: float
     title: str

@@ -256,6 +256,10 @@ class Correct(Criterion):
     def __post_init__(self) -> None:
         self.title = self.title or f"right on {self.group} inputs"
 
+    @property
+    def missed(self) -> str:
+        return f"wrong {self.title[6:]}" if self.title.startswith("right ") else f"wrong: {self.title}"
+
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         group = of_group(trials, self.group)
         for trial in group:
@@ -342,6 +346,7 @@ class Holds(Criterion):
 class OnceRight(Criterion):
     """A criterion on the cases of a group, all of them right: what is saved by wrong results is not credited."""
 
+    about = "cost"
     group: str
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
@@ -363,6 +368,7 @@ class OnceRight(Criterion):
 class TritonDidTheWork(Criterion):
     """Kernels of the student's wrote every output; torch did nothing but what the exercise allows."""
 
+    missed = "not computed by a Triton kernel"
     points: float = 0
     title: str = "computed by your Triton kernel"
 
@@ -415,6 +421,7 @@ class Compiles(Criterion):
     which then has `compiles`.
     """
 
+    missed = "does not compile"
     points: float = 0
     title: str = "compiles for a GPU"
     apart: Sequence[str] = ()

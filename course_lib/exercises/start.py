@@ -101,6 +101,10 @@ class Statement(Criterion):
     def title(self) -> str:
         return self.name
 
+    @property
+    def missed(self) -> str:
+        return f"wrong: {self.name}"
+
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         answers = trials[0].evidence.outputs[0] if trials[0].evidence.outputs else None
         answer = answers.get(self.name) if isinstance(answers, dict) else None
@@ -110,8 +114,8 @@ class Statement(Criterion):
             return self.lost(f"`{self.name}` is neither True nor False (you: {written})", cause=cause)
         explanation = opened(self.name, answer)
         if explanation is None:
-            return self.lost(f"{not answer}. {opened(self.name, not answer)}")
-        return self.earned(f"{answer}. {explanation}")
+            return self.lost(f"{not answer}.", detail=opened(self.name, not answer))
+        return self.earned(f"{answer}.", detail=explanation)
 
 
 def keystream(key: str, answer: bool, length: int) -> bytes:

@@ -358,6 +358,8 @@ class Accesses:
         region, load = hit.region, at.op == "load"
         times = len(numbers) // len(hit.lowest)
         access = self._access(region, at)
+        if not access.request:
+            access.request = _widest(hit, at)
         region.refine(at.itemsize)
         if hit.shape is not None:
             phases = np.bincount(hit.lowest % LINE)
@@ -541,6 +543,19 @@ def _ends(addresses: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, n
         return addresses.min(1), addresses.max(1)
     limits = np.iinfo(np.int64)
     return np.where(mask, addresses, limits.max).min(1), np.where(mask, addresses, limits.min).max(1)
+
+
+def _widest(hit: Hit, at: Instruction) -> list[int]:
+    """The lanes of the request that touches most sectors, in bytes from the beginning of the region: of all rows, or of the
+    first one where they are not alike."""
+    if hit.shape is None:
+        lanes = None if hit.mask is None else hit.mask[0]
+        shape, lowest = Shape(hit.addresses[0], lanes, at.itemsize, at.axes), hit.lowest[:1]
+    else:
+        shape, lowest = hit.shape, hit.lowest
+    starts = {int(start) % LINE: int(start) for start in lowest[::-1]}  # for each place in a line, the first row
+    worst = max(sorted(starts), key=lambda phase: shape.at(phase).sectors)
+    return (starts[worst] + shape.at(worst).widest).tolist()
 
 
 def _add(access, at, times, elements, requests, sectors, lines, distinct_sectors, useful_bytes, instructions=1) -> None:

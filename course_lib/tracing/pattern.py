@@ -32,6 +32,7 @@ class Pattern:
     duplicates   whether two lanes have the same address
     contiguous   whether the active lanes fill one range of addresses
     offsets      element index of each active lane, from the lowest one, counted in items of `itemsize` bytes
+    widest       bytes of the active lanes from the lowest one, in the request that touches most sectors
     """
 
     itemsize: int
@@ -44,6 +45,7 @@ class Pattern:
     duplicates: bool
     contiguous: bool
     offsets: np.ndarray
+    widest: np.ndarray
 
     def units(self, start: int, size: int) -> np.ndarray:
         """The distinct units of `size` bytes touched when the lowest address is `start`: numbers, ascending."""
@@ -154,17 +156,20 @@ def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int
     duplicates = distinct.size < offsets.size
     axis = _lane_axis(relative, itemsize)
     lanes, on = (_in_requests(np.moveaxis(x, axis, -1) if x.ndim else x) for x in (relative, active))
+    sectors = _distinct_in_rows((lanes + phase) // SECTOR, on)
+    widest = int(sectors.argmax())
     return Pattern(
         itemsize=itemsize,
         elements=offsets.size,
         requests=int(on.any(1).sum()),
-        sectors=_distinct_per_row((lanes + phase) // SECTOR, on),
-        lines=_distinct_per_row((lanes + phase) // LINE, on),
+        sectors=int(sectors.sum()),
+        lines=int(_distinct_in_rows((lanes + phase) // LINE, on).sum()),
         distinct_sectors=1 + int(np.count_nonzero(np.diff((distinct + phase) // SECTOR))),
         useful_bytes=distinct.size * itemsize,
         duplicates=duplicates,
         contiguous=not duplicates and int(distinct[-1]) == (distinct.size - 1) * itemsize,
         offsets=offsets // itemsize,
+        widest=lanes[widest][on[widest]],
     )
 
 
@@ -240,9 +245,10 @@ def _in_requests(values: np.ndarray) -> np.ndarray:
     return np.pad(flat, (0, -flat.size % LANES)).reshape(-1, LANES)
 
 
-def _distinct_per_row(units: np.ndarray, active: np.ndarray) -> int:
+def _distinct_in_rows(units: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """(rows,): how many numbers stand in each row of (rows, lanes), of active lanes alone, each counted once."""
     units = np.where(active, units, -1)
     units.sort(axis=1)
     fresh = units >= 0
     fresh[:, 1:] &= units[:, 1:] != units[:, :-1]
-    return int(fresh.sum())
+    return fresh.sum(1)

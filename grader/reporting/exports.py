@@ -292,7 +292,7 @@ def feedback(entry: Entry, verdicts: Mapping[str, Verdict], unit: str) -> str:
         if fields := entry.by_hand.get(id):
             line += ", given by hand" if fields.points is not None else ""
             by_hand = [fields.comment.strip()] if fields.comment else []
-        failed = [f"{f.title}: {f.seen}" for f in verdict.findings if _told(f)] if verdict else []
+        failed = [f"{f.missed}: {f.seen}" for f in verdict.findings if _told(f)] if verdict else []
         if failed and fields and fields.points is not None:
             failed[0] = f"Judged {verdict.points:g}: {failed[0]}"
         lines.append(html.escape(". ".join([line, *by_hand, *failed])))

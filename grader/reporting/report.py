@@ -82,7 +82,7 @@ def mistakes(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[Mistake]:
                 continue
             for f in verdict.findings:
                 if f.lost and not f.bonus:
-                    mistake = found.setdefault((exercise, f.key), Mistake(exercise, f.title))
+                    mistake = found.setdefault((exercise, f.key), Mistake(exercise, f.missed))
                     mistake.students.append(student)
                     if f.status != "same_cause":
                         mistake.sentences[". ".join(filter(None, (f.seen.rstrip("."), f.detail)))] += 1
@@ -102,8 +102,7 @@ def unjudged(verdict: Verdict | None) -> str:
 
 def blank(verdict: Verdict) -> bool:
     """Handed in as it was handed out: the function returns nothing, the prediction is not filled in."""
-    first = next((f.cause for f in verdict.findings if f.lost and not f.bonus), None)
-    return not verdict.points and first is not None and first.kind == "blank"
+    return verdict.outcome == "not_begun"
 
 
 @dataclass(frozen=True)

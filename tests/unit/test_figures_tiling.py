@@ -174,7 +174,7 @@ def test_gauges_keep_their_words_inside(sizes):
         assert all(left <= bar.get_width() <= right for bar in gauge.patches)
         for text in [*gauge.texts, gauge._left_title]:
             box = text.get_window_extent()
-            assert 0 <= box.x0 and box.x1 <= figure.bbox.width and box.x0 >= gauge.bbox.x0 - 1, text.get_text()
+            assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.x0 >= gauge.bbox.x0 - 1, text.get_text()
 
 
 def test_no_program_fits_is_said_in_words():

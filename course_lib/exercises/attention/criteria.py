@@ -34,6 +34,7 @@ class LargestBuffer(OnceRight):
     limit: the arguments -> bytes; longest: the arguments -> the longest side that a matrix product may have.
     """
 
+    missed = "buffers that are too large"
     limit: Callable[..., float]
     points: float
     title: str
@@ -64,6 +65,7 @@ class LargestBuffer(OnceRight):
 class Products(OnceRight):
     """Two matrix products for each tile of scores that some query of it sees a key of, by torch's products, and no larger ones."""
 
+    missed = "too many products, or too few"
     points: float
     title: str
     group: str = "performance"

@@ -193,6 +193,7 @@ class Ran(Criterion):
     dtypes: those that torch may compute; none: all.
     """
 
+    missed = "does not run"
     dtypes: Sequence[str] = ()
     points: float = 0
     title: str = "runs, with what torch may do here"

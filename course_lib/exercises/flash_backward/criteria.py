@@ -40,6 +40,7 @@ def scores_bytes(q: torch.Tensor, k: torch.Tensor, **_: Any) -> int:
 class KeepsOneNumberARow(OnceRight):
     """Backward uses the inputs, o, and one more tensor: a float32 for each query."""
 
+    missed = "too much kept for the backward pass"
     points: float
     title: str = "keeps q, k, v, o and one number a query"
     group: str = "performance"
@@ -64,6 +65,7 @@ class KeepsOneNumberARow(OnceRight):
 class KernelsAlone(OnceRight):
     """torch allocates and makes views, in both halves."""
 
+    missed = "operations of torch in between"
     points: float
     title: str = "no torch in between, no copies"
     group: str = "strided"
@@ -81,6 +83,7 @@ class KernelsMadeTheGradients(Criterion):
     """A gate: kernels of the backward half write dq, dk and dv, and do five products of what is seen; torch does no more
     products than a slow forward pass takes."""
 
+    missed = "gradients not computed by Triton kernels"
     points: float = 0.0
     title: str = "gradients computed by your Triton kernels"
 

@@ -18,6 +18,7 @@ def against_copy(name: str, draw: Callable, needed: Callable, full: float) -> Sp
 class KeepsNothing(OnceRight):
     """Backward reads nothing that the forward half had: no buffer, no output, and no input either."""
 
+    missed = "too much kept for the backward pass"
     points: float
     title: str = "keeps nothing, not even x"
     group: str = "performance"

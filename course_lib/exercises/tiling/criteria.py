@@ -23,6 +23,7 @@ class Counted(OnceRight):
     needed  the arguments of a call -> those shapes, one for each operation
     """
 
+    missed = "too many products, or too few"
     names: frozenset[str]
     shape: Callable[[Operation], Shape]
     needed: Callable[..., Sequence[Shape]]
