@@ -8,11 +8,13 @@ from collections import Counter
 from typing import Any
 
 from course_lib import criteria, judging, logbook, render, tracing
+from course_lib.drawings import code
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import find
 from course_lib.handin import literals, stale
 from course_lib.hardware import bench
 from course_lib.observe import child, observe, record_apart
+from course_lib.shown import Points, show
 from course_lib.threads import one_thread
 
 SECONDS = 20.0  # CPU time for everything a check runs: the longest one takes 5 on a quiet machine
@@ -62,8 +64,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     )
     found = criteria.refused(exercise, computed) if computed else verdict(exercise, entry)
     logbook.enter(found)
-    _show(found)
-    return int(found.points) if found.points == int(found.points) else found.points
+    return Points(found.points, render.text(found), render.html(found)).hand_over()
 
 
 _hints_given: Counter[str] = Counter()
@@ -82,7 +83,8 @@ def hint(exercise_id: str = _NOTHING) -> None:
     number = min(_hints_given[exercise_id], len(hints) - 1)
     _hints_given[exercise_id] += 1
     more = " (call again for a stronger one)" if number + 1 < len(hints) else ""
-    print(f"Hint {number + 1} of {len(hints)}: {hints[number]}{more}")
+    said = f"Hint {number + 1} of {len(hints)}: {hints[number]}{more}"
+    show(said, f"<div>{code(said)}</div>")
 
 
 def _example(*arguments: Any) -> str:
@@ -119,18 +121,3 @@ def _not_an_entry(exercise: Exercise, entry: Any) -> str:
 def _a(value: Any) -> str:
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-
-
-def _show(found: Verdict) -> None:
-    """HTML with the text next to it where there is a notebook, plain text elsewhere."""
-    try:
-        from IPython import get_ipython
-        from IPython.display import display
-
-        notebook = get_ipython() is not None and hasattr(get_ipython(), "kernel")
-    except ImportError:
-        notebook = False
-    if notebook:
-        display({"text/plain": render.text(found), "text/html": render.html(found)}, raw=True)
-    else:
-        print(render.text(found))

@@ -145,6 +145,11 @@ class Finding:
         return self.lost and self.cause is not None and self.cause.kind == "blank"
 
     @property
+    def wasteful(self) -> bool:
+        """Whether it is lost by what a right result costs."""
+        return self.lost and self.about == "cost" and (self.cause is None or self.cause.kind == "waste")
+
+    @property
     def judged(self) -> bool:
         return self.status not in ("not_judged", "not_measured")
 
@@ -190,7 +195,7 @@ class Verdict:
             return "not_judged"
         if not lost:
             return "right"
-        if all(f.about == "cost" and (f.cause is None or f.cause.kind == "waste") for f in lost):
+        if all(finding.wasteful for finding in lost):
             return "wasteful"
         if self.points:
             return "partly"

@@ -1,14 +1,30 @@
-"""A verdict as text and as HTML. Text first: it is what a terminal, a log and a screen reader get."""
+"""A verdict as text and as HTML. Text first: it is what a terminal, a log and a screen reader get.
+
+Both say first what came of it, and the sentence that helps most; then what lost points, and last what holds.
+"""
 
 from __future__ import annotations
 
 import html as _html
-import math
 import textwrap
 
-from course_lib.exercise import ErrorMap, Finding, Verdict
+from course_lib import drawings
+from course_lib.drawings import AMBER, GREEN, GREY, RED, code
+from course_lib.exercise import Finding, Outcome, Verdict
 
-SHADES = " ░▒▓█"
+OUTCOMES: dict[Outcome, tuple[str, str, str]] = {  # its words, its sign, its colour
+    "right": ("right", "✓", GREEN),
+    "wasteful": ("right, but wasteful", "≈", AMBER),
+    "partly": ("partly right", "◐", AMBER),
+    "wrong": ("wrong", "✗", RED),
+    "not_begun": ("not begun", "○", GREY),
+    "did_not_run": ("did not run", "✗", RED),
+    "not_accepted": ("not accepted", "✗", RED),
+    "not_judged": ("not judged", "?", GREY),
+}
+
+
+MOST_NAMED = 9  # criteria that hold, beside the triangle that unfolds them
 
 
 def text(verdict: Verdict) -> str:
@@ -22,37 +38,48 @@ def _printable(sentence: str) -> str:
 
 
 def _text(verdict: Verdict) -> str:
-    width = max([len(f.title) for f in _shown(verdict)] + [len(verdict.exercise), 34])
-    lines = [f"{verdict.exercise:<{width + 2}}  {_earned(verdict)}"]
-    for finding in _shown(verdict):
+    shown = _shown(verdict)
+    width = max([len(f.title) for f in shown] + [len(verdict.exercise), 34])
+    words, sign, _ = OUTCOMES[verdict.outcome]
+    lines = [f"{verdict.exercise:<{width + 2}}  {_earned(verdict)}  {sign} {words}"]
+    for sentence in _advice(verdict):
+        lines += textwrap.wrap(sentence, 114)
+    for finding in shown:
         points = "" if finding.gate else _points(finding.points, finding.out_of)
-        lines.append(f"{_mark(finding)} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip())
+        lines.append(f"{_standing(finding)[1]} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip())
         if line := _expected(finding):
             lines.append(f"    {line}")
         if finding.judged:
             lines += [f"    {part}" for part in textwrap.wrap(finding.detail, 110)]
+            if finding.request:
+                lines += [f"    {part}" for part in textwrap.wrap(drawings.of_request(finding.request), 110)]
             if finding.error_map:
-                lines.append(f"    where it is wrong: {_places(finding.error_map)}")
-                lines += [f"    {row}" for row in _map_text(finding.error_map)]
+                lines.append(f"    where it is wrong: {drawings.places(finding.error_map)}")
+                lines += [f"    {row}" for row in drawings.error_map_text(finding.error_map)]
     if verdict.bonus:
         lines.append(f"extra credit: {verdict.bonus:g}")
-    for sentence in filter(None, (_carried(verdict), verdict.remark)):
-        lines += textwrap.wrap(sentence, 114)
     if verdict.printed:
         lines += ["your code printed:", textwrap.indent(verdict.printed.rstrip(), "    ")]
     return "\n".join(lines)
 
 
 def _shown(verdict: Verdict) -> list[Finding]:
-    """The findings; those that a failed gate left unjudged are one line. Of what could not be judged: why."""
+    """The findings, what lost points first; those that a failed gate left unjudged are one line. Of what could not be
+    judged: why."""
     if not verdict.judged:
         return verdict.findings[:1]
-    waiting = [f for f in verdict.findings if not f.judged and not f.bonus and not f.gate]
-    if not waiting or not any(f.lost for f in verdict.findings if f.gate):
-        return verdict.findings
-    out_of = sum(f.out_of for f in waiting)
-    rest = Finding("the other criteria", 0, out_of, "not_judged", seen="not judged until then")
-    return [f for f in verdict.findings if f.judged or f.gate] + [rest]
+    findings = verdict.findings
+    waiting = [f for f in findings if not f.judged and not f.bonus and not f.gate]
+    if waiting and any(f.lost for f in findings if f.gate):
+        out_of = sum(f.out_of for f in waiting)
+        rest = Finding("the other criteria", 0, out_of, "not_judged", seen="not judged until then")
+        findings = [f for f in findings if f.judged or f.gate] + [rest]
+    return sorted(findings, key=lambda f: 1 if f.passed else 0 if f.judged else 2)
+
+
+def _advice(verdict: Verdict) -> list[str]:
+    """The sentences below the headline: what helps most, and which points rest on an earlier mistake."""
+    return [sentence for sentence in (verdict.remark, _carried(verdict)) if sentence]
 
 
 def _carried(verdict: Verdict) -> str:
@@ -70,7 +97,7 @@ def _carried(verdict: Verdict) -> str:
 
 def _expected(finding: Finding) -> str:
     """Say what a failed finding expected. A wrong result names its case, which tells the shape; a blank answer gets nothing."""
-    if not finding.lost or (finding.cause and finding.cause.kind == "blank"):
+    if not finding.lost or finding.blank:
         return ""
     if finding.on:
         return f"on {finding.on}"
@@ -78,75 +105,98 @@ def _expected(finding: Finding) -> str:
 
 
 def html(verdict: Verdict) -> str:
-    """The same as an HTML fragment without scripts: readable in light and dark themes, everything escaped."""
+    """The same as an HTML fragment without scripts: readable in light and dark themes, everything escaped. What holds is
+    folded."""
     return _printable(_html_of(verdict))
 
 
 def _html_of(verdict: Verdict) -> str:
-    escape = _html.escape
-    rows = []
-    for finding in _shown(verdict):
-        points = "" if finding.gate else _points(finding.points, finding.out_of)
-        below = ""
-        if line := _expected(finding):
-            below += f"<div>{escape(line)}</div>"
-        if finding.judged:
-            if finding.detail:
-                below += f"<div>{code(finding.detail)}</div>"
-            if finding.error_map:
-                below += _map_svg(finding.error_map)
-        word, tone = _standing(finding)
-        said = f'<span role="img" aria-label="{word}" title="{word}" style="{CHIP}background:{tone}">{_mark(finding)}</span>'
-        rows.append(
-            f'<tr><td style="{CELL}">{said}</td>'
-            f'<th scope="row" style="{CELL}font-weight:normal;white-space:nowrap">{escape(finding.title)}</th>'
-            f'<td style="{CELL}white-space:nowrap">{points}</td>'
-            f'<td style="{CELL}">{code(finding.seen)}{below}</td></tr>'
-        )
-    said = filter(None, (_carried(verdict), verdict.remark))
-    remark = "".join(f'<div style="margin-top:6px">{code(sentence)}</div>' for sentence in said)
-    printed = (
-        f"<details><summary>what your code printed</summary><pre>{escape(verdict.printed)}</pre></details>"
-        if verdict.printed
-        else ""
-    )
+    shown = _shown(verdict)
+    holds = [f for f in shown if f.passed and not f.detail]  # what is said of a passed one is to be read
+    open_ones = [f for f in shown if f not in holds]
+    words, sign, tone = OUTCOMES[verdict.outcome]
     bonus = f" &nbsp; extra credit {verdict.bonus:g}" if verdict.bonus else ""
+    advice = "".join(f'<div style="margin-top:4px">{code(sentence)}</div>' for sentence in _advice(verdict))
     return (
-        f'<div style="border-left:4px solid {_verdict_tone(verdict)};padding:4px 12px;margin:4px 0">'
-        f"<div><b>{escape(verdict.exercise)}</b> &nbsp; <b>{_earned(verdict)}</b> points{bonus}</div>"
-        '<table aria-label="criteria: mark, title, points, what was seen" '
-        f'style="border-collapse:collapse;margin-top:4px;color:inherit">{"".join(rows)}</table>{remark}{printed}</div>'
+        f'<div style="border-left:4px solid {tone};padding:4px 12px;margin:4px 0">'
+        f'<div style="display:flex;flex-wrap:wrap;column-gap:12px;max-width:900px"><b>{_html.escape(verdict.exercise)}</b> '
+        f'<span><span aria-hidden="true" style="{CHIP}background:{tone}">{sign}</span> {words}</span> '
+        f'<span style="margin-left:auto"><b>{_earned(verdict)}</b> points{bonus}</span></div>'
+        f"{advice}{_table(open_ones)}{_folded(holds)}{_printed(verdict)}</div>"
     )
 
 
 CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;background:none;color:inherit;"
-# Okabe-Ito: told apart by colour-blind eyes, and seen on white and on JupyterLab's dark grey. No colour can be read as text
-# on both (4.5 : 1), so marks are dark on a chip of it; mark and label say the same without colour
-CHIP = "color:#111;font-weight:bold;border-radius:3px;padding:0 5px;"
-PASSED, PARTIAL, FAILED, NEUTRAL = "#009E73", "#B8860B", "#D55E00", "#808080"
+# no colour can be read as text on white and on dark grey (4.5 : 1), so signs are dark on a chip of it; sign and label say
+# the same without colour
+CHIP = "color:#111;font-weight:bold;border-radius:3px;display:inline-block;width:1.5em;text-align:center;"
 
 
-def _verdict_tone(verdict: Verdict) -> str:
-    if not verdict.judged:
-        return NEUTRAL
-    if verdict.points >= verdict.out_of:
-        return PASSED
-    return PARTIAL if verdict.points > 0 else FAILED
+def chip(word: str, sign: str, tone: str) -> str:
+    """A sign on its colour, all of one width, with a word for who does not see it."""
+    return f'<span role="img" aria-label="{word}" title="{word}" style="{CHIP}background:{tone}">{sign}</span>'
 
 
-def _standing(finding: Finding) -> tuple[str, str]:
-    """A word for it, and a colour."""
+def _table(findings: list[Finding]) -> str:
+    rows = "".join(
+        f'<tr><td style="{CELL}">{chip(*_standing(finding))}</td>'
+        f'<th scope="row" style="{CELL}font-weight:normal;white-space:nowrap">{_html.escape(finding.title)}</th>'
+        f'<td style="{CELL}white-space:nowrap">{"" if finding.gate else _points(finding.points, finding.out_of)}</td>'
+        f'<td style="{CELL}">{_said(finding)}</td></tr>'
+        for finding in findings
+    )
+    label = "criteria: mark, title, points, what was seen"
+    style = "border-collapse:collapse;margin-top:4px;color:inherit"
+    return f'<table aria-label="{label}" style="{style}">{rows}</table>' if rows else ""
+
+
+def _said(finding: Finding) -> str:
+    """What was seen, and below it what was expected, where, and a drawing of it."""
+    spent = finding.spent if finding.lost else None
+    parts = [drawings.bars(spent) if spent else code(finding.seen)]
+    if not spent and (line := _expected(finding)):
+        parts.append(f"<div>{_html.escape(line)}</div>")
+    if finding.judged and finding.detail:
+        parts.append(f"<div>{code(finding.detail)}</div>")
+    if finding.judged and finding.request:
+        parts.append(drawings.lanes(finding.request))
+    if finding.judged and finding.error_map:
+        parts.append(drawings.error_map(finding.error_map))
+    return "".join(parts)
+
+
+def _folded(holds: list[Finding]) -> str:
+    if not holds:
+        return ""
+    counted = [f for f in holds if not f.gate and not f.bonus]
+    points = _points(sum(f.points for f in counted), sum(f.out_of for f in counted)) if counted else ""
+    one = len(holds) == 1
+    what = f"{len(holds)} {'criterion holds' if one else 'criteria hold'}"
+    if len(holds) <= MOST_NAMED:
+        what += f": {'; '.join(f.title for f in holds)}"
+    return (
+        f'<details style="margin-top:4px"><summary>✓ {_html.escape(what)}{f" ({points})" if points else ""}</summary>'
+        f"{_table(holds)}</details>"
+    )
+
+
+def _printed(verdict: Verdict) -> str:
+    if not verdict.printed:
+        return ""
+    return f"<details><summary>what your code printed</summary><pre>{_html.escape(verdict.printed)}</pre></details>"
+
+
+def _standing(finding: Finding) -> tuple[str, str, str]:
+    """A word for it, a sign and a colour."""
     if not finding.judged:
-        return "not judged", NEUTRAL
+        return "not judged", "·", GREY
     if finding.passed:
-        return "passed", PASSED
-    return ("partly", PARTIAL) if finding.points > 0 else ("failed", FAILED)
-
-
-def _mark(finding: Finding) -> str:
-    if not finding.judged:
-        return "·"
-    return "✓" if finding.passed else "✗"
+        return "passed", "✓", GREEN
+    if finding.blank:
+        return "not begun", "○", GREY
+    if finding.points > 0:
+        return "partly", "◐", AMBER
+    return ("wasteful", "≈", AMBER) if finding.wasteful else ("failed", "✗", RED)
 
 
 def _earned(verdict: Verdict) -> str:
@@ -155,57 +205,3 @@ def _earned(verdict: Verdict) -> str:
 
 def _points(points: float, out_of: float) -> str:
     return f"{points:g} / {out_of:g}"
-
-
-def code(sentence: str) -> str:
-    """Escaped, with `code` spans."""
-    parts = _html.escape(sentence).split("`")
-    if len(parts) % 2 == 0:  # an odd backtick stays what it is
-        return "`".join(parts)
-    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
-
-
-def _map_text(error_map: ErrorMap) -> list[str]:
-    width = len(error_map.shares[0])
-    top = f"┌{'─' * width}┐ columns 0 to {error_map.columns - 1}"
-    rows = ["│" + "".join(_shade(share) for share in row) + "│" for row in error_map.shares]
-    rows[-1] += f" {_rows(error_map)}, top to bottom; blank: right, ░▒▓ some wrong, █ most or all"
-    return [top, *rows, f"└{'─' * width}┘"]
-
-
-def _places(error_map: ErrorMap) -> str:
-    """ "rows 0 to 63, columns 96 to 99": the least rectangle with all that is wrong."""
-    top, bottom, left, right = error_map.extent
-    return f"{_span('row', top, bottom)}, {_span('column', left, right)}"
-
-
-def _span(what: str, first: int, last: int) -> str:
-    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
-
-
-def _rows(error_map: ErrorMap) -> str:
-    """ "rows 0 to 99", and what they are where there are more than two dimensions."""
-    count = math.prod(error_map.lead)
-    each = f" ({count} matrices of {error_map.rows // count}, one below the other)" if error_map.lead and count else ""
-    return f"rows 0 to {error_map.rows - 1}{each}"
-
-
-def _shade(share: float) -> str:
-    return SHADES[0] if share == 0 else SHADES[min(4, 1 + int(share * 4))]
-
-
-def _map_svg(error_map: ErrorMap) -> str:
-    cell = 10
-    height, width = len(error_map.shares) * cell, len(error_map.shares[0]) * cell
-    rectangles = "".join(
-        f'<rect x="{c * cell}" y="{r * cell}" width="{cell - 1}" height="{cell - 1}" fill="{FAILED}" '
-        f'fill-opacity="{0.12 + 0.88 * share if share else 0:.2f}" stroke="{NEUTRAL}" stroke-width="0.4"/>'
-        for r, row in enumerate(error_map.shares)
-        for c, share in enumerate(row)
-    )
-    label = f"columns 0 to {error_map.columns - 1}, {_rows(error_map)} from the top; filled: wrong"
-    return (
-        f'<svg role="img" aria-label="Map of the wrong elements, all of them in {_places(error_map)}" width="{width}" '
-        f'height="{height}" viewBox="0 0 {width} {height}" style="display:block;margin:4px 0">{rectangles}</svg>'
-        f"<small>{label}</small>"
-    )

@@ -265,7 +265,7 @@ class Correct(Criterion):
         for trial in group:
             found = Judged.of(exercise, trial).difference
             if found is not None and self._left_to_the_compiler(exercise, trial.evidence):
-                return self.left_open("not run: see below")
+                return self.left_open("not run")
             if found is not None:
                 others = [o for t in trials if t.case is not trial.case for o in t.evidence.outputs]
                 if found.cause == Cause("blank") and any(o is not None for o in others):
@@ -382,7 +382,7 @@ class TritonDidTheWork(Criterion):
                 return self.lost(problem, expected="" if says_all else expected, cause=cause)
         launches = max((len(t.evidence.launches) for t in trials), default=0)
         if not launches and any(t.evidence.error for t in trials):
-            return self.left_open("stopped by the error below", expected=expected)
+            return self.left_open("stopped by an error", expected=expected)
         if not launches and any(t.evidence.idle for t in trials):
             return self.lost(f"a kernel is launched, and stores nothing. {mistakes.NO_PROGRAM}")
         if not launches and any(t.evidence.kernels for t in trials):

@@ -6,6 +6,7 @@ one as it was. So the notebook has to be saved before, and reloaded after; both 
 
 from __future__ import annotations
 
+import html
 import os
 import time
 from itertools import count
@@ -15,23 +16,29 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.sign import NotebookNotary
 
+from course_lib.drawings import code
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.handin import files
 from course_lib.handin.cells import Problem
 from course_lib.handin.validate import validated
+from course_lib.shown import show
 
 RELOAD = "Now reload the notebook: File, Reload Notebook from Disk. If you are asked about a file that has changed, choose Revert."
 FRESH = 60  # seconds since the notebook was saved: what was typed since would be lost when it is reloaded
 
 
-def put_back(exercise: Exercise, path: Path) -> str:
-    """Changes the notebook at `path`; says what to do now. Raises Problem, with nothing changed, if that cannot be done."""
+OR_PASTE = "Or leave the page as it is, and paste this over what stands in the cell:"
+
+
+def put_back(exercise: Exercise, path: Path) -> tuple[str, str]:
+    """Change the notebook at `path`. Returns what to do now, and the exercise as it was handed out, for pasting; the latter
+    is "" where nothing was to be changed. Raises Problem, with nothing changed, if that cannot be done."""
     stub, check = _handed_out(exercise, path)
     nb = _read(path)
     own = [cell for cell in nb.cells if _id(cell) == exercise.grade_id]
     if [(cell.cell_type, cell.source) for cell in own] == [("code", stub.source)]:
-        return f"{exercise.id} is as it was handed out. Nothing was changed."
+        return f"{exercise.id} is as it was handed out. Nothing was changed.", ""
     if (ago := time.time() - path.stat().st_mtime) > FRESH:
         raise Problem(
             f"{path.name} was saved {ago / 60:.0f} minutes ago. Save it now (Ctrl+S), then run this again: the saved file is "
@@ -51,7 +58,7 @@ def put_back(exercise: Exercise, path: Path) -> str:
     ]
     if (left := next(line for line in validated(path).lines if line.exercise == exercise)).graded:
         said.append(f"`{exercise.entry}` is defined in another cell as well: {left.sentence}")
-    return "\n".join([*said, RELOAD])
+    return "\n".join([*said, RELOAD]), stub.source
 
 
 def _handed_out(exercise: Exercise, path: Path) -> tuple[NotebookNode, NotebookNode]:
@@ -122,6 +129,12 @@ def _write(nb: NotebookNode, path: Path, trusted: bool) -> None:
 def reset(exercise_id: str, notebook: str = "") -> None:
     """Put an exercise back as it was handed out, and keep what was there. notebook: a file's name, where it cannot be told."""
     try:
-        print(put_back(find(exercise_id), files.here(notebook)))
+        said, stub = put_back(find(exercise_id), files.here(notebook))
+        lines = "".join(f"<div>{code(line)}</div>" for line in said.split("\n"))
+        paste = f"{OR_PASTE}\n\n{stub}" if stub else ""
+        show(
+            f"{said}\n{paste}".rstrip(),
+            lines + (f"<div>{OR_PASTE}</div><pre>{html.escape(stub)}</pre>" if stub else ""),
+        )
     except (Problem, ValueError) as problem:
         print(problem)

@@ -7,13 +7,21 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from course_lib.drawings import AMBER, GREEN, GREY, code
 from course_lib.exercise import Exercise
 from course_lib.handin import files, literals
 from course_lib.handin.cells import Cell, Problem
 from course_lib.handin.program import Notebook
+from course_lib.render import CELL, chip
+from course_lib.shown import show
 from course_lib.words import plural
 
 MARK = "...  # your code here"  # as in every stub but dicts of answers
+STANDINGS = {  # of a line, by its mark: a word, the sign, its colour
+    "✓": ("would be graded", "✓", GREEN),
+    "!": ("would fail", "!", AMBER),
+    "✗": ("would not be graded", "✗", GREY),
+}
 LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
 
 
@@ -48,18 +56,30 @@ class Validation:
 
     def text(self) -> str:
         """A line for each exercise, with further remarks below it."""
-        graded = self.graded
-        sound = [line for line in graded if not line.lacks]
-        points, out_of = (sum(line.exercise.points for line in lines) for lines in (sound, self.lines))
         width = max(len(line.exercise.id) for line in self.lines)
-        rows = [
-            self._when(),
-            f"{len(graded)} of {len(self.lines)} exercises would be graded, for up to {points:g} of {out_of:g} points.",
-        ]
+        rows = [self._when(), self._how_many()]
         for line in self.lines:
             rows.append(f"{line.mark} {line.exercise.id:<{width}}  {line.sentence}")
             rows += [f"    {remark}" for remark in line.remarks]
         return "\n".join(rows)
+
+    def html(self) -> str:
+        """The same as a table."""
+        rows = "".join(
+            f'<tr><td style="{CELL}">{chip(*STANDINGS[line.mark])}</td>'
+            f'<th scope="row" style="{CELL}font-weight:normal">{code(line.exercise.id)}</th>'
+            f'<td style="{CELL}">{"".join(f"<div>{code(said)}</div>" for said in (line.sentence, *line.remarks))}</td></tr>'
+            for line in self.lines
+        )
+        return (
+            f"<div>{code(self._when())}</div><div>{code(self._how_many())}</div>"
+            f'<table aria-label="mark, exercise, what would be graded" style="border-collapse:collapse;color:inherit">{rows}</table>'
+        )
+
+    def _how_many(self) -> str:
+        sound = [line for line in self.graded if not line.lacks]
+        points, out_of = (sum(line.exercise.points for line in lines) for lines in (sound, self.lines))
+        return f"{len(self.graded)} of {len(self.lines)} exercises would be graded, for up to {points:g} of {out_of:g} points."
 
     def _when(self) -> str:
         ago = max(0, time.time() - self.saved)
@@ -139,6 +159,7 @@ def _lost(notebook: Notebook, exercise: Exercise) -> str:
 def validate(notebook: str = "") -> None:
     """Print what of this notebook, as it is saved, would be graded. notebook: a file's name, where it cannot be told."""
     try:
-        print(validated(files.here(notebook)).text())
+        found = validated(files.here(notebook))
+        show(found.text(), found.html())
     except Problem as problem:
         print(problem)

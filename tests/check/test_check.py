@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import checking, criteria, render
+from course_lib import checking, criteria, render, shown
 from course_lib.exercise import ErrorMap, Finding, Verdict
 from course_lib.exercises import find
 from course_lib.exercises.coalescing import EXERCISES
@@ -63,16 +63,16 @@ def padded_stride(n, itemsize):
 
 def test_full_marks_are_a_plain_whole_number(capsys):
     points = checking.check(TRANSPOSE, transpose)
-    assert points == 10 and type(points) is int
+    assert points == 10 and repr(points) == str(points) == "10"
     printed = capsys.readouterr().out
     assert printed.startswith("coalescing.transpose") and "10 / 10" in printed and "✗" not in printed
 
 
 def test_the_wasteful_store_is_shown_with_its_line(capsys):
     points = checking.check(TRANSPOSE, row_by_row)
-    assert points == 7 and type(points) is int
+    assert points == 7 and repr(points) == "7"
     printed = " ".join(capsys.readouterr().out.split())  # long lines are wrapped
-    assert "✗ stores are dense" in printed and "✓ loads are dense" in printed
+    assert "≈ stores are dense" in printed and "✓ loads are dense" in printed
     assert "line 5 uses 2 of every 32 bytes it touches of `out`" in printed  # of the float16 case
     assert "`tl.store(out_ptr + cols * M + row, values" in printed
     assert "Each store goes down a column" in printed
@@ -88,14 +88,62 @@ def test_a_check_takes_one_thread_and_leaves_the_number_alone(two_threads, monke
 
 def test_partial_points_are_a_plain_number(capsys):
     points = checking.check(VALUES, {"neighbours": 128})
-    assert points == 1 and type(points) is int
+    assert points == 1 and repr(points) == "1"
     assert "1 of 5 right" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("points, kind", [(2.0, int), (1.5, float), (0.0, int)])
-def test_the_number_is_one_that_nbgrader_reads(monkeypatch, points, kind):
-    monkeypatch.setattr(checking, "verdict", lambda exercise, entry: Verdict(FORMULA, points, 4.0, []))
-    assert type(checking.check(FORMULA, padded_stride)) is kind
+@pytest.mark.parametrize("points", [2.0, 1.5, 0.0])
+def test_a_check_is_one_output_whose_number_nbgrader_reads(monkeypatch, points):
+    from IPython.core.formatters import DisplayFormatter
+    from nbformat import v4
+    from nbgrader.utils import determine_grade
+
+    verdict = Verdict(FORMULA, points, 4.0, [Finding("a", points, 4, "partial")])
+    monkeypatch.setattr(checking, "verdict", lambda exercise, entry: verdict)
+    data, metadata = DisplayFormatter().format(checking.check(FORMULA, padded_stride))
+    assert data == {"text/plain": f"{points:g}", "text/html": render.html(verdict)}, (
+        "the verdict, and no number below it"
+    )
+    cell = v4.new_code_cell(outputs=[v4.new_output("execute_result", data, metadata=metadata)])
+    cell.metadata.nbgrader = {"grade": True, "solution": False, "points": 4}
+    assert determine_grade(cell) == (points, 4)
+
+
+class Notebook:
+    """IPython's shell as a kernel has it: events, and what was displayed."""
+
+    kernel = 1
+
+    def __init__(self, monkeypatch):
+        from IPython.core.events import EventManager, available_events
+
+        self.events, self.shown = EventManager(self, available_events), []
+        monkeypatch.setattr("IPython.get_ipython", lambda: self)
+        monkeypatch.setattr("IPython.display.display", lambda data, raw: self.shown.append(data["text/html"]))
+
+    def run(self, *verdicts, last=True):
+        """A cell with a check for each; `last`: nothing follows the last one, so that it is the value of the cell."""
+        points = [shown.Points(v.points, render.text(v), render.html(v)).hand_over() for v in verdicts]
+        if last:
+            self.shown.append(points[-1]._repr_mimebundle_()["text/html"])
+        self.events.trigger("post_execute")
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_each_check_of_a_cell_is_shown_once_and_in_order(monkeypatch, last):
+    notebook = Notebook(monkeypatch)
+    one, two = (criteria.refused(find(FORMULA), sentence) for sentence in ("first", "second"))
+    for _ in range(2):
+        notebook.run(one, two, last=last)
+    assert notebook.shown == [render.html(one), render.html(two)] * 2
+
+
+def test_points_are_numbers_to_all_others():
+    import pickle
+
+    points = shown.Points(7.0, "text", "html")
+    assert points == 7 and points + 1 == 8 and f"{points:g}" == "7" and sum([points, points]) == 14
+    assert type(pickle.loads(pickle.dumps(points))) is float
 
 
 def test_a_formula_is_judged(capsys):
@@ -260,9 +308,9 @@ def test_every_field_is_escaped(field):
 
 def test_what_no_terminal_can_show_is_replaced():
     verdict = checking.verdict(find(FORMULA), hostile, seed=0)
-    for shown in (render.text(verdict), render.html(verdict)):
-        shown.encode()  # half a surrogate pair could be written nowhere
-        assert "\x1b" not in shown and "\N{REPLACEMENT CHARACTER} [31m".replace(" ", "") in shown.replace(" ", "")
+    for page in (render.text(verdict), render.html(verdict)):
+        page.encode()  # half a surrogate pair could be written nowhere
+        assert "\x1b" not in page and "\N{REPLACEMENT CHARACTER} [31m".replace(" ", "") in page.replace(" ", "")
 
 
 def test_a_map_of_the_error():
@@ -290,18 +338,26 @@ def test_what_a_failed_gate_leaves_is_one_line():
 
 
 @pytest.mark.parametrize("notebook", [True, False])
-def test_a_notebook_gets_html_with_text_beside_it(monkeypatch, capsys, notebook):
+def test_a_notebook_gets_html_and_a_terminal_text(monkeypatch, capsys, notebook):
     IPython = pytest.importorskip("IPython")
-    shown = []
-    shell = type("Shell", (), {"kernel": 1} if notebook else {})()
+    shell = Notebook(monkeypatch) if notebook else type("Shell", (), {})()
     monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
-    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append((data, raw)))
     verdict = criteria.refused(find(FORMULA), SCRIPT_TAG)
     monkeypatch.setattr(checking, "verdict", lambda exercise, entry: verdict)
     assert checking.check(FORMULA, padded_stride) == 0
-    both = {"text/plain": render.text(verdict), "text/html": render.html(verdict)}
-    assert shown == ([(both, True)] if notebook else [])
+    if notebook:
+        shell.events.trigger("post_execute")
+        assert shell.shown == [render.html(verdict)]
     assert capsys.readouterr().out == ("" if notebook else render.text(verdict) + "\n")
+
+
+def test_a_hint_is_html_in_a_notebook(monkeypatch, capsys):
+    """JupyterLab breaks plain text within words."""
+    checking._hints_given.clear()
+    notebook = Notebook(monkeypatch)
+    checking.hint(TRANSPOSE)
+    (html,) = notebook.shown
+    assert "Hint 1 of 3" in html and "`" not in html and not capsys.readouterr().out
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from course_lib.criteria import (
     Speed,
     TritonDidTheWork,
 )
-from course_lib.evidence import Cause, Compiled, Evidence, Fault, Footprint, Launch
-from course_lib.exercise import Case, Criterion, Exercise, Trial
+from course_lib.evidence import Access, Cause, Compiled, Evidence, Fault, Footprint, Launch
+from course_lib.exercise import Case, Criterion, Exercise, Request, Spent, Trial
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
 X = torch.arange(12.0).reshape(3, 4) + 1
@@ -500,6 +500,32 @@ def test_one_cause_is_told_once_and_another_line_is_another_cause():
     assert [f.status == "same_cause" for f in findings] == [False, True, False, False, True, False, False, False]
     assert {(f.seen, f.detail) for f in findings if f.status == "same_cause"} == {("as above", "")}
     assert all(f.lost and not f.points and f.key == "fails" for f in findings)
+
+
+def test_a_wasteful_request_is_drawn_of_a_public_case_alone():
+    """Where the lanes of a gather go are numbers of the input."""
+
+    def found(hidden, request=range(0, 1024, 32)):
+        wasteful = Access("x", "load", 3, "tl.load(x_ptr)", 1, 1, 32, 128, 0, 128, 32, request=list(request))
+        case = Case("a", "performance", lambda generator: {"x": X}, hidden)
+        trial = Trial(case, [{"x": X}], Evidence("a", outputs=[X * 2], launches=[launch(wasteful)]))
+        return criteria.Coalesced("load", 1).judge(exercise(), [trial])
+
+    assert found(False).request == Request("x", "load", 3, 4, list(range(0, 1024, 32)))
+    assert found(True).request is None and found(True).spent == found(False).spent
+    assert found(False).spent == Spent("sectors", "touched", 4, 32, 4.2)
+    assert found(False, range(0, 128, 4)).request is None, "this one wastes nothing"
+    assert found(False, []).request is None
+
+
+def test_a_finding_says_what_was_lost():
+    assert criteria.Correct("ragged").missed == "wrong on ragged inputs"
+    assert criteria.Coalesced("store").missed == "wasteful stores"
+    assert criteria.Correct("plain", title="any order").missed == "wrong: any order"
+    named = criteria.judge(exercise(criteria=[criteria.Correct("plain", 1)]), [trial(X)]).findings[0]
+    assert (named.title, named.missed) == ("right on plain inputs", "wrong on plain inputs")
+    blank = criteria.refused(exercise(), "nothing here", "blank").findings[0]
+    assert (blank.missed, blank.blank) == ("not begun", True)
 
 
 def test_launches_that_read_a_part_each_read_a_tensor_once():

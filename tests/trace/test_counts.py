@@ -147,6 +147,23 @@ def test_gather(index, sectors, useful):
     assert t.accesses_to("x").bytes == 128
 
 
+def test_the_request_that_touches_most_is_kept_with_its_lanes():
+    """Rows of 33 elements: the first starts a sector, and the others do not."""
+    x = torch.randn(4, 33)
+    with trace({"x": x}) as t:
+        o = torch.empty(4, 33)
+        copy_vector[(4,)](x, o, 33, 1, 32, BLOCK=32)
+    (launch,) = t.launches
+    load = next(a for a in launch.accesses if a.op == "load")
+    assert load.request == [132 + 4 * lane for lane in range(32)] and load.sectors == 4 + 3 * 5
+    with trace({"x": x}) as t:
+        gather[(1,)](x, torch.tensor([5, 0, 9, 9] * 8), torch.empty(32), BLOCK=32)
+    assert next(a for a in t.launches[0].accesses if a.tensor == "x").request == [20, 0, 36, 36] * 8
+    with trace({"x": x}) as t:
+        copy_vector[(1,)](x, torch.empty(4, 33), 0, 8, 3, BLOCK=32)
+    assert t.launches[0].accesses[0].request == [0, 32, 64], "active lanes alone"
+
+
 @triton.jit
 def matmul_naive(a_ptr, b_ptr, c_ptr, N, K, BLOCK_K: tl.constexpr):
     i = tl.program_id(0)

@@ -37,7 +37,7 @@ def test_an_explanation_opens_with_the_right_answer_alone(key):
 def test_an_explanation_is_shown_after_either_answer():
     for answer in (True, False):
         found = verdict("eager_compiles", {"eager_compiles": answer})
-        assert found.seen == f"False. {MYTHS['eager_compiles'][1]}" and found.passed is not answer
+        assert found.seen == "False." and found.detail == MYTHS["eager_compiles"][1] and found.passed is not answer
         assert found.points == (0 if answer else 0.5)
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 import zipfile
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -12,7 +13,7 @@ from nbformat.sign import NotebookNotary
 
 from course_lib import make_zip, reset, validate
 from course_lib.exercises import UNITS, find
-from course_lib.handin import files
+from course_lib.handin import files, stubs
 from course_lib.handin.validate import MARK, validated
 
 UNIT = "04_memory_coalescing"
@@ -253,6 +254,28 @@ def test_the_stub_comes_back_and_what_was_there_is_kept(notebook, capsys):
     assert {p.name for p in kept.parent.iterdir()} == {kept.name, "coalescing.transpose.2.py"}
     reset(TRANSPOSE.id)
     assert capsys.readouterr().out.endswith("is as it was handed out. Nothing was changed.\n")
+
+
+def test_the_stub_is_shown_for_pasting_as_well(notebook, capsys):
+    """Two dialogs cost unsaved work if they are answered wrongly."""
+    solve(notebook)
+    reset(TRANSPOSE.id)
+    said = capsys.readouterr().out
+    assert said.index(stubs.RELOAD) < said.index(stubs.OR_PASTE) and said.endswith(f"\n\n{line_stub()}\n")
+    reset(TRANSPOSE.id)
+    assert stubs.OR_PASTE not in capsys.readouterr().out
+
+
+def test_in_a_notebook_all_of_it_is_html_and_escaped(notebook, monkeypatch, capsys):
+    shown = []
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=1))
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    edit(notebook, lambda nb, cell: cell.update(source="def transpose(x):\n    return '<b>'"))
+    validate(), reset(TRANSPOSE.id)
+    table, said = (data["text/html"] for data in shown)
+    assert table.count("<tr>") == len(files.exercises(UNIT)) and table.count('aria-label="would be graded"') == 1
+    assert "`" not in table and "<b>" not in table + said
+    assert "<pre>@triton.jit\ndef transpose_kernel(" in said and not capsys.readouterr().out
 
 
 def test_only_the_exercise_s_own_cells_change(notebook):

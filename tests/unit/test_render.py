@@ -5,8 +5,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from course_lib import progress, render
-from course_lib.exercise import ErrorMap, Finding, Verdict
+from course_lib import drawings, progress, render
+from course_lib.evidence import Cause
+from course_lib.exercise import ErrorMap, Finding, Request, Spent, Verdict
 
 MAP = ErrorMap([[0, 0, 0], [0, 0.5, 0], [0, 0, 1]], 26, 7, [10, 25, 4, 6])  # cells of 9 x 3
 VERDICT = Verdict(
@@ -46,7 +47,7 @@ class Heard(HTMLParser):
     def handle_starttag(self, tag, attributes):
         named = dict(attributes)
         self.tags.append((tag, named))
-        if self.drawn or named.get("role") == "img":
+        if self.drawn or named.get("role") == "img" or named.get("aria-hidden"):
             self.drawn += tag not in ("rect", "br")
             self.said += [named["aria-label"]] if "aria-label" in named else []
 
@@ -64,15 +65,15 @@ class Heard(HTMLParser):
 def test_what_is_heard_is_what_is_seen_and_in_that_order():
     said = " | ".join(filter(None, Heard(render.html(VERDICT)).said))
     assert said == (
-        "coalescing.transpose | 3 / 9 | points | "
-        "passed | your kernel does it | 1 launch | "
-        "passed | right | 2 / 2 | equal | "
+        "coalescing.transpose | partly right | 3 / 9 | points | The tail is missing. | "
         "failed | right on ragged shapes | 0 / 3 | out | is wrong | on <7 x 5> | first at [9, 3] | "
         "Map of the wrong elements, all of them in rows 10 to 25, columns 4 to 6 | "
         "columns 0 to 6, rows 0 to 25 from the top; filled: wrong | "
         "partly | coalesced | 1 / 4 | 32 bytes | expected: 4 bytes | "
         "not judged | speed | 0 / 0 | not measured | "
-        "The tail is missing. | what your code printed | <hello>"
+        "✓ 2 criteria hold: your kernel does it; right (2 / 2) | "
+        "passed | your kernel does it | 1 launch | passed | right | 2 / 2 | equal | "
+        "what your code printed | <hello>"
     )
 
 
@@ -83,6 +84,75 @@ def test_the_text_says_in_words_where_it_is_wrong_before_it_draws_it():
         Verdict("a", 0, 1, [Finding("b", 0, 1, "failed", error_map=ErrorMap([[0, 1]], 1, 2, [0, 0, 1, 1]))])
     )
     assert "where it is wrong: row 0, column 1" in single
+
+
+def finding(status, points=0, kind="", about="result", **more):
+    return Finding("a", points, 2, status, cause=Cause(kind) if kind else None, about=about, **more)
+
+
+OUTCOMES = {
+    "right": [finding("passed", 2)],
+    "wasteful": [finding("passed", 2), finding("failed", about="cost", kind="waste")],
+    "partly": [finding("passed", 2), finding("failed", kind="wrong")],
+    "wrong": [finding("failed", kind="fault")],
+    "not_begun": [finding("failed", kind="blank"), finding("not_judged")],
+    "did_not_run": [finding("failed", kind="raised"), finding("not_judged")],
+    "not_accepted": [finding("failed", kind="refused"), finding("not_judged")],
+    "not_judged": [finding("not_judged", kind="grader_failed")],
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_headline_says_in_words_what_came_of_it(outcome):
+    found = OUTCOMES[outcome]
+    verdict = Verdict("a.b", sum(f.points for f in found), 2 * len(found), found)
+    words, sign, tone = render.OUTCOMES[outcome]
+    assert verdict.outcome == outcome
+    assert f"{sign} {words}" in render.text(verdict).splitlines()[0]
+    assert list(filter(None, Heard(render.html(verdict)).said))[:2] == ["a.b", words]
+    assert f"solid {tone}" in render.html(verdict)
+
+
+def test_what_is_lost_by_a_wrong_result_is_no_waste():
+    lost = [finding("passed", 2), finding("failed", about="cost", kind="wrong")]
+    assert Verdict("a.b", 2, 4, lost).outcome == "partly"
+    assert Verdict("a.b", 0, 4, [finding("failed", kind="wrong"), finding("failed", kind="blank")]).outcome == "wrong"
+
+
+def test_every_standing_has_a_sign_or_a_word_of_its_own():
+    """Colour alone tells nothing."""
+    standings = [
+        finding("passed", 2),
+        finding("partial", 1),
+        finding("failed"),
+        finding("failed", about="cost"),
+        finding("failed", kind="blank"),
+        finding("not_judged"),
+    ]
+    assert len({render._standing(f)[1] for f in standings}) == len({render._standing(f)[0] for f in standings}) == 6
+    widths = re.findall(r"width:([\d.]+em)", "".join(render.chip(*render._standing(f)) for f in standings))
+    assert len(widths) == 6 and len(set(widths)) == 1, "one below the other, none ragged"
+
+
+def test_what_was_spent_is_drawn_beside_what_would_do():
+    spent = Spent("sectors", "touched", 10_240, 98_304, 10_752)
+    verdict = Verdict("a.b", 0, 2, [finding("failed", about="cost", seen="98,304 sectors", spent=spent)])
+    html = render.html(verdict)
+    widths = [int(named["width"]) for tag, named in Heard(html).tags if tag == "svg"]
+    assert widths == [round(drawings.BAR * 10_240 / 98_304), drawings.BAR]
+    assert "10,240 sectors would do" in html
+    assert "98,304 are touched: 9.6 times as many (1.05 times are allowed)" in html
+    assert "98,304 sectors" in render.text(verdict)
+
+
+def test_a_request_is_drawn_where_its_lanes_fall():
+    column = Request("out", "store", 5, 2, [512 * lane for lane in range(32)])
+    assert len(column.sectors) == 32
+    assert "32 lanes, 32 sectors of 32 bytes. It writes 64 of the 1,024 bytes" in drawings.of_request(column)
+    assert drawings.lanes(column).count("<rect") == 64
+    across = Request("x", "load", 3, 4, [30])  # no kernel does this; a drawing must not fail on it
+    assert across.sectors == [0, 1] and drawings.lanes(across).count("<rect") == 4
+    assert drawings.lanes(Request("x", "load", 3, 4, []))
 
 
 def test_rows_of_several_matrices_are_said_to_be_that():
@@ -112,9 +182,9 @@ def test_nothing_depends_on_the_theme(page):
         assert (ink == "inherit") == (ground == "none"), (tag, style)
         if ink != "inherit":
             chips.append((ink, ground))
-    assert len(chips) == len(VERDICT.findings)
+    assert len(chips) == 1 + len(VERDICT.findings), "one beside the headline"
     assert all(contrast(ink, ground) >= 4.5 and contrast(ground, page) >= 3 for ink, ground in chips)
-    for colour in (render.PASSED, render.PARTIAL, render.FAILED, render.NEUTRAL):
+    for colour in (drawings.GREEN, drawings.AMBER, drawings.RED, drawings.GREY, drawings.BLUE):
         assert contrast(colour, page) >= 3
 
 

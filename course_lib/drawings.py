@@ -1,0 +1,158 @@
+"""The small drawings of a verdict as HTML and SVG without scripts: where a result is wrong, what was spent, where lanes fell."""
+
+from __future__ import annotations
+
+import html
+import math
+
+from course_lib.exercise import ErrorMap, Request, Spent
+
+# Okabe-Ito: told apart by colour-blind eyes, and seen on white and on JupyterLab's dark grey
+GREEN, AMBER, RED, GREY, BLUE = "#009E73", "#B8860B", "#D55E00", "#808080", "#0072B2"
+ORANGE, PALE = "#E69F00", "#F6D9A0"  # waste, striped where it is a bar, so that it is told without colour
+
+BAR = 300  # pixels of the longer of two bars
+STRIP = 560  # pixels that a request may take
+FEW = 8  # sectors of a request, up to which each has room for its lanes
+
+
+def bars(spent: Spent) -> str:
+    """Two bars of one scale: what would do, and what was spent, each with its sentence."""
+    longest = max(spent.spent, spent.needed, 1e-9)
+    enough, too_much = in_words(spent)
+    rows = ((spent.needed, BLUE, "", enough), (spent.spent, ORANGE, PALE, too_much))
+    return "".join(
+        f"<div>{_bar(max(2, round(BAR * value / longest)), *colours)} {code(sentence)}</div>"
+        for value, *colours, sentence in rows
+    )
+
+
+def _bar(width: int, colour: str, stripes: str) -> str:
+    pale = (f'<rect x="{x}" y="0" width="4" height="11" fill="{stripes}"/>' for x in range(4, width, 8) if stripes)
+    return (
+        f'<svg aria-hidden="true" width="{width}" height="11" viewBox="0 0 {width} 11" style="margin-right:4px">'
+        f'<rect x="0" y="0" width="{width}" height="11" fill="{colour}"/>{"".join(pale)}</svg>'
+    )
+
+
+def in_words(spent: Spent) -> tuple[str, str]:
+    """What would do, and what was spent: two sentences."""
+    times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
+    more = f"{times:.3g} times as many" if times < 1000 else "many more"
+    limit = f" ({allowed:.3g} times are allowed)" if allowed > 1 else ""
+    return (
+        f"{_number(spent.needed)} {spent.unit} would do",
+        f"{_number(spent.spent)} are {spent.done}: {more}{limit}",
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def lanes(request: Request) -> str:
+    """One request over the sectors that it touches: what its lanes use is filled, what is moved for nothing is pale."""
+    sectors = request.sectors
+    wide = min(64, STRIP // len(sectors)) if sectors else 0
+    per_byte, high = wide / 32, 18
+    parts, left, gaps, place = [], 0.0, [], {}
+    for number, sector in enumerate(sectors):
+        if number and sector != sectors[number - 1] + 1:
+            left += 4  # memory that nobody touches lies between
+            gaps.append(left)
+        place[sector] = left
+        parts.append(
+            f'<rect x="{left:.1f}" y="0" width="{wide}" height="{high}" fill="{PALE}" stroke="{GREY}" stroke-width="0.6"/>'
+        )
+        left += wide
+    for offset in sorted(set(request.offsets)):
+        for byte, count in _cut(offset, request.itemsize):
+            x = place[byte // 32] + byte % 32 * per_byte
+            parts.append(
+                f'<rect x="{x:.1f}" y="0" width="{max(1.5, count * per_byte - (0.5 if len(sectors) <= FEW else 0)):.1f}" '
+                f'height="{high}" fill="{BLUE}"/>'
+            )
+    said = html.escape(of_request(request))
+    return (
+        f'<svg role="img" aria-label="{said}" width="{left:.0f}" height="{high}" viewBox="0 0 {left:.0f} {high}" '
+        f'style="display:block;margin:4px 0 0;max-width:100%">{"".join(parts)}</svg>'
+        f'<small aria-hidden="true">{said} Blue: used. Pale: moved for nothing.</small>'
+    )
+
+
+def of_request(request: Request) -> str:
+    """The drawing of `lanes` in a sentence."""
+    lanes, sectors = len(request.offsets), len(request.sectors)
+    used = request.itemsize * len(set(request.offsets))
+    what = "reads" if request.op == "load" else "writes" if request.op == "store" else "updates"
+    return (
+        f"One request of line {request.line}: {lanes} lane{'s' * (lanes != 1)}, {sectors} sector{'s' * (sectors != 1)} of 32 bytes. "
+        f"It {what} {used} of the {32 * sectors:,} bytes that are moved."
+    )
+
+
+def _cut(offset: int, size: int) -> list[tuple[int, int]]:
+    """(first byte, bytes) of each part of an item, cut where sectors meet."""
+    first = min(size, 32 - offset % 32)
+    return [(offset, first)] + ([(offset + first, size - first)] if size > first else [])
+
+
+def code(sentence: str) -> str:
+    """Escaped, with `code` spans."""
+    parts = html.escape(sentence).split("`")
+    if len(parts) % 2 == 0:  # an odd backtick stays what it is
+        return "`".join(parts)
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+
+
+# ------------------------------------------------------------------------------------------------ where it is wrong
+
+SHADES = " ░▒▓█"
+
+
+def error_map(found: ErrorMap) -> str:
+    """The map of wrong elements as SVG."""
+    cell = 10
+    height, width = len(found.shares) * cell, len(found.shares[0]) * cell
+    rectangles = "".join(
+        f'<rect x="{c * cell}" y="{r * cell}" width="{cell - 1}" height="{cell - 1}" fill="{RED}" '
+        f'fill-opacity="{0.12 + 0.88 * share if share else 0:.2f}" stroke="{GREY}" stroke-width="0.4"/>'
+        for r, row in enumerate(found.shares)
+        for c, share in enumerate(row)
+    )
+    label = f"columns 0 to {found.columns - 1}, {_rows(found)} from the top; filled: wrong"
+    return (
+        f'<svg role="img" aria-label="Map of the wrong elements, all of them in {places(found)}" width="{width}" '
+        f'height="{height}" viewBox="0 0 {width} {height}" style="display:block;margin:4px 0">{rectangles}</svg>'
+        f"<small>{label}</small>"
+    )
+
+
+def error_map_text(found: ErrorMap) -> list[str]:
+    """The map in characters, a line for each row."""
+    width = len(found.shares[0])
+    top = f"┌{'─' * width}┐ columns 0 to {found.columns - 1}"
+    rows = ["│" + "".join(_shade(share) for share in row) + "│" for row in found.shares]
+    rows[-1] += f" {_rows(found)}, top to bottom; blank: right, ░▒▓ some wrong, █ most or all"
+    return [top, *rows, f"└{'─' * width}┘"]
+
+
+def places(found: ErrorMap) -> str:
+    """ "rows 0 to 63, columns 96 to 99": the least rectangle with all that is wrong."""
+    top, bottom, left, right = found.extent
+    return f"{_span('row', top, bottom)}, {_span('column', left, right)}"
+
+
+def _span(what: str, first: int, last: int) -> str:
+    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+
+
+def _rows(found: ErrorMap) -> str:
+    """ "rows 0 to 99", and what they are where there are more than two dimensions."""
+    count = math.prod(found.lead)
+    each = f" ({count} matrices of {found.rows // count}, one below the other)" if found.lead and count else ""
+    return f"rows 0 to {found.rows - 1}{each}"
+
+
+def _shade(share: float) -> str:
+    return SHADES[0] if share == 0 else SHADES[min(4, 1 + int(share * 4))]
