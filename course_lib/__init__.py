@@ -28,7 +28,7 @@ A check
     criteria/         what was observed -> findings
     mistakes.py       where a result is wrong, and the mistake it looks like
     words.py          how answers and numbers are said
-    render.py         a verdict as text and HTML
+    render/           a verdict as text and HTML
     logbook.py        progress()
     handin/           validate(), make_zip(), reset()
     jupyter/          settings of the student's lab

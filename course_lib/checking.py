@@ -8,13 +8,12 @@ from collections import Counter
 from typing import Any
 
 from course_lib import criteria, judging, logbook, render, tracing
-from course_lib.drawings import code
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import find
 from course_lib.handin import literals, stale
 from course_lib.hardware import bench
 from course_lib.observe import child, observe, record_apart
-from course_lib.shown import Points, show
+from course_lib.render import Points, code, show
 from course_lib.threads import one_thread
 
 SECONDS = 20.0  # CPU time for everything a check runs: the longest one takes 5 on a quiet machine

@@ -188,7 +188,7 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """What came of it, as data: render.py has the words."""
+        """The outcome as data; render/verdicts.py has the words."""
         lost = [finding for finding in self.findings if finding.lost and not finding.bonus]
         kind = lost[0].cause.kind if lost and lost[0].cause else ""
         if not self.judged:
@@ -219,7 +219,7 @@ class Criterion:
 
     @property
     def missed(self) -> str:
-        """What a program does that loses the points, in a few words."""
+        """Say in a few words what a program does that loses the points."""
         return f"not so: {self.title}"
 
     @property

@@ -74,7 +74,7 @@ class Coalesced(OnceRight):
         return self.lost(seen, expected=expected, detail=detail, cause=cause, spent=spent, request=request)
 
     def _request(self, worst: Access, group: Sequence[Trial]) -> Request | None:
-        """What is to be drawn of the worst line: none of a hidden case, whose numbers may be where lanes go."""
+        """Choose what is drawn of the worst line: nothing of a hidden case, whose numbers may be where lanes go."""
         told = [a for t in group if not t.case.hidden for launch in t.evidence.launches for a in launch.accesses]
         same = [a for a in told if (a.tensor, a.op, a.line) == (worst.tensor, worst.op, worst.line) and a.elements]
         if not same or not (one := max(same, key=lambda a: -a.efficiency)).request:

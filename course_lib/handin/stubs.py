@@ -16,13 +16,12 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.sign import NotebookNotary
 
-from course_lib.drawings import code
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.handin import files
 from course_lib.handin.cells import Problem
 from course_lib.handin.validate import validated
-from course_lib.shown import show
+from course_lib.render import code, show
 
 RELOAD = "Now reload the notebook: File, Reload Notebook from Disk. If you are asked about a file that has changed, choose Revert."
 FRESH = 60  # seconds since the notebook was saved: what was typed since would be lost when it is reloaded

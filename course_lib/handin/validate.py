@@ -7,13 +7,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course_lib.drawings import AMBER, GREEN, GREY, code
 from course_lib.exercise import Exercise
 from course_lib.handin import files, literals
 from course_lib.handin.cells import Cell, Problem
 from course_lib.handin.program import Notebook
-from course_lib.render import CELL, chip
-from course_lib.shown import show
+from course_lib.render import AMBER, CELL, GREEN, GREY, chip, code, show
 from course_lib.words import plural
 
 MARK = "...  # your code here"  # as in every stub but dicts of answers

@@ -30,7 +30,7 @@ ANSWER = "answer"  # next to it: a hash of what was judged
 
 
 class WriteVerdicts(NbGraderPreprocessor):
-    """Takes the place of nbgrader's Execute: each test cell's outputs are the judge's verdict, as text, HTML and a number."""
+    """Takes the place of nbgrader's Execute: each test cell's output is the judge's verdict, as HTML and as a number."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
@@ -73,15 +73,14 @@ def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
     if not isinstance(verdict.points, (int, float)) or math.isnan(verdict.points):
         raise ValueError(f"the points of the verdict are {verdict.points!r}, not a number")
     points = min(max(float(verdict.points), 0.0), out_of)
-    mark = v4.new_output("execute_result", {"text/plain": f"{points:g}"}, execution_count=None)
-    shown = {  # the class keeps formgrader's MathJax away from what the student printed
-        "text/plain": render.text(verdict),
-        "text/html": f'<div class="tex2jax_ignore">{render.html(verdict)}</div>',
-    }
-    return [
-        v4.new_output("display_data", shown, metadata={VERDICT: wire.to_tree(verdict)}),
-        mark if verdict.judged else _no_verdict(verdict.findings[0].seen),
-    ]
+    # the class keeps formgrader's MathJax away from what the student printed
+    page = {"text/html": f'<div class="tex2jax_ignore">{render.html(verdict)}</div>'}
+    metadata = {VERDICT: wire.to_tree(verdict)}
+    if verdict.judged:
+        mark = {"text/plain": f"{points:g}"}  # what nbgrader reads; it shows the page
+        return [v4.new_output("execute_result", mark | page, metadata=metadata, execution_count=None)]
+    seen = v4.new_output("display_data", page | {"text/plain": render.text(verdict)}, metadata=metadata)
+    return [seen, _no_verdict(verdict.findings[0].seen)]
 
 
 def answer(read: submission.Submission, exercise: Exercise) -> str:

@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 import grader
-from course_lib import drawings
+from course_lib import render
 from course_lib.exercise import Exercise, Verdict
 from course_lib.picture import BLUE
 from course_lib.version import VERSION
@@ -260,7 +260,7 @@ def page(report: Report, feedback: str = "../feedback") -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["code"] = lambda sentence: Markup(drawings.code(sentence))
+    environment.filters["code"] = lambda sentence: Markup(render.code(sentence))
     environment.filters["points"] = lambda value: "?" if value is None else f"{value:g}"
     template = environment.get_template("report.html.j2")
     return template.render(

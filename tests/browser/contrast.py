@@ -12,7 +12,7 @@ from course_lib.picture import contrast
 
 TEXT = 4.5  # what WCAG 2 asks of text
 SIGN = 3.0  # and of a sign that is no text
-SIGNS = "✓✗·"
+SIGNS = "✓✗·≈◐○?▶▼"
 EDGE = 2  # pixels: an element's edge may fall between two, and show what lies behind
 
 # Every piece of text below an element: [text, its colour, the colours behind it, innermost first], as CSS writes them.

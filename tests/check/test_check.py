@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import checking, criteria, render, shown
+from course_lib import checking, criteria, render
 from course_lib.exercise import ErrorMap, Finding, Verdict
 from course_lib.exercises import find
 from course_lib.exercises.coalescing import EXERCISES
@@ -123,7 +123,7 @@ class Notebook:
 
     def run(self, *verdicts, last=True):
         """A cell with a check for each; `last`: nothing follows the last one, so that it is the value of the cell."""
-        points = [shown.Points(v.points, render.text(v), render.html(v)).hand_over() for v in verdicts]
+        points = [render.Points(v.points, render.text(v), render.html(v)).hand_over() for v in verdicts]
         if last:
             self.shown.append(points[-1]._repr_mimebundle_()["text/html"])
         self.events.trigger("post_execute")
@@ -141,7 +141,7 @@ def test_each_check_of_a_cell_is_shown_once_and_in_order(monkeypatch, last):
 def test_points_are_numbers_to_all_others():
     import pickle
 
-    points = shown.Points(7.0, "text", "html")
+    points = render.Points(7.0, "text", "html")
     assert points == 7 and points + 1 == 8 and f"{points:g}" == "7" and sum([points, points]) == 14
     assert type(pickle.loads(pickle.dumps(points))) is float
 

@@ -5,9 +5,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from course_lib import drawings, progress, render
+from course_lib import progress, render
 from course_lib.evidence import Cause
 from course_lib.exercise import ErrorMap, Finding, Request, Spent, Verdict
+from course_lib.render import drawings, verdicts
 
 MAP = ErrorMap([[0, 0, 0], [0, 0.5, 0], [0, 0, 1]], 26, 7, [10, 25, 4, 6])  # cells of 9 x 3
 VERDICT = Verdict(
@@ -129,8 +130,8 @@ def test_every_standing_has_a_sign_or_a_word_of_its_own():
         finding("failed", kind="blank"),
         finding("not_judged"),
     ]
-    assert len({render._standing(f)[1] for f in standings}) == len({render._standing(f)[0] for f in standings}) == 6
-    widths = re.findall(r"width:([\d.]+em)", "".join(render.chip(*render._standing(f)) for f in standings))
+    assert len({verdicts._standing(f)[1] for f in standings}) == len({verdicts._standing(f)[0] for f in standings}) == 6
+    widths = re.findall(r"width:([\d.]+em)", "".join(render.chip(*verdicts._standing(f)) for f in standings))
     assert len(widths) == 6 and len(set(widths)) == 1, "one below the other, none ragged"
 
 

@@ -1,4 +1,4 @@
-"""What a cell shows: HTML with the text beside it where there is a notebook, the text alone elsewhere."""
+"""Output of a cell: HTML with the text beside it where there is a notebook, the text alone elsewhere."""
 
 from __future__ import annotations
 

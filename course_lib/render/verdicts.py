@@ -8,9 +8,9 @@ from __future__ import annotations
 import html as _html
 import textwrap
 
-from course_lib import drawings
-from course_lib.drawings import AMBER, GREEN, GREY, RED, code
 from course_lib.exercise import Finding, Outcome, Verdict
+from course_lib.render import drawings
+from course_lib.render.drawings import AMBER, GREEN, GREY, RED, code
 
 OUTCOMES: dict[Outcome, tuple[str, str, str]] = {  # its words, its sign, its colour
     "right": ("right", "✓", GREEN),
@@ -151,7 +151,7 @@ def _table(findings: list[Finding]) -> str:
 
 
 def _said(finding: Finding) -> str:
-    """What was seen, and below it what was expected, where, and a drawing of it."""
+    """Say what was seen, and below it what was expected, where, and a drawing of it."""
     spent = finding.spent if finding.lost else None
     parts = [drawings.bars(spent) if spent else code(finding.seen)]
     if not spent and (line := _expected(finding)):

@@ -36,7 +36,7 @@ def _bar(width: int, colour: str, stripes: str) -> str:
 
 
 def in_words(spent: Spent) -> tuple[str, str]:
-    """What would do, and what was spent: two sentences."""
+    """Say what would do, and what was spent: two sentences."""
     times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
     more = f"{times:.3g} times as many" if times < 1000 else "many more"
     limit = f" ({allowed:.3g} times are allowed)" if allowed > 1 else ""
