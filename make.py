@@ -105,18 +105,28 @@ def call(*command: str, **environment: str) -> int:
 def lab(*options: str) -> int:
     setup("grader")
     units = sorted(p for p in (ROOT / "notebooks").iterdir() if (p / f"{p.name}.ipynb").exists())
-    if said := "\n".join(filter(None, (hand_out(unit, ROOT / "work" / unit.name) for unit in units))):
-        print(said, flush=True)
-    # the server's own reports would carry that out of sight; its address is shown at every level
-    quiet = ["--log-level=WARN", *["--allow-root"] * (os.geteuid() == 0)]  # root: as in most containers
+    for said in filter(None, [hand_out(unit, ROOT / "work" / unit.name) for unit in units]):
+        print(said)
+    unit = unit_to_open()
+    print(f"JupyterLab opens work/{unit}/{unit}.ipynb, which is next. Ctrl+C here, twice, ends it.", flush=True)
+    # the server's own reports would carry that out of sight, and warn of what no student can act on: that a kernel talks
+    # over TCP, that a notebook is not trusted yet. Its address is shown at every level
+    quiet = ["--log-level=ERROR", *["--allow-root"] * (os.geteuid() == 0)]  # root: as in most containers
     settings = os.pathsep.join(filter(None, [str(STUDENTS_LAB), os.environ.get("JUPYTER_CONFIG_PATH")]))
     jupyter, folder = VENV / "bin" / "jupyter", ROOT / "work"
-    return call(jupyter, "lab", "--notebook-dir", folder, *quiet, *options, JUPYTER_CONFIG_PATH=settings)
+    first = f"--LabApp.default_url=/lab/tree/{unit}/{unit}.ipynb"
+    return call(jupyter, "lab", "--notebook-dir", folder, first, *quiet, *options, JUPYTER_CONFIG_PATH=settings)
+
+
+def unit_to_open() -> str:
+    """Ask the course's own account of progress which unit is next."""
+    asked = "from course_lib import progress; print(progress().unit)"
+    return subprocess.run([PYTHON, "-c", asked], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def hand_out(unit: Path, mine: Path) -> str:
     """Copies a unit for the student to work in. What is there already stays as it is: a notebook with newer code goes next to
-    it, under a name of its own. Says in a sentence what was copied or what is new, or ""."""
+    it, under a name of its own. Says in a sentence what is new to who has worked in it, or ""."""
     given = unit / f"{unit.name}.ipynb"
     version, note = hashlib.sha256(given.read_bytes()).hexdigest(), mine / ".handed_out"
     known = note.read_text().split() if note.exists() else []  # version, and code of that version
@@ -125,12 +135,14 @@ def hand_out(unit: Path, mine: Path) -> str:
     code = code_of(given)
     if not mine.exists():
         shutil.copytree(unit, mine)
-        said = f"work/{unit.name}: new"
+        name_this_python(mine / given.name)
+        said = ""
     elif code in known:  # a blank copy next to the work would be handed in by mistake
         said = f"work/{unit.name}: only text has changed: stay in yours. The newer text: notebooks/{unit.name}/{given.name}"
     elif known:
         newer = next(path for n in itertools.count(2) if not (path := mine / f"{unit.name}_{n}.ipynb").exists())
         shutil.copy(given, newer)
+        name_this_python(newer)
         said = (
             f"work/{unit.name}: the course has a newer version, {newer.name}. Yours is untouched. Code has changed: copy your "
             "solutions over and go on in the newer one, or stay in yours. Hand in one."
@@ -139,6 +151,22 @@ def hand_out(unit: Path, mine: Path) -> str:
         said = ""  # copied before there were notes: which version it was is not known
     note.write_text(f"{version}\n{code}\n")
     return said
+
+
+def name_this_python(notebook: Path) -> None:
+    """Write into a copy which Python runs it, in the words of its kernel: JupyterLab would, and call the notebook changed as
+    soon as it is open."""
+    content = json.loads(notebook.read_text("utf-8"))
+    content.setdefault("metadata", {})["language_info"] = {
+        "codemirror_mode": {"name": "ipython", "version": sys.version_info.major},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": f"ipython{sys.version_info.major}",
+        "version": sys.version.split()[0],
+    }
+    notebook.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def code_of(notebook: Path) -> str:

@@ -69,10 +69,11 @@ class Progress:
     """Exercises and points by unit, as text and as HTML.
 
     units    folder of the unit -> its exercises
+    here     the unit of the notebook that asks; "" if it cannot be told
     """
 
-    def __init__(self, units: dict[str, list[Exercise]], kept: dict[str, float]) -> None:
-        self.units, self.kept = units, kept
+    def __init__(self, units: dict[str, list[Exercise]], kept: dict[str, float], here: str = "") -> None:
+        self.units, self.kept, self.here = units, kept, here
 
     def points(self, exercise: Exercise) -> float:
         return min(self.kept.get(exercise.id, 0.0), exercise.points)
@@ -85,15 +86,29 @@ class Progress:
         return self.points(exercise) == exercise.points
 
     @property
+    def unit(self) -> str:
+        """The unit to go on with: the furthest that was begun, if it is not done, else the one after it that is not; the
+        first one if all are."""
+        units = list(self.units)
+        furthest = max((i for i, unit in enumerate(units) if any(map(self.points, self.units[unit]))), default=0)
+        return next(filter(self._left, units[furthest:] + units[:furthest]), units[0])
+
+    def _left(self, unit: str) -> list[Exercise]:
+        return [exercise for exercise in self.units.get(unit, []) if not self.done(exercise)]
+
+    @property
     def next(self) -> str:
-        """One sentence: the first exercise that has not all its points."""
-        for unit, exercises in self.units.items():
-            for exercise in exercises:
-                if not self.done(exercise):
-                    got = self.points(exercise)
-                    so_far = f", {got:g} of {exercise.points:g} points so far" if got else ""
-                    return f"Next: {exercise.id} in {unit}, about {exercise.minutes} minutes{so_far}."
-        return "All done."
+        """Say which exercise is the first that has not all its points: in this unit, or else in the one to go on with."""
+        unit = self.here if self._left(self.here) else self.unit
+        if not self._left(unit):
+            return "All done."
+        exercise, done = self._left(unit)[0], f"All of {self.here} is done. " if self.here in self.units else ""
+        got = self.points(exercise)
+        so_far = f", {got:g} of {exercise.points:g} points so far" if got else ""
+        said = f"about {exercise.minutes} minutes{so_far}."
+        if unit == self.here:
+            return f"Next in this unit: {exercise.id}, {said}"
+        return f"{done}Next: {exercise.id} in {unit}, {said}"
 
     def rows(self) -> list[tuple[str, int, int, float, float, str]]:
         """(unit, exercises done, exercises, points, points to be had, " and 2 extra" or "") of each unit."""
@@ -112,7 +127,7 @@ class Progress:
             f"{unit:<{wide}}  {done:>2} of {count:>2} exercises  {points:>4g} of {out_of:>3g} points  {_bar(points / out_of)}{extra}"
             for unit, done, count, points, out_of, extra in self.rows()
         ]
-        return "\n".join([*lines, self.next, whereabouts()])
+        return "\n".join([self.next, *lines, whereabouts()])
 
     def _repr_html_(self) -> str:
         names = "".join(f"<th scope='col' {LEFT}>{name}</th>" for name in ("unit", "exercises", "points"))
@@ -121,7 +136,7 @@ class Progress:
             f"{out_of:g}{extra} <meter aria-hidden='true' min='0' max='1' value='{points / out_of:.3f}'></meter></td></tr>"
             for unit, done, count, points, out_of, extra in self.rows()
         )
-        return f"<table><tr>{names}</tr>{body}</table><p>{html.escape(self.next)}<br>{html.escape(whereabouts())}</p>"
+        return f"<p><b>{html.escape(self.next)}</b></p><table><tr>{names}</tr>{body}</table><p>{html.escape(whereabouts())}</p>"
 
 
 def _bar(share: float) -> str:
@@ -134,4 +149,10 @@ def progress() -> Progress:
     units = {
         unit: list(import_module(f"course_lib.exercises.{module}").EXERCISES.values()) for unit, module in UNITS.items()
     }
-    return Progress(units, best())
+    return Progress(units, best(), _here())
+
+
+def _here() -> str:
+    """The unit whose notebook this kernel belongs to: JupyterLab names the notebook, and a unit's folder bears its name."""
+    paths = (Path(os.environ.get("JPY_SESSION_NAME", "")), Path.cwd())
+    return next((part for path in paths for part in (path.stem, *reversed(path.parts)) if part in UNITS), "")

@@ -23,7 +23,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, compile_for, figures, gpu, hint, trace  # noqa: F401 (hint is yours to call)
+from course_lib import check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -918,7 +918,11 @@ for name, condition in conditions.items():
 #
 # Every kernel in this unit read its input once. In 05, a matrix product reads each element hundreds of times, and
 # the question becomes how to keep it close by.
-#
+
+# %%
+progress()
+
+# %% [markdown]
 # The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
 # that you have
 # not seen.

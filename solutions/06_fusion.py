@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, compile_for, figures, hint, trace  # noqa: F401 (hint is yours to call)
+from course_lib import check, compile_for, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.hardware.inductor import FUNCTIONS, generated, recorded
 
 # %% [markdown]
@@ -861,7 +861,11 @@ for block in (16, 32, 128):
 # * One pass can have several results: a normalised row and its sum, a loss without its probabilities.
 #
 # In 07 the chain runs backwards: autograd wants the intermediates that you no longer store.
-#
+
+# %%
+progress()
+
+# %% [markdown]
 # The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
 # have not seen.
 #

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -61,7 +60,9 @@ def clean(browser) -> Clean:
 def lab(tmp_path_factory) -> Iterator[Lab]:
     """JupyterLab over notebooks/ as handed out, with the settings of `make lab`."""
     folder = tmp_path_factory.mktemp("student")
-    shutil.copytree(ROOT / "notebooks", folder / "work")
+    for unit in sorted(path.parent for path in (ROOT / "notebooks").glob("*/*.ipynb")):
+        (folder / "work").mkdir(exist_ok=True)
+        make.hand_out(unit, folder / "work" / unit.name)
     with Lab(folder / "work", folder / "state", JUPYTER_CONFIG_PATH=str(make.STUDENTS_LAB)) as lab:
         yield lab
 

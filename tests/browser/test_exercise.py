@@ -60,6 +60,21 @@ def test_nothing_of_nbgrader_s_asks_to_be_pressed(notebook):
         assert not page.get_by_text(name, exact=True).count() and not page.get_by_title(name).count(), name
 
 
+def test_opening_a_notebook_changes_nothing_in_it(opened):
+    """Else closing it asks whether to save what nobody has typed."""
+    with opened("01_tensors_and_strides") as fresh:
+        fresh.page.wait_for_timeout(3000)  # the kernel says which Python it is, some time after it has started
+        assert not fresh.page.evaluate("jupyterapp.shell.currentWidget.context.model.dirty")
+
+
+def test_what_is_not_begun_is_grey_and_one_output(notebook):
+    notebook.run(notebook.find(r"def num_programs.*")[0])
+    cell = notebook.run(*notebook.find(re.escape('check("start.num_programs", num_programs)')))
+    expect(cell.locator(".jp-RenderedHTML")).to_contain_text("not begun")
+    expect(cell.get_by_text("✗")).to_have_count(0)
+    expect(cell.locator(".jp-OutputArea-output")).to_have_count(1)  # no number below the verdict
+
+
 def test_wrongly_with_hints_then_rightly(verdict, notebook, progress):
     assert WRONG != RIGHT
     progress(0, 0)
@@ -67,17 +82,24 @@ def test_wrongly_with_hints_then_rightly(verdict, notebook, progress):
     wrong = verdict(WRONG)
     expect(wrong).to_contain_text(f"{WRONG_POINTS} / {EXERCISE.points}")
     expect(wrong).to_contain_text("does the grid round up?")
-    expect(wrong.get_by_text("✗")).to_have_count(2)
+    expect(wrong).to_contain_text("partly right")
+    expect(wrong.get_by_title("failed", exact=True)).to_have_count(2)
+    expect(wrong.get_by_title("passed", exact=True).first).to_be_hidden()  # folded
+    wrong.locator("summary").first.click()
+    expect(wrong.get_by_title("passed", exact=True).first).to_be_visible()
+    assert len({chip.bounding_box()["width"] for chip in wrong.get_by_role("img", name="ed", exact=False).all()}) == 1
     progress(0, WRONG_POINTS)
 
     notebook.write(notebook.find(r"# hint\(.*\)")[0], f'hint("{EXERCISE.id}")')
     for number, hint in enumerate(EXERCISE.hints, 1):
         notebook.page.keyboard.press("Control+Enter")
-        expect(notebook.page.locator(".jp-Notebook-cell.jp-mod-active")).to_contain_text(f"Hint {number} of 3: {hint}")
+        expect(notebook.page.locator(".jp-Notebook-cell.jp-mod-active")).to_contain_text(
+            f"Hint {number} of 3: {hint.replace('`', '')}"
+        )
 
     right = verdict(RIGHT)
     expect(right).to_contain_text(f"{EXERCISE.points} / {EXERCISE.points}")
-    expect(right.get_by_text("✗")).to_have_count(0)
+    expect(right.get_by_title("failed", exact=True)).to_have_count(0)
     progress(1, EXERCISE.points)
 
 

@@ -72,6 +72,12 @@ def test_every_control_changes_the_picture(notebook):
             becomes(cell, before.__eq__, f"{what}: {reset.inner_text()} does not go back")
 
 
+def test_no_tooltip_says_null(notebook):
+    """As ipywidgets writes it for a button without one."""
+    for index in notebook.find(WIDGET):
+        assert not notebook.show(index).locator("[title=null]").count(), notebook.sources[index]
+
+
 # ------------------------------------------------------------------------------------------------ moving controls
 
 CONTROLS = "[role=slider], select, .widget-toggle-button, input[type=checkbox], input[type=number]"

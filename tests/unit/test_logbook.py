@@ -1,11 +1,17 @@
 """progress(): the best of every check, kept whatever happens to notebooks; a check never fails for it."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from course_lib import check, logbook, progress
 from course_lib.criteria import refused
 from course_lib.exercise import Verdict
 from course_lib.exercises import UNITS, find
+
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +49,43 @@ def test_nothing_yet_and_everything():
             entered(exercise.id, exercise.points + 3)  # the exercise was worth more once
     assert progress().next == "All done."
     assert all((done, points) == (count, out_of) for _, done, count, points, out_of, _ in progress().rows())
+
+
+def test_in_a_unit_its_own_next_exercise_is_told_first(monkeypatch):
+    unit = "04_memory_coalescing"
+    monkeypatch.setenv("JPY_SESSION_NAME", f"/home/me/work/{unit}/{unit}_2.ipynb")
+    exercises = progress().units[unit]
+    assert progress().next.startswith(f"Next in this unit: {exercises[0].id}, about ")
+    assert repr(progress()).startswith("Next in this unit: ") and progress()._repr_html_().startswith(
+        "<p><b>Next in this"
+    )
+    for exercise in exercises:
+        entered(exercise.id, exercise.points)
+    following = list(progress().units)[5]
+    first = progress().units[following][0]
+    assert progress().next == f"All of {unit} is done. Next: {first.id} in {following}, about {first.minutes} minutes."
+    monkeypatch.setenv("JPY_SESSION_NAME", "")
+    assert progress().next.startswith("Next: ")
+
+
+def test_one_goes_on_with_the_furthest_unit():
+    """Whoever left a point behind in the first unit is not sent back to it."""
+    assert progress().unit == next(iter(UNITS))
+    entered("start.num_programs", 0.5)
+    entered("coalescing.transpose", 3.0)
+    assert progress().unit == "04_memory_coalescing" and "04_memory_coalescing" in progress().next
+    for exercise in progress().units["10_flash_attention_backward"]:
+        entered(exercise.id, exercise.points)
+    assert progress().unit == next(iter(UNITS)), "what was left behind, at last"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_unit_imports_and_shows_progress(unit):
+    cells = json.loads((ROOT / "notebooks" / unit / f"{unit}.ipynb").read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert any("progress()" in cell.splitlines() for cell in code[-3:]) and any(
+        "progress" in cell for cell in code[:3] if "import" in cell
+    )
 
 
 def test_extra_credit_is_told_beside_the_points_and_is_none_of_them():

@@ -21,7 +21,11 @@ def course(tmp_path, monkeypatch):
     monkeypatch.setattr(make, "ROOT", tmp_path)
     monkeypatch.setattr(make, "setup", lambda *extras: None)
     monkeypatch.setattr(make, "call", lambda *command, **environment: 0)
+    monkeypatch.setattr(make, "unit_to_open", lambda: UNIT)
     return tmp_path
+
+
+OPENS = f"JupyterLab opens work/{UNIT}/{UNIT}.ipynb, which is next. Ctrl+C here, twice, ends it.\n"
 
 
 def release(course, text, code="x = 1"):
@@ -43,7 +47,17 @@ def notebooks(course):
 def test_the_first_time_copies(course, capsys):
     make.lab()
     assert notebooks(course) == {f"{UNIT}.ipynb": "as handed out"}
-    assert capsys.readouterr().out == f"work/{UNIT}: new\n"
+    assert capsys.readouterr().out == OPENS, "one line"
+
+
+def test_a_copy_says_which_python_runs_it_as_the_kernel_will(course):
+    from ipykernel.ipkernel import IPythonKernel
+
+    make.lab()
+    copy = json.loads((course / "work" / UNIT / f"{UNIT}.ipynb").read_text())
+    assert copy["metadata"]["language_info"] == IPythonKernel().language_info
+    given = json.loads((course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text())
+    assert copy["cells"] == given["cells"] and "metadata" not in given
 
 
 def test_an_update_keeps_the_work_and_puts_the_new_version_beside_it(course, capsys):
@@ -51,7 +65,7 @@ def test_an_update_keeps_the_work_and_puts_the_new_version_beside_it(course, cap
     work(course, "my work")
     capsys.readouterr()
     make.lab()
-    assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == ""
+    assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == OPENS
     release(course, "mended", code="x = 1.5")
     make.lab()
     assert notebooks(course) == {f"{UNIT}.ipynb": "my work", f"{UNIT}_2.ipynb": "mended"}
@@ -59,7 +73,7 @@ def test_an_update_keeps_the_work_and_puts_the_new_version_beside_it(course, cap
     assert f"the course has a newer version, {UNIT}_2.ipynb. Yours is untouched. Code has changed" in said
     work(course, "my later work", f"{UNIT}_2.ipynb")
     make.lab()
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == OPENS
     release(course, "mended again", code="x = 2")
     make.lab()
     assert f"{UNIT}_3.ipynb. Yours is untouched. Code has changed" in capsys.readouterr().out
@@ -79,7 +93,7 @@ def test_where_only_text_has_changed_no_blank_copy_lies_beside_the_work(course, 
     assert notebooks(course) == {f"{UNIT}.ipynb": "my work"}
     assert capsys.readouterr().out.startswith(f"work/{UNIT}: only text has changed: stay in yours.")
     make.lab()
-    assert capsys.readouterr().out == ""  # said once
+    assert capsys.readouterr().out == OPENS  # said once
     release(course, "mended", code="x = 2")
     make.lab()
     assert f"{UNIT}_2.ipynb" in notebooks(course)
@@ -90,10 +104,30 @@ def test_work_from_before_versions_were_noted_stays(course, capsys):
     mine.mkdir(parents=True)
     work(course, "my work")
     make.lab()
-    assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == ""
+    assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == OPENS
     release(course, "mended", code="x = 2")
     make.lab()
     assert f"{UNIT}_2.ipynb" in notebooks(course)
+
+
+def test_the_notebook_that_is_next_is_opened(course, monkeypatch):
+    commands = []
+    monkeypatch.setattr(make, "call", lambda *command, **environment: commands.append(command) or 0)
+    make.lab()
+    assert f"--LabApp.default_url=/lab/tree/{UNIT}/{UNIT}.ipynb" in commands[0]
+
+
+def test_which_unit_is_next_is_asked_of_the_course(tmp_path, monkeypatch):
+    monkeypatch.setattr(make, "PYTHON", sys.executable)
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+    assert make.unit_to_open() == "00_start_here"
+    (tmp_path / "progress.json").write_text('{"coalescing.transpose": 3}')
+    assert make.unit_to_open() == UNIT
+
+
+def test_lab_asks_no_question_about_news():
+    said = json.loads((make.STUDENTS_LAB / "labconfig" / "default_setting_overrides.json").read_text())
+    assert said["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
 
 
 def test_what_was_copied_is_said_last_and_the_students_lab_starts_quietly_without_nbgrader_s_buttons(
@@ -108,8 +142,8 @@ def test_what_was_copied_is_said_last_and_the_students_lab_starts_quietly_withou
     monkeypatch.setattr(make, "call", call)
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
     make.lab("--no-browser")
-    assert called["said"] == f"work/{UNIT}: new\n" and capsys.readouterr().out == ""
-    assert "--log-level=WARN" in called["command"] and called["command"][-1] == "--no-browser"
+    assert called["said"] == OPENS and capsys.readouterr().out == ""
+    assert "--log-level=ERROR" in called["command"] and called["command"][-1] == "--no-browser"
     assert called["JUPYTER_CONFIG_PATH"] == f"{make.STUDENTS_LAB}:/mine"
     disabled = json.loads((make.STUDENTS_LAB / "labconfig" / "page_config.json").read_text())["disabledExtensions"]
     assert disabled == {"@jupyter/nbgrader": True}
