@@ -10,7 +10,6 @@ from course_lib.criteria import refused
 from course_lib.exercise import Verdict
 from course_lib.exercises import UNITS, find
 
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
