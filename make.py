@@ -36,6 +36,11 @@ PYTHON = VENV / "bin" / "python"
 STUDENTS_LAB = ROOT / "course_lib" / "jupyter"  # settings: without nbgrader's buttons, which are an instructor's
 
 
+# The server's own reports would carry ours out of sight, and warn of what no student can act on, such as that a notebook is
+# not trusted yet. Its address is shown at every level
+QUIET = "--log-level=ERROR"
+
+
 def main() -> int:
     command, *arguments = sys.argv[1:] or ["help"]
     targets = {
@@ -109,9 +114,7 @@ def lab(*options: str) -> int:
         print(said)
     unit = unit_to_open()
     print(f"JupyterLab opens work/{unit}/{unit}.ipynb, which is next. Ctrl+C here, twice, ends it.", flush=True)
-    # the server's own reports would carry that out of sight, and warn of what no student can act on: that a kernel talks
-    # over TCP, that a notebook is not trusted yet. Its address is shown at every level
-    quiet = ["--log-level=ERROR", *["--allow-root"] * (os.geteuid() == 0)]  # root: as in most containers
+    quiet = [QUIET, *["--allow-root"] * (os.geteuid() == 0)]  # root: as in most containers
     settings = os.pathsep.join(filter(None, [str(STUDENTS_LAB), os.environ.get("JUPYTER_CONFIG_PATH")]))
     jupyter, folder = VENV / "bin" / "jupyter", ROOT / "work"
     first = f"--LabApp.default_url=/lab/tree/{unit}/{unit}.ipynb"

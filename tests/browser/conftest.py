@@ -63,7 +63,7 @@ def lab(tmp_path_factory) -> Iterator[Lab]:
     for unit in sorted(path.parent for path in (ROOT / "notebooks").glob("*/*.ipynb")):
         (folder / "work").mkdir(exist_ok=True)
         make.hand_out(unit, folder / "work" / unit.name)
-    with Lab(folder / "work", folder / "state", JUPYTER_CONFIG_PATH=str(make.STUDENTS_LAB)) as lab:
+    with Lab(folder / "work", folder / "state", make.QUIET, JUPYTER_CONFIG_PATH=str(make.STUDENTS_LAB)) as lab:
         yield lab
 
 

@@ -67,6 +67,12 @@ def test_opening_a_notebook_changes_nothing_in_it(opened):
         assert not fresh.page.evaluate("jupyterapp.shell.currentWidget.context.model.dirty")
 
 
+def test_the_terminal_frightens_nobody(notebook, lab):
+    """Kernels are encrypted, so that none warns that it is not; and that a notebook is not trusted yet is nothing to read."""
+    said = lab.log.read_text()
+    assert "http://" in said and not any(word in said for word in ("WARN", "[W ", "susceptible", "not trusted")), said
+
+
 def test_what_is_not_begun_is_grey_and_one_output(notebook):
     notebook.run(notebook.find(r"def num_programs.*")[0])
     cell = notebook.run(*notebook.find(re.escape('check("start.num_programs", num_programs)')))
