@@ -16,37 +16,13 @@
 # **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small
 # Triton kernels, and read what a trace says of them. About two hours, {{unit minutes}} of them for {{unit exercises}}. You need
 # Python and a little torch: what a tensor is, and that `x + 1` adds to each element. You need no GPU.
+# Run the cells from top to bottom, with Shift+Enter.
 #
-# ## The way
+# ## The question
 #
-# Each unit rests on those above it. Minutes are those of the exercises; reading and trying take about as long again.
-#
-# {{units}}
-#
-# ## How this course works
-#
-# Run the cells from top to bottom, with Shift+Enter. There are four kinds:
-#
-# | cell | what you do |
-# | --- | --- |
-# | a demonstration | run it; change a number; run it again |
-# | a prediction | write your answer *before* you run the cell below it |
-# | an exercise | replace `...  # your code here` by your code, and in a dict each `...` by your answer |
-# | a check | run it: it says what is right, what is not, and gives points |
-#
-# A check is the grader: when you hand the notebook in, the same criteria are applied, on some inputs that you have
-# not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
-# that name, and a stronger one each time. Hints cost nothing. `progress()` shows your points and what is next.
-#
-# The number on its own below a check's table is the check's value: your points, as the grader's software reads them from a cell.
-#
-# Three more are for later: `from course_lib import reset, validate, make_zip`.
-# * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
-# * `validate()` says what of the notebook, as you have saved it, would be graded, and which names are missing.
-# * `make_zip()` says the same and makes the zip to hand in.
-#
-# An unsolved exercise scores zero and breaks nothing. If a name is missing, run the cells above again (*Run All
-# Above*); if the notebook is stuck, restart its kernel (*Restart Kernel*), and run from the top.
+# Take `x + 1`. On one core of a CPU and on a GPU it is the same line, and the GPU is said to be fast. Is it? With one
+# element in x, the GPU is *slower*. With 16 million, it is faster by far. From how many elements on does it win? (x
+# lies in the memory of the machine that adds: sending it from one to the other would take longer than either sum.)
 
 # %% gpu="start.card"
 import torch
@@ -62,23 +38,6 @@ print(
     else f"No GPU here that the course knows: sizes are those of the {card.name}, from its datasheet"
 )
 
-# %% [markdown]
-# What works without a GPU? Nearly everything:
-#
-# | | without a GPU | with one |
-# | --- | --- | --- |
-# | figures, widgets, exercises, every point | yes | yes |
-# | what a kernel does to memory | counted on the CPU | counted on the CPU |
-# | what the compiler makes of a kernel | yes: it needs no GPU to compile for one | yes |
-# | how long a kernel takes | no: times recorded on an H200 are shown, and say so | timed here |
-# | extra credit for speed (from 04 on) | no | yes |
-#
-# ## The question
-#
-# Take `x + 1`. On one core of a CPU and on a GPU it is the same line, and the GPU is said to be fast. Is it? With one
-# element in x, the GPU is *slower*. With 16 million, it is faster by far. From how many elements on does it win? (x
-# lies in the memory of the machine that adds: sending it from one to the other would take longer than either sum.)
-
 # %% predict="start.guess_elements"
 # From how many elements on is the GPU faster? Write a number before you run the next cell; no points hang on it.
 guess_elements = ...
@@ -91,8 +50,267 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 # GPU takes some microseconds to be asked (a *launch*) and to answer, and a quarter of a million elements cost next to
 # nothing on top. The CPU has less to pay before it starts.
 #
-# Two questions follow, and this unit is about both. What kind of machine takes that long for one element, and no
-# longer for many? And how do you write a program for it?
+# Two questions follow. How do you write a program for such a machine? You will have written one in a few minutes. And what
+# kind of machine takes that long for one element, and no longer for many? The rest of the unit is about that.
+#
+# ## Your first kernel
+#
+# A function that runs on the GPU is called a **kernel**. **Triton** is a language for kernels inside Python. A launch starts a
+# **grid** of *programs*: all run the same kernel, each on a block of elements of its own.
+#
+# Here is a complete kernel. Read it line by line; the explanation is below.
+
+
+# %%
+@triton.jit
+def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = 2 * x[i] for the BLOCK elements of one program."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, 2 * x, mask=i < n)
+
+
+x = torch.arange(10, dtype=torch.float32)
+out = torch.zeros(10)
+with trace() as t:  # inside, kernels run on the CPU, one program after the other, and every access is counted
+    double_kernel[(3,)](x, out, 10, BLOCK=4)
+
+print(out)
+print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
+
+# %% [markdown]
+# * `@triton.jit` makes the function a kernel. It is compiled when it is launched, and not run by Python.
+# * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. Square brackets for how many, round ones for the
+#   arguments. All 3 run the same code. Why 3? 10 elements, 4 to a program, are two full blocks and a part of a third.
+#   The grid is a tuple, since it may have up to three numbers; one will do here.
+# * `tl.program_id(0)` is the one thing in which they differ: 0, 1 or 2.
+# * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and known when the
+#   kernel is compiled: that is what `tl.constexpr` says. So `i` is a block as well: in program 1 it is 4, 5, 6, 7.
+# * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, to elements i.
+#   `tl.load` reads through all of them, `tl.store` writes.
+# * `mask=i < n` switches positions off. Program 2 has i = 8, 9, 10, 11, but there are only 10 elements. A masked
+#   position loads nothing and stores nothing: what was in memory stays there.
+#
+# On a GPU the line without `with trace()` would do the same with tensors on the GPU. There a launch only *queues* the
+# work: Python goes on at once, and `torch.cuda.synchronize()` waits until the GPU is done. In this notebook every
+# launch is traced, with or without a GPU. If you forget `with trace()`, Triton looks for a GPU. Where there is none, the
+# launch fails, in Triton's words: `0 active drivers`.
+#
+# Which program does which element? Move the sliders. With n = 33 and BLOCK = 32, how many positions are masked? Which
+# BLOCK would mask fewer?
+
+# %%
+figures.start.explore_programs_over_elements()
+
+# %% [markdown]
+# ## From a kernel to a function
+#
+# A kernel returns nothing, and somebody must make room for its result. So each kernel gets a function around it that runs
+# on the CPU, and is called the *host* function. It has four lines: sizes, output, launch, return.
+#
+# `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid.
+
+
+# %%
+def double(x):
+    """x: (n,), contiguous -> (n,), 2 * x."""
+    n, BLOCK = x.shape[0], 512
+    out = torch.empty_like(x)  # same shape, dtype and device as x; nothing is in it yet
+    double_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
+    return out
+
+
+with trace():
+    print(double(torch.arange(5.0)))
+
+# %% [markdown]
+# Which BLOCK? A power of two that gives each thread a few elements. A program has 128 threads unless you say otherwise,
+# so 256 to 4096 are all fine, and 1024 is what you will see most. The results do not depend on it.
+#
+# ## Exercise: add one
+#
+# {{exercise start.add_one}}
+#
+# Write the kernel and the function that launches it, each in the place of its `...  # your code here`. `add_one(x)` returns
+# a new tensor, x + 1, of the same dtype. x has n elements, from 1 up, that lie side by side in memory (it is *contiguous*),
+# and is float32 or float16.
+#
+# In a kernel exercise **your kernel does the work**. Torch may make tensors (`torch.empty_like`) and views of them;
+# `x + 1` in the function is torch's kernel, and does not count. The check traces by itself. To try the function yourself,
+# trace it as above: `with trace(): print(add_one(torch.arange(5.0)))`.
+#
+# Full marks need
+# * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
+# * each element read once and written once, by at least 8 programs ({{traffic.performance}}).
+#
+# The lines of a verdict without points are conditions for all the others: the work is done by your
+# kernel, the result is right on a plain case, and the kernel compiles for a GPU. If one fails, the rest is not judged.
+
+
+# %% exercise="start.add_one"
+@triton.jit
+def add_one_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = x[i] + 1 for the BLOCK elements of one program."""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, x + 1, mask=i < n)
+    ### END SOLUTION
+
+
+def add_one(x: torch.Tensor) -> torch.Tensor:
+    """x: (n,), contiguous -> (n,), x + 1."""
+    ### BEGIN SOLUTION
+    n, BLOCK = x.shape[0], 1024
+    out = torch.empty_like(x)
+    add_one_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
+    return out
+    ### END SOLUTION
+
+
+# %% check="start.add_one"
+check("start.add_one", add_one)
+
+# %% [markdown]
+# The verdict begins with what came of it: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not begun*.
+# Below that stands what lost points, and what was seen: a wrong result beside the right one, and bars for what was spent and
+# what would do. The triangle unfolds what holds. If you are stuck, remove the first `#` below and run the cell; run it again
+# for a stronger hint. There are three.
+
+# %%
+# hint("start.add_one")
+
+# %% [markdown]
+# Your points are kept: the best that a check has given you. They lie in a file of yours outside the course, which `progress()`
+# names, so that neither a restart nor a new copy of the course loses them. What is next?
+
+# %%
+progress()
+
+# %% [markdown]
+# ## How this course works
+#
+# There are four kinds of cells:
+#
+# | cell | what you do |
+# | --- | --- |
+# | a demonstration | run it; change a number; run it again |
+# | a prediction | write your answer *before* you run the cell below it |
+# | an exercise | replace `...  # your code here` by your code, and in a dict each `...` by your answer |
+# | a check | run it: it says what is right, what is not, and gives points |
+#
+# A check is the grader: when you hand the notebook in, the same criteria are applied, on some inputs that you have
+# not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
+# that name, and a stronger one each time. Hints cost nothing. `progress()` shows your points and what is next.
+#
+# Three more are for later: `from course_lib import reset, validate, make_zip`.
+# * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
+# * `validate()` says what of the notebook, as you have saved it, would be graded, and which names are missing.
+# * `make_zip()` says the same and makes the zip to hand in.
+#
+# An unsolved exercise scores zero and breaks nothing. If a name is missing, run the cells above again (*Run All
+# Above*); if the notebook is stuck, restart its kernel (*Restart Kernel*), and run from the top.
+#
+# What works without a GPU? Nearly everything:
+#
+# | | without a GPU | with one |
+# | --- | --- | --- |
+# | figures, widgets, exercises, every point | yes | yes |
+# | what a kernel does to memory | counted on the CPU | counted on the CPU |
+# | what the compiler makes of a kernel | yes: it needs no GPU to compile for one | yes |
+# | how long a kernel takes | no: times recorded on an H200 are shown, and say so | timed here |
+# | extra credit for speed (from 04 on) | no | yes |
+#
+# ## The way
+#
+# Each unit rests on those above it. Minutes are those of the exercises; reading and trying take about as long again.
+#
+# {{units}}
+#
+# ## Exercise: how many programs?
+#
+# {{exercise start.num_programs}}
+#
+# n elements, `block` of them to a program: how many programs must a launch have, so that every element has one and no
+# program is without an element? Full marks need the right number
+# * where blocks divide n ({{correct.whole}}) and where they do not ({{correct.ragged}}),
+# * for n less than a block, and for n = 0 ({{correct.small}}).
+
+
+# %% exercise="start.num_programs"
+def num_programs(n: int, block: int) -> int:
+    """Elements, elements a program -> programs."""
+    ### BEGIN SOLUTION
+    return (n + block - 1) // block  # divide and round up
+    ### END SOLUTION
+
+
+# %% check="start.num_programs"
+check("start.num_programs", num_programs)
+
+# %% [markdown]
+# ## Exercise: predict a launch
+#
+# {{exercise start.predictions}}
+#
+# Predictions are graded, too: the trace tells. `double_kernel` is launched on **5000** elements with **BLOCK = 1024**
+# and as many programs as it needs. This time x is **float16** (2 bytes an element) and out is **float32** (4 bytes);
+# `tl.store` converts to the dtype of the tensor that it writes. How many programs are there? How many positions of the
+# *load* are masked, over all programs? How many bytes are loaded, and how many stored?
+#
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+
+# %% exercise="start.predictions"
+predicted_double = {"programs": ..., "masked_positions": ..., "bytes_loaded": ..., "bytes_stored": ...}
+### BEGIN SOLUTION
+predicted_double = {
+    "programs": 5,  # 4 full blocks are 4096 elements
+    "masked_positions": 120,  # 5 * 1024 - 5000
+    "bytes_loaded": 10_000,  # 5000 * 2: masked positions move nothing
+    "bytes_stored": 20_000,  # 5000 * 4
+}
+### END SOLUTION
+
+# %% check="start.predictions"
+check("start.predictions", predicted_double)
+
+# %% [markdown]
+# Here is how it was counted, on a smaller launch. Change the numbers; predict, then run.
+
+# %%
+n, BLOCK = 1000, 256
+x, out = torch.ones(n, dtype=torch.float16), torch.empty(n)
+with trace() as t:
+    double_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
+print(f"{t.programs} programs, {t.loads.masked} positions of the load masked")
+print(f"{t.loads.bytes:,} bytes loaded, {t.stores.bytes:,} bytes stored")
+
+# %% [markdown]
+# ## What if the mask is missing?
+#
+# A kernel without a mask reads and writes past the end of its tensors. On a GPU one of two things happens: the
+# program is stopped with an error that names no line, or nothing is noticed, and another tensor's numbers have
+# changed. A trace looks at each address before it is used. What do you expect it to say here?
+
+
+# %%
+@triton.jit
+def unmasked_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, 2 * x)
+
+
+x = torch.ones(1000)
+try:
+    with trace() as t:
+        unmasked_kernel[(4,)](x, torch.empty(1000), BLOCK=256)
+except Exception as fault:
+    print(fault)
+
+# %% [markdown]
+# The last program has 256 positions and only 232 elements. The advice at the end names the usual causes; strides and offsets
+# are the subject of 01.
 #
 # ## The ladder
 #
@@ -122,6 +340,40 @@ figures.start.ladder()
 # * **PyTorch** keeps tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
 #   when PyTorch was built. This is called *eager* mode; nothing is compiled then (`torch.compile` is another matter).
 # * A **transformer** is, seen from here, a sequence of kernel launches. More of it at the end of this unit.
+#
+# You have written a kernel. What becomes of one on the way down the ladder? Here is `double_kernel` compiled for two
+# generations of GPUs, the A100's (NVIDIA calls it sm_80) and that of H100 and H200 (sm_90), without either being
+# here. First the PTX, only the lines that touch memory or do arithmetic on floats:
+
+# %%
+from course_lib.compiled import ptx_for, sass_for  # noqa: E402
+
+x, out = torch.empty(1024), torch.empty(1024)
+for architecture in ("sm_80", "sm_90"):
+    ptx = ptx_for(double_kernel, x, out, 1000, BLOCK=128, gpu=architecture)
+    print(architecture)
+    print("\n".join(line for line in ptx.splitlines() if any(word in line for word in (".global.b", ".f32"))))
+
+# %% [markdown]
+# The same text for both (the compiler has made x + x of 2 * x). `ld.global` loads from main memory, `st.global`
+# stores, `@%p1` is the mask. `%r1` is a register. Now the machine code:
+
+# %%
+for architecture in ("sm_80", "sm_90"):
+    print(architecture)
+    try:
+        sass = sass_for(double_kernel, x, out, 1000, BLOCK=128, gpu=architecture)
+        print(
+            "\n".join(
+                line for line in sass.splitlines() if any(word in line for word in ("LDG", "STG", "FADD", "FMUL"))
+            )
+        )
+    except ValueError as error:  # it takes NVIDIA's disassembler, which comes with Triton's wheels or with CUDA
+        print(error)
+
+# %% [markdown]
+# The instructions have other names here (`LDG`, `STG`), and the two generations do not agree even on these few lines.
+# As bits they have nothing in common that a program could rely on: SASS for sm_80 does not run on an sm_90 chip.
 #
 # ## Latency and throughput
 #
@@ -172,21 +424,6 @@ def warps_needed(latency: int, work: int) -> int:
 check("start.warps_needed", warps_needed)
 
 # %% [markdown]
-# The verdict has a line for each criterion: ✓ or ✗, the points, and what was seen. Unsolved, it says `warps_needed
-# returns nothing yet`. A result that is wrong is shown beside the right one. If you are stuck, remove the first `#`
-# below and run the cell; run it again for a stronger hint. There are three.
-
-# %%
-# hint("start.warps_needed")
-
-# %% [markdown]
-# Your points are kept: the best that a check has given you. They lie in a file of yours outside the course, which `progress()`
-# names, so that neither a restart nor a new copy of the course loses them. What is next?
-
-# %%
-progress()
-
-# %% [markdown]
 # How many warps does a GPU hold, then? A thread slot is a place for a thread's state in an SM.
 
 # %% gpu="start.threads"
@@ -224,241 +461,6 @@ figures.start.thread_hierarchy()
 #
 # In CUDA you write what one *thread* does. In Triton you write what one *program* does, with whole blocks of numbers,
 # and the compiler deals the block out to threads.
-#
-# ## Your first kernel
-#
-# Here is a complete one. Read it line by line; the explanation is below.
-
-
-# %%
-@triton.jit
-def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    """out[i] = 2 * x[i] for the BLOCK elements of one program."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < n)
-    tl.store(out_ptr + i, 2 * x, mask=i < n)
-
-
-x = torch.arange(10, dtype=torch.float32)
-out = torch.zeros(10)
-with trace() as t:  # inside, kernels run on the CPU, one program after the other, and every access is counted
-    double_kernel[(3,)](x, out, 10, BLOCK=4)
-
-print(out)
-print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
-
-# %% [markdown]
-# * `@triton.jit` makes the function a kernel. It is compiled when it is launched, and not run by Python.
-# * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. Square brackets for how many, round ones for the
-#   arguments. All 3 run the same code. Why 3? 10 elements, 4 to a program, are two full blocks and a part of a third.
-#   The grid is a tuple, since it may have up to three numbers; one will do here.
-# * `tl.program_id(0)` is the one thing in which they differ: 0, 1 or 2.
-# * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and known when the
-#   kernel is compiled: that is what `tl.constexpr` says. So `i` is a block as well: in program 1 it is 4, 5, 6, 7.
-# * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, to elements i.
-#   `tl.load` reads through all of them, `tl.store` writes.
-# * `mask=i < n` switches positions off. Program 2 has i = 8, 9, 10, 11, but there are only 10 elements. A masked
-#   position loads nothing and stores nothing: what was in memory stays there.
-#
-# On a GPU the line without `with trace()` would do the same with tensors on the GPU. There a launch only *queues* the
-# work: Python goes on at once, and `torch.cuda.synchronize()` waits until the GPU is done. In this notebook every
-# launch is traced, with or without a GPU. If you forget `with trace()`, Triton looks for a GPU. Where there is none, the
-# launch fails, in Triton's words: `0 active drivers`.
-#
-# Which program does which element? Move the sliders. With n = 33 and BLOCK = 32, how many positions are masked? Which
-# BLOCK would mask fewer?
-
-# %%
-figures.start.explore_programs_over_elements()
-
-# %% [markdown]
-# ## Exercise: how many programs?
-#
-# {{exercise start.num_programs}}
-#
-# n elements, `block` of them to a program: how many programs must a launch have, so that every element has one and no
-# program is without an element? Full marks need the right number
-# * where blocks divide n ({{correct.whole}}) and where they do not ({{correct.ragged}}),
-# * for n less than a block, and for n = 0 ({{correct.small}}).
-
-
-# %% exercise="start.num_programs"
-def num_programs(n: int, block: int) -> int:
-    """Elements, elements a program -> programs."""
-    ### BEGIN SOLUTION
-    return (n + block - 1) // block  # divide and round up
-    ### END SOLUTION
-
-
-# %% check="start.num_programs"
-check("start.num_programs", num_programs)
-
-# %% [markdown]
-# ## Exercise: predict a launch
-#
-# {{exercise start.predictions}}
-#
-# Predictions are graded, too: the trace tells. `double_kernel` is launched on **5000** elements with **BLOCK = 1024**
-# and as many programs as it needs. This time x is **float16** (2 bytes an element) and out is **float32** (4 bytes);
-# `tl.store` converts to the dtype of the tensor that it writes. How many programs are there? How many positions of the
-# *load* are masked, over all programs? How many bytes are loaded, and how many stored?
-#
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
-
-
-# %% exercise="start.predictions"
-predicted_double = {"programs": ..., "masked_positions": ..., "bytes_loaded": ..., "bytes_stored": ...}
-### BEGIN SOLUTION
-predicted_double = {
-    "programs": 5,  # 4 full blocks are 4096 elements
-    "masked_positions": 120,  # 5 * 1024 - 5000
-    "bytes_loaded": 10_000,  # 5000 * 2: masked positions move nothing
-    "bytes_stored": 20_000,  # 5000 * 4
-}
-### END SOLUTION
-
-# %% check="start.predictions"
-check("start.predictions", predicted_double)
-
-# %% [markdown]
-# Here is how it was counted, on a smaller launch. Change the numbers; predict, then run.
-
-# %%
-n, BLOCK = 1000, 256
-x, out = torch.ones(n, dtype=torch.float16), torch.empty(n)
-with trace() as t:
-    double_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
-print(f"{t.programs} programs, {t.loads.masked} positions of the load masked")
-print(f"{t.loads.bytes:,} bytes loaded, {t.stores.bytes:,} bytes stored")
-
-# %% [markdown]
-# `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid.
-#
-# ## From a kernel to a function
-#
-# A kernel returns nothing, and somebody must make room for its result. So each kernel gets a function around it that runs
-# on the CPU, and is called the *host* function. It has four lines: sizes, output, launch, return.
-
-
-# %%
-def double(x):
-    """x: (n,), contiguous -> (n,), 2 * x."""
-    n, BLOCK = x.shape[0], 512
-    out = torch.empty_like(x)  # same shape, dtype and device as x; nothing is in it yet
-    double_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
-    return out
-
-
-with trace():
-    print(double(torch.arange(5.0)))
-
-# %% [markdown]
-# Which BLOCK? A power of two that gives each thread a few elements. A program has 128 threads unless you say otherwise,
-# so 256 to 4096 are all fine, and 1024 is what you will see most. The results do not depend on it.
-#
-# ## What if the mask is missing?
-#
-# A kernel without a mask reads and writes past the end of its tensors. On a GPU one of two things happens: the
-# program is stopped with an error that names no line, or nothing is noticed, and another tensor's numbers have
-# changed. A trace looks at each address before it is used. What do you expect it to say here?
-
-
-# %%
-@triton.jit
-def unmasked_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i)
-    tl.store(out_ptr + i, 2 * x)
-
-
-x = torch.ones(1000)
-try:
-    with trace() as t:
-        unmasked_kernel[(4,)](x, torch.empty(1000), BLOCK=256)
-except Exception as fault:
-    print(fault)
-
-# %% [markdown]
-# The last program has 256 positions and only 232 elements. The advice at the end names the usual causes; strides and offsets
-# are the subject of 01.
-#
-# ## Exercise: add one
-#
-# {{exercise start.add_one}}
-#
-# Write the kernel and the function that launches it: `add_one(x)` returns a new tensor, x + 1, of the same dtype. x
-# has n elements, from 1 up, that lie side by side in memory (it is *contiguous*), and is float32 or float16.
-#
-# In a kernel exercise **your kernel does the work**. Torch may make tensors (`torch.empty_like`) and views of them;
-# `x + 1` in the function is torch's kernel, and does not count. The check traces by itself. To try the function yourself,
-# trace it as above: `with trace(): print(add_one(torch.arange(5.0)))`.
-#
-# Full marks need
-# * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
-# * each element read once and written once, by at least 8 programs ({{traffic.performance}}).
-#
-# The lines without points come first in the verdict, and are conditions for all the others: the work is done by your
-# kernel, the result is right on a plain case, and the kernel compiles for a GPU. If one fails, the rest is not judged.
-
-
-# %% exercise="start.add_one"
-@triton.jit
-def add_one_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    """out[i] = x[i] + 1 for the BLOCK elements of one program."""
-    ### BEGIN SOLUTION
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < n)
-    tl.store(out_ptr + i, x + 1, mask=i < n)
-    ### END SOLUTION
-
-
-def add_one(x: torch.Tensor) -> torch.Tensor:
-    """x: (n,), contiguous -> (n,), x + 1."""
-    ### BEGIN SOLUTION
-    n, BLOCK = x.shape[0], 1024
-    out = torch.empty_like(x)
-    add_one_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
-    return out
-    ### END SOLUTION
-
-
-# %% check="start.add_one"
-check("start.add_one", add_one)
-
-# %% [markdown]
-# You have a kernel. What becomes of it on the way down the ladder? Here is `double_kernel` compiled for two
-# generations of GPUs, the A100's (NVIDIA calls it sm_80) and that of H100 and H200 (sm_90), without either being
-# here. First the PTX, only the lines that touch memory or do arithmetic on floats:
-
-# %%
-from course_lib.compiled import ptx_for, sass_for  # noqa: E402
-
-x, out = torch.empty(1024), torch.empty(1024)
-for architecture in ("sm_80", "sm_90"):
-    ptx = ptx_for(double_kernel, x, out, 1000, BLOCK=128, gpu=architecture)
-    print(architecture)
-    print("\n".join(line for line in ptx.splitlines() if any(word in line for word in (".global.b", ".f32"))))
-
-# %% [markdown]
-# The same text for both (the compiler has made x + x of 2 * x). `ld.global` loads from main memory, `st.global`
-# stores, `@%p1` is the mask. `%r1` is a register. Now the machine code:
-
-# %%
-for architecture in ("sm_80", "sm_90"):
-    print(architecture)
-    try:
-        sass = sass_for(double_kernel, x, out, 1000, BLOCK=128, gpu=architecture)
-        print(
-            "\n".join(
-                line for line in sass.splitlines() if any(word in line for word in ("LDG", "STG", "FADD", "FMUL"))
-            )
-        )
-    except ValueError as error:  # it takes NVIDIA's disassembler, which comes with Triton's wheels or with CUDA
-        print(error)
-
-# %% [markdown]
-# The instructions have other names here (`LDG`, `STG`), and the two generations do not agree even on these few lines.
-# As bits they have nothing in common that a program could rely on: SASS for sm_80 does not run on an sm_90 chip.
 #
 # ## Debugging a race
 #

@@ -469,5 +469,5 @@ fixed_copy = Exercise(
 )
 
 EXERCISES = {
-    exercise.id: exercise for exercise in (warps_needed, num_programs, predictions, add_one, fixed_copy, myths)
+    exercise.id: exercise for exercise in (add_one, num_programs, predictions, warps_needed, fixed_copy, myths)
 }

@@ -51,8 +51,17 @@ class Explorer:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
+        _name(self.controls)
         display(self.controls)
         self._shown = display(self._image(), display_id=True)
+
+
+def _name(control: Any) -> None:
+    """Give each control a tooltip, by default what stands beside it: ipywidgets shows the word "null" for none."""
+    if control.tooltip is None:
+        control.tooltip = getattr(control, "description", "")
+    for child in getattr(control, "children", ()):
+        _name(child)
 
 
 class Sliders(Explorer):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -26,6 +28,21 @@ def test_the_seals_are_those_of_the_plain_text():
     source = {}
     exec(sealed(), source)
     assert source["SEALED"] == start.SEALED
+
+
+def test_the_first_kernel_is_written_within_ten_minutes():
+    """The question and a picture come first; then as many words as are read in seven minutes, at 150 words a minute, and
+    the first kernel exercise. How the course works stands behind it."""
+    notebook = Path(__file__).resolve().parents[2] / "notebooks" / "00_start_here" / "00_start_here.ipynb"
+    cells = [(c["cell_type"], "".join(c["source"])) for c in json.loads(notebook.read_text("utf-8"))["cells"]]
+    text = [source for kind, source in cells if kind == "markdown"]
+    assert "## The question" in text[0] and "How this course works" not in text[0]
+    pictures = [i for i, (kind, source) in enumerate(cells) if kind == "code" and source.startswith("figures.")]
+    kernel = next(i for i, (_, source) in enumerate(cells) if "def add_one_kernel" in source)
+    assert pictures[0] <= 4 and pictures[0] < kernel
+    words = [word for kind, source in cells[:kernel] if kind == "markdown" for word in source.split()]
+    assert len(words) <= 7 * 150
+    assert kernel < next(i for i, (_, source) in enumerate(cells) if "## How this course works" in source)
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -94,6 +94,13 @@ def test_every_switch_of_a_chain_says_what_it_does(notebook):
     assert all(tooltips) and len(set(tooltips)) == len(tooltips)
 
 
+def test_no_control_is_without_a_tooltip(notebook):
+    """ipywidgets shows the word "null" then."""
+    made = figures.coalescing.explore_lanes_over_memory()
+    made._ipython_display_()
+    assert made.controls.tooltip == "" and made.named["stride"].tooltip == "stride"
+
+
 @pytest.mark.parametrize(
     "unit, widget, draw, changes",
     [
