@@ -34,7 +34,7 @@ from grader.judging.judge import Judge  # noqa: E402
 from grader.reporting import report as class_report  # noqa: E402
 
 PAGE = "<!doctype html><meta charset=utf-8><body style='font: 14px sans-serif; margin: 8px'>"
-SIZES = {"verdict": (920, 290), "feedback": (920, 600), "report": (1200, 790)}  # of a page in the browser, in pixels
+SIZES = {"verdict": (920, 245), "feedback": (920, 540), "report": (1200, 790)}  # of a page in the browser, in pixels
 
 
 def verdict() -> str:

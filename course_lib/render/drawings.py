@@ -11,7 +11,7 @@ from course_lib.exercise import ErrorMap, Request, Spent
 GREEN, AMBER, RED, GREY, BLUE = "#009E73", "#B8860B", "#D55E00", "#808080", "#0072B2"
 ORANGE, PALE = "#E69F00", "#F6D9A0"  # waste, striped where it is a bar, so that it is told without colour
 
-BAR = 300  # pixels of the longer of two bars
+BAR = 200  # pixels of the longer of two bars
 STRIP = 560  # pixels that a request may take
 FEW = 8  # sectors of a request, up to which each has room for its lanes
 
