@@ -113,18 +113,20 @@ def lab(*options: str) -> int:
     for said in filter(None, [hand_out(unit, ROOT / "work" / unit.name) for unit in units]):
         print(said)
     unit = unit_to_open()
-    print(f"JupyterLab opens work/{unit}/{unit}.ipynb, which is next. Ctrl+C here, twice, ends it.", flush=True)
+    first = f"{unit}/{unit}.ipynb" if (ROOT / "work" / unit / f"{unit}.ipynb").exists() else unit  # it may be renamed
+    print(f"JupyterLab opens work/{first}, which is next. Ctrl+C here, twice, ends it.", flush=True)
     quiet = [QUIET, *["--allow-root"] * (os.geteuid() == 0)]  # root: as in most containers
     settings = os.pathsep.join(filter(None, [str(STUDENTS_LAB), os.environ.get("JUPYTER_CONFIG_PATH")]))
     jupyter, folder = VENV / "bin" / "jupyter", ROOT / "work"
-    first = f"--LabApp.default_url=/lab/tree/{unit}/{unit}.ipynb"
-    return call(jupyter, "lab", "--notebook-dir", folder, first, *quiet, *options, JUPYTER_CONFIG_PATH=settings)
+    opens = f"--LabApp.default_url=/lab/tree/{first}"
+    return call(jupyter, "lab", "--notebook-dir", folder, opens, *quiet, *options, JUPYTER_CONFIG_PATH=settings)
 
 
 def unit_to_open() -> str:
-    """Ask the course's own account of progress which unit is next."""
-    asked = "from course_lib import progress; print(progress().unit)"
-    return subprocess.run([PYTHON, "-c", asked], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    """Ask the course's own account of progress which unit is next; the first one, if it cannot say."""
+    asked = [PYTHON, "-c", "from course_lib import progress; print(progress().unit)"]
+    said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    return said or min(path.name for path in (ROOT / "notebooks").iterdir() if path.is_dir())
 
 
 def hand_out(unit: Path, mine: Path) -> str:

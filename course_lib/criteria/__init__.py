@@ -123,7 +123,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
 SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}
 """Words for a finding that brings none of its own, by its status."""
 NOT_BEGUN = "not begun"
-"""What a finding missed of which nothing was written yet."""
+"""Words for a finding that is lost because nothing was written yet."""
 
 
 def _named(criterion: Criterion, finding: Finding) -> Finding:
@@ -139,7 +139,7 @@ def _unknown(criterion: Criterion, status: Status) -> Finding:
 def refused(exercise: Exercise, sentence: str, cause: CauseKind | Cause = "refused") -> Verdict:
     """The verdict on something that could not be observed at all, for this cause, or one of this kind; `sentence` tells it."""
     cause = Cause(cause) if isinstance(cause, str) else cause
-    missed = {"blank": NOT_BEGUN, "refused": "not accepted"}.get(cause.kind, "does not run")
+    missed = NOT_BEGUN if cause.kind == "blank" else "does not run"
     findings = [Finding("runs", 0, 0, "failed", seen=sentence, cause=cause, key="runs", gate=True, missed=missed)]
     findings += [_unknown(criterion, "not_judged") for criterion in exercise.criteria]
     return Verdict(exercise.id, 0.0, exercise.points, findings)

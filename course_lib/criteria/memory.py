@@ -80,6 +80,8 @@ class Coalesced(OnceRight):
         if not same or not (one := max(same, key=lambda a: -a.efficiency)).request:
             return None
         itemsize = one.bytes // one.elements
+        if not 1 <= itemsize <= 8:  # no element of a tensor: whoever made this evidence is not believed
+            return None
         found = Request(one.tensor, one.op, one.line, itemsize, one.request[:32])
         useful = itemsize * len(set(found.offsets))
         return found if 32 * len(found.sectors) > self.at_most * useful else None

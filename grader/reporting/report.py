@@ -83,6 +83,7 @@ def mistakes(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[Mistake]:
             for f in verdict.findings:
                 if f.lost and not f.bonus:
                     mistake = found.setdefault((exercise, f.key), Mistake(exercise, f.missed))
+                    mistake.title = mistake.title if f.blank else f.missed  # who has begun says better what it is
                     mistake.students.append(student)
                     if f.status != "same_cause":
                         mistake.sentences[". ".join(filter(None, (f.seen.rstrip("."), f.detail)))] += 1

@@ -516,6 +516,10 @@ def test_a_wasteful_request_is_drawn_of_a_public_case_alone():
     assert found(False).spent == Spent("sectors", "touched", 4, 32, 4.2)
     assert found(False, range(0, 128, 4)).request is None, "this one wastes nothing"
     assert found(False, []).request is None
+    odd = Access("x", "load", 3, "", 1, 1, 1, 4096, 0, 4, 32, request=[0, 64])
+    case = Case("a", "performance", lambda generator: {"x": X})
+    trial = Trial(case, [{"x": X}], Evidence("a", outputs=[X * 2], launches=[launch(odd)]))
+    assert criteria.Coalesced("load", 1).judge(exercise(), [trial]).request is None
 
 
 def test_a_finding_says_what_was_lost():

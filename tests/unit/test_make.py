@@ -117,12 +117,24 @@ def test_the_notebook_that_is_next_is_opened(course, monkeypatch):
     assert f"--LabApp.default_url=/lab/tree/{UNIT}/{UNIT}.ipynb" in commands[0]
 
 
+def test_a_notebook_that_was_renamed_is_found_in_its_folder(course, capsys):
+    make.lab()
+    (course / "work" / UNIT / f"{UNIT}.ipynb").rename(course / "work" / UNIT / "mine.ipynb")
+    capsys.readouterr()
+    make.lab()
+    assert f"opens work/{UNIT}, which" in capsys.readouterr().out
+
+
 def test_which_unit_is_next_is_asked_of_the_course(tmp_path, monkeypatch):
     monkeypatch.setattr(make, "PYTHON", sys.executable)
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
     assert make.unit_to_open() == "00_start_here"
     (tmp_path / "progress.json").write_text('{"coalescing.transpose": 3}')
     assert make.unit_to_open() == UNIT
+    (tmp_path / "python").write_text("#!/bin/sh\necho a trace >&2; exit 1\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(make, "PYTHON", tmp_path / "python")
+    assert make.unit_to_open() == "00_start_here", "no stack trace for a student"
 
 
 def test_lab_asks_no_question_about_news():
