@@ -456,8 +456,9 @@ figures.start.thread_hierarchy()
 # thread holds 8. The reports of a trace say *lane* for a position of a block, too.
 #
 # Two things follow that surprise most people once. Programs start **in any order**, as SMs become free, and nobody
-# knows which one ends first. And a program cannot see into another program's shared memory or registers: what one
-# leaves for another goes through main memory.
+# knows which one ends first. And in Triton a program cannot see into another program's shared memory or registers: what
+# one leaves for another goes through L2 or main memory. (From Hopper on, CUDA can launch thread blocks in **clusters**,
+# and the blocks of a cluster do read each other's shared memory.)
 #
 # In CUDA you write what one *thread* does. In Triton you write what one *program* does, with whole blocks of numbers,
 # and the compiler deals the block out to threads.
@@ -590,9 +591,9 @@ else:
 # a bit is one transistor and one tiny capacitor, whose charge leaks and must be refreshed. That packs far more bits
 # into the same area, on chips of their own, and takes longer to read. (Smaller cards have GDDR memory: DRAM as well.)
 #
-# *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, and by nobody else. It
-# lies in the same SRAM as the **L1 cache**. You write to shared memory on purpose; a cache keeps by itself what was
-# read a moment ago. (In Triton the compiler uses shared memory for you.)
+# *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, and not by the whole GPU
+# (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory on
+# purpose; a cache keeps by itself what was read a moment ago. (In Triton the compiler uses shared memory for you.)
 #
 # ## Why compute outgrew memory
 #

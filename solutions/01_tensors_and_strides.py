@@ -402,7 +402,8 @@ print(f"{w.nbytes:,} bytes = {w.nbytes / 2**30:.2f} GiB = {w.nbytes / 1e9:.2f} G
 # ## What lives where
 #
 # A GPU has memory of its own. A tensor lives either there or in the CPU's memory, and `x.device` says where. Moving it, with
-# `x.to("cuda")`, is always a copy. Both operands of an operation must be on the same device, or torch raises an error.
+# `x.to("cuda")`, is always a copy. Both operands of an operation must be on the same device, or torch raises an error. There
+# is one exception: a CPU tensor without axes, which is a single number, may be combined with a GPU tensor.
 #
 # How do you know what a line of code allocates on a GPU? torch counts: `torch.cuda.memory_allocated()` is the number of
 # bytes in live tensors, and `torch.cuda.max_memory_allocated()` is the most it has ever been. A view must not move the

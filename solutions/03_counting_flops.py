@@ -614,8 +614,9 @@ figures.flops.operations_under_the_roof()
 # chip with more and faster memory, has the same number. The footnote to the asterisk reads "Shown with sparsity.
 # Specifications 1/2 lower without sparsity."
 #
-# Sparsity here is a trick of the hardware: if in every four weights two are zero, in a fixed pattern, it skips them
-# and counts the skipped FLOPs as done. Ordinary models have no such zeros. What they can get is half of the printed
+# Sparsity here is a trick of the hardware: if in every four weights two are zero, it skips these two and counts the
+# skipped FLOPs as done. (Which two may differ from four to four, and is stored with the weights.) Ordinary models
+# have no such zeros. What they can get is half of the printed
 # number. This course's table, `gpu.DATASHEETS`, holds the halves, the **dense** figures, and names its sources.
 #
 # And of the dense figure, how much does a plain `a @ b` reach?
@@ -653,7 +654,8 @@ for dtype in ("fp32", "tf32", "fp16", "bf16"):
 
 # %% [markdown]
 # For a training run, the FLOPs that the model needs are 6 × parameters × tokens. (S and o of the attention are left
-# out here; the count of a block above says when one may.)
+# out here; the count of a block above says when one may. The PaLM paper, which introduced MFU, includes them, so its
+# MFU of the same run is a little higher.)
 #
 # Some runs do more than they need. To save memory they throw activations away and run the forward pass a second time
 # when the backward pass wants them (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter and

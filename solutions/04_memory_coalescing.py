@@ -803,7 +803,8 @@ check("coalescing.padded_stride", padded_stride)
 # %% [markdown]
 # ### Vector loads
 #
-# Alignment buys a second thing. A lane can load up to 16 bytes with one instruction: four floats, 128 bits. A
+# Alignment buys a second thing. Up to Hopper, a lane can load at most 16 bytes with one instruction: four floats, 128
+# bits. (From Blackwell on, sm_100, it can load 32.) A
 # quarter of the instructions then move the same bytes. The address must be a multiple of 16 bytes, **and the
 # compiler must know that it is**.
 #

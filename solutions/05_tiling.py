@@ -246,8 +246,9 @@ for tile in (1, 16, 64, 128, 256):
 #
 # * The **accumulator**, the tile of c, lives in registers: BLOCK_M × BLOCK_N float32 numbers. All registers of an SM hold 65,536
 #   of them, and addresses need some. Half of that, 32,768 numbers, is as far as one goes: 128 × 256.
-# * The tiles of a and b pass through **shared memory**, from where the tensor cores read them. An H200 gives one program at
-#   most 227 KiB of it, an A100 163 KiB.
+# * The tiles of a and b pass through **shared memory**. From there Hopper's `wgmma` instruction feeds the tensor cores
+#   directly. The older `mma.sync`, all that an A100 has, takes its operands from registers, so each warp first loads its
+#   part of the tiles into them. An H200 gives one program at most 227 KiB of shared memory, an A100 163 KiB.
 # * While the tensor cores work on one pair of tiles, the next ones should be on their way. This is **pipelining**:
 #   `num_stages=3` makes the compiler keep three pairs of tiles in shared memory, of which one is in use and two are arriving.
 #   It costs three times the space.
@@ -309,8 +310,9 @@ check("tiling.best_tile", best_tile)
 # Now for a GPU. Three things are new.
 #
 # **`tl.dot(a, b, acc)`** adds the product of two blocks, (BLOCK_M, BLOCK_K) by (BLOCK_K, BLOCK_N), to an accumulator, on the
-# tensor cores. Sides are powers of two, of at least 16. The accumulator is float32, also for float16 and bfloat16 blocks:
-# thousands of products are added, and unit 02 showed what half precision makes of that.
+# tensor cores. Sides are powers of two, and the one that is summed over, BLOCK_K, is at least 16 (32 for numbers of one
+# byte). Blocks with fewer than 16 rows or columns are padded. The accumulator is float32, also for float16 and bfloat16
+# blocks: thousands of products are added, and unit 02 showed what half precision makes of that.
 #
 # **Float32 blocks** are rounded to TF32 (10 bits after the point) on their way into the tensor cores, unless you write
 # `input_precision="ieee"`. The trace rounds them, too, so that you see it. For other dtypes the option does nothing.

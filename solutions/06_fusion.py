@@ -231,9 +231,10 @@ generated("sin2_plus_cos2")
 #
 # When can it not fuse? Fusion hands a value from one operation to the next inside a *program*. It stops
 # * where an operation needs values that **other programs** make, such as the sum of a whole tensor: all programs must
-#   have finished first, and on a GPU that is the end of a kernel. (Inductor adds up a large tensor in two kernels: parts,
+#   have finished first, and as a rule that is the end of a kernel. (Inductor adds up a large tensor in two kernels: parts,
 #   then their sum.) A row that one program holds is no such case;
-# * at a **library call**: large matrix products go to cuBLAS, a kernel that nobody can add to;
+# * at a **library call**: by default, large matrix products go to cuBLAS, and Inductor adds nothing to a library's kernel.
+#   (With `mode="max-autotune"` it may choose a Triton product instead, and fuse into that);
 # * where **Python wants the value**: a print, an `if` on a result, a call that torch cannot record. Torch calls it a
 #   graph break.
 #
@@ -463,7 +464,8 @@ generated("softmax, rows of 1024")
 
 # %% [markdown]
 # The same kernel again, found by a compiler: one load, a maximum, a sum, one store (`R0_BLOCK` is the block along the
-# row, `libdevice.exp` an exponential). It calls this a *persistent* reduction: the row persists in registers.
+# row, `libdevice.exp` an exponential). It calls this a *persistent* reduction: the row persists in registers. (A
+# *persistent kernel*, in most texts, is something else: one program for each SM, which takes one tile after another.)
 #
 # ## Rows that do not fit
 #
@@ -843,7 +845,8 @@ for block in (16, 32, 128):
 #   them spill;
 # * **where a library is better**: if your own product is slower than cuBLAS, a fused epilogue must first earn that
 #   back;
-# * **where everything must be known first**: a sum over the whole tensor ends the kernel, whatever you do.
+# * **where everything must be known first**: as a rule, a sum over the whole tensor ends the kernel. (A *cooperative*
+#   launch, whose programs all run at the same time, can make them wait for one another inside one kernel.)
 #
 # And it pays most where tensors are large, operations small, and several of them stand in a row: norms, activations,
 # softmax, losses, optimizer steps.

@@ -174,8 +174,14 @@ else:
 #
 # ## Where does a token stand?
 #
-# Shuffle the keys, and the values with them. What happens to o? Nothing: a mean does not care for the order. So
-# attention by itself does not know which token came first. Positions have to be put in, and the question is where.
+# Shuffle the keys, and the values with them. Without a mask, what happens to o? Nothing: a mean does not care for the
+# order. So attention without a mask does not know which token came first. (Under a causal mask the order does matter:
+# it decides which keys a query sees.) Positions have to be put in, and the question is where.
+#
+# One can **add** them to the embeddings, before the first layer: the first transformer added sines and cosines
+# (Vaswani and others, 2017), and GPT-2 adds a learned vector for each position. Then q, k *and* v carry positions,
+# since all three are made from the sum. One can subtract from each score a number that grows with the distance of query
+# and key, as ALiBi does (Press and others, 2022). Or one can turn q and k:
 #
 # **Rotary embedding** (Su and others, *RoFormer*, 2021) takes the D numbers of a vector as D / 2 pairs, sees each
 # pair as a point in the plane, and turns it by an angle that grows with the token's position m: pair i by m ×
@@ -224,7 +230,8 @@ check("attention.rotary", rotary)
 #
 # {{exercise attention.claims}}
 #
-# Which of these hold, for random q, k, v? The first eight are True or False, for {{truths.plain}}: the share of the true ones
+# Which of these hold, for random q, k, v, without a mask where none is named? The first eight are True or False, for
+# {{truths.plain}}: the share of the true ones
 # that you find, plus that of the false ones, minus 1, so that one word everywhere earns nothing. The last two are
 # numbers, {{numbers.plain / 2}} each. Write answers, no code that finds them. Then try: the cell after the check runs your
 # functions on most of them.
@@ -670,7 +677,8 @@ print(f"lse, 4 bytes an element:                       {heads * n * 4 / 1e6:7.1f
 # %% [markdown]
 # ## What you now know
 #
-# * Attention is a mean of values. q and k are compared, and get positions; v is handed over, and gets none.
+# * Attention is a mean of values. q and k are compared; v is handed over. With rotary embedding q and k get positions, and
+#   v gets none; positions that are added to the embeddings reach all three.
 # * The state (m, l, acc) of a query after some keys can be merged with its state after others, in any order and any
 #   grouping. −inf, 0, 0 is the empty state, and the only trap is −inf − −inf.
 # * By tiles, the largest thing in memory is one tile of scores. k and v are read once for each tile of queries.
@@ -692,6 +700,8 @@ progress()
 #
 # * Vaswani and others, *Attention Is All You Need*, 2017: section 3.2.1, with the footnote on the scale.
 # * Su and others, *RoFormer: Enhanced Transformer with Rotary Position Embedding*, 2021: section 3.
+# * Press, Smith and Lewis, *Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation*, 2022:
+#   ALiBi.
 # * Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018: the merge of (m, l), and that it is
 #   associative.
 # * Rabe and Staats, *Self-attention Does Not Need O(n²) Memory*, 2021: attention by chunks.

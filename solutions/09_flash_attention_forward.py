@@ -211,7 +211,8 @@ check("flash.online_update", weighted_mean)
 # 2. for each tile of keys loads k and v, makes s = scale · q @ k.T, updates the state,
 # 3. divides, and stores o and lse.
 #
-# `k.T` of a block costs nothing: tensor cores read a tile from shared memory either way. The scale multiplies s, in
+# `k.T` of a block of half precision costs nothing: a tile can be read from shared memory either way, by Hopper's tensor
+# cores themselves, and on older GPUs by the loads that bring it into registers. The scale multiplies s, in
 # float32; q times the scale would be rounded to half precision once more, and lse would show it. What must the scores
 # of keys be that are not there, where the last tile reaches past the end? A masked load gives 0. And 0 is a score
 # like any other:
@@ -579,7 +580,9 @@ for row in figures.flash.recorded()["counters"]:
 # program holds 128 queries, not 64: half as many programs read k and v, so less passes between L2 and the SMs. There are
 # as many programs as SMs, and each takes 128 queries after 128: the next ones are fetched while the last ones are finished.
 #
-# Triton's compiler waits for a product where it is issued, and has no words for the rest. The step is written in **Gluon**, the
+# In a plain matmul's loop, Triton's compiler leaves products in flight. In this loop, where the softmax needs s and the
+# accumulator is rescaled, it waits for each product where it is issued, and Triton has no words for the rest. The step is
+# written in **Gluon**, the
 # language below Triton in the same package, where layouts, shared memory, barriers and waiting are one's own:
 # benchmarks/attention_overlapped.py, 197 lines for this one GPU. Read it when you have finished this unit: you will know every
 # line of its arithmetic.
