@@ -7,15 +7,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from course_lib.picture import live
 
-def live() -> bool:
-    """Whether there is a notebook to put controls into, and ipywidgets to make them."""
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    return get_ipython() is not None
+__all__ = ["Explorer", "Sliders", "live"]
 
 
 class Explorer:
@@ -26,7 +20,7 @@ class Explorer:
     """
 
     controls: Any
-    _shown = None  # the handle of the picture once displayed
+    _handle = None  # of the picture once displayed
 
     def picture(self) -> Figure:
         """Draw the picture that the controls ask for now."""
@@ -39,21 +33,25 @@ class Explorer:
 
     def draw(self, _change: Any = None) -> None:
         self.figure = self.picture()
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            self._shown.update(self._image())
+        self._bundle = self.figure._repr_mimebundle_()  # once: drawing takes most of the time
+        if self._handle:
+            data, metadata = self._bundle
+            self._handle.update(data, metadata=metadata, raw=True)
 
-    def _image(self) -> Any:
-        from IPython.display import Image
-
-        return Image(self.png, alt=repr(self.figure))
+    @property
+    def shown(self) -> str | bytes:
+        """The picture as it is shown now: HTML in a live notebook, else a PNG."""
+        return next(iter(self._bundle[0].values()))
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
         _name(self.controls)
-        display(self.controls)
-        self._shown = display(self._image(), display_id=True)
+        words = ", ".join(dict.fromkeys(filter(None, _descriptions(self.controls))))
+        note = {"text/plain": f"Controls, live in JupyterLab: {words}"}
+        display(self.controls._repr_mimebundle_() | note, raw=True)
+        data, metadata = self._bundle
+        self._handle = display(data, metadata=metadata, raw=True, display_id=True)
 
 
 def _name(control: Any) -> None:
@@ -62,6 +60,12 @@ def _name(control: Any) -> None:
         control.tooltip = getattr(control, "description", "")
     for child in getattr(control, "children", ()):
         _name(child)
+
+
+def _descriptions(control: Any) -> list[str]:
+    """What stands next to each control of a box, in order."""
+    inside = [name for child in getattr(control, "children", ()) for name in _descriptions(child)]
+    return [getattr(control, "description", ""), *inside]
 
 
 class Sliders(Explorer):
