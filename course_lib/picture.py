@@ -114,7 +114,7 @@ class Picture(Figure):
 
     @property
     def words(self) -> str:
-        """What the picture shows, for whoever cannot see it: its titles and its caption."""
+        """Words for whoever cannot see the picture: its titles and its caption."""
         titles = [ax.get_title(where) for ax in self.axes for where in ("left", "center")]
         return ". ".join(filter(None, [*titles, self.get_supxlabel()])).replace("\n", " ")
 

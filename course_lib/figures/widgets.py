@@ -63,7 +63,7 @@ def _name(control: Any) -> None:
 
 
 def _descriptions(control: Any) -> list[str]:
-    """What stands next to each control of a box, in order."""
+    """List the words next to the controls of a box, in order."""
     inside = [name for child in getattr(control, "children", ()) for name in _descriptions(child)]
     return [getattr(control, "description", ""), *inside]
 
