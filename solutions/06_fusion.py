@@ -48,7 +48,7 @@ from course_lib.hardware.inductor import FUNCTIONS, generated, recorded
 def center_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     """Program m: row m of x (M, N) minus its mean, in float32."""
     row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=0).to(tl.float32)  # a masked lane adds nothing to the sum
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=0).to(tl.float32)  # a masked lane adds 0
     mean = tl.sum(x, axis=0) / N  # N, not BLOCK
     tl.store(out_ptr + row * N + offs_n, x - mean, mask=offs_n < N)
 
@@ -549,7 +549,9 @@ def online_softmax_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     m, l = -3.4e38, 0.0  # finite, so that a block of -inf adds exp(-inf) = 0
     for start in range(0, N, BLOCK):
         offs_n = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf"), eviction_policy="evict_last")
+        x = tl.load(
+            x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf"), eviction_policy="evict_last"
+        )
         x = x.to(tl.float32)
         m_new = tl.maximum(m, tl.max(x, axis=0))
         alpha = tl.exp(m - m_new)  # brings the old sum to the new maximum
@@ -638,7 +640,8 @@ def rmsnorm_kernel(x_ptr, weight_ptr, out_ptr, N, row_stride, eps, BLOCK: tl.con
     """Program m: x / sqrt(mean(x**2) + eps) * weight for row m; the row fits into BLOCK. out is contiguous."""
     ### BEGIN SOLUTION
     row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=0, eviction_policy="evict_last").to(tl.float32)
+    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=0, eviction_policy="evict_last")
+    x = x.to(tl.float32)
     scale = tl.rsqrt(tl.sum(x * x, axis=0) / N + eps)  # N, not BLOCK
     weight = tl.load(weight_ptr + offs_n, mask=offs_n < N, eviction_policy="evict_last").to(tl.float32)
     tl.store(out_ptr + row * N + offs_n, x * scale * weight, mask=offs_n < N)

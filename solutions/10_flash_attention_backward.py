@@ -269,7 +269,8 @@ check("flash_backward.delta", delta)
 ### BEGIN SOLUTION
 @triton.jit
 def over_queries(
-    dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, offs_n, start, stop, Nq, Nk, scale,
+    dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides,
+    batch, head, offs_n, start, stop, Nq, Nk, scale,
     MASKED: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     """dk and dv (BLOCK_N, BLOCK_D) after the queries from start to stop. MASKED: some of them do not see all of the keys."""

@@ -398,14 +398,24 @@ WRONG = [
     guesses("FlashAttention by itself", "attention", "1"),
     # -------------------- sin2_plus_cos2
     wrong("sin2_plus_cos2", "two kernels", [LAUNCH, ONCE], source=TWO_LAUNCHES_SIN_COS),
-    wrong("sin2_plus_cos2", "the identity for one angle", [PLAIN], ("sine * sine + cosine * cosine", "sine * sine + 1 - sine * sine")),
+    wrong(
+        "sin2_plus_cos2",
+        "the identity for one angle",
+        [PLAIN],
+        ("sine * sine + cosine * cosine", "sine * sine + 1 - sine * sine"),
+    ),
     wrong(
         "sin2_plus_cos2",
         "no mask on the loads",
         [RAGGED, HALF],
         ("tl.load(x_ptr + i, mask=i < n)", "tl.load(x_ptr + i)"),
     ),
-    wrong("sin2_plus_cos2", "no mask on the store", [RAGGED, HALF], ("sine * sine + cosine * cosine, mask=i < n)", "sine * sine + cosine * cosine)")),
+    wrong(
+        "sin2_plus_cos2",
+        "no mask on the store",
+        [RAGGED, HALF],
+        ("sine * sine + cosine * cosine, mask=i < n)", "sine * sine + cosine * cosine)"),
+    ),
     wrong("sin2_plus_cos2", "only whole blocks", [RAGGED, HALF], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)")),
     wrong("sin2_plus_cos2", "no squares", [PLAIN], ("sine * sine + cosine * cosine", "sine + cosine")),
     wrong("sin2_plus_cos2", "the cosine of x", [PLAIN], ("tl.cos(tl.load(y_ptr", "tl.cos(tl.load(x_ptr")),
@@ -423,7 +433,10 @@ WRONG = [
         "sin2_plus_cos2",
         "reads x twice",
         [ONCE],
-        ("sine * sine + cosine * cosine, ", "sine * tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32)) + cosine * cosine, "),
+        (
+            "sine * sine + cosine * cosine, ",
+            "sine * tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32)) + cosine * cosine, ",
+        ),
     ),
     wrong("sin2_plus_cos2", "torch does it", [TRITON], ("return out", "return x.sin() ** 2 + y.cos() ** 2")),
     # -------------------- bias_gelu
@@ -667,7 +680,11 @@ def chain_bytes(n, ops, itemsize, fused):
 """,
     ),
     honest("sin2_plus_cos2", "blocks of 512", ("BLOCK = 1024", "BLOCK = 512")),
-    honest("sin2_plus_cos2", "in another order", ("sine * sine + cosine * cosine", "1 + (cosine * cosine - (1 - sine * sine))")),
+    honest(
+        "sin2_plus_cos2",
+        "in another order",
+        ("sine * sine + cosine * cosine", "1 + (cosine * cosine - (1 - sine * sine))"),
+    ),
     honest("bias_gelu", "one row a program", ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 1, 1024")),
     honest("bias_gelu", "other tiles", ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 32, 64")),
     honest("bias_gelu", "masked lanes get a value", ("mask=inside, eviction", "mask=inside, other=0, eviction")),
