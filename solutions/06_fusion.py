@@ -499,32 +499,32 @@ for N, num_warps in ((1024, 4), (8192, 4), (32768, 4), (32768, 16), (32768, 32),
 #
 # ## The online softmax
 #
-# Read the row block by block. After each block you know the largest value so far, m, and a sum s of exponentials
+# Read the row block by block. After each block you know the largest value so far, m, and a sum l of exponentials
 # *relative to m*. Now a block comes with a larger value. Is the old sum lost? No: every term in it was taken relative
 # to the old m, so all of them are wrong by one common factor,
 #
-# > exp(x - m_new) = exp(x - m) · exp(m - m_new)
+# > exp(x - m_new) = exp(x - m) · alpha,  alpha = exp(m - m_new)
 #
-# Multiply the old sum by exp(m - m_new), add the new block, go on. One pass gives the maximum *and* the sum.
+# Multiply the old sum by alpha, add the new block, go on. One pass gives the maximum *and* the sum.
 
 # %%
 figures.fusion.online_steps()
 
 # %% [markdown]
-# Find a block where the maximum did not grow. What is the factor there? And what would happen if a block were all
+# Find a block where the maximum did not grow. What is alpha there? And what would happen if a block were all
 # -inf, as in a masked attention row, before the first finite value?
 
 # %%
 inf = float("inf")
-print("the factor, if both maxima are still -inf:", torch.exp(torch.tensor(-inf) - torch.tensor(-inf)).item())
-print("the factor, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) - torch.tensor(-3.4e38)).item())
+print("alpha, if both maxima are still -inf:", torch.exp(torch.tensor(-inf) - torch.tensor(-inf)).item())
+print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) - torch.tensor(-3.4e38)).item())
 
 # %% [markdown]
 # ## Exercise: online softmax
 #
 # {{exercise fusion.online_softmax}}
 #
-# Write `online_softmax(x)` for rows of any length, a million and more: one pass for m and s, a second pass that
+# Write `online_softmax(x)` for rows of any length, a million and more: one pass for m and l, a second pass that
 # writes. One program for each row will do. Full marks need
 # * the right result for ragged sizes, rows that lie apart, float16 ({{correct.ragged}}),
 # * the right result for a maximum that rises or falls along the row, and for rows that start with thousands of -inf
@@ -534,7 +534,7 @@ print("the factor, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e
 #   ({{traffic.performance}}).
 #
 # The first line of such a loop: `for start in range(0, N, BLOCK):`. A variable that the loop changes must have its
-# type before it: `m, s = -3.4e38, 0.0`.
+# type before it: `m, l = -3.4e38, 0.0`.
 #
 # Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.compile`, a share of them from
 # {{speed.none}} on (2048 × 32768).
@@ -591,7 +591,7 @@ generated("softmax, rows of 32768")
 # %% [markdown]
 # Two loops, your algorithm: in the first one a running maximum and a running sum (the correction is hidden in the
 # helper `online_softmax_combine`), in the second one the result. Two things differ. Its maximum starts at -inf, and the
-# helper catches the NaN: where both maxima are -inf it takes 1 for the factor. And it keeps a maximum and a sum *for
+# helper catches the NaN: where both maxima are -inf it takes 1 for alpha. And it keeps a maximum and a sum *for
 # each lane*, and merges the lanes after the loop. Then a block needs no exchange between lanes, and pays with more
 # exponentials. `eviction_policy="evict_last"` in the first loop asks the cache to keep what the second will want.
 # Such a hint changes no result and no count of a trace. It may change the time, and not only where a row is read
@@ -722,9 +722,9 @@ check("fusion.add_rmsnorm", add_rmsnorm)
 # 2.1 GB in bfloat16. What would the softmax be? As much again, written and read back, for one number of each row. Do
 # you need it?
 #
-# > -log(exp(x[t]) / sum(exp(x))) = log(sum(exp(x))) - x[t] = m + log(s) - x[t]
+# > -log(exp(x[t]) / sum(exp(x))) = log(sum(exp(x))) - x[t] = m + log(l) - x[t]
 #
-# with the m and s that you already know how to get in one pass. This is also the safe form: a softmax that underflows
+# with the m and l that you already know how to get in one pass. This is also the safe form: a softmax that underflows
 # to 0 has an infinite loss.
 
 # %%

@@ -299,7 +299,7 @@ else:
 # > m = max s,  l = Σ exp(s − m),  acc = Σ exp(s − m) v
 #
 # At the end o = acc / l, and lse = m + log l. And a larger maximum on the way spoils nothing: all terms of l and acc
-# are wrong by one common factor, exp(m − m_new). Move the first slider through the tiles. Then choose *one at the
+# are wrong by one common factor, alpha = exp(m − m_new). Move the first slider through the tiles. Then choose *one at the
 # end*: what does the last tile do to everything before it?
 
 # %%

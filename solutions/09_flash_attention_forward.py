@@ -110,9 +110,9 @@ check("flash.predictions", predictions)
 #
 # > m_new = max(m, max of each row of s)
 # >
-# > p = exp(s − m_new),  shrink = exp(m − m_new)
+# > p = exp(s − m_new),  alpha = exp(m − m_new)
 # >
-# > l = l · shrink + Σ p,  acc = acc · shrink + p @ v
+# > l = l · alpha + Σ p,  acc = acc · alpha + p @ v
 #
 # Below, one tile of 3 rows and 4 keys comes to a state. Before you run it: which of the three rows keeps its old sums
 # as they are, and which forgets nearly all?
@@ -122,7 +122,7 @@ m = torch.tensor([2.0, 2.0, -torch.inf])  # the third row has seen nothing yet
 s = torch.tensor([[1.0, 0.5, 2.0, -1.0], [9.0, 3.0, 0.0, 1.0], [0.0, 1.0, 2.0, 3.0]])
 m_new = torch.maximum(m, s.amax(1))
 print("m_new ", m_new.tolist())
-print("shrink", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
+print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 
 # %% [markdown]
 # Three things are new on a GPU.

@@ -241,8 +241,8 @@ def test_a_class_judges_it_again_and_keeps_that(tmp_path, monkeypatch):
     assert len(list((tmp_path / "verdicts").glob("*.json"))) == 3  # with and without are two verdicts
 
 
-RESCALED = ("acc * shrink[:, None]", "acc")
-TF32 = ('acc * shrink[:, None], input_precision="ieee"', "acc * shrink[:, None]")
+RESCALED = ("acc * alpha[:, None]", "acc")
+TF32 = ('acc * alpha[:, None], input_precision="ieee"', "acc * alpha[:, None]")
 
 
 @pytest.mark.slow
