@@ -320,7 +320,7 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         ("attention", ("(D**-0.5 if scale is None else scale)", "D**-0.5"), "where another was given"),
         (
             "merge",
-            ("acc_a * from_a[..., None] + acc_b * from_b[..., None]", "acc_a + acc_b"),
+            ("acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]", "acc_a + acc_b"),
             "m and l are right, acc is not",
         ),
         ("merge", ("m_a - base), torch.exp(m_b - base)", "base - m_a), torch.exp(base - m_b)"), "upside down"),
