@@ -175,7 +175,7 @@ def lost(mutant: Mutant) -> str:
     exercise = find(mutant.exercise)
     exercise = dataclasses.replace(exercise, cases=all_cases(exercise, SEED), bonus=())
     try:
-        entry = load(variants.program(exercise.id, mutant.source), exercise.entry)
+        entry = load(variants.answer(exercise.id, mutant.source), exercise.entry)
         for compile_seconds in (0.0, COMPILE_SECONDS):  # what survives the trace is also compiled
             trials = observe.observe(
                 exercise, entry, SEED, seconds=SECONDS + compile_seconds, compile_seconds=compile_seconds
