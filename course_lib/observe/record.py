@@ -399,7 +399,7 @@ def _advice(error: BaseException, message: str, line: str, entered: bool) -> str
 
 
 def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = True) -> Any:
-    """Execute a program's cells in order in a namespace of their own; return what `entry` names.
+    """Execute an answer's cells in order in a namespace of their own; return what `entry` names.
 
     cells: (file name, source). Raises ValueError, with a sentence, if a cell fails or the name is not there.
     """

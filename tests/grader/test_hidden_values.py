@@ -6,7 +6,7 @@ from course_lib import render
 from course_lib.evidence import Cause, Evidence, Fault
 from course_lib.exercises import find
 from course_lib.observe.wire import to_tree
-from grader.audit.variants import program, solution_cell
+from grader.audit.variants import answer, solution_cell
 from grader.judging import judge as judging
 from grader.judging import untold
 
@@ -23,7 +23,7 @@ def hidden_numbers(judge, exercise):
 
 
 def shown(judge, exercise, source):
-    verdict = judge.verdict(exercise, program(exercise.id, source), STUDENT)
+    verdict = judge.verdict(exercise, answer(exercise.id, source), STUDENT)
     return verdict, f"{render.text(verdict)}\n{to_tree(verdict)}"  # as a page, and as data
 
 

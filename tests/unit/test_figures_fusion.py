@@ -80,10 +80,10 @@ def test_the_guess_is_shown():
 def test_the_online_softmax_ends_where_two_passes_end(block):
     row = torch.randn(48, generator=torch.Generator().manual_seed(2)).tolist()
     states = F.online_states(row, block)
-    m, s, _ = states[-1]
+    m, l, _ = states[-1]
     assert len(states) == math.ceil(48 / block)
-    assert m == max(row) and s == pytest.approx(sum(math.exp(v - m) for v in row))
-    assert all(0 <= factor <= 1 for _, _, factor in states)
+    assert m == max(row) and l == pytest.approx(sum(math.exp(v - m) for v in row))
+    assert all(0 <= alpha <= 1 for _, _, alpha in states)
 
 
 def test_recorded_pictures_name_their_machine(picture):
