@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from pictures import as_shown
 
 from course_lib import figures
