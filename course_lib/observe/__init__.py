@@ -209,12 +209,12 @@ def _to_take_away(exercise: Exercise) -> str:
     return "" if _cannot_fork(exercise) else exercise.without
 
 
-def warm_up(*, kernels: bool) -> None:
-    """Import what a child would import when it first records, and load the compiler if it is to run kernels: once, so that
-    forked children find it there."""
-    importlib.import_module("torch._dynamo")  # torch's modes import it at first use: a second
-    if kernels:
+def warm_up(exercise: Exercise) -> None:
+    """Load what a child would load when it first observes this exercise: once, so that forked children find it there."""
+    if exercise.kind == "kernel":
         compiled.warm_up()
+    if exercise.kind == "formula" or _cannot_fork(exercise):
+        importlib.import_module("torch._dynamo")  # a torch mode of the student's asks for it, see tracing/modes.py
 
 
 def observe(
@@ -235,7 +235,7 @@ def observe(
         allows = sorted(exercise.allows)
         return replay_all(logs, fresh, names, kernel=kernel, allows=allows, compile_seconds=compile_seconds)
 
-    warm_up(kernels=kernel)
+    warm_up(exercise)
     trees, printed = child.run(work, seconds=seconds)
     found = trials(cases, fresh, trees)
     found[0].evidence.printed = printed

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 import grader
-from course_lib import criteria, observe
+from course_lib import compiled, criteria, observe
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.observe.child import ChildLost
@@ -193,7 +193,7 @@ def run(
     chosen: Sequence[Mutant], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[tuple[Mutant, str]]:
     """(mutant, what it loses) for each, in order."""
-    observe.warm_up(kernels=True)  # once, before the workers are forked
+    compiled.warm_up()  # once, before the workers are forked
     found = []
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:

@@ -247,11 +247,13 @@ def main() -> None:
 
     import torch
 
-    from course_lib import observe
+    from course_lib import compiled
     from course_lib.observe import wire
+    from course_lib.tracing import modes
 
     torch.set_num_threads(1)
-    observe.warm_up(kernels=True)
+    compiled.warm_up()
+    modes.keep_it_light()
     sandbox.packages()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
