@@ -115,7 +115,7 @@ PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")
         ("docs/hosted.md", r"with Triton (\d[\d.]+\d)", short(PINS["triton"])),
         ("docs/hosted.md", r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
         ("docs/hosted.md", r"Triton is (\d[\d.]+\d) or newer", TRITONS[0]),
-        ("course_lib/tracing/record.py", r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
+        ("course_lib/tracing/traced.py", r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
         ("make.py", r"Python (\d[\d.]+\d) or newer", PYTHON),
     ],
 )
