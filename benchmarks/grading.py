@@ -66,7 +66,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def answers(unit: str, count: int) -> Iterator[tuple[str, dict[str, list[tuple[str, str]]]]]:
-    """(student, exercise -> the program that answers it) of the synthetic class; the same one every time."""
+    """(student, exercise -> the answer to it) of the synthetic class; the same one every time."""
     chance = random.Random(4)
     patched = [v for v in variants.of_unit(UNITS[unit]) if v.patches and not v.script]
     for number in range(count):
@@ -277,11 +277,11 @@ def judge_only(unit: str, count: int, workers: int) -> None:
 
     exercises = grader.exercises(unit)
     with tempfile.TemporaryDirectory() as folder, Class(Path(folder), workers=workers, accept_risk=True) as room:
-        start, jobs, answers = started(room, unit, workers), [], 0
+        start, jobs, judged = started(room, unit, workers), [], 0
         for student, found in answers(unit, count):
             given = [room.answer(exercises[exercise], cells, student) for exercise, cells in found.items()]
             jobs += room.jobs(student, given)
-            answers += len(given)
+            judged += len(given)
         before, points, bonus = time.perf_counter(), 0.0, 0.0
         for _, verdicts in room.judge(jobs):
             points += sum(verdict.points for verdict in verdicts.values())
@@ -290,7 +290,7 @@ def judge_only(unit: str, count: int, workers: int) -> None:
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if bench.has_gpu() else ""
         print(
             f"{len(gpus.split(',')) if gpus else 0} GPUs ({room.device}), {workers} workers: {wall / count:.2f} s a submission "
-            f"({count} submissions, {answers} answers, {points:g} points, {bonus:g} for speed; {start:.0f} s of CPU to start)"
+            f"({count} submissions, {judged} answers, {points:g} points, {bonus:g} for speed; {start:.0f} s of CPU to start)"
         )
 
 

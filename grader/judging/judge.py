@@ -223,7 +223,7 @@ class Judge:
                 work.trials[0].evidence.printed = work.printed
 
     def _apart(self, step: Callable[[Sequence[Work]], None], works: Sequence[Work], reason: NotObserved) -> None:
-        """Nothing came of several together: each alone. Nothing came of one alone: that is its problem."""
+        """Try each alone if nothing came of several together; of one alone, that is its problem."""
         if len(works) == 1:
             if reason.cause.kind == "grader_failed":
                 raise GraderFailed(str(reason))
@@ -284,7 +284,7 @@ class Budget:
 
 
 class Postponed(RuntimeError):
-    """Nothing came of the answers of a submission together. They are to be judged when nobody waits for it."""
+    """Raised where nothing came of the answers of a submission together: to be judged when nobody waits for it."""
 
 
 class GraderFailed(RuntimeError):

@@ -74,7 +74,7 @@ def test_every_control_changes_the_picture(notebook):
 
 
 def test_no_tooltip_says_null(notebook):
-    """As ipywidgets writes it for a button without one."""
+    """ipywidgets writes null for a button without one."""
     for index in notebook.find(WIDGET):
         assert not notebook.show(index).locator("[title=null]").count(), notebook.sources[index]
 

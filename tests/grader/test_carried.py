@@ -171,7 +171,7 @@ def judge(tmp_path_factory):
 
 @pytest.fixture
 def few(monkeypatch):
-    """Of the unit those exercises alone."""
+    """The unit with those exercises alone."""
     some = {id: find(id) for id in LOST[:2]}
     monkeypatch.setattr(grader, "exercises", lambda unit: some)
 

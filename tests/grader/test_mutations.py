@@ -70,7 +70,7 @@ def test_what_is_explained_is_a_mutant_and_has_a_reason():
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_every_survivor_is_explained(unit):
-    """Of 20 mutants, spread evenly; `python -m grader mutations` judges them all."""
+    """Judge 20 mutants, spread evenly; `python -m grader mutations` judges them all."""
     report = mutations.report(unit, at_most=20)
     killed = [str(mutant) for mutant, title in report.outcomes if title]
     assert (report.unexplained, [mutant for mutant in killed if mutant in report.reasons]) == ([], [])

@@ -21,7 +21,7 @@ def code(source, grade_id=""):
 
 
 def answer(*cells, release=(), exercise=DOUBLE):
-    """The program of the exercise, in a notebook of code cells."""
+    """The answer to the exercise, in a notebook of code cells."""
 
     def numbered(cells):
         return [Cell(n, "code", *(c if isinstance(c, tuple) else (c, ""))) for n, c in enumerate(cells, 1)]

@@ -152,7 +152,7 @@ def test_a_kernel_launched_in_many_ways_is_one_group():
 
 
 def test_a_chain_keeps_its_tensors_apart():
-    """In the third launch `o_ptr` is loaded and `o_ptr#2` stored: two tensors of one parameter's name."""
+    """`o_ptr` is loaded in the third launch and `o_ptr#2` stored: two tensors of one parameter's name."""
     first = torch.ones(64)
     with trace() as t:
         x = first

@@ -30,7 +30,7 @@ def drawn(unit: str, name: str) -> Figure:
 
 
 def as_shown(figure: Figure) -> str | bytes:
-    """What a widget shows of a picture: `Explorer.shown`."""
+    """The part of a picture that a widget shows: `Explorer.shown`."""
     return next(iter(figure._repr_mimebundle_()[0].values()))
 
 

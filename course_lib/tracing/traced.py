@@ -1,4 +1,4 @@
-"""The record of what kernels did to memory: launches, steps, and traffic for each tensor and line."""
+"""The trace: what kernels did to memory, as launches, steps, and traffic for each tensor and line."""
 
 from __future__ import annotations
 
