@@ -68,19 +68,35 @@ def _descriptions(control: Any) -> list[str]:
     return [getattr(control, "description", ""), *inside]
 
 
+def _player(slider: Any) -> Any:
+    """Make the buttons that move a slider on, a step in 0.8 seconds, and stop it."""
+    from ipywidgets import Play, link
+
+    player = Play(value=slider.value, min=slider.min, max=slider.max, interval=800, tooltip="move on by itself")
+    link((player, "max"), (slider, "max"))
+    link((player, "value"), (slider, "value"))
+    return player
+
+
 class Sliders(Explorer):
     """A control for each argument of a function that draws, by name.
 
     ends: the values of all controls, by name -> where those sliders end whose end depends on the others, by name
+    play: the name of a slider that buttons move on, step by step
     """
 
     def __init__(
-        self, function: Callable[..., Figure], ends: Callable[..., dict[str, int]] | None = None, **named: Any
+        self,
+        function: Callable[..., Figure],
+        ends: Callable[..., dict[str, int]] | None = None,
+        play: str = "",
+        **named: Any,
     ):
         from ipywidgets import HBox, Layout
 
         self.function, self.named, self.ends, self._settling = function, named, ends, False
-        self.controls = HBox(list(named.values()), layout=Layout(flex_flow="row wrap"))
+        moving = [_player(named[play])] if play else []
+        self.controls = HBox([*named.values(), *moving], layout=Layout(flex_flow="row wrap"))
         self.watch(*named.values())
         self.draw()
 

@@ -82,7 +82,7 @@ def test_no_tooltip_says_null(notebook):
 # ------------------------------------------------------------------------------------------------ moving controls
 
 CONTROLS = "[role=slider], select, .widget-toggle-button, input[type=checkbox], input[type=number]"
-RESETS = "button.jupyter-button:not(.widget-toggle-button)"
+RESETS = "button.jupyter-button:not(.widget-toggle-button):not(.widget-play *)"
 LEAVES = ".widget-container > :not(.widget-container)"
 
 
