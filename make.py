@@ -12,6 +12,7 @@
     versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/; what
              else touches Triton (compiled/, observe/, a GPU) is tested under the installed one alone
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
+    site     the course as pages for self-study, in build/site/html: units with their outputs, guides, measurements, names
     format   ruff's formatter and fixes
     constraints  constraints.txt anew: the newest version of each package that pyproject.toml does not pin
 
@@ -54,6 +55,7 @@ def main() -> int:
         "unit": unit,
         "versions": versions,
         "build": build,
+        "site": site,
         "format": format_code,
         "constraints": constraints,
     }
@@ -232,7 +234,7 @@ def chromium() -> str | None:
 
 
 def test_browser() -> int:
-    setup("browser")
+    setup("browser", "site")
     if not chromium() and call(PYTHON, "-m", "playwright", "install", "chromium"):
         print(f"No browser, and none could be downloaded. {NO_BROWSER}")
         return 1
@@ -293,6 +295,11 @@ def build(*units: str) -> int:
     return call(PYTHON, "-m", "grader", "build", *units)
 
 
+def site() -> int:
+    setup("site")
+    return call(PYTHON, "-m", "grader.building.site", ROOT / "build" / "site")
+
+
 def format_code() -> int:
     setup("tests")
     return call(PYTHON, "-m", "ruff", "check", "--fix", ".") or call(PYTHON, "-m", "ruff", "format", ".")
@@ -300,9 +307,9 @@ def format_code() -> int:
 
 def constraints() -> int:
     """Asks pip what it would install into an empty environment today, with every extra, and installs nothing."""
-    setup("browser")
+    setup("browser", "site")
     print("pip resolves everything from nothing; this takes some minutes.", flush=True)
-    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser]"]
+    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser,site]"]
     ran = subprocess.run([PYTHON, "-m", "pip", "install", *asked], stdout=subprocess.PIPE, text=True)
     if ran.returncode:
         return ran.returncode

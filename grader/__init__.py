@@ -6,6 +6,7 @@
     classes/             a class: rosters, submissions, workers, what is kept of verdicts
     gradebook/           verdicts in nbgrader
     reporting/           the class report, exports, feedback for an LMS
+    packing/             packs for other graders
     audit/               other answers, and whether they lose what they should
     building/            sources -> notebooks
     disk.py              what a full or read-only disk refuses

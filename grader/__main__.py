@@ -488,6 +488,36 @@ def grade_one(
 
 
 @app.command()
+def pack(
+    grader_of: Annotated[str, typer.Argument(metavar="GRADER", help="gradescope or github.")],
+    unit: str,
+    to: Annotated[Path | None, typer.Option(help="The zip; GRADER_UNIT.zip here by default.")] = None,
+    repository: Annotated[
+        str, typer.Option(help="For github: OWNER/NAME, from which students' workflows install the course.")
+    ] = "",
+) -> None:
+    """Pack a unit for another grader: the zip of Gradescope's autograder, or a template repository for GitHub Classroom."""
+    from grader.packing import github, gradescope
+
+    _units([unit])
+    if grader_of not in ("gradescope", "github"):
+        raise typer.Exit(_say(f"There is no pack for {grader_of!r}. There are: gradescope, github."))
+    to = to or Path(f"{grader_of}_{unit}.zip")
+    if not to.parent.is_dir():
+        raise typer.Exit(_say(f"There is no folder {to.parent} to write {to.name} to."))
+    home = grader.home()
+    home.mkdir(parents=True, exist_ok=True)
+    if grader_of == "gradescope":
+        gradescope.pack(unit, home, to)
+        console.print(f"{to}: upload it as the autograder. It holds the class's secret: show it to no student.")
+        return
+    if not repository:
+        raise typer.Exit(_say("Name the course's repository on GitHub: --repository OWNER/NAME."))
+    github.pack(unit, home, to, repository)
+    console.print(f"{to}: unpack it into the template repository of the assignment.")
+
+
+@app.command()
 def due(
     unit: str,
     when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.")],

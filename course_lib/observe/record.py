@@ -42,10 +42,10 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from course_lib.compiled import OPTIONS
 from course_lib.evidence import Cause, tensors_of
 from course_lib.observe import kernels
-from course_lib.observe.as_on_a_gpu import OnTheCpu, as_on_a_gpu
 from course_lib.observe.calls import CALLS
 from course_lib.observe.replay import FILLS
 from course_lib.observe.wire import layout, storage_bytes, to_tree
+from course_lib.tracing.as_on_a_gpu import OnTheCpu, as_on_a_gpu
 from course_lib.tracing.interception import launches_go_to
 from course_lib.tracing.modes import Mode
 from course_lib.tracing.tuning import Tuning, tuning

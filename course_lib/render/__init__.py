@@ -7,7 +7,7 @@ cells.py      HTML where there is a notebook, text elsewhere; the points of a ch
 
 from course_lib.render.cells import Points, show
 from course_lib.render.drawings import AMBER, BLUE, GREEN, GREY, RED, code
-from course_lib.render.verdicts import CELL, OUTCOMES, chip, html, text
+from course_lib.render.verdicts import CELL, OUTCOMES, chip, html, of_finding, text
 
 __all__ = [
     "AMBER",
@@ -21,6 +21,7 @@ __all__ = [
     "chip",
     "code",
     "html",
+    "of_finding",
     "show",
     "text",
 ]

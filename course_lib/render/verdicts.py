@@ -45,22 +45,33 @@ def _text(verdict: Verdict) -> str:
     for sentence in _advice(verdict):
         lines += textwrap.wrap(sentence, 114)
     for finding in shown:
-        points = "" if finding.gate else _points(finding.points, finding.out_of)
-        lines.append(f"{_standing(finding)[1]} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip())
-        if line := _expected(finding):
-            lines.append(f"    {line}")
-        if finding.judged:
-            lines += [f"    {part}" for part in textwrap.wrap(finding.detail, 110)]
-            if finding.request:
-                lines += [f"    {part}" for part in textwrap.wrap(drawings.of_request(finding.request), 110)]
-            if finding.error_map:
-                lines.append(f"    where it is wrong: {drawings.places(finding.error_map)}")
-                lines += [f"    {row}" for row in drawings.error_map_text(finding.error_map)]
+        lines += _finding(finding, width)
     if verdict.bonus:
         lines.append(f"extra credit: {verdict.bonus:g}")
     if verdict.printed:
         lines += ["your code printed:", textwrap.indent(verdict.printed.rstrip(), "    ")]
     return "\n".join(lines)
+
+
+def of_finding(finding: Finding) -> str:
+    """One finding in plain text, as it stands in the verdict."""
+    return _printable("\n".join(_finding(finding, len(finding.title))))
+
+
+def _finding(finding: Finding, width: int) -> list[str]:
+    """The lines of one finding, its title as wide as others are."""
+    points = "" if finding.gate else _points(finding.points, finding.out_of)
+    lines = [f"{_standing(finding)[1]} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip()]
+    if line := _expected(finding):
+        lines.append(f"    {line}")
+    if finding.judged:
+        lines += [f"    {part}" for part in textwrap.wrap(finding.detail, 110)]
+        if finding.request:
+            lines += [f"    {part}" for part in textwrap.wrap(drawings.of_request(finding.request), 110)]
+        if finding.error_map:
+            lines.append(f"    where it is wrong: {drawings.places(finding.error_map)}")
+            lines += [f"    {row}" for row in drawings.error_map_text(finding.error_map)]
+    return lines
 
 
 def _shown(verdict: Verdict) -> list[Finding]:

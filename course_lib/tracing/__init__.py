@@ -21,6 +21,8 @@ results        traced.py  Trace: launches, steps, traffic, FLOPs;  watched.py  v
                faults.py  what a GPU would get wrong;  races.py, ordering.py  programs that disturb one another, and what orders them
                threads.py  threads of one program;  tuning.py  autotuned launches
                show.py  tables and annotated source;  draw.py  heat maps, order, timelines
+elsewhere      __main__.py  a script, from the command line;  as_on_a_gpu.py  what host code asks of a GPU, answered without one
+               report.py  table, data and page with lines of files;  assertions.py  for tests of one's own kernels
 
 Only interception.py, and frontend.py, printed.py and sources.py of ttir/, touch Triton's internals. Nothing of
 Triton is changed but where launches go, and that only while a trace is open.

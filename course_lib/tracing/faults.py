@@ -74,12 +74,16 @@ class Faults:
     def report(self) -> list[Fault]:
         return [sighting.report() for sighting in self._sightings.values()]
 
+    def first_seen(self) -> list[int]:
+        """The number of the launch in which each fault of `report` was seen first, from 0."""
+        return [sighting.seen[0] for sighting in self._sightings.values()]
+
     def begin_launch(
-        self, grid: Grid, arena: Arena, parameters: dict[str, Region], position: np.ndarray | None = None
+        self, number: int, grid: Grid, arena: Arena, parameters: dict[str, Region], position: np.ndarray | None = None
     ) -> None:
         """position[program]: its place in the order in which programs run; None: by number."""
         self._grid, self._arena, self._parameters, self._position = grid, arena, parameters, position
-        self._launch += 1
+        self._launch = number
 
     # ------------------------------------------------------------------------------------------------- between programs
 

@@ -55,7 +55,7 @@ class Row:
             f"{total.bytes:,}",
             f"{total.masked:,}",
             f"{total.sectors:,}",
-            _percent(total.efficiency),
+            percent(total.efficiency),
             f"{self.read / self.distinct:.1f}" if self.op == "load" and self.distinct else "",
         )
 
@@ -149,7 +149,7 @@ class Worst:
     def sentence(self) -> str:
         a = self.access
         return (
-            f"Wastes most: kernel `{self.kernel}`, line {a.line}: `{a.source}` uses {_percent(a.efficiency)} of the bytes in "
+            f"Wastes most: kernel `{self.kernel}`, line {a.line}: `{a.source}` uses {percent(a.efficiency)} of the bytes in "
             f"the {a.sectors:,} sectors it touches."
         )
 
@@ -170,7 +170,7 @@ def _wasted(access: Access) -> int:
     return SECTOR * access.sectors - access.useful_bytes
 
 
-def _summary(trace: Trace) -> list[str]:
+def summary(trace: Trace) -> list[str]:
     """Counts and bytes; FLOPs."""
     launches, programs, flops = len(trace.launches), trace.programs, trace.flops
     moved = (
@@ -185,7 +185,8 @@ def _summary(trace: Trace) -> list[str]:
     return [moved, f"{flops.total:,} FLOPs ({', '.join(kinds)}): {trace.arithmetic_intensity:.3g} for each byte moved"]
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Write a share in three digits: "79.6%"."""
     return f"{100 * share:.3g}%"
 
 
@@ -218,14 +219,15 @@ def table(trace: Trace) -> str:
     worst = worst_line(found)
     cells = [COLUMNS, *(row.cells() for group in found for row in group.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [_line(COLUMNS, widths)] if found else []
+    lines = [aligned(COLUMNS, widths)] if found else []
     for group in found:
         lines.append(group.heading)
-        lines.extend(_line(row.cells(), widths) + _mark(row, worst, "  ") for row in group.rows)
-    return "\n".join([*(line.rstrip() for line in lines), *_summary(trace), *_remarks(trace, worst)])
+        lines.extend(aligned(row.cells(), widths) + _mark(row, worst, "  ") for row in group.rows)
+    return "\n".join([*(line.rstrip() for line in lines), *summary(trace), *_remarks(trace, worst)])
 
 
-def _line(cells: Iterable[str], widths: Iterable[int]) -> str:
+def aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
+    """A row of the table as text, each cell as wide as its column."""
     padded = [
         cell.ljust(width) if i < TEXT_COLUMNS else cell.rjust(width)
         for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
@@ -256,8 +258,8 @@ def html(trace: Trace) -> str:
             f'background: transparent">{escape(group.heading)}</th></tr>'
         )
         bodies.append(f"<tbody>{heading}{''.join(_row(row, worst) for row in group.rows)}</tbody>")
-    notes = "".join(f'<p style="margin: 4px 0">{_code(text)}</p>' for text in _remarks(trace, worst))
-    caption = "<br>".join(map(escape, _summary(trace)))
+    notes = "".join(f'<p style="margin: 4px 0">{with_code(text)}</p>' for text in _remarks(trace, worst))
+    caption = "<br>".join(map(escape, summary(trace)))
     return (
         f'<div style="{PAGE}"><table style="border-collapse: collapse; margin: 0">'
         f'<caption style="caption-side: top; text-align: left; color: inherit">{caption}</caption>'
@@ -284,7 +286,8 @@ def _cell(tag: str, text: str, column: int, attributes: str = "", ground: str = 
     )
 
 
-def _code(sentence: str) -> str:
+def with_code(sentence: str) -> str:
+    """A sentence as HTML, with what stands between backticks as code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(sentence))
 
 
@@ -344,7 +347,7 @@ def _lines(trace: Trace, kernel: str) -> Iterator[Line]:
 def _source_text(kernel: str, lines: list[Line]) -> str:
     rows = [f"{'bytes':>14} {'efficiency':>10}  {kernel}"]
     for line in lines:
-        note = f"{line.access.bytes:>14,} {_percent(line.access.efficiency):>10}" if line.access else " " * 25
+        note = f"{line.access.bytes:>14,} {percent(line.access.efficiency):>10}" if line.access else " " * 25
         rows.append(f"{note}  {line.number:>3} {line.text}" + f"  {WORST}" * line.worst)
     return "\n".join(row.rstrip() for row in rows)
 
@@ -359,7 +362,7 @@ def _source_html(kernel: str, lines: list[Line]) -> str:
     )
     rows = []
     for line in lines:
-        moved, efficiency = (f"{line.access.bytes:,}", _percent(line.access.efficiency)) if line.access else ("", "")
+        moved, efficiency = (f"{line.access.bytes:,}", percent(line.access.efficiency)) if line.access else ("", "")
         if line.worst:  # marked here: the end of a long line may be out of sight
             efficiency += f" <strong>{WORST}</strong>"
         numbers = "".join(

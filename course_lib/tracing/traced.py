@@ -126,6 +126,11 @@ class Trace:
     def faults(self) -> list[Fault]:
         return self._faults.report()
 
+    def faults_of(self, launch: int) -> list[Fault]:
+        """The faults that were seen first in the launch of this number; -1 is the last one."""
+        number = range(len(self.launches))[launch]
+        return [fault for fault, at in zip(self.faults, self._faults.first_seen(), strict=True) if at == number]
+
     def accesses_to(self, tensor: torch.Tensor | str, op: Op | None = None) -> Access:
         """The accesses to one tensor, summed over launches and lines. Raises KeyError if no kernel had one of that name."""
         region = self._region(tensor)
@@ -284,7 +289,7 @@ class Trace:
         arena = Arena({id(region): region for region in parameters.values()}.values())
         launch, steps = self.launches[-1], self.steps[-1]
         numbers, steps.position = positions(prod(grid), self._order)
-        self._faults.begin_launch(grid, arena, parameters, steps.position)
+        self._faults.begin_launch(len(self.launches) - 1, grid, arena, parameters, steps.position)
         memory = Accesses(arena, self._faults, self._shapes)
         promises = Promises()
         steps.batches = memory.batches

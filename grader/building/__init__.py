@@ -6,4 +6,5 @@ dependencies.py   what each of them depends on
 announce.py       points, minutes, sums in its text: {{...}} -> what the exercises say
 units.py          the table of units, in README.md and in the first notebook
 index.py          docs/solutions.md
+site.py           the pages for self-study, of `make site`
 """

@@ -15,6 +15,7 @@ import difflib
 import json
 import math
 import warnings
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,10 +39,7 @@ class ByTheDay(LateSubmissionPlugin):
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
         rules = {name: getattr(self, name) for name in RULES} | self._of_unit()
-        if not rules["percent"] or total_seconds_late <= 60 * rules["grace_minutes"]:
-            return None
-        taken = min(rules["at_most"], rules["percent"] * math.ceil(total_seconds_late / DAY))
-        return round(score * taken / 100, 2)
+        return penalty(rules, score, total_seconds_late)
 
     def _of_unit(self) -> dict[str, float]:
         """The unit's own rules. nbgrader makes a plugin for each submission, whose parent knows what it is of."""
@@ -52,6 +50,14 @@ class ByTheDay(LateSubmissionPlugin):
 
 
 RULES = ("percent", "grace_minutes", "at_most")
+
+
+def penalty(rules: Mapping[str, float], score: float, seconds_late: float) -> float | None:
+    """The points that lateness takes under rules by the names in RULES; None if it takes nothing."""
+    if not rules["percent"] or seconds_late <= 60 * rules["grace_minutes"]:
+        return None
+    taken = min(rules["at_most"], rules["percent"] * math.ceil(seconds_late / DAY))
+    return round(score * taken / 100, 2)
 
 
 def rules_of(home: Path, unit: str) -> dict[str, float]:

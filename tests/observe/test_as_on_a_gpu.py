@@ -6,7 +6,7 @@ import triton
 from test_record_replay import N, doubled_into, evidence_of
 
 from course_lib.hardware import gpu
-from course_lib.observe.as_on_a_gpu import as_on_a_gpu
+from course_lib.tracing.as_on_a_gpu import as_on_a_gpu
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="here a GPU answers itself")
 PLANNED = gpu.current_or_h200()

@@ -721,12 +721,12 @@ def faults(launch, x) -> Faults:
     return faults
 
 
-def begin(faults: Faults, launch: Launch, parameters: dict, grid=(4, 2, 1), position=None) -> None:
+def begin(faults: Faults, launch: Launch, parameters: dict, grid=(4, 2, 1), position=None, number=0) -> None:
     def find(low, high):
         return next((r for r in launch.regions if r.start <= low and high <= r.start + r.nbytes), None)
 
     arena = SimpleNamespace(regions=launch.regions, find=find, nearest=lambda address: launch.regions[0])
-    faults.begin_launch(grid, arena, parameters, position)
+    faults.begin_launch(number, grid, arena, parameters, position)
 
 
 def said(faults: Faults) -> list[str]:
@@ -763,7 +763,7 @@ def test_a_fault_is_told_once_for_all_launches(launch, x, faults):
     faults.races(launch.batches, [])
     again = Launch()
     longer = again.tensor("x", 16)
-    begin(faults, again, {"x_ptr": longer})
+    begin(faults, again, {"x_ptr": longer}, number=1)
     again.store(longer, 1, [0, 1], [1, 2, 3])
     faults.races(again.batches, [])
     (sentence,) = said(faults)

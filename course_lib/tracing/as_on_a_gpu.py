@@ -7,6 +7,7 @@ must not fail. Questions about the GPU are answered for this machine's, or for t
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -15,27 +16,38 @@ from typing import Any
 
 import torch
 import triton
+from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from triton.backends.compiler import GPUTarget
 
 from course_lib.hardware import gpu
 from course_lib.ttir.launching import MOST_THREADS, WARP
 
+CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
+
 
 @contextmanager
-def as_on_a_gpu() -> Iterator[None]:
-    """Let code written for a GPU run here without one, or in a fork of a process that has one, while this is open."""
+def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> Iterator[None]:
+    """Let code written for a GPU run here without one, or in a fork of a process that has one, while this is open.
+
+    card        the GPU that answers; None: gpu.planned_for()
+    tensors_on  what `x.device` says. Code of others may insist on CUDA
+    """
+    card = card or gpu.planned_for()
     patches = [(torch.cuda, name, value) for name, value in WITHOUT_EFFECT.items()]
     patches += [(torch.cuda.nvtx, name, value) for name, value in NVTX.items()]
-    patches += [(torch.cuda, name, value) for name, value in _answers(gpu.planned_for()).items()]
+    patches += [(torch.cuda, name, value) for name, value in _answers(card).items()]
+    patches += [(torch, "set_default_device", _nothing()), (triton.testing, "do_bench", _once)]
+    mode = OnTheCpu(tensors_on)
+    patches += [(BackwardCFunction, "apply", _with(mode, BackwardCFunction.apply))]
     patches = [(owner, name, value) for owner, name, value in patches if hasattr(owner, name)]  # as this torch has it
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in patches]
     drivers = dict(vars(triton.runtime.driver))
     try:
         for patch in patches:
             setattr(*patch)
-        triton.runtime.driver.set_active(_driver(gpu.planned_for()))
-        with OnTheCpu():
+        triton.runtime.driver.set_active(_driver(card, tensors_on))
+        with mode:
             yield
     finally:
         vars(triton.runtime.driver).update(drivers)
@@ -44,7 +56,14 @@ def as_on_a_gpu() -> Iterator[None]:
 
 
 class OnTheCpu(TorchFunctionMode):
-    """A device named in the student's code becomes the CPU, and `assert x.is_cuda` holds."""
+    """A device named in the code becomes the CPU, and `assert x.is_cuda` holds.
+
+    tensors_on  what `x.device` says
+    """
+
+    def __init__(self, tensors_on: torch.device = CPU) -> None:
+        super().__init__()
+        self._tensors_on = tensors_on
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -54,6 +73,9 @@ class OnTheCpu(TorchFunctionMode):
             return args[0]
         if function == torch.Tensor.is_cuda.__get__:
             return True
+        if function == torch.Tensor.device.__get__ and self._tensors_on != CPU:
+            device = function(*args)
+            return device if device.type == "meta" else self._tensors_on
         if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
             args = (args[0], args[1] if torch.device(args[1]).type == "meta" else "cpu", *args[2:])
         return function(*args, **kwargs)
@@ -122,6 +144,22 @@ def _context() -> Callable[..., nullcontext]:
     return lambda *_, **__: nullcontext()
 
 
+def _with(mode: OnTheCpu, apply: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, with the mode active: torch calls backward functions without the modes of who called it."""
+
+    def applied(*args: Any) -> Any:
+        with mode:
+            return apply(*args)
+
+    return applied
+
+
+def _once(function: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any) -> Any:
+    """Call what triton.testing.do_bench would time, once. How long it takes here says nothing, so the answer is NaN."""
+    function()
+    return math.nan if quantiles is None else [math.nan for _ in quantiles]
+
+
 def _stream() -> Callable[..., Stream]:
     return lambda *_, **__: Stream()
 
@@ -179,7 +217,7 @@ def _answers(card: gpu.GPU) -> dict[str, Any]:
     }
 
 
-def _driver(card: gpu.GPU) -> SimpleNamespace:
+def _driver(card: gpu.GPU, tensors_on: torch.device) -> SimpleNamespace:
     """A stand-in for Triton's driver that answers what Triton's tutorials ask, as on that GPU."""
     properties = {
         "multiprocessor_count": card.sms,
@@ -188,7 +226,7 @@ def _driver(card: gpu.GPU) -> SimpleNamespace:
         "warpSize": WARP,
     }
     return SimpleNamespace(
-        get_active_torch_device=lambda: torch.device("cpu"),  # where tensors are when this is asked
+        get_active_torch_device=lambda: tensors_on,  # where tensors are when this is asked
         get_current_device=lambda: 0,
         set_current_device=_nothing(),
         get_current_stream=_zero(),

@@ -1,0 +1,211 @@
+"""The course as static pages for self-study: python -m grader.building.site FOLDER, which `make site` calls.
+
+The sources are the instructors' notebooks with the outputs that they were saved with, so nothing is executed. Solutions and hints
+are folded. Sphinx, with MyST-NB and a book's theme, writes the pages; nothing that they load comes from elsewhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode, v4
+
+import course_lib
+from course_lib.exercise import Exercise
+from course_lib.exercises import UNITS
+from grader import ROOT, exercises
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+MOVES = "*In the notebook this is a picture with controls, which is drawn anew as you move them.*"
+GUIDES = {
+    "For readers": ["trace", "hosted", "what_next"],
+    "For instructors": ["instructors", "cluster", "adding_an_exercise", "design"],
+}
+CONF = """\
+project = "From Strides to FlashAttention"
+html_title = project
+extensions = ["myst_nb"]
+nb_execution_mode = "off"
+html_theme = "sphinx_book_theme"
+html_theme_options = {"navigation_with_keys": False, "home_page_in_toc": True, "use_download_button": False, "navbar_persistent": []}
+html_static_path = ["style"]
+html_css_files = ["wide.css"]
+html_copy_source = html_show_sourcelink = False
+myst_heading_anchors = 4
+suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
+pygments_style = "default"
+"""
+
+
+# Code of the course is up to 120 characters wide.
+STYLE = """\
+.bd-main .bd-content .bd-article-container { max-width: 56rem; }
+.bd-article pre { font-size: 0.78rem; }
+.bd-sidebar-secondary { max-width: 14rem; }
+html[data-theme="dark"] .bd-article div.cell_output .text_html { background: transparent; color: inherit; }
+.bd-article table { display: block; overflow-x: auto; }
+"""
+
+
+def main(folder: Path) -> int:
+    """Write sources and pages below `folder`; Sphinx's exit status, or 1 with a sentence where a source cannot be read."""
+    source = folder / "source"
+    shutil.rmtree(folder, ignore_errors=True)
+    source.mkdir(parents=True)
+    try:
+        stage(source)
+    except nbformat.reader.NotJSONError as error:
+        print(f"A notebook cannot be read: {str(error)[:200]} Build it anew: make build.", file=sys.stderr)
+        return 1
+    html = folder / "html"
+    sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-b", "html", source, html]
+    status = subprocess.call([str(word) for word in sphinx])
+    if not status:
+        print(f"The pages begin at {html / 'index.html'}.")
+    return status
+
+
+def stage(source: Path) -> None:
+    """Write what Sphinx reads."""
+    (source / "conf.py").write_text(CONF)
+    (source / "style").mkdir()
+    (source / "style" / "wide.css").write_text(STYLE)
+    for unit in UNITS:
+        nbformat.write(unit_page(unit), source / f"{unit}.ipynb")
+    for path in (ROOT / "docs").glob("*.png"):
+        shutil.copy(path, source / path.name)
+    pages = ["taste", *(name for names in GUIDES.values() for name in names)]
+    for name in pages:
+        (source / f"{name}.md").write_text(linked((ROOT / "docs" / f"{name}.md").read_text("utf-8")))
+    (source / "results").mkdir()
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*")):
+        if path.suffix == ".png":
+            shutil.copy(path, source / "results" / path.name)
+        elif path.suffix == ".md":
+            (source / "results" / path.name).write_text(linked(path.read_text("utf-8"), "../"))
+    (source / "names.md").write_text("\n".join(names_page()))
+    (source / "index.md").write_text("\n".join(index_page()))
+
+
+# ----------------------------------------------------------------------------------------------------- units
+
+
+def unit_page(unit: str) -> NotebookNode:
+    """The instructor's notebook, with solutions folded, hints below their exercises, and pictures in place of widgets."""
+    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    by_cell = {exercise.grade_id: exercise for exercise in exercises(unit).values()}
+    cells = []
+    for cell in notebook.cells:
+        exercise = by_cell.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
+        if cell.cell_type == "markdown":
+            cell.source = linked(cell.source)
+        if exercise:
+            cells += [hints(exercise)] * bool(exercise.hints)
+            cell.metadata = {
+                "tags": ["hide-input"],
+                "mystnb": {"code_prompt_show": f"Show a solution of {exercise.entry}"},
+            }
+        else:
+            cell.metadata = {}
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not _clutter(output)]
+            if any(WIDGET in output.get("data", {}) for output in cell.outputs):
+                cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
+                cells += [cell, v4.new_markdown_cell(MOVES)]
+                continue
+        cells.append(cell)
+    notebook.cells = cells
+    notebook.metadata.pop("widgets", None)
+    return notebook
+
+
+def _clutter(output: NotebookNode) -> bool:
+    """Whether an output is a stream of warnings, which concern who ran the cell."""
+    return output.output_type == "stream" and output.name == "stderr"
+
+
+def hints(exercise: Exercise) -> NotebookNode:
+    """The hints of an exercise, each folded by itself."""
+    folded = [
+        f"<details><summary>Hint {i} for {exercise.entry}</summary>\n\n{hint}\n\n</details>\n"
+        for i, hint in enumerate(exercise.hints, start=1)
+    ]
+    return v4.new_markdown_cell("\n".join(folded))
+
+
+# ----------------------------------------------------------------------------------------------------- other pages
+
+
+def linked(text: str, up: str = "") -> str:
+    """Links between files of the repository as links between pages; what has no page is named, and not linked."""
+
+    def page(match: re.Match[str]) -> str:
+        said, path, anchor = match["said"], match["path"], match["anchor"] or ""
+        name = Path(path).name
+        if "results/" in path or (up and (ROOT / "benchmarks" / "results" / name).exists()):
+            where = f"{up}results/{name}" if not up else name
+            return f"[{said}]({where}{anchor})" if name.endswith((".md", ".png")) else said
+        pages = {f"{unit}.ipynb" for unit in UNITS} | {f"{guide}.md" for each in GUIDES.values() for guide in each}
+        if name in pages:
+            return f"[{said}]({up}{name}{anchor})"
+        if name.endswith(".png") and (ROOT / "docs" / name).exists():
+            return f"[{said}]({up}{name})"
+        return said
+
+    return re.sub(
+        r"(?<!\w)\[(?P<said>[^\[\]]*)\]\((?P<path>(?!https?:|#)[\w./-]+\.(?:md|ipynb|png|py))(?P<anchor>#[\w-]*)?\)",
+        page,
+        text,
+    )
+
+
+def names_page() -> Iterator[str]:
+    """The names of course_lib that notebooks import, with their docstrings as they are written."""
+    yield "# Names of course_lib\n\nThese are the names that `from course_lib import ...` finds, with what `help` says of them.\n"
+    for name in course_lib.__all__:
+        found = getattr(course_lib, name)
+        yield f"## {name}\n\n```text"
+        if inspect.ismodule(found):
+            yield f"module {found.__name__}\n\n{inspect.getdoc(found)}\n```\n"
+            for member, value in sorted(vars(found).items()):
+                if inspect.isfunction(value) and not member.startswith("_") and value.__module__ == found.__name__:
+                    yield f"### {name}.{member}\n\n{_described(member, value)}"
+        else:
+            yield f"{_signature(name, found)}\n\n{inspect.getdoc(found) or ''}\n```\n"
+
+
+def _described(name: str, function) -> str:
+    return f"```text\n{_signature(name, function)}\n\n{inspect.getdoc(function) or ''}\n```\n"
+
+
+def _signature(name: str, found) -> str:
+    return f"{name}{inspect.signature(found)}" if callable(found) else name
+
+
+def index_page() -> Iterator[str]:
+    """The first page: the README's first paragraphs, and what there is."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    yield linked(readme.partition("\n## ")[0].replace("docs/verdict.png", "verdict.png"))
+    yield from _tree("Begin", ["taste"])
+    yield from _tree("Units", UNITS)
+    for caption, pages in GUIDES.items():
+        yield from _tree(caption, pages)
+    yield from _tree("Reference", ["names"])
+    yield from _tree("Measured", [f"results/{p.stem}" for p in sorted((ROOT / "benchmarks" / "results").glob("*.md"))])
+
+
+def _tree(caption: str, pages) -> Iterator[str]:
+    yield f"\n```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n:titlesonly:\n"
+    yield from pages
+    yield "```"
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,168 @@
+"""Gradescope: the zip that its autograder takes, and what runs there.
+
+It unpacks the zip to /autograder/source, calls setup.sh once and run_autograder for each submission, which lies in
+/autograder/submission; /autograder/submission_metadata.json says whose it is, when it came and when it was due. What we write to
+/autograder/results/results.json is what students see: https://gradescope-autograders.readthedocs.io/en/latest/specs/
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import grader
+from course_lib import render
+from course_lib.exercise import Finding, Verdict
+from grader import ROOT, disk
+from grader.classes import single
+from grader.judging import judge, submission
+from grader.packing.rules import Rules, rules_of
+
+SETUP = """\
+#!/usr/bin/env bash
+# Gradescope runs this once, as it builds the image.
+set -euo pipefail
+cd "${AUTOGRADER:-/autograder}/source"
+export DEBIAN_FRONTEND=noninteractive
+# gcc: Triton compiles its launchers with it. bubblewrap: a sandbox, where the host allows one
+command -v apt-get > /dev/null && apt-get update -qq && apt-get install -qq -y bubblewrap gcc libc6-dev || true
+for python in python3.13 python3.12 python3.11; do command -v $python > /dev/null && break; done
+if ! command -v $python > /dev/null; then apt-get install -qq -y python3.11; fi
+apt-get install -qq -y $python-venv $python-dev || true
+$python -m venv venv
+venv/bin/python -m pip install --quiet -c course/constraints.txt -e "course[grader]"
+"""
+RUN = """\
+#!/usr/bin/env bash
+# Gradescope runs this for each submission.
+set -euo pipefail
+here="${AUTOGRADER:-/autograder}"
+export GRADER_HOME="$here/source/class"
+exec "${PYTHON:-$here/source/venv/bin/python}" -m grader.packing.gradescope "$here"
+"""
+TIMES = (2026, 1, 1, 0, 0, 0)  # the same pack is the same bytes
+
+
+def pack(unit: str, home: Path, to: Path) -> None:
+    """Write the zip for a unit, with the rules and the secret of the class in `home`: who has it can compute hidden inputs."""
+    secret = judge.course_secret(home)
+    rules = json.dumps(asdict(rules_of(home, unit)), indent=1)
+    draft = to.with_name(f".{to.name}.draft")
+    with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content, mode in (
+            ("setup.sh", SETUP.encode(), 0o755),
+            ("run_autograder", RUN.encode(), 0o755),
+            ("class/rules.json", rules.encode(), 0o600),
+            ("class/secret", secret.hex().encode(), 0o600),
+            *((f"course/{path.relative_to(ROOT)}", path.read_bytes(), 0o644) for path in course_files(unit)),
+        ):
+            entry = zipfile.ZipInfo(name, TIMES)
+            entry.external_attr, entry.compress_type = mode << 16, zipfile.ZIP_DEFLATED
+            made.writestr(entry, content)
+    draft.replace(to)
+
+
+def course_files(unit: str) -> Iterator[Path]:
+    """The files of the course that grading a unit needs, without anything of a class."""
+    yield from (ROOT / name for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE"))
+    for package in (ROOT / "course_lib", ROOT / "grader"):
+        # rooms are packages; folders of a class, such as submitted/, are none
+        rooms = [path for path in package.iterdir() if path.is_dir() and ((path / "__init__.py").exists())]
+        kept = [*package.glob("*.py"), *(path for room in rooms for path in room.rglob("*") if path.is_file())]
+        yield from sorted(path for path in kept if path.suffix in (".py", ".json", ".toml"))
+    for folder in (ROOT / "course_lib" / "jupyter", ROOT / "grader" / "templates"):
+        yield from sorted(path for path in folder.rglob("*") if path.is_file())
+    yield from sorted((ROOT / "solutions").glob("*.py"))  # judged before anything that is handed in
+    yield grader.released(unit)
+
+
+# ------------------------------------------------------------------------------------------------- what runs there
+
+
+def main(autograder: Path) -> int:
+    """Grade the submission that lies there, and write results.json. 1 if the grader failed: then nothing is written, since 0 would
+    be a mark, and Gradescope tells that its autograder failed."""
+    told = json.loads((autograder / "submission_metadata.json").read_text("utf-8"))
+    rules = Rules(**json.loads((autograder / "source" / "class" / "rules.json").read_text("utf-8")))
+    results = autograder / "results" / "results.json"
+    results.parent.mkdir(exist_ok=True)
+    results.unlink(missing_ok=True)
+    try:
+        notebook = only_notebook(autograder / "submission", rules.unit)
+        graded = single.grade(notebook, rules.student(_email(told)), unit=rules.unit)
+    except submission.Problem as problem:
+        found = {"score": 0, "output": str(problem), "tests": []}
+    except Exception as error:
+        print(f"The grader failed: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    else:
+        if not graded.judged:
+            print("The grader failed on an exercise. Nothing is marked; run the autograder again.", file=sys.stderr)
+            return 1
+        found = result(graded, rules, told)
+    disk.write({results: json.dumps(found, indent=1).encode()})
+    return 0
+
+
+def only_notebook(folder: Path, unit: str) -> Path:
+    """The notebook that was handed in. Raises submission.Problem, with a sentence to the student, if it cannot be told."""
+    found = sorted(path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+    named = [path for path in found if path.name == f"{unit}.ipynb"] or found
+    if len(named) != 1:
+        there = ", ".join(path.name for path in named) or "none"
+        raise submission.Problem(f"Hand in one notebook, {unit}.ipynb. There is: {there}.")
+    return named[0]
+
+
+def result(graded: single.Graded, rules: Rules, told: dict[str, Any]) -> dict[str, Any]:
+    """The contents of results.json: one test for each criterion, and the score with extra credit and without what lateness takes."""
+    earned = graded.points + sum(verdict.bonus for verdict in graded.verdicts)
+    user = told["users"][0].get("assignment", {})
+    date = user.get("due_date") or told.get("assignment", {}).get("due_date")
+    due = rules.due_for(rules.student(_email(told)), datetime.fromisoformat(date) if date else None)
+    penalty = rules.penalty(earned, datetime.fromisoformat(told["created_at"]), due)
+    lines = [f"{graded.mark} of {graded.out_of:g} points."]
+    if penalty:
+        lines.append(f"Handed in after {due:%Y-%m-%d %H:%M} UTC: {penalty:g} points are taken off.")
+    return {
+        "score": round(max(0.0, earned - penalty), 2),
+        "output": " ".join(lines),
+        "stdout_visibility": "hidden",  # the grader's own words, which are for instructors
+        "tests": [test for verdict in graded.verdicts for test in tests(verdict)],
+    }
+
+
+def tests(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    """A test for each criterion of an exercise, named and explained as its verdict is, gates among them; what was never judged,
+    since something before it failed, is hidden until it is."""
+    for number, finding in enumerate(verdict.findings, start=1):
+        yield {
+            "number": f"{verdict.exercise}.{number}",
+            "name": f"{verdict.exercise}: {finding.title}",
+            "score": finding.points,
+            "max_score": 0 if finding.bonus else finding.out_of,
+            "status": "passed" if finding.passed else "failed",
+            "output": said(verdict, finding),
+            "output_format": "text",
+            "visibility": "hidden" if finding.status in ("not_judged", "not_measured") else "visible",
+        }
+
+
+def said(verdict: Verdict, finding: Finding) -> str:
+    """A criterion as a student reads it; the remark that teaches stands once, at the first that is lost."""
+    first = next((each for each in verdict.findings if each.lost), None)
+    return "\n".join(filter(None, [render.of_finding(finding), verdict.remark if finding is first else ""]))
+
+
+def _email(told: dict[str, Any]) -> str:
+    return told["users"][0]["email"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,67 @@
+"""The rules of a class that travel with a pack: dates, extensions, what lateness costs, and under which id a student is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nbgrader.api import MissingEntry
+
+from grader import nbgrader_config
+from grader.classes import late
+from grader.reporting import results
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of one unit.
+
+    lateness  by the names in late.RULES
+    due       for all, or None;  extended  student -> a later date;  both in ISO 8601, UTC
+    ids       an email address -> the student's id in the class, so that both give the same hidden inputs
+    """
+
+    unit: str
+    lateness: Mapping[str, float]
+    due: str | None = None
+    extended: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    def student(self, name: str) -> str:
+        """The id of the student with this email address, or this name itself."""
+        return self.ids.get(name.casefold(), name)
+
+    def due_for(self, student: str, elsewhere: datetime | None = None) -> datetime | None:
+        """The date until which the student has time: the latest that the class or the other grader gives."""
+        own = self.extended.get(student, self.due)
+        dates = [date for date in (datetime.fromisoformat(own) if own else None, elsewhere) if date]
+        return max(dates, default=None)
+
+    def penalty(self, score: float, handed_in: datetime, due: datetime | None) -> float:
+        """The points that lateness takes."""
+        seconds = (handed_in - due).total_seconds() if due else 0.0
+        return late.penalty(self.lateness, score, seconds) or 0.0
+
+
+def rules_of(home: Path, unit: str) -> Rules:
+    """The rules of a unit in the class whose state lies in `home`, as `grader autograde` applies them."""
+    plugin = late.ByTheDay(config=nbgrader_config.config(home))
+    lateness = {name: getattr(plugin, name) for name in late.RULES} | late.rules_of(home, unit)
+    if not (home / "gradebook.db").exists():
+        return Rules(unit, lateness)
+    with results.book(home) as book:
+        ids = {student.email.casefold(): student.id for student in book.students if student.email}
+        try:
+            assignment = book.find_assignment(unit)
+        except MissingEntry:
+            return Rules(unit, lateness, ids=ids)
+        given = {s.student.id: s.duedate for s in assignment.submissions if s.extension and s.duedate}
+        due = _utc(assignment.duedate) if assignment.duedate else None
+        return Rules(unit, lateness, due, {student: _utc(date) for student, date in given.items()}, ids)
+
+
+def _utc(date: datetime) -> str:
+    """A date of the gradebook, which names no zone and means UTC."""
+    return date.replace(tzinfo=UTC).isoformat()
