@@ -402,7 +402,7 @@ def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
     assert "Its own is missing" in said_of(F.sliding_window, trials)
 
 
-@pytest.mark.parametrize("exercise", [F.online_update, F.one_head, F.flash_attention_forward])
+@pytest.mark.parametrize("exercise", [F.one_head, F.flash_attention_forward])
 @pytest.mark.parametrize(
     "combine, word",
     [

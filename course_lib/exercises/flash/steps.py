@@ -157,7 +157,6 @@ online_update = Exercise(
     mistakes=[
         *NOT_RESCALED,
         POWERS_OF_2,
-        *BASES,
         *ROUNDED_SUMS,
         ROUNDED_ACCUMULATOR,
         *LOST,

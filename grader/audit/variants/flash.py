@@ -160,6 +160,11 @@ WRONG = [
     # -------------------- one_head
     with_update("one_head", "no maximum", [HARD], NO_MAXIMUM),
     with_update("one_head", "no rescaling", [PLAIN], NO_RESCALING, says="neither acc nor l is multiplied"),
+    with_update("one_head", "l is not rescaled", [PLAIN], L_UNCORRECTED, says="acc is multiplied, and l is not"),
+    with_update("one_head", "acc is not rescaled", [PLAIN], ACC_UNCORRECTED, says="l is multiplied, and acc is not"),
+    with_update("one_head", "powers of two", [PLAIN], ("p = tl.exp(s - base[:, None])", "p = tl.exp2(s - base[:, None])"), ("alpha = tl.exp(m - base)", "alpha = tl.exp2(m - base)"), says="powers of 2"),
+    wrong("one_head", "the first Nq keys alone", [PLAIN], ("range(0, Nk, BLOCK_N)", "range(0, tl.minimum(Nq, Nk), BLOCK_N)"), ("offs_n[None, :] < Nk, s", "offs_n[None, :] < tl.minimum(Nq, Nk), s"), says="Only the first Nq keys"),
+    wrong("one_head", "half of lse in base 2", [PLAIN], ("m + tl.log(l)", "m + tl.log2(l)"), says="One term of lse"),
     wrong("one_head", "no scale", [PLAIN], ("q, k, v, o, lse, D**-0.5", "q, k, v, o, lse, 1.0")),
     wrong("one_head", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), unsaid="powers of 2"),
     wrong("one_head", "lanes past the end store to the last row", [RAGGED, HARD], ("tl.store(lse_ptr + offs_m, m + tl.log(l), mask=offs_m < Nq)", "tl.store(lse_ptr + tl.minimum(offs_m, Nq - 1), m + tl.log(l))"), unsaid="Two programs"),
