@@ -17,7 +17,7 @@ evaluation     evaluate.py  operations -> Python functions;  control.py  calls, 
 memory         memory.py  where tensors lie, and what was done to each element;  pattern.py  addresses -> requests, sectors, lines
                accesses.py  an access of many programs, looked at, counted, and done
 results        traced.py  Trace: launches, steps, traffic, FLOPs;  watched.py  values of a variable;  cache.py  the L2 model
-               work.py  how much a trace may do
+               work.py  how much a trace may do;  modes.py  torch modes that load nothing more of torch
                faults.py  what a GPU would get wrong;  races.py, ordering.py  programs that disturb one another, and what orders them
                threads.py  threads of one program;  tuning.py  autotuned launches
                show.py  tables and annotated source;  draw.py  heat maps, order, timelines

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from course_lib.evidence import Fault
 from course_lib.tracing import show
-from course_lib.tracing.record import Trace
+from course_lib.tracing.traced import Trace
 from course_lib.tracing.report import place
 from course_lib.words import plural
 

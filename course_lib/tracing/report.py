@@ -13,7 +13,7 @@ from typing import Any
 
 from course_lib.evidence import Access, Fault, Footprint, Launch
 from course_lib.tracing import show
-from course_lib.tracing.record import Trace
+from course_lib.tracing.traced import Trace
 from course_lib.words import plural
 
 SCHEMA = 1  # of as_data: a number that grows when a name in it changes
