@@ -759,7 +759,8 @@ check("strides.einsum_predictions", predicted_einsum)
 #
 # The score of query s and key t, in each head, is the sum of `q[b, s, h, d] * k[b, t, h, d]` over d. In many models several heads of
 # queries share one head of keys: q has H heads, k has G, and query heads 0 to H / G - 1 use key head 0, the next H / G use key
-# head 1, and so on. Return all scores, (B, H, S, T). Torch and einops do the work: einsum, `rearrange`, `@`. First, G = H; the points are for
+# head 1, and so on. Return all scores, (B, H, S, T). Torch and einops do the work: einsum, `rearrange`, `@`.
+# First, G = H; the points are for
 # * fewer heads of keys than of queries ({{correct.grouped}}).
 
 

@@ -488,6 +488,82 @@ def init_scale(fan_in: int) -> float:
 check("flops.init_scale", init_scale)
 
 # %% [markdown]
+# ## Exercise: no outliers
+#
+# {{exercise flops.truncated_init}}
+#
+# A normal distribution has tails: of the 5 million weights of a (2048, 2560) matrix some fourteen thousand lie further out than
+# three standard deviations, and a few further than five. One such weight makes one output large from the first step on. So
+# models begin with a **truncated** normal: what falls outside of (-3, 3) is drawn again until it does not.
+#
+# `noise` holds several rounds of standard normal numbers, (rounds, n). Weight i is the first number of column i that
+# lies within (-3, 3), the last row always does; times `fan_in**-0.5`. Torch does the work here. Ordinary noise comes first; the
+# points are for
+# * noise of which few numbers lie within 3, and a single round ({{correct.rounds}}).
+
+
+# %% exercise="flops.truncated_init"
+def truncated_init(noise: torch.Tensor, fan_in: int) -> torch.Tensor:
+    """noise: (rounds, n) -> (n,) weights, normal but for their tails, scaled for fan_in."""
+    ### BEGIN SOLUTION
+    weights = noise[0]
+    for again in noise[1:]:
+        weights = torch.where(weights.abs() < 3, weights, again)
+    return weights * fan_in**-0.5
+    ### END SOLUTION
+
+
+# %% check="flops.truncated_init"
+check("flops.truncated_init", truncated_init)
+
+# %% [markdown]
+# `torch.nn.init.trunc_normal_(weight, std=s, a=-3 * s, b=3 * s)` does it in one call. What does the cut cost? Nothing that matters:
+# the standard deviation falls to 0.987 of what it was.
+#
+# Random numbers come from a **seed**, and a run that is to be repeated sets one for each source of them: `torch.manual_seed` for
+# weights and dropout, on every GPU as well; `numpy.random.seed` and `random.seed` for whatever shuffles the data. One shared
+# generator is not enough: one more dropout layer would then change the order of the texts.
+#
+# ## Exercise: a module by hand
+#
+# {{exercise flops.deep_linear}}
+#
+# A **parameter** is a tensor that is trained, and a **module** is a function that knows its parameters. Write `DeepLinear`: `layers`
+# weight matrices (width, width) of random numbers times `width**-0.5`, applied one after the other as `x @ w`, then a head of (width,)
+# numbers: x (rows, width) becomes (rows,). How many parameters has it? layers × width² + width.
+#
+# The check makes modules of several sizes, asks each for its parameters, calls it, and goes backward from the sum of its
+# output. Full marks need that
+# * `module.parameters()` has them all ({{holds.registers_its_parameters.plain}}),
+# * the output is computed with them ({{holds.computes_with_them.plain}}),
+# * each gets its gradient ({{holds.gets_gradients.other}}),
+# * and weights begin at random and at the right scale ({{holds.starts_fresh.other}}).
+
+
+# %% exercise="flops.deep_linear"
+class DeepLinear(torch.nn.Module):
+    """x: (rows, width) -> (rows,): `layers` square matrices, one after the other, then a head."""
+
+    def __init__(self, width: int, layers: int) -> None:
+        super().__init__()
+        ### BEGIN SOLUTION
+        weights = (torch.randn(width, width) * init_scale(width) for _ in range(layers))
+        self.weights = torch.nn.ParameterList(weights)  # a plain list would hide them from parameters()
+        self.head = torch.nn.Parameter(torch.randn(width) * init_scale(width))
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        ### BEGIN SOLUTION
+        for w in self.weights:
+            x = x @ w
+        return x @ self.head
+        ### END SOLUTION
+
+
+# %% check="flops.deep_linear"
+check("flops.deep_linear", DeepLinear)
+
+# %% [markdown]
 # ## Arithmetic or memory?
 #
 # A GPU can do two things at the same time: compute on what it has, and fetch what comes next. Whichever takes longer

@@ -101,7 +101,27 @@ def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark
     return run_checkpoint(function, **arguments)
 
 
-BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step"])
+def as_a_module(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
+    """What is seen of the module function(**arguments) in a step of training: its parameters by name, its output, and the gradients
+    of the output's sum; None if forward returns None. arguments: those of the class, and x, rows of numbers."""
+    x = torch.tensor(arguments.pop("x"))
+    with torch.enable_grad():
+        module = function(**arguments)
+        if not isinstance(module, torch.nn.Module):
+            return f"this makes {type(module).__name__}"
+        y = module(x)
+        if y is None:
+            return None
+        if not isinstance(y, torch.Tensor):
+            return f"forward returns {type(y).__name__}"
+        parameters = dict(module.named_parameters())
+        if y.requires_grad:
+            y.sum().backward()
+    gradients = {name: None if p.grad is None else p.grad.tolist() for name, p in parameters.items()}
+    return {"parameters": {name: p.tolist() for name, p in parameters.items()}, "y": y.tolist(), "gradients": gradients}
+
+
+BACKWARD = frozenset(["as a module", "on work", "forward and backward", "on a chain", "in a training step"])
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "": by_name,
@@ -111,4 +131,5 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "forward and backward": forward_and_backward,
     "on a chain": on_a_chain,
     "in a training step": in_a_training_step,
+    "as a module": as_a_module,
 }
