@@ -1,5 +1,6 @@
 """Unit 04, memory coalescing."""
 
+from course_lib.exercises.coalescing.breaking import break_transpose
 from course_lib.exercises.coalescing.formulas import (
     divergence_passes,
     padded_stride,
@@ -18,6 +19,7 @@ EXERCISES = {
         row_copy,
         gather_rows,
         transpose,
+        break_transpose,
         column_sum,
         deinterleave,
         padded_stride,
