@@ -409,8 +409,8 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
     print(f"{block_m:4} x {block_n:<4} {t.loads.sectors:5} sectors, efficiency {t.loads.efficiency:.1%}")
 
 # %% [markdown]
-# From 8 floats on, it makes no difference to the sectors; in float16 it would take 16. (It does to other things: with longer runs, fewer
-# instructions move the same bytes. More on that under *Alignment*.)
+# From 8 floats on, it makes no difference to the sectors; in float16 it would take 16. (It does to other things: with longer
+# runs, fewer instructions move the same bytes. More on that under *Alignment*.)
 #
 # ## Exercise: copy rows
 #
@@ -587,6 +587,53 @@ def transpose(x: torch.Tensor) -> torch.Tensor:
 
 # %% check="coalescing.transpose"
 check("coalescing.transpose", transpose)
+
+# %% [markdown]
+# ## Exercise: break a transpose
+#
+# {{exercise coalescing.break_transpose}}
+#
+# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
+# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a grid that is
+# turned. On most inputs a mutant gives the right result. Write inputs on which it does not.
+#
+# `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor may span at most 16,384 numbers of
+# float32 or float16. x has two axes and any strides. The check runs the kernel as it is given on all of them, and **if that
+# fails on one, nothing is earned**. Then it runs the mutants. One is killed if on one of your inputs its result is off, or it
+# reaches outside of a tensor. The check here knows four mutants, the grader more. Random numbers of ordinary sizes kill about
+# half of them, so points begin behind that ({{kills.mutants}}).
+
+
+# %%
+@triton.jit
+def given_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (rows < M) & (cols < N)
+    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)
+    tl.store(out_ptr + cols * M + rows, tile, mask=inside)
+
+
+def given_transpose(x):
+    M, N = x.shape
+    out = torch.empty(N, M, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
+    given_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=32)
+    return out
+
+
+# %% exercise="coalescing.break_transpose"
+def breaking_inputs() -> list[dict]:
+    """At most three inputs, `{"x": tensor}`, on which wrong versions of the kernel show."""
+    ### BEGIN SOLUTION
+    large, tiny = 1e6 * torch.randn(80, 150) + 0.25, 1e-9 * torch.randn(131, 37)
+    apart = large[::2, ::3]  # neither rows nor columns are neighbours
+    return [{"x": apart}, {"x": tiny}, {"x": torch.randn(1, 160)}]
+    ### END SOLUTION
+
+
+# %% check="coalescing.break_transpose"
+check("coalescing.break_transpose", breaking_inputs)
 
 # %% [markdown]
 # ## Summing the slow axis

@@ -1,13 +1,15 @@
 """Break it: a kernel is given that is right, and the student writes inputs on which wrong versions of it show.
 
-Each case is a mutant, one or more (old, new) changes of the given text; the hidden ones are among the grader's hidden cases. The function is
-asked for its inputs, Inputs.read makes tensors of them, and they are run here: first through the kernel as it is given, then through the mutant.
+Each case is a mutant, one or more (old, new) changes of the given text; the hidden ones are among the grader's hidden cases.
+The function is asked for its inputs, Given.read makes tensors of them, and they are run here: first through the kernel as it
+is given, then through the mutant.
 """
 
 from __future__ import annotations
 
 import json
 import linecache
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -137,11 +139,11 @@ class Given:
 class Kills(Criterion):
     """Inputs on which the given kernel is right, and mutants are not. A mutant counts if one of them shows it.
 
-    free   so many are killed by inputs that anybody writes without a thought: points begin behind them
+    free   the share of them that inputs kill which anybody writes without a thought: points begin behind it
     """
 
     given: Given
-    free: int
+    free: float
     points: float
     group: str = "mutants"
 
@@ -169,17 +171,15 @@ class Kills(Criterion):
                 killed.append(f"{trial.case.name} ({how})" if not trial.case.hidden else "")
         told = f"{len(killed)} of {plural(len(group), 'mutant')} show"
         named = ", ".join(filter(None, killed))
-        worth = max(0, len(killed) - self.free) / (len(group) - self.free)
+        free = math.ceil(self.free * len(group))
+        worth = max(0, len(killed) - free) / (len(group) - free)
         detail = f"Killed: {named}." if named else ""
         if worth == 1:
             return self.earned(told, detail=detail)
-        left = f"{told}; points begin with the {'first' if not self.free else f'{self.free + 1}th'}"
+        left = f"{told}; more than {free} earn points"
         cause = Cause("wrong", details={"criterion": self.key})
-        return self.lost(left, detail=detail, cause=cause, expected="all") if not worth else self._partly(worth, left, detail, cause)
-
-    def _partly(self, worth: float, seen: str, detail: str, cause: Cause) -> Finding:
         points = round(self.points * worth, 2)
-        return Finding(self.title, points, self.points, "failed", seen=seen, detail=detail, cause=cause, expected="all")
+        return Finding(self.title, points, self.points, "failed", seen=left, detail=detail, cause=cause, expected="all")
 
     def _unlawful(self, written: str) -> str:
         """A sentence if these inputs earn nothing; "" if the kernel as it is given is right on all of them."""
@@ -232,4 +232,3 @@ def near_as(magnitude: Callable[..., Any], times: float = 64) -> Budget:
         return times * torch.finfo(torch.float32).eps * size + 4 * torch.finfo(dtype).eps * expected.abs()
 
     return budget
-

@@ -6,7 +6,7 @@ from course_lib.criteria import roundings
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant
 
-SOURCE = '''import torch
+SOURCE = """import torch
 import triton
 import triton.language as tl
 
@@ -26,7 +26,7 @@ def given_transpose(x):
     grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
     given_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=32)
     return out
-'''
+"""
 
 TRANSPOSE = Given(
     SOURCE,
@@ -50,12 +50,15 @@ break_transpose = Exercise(
         mutant("no column is masked", ("(rows < M) & (cols < N)", "rows < M")),
         mutant("rows packed", ("rows * stride_m", "rows * N")),
         mutant("columns packed", ("cols * stride_n", "cols")),
-        mutant("the grid turned", ("(triton.cdiv(M, 32), triton.cdiv(N, 32))", "(triton.cdiv(N, 32), triton.cdiv(M, 32))")),
+        mutant(
+            "the grid turned", ("(triton.cdiv(M, 32), triton.cdiv(N, 32))", "(triton.cdiv(N, 32), triton.cdiv(M, 32))")
+        ),
     ],
     oracle=lambda **_: None,
-    criteria=[Kills(TRANSPOSE, 4, 4)],
+    criteria=[Kills(TRANSPOSE, 1 / 2, 4)],
     hints=[
-        "Which parts of the kernel do nothing at all for a contiguous 64 x 64 matrix? An input that shows a mistake in a part must need it.",
+        "Which parts of the kernel do nothing at all for a contiguous 64 x 64 matrix? An input that shows a "
+        "mistake in a part must need it.",
         "Sizes that 32 does not divide; M larger and smaller than N; rows that lie apart, columns that lie apart; values that a careless "
         "conversion would change: large, tiny, negative, more than 10 bits.",
         "Three are enough: a tall ragged x, a wide ragged x[::2, ::3] of a larger matrix with values such as 1e6 + 0.25, and a single row.",

@@ -9,9 +9,7 @@ import torch
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
-SOURCE = '''import math
-
-import torch
+SOURCE = """import torch
 import triton
 import triton.language as tl
 
@@ -45,9 +43,9 @@ def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, 
 def given_attention(q, k, v, causal):
     N, D = q.shape
     o = torch.empty_like(q)
-    given_kernel[(triton.cdiv(N, 32),)](q, k, v, o, N, k.shape[0], 1 / math.sqrt(D), causal=causal, D=D, BLOCK=32)
+    given_kernel[(triton.cdiv(N, 32),)](q, k, v, o, N, k.shape[0], D**-0.5, causal=causal, D=D, BLOCK=32)
     return o
-'''
+"""
 
 
 def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
@@ -68,12 +66,22 @@ def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> s
     return "has queries that see no key: causal, with more queries than keys" if causal and len(q) > len(k) else ""
 
 
+def of_scores(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """What errors grow with: the largest value, times the largest score."""
+    return v.double().abs().max() * (2 + (q.double() @ k.double().T).abs().max() / q.shape[1] ** 0.5)
+
+
 ATTENTION = Given(
     SOURCE,
     "given_attention",
     {"q": "ND", "k": "SD", "v": "SD"},
     right=right,
-    budget=near_as(lambda q, k, v, causal: v.double().abs().max() * (2 + (q.double() @ k.double().T).abs().max() / q.shape[1] ** 0.5), times=16),
+    budget=near_as(
+        lambda q, k, v, causal: (
+            v.double().abs().max() * (2 + (q.double() @ k.double().T).abs().max() / q.shape[1] ** 0.5)
+        ),
+        times=16,
+    ),
     numbers={"causal": (True, False)},
     lawful=lawful,
 )
@@ -94,11 +102,11 @@ break_attention = Exercise(
         mutant("causal from the upper left", ("rows[:, None] + S - N", "rows[:, None]")),
     ],
     oracle=lambda **_: None,
-    criteria=[Kills(ATTENTION, 4, 5)],
+    criteria=[Kills(ATTENTION, 2 / 3, 5)],
     hints=[
         "Go down the kernel line by line, and ask of each: for which inputs would it make no difference if this line were wrong?",
-        "Scores that are all far below 0; a largest score that comes late; more keys than queries, with a causal mask, and numbers that 32 does "
-        "not divide; D other than 16; a query that sees one key alone.",
+        "Scores that are all far below 0; a largest score that comes late; more keys than queries, with a causal mask, and numbers that 32 "
+        "does not divide; D other than 16; a query that sees one key alone.",
         "q = -k[:N] times 10 makes scores of about -D * 10 / sqrt(D). Keys that grow with their number make the maximum come late. The "
         "same input may be causal and ragged, with N < S.",
     ],

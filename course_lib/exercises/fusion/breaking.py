@@ -7,7 +7,7 @@ import torch
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
-SOURCE = '''import torch
+SOURCE = """import torch
 import triton
 import triton.language as tl
 
@@ -33,7 +33,7 @@ def given_softmax(x):
     out = torch.empty(M, N, dtype=x.dtype, device=x.device)
     given_kernel[(M,)](x, out, N, x.stride(0), BLOCK=64)
     return out
-'''
+"""
 
 
 def lawful(x: torch.Tensor) -> str:
@@ -64,14 +64,19 @@ break_softmax = Exercise(
     lines=6,
     cases=[
         mutant("no maximum is taken off", ("tl.maximum(m, tl.max(x, 0))", "tl.maximum(m, 0.0)")),
-        mutant("the maximum of the last block alone", ("tl.maximum(m, tl.max(x, 0))", "tl.max(x, 0)"), ("l * tl.exp(m - new)", "l * tl.exp(tl.minimum(m - new, 0.0))")),
+        mutant(
+            "the maximum of the last block alone",
+            ("tl.maximum(m, tl.max(x, 0))", "tl.max(x, 0)"),
+            ("l * tl.exp(m - new)", "l * tl.exp(tl.minimum(m - new, 0.0))"),
+        ),
         mutant("what was added up is not corrected", ("l * tl.exp(m - new)", "l")),
         mutant("rows packed", ("row * stride + cols", "row * N + cols")),
     ],
     oracle=lambda **_: None,
-    criteria=[Kills(SOFTMAX, 3, 4)],
+    criteria=[Kills(SOFTMAX, 1 / 2, 4)],
     hints=[
-        "The kernel walks along a row in blocks of 64. Where must the largest number of a row lie so that each line of the loop matters?",
+        "The kernel walks along a row in blocks of 64. Where must the largest number of a row lie so that each line of "
+        "the loop matters?",
         "Think of rows whose numbers are all far below 0, of one number far above the others, in the first or in the last block, and of N "
         "that 64 does not divide.",
         "A row of 200 numbers near -200; one that rises by 1 from number to number; rows that are a slice of wider ones, with large numbers "

@@ -564,4 +564,27 @@ HONEST = [
     honest("column_sum", "bands of 128", ("512, 128, 64", "512, 64, 128")),
 ]
 
-VARIANTS = WRONG + HONEST
+KILLS = "kills.mutants"
+BREAKING = [
+    wrong("break_transpose", "ordinary numbers", [KILLS], source="""
+def breaking_inputs():
+    return [{'x': torch.randn(64, 64)}]
+"""),
+    wrong("break_transpose", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
+    wrong("break_transpose", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(64, 64)}] * 4\n"),
+    wrong("break_transpose", "no list", [KILLS], source="def breaking_inputs():\n    return {'x': torch.randn(64, 64)}\n"),
+    wrong("break_transpose", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'x': torch.full((3, 5), float('nan'))}, ")),
+    wrong("break_transpose", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
+    wrong("break_transpose", "more than is allowed", [KILLS], ("return [", "return [{'x': torch.ones(200, 200)}, ")),
+    wrong("break_transpose", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
+    wrong("break_transpose", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.ones(4, 70, dtype=torch.int32)}]\n"),
+    wrong("break_transpose", "sizes alone", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(100, 37)}]\n"),
+    honest("break_transpose", "two inputs of one tensor", source="""
+def breaking_inputs():
+    x = torch.linspace(-1e-7, 3, 16000).reshape(100, 160)
+    x[:, :5] = 3e-8
+    return [{"x": x[:45:2, 1:140:3]}, {"x": x.T[:70, :99]}, {"x": x[:1]}]
+"""),
+]  # fmt: skip
+
+VARIANTS = BREAKING + WRONG + HONEST

@@ -21,7 +21,10 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             tile, grid = "mask=inside)\n    tl.store", "(triton.cdiv(M, 32), triton.cdiv(N, 32))"
             return [
                 mutant("in half", (tile, "mask=inside).to(tl.float16).to(tl.float32)\n    tl.store")),
-                mutant("tiny is zero", (tile, "mask=inside)\n    tile = tl.where(tl.abs(tile) < 1e-6, 0, tile)\n    tl.store")),
+                mutant(
+                    "tiny is zero",
+                    (tile, "mask=inside)\n    tile = tl.where(tl.abs(tile) < 1e-6, 0, tile)\n    tl.store"),
+                ),
                 mutant("grid rounds down", (grid, "(max(1, M // 32), max(1, N // 32))")),
                 mutant("no full last tile", ("cols < N)", "cols < N - (N % 32 == 0))")),
                 mutant("128 columns", (grid, "(triton.cdiv(M, 32), min(4, triton.cdiv(N, 32)))")),
