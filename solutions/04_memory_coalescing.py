@@ -950,6 +950,50 @@ for name, condition in conditions.items():
 # *alternating* they save nothing. For instructions what counts is whether a warp agrees; for memory, whether a
 # sector does.
 #
+# ## Exercise: name it
+#
+# {{exercise coalescing.name_lanes}}
+#
+# A verdict on waste shows one request: 32 lanes, and the sectors that they touch. Here are six, of six kernels. Which cause
+# has which? Write one of these into each line, in quotes, and run the check: the explanation of a picture comes with the
+# right answer.
+#
+# * `"a gather of rows by index"`
+# * `"a tile whose rows are half a sector"`
+# * `"down a column"`
+# * `"one field of a structure of two"`
+# * `"one number for all"`
+# * `"the rows of a matrix that is not padded"`
+#
+# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+
+# %%
+figures.coalescing.name_lanes()
+
+# %% exercise="coalescing.name_lanes"
+named_lanes = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+    "E": ...,
+    "F": ...,
+}
+### BEGIN SOLUTION
+named_lanes = {
+    "A": "down a column",
+    "B": "a gather of rows by index",
+    "C": "the rows of a matrix that is not padded",
+    "D": "a tile whose rows are half a sector",
+    "E": "one field of a structure of two",
+    "F": "one number for all",
+}
+### END SOLUTION
+
+# %% check="coalescing.name_lanes"
+check("coalescing.name_lanes", named_lanes)
+
+# %% [markdown]
 # ## What you now know
 #
 # * Memory moves sectors of 32 bytes, not elements. Efficiency is what you wanted over what was moved. A stride of 2

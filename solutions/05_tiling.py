@@ -779,6 +779,50 @@ else:
     print("There is no GPU here that the course times on.")
 
 # %% [markdown]
+# ## Exercise: name it
+#
+# {{exercise tiling.name_maps}}
+#
+# What a verdict shows of a wrong product is a map: where it is wrong. With some practice the map says why. Here are six, of
+# six kernels with one mistake each. Which cause has which? Write one of these into each line, in quotes, and run the check:
+# the explanation of a picture comes with the right answer.
+#
+# * `"all programs load the first columns of b"`
+# * `"no mask on the store's columns"`
+# * `"rows are compared with N"`
+# * `"sums are kept in float16"`
+# * `"the grid rounds down"`
+# * `"the last step along K is missing"`
+#
+# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+
+# %%
+figures.tiling.name_maps()
+
+# %% exercise="tiling.name_maps"
+named_maps = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+    "E": ...,
+    "F": ...,
+}
+### BEGIN SOLUTION
+named_maps = {
+    "A": "no mask on the store's columns",
+    "B": "all programs load the first columns of b",
+    "C": "sums are kept in float16",
+    "D": "the grid rounds down",
+    "E": "rows are compared with N",
+    "F": "the last step along K is missing",
+}
+### END SOLUTION
+
+# %% check="tiling.name_maps"
+check("tiling.name_maps", named_maps)
+
+# %% [markdown]
 # ## Autotuning
 #
 # Which tile is fastest? The bytes are one part of it. Registers, stages, warps and the size at hand are others, and nobody

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import zlib
-from base64 import b85decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +14,7 @@ import triton.language as tl
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
 from course_lib.evidence import Cause
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
+from course_lib.exercises import sealed
 from course_lib.exercises.cases import given
 from course_lib.mistakes import Mistake, every, racing, raised
 from course_lib.tracing import trace
@@ -118,21 +116,9 @@ class Statement(Criterion):
         return self.earned(f"{answer}.", detail=explanation)
 
 
-def keystream(key: str, answer: bool, length: int) -> bytes:
-    """Bytes that depend on the answer: SHA-256 of a salt, the question and the answer, as often as needed."""
-    blocks = (hashlib.sha256(f"start.myths/{key}/{answer}/{i}".encode()).digest() for i in itertools.count())
-    return bytes(itertools.islice(itertools.chain.from_iterable(blocks), length))
-
-
 def opened(key: str, answer: bool) -> str | None:
-    """The explanation if `answer` is right, else None: what a wrong key opens is no zlib stream."""
-    packed = b85decode(SEALED[key])
-    try:
-        return zlib.decompress(
-            bytes(a ^ b for a, b in zip(packed, keystream(key, answer, len(packed)), strict=True))
-        ).decode()
-    except (zlib.error, UnicodeDecodeError):
-        return None
+    """The explanation of a statement if `answer` is right, else None."""
+    return sealed.opened(SEALED[key], f"start.myths/{key}", answer)
 
 
 # Sealed so that nobody reads an answer by accident; anyone who wants to can try both. The plain text is the grader's.

@@ -9,6 +9,7 @@ from course_lib.exercises.coalescing.formulas import (
     strided_efficiency,
 )
 from course_lib.exercises.coalescing.kernels import column_sum, deinterleave, gather_rows, row_copy, transpose
+from course_lib.exercises.coalescing.naming import name_lanes
 
 EXERCISES = {
     exercise.id: exercise
@@ -24,5 +25,6 @@ EXERCISES = {
         deinterleave,
         padded_stride,
         divergence_passes,
+        name_lanes,
     )
 }

@@ -79,7 +79,7 @@ break_softmax = Exercise(
         "the loop matters?",
         "Think of rows whose numbers are all far below 0, of one number far above the others, in the first or in the last block, and of N "
         "that 64 does not divide.",
-        "A row of 200 numbers near -200; one that rises by 1 from number to number; rows that are a slice of wider ones, with large numbers "
-        "beside them. Small results must be right, too: relative to themselves.",
+        "A row of 200 numbers near -200; one that rises by 1 from number to number; rows that are a slice of wider ones, with large "
+        "numbers beside them. Small results must be right, too: relative to themselves.",
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ Oracles: torch in float64, traced kernels, and loops that deal out tiles one by 
 from course_lib.exercises.tiling.counting import best_tile, matmul_bytes, predictions
 from course_lib.exercises.tiling.ladder import ladder, one_step, row_sums
 from course_lib.exercises.tiling.limits import occupancy, roofs
+from course_lib.exercises.tiling.naming import name_maps
 from course_lib.exercises.tiling.orders import grouped_order, hilbert_order
 from course_lib.exercises.tiling.products import matmul, outer_product_matmul, tiled_matmul
 from course_lib.exercises.tiling.waves import pad_to_multiple, predicted_throughput, tiles_and_waves
@@ -24,6 +25,7 @@ EXERCISES = {
         row_sums,
         one_step,
         matmul,
+        name_maps,
         tiles_and_waves,
         predicted_throughput,
         pad_to_multiple,

@@ -587,4 +587,15 @@ def breaking_inputs():
 """),
 ]  # fmt: skip
 
-VARIANTS = BREAKING + WRONG + HONEST
+NAMES = "names.plain"
+NAMING = [
+    wrong("name_lanes", "the same cause everywhere", [NAMES], source="named_lanes = {'A': 'the rows of a matrix that is not padded', 'B': 'the rows of a matrix that is not padded', 'C': 'the rows of a matrix that is not padded', 'D': 'the rows of a matrix that is not padded', 'E': 'the rows of a matrix that is not padded', 'F': 'the rows of a matrix that is not padded'}\n"),
+    wrong("name_lanes", "three right", [NAMES], *((f'    "{name}": "', f'    "{name}": "not ') for name in "ABC")),
+    wrong("name_lanes", "one wrong", [NAMES], ('    "D": "', '    "D": "not ')),
+    wrong("name_lanes", "numbers", [NAMES], source="named_lanes = {'A': 1, 'B': 1, 'C': 1, 'D': 1, 'E': 1, 'F': 1}\n"),
+    wrong("name_lanes", "two swapped", [NAMES], ('"A": "', '"A swapped": "'), ('"B": "', '"A": "'), ('"A swapped": "', '"B": "')),
+    wrong("name_lanes", "a list", [NAMES], source="named_lanes = {'A': ['the rows of a matrix that is not padded']}\n"),
+    honest("name_lanes", "in another order", source="named_lanes = {'F': 'one number for all', 'E': 'one field of a structure of two', 'D': 'a tile whose rows are half a sector', 'C': 'the rows of a matrix that is not padded', 'B': 'a gather of rows by index', 'A': 'down a column'}\n"),
+]  # fmt: skip
+
+VARIANTS = NAMING + BREAKING + WRONG + HONEST

@@ -761,4 +761,15 @@ def matmul(a, b):
     honest("matmul", "split along K, parts in a buffer that is kept", source=SPLIT_K_KEPT),
 ]
 
-VARIANTS = LADDER + WRONG + HONEST
+NAMES = "names.plain"
+NAMING = [
+    wrong("name_maps", "the same cause everywhere", [NAMES], source="named_maps = {'A': 'the grid rounds down', 'B': 'the grid rounds down', 'C': 'the grid rounds down', 'D': 'the grid rounds down', 'E': 'the grid rounds down', 'F': 'the grid rounds down'}\n"),
+    wrong("name_maps", "three right", [NAMES], *((f'    "{name}": "', f'    "{name}": "not ') for name in "ABC")),
+    wrong("name_maps", "one wrong", [NAMES], ('    "D": "', '    "D": "not ')),
+    wrong("name_maps", "numbers", [NAMES], source="named_maps = {'A': 1, 'B': 1, 'C': 1, 'D': 1, 'E': 1, 'F': 1}\n"),
+    wrong("name_maps", "two swapped", [NAMES], ('"A": "', '"A swapped": "'), ('"B": "', '"A": "'), ('"A swapped": "', '"B": "')),
+    wrong("name_maps", "a list", [NAMES], source="named_maps = {'A': ['the grid rounds down']}\n"),
+    honest("name_maps", "in another order", source="named_maps = {'F': 'the last step along K is missing', 'E': 'rows are compared with N', 'D': 'the grid rounds down', 'C': 'sums are kept in float16', 'B': 'all programs load the first columns of b', 'A': \"no mask on the store's columns\"}\n"),
+]  # fmt: skip
+
+VARIANTS = NAMING + LADDER + WRONG + HONEST

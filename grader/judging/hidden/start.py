@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import random
 import textwrap
-import zlib
-from base64 import b85encode
 
 from course_lib.exercise import Case
 from course_lib.exercises.cases import given
-from course_lib.exercises.start import keystream, vector
+from course_lib.exercises.sealed import sealed as seal
+from course_lib.exercises.start import vector
 
 MYTHS: dict[str, tuple[bool, str]] = {
     "tensor_core_is_fma": (
@@ -109,12 +108,6 @@ MYTHS: dict[str, tuple[bool, str]] = {
 }
 
 
-def seal(key: str, answer: bool, text: str) -> str:
-    """The text, to be opened by course_lib.exercises.start.opened with the same answer alone."""
-    packed = zlib.compress(text.encode(), 9)
-    return b85encode(bytes(a ^ b for a, b in zip(packed, keystream(key, answer, len(packed)), strict=True))).decode()
-
-
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     """Draw the hidden cases of an exercise."""
     n, block = rng.randrange(200, 5000), rng.choice((16, 32, 128))
@@ -144,7 +137,7 @@ def sealed() -> str:
     """The source of SEALED."""
     lines = ["SEALED = {"]
     for key, (answer, text) in MYTHS.items():
-        parts = textwrap.wrap(seal(key, answer, text), 100)
+        parts = textwrap.wrap(seal(f"start.myths/{key}", answer, text), 100)
         lines += [f'    "{key}": (', *(f'        "{part}"' for part in parts), "    ),"]
     return "\n".join([*lines, "}"])
 
