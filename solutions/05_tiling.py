@@ -823,6 +823,61 @@ named_maps = {
 check("tiling.name_maps", named_maps)
 
 # %% [markdown]
+# ## Exercise: break a matmul
+#
+# {{exercise tiling.break_matmul}}
+#
+# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
+# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a sum that is kept
+# in float16. On most inputs a mutant gives the right result. Write inputs on which it does not.
+#
+# `breaking_inputs()` returns a list of at most three dicts, `{"a": tensor, "b": tensor}`. Each tensor may span at most 16,384
+# numbers of float32 or float16. a is (M, K), b is (K, N), of any strides, and no side is longer than 256. The check runs the
+# kernel as it is given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. One is
+# killed if on one of your inputs its result is off, or it reaches outside of a tensor. The check here knows four mutants, the
+# grader more. Random numbers of ordinary sizes kill about half of them, so points begin behind that ({{kills.mutants}}).
+
+
+# %%
+@triton.jit
+def given_kernel(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, BLOCK):
+        k = start + tl.arange(0, BLOCK)
+        a = tl.load(a_ptr + rows * stride_am + k[None, :] * stride_ak, mask=(rows < M) & (k[None, :] < K), other=0)
+        b = tl.load(b_ptr + k[:, None] * stride_bk + cols * stride_bn, mask=(k[:, None] < K) & (cols < N), other=0)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    tl.store(c_ptr + rows * N + cols, acc, mask=(rows < M) & (cols < N))
+
+
+def given_matmul(a, b):
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
+    given_kernel[grid](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK=32)
+    return c
+
+
+# %% exercise="tiling.break_matmul"
+def breaking_inputs() -> list[dict]:
+    """At most three inputs, `{"a": tensor, "b": tensor}`, on which wrong versions of the kernel show."""
+    ### BEGIN SOLUTION
+    apart = torch.randn(120, 140)[:100:2, ::3]  # (50, 47)
+    turned = torch.randn(90, 47).T  # (47, 90)
+    return [
+        {"a": apart, "b": turned},
+        {"a": 30 + torch.rand(40, 256), "b": torch.rand(256, 20)},
+        {"a": torch.randn(1, 33), "b": torch.randn(33, 200)},
+    ]
+    ### END SOLUTION
+
+
+# %% check="tiling.break_matmul"
+check("tiling.break_matmul", breaking_inputs)
+
+# %% [markdown]
 # ## Autotuning
 #
 # Which tile is fastest? The bytes are one part of it. Registers, stages, warps and the size at hand are others, and nobody

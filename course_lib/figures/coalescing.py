@@ -22,6 +22,7 @@ from course_lib.figures.widgets import Sliders, live
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
 from course_lib.tracing import trace
 from course_lib.version import old_names
+from course_lib.words import plural
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
@@ -416,7 +417,7 @@ def name_lanes() -> Figure:
     axes = figure.subplots(len(LANES), 1)
     for ax, (name, offsets) in zip(axes, LANES.items(), strict=True):
         sectors = sorted({o // SECTOR for o in offsets})
-        lowest, end = SECTOR * (sectors[0] - 1), SECTOR * (sectors[-1] + 2)
+        lowest, end = max(0, SECTOR * (sectors[0] - 1)), SECTOR * (sectors[-1] + 2)
         for sector in sectors:
             ax.add_patch(Rectangle((SECTOR * sector, 0), SECTOR, 1, facecolor=PALE, edgecolor=INK, linewidth=0.5))
         for offset in set(offsets):
@@ -428,7 +429,9 @@ def name_lanes() -> Figure:
         ax.tick_params(labelsize=9)
         bare(ax, "top", "right", "left")
         ax.set_title(
-            f"lanes 0, 1, 2, 3 at {', '.join(map(str, offsets[:4]))}; {len(sectors)} sectors", fontsize=9, loc="left"
+            f"lanes 0, 1, 2, 3 at {', '.join(map(str, offsets[:4]))}; {plural(len(sectors), 'sector')}",
+            fontsize=9,
+            loc="left",
         )
     axes[-1].set_xlabel("byte of the tensor", fontsize=9)
     figure.caption(

@@ -3,6 +3,7 @@
 Oracles: torch in float64, traced kernels, and loops that deal out tiles one by one. None is a closed form.
 """
 
+from course_lib.exercises.tiling.breaking import break_matmul
 from course_lib.exercises.tiling.counting import best_tile, matmul_bytes, predictions
 from course_lib.exercises.tiling.ladder import ladder, one_step, row_sums
 from course_lib.exercises.tiling.limits import occupancy, roofs
@@ -26,6 +27,7 @@ EXERCISES = {
         one_step,
         matmul,
         name_maps,
+        break_matmul,
         tiles_and_waves,
         predicted_throughput,
         pad_to_multiple,

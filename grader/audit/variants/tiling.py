@@ -772,4 +772,22 @@ NAMING = [
     honest("name_maps", "in another order", source="named_maps = {'F': 'the last step along K is missing', 'E': 'rows are compared with N', 'D': 'the grid rounds down', 'C': 'sums are kept in float16', 'B': 'all programs load the first columns of b', 'A': \"no mask on the store's columns\"}\n"),
 ]  # fmt: skip
 
-VARIANTS = NAMING + LADDER + WRONG + HONEST
+KILLS = "kills.mutants"
+BREAKING = [
+    wrong("break_matmul", "ordinary numbers", [KILLS], source="""
+def breaking_inputs():
+    return [{'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}]
+"""),
+    wrong("break_matmul", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
+    wrong("break_matmul", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}] * 4\n"),
+    wrong("break_matmul", "no list", [KILLS], source="def breaking_inputs():\n    return {'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}\n"),
+    wrong("break_matmul", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'a': torch.full((3, 5), float('nan')), 'b': torch.ones(5, 3)}, ")),
+    wrong("break_matmul", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
+    wrong("break_matmul", "more than is allowed", [KILLS], ("return [", "return [{'a': torch.ones(200, 200), 'b': torch.ones(200, 3)}, ")),
+    wrong("break_matmul", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
+    wrong("break_matmul", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'a': torch.ones(4, 70, dtype=torch.int32), 'b': torch.ones(70, 3)}]\n"),
+    wrong("break_matmul", "sizes alone", [KILLS], source="def breaking_inputs():\n    return [{'a': torch.randn(100, 37), 'b': torch.randn(37, 50)}]\n"),
+    honest("break_matmul", "other sizes", ("30 + torch.rand(40, 256), \"b\": torch.rand(256, 20)", "20 * torch.randn(30, 200), \"b\": torch.randn(200, 70)")),
+]  # fmt: skip
+
+VARIANTS = BREAKING + NAMING + LADDER + WRONG + HONEST

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
+from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16, fixed
 from course_lib.exercises.tiling.cases import A100, H200, SLOW, factors, order_case, tiled
 from course_lib.exercises.tiling.ladder import matrix
@@ -27,6 +28,24 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 fixed("hidden memory", "large", m=2048, n=2048, k=2048, shared_bytes=room),
                 fixed("a hidden shape", "other shapes", m=M, n=4000, k=K, shared_bytes=room),
+            ]
+        case "break_matmul":
+            return [
+                mutant(
+                    "adds in half",
+                    (
+                        'acc = tl.dot(a, b, acc, input_precision="ieee")',
+                        'acc = tl.dot(a, b, acc, input_precision="ieee").to(tl.float16).to(tl.float32)',
+                    ),
+                ),
+                mutant(
+                    "the grid turned",
+                    ("(triton.cdiv(M, 32), triton.cdiv(N, 32))", "(triton.cdiv(N, 32), triton.cdiv(M, 32))"),
+                ),
+                mutant("columns of b packed", ("cols * stride_bn", "cols")),
+                mutant("128 columns", ("triton.cdiv(N, 32))", "min(4, triton.cdiv(N, 32)))")),
+                mutant("four steps", ("range(0, K, BLOCK)", "range(0, tl.minimum(K, 128), BLOCK)")),
+                mutant("one row is none", ("(rows < M) & (cols < N))", "(rows < M - (M == 1)) & (cols < N))")),
             ]
         case "occupancy":
             return [
