@@ -297,6 +297,7 @@ figures.strides.flat_walks()
 # | `x.reshape(shape)` | a view | a copy, without a word |
 # | `x.contiguous()` | x itself, if it is contiguous | a copy |
 # | `x.half()`, `x.float()`: to float16, float32 | x itself, if it has that dtype | a copy: the bits are other ones |
+# | `x + 0`, `x * y`, `x.exp()`: elementwise operations | | always new: each has a result of its own, unless it ends in `_` (`x.add_(1)`) |
 # | `x[[2, 0, 3]]`: a list of rows | | always a copy: in general no stride leads from one row to the next |
 #
 # `reshape` is convenient. It is also where memory disappears unnoticed.
@@ -405,6 +406,15 @@ print(f"{w.nbytes:,} bytes = {w.nbytes / 2**30:.2f} GiB = {w.nbytes / 1e9:.2f} G
 # A GPU has memory of its own. A tensor lives either there or in the CPU's memory, and `x.device` says where. Moving it, with
 # `x.to("cuda")`, is always a copy. Both operands of an operation must be on the same device, or torch raises an error. There
 # is one exception: a CPU tensor without axes, which is a single number, may be combined with a GPU tensor.
+#
+# Moving takes time. The link between the two, PCIe, carries 64 GB/s each way in its fifth generation; an H200's own memory
+# gives 4800 GB/s, 75 times as much. A copy waits for its end, unless the CPU's tensor lies in *pinned* memory, which cannot
+# be moved to disk, and you write `x.pin_memory().to("cuda", non_blocking=True)`. So know where each tensor lives, and let
+# code say so: `assert x.device == w.device`.
+#
+# A tensor may also be made where it is needed: `torch.zeros(n, device="cuda")`, `torch.randn`, and `torch.empty`, which only
+# allocates and leaves whatever bits were there. It is for results that a kernel will fill, or for weights that an
+# initialisation writes next.
 #
 # How do you know what a line of code allocates on a GPU? torch counts: `torch.cuda.memory_allocated()` is the number of
 # bytes in live tensors, and `torch.cuda.max_memory_allocated()` is the most it has ever been. A view must not move the
@@ -716,10 +726,10 @@ for equation, shapes in {
 #
 # {{exercise strides.einsum_predictions}}
 #
-# All matrices are (64, 64) in float32, z of `nv` is (64, 1), and both operands of `bshd,bthd->bhst` are (2, 64, 4, 16). The second operand
-# of `...d,df->...f` is (16, 5), the first (2, 64, 4, 16). *Products* are calls of `bmm`, *bytes copied* are those that torch copies
-# before a product, *elements* are those of the result. Nothing else is installed that looks for a better order. Each number is
-# worth {{correct.plain / 9}}.
+# All matrices are (64, 64) in float32, z of `nv` is (64, 1), and both operands of `bshd,bthd->bhst` are (2, 64, 4, 16). The
+# second operand of `...d,df->...f` is (16, 5), the first (2, 64, 4, 16). *Products* are calls of `bmm`, *bytes copied* are
+# those that torch copies before a product, *elements* are those of the result. Nothing else is installed that looks for a
+# better order. Each number is worth {{correct.plain / 9}}.
 
 # %% exercise="strides.einsum_predictions"
 predicted_einsum = {
@@ -757,10 +767,10 @@ check("strides.einsum_predictions", predicted_einsum)
 #
 # {{exercise strides.grouped_scores}}
 #
-# The score of query s and key t, in each head, is the sum of `q[b, s, h, d] * k[b, t, h, d]` over d. In many models several heads of
-# queries share one head of keys: q has H heads, k has G, and query heads 0 to H / G - 1 use key head 0, the next H / G use key
-# head 1, and so on. Return all scores, (B, H, S, T). Torch and einops do the work: einsum, `rearrange`, `@`.
-# First, G = H; the points are for
+# The score of query s and key t, in each head, is the sum of `q[b, s, h, d] * k[b, t, h, d]` over d. In many models several
+# heads of queries share one head of keys: q has H heads, k has G, and query heads 0 to H / G - 1 use key head 0, the next H /
+# G use key head 1, and so on. Return all scores, (B, H, S, T). Torch and einops do the work: einsum, `rearrange`, `@`. First,
+# G = H; the points are for
 # * fewer heads of keys than of queries ({{correct.grouped}}).
 
 
@@ -781,9 +791,9 @@ check("strides.grouped_scores", grouped_scores)
 #
 # {{exercise strides.mean_pool}}
 #
-# `einops.reduce` is `rearrange` with one more word: axes that are missing on the right are reduced by "sum", "mean", "max" or "min".
-# `reduce(x, "b s c -> b c", "mean")` is the mean over all tokens. Return the mean of each window of `width` neighbouring tokens, (B,
-# S / width, C); `width` divides S. It must be right for ordinary x, and the points are for
+# `einops.reduce` is `rearrange` with one more word: axes that are missing on the right are reduced by "sum", "mean", "max" or
+# "min". `reduce(x, "b s c -> b c", "mean")` is the mean over all tokens. Return the mean of each window of `width`
+# neighbouring tokens, (B, S / width, C); `width` divides S. It must be right for ordinary x, and the points are for
 # * windows of one token and of all of them, x that is a view, and float16 ({{correct.other}}).
 
 

@@ -145,9 +145,10 @@ figures.coalescing.rows_against_columns(guess_columns)  # runs both here: counte
 #
 # ## A memory answers in sectors
 #
-# Why would a memory that is asked for 4 bytes send 32? DRAM keeps its bits in long rows of tiny capacitors. Opening
-# a row is the slow part; once it is open, the neighbours are almost free. So nothing in the machine deals in single
-# elements:
+# Why would a memory that is asked for 4 bytes send 32? DRAM keeps its bits in long rows of tiny capacitors. A *word line*
+# connects a whole row to the *bit lines* of its columns, where sense amplifiers turn faint charges into bits, and write them
+# back. Opening a row is the slow part; once it is open, the neighbours are almost free. So nothing in the machine deals in
+# single elements:
 #
 # | unit | bytes | who deals in it |
 # | --- | --- | --- |
@@ -166,6 +167,11 @@ figures.coalescing.memory_anatomy()
 # different rows? Each lies in a sector of its own: 32 sectors are 1024 bytes, for the same 128 useful ones.
 #
 # > **efficiency** = useful bytes / (32 × sectors)
+#
+# This also solves an old puzzle. In C for a CPU it is right that each thread walks along a row of its own: its next number is
+# a neighbour. On a GPU it is wrong. What counts is not what one thread reads next, but what the 32 lanes read *at the same
+# time*: with a row for each, these are 32 places, a row apart. So neighbouring lanes take neighbouring *columns*, and each
+# walks down its own.
 #
 # Move the sliders until you can say the number before it appears. Three to try:
 # * float32, stride 2, as drawn at first. Which bytes are moved and thrown away?
@@ -848,6 +854,13 @@ def padded_stride(n: int, itemsize: int) -> int:
 check("coalescing.padded_stride", padded_stride)
 
 # %% [markdown]
+# ### When an index no longer fits
+#
+# `rows * stride_m` is a product of two 32-bit numbers if both are: Triton takes an integer argument below 2³¹ for one of 32
+# bits. At 2³¹ elements the product wraps, becomes negative, and the load goes somewhere else. A cast afterwards, `(rows *
+# stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This is among the most frequent errors in
+# kernels that have worked for years (megablocks #185, flash-linear-attention #1082), and shows only in large batches.
+#
 # ### Vector loads
 #
 # Alignment buys a second thing. Up to Hopper, a lane can load at most 16 bytes with one instruction: four floats, 128
