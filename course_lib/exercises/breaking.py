@@ -57,15 +57,18 @@ def tensor_of(written: Any) -> torch.Tensor:
     whole = [shape, strides]
     if not all(isinstance(sizes, list) and all(type(n) is int and n >= 0 for n in sizes) for sizes in whole):
         raise ValueError("has a shape or strides that are no whole numbers")
-    if written["dtype"] not in DTYPES:
+    if type(written["dtype"]) is not str or written["dtype"] not in DTYPES:
         raise ValueError(f"has dtype {written['dtype']}; {' and '.join(DTYPES)} are allowed")
     if not isinstance(storage, list) or not all(type(x) in (int, float) for x in storage):
         raise ValueError("does not consist of numbers")
-    if 0 in shape or len(shape) != len(strides) or len(storage) > MOST_NUMBERS:
-        raise ValueError(f"is empty, or spans more than {MOST_NUMBERS:,} numbers")
+    if 0 in shape or len(shape) != len(strides) or max(len(storage), math.prod(shape)) > MOST_NUMBERS:
+        raise ValueError(f"is empty, or has more than {MOST_NUMBERS:,} numbers")
     if sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) >= len(storage):
         raise ValueError("reaches further than its storage")
-    return torch.tensor(storage, dtype=DTYPES[written["dtype"]]).as_strided(shape, strides)
+    try:
+        return torch.tensor(storage, dtype=DTYPES[written["dtype"]]).as_strided(shape, strides)
+    except (RuntimeError, OverflowError):
+        raise ValueError("has a number that no float holds") from None
 
 
 @dataclass(frozen=True)
