@@ -18,6 +18,7 @@ def _box(ax: Axes, x: float, y: float, w: float, h: float, colour: str, text: st
 def _stage(ax: Axes, title: str) -> None:
     ax.set_xlim(-0.1, 10.1)
     ax.set_ylim(-0.1, 8.1)
+    ax.set_xlabel("not to scale")
     ax.set_axis_off()
     ax.set_title(title, fontsize=10)
 
