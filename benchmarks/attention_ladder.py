@@ -31,9 +31,9 @@ def update(m, l, acc, s, v, scale):
     """The state after a tile of unscaled scores; m and the scale are in units of log2, so that one fused multiply-add prepares exp2."""
     m_new = tl.maximum(m, tl.max(s, 1) * scale)
     p = tl.exp2(s * scale - m_new[:, None])
-    shrink = tl.exp2(m - m_new)
-    l = l * shrink + tl.sum(p, 1)
-    acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None])
+    alpha = tl.exp2(m - m_new)
+    l = l * alpha + tl.sum(p, 1)
+    acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
     return m_new, l, acc
 
 
@@ -43,25 +43,25 @@ def by_pointers(
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     tile, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)
-    rows, dims, cols = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D), tl.arange(0, BLOCK_N)
-    mine = (head * N + rows)[:, None] * D + dims[None, :]
-    q = tl.load(q_ptr + mine)
-    there = head * N * D + cols[:, None] * D + dims[None, :]
+    offs_m, offs_d, offs_n = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D), tl.arange(0, BLOCK_N)
+    q_offs = (head * N + offs_m)[:, None] * D + offs_d[None, :]
+    q = tl.load(q_ptr + q_offs)
+    kv_offs = head * N * D + offs_n[:, None] * D + offs_d[None, :]
     scale = scale * LOG2_E
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, D), tl.float32)
     whole = tile * BLOCK_M // BLOCK_N * BLOCK_N if CAUSAL else N
     for j in range(0, whole, BLOCK_N):
-        s = tl.dot(q, tl.load(k_ptr + there + j * D).T)
-        m, l, acc = update(m, l, acc, s, tl.load(v_ptr + there + j * D), scale)
+        s = tl.dot(q, tl.load(k_ptr + kv_offs + j * D).T)
+        m, l, acc = update(m, l, acc, s, tl.load(v_ptr + kv_offs + j * D), scale)
     if CAUSAL:
         for j in range(whole, (tile + 1) * BLOCK_M, BLOCK_N):
-            s = tl.dot(q, tl.load(k_ptr + there + j * D).T)
-            s = tl.where((j + cols)[None, :] <= rows[:, None], s, -float("inf"))
-            m, l, acc = update(m, l, acc, s, tl.load(v_ptr + there + j * D), scale)
-    tl.store(o_ptr + mine, (acc / l[:, None]).to(o_ptr.dtype.element_ty))
-    tl.store(lse_ptr + head * N + rows, (m + tl.log2(l)) * LN_2)
+            s = tl.dot(q, tl.load(k_ptr + kv_offs + j * D).T)
+            s = tl.where((j + offs_n)[None, :] <= offs_m[:, None], s, -float("inf"))
+            m, l, acc = update(m, l, acc, s, tl.load(v_ptr + kv_offs + j * D), scale)
+    tl.store(o_ptr + q_offs, (acc / l[:, None]).to(o_ptr.dtype.element_ty))
+    tl.store(lse_ptr + head * N + offs_m, (m + tl.log2(l)) * LN_2)
 
 
 @triton.jit
@@ -70,7 +70,7 @@ def by_descriptors(
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     tile, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)
-    rows, cols = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    offs_m, offs_n = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
     q = q_desc.load([head * N + tile * BLOCK_M, 0])
     scale = scale * LOG2_E
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
@@ -83,10 +83,10 @@ def by_descriptors(
     if CAUSAL:
         for j in range(whole, (tile + 1) * BLOCK_M, BLOCK_N):
             s = tl.dot(q, k_desc.load([head * N + j, 0]).T)
-            s = tl.where((j + cols)[None, :] <= rows[:, None], s, -float("inf"))
+            s = tl.where((j + offs_n)[None, :] <= offs_m[:, None], s, -float("inf"))
             m, l, acc = update(m, l, acc, s, v_desc.load([head * N + j, 0]), scale)
     o_desc.store([head * N + tile * BLOCK_M, 0], (acc / l[:, None]).to(o_desc.dtype))
-    tl.store(lse_ptr + head * N + rows, (m + tl.log2(l)) * LN_2)
+    tl.store(lse_ptr + head * N + offs_m, (m + tl.log2(l)) * LN_2)
 
 
 Shape = tuple[int, int, int, int]  # BLOCK_M, BLOCK_N, warps, stages

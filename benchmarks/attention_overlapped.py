@@ -77,7 +77,7 @@ def release(ring, i):
 
 @jit
 def softmax(s, m, scale):
-    """(exponentials, the new maximum, what shrinks the old sums), in units of log2 as in the ladder."""
+    """(exponentials, the new maximum, alpha, which brings the old sums to it), in units of log2 as in the ladder."""
     m_new = gl.maximum(m, gl.max(s, 1) * scale)
     return gl.exp2(s * scale - m_new[:, None]), m_new, gl.exp2(m - m_new)
 
@@ -124,7 +124,7 @@ def consume(o_desc, lse_ptr, qs, ks, vs, scale, N, heads, GROUP: gl.constexpr, C
     done = 0
     for at in range(gl.program_id(0), heads * (N // (2 * GROUP_M)), gl.num_programs(0)):
         head_row, row, tiles, r = walk(at, N, heads, CAUSAL)
-        rows = row + GROUP * GROUP_M + gl.arange(0, GROUP_M, gl.SliceLayout(1, S_LAYOUT))
+        offs_m = row + GROUP * GROUP_M + gl.arange(0, GROUP_M, gl.SliceLayout(1, S_LAYOUT))
         acc = gl.zeros((GROUP_M, D), gl.float32, O_LAYOUT)
         m = gl.full((GROUP_M,), -float("inf"), gl.float32, gl.SliceLayout(1, S_LAYOUT))
         q = tile_of(qs, 2 * r + GROUP)
@@ -137,9 +137,9 @@ def consume(o_desc, lse_ptr, qs, ks, vs, scale, N, heads, GROUP: gl.constexpr, C
         s = mma_wait(0, deps=[s])
         release(ks, done)
         if CAUSAL:
-            cols = head_row + (tiles - 1) * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, S_LAYOUT))
-            s = gl.where(cols[None, :] <= rows[:, None], s, -float("inf"))
-        e, m, shrink = softmax(s, m, scale)
+            offs_n = head_row + (tiles - 1) * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, S_LAYOUT))
+            s = gl.where(offs_n[None, :] <= offs_m[:, None], s, -float("inf"))
+        e, m, alpha = softmax(s, m, scale)
         l = gl.sum(e, 1)
         p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
         wait_full(ks, done + 1, tiles > 1)
@@ -149,19 +149,19 @@ def consume(o_desc, lse_ptr, qs, ks, vs, scale, N, heads, GROUP: gl.constexpr, C
             acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)
             s = mma_wait(1, deps=[s])  # all products but the last one are done: S is there
             release(ks, i)
-            e, m, shrink = softmax(s, m, scale)
-            l = l * shrink + gl.sum(e, 1)
+            e, m, alpha = softmax(s, m, scale)
+            l = l * alpha + gl.sum(e, 1)
             # This wait stands here because it is a loop: ptxas would move the exponentials behind mma_wait, where no
             # product is left to run at the same time, but not after a branch.
             wait_full(ks, i + 1, i + 1 < done + tiles)
             acc = mma_wait(0, deps=[acc])
             release(vs, i - 1)
             p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
-            acc = acc * gl.convert_layout(shrink, gl.SliceLayout(1, O_LAYOUT))[:, None]
+            acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
         done += tiles
         wait_full(vs, done - 1)
         acc = mma(p, tile_of(vs, done - 1), acc, is_async=True)
-        gl.store(lse_ptr + rows, (m + gl.log2(l)) * LN_2)
+        gl.store(lse_ptr + offs_m, (m + gl.log2(l)) * LN_2)
         acc = mma_wait(0, deps=[acc])
         release(vs, done - 1)
         q.store((acc / gl.convert_layout(l, gl.SliceLayout(1, O_LAYOUT))[:, None]).to(q.dtype))  # in q's place, for TMA

@@ -25,7 +25,7 @@ from course_lib.exercises import fusion  # noqa: E402
 from course_lib.hardware import bench, gpu, inductor, recordings  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
-from grader.audit.variants import program, published, solution_cell  # noqa: E402
+from grader.audit.variants import answer, published, solution_cell  # noqa: E402
 
 FLOOR = 0.85  # of the copy's speed, for the references; a student's full bonus lies a tenth below
 ELEMENTS = 1 << 26  # of each input
@@ -124,7 +124,7 @@ def hint() -> dict[str, Any]:
     x, found = torch.randn(8192, 8192, device="cuda"), {"N": 8192}
     copy = bench.copy_of(2 * x.nbytes)
     for way, source in (("with", cell), ("without", cell.replace(', eviction_policy="evict_last"', ""))):
-        softmax = load(program(exercise.id, source), "softmax", on_the_cpu=False)
+        softmax = load(answer(exercise.id, source), "softmax", on_the_cpu=False)
         found[way] = bench.ratio(partial(softmax, x), copy).speedup
     return found
 

@@ -66,7 +66,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def answers(unit: str, count: int) -> Iterator[tuple[str, dict[str, list[tuple[str, str]]]]]:
-    """(student, exercise -> the program that answers it) of the synthetic class; the same one every time."""
+    """(student, exercise -> the answer to it) of the synthetic class; the same one every time."""
     chance = random.Random(4)
     patched = [v for v in variants.of_unit(UNITS[unit]) if v.patches and not v.script]
     for number in range(count):
@@ -74,7 +74,7 @@ def answers(unit: str, count: int) -> Iterator[tuple[str, dict[str, list[tuple[s
         for exercise in grader.exercises(unit).values() if kind else ():
             own = [v for v in patched if v.exercise == exercise.id]
             wrong = kind > 3 and own and chance.random() < 0.25
-            right = variants.program(exercise.id, variants.solution_cell(exercise.id))
+            right = variants.answer(exercise.id, variants.solution_cell(exercise.id))
             *before, (name, source) = chance.choice(own).cells() if wrong else right
             found[exercise.id] = [*before, (name, f"{source}\n# s{number:04}")]
         yield f"s{number:04}", found
@@ -87,9 +87,9 @@ def hand_in(folder: Path, unit: str, count: int) -> list[str]:
     from grader.audit import samples
 
     blank, students = nbformat.read(grader.released(unit), as_version=4), []
-    for student, programs in answers(unit, count):
+    for student, answered in answers(unit, count):
         notebook = copy.deepcopy(blank)
-        for exercise, cells in programs.items():
+        for exercise, cells in answered.items():
             samples.cell_of(notebook, exercise).source = cells[-1][1]
         path = folder / student / unit / f"{unit}.ipynb"
         path.parent.mkdir(parents=True)
@@ -259,8 +259,8 @@ def grade(home: Path, unit: str, workers: int) -> None:
 def started(room: Any, unit: str, workers: int) -> float:
     """Has every worker judge one small exercise. Seconds of CPU until then: what a class costs once."""
     exercise = min(grader.exercises(unit).values(), key=lambda exercise: exercise.kind == "kernel")
-    cells = variants.program(exercise.id, variants.solution_cell(exercise.id))
-    jobs = [room.jobs(name, [room.program(exercise, cells, name)])[0] for name in map(str, range(workers))]
+    cells = variants.answer(exercise.id, variants.solution_cell(exercise.id))
+    jobs = [room.jobs(name, [room.answer(exercise, cells, name)])[0] for name in map(str, range(workers))]
     list(room.judge(jobs))
     room.spent.clear()
     room.judged = 0
@@ -277,11 +277,11 @@ def judge_only(unit: str, count: int, workers: int) -> None:
 
     exercises = grader.exercises(unit)
     with tempfile.TemporaryDirectory() as folder, Class(Path(folder), workers=workers, accept_risk=True) as room:
-        start, jobs, programs = started(room, unit, workers), [], 0
+        start, jobs, judged = started(room, unit, workers), [], 0
         for student, found in answers(unit, count):
-            given = [room.program(exercises[exercise], cells, student) for exercise, cells in found.items()]
+            given = [room.answer(exercises[exercise], cells, student) for exercise, cells in found.items()]
             jobs += room.jobs(student, given)
-            programs += len(given)
+            judged += len(given)
         before, points, bonus = time.perf_counter(), 0.0, 0.0
         for _, verdicts in room.judge(jobs):
             points += sum(verdict.points for verdict in verdicts.values())
@@ -290,7 +290,7 @@ def judge_only(unit: str, count: int, workers: int) -> None:
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if bench.has_gpu() else ""
         print(
             f"{len(gpus.split(',')) if gpus else 0} GPUs ({room.device}), {workers} workers: {wall / count:.2f} s a submission "
-            f"({count} submissions, {programs} programs, {points:g} points, {bonus:g} for speed; {start:.0f} s of CPU to start)"
+            f"({count} submissions, {judged} answers, {points:g} points, {bonus:g} for speed; {start:.0f} s of CPU to start)"
         )
 
 

@@ -22,7 +22,7 @@ RUNS = 5
 STATEMENTS = {
     "import torch": "what all others are compared with",
     "import course_lib": "names load when they are first used",
-    "from course_lib import check, hint, progress, trace": "Triton, and what torch's modes load: paid once, before any fork",
+    "from course_lib import check, hint, progress, trace": "Triton besides torch: paid once, before any fork",
     "from course_lib import check, figures, gpu, hint, progress, trace": "what a unit's first cell imports",
 }
 

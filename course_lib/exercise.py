@@ -219,7 +219,7 @@ class Criterion:
 
     @property
     def missed(self) -> str:
-        """Say in a few words what a program does that loses the points."""
+        """Say in a few words what an answer does that loses the points."""
         return f"not so: {self.title}"
 
     @property
@@ -241,7 +241,7 @@ class Criterion:
         return Finding(self.title, 0, self.points, "failed", seen=seen, **more)
 
     def left_open(self, seen: str, **more: Any) -> Finding:
-        """Make a finding that is left open: nothing is known, and nothing is held against the program."""
+        """Make a finding that is left open: nothing is known, and nothing is held against the answer."""
         return Finding(self.title, self.points, self.points, "not_judged", seen=seen, **more)
 
 

@@ -29,7 +29,7 @@ from course_lib.figures import counters  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from course_lib.picture import Picture  # noqa: E402
 from grader.audit.samples.coalescing import ONE_ROW_A_PROGRAM  # noqa: E402
-from grader.audit.variants import program, published, solution_cell  # noqa: E402
+from grader.audit.variants import answer, published, solution_cell  # noqa: E402
 from grader.judging.judge import Judge  # noqa: E402
 from grader.reporting import report as class_report  # noqa: E402
 
@@ -39,7 +39,7 @@ SIZES = {"verdict": (920, 245), "feedback": (920, 540), "report": (1200, 790)}  
 
 def verdict() -> str:
     exercise = find("coalescing.transpose")
-    wasteful = load(program(exercise.id, ONE_ROW_A_PROGRAM), exercise.entry)
+    wasteful = load(answer(exercise.id, ONE_ROW_A_PROGRAM), exercise.entry)
     return render.html(checking.verdict(exercise, wasteful, seed=0))
 
 
@@ -47,7 +47,7 @@ def feedback() -> str:
     """As the grader judges: on inputs whose values stay hidden."""
     exercise = find("coalescing.transpose")
     forgetful = solution_cell(exercise.id).replace("(triton.cdiv(M, BLOCK),", "(max(M // BLOCK, 1),")
-    return render.html(Judge(accept_risk=True).judge(exercise, program(exercise.id, forgetful), 1))
+    return render.html(Judge(accept_risk=True).judge(exercise, answer(exercise.id, forgetful), 1))
 
 
 def report() -> str:

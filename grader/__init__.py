@@ -2,7 +2,7 @@
 
     __main__.py          the commands
     child/               the processes that run student code, and what holds them
-    judging/             a program -> its verdict
+    judging/             an answer -> its verdict
     classes/             a class: rosters, submissions, workers, what is kept of verdicts
     gradebook/           verdicts in nbgrader
     reporting/           the class report, exports, feedback for an LMS

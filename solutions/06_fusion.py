@@ -47,10 +47,10 @@ from course_lib.hardware.inductor import FUNCTIONS, generated, recorded
 @triton.jit
 def center_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     """Program m: row m of x (M, N) minus its mean, in float32."""
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)  # a masked lane adds nothing to the sum
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=0).to(tl.float32)  # a masked lane adds 0
     mean = tl.sum(x, axis=0) / N  # N, not BLOCK
-    tl.store(out_ptr + row * N + cols, x - mean, mask=cols < N)
+    tl.store(out_ptr + row * N + offs_n, x - mean, mask=offs_n < N)
 
 
 x = torch.randn(50, 300)
@@ -180,9 +180,9 @@ def sin2_plus_cos2_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """out[i] = sin(x[i])**2 + cos(y[i])**2 for one block, computed in float32."""
     ### BEGIN SOLUTION
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    s = tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32))
-    c = tl.cos(tl.load(y_ptr + i, mask=i < n).to(tl.float32))
-    tl.store(out_ptr + i, s * s + c * c, mask=i < n)  # read 2 n elements, write n
+    sine = tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32))
+    cosine = tl.cos(tl.load(y_ptr + i, mask=i < n).to(tl.float32))
+    tl.store(out_ptr + i, sine * sine + cosine * cosine, mask=i < n)  # read 2 n elements, write n
     ### END SOLUTION
 
 
@@ -303,10 +303,10 @@ check("fusion.predicted_launches", predicted_launches)
 # %%
 @triton.jit
 def add_bias(x_ptr, bias_ptr, out_ptr, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    bias = tl.load(bias_ptr + cols)  # (1, BLOCK_N)
-    tl.store(out_ptr + rows * N + cols, tl.load(x_ptr + rows * N + cols) + bias)
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    offs_n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    bias = tl.load(bias_ptr + offs_n)  # (1, BLOCK_N)
+    tl.store(out_ptr + offs_m * N + offs_n, tl.load(x_ptr + offs_m * N + offs_n) + bias)
 
 
 x, bias = torch.randn(64, 1024), torch.randn(1024)
@@ -359,13 +359,13 @@ print(f"(65536 x 1024 float32, recorded on an {recorded()['machine']})")
 def bias_gelu_kernel(x_ptr, bias_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     """out[m, n] = gelu(x[m, n] + bias[n]) for one BLOCK_M x BLOCK_N tile; out is contiguous."""
     ### BEGIN SOLUTION
-    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbouring programs, neighbouring memory
-    rows = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    inside = (rows < M) & (cols < N)
-    bias = tl.load(bias_ptr + cols, mask=cols < N).to(tl.float32)  # (1, BLOCK_N), once for BLOCK_M rows
-    x = tl.load(x_ptr + rows * row_stride + cols, mask=inside, eviction_policy="evict_last")
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbouring programs, neighbouring memory
+    offs_m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    inside = (offs_m < M) & (offs_n < N)
+    bias = tl.load(bias_ptr + offs_n, mask=offs_n < N).to(tl.float32)  # (1, BLOCK_N), once for BLOCK_M rows
+    x = tl.load(x_ptr + offs_m * row_stride + offs_n, mask=inside, eviction_policy="evict_last")
     z = x.to(tl.float32) + bias
-    tl.store(out_ptr + rows * N + cols, 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)), mask=inside)
+    tl.store(out_ptr + offs_m * N + offs_n, 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)), mask=inside)
     ### END SOLUTION
 
 
@@ -433,11 +433,11 @@ figures.fusion.softmax_passes()
 def softmax_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     """Program m: the softmax of row m of x; the row fits into BLOCK. out is contiguous."""
     ### BEGIN SOLUTION
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf"), eviction_policy="evict_last")
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf"), eviction_policy="evict_last")
     x = x.to(tl.float32)  # N elements read; what follows happens in registers
     p = tl.exp(x - tl.max(x, axis=0))
-    tl.store(out_ptr + row * N + cols, p / tl.sum(p, axis=0), mask=cols < N)  # N elements written
+    tl.store(out_ptr + row * N + offs_n, p / tl.sum(p, axis=0), mask=offs_n < N)  # N elements written
     ### END SOLUTION
 
 
@@ -477,10 +477,10 @@ generated("softmax, rows of 1024")
 # %%
 @triton.jit
 def softmax_of_a_row(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=-float("inf"))
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=-float("inf"))
     p = tl.exp(x - tl.max(x, axis=0))
-    tl.store(out_ptr + row * N + cols, p / tl.sum(p, axis=0), mask=cols < N)
+    tl.store(out_ptr + row * N + offs_n, p / tl.sum(p, axis=0), mask=offs_n < N)
 
 
 for N, num_warps in ((1024, 4), (8192, 4), (32768, 4), (32768, 16), (32768, 32), (65536, 32)):
@@ -499,32 +499,32 @@ for N, num_warps in ((1024, 4), (8192, 4), (32768, 4), (32768, 16), (32768, 32),
 #
 # ## The online softmax
 #
-# Read the row block by block. After each block you know the largest value so far, m, and a sum s of exponentials
+# Read the row block by block. After each block you know the largest value so far, m, and a sum l of exponentials
 # *relative to m*. Now a block comes with a larger value. Is the old sum lost? No: every term in it was taken relative
 # to the old m, so all of them are wrong by one common factor,
 #
-# > exp(x - m_new) = exp(x - m) · exp(m - m_new)
+# > exp(x - m_new) = exp(x - m) · alpha,  alpha = exp(m - m_new)
 #
-# Multiply the old sum by exp(m - m_new), add the new block, go on. One pass gives the maximum *and* the sum.
+# Multiply the old sum by alpha, add the new block, go on. One pass gives the maximum *and* the sum.
 
 # %%
 figures.fusion.online_steps()
 
 # %% [markdown]
-# Find a block where the maximum did not grow. What is the factor there? And what would happen if a block were all
+# Find a block where the maximum did not grow. What is alpha there? And what would happen if a block were all
 # -inf, as in a masked attention row, before the first finite value?
 
 # %%
 inf = float("inf")
-print("the factor, if both maxima are still -inf:", torch.exp(torch.tensor(-inf) - torch.tensor(-inf)).item())
-print("the factor, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) - torch.tensor(-3.4e38)).item())
+print("alpha, if both maxima are still -inf:", torch.exp(torch.tensor(-inf) - torch.tensor(-inf)).item())
+print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) - torch.tensor(-3.4e38)).item())
 
 # %% [markdown]
 # ## Exercise: online softmax
 #
 # {{exercise fusion.online_softmax}}
 #
-# Write `online_softmax(x)` for rows of any length, a million and more: one pass for m and s, a second pass that
+# Write `online_softmax(x)` for rows of any length, a million and more: one pass for m and l, a second pass that
 # writes. One program for each row will do. Full marks need
 # * the right result for ragged sizes, rows that lie apart, float16 ({{correct.ragged}}),
 # * the right result for a maximum that rises or falls along the row, and for rows that start with thousands of -inf
@@ -534,7 +534,7 @@ print("the factor, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e
 #   ({{traffic.performance}}).
 #
 # The first line of such a loop: `for start in range(0, N, BLOCK):`. A variable that the loop changes must have its
-# type before it: `m, s = -3.4e38, 0.0`.
+# type before it: `m, l = -3.4e38, 0.0`.
 #
 # Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.compile`, a share of them from
 # {{speed.none}} on (2048 × 32768).
@@ -546,18 +546,21 @@ def online_softmax_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     """Program m: the softmax of row m, of any length, in two passes over it. out is contiguous."""
     ### BEGIN SOLUTION
     row = tl.program_id(0).to(tl.int64)
-    m, s = -3.4e38, 0.0  # finite, so that a block of -inf adds exp(-inf) = 0
+    m, l = -3.4e38, 0.0  # finite, so that a block of -inf adds exp(-inf) = 0
     for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf"), eviction_policy="evict_last")
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(
+            x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf"), eviction_policy="evict_last"
+        )
         x = x.to(tl.float32)
         m_new = tl.maximum(m, tl.max(x, axis=0))
-        s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0)  # the old sum, relative to the new maximum
+        alpha = tl.exp(m - m_new)  # brings the old sum to the new maximum
+        l = l * alpha + tl.sum(tl.exp(x - m_new), axis=0)
         m = m_new
     for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, eviction_policy="evict_first").to(tl.float32)
-        tl.store(out_ptr + row * N + cols, tl.exp(x - m) / s, mask=cols < N)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, eviction_policy="evict_first").to(tl.float32)
+        tl.store(out_ptr + row * N + offs_n, tl.exp(x - m) / l, mask=offs_n < N)
     ### END SOLUTION
 
 
@@ -588,7 +591,7 @@ generated("softmax, rows of 32768")
 # %% [markdown]
 # Two loops, your algorithm: in the first one a running maximum and a running sum (the correction is hidden in the
 # helper `online_softmax_combine`), in the second one the result. Two things differ. Its maximum starts at -inf, and the
-# helper catches the NaN: where both maxima are -inf it takes 1 for the factor. And it keeps a maximum and a sum *for
+# helper catches the NaN: where both maxima are -inf it takes 1 for alpha. And it keeps a maximum and a sum *for
 # each lane*, and merges the lanes after the loop. Then a block needs no exchange between lanes, and pays with more
 # exponentials. `eviction_policy="evict_last"` in the first loop asks the cache to keep what the second will want.
 # Such a hint changes no result and no count of a trace. It may change the time, and not only where a row is read
@@ -636,11 +639,12 @@ print(f"({recorded()['machine']}, recorded)")
 def rmsnorm_kernel(x_ptr, weight_ptr, out_ptr, N, row_stride, eps, BLOCK: tl.constexpr):
     """Program m: x / sqrt(mean(x**2) + eps) * weight for row m; the row fits into BLOCK. out is contiguous."""
     ### BEGIN SOLUTION
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=0, eviction_policy="evict_last").to(tl.float32)
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=0, eviction_policy="evict_last")
+    x = x.to(tl.float32)
     scale = tl.rsqrt(tl.sum(x * x, axis=0) / N + eps)  # N, not BLOCK
-    weight = tl.load(weight_ptr + cols, mask=cols < N, eviction_policy="evict_last").to(tl.float32)
-    tl.store(out_ptr + row * N + cols, x * scale * weight, mask=cols < N)
+    weight = tl.load(weight_ptr + offs_n, mask=offs_n < N, eviction_policy="evict_last").to(tl.float32)
+    tl.store(out_ptr + row * N + offs_n, x * scale * weight, mask=offs_n < N)
     ### END SOLUTION
 
 
@@ -682,13 +686,13 @@ check("fusion.rmsnorm", rmsnorm)
 def add_rmsnorm_kernel(x_ptr, residual_ptr, weight_ptr, out_ptr, h_ptr, N, eps, BLOCK: tl.constexpr):
     """Program m: h = x + residual and out = rmsnorm(h) for row m; all matrices are contiguous."""
     ### BEGIN SOLUTION
-    cols = tl.arange(0, BLOCK)
-    at, inside = tl.program_id(0) * N + cols, cols < N
+    offs_n = tl.arange(0, BLOCK)
+    at, inside = tl.program_id(0) * N + offs_n, offs_n < N
     h = tl.load(x_ptr + at, mask=inside, other=0, eviction_policy="evict_last").to(tl.float32)
     h += tl.load(residual_ptr + at, mask=inside, other=0, eviction_policy="evict_last").to(tl.float32)
     tl.store(h_ptr + at, h, mask=inside)  # and it is still in registers
     scale = tl.rsqrt(tl.sum(h * h, axis=0) / N + eps)
-    weight = tl.load(weight_ptr + cols, mask=inside, eviction_policy="evict_last").to(tl.float32)
+    weight = tl.load(weight_ptr + offs_n, mask=inside, eviction_policy="evict_last").to(tl.float32)
     tl.store(out_ptr + at, h * scale * weight, mask=inside)
     ### END SOLUTION
 
@@ -718,9 +722,9 @@ check("fusion.add_rmsnorm", add_rmsnorm)
 # 2.1 GB in bfloat16. What would the softmax be? As much again, written and read back, for one number of each row. Do
 # you need it?
 #
-# > -log(exp(x[t]) / sum(exp(x))) = log(sum(exp(x))) - x[t] = m + log(s) - x[t]
+# > -log(exp(x[t]) / sum(exp(x))) = log(sum(exp(x))) - x[t] = m + log(l) - x[t]
 #
-# with the m and s that you already know how to get in one pass. This is also the safe form: a softmax that underflows
+# with the m and l that you already know how to get in one pass. This is also the safe form: a softmax that underflows
 # to 0 has an infinite loss.
 
 # %%
@@ -754,15 +758,16 @@ def cross_entropy_kernel(logits_ptr, target_ptr, out_ptr, V, row_stride, BLOCK: 
     """out[m] = log(sum(exp(logits[m]))) - logits[m, target[m]], in one pass over row m."""
     ### BEGIN SOLUTION
     row = tl.program_id(0).to(tl.int64)
-    m, s = -3.4e38, 0.0
+    m, l = -3.4e38, 0.0
     for start in range(0, V, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(logits_ptr + row * row_stride + cols, mask=cols < V, other=-float("inf")).to(tl.float32)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(logits_ptr + row * row_stride + offs_n, mask=offs_n < V, other=-float("inf")).to(tl.float32)
         m_new = tl.maximum(m, tl.max(x, axis=0))
-        s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0)
+        alpha = tl.exp(m - m_new)
+        l = l * alpha + tl.sum(tl.exp(x - m_new), axis=0)
         m = m_new
     right = tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).to(tl.float32)
-    tl.store(out_ptr + row, m + tl.log(s) - right)
+    tl.store(out_ptr + row, m + tl.log(l) - right)
     ### END SOLUTION
 
 

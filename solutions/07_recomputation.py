@@ -448,13 +448,13 @@ def cross_entropy_backward_kernel(x_ptr, target_ptr, lse_ptr, dloss_ptr, dx_ptr,
     """dx[row, j] = (softmax(x[row])[j] - [j is the target]) * dloss[row] for one row and BLOCK columns"""
     ### BEGIN SOLUTION
     row = tl.program_id(0)
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    offs_n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     first = row.to(tl.int64) * V  # large vocabularies: more than 2^31 logits
     target, lse, dloss = tl.load(target_ptr + row), tl.load(lse_ptr + row), tl.load(dloss_ptr + row)
-    x = tl.load(x_ptr + first + cols, mask=cols < V, other=0).to(tl.float32)
+    x = tl.load(x_ptr + first + offs_n, mask=offs_n < V, other=0).to(tl.float32)
     p = tl.exp(x - lse)  # softmax without a sum: the log-sum-exp holds it
-    dx = (p - tl.where(cols == target, 1.0, 0.0)) * dloss
-    tl.store(dx_ptr + first + cols, dx, mask=cols < V)
+    dx = (p - tl.where(offs_n == target, 1.0, 0.0)) * dloss
+    tl.store(dx_ptr + first + offs_n, dx, mask=offs_n < V)
     ### END SOLUTION
 
 
@@ -529,22 +529,22 @@ def rmsnorm_backward_kernel(
     """dx for rows_each rows, BLOCK_M at a time; partial[program] = their part of dweight"""
     ### BEGIN SOLUTION
     program = tl.program_id(0)
-    cols = tl.arange(0, BLOCK_N)[None, :]
-    weight = tl.load(weight_ptr + cols, mask=cols < N, other=0).to(tl.float32)
+    offs_n = tl.arange(0, BLOCK_N)[None, :]
+    weight = tl.load(weight_ptr + offs_n, mask=offs_n < N, other=0).to(tl.float32)
     total = tl.zeros((BLOCK_N,), dtype=tl.float32)
     first, end = program * rows_each, min(M, (program + 1) * rows_each)
     for start in range(first, end, BLOCK_M):
-        rows = start + tl.arange(0, BLOCK_M)[:, None]
-        inside = (rows < end) & (cols < N)
-        rstd = tl.load(rstd_ptr + rows, mask=rows < end, other=0)
-        x = tl.load(x_ptr + rows * N + cols, mask=inside, other=0).to(tl.float32)
-        dy = tl.load(dy_ptr + rows * N + cols, mask=inside, other=0).to(tl.float32)
+        offs_m = start + tl.arange(0, BLOCK_M)[:, None]
+        inside = (offs_m < end) & (offs_n < N)
+        rstd = tl.load(rstd_ptr + offs_m, mask=offs_m < end, other=0)
+        x = tl.load(x_ptr + offs_m * N + offs_n, mask=inside, other=0).to(tl.float32)
+        dy = tl.load(dy_ptr + offs_m * N + offs_n, mask=inside, other=0).to(tl.float32)
         normed = x * rstd  # computed again: one number a row was kept, not a row
         total += tl.sum(dy * normed, axis=0)
         g = dy * weight
         dx = rstd * (g - normed * (tl.sum(g * normed, axis=1)[:, None] / N))
-        tl.store(dx_ptr + rows * N + cols, dx, mask=inside)
-    tl.store(partial_ptr + program * N + cols, total[None, :], mask=cols < N)
+        tl.store(dx_ptr + offs_m * N + offs_n, dx, mask=inside)
+    tl.store(partial_ptr + program * N + offs_n, total[None, :], mask=offs_n < N)
     ### END SOLUTION
 
 
@@ -552,12 +552,12 @@ def rmsnorm_backward_kernel(
 def add_rows_kernel(partial_ptr, out_ptr, P, N, BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr):
     """out[n] = sum of column n of partial (P, N), in one order for ever"""
     ### BEGIN SOLUTION
-    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     total = tl.zeros((BLOCK_P, BLOCK_N), dtype=tl.float32)
     for start in range(0, P, BLOCK_P):
-        rows = start + tl.arange(0, BLOCK_P)[:, None]
-        total += tl.load(partial_ptr + rows * N + cols, mask=(rows < P) & (cols < N), other=0)
-    tl.store(out_ptr + cols, tl.sum(total, axis=0)[None, :], mask=cols < N)
+        offs_m = start + tl.arange(0, BLOCK_P)[:, None]
+        total += tl.load(partial_ptr + offs_m * N + offs_n, mask=(offs_m < P) & (offs_n < N), other=0)
+    tl.store(out_ptr + offs_n, tl.sum(total, axis=0)[None, :], mask=offs_n < N)
     ### END SOLUTION
 
 

@@ -299,7 +299,7 @@ else:
 # > m = max s,  l = Σ exp(s − m),  acc = Σ exp(s − m) v
 #
 # At the end o = acc / l, and lse = m + log l. And a larger maximum on the way spoils nothing: all terms of l and acc
-# are wrong by one common factor, exp(m − m_new). Move the first slider through the tiles. Then choose *one at the
+# are wrong by one common factor, alpha = exp(m − m_new). Move the first slider through the tiles. Then choose *one at the
 # end*: what does the last tile do to everything before it?
 
 # %%
@@ -331,8 +331,8 @@ def merge(a: tuple, b: tuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     (m_a, l_a, acc_a), (m_b, l_b, acc_b) = a, b
     m = torch.maximum(m_a, m_b)
     base = torch.where(m == -inf, 0, m)  # -inf - -inf would be NaN
-    from_a, from_b = torch.exp(m_a - base), torch.exp(m_b - base)  # 0 for an empty state
-    return m, l_a * from_a + l_b * from_b, acc_a * from_a[..., None] + acc_b * from_b[..., None]
+    alpha_a, alpha_b = torch.exp(m_a - base), torch.exp(m_b - base)  # 0 for an empty state
+    return m, l_a * alpha_a + l_b * alpha_b, acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]
     ### END SOLUTION
 
 
@@ -466,23 +466,23 @@ def tiled_attention(
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
     for pid in range(-(-Nq // bm)):
-        mine = slice(pid * bm, min((pid + 1) * bm, Nq))
-        qi = q[..., mine, :].float() * D**-0.5  # (..., bm, D)
-        rows = torch.arange(mine.start, mine.stop, device=q.device)[:, None]
+        tile_m = slice(pid * bm, min((pid + 1) * bm, Nq))
+        qi = q[..., tile_m, :].float() * D**-0.5  # (..., bm, D)
+        offs_m = torch.arange(tile_m.start, tile_m.stop, device=q.device)[:, None]
         acc = torch.zeros_like(qi)
         state = torch.full_like(acc[..., 0], -inf), torch.zeros_like(acc[..., 0]), acc
         end = causal_tiles(pid, bm, bn, Nq, Nk)[1] if causal else -(-Nk // bn)
         for j in range(0, end * bn, bn):
             s = qi @ k[..., j : j + bn, :].float().mT  # (..., bm, bn)
             if causal:
-                cols = torch.arange(j, j + s.shape[-1], device=q.device)
-                s = torch.where(cols <= rows + Nk - Nq, s, -inf)
+                offs_n = torch.arange(j, j + s.shape[-1], device=q.device)
+                s = torch.where(offs_n <= offs_m + Nk - Nq, s, -inf)
             m = s.amax(-1)
             p = torch.exp(s - torch.where(m == -inf, 0, m)[..., None])
             state = merge(state, (m, p.sum(-1), p @ v[..., j : j + bn, :].float()))
         m, l, acc = state
-        o[..., mine, :] = acc / torch.where(l == 0, 1, l)[..., None]
-        lse[..., mine] = m + l.log()
+        o[..., tile_m, :] = acc / torch.where(l == 0, 1, l)[..., None]
+        lse[..., tile_m] = m + l.log()
     return o, lse
     ### END SOLUTION
 
@@ -629,15 +629,15 @@ def attention_backward(
     dq, dk, dv = (torch.zeros(t.shape, dtype=torch.float32, device=t.device) for t in (q, k, v))
     for i in range(0, Nq, B):
         qi, doi = q[..., i : i + B, :].float(), do[..., i : i + B, :].float()
-        rows = torch.arange(i, i + qi.shape[-2], device=q.device)[:, None]
+        offs_m = torch.arange(i, i + qi.shape[-2], device=q.device)[:, None]
         for j in range(0, Nk, B):
             if causal and j > i + B - 1 + Nk - Nq:
                 break  # nobody sees this tile, nor those behind it
             kj, vj = k[..., j : j + B, :].float(), v[..., j : j + B, :].float()
             s = qi @ kj.mT * scale
             if causal:
-                cols = torch.arange(j, j + kj.shape[-2], device=q.device)
-                s = torch.where(cols <= rows + Nk - Nq, s, -inf)
+                offs_n = torch.arange(j, j + kj.shape[-2], device=q.device)
+                s = torch.where(offs_n <= offs_m + Nk - Nq, s, -inf)
             p = torch.exp(s - base[..., i : i + B, None])
             dp = doi @ vj.mT
             ds = p * (dp - delta[..., i : i + B, None])

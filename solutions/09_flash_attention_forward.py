@@ -110,9 +110,9 @@ check("flash.predictions", predictions)
 #
 # > m_new = max(m, max of each row of s)
 # >
-# > p = exp(s − m_new),  shrink = exp(m − m_new)
+# > p = exp(s − m_new),  alpha = exp(m − m_new)
 # >
-# > l = l · shrink + Σ p,  acc = acc · shrink + p @ v
+# > l = l · alpha + Σ p,  acc = acc · alpha + p @ v
 #
 # Below, one tile of 3 rows and 4 keys comes to a state. Before you run it: which of the three rows keeps its old sums
 # as they are, and which forgets nearly all?
@@ -122,7 +122,7 @@ m = torch.tensor([2.0, 2.0, -torch.inf])  # the third row has seen nothing yet
 s = torch.tensor([[1.0, 0.5, 2.0, -1.0], [9.0, 3.0, 0.0, 1.0], [0.0, 1.0, 2.0, 3.0]])
 m_new = torch.maximum(m, s.amax(1))
 print("m_new ", m_new.tolist())
-print("shrink", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
+print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 
 # %% [markdown]
 # Three things are new on a GPU.
@@ -162,9 +162,9 @@ def online_update(m, l, acc, s, v):
     m_new = tl.maximum(m, tl.max(s, 1))
     base = tl.where(m_new == -float("inf"), 0.0, m_new)  # -inf - -inf would be NaN
     p = tl.exp(s - base[:, None])  # (M, N)
-    shrink = tl.exp(m - base)  # (M,): 0 if nothing was seen before
-    l = l * shrink + tl.sum(p, 1)
-    acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
+    alpha = tl.exp(m - base)  # (M,): 0 if nothing was seen before
+    l = l * alpha + tl.sum(p, 1)
+    acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
     m = m_new
     ### END SOLUTION
     return m, l, acc
@@ -176,19 +176,19 @@ def weighted_mean_kernel(
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Given. BLOCK_M rows of scores (M, N), tile by tile, with values (N, D)."""
-    rows, dims = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    offs_m, offs_d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)  # the state of rows that have seen nothing
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, D), tl.float32)
     for j in range(0, N, BLOCK_N):
-        keys = j + tl.arange(0, BLOCK_N)
-        inside = (rows < M)[:, None] & (keys < N)[None, :]
-        s = tl.load(s_ptr + rows[:, None] * N + keys[None, :], mask=inside, other=-float("inf"))
-        v = tl.load(v_ptr + keys[:, None] * D + dims[None, :], mask=(keys < N)[:, None], other=0)
+        offs_n = j + tl.arange(0, BLOCK_N)
+        inside = (offs_m < M)[:, None] & (offs_n < N)[None, :]
+        s = tl.load(s_ptr + offs_m[:, None] * N + offs_n[None, :], mask=inside, other=-float("inf"))
+        v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :], mask=(offs_n < N)[:, None], other=0)
         m, l, acc = online_update(m, l, acc, s, v)
     o = acc / tl.where(l == 0, 1, l)[:, None]  # zeros for a row that saw nothing
-    tl.store(o_ptr + rows[:, None] * D + dims[None, :], o, mask=(rows < M)[:, None])
-    tl.store(lse_ptr + rows, m + tl.log(l), mask=rows < M)
+    tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], o, mask=(offs_m < M)[:, None])
+    tl.store(lse_ptr + offs_m, m + tl.log(l), mask=offs_m < M)
 
 
 def weighted_mean(s: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -243,22 +243,22 @@ def one_head_kernel(
 ):  # fmt: skip
     """BLOCK_M queries of one head walk over all keys."""
     ### BEGIN SOLUTION
-    rows, dims = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
-    mine = rows[:, None] * D + dims[None, :]  # (BLOCK_M, D)
-    q = tl.load(q_ptr + mine, mask=(rows < Nq)[:, None], other=0)
+    offs_m, offs_d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    q_offs = offs_m[:, None] * D + offs_d[None, :]  # (BLOCK_M, D)
+    q = tl.load(q_ptr + q_offs, mask=(offs_m < Nq)[:, None], other=0)
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, D), tl.float32)
     for j in range(0, Nk, BLOCK_N):
-        keys = j + tl.arange(0, BLOCK_N)
-        theirs, there = keys[:, None] * D + dims[None, :], (keys < Nk)[:, None]  # (BLOCK_N, D)
-        k = tl.load(k_ptr + theirs, mask=there, other=0)
-        v = tl.load(v_ptr + theirs, mask=there, other=0)
+        offs_n = j + tl.arange(0, BLOCK_N)
+        kv_offs, inside = offs_n[:, None] * D + offs_d[None, :], (offs_n < Nk)[:, None]  # (BLOCK_N, D)
+        k = tl.load(k_ptr + kv_offs, mask=inside, other=0)
+        v = tl.load(v_ptr + kv_offs, mask=inside, other=0)
         s = tl.dot(q, k.T, input_precision="ieee") * scale  # (BLOCK_M, BLOCK_N)
-        s = tl.where(keys[None, :] < Nk, s, -float("inf"))
+        s = tl.where(offs_n[None, :] < Nk, s, -float("inf"))
         m, l, acc = online_update(m, l, acc, s, v)
-    tl.store(o_ptr + mine, (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None])
-    tl.store(lse_ptr + rows, m + tl.log(l), mask=rows < Nq)
+    tl.store(o_ptr + q_offs, (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=(offs_m < Nq)[:, None])
+    tl.store(lse_ptr + offs_m, m + tl.log(l), mask=offs_m < Nq)
     ### END SOLUTION
 
 
@@ -393,11 +393,11 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 @triton.jit
 def load_rows(ptr, rows, stride_n, stride_d, N, D: tl.constexpr, BLOCK_D: tl.constexpr, WHOLE: tl.constexpr):
     """Rows of a head, (len(rows), BLOCK_D). WHOLE: all rows are there."""
-    dims = tl.arange(0, BLOCK_D)
-    inside = (dims < D)[None, :]
+    offs_d = tl.arange(0, BLOCK_D)
+    inside = (offs_d < D)[None, :]
     if not WHOLE:
         inside = inside & (rows < N)[:, None]
-    return tl.load(ptr + rows[:, None] * stride_n + dims[None, :] * stride_d, mask=inside, other=0)
+    return tl.load(ptr + rows[:, None] * stride_n + offs_d[None, :] * stride_d, mask=inside, other=0)
 
 
 @triton.jit
@@ -408,12 +408,12 @@ def over_keys(
 ):  # fmt: skip
     """The state after the keys from start to stop. WHOLE: every row sees them all."""
     for j in range(start, stop, BLOCK_N):
-        keys = j + tl.arange(0, BLOCK_N)
-        k = load_rows(k_ptr, keys, stride_kn, stride_kd, Nk, D, BLOCK_D, WHOLE)
+        offs_n = j + tl.arange(0, BLOCK_N)
+        k = load_rows(k_ptr, offs_n, stride_kn, stride_kd, Nk, D, BLOCK_D, WHOLE)
         s = tl.dot(q, k.T, input_precision="ieee") * scale  # (BLOCK_M, BLOCK_N)
         if not WHOLE:
-            s = tl.where(keys[None, :] < sees[:, None], s, -float("inf"))
-        v = load_rows(v_ptr, keys, stride_vn, stride_vd, Nk, D, BLOCK_D, WHOLE)
+            s = tl.where(offs_n[None, :] < sees[:, None], s, -float("inf"))
+        v = load_rows(v_ptr, offs_n, stride_vn, stride_vd, Nk, D, BLOCK_D, WHOLE)
         m, l, acc = online_update(m, l, acc, s, v)
     return m, l, acc
 
@@ -433,14 +433,14 @@ def forward_kernel(
     if CAUSAL:
         tile = tiles - 1 - tile  # the longest walks begin first
     b, h = head // H, head % H
-    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    q = load_rows(q_ptr + b * stride_qb + h * stride_qh, rows, stride_qn, stride_qd, Nq, D, BLOCK_D, False)
+    offs_m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    q = load_rows(q_ptr + b * stride_qb + h * stride_qh, offs_m, stride_qn, stride_qd, Nq, D, BLOCK_D, False)
     k_ptr += b * stride_kb + h * stride_kh
     v_ptr += b * stride_vb + h * stride_vh
 
     sees = tl.zeros((BLOCK_M,), tl.int32) + Nk  # how many keys each row sees
     if CAUSAL:
-        sees = tl.minimum(tl.maximum(rows + 1 + Nk - Nq, 0), Nk)
+        sees = tl.minimum(tl.maximum(offs_m + 1 + Nk - Nq, 0), Nk)
     whole, stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, tl.max(sees, 0)
 
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
@@ -455,11 +455,11 @@ def forward_kernel(
         stride_kn, stride_kd, stride_vn, stride_vd, D, BLOCK_D, BLOCK_N, False,
     )  # fmt: skip
 
-    dims = tl.arange(0, BLOCK_D)
+    offs_d = tl.arange(0, BLOCK_D)
     o = acc / tl.where(l == 0, 1, l)[:, None]  # zeros for a row that saw nothing
-    o_ptrs = o_ptr + b * stride_ob + h * stride_oh + rows[:, None] * stride_on + dims[None, :] * stride_od
-    tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None] & (dims < D)[None, :])
-    tl.store(lse_ptr + head * Nq + rows, m + tl.log(l), mask=rows < Nq)
+    o_ptrs = o_ptr + b * stride_ob + h * stride_oh + offs_m[:, None] * stride_on + offs_d[None, :] * stride_od
+    tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=(offs_m < Nq)[:, None] & (offs_d < D)[None, :])
+    tl.store(lse_ptr + head * Nq + offs_m, m + tl.log(l), mask=offs_m < Nq)
     ### END SOLUTION
 
 
@@ -472,13 +472,13 @@ def flash_attention_forward(
     o = torch.empty_like(q)
     lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
 
-    def four(x: torch.Tensor) -> torch.Tensor:
+    def as_4d(x: torch.Tensor) -> torch.Tensor:
         """(..., N, D) as (B, H, N, D), a view."""
         while x.dim() < 4:
             x = x[None]
         return x.flatten(0, -4)
 
-    heads = [four(x) for x in (q, k, v, o)]
+    heads = [as_4d(x) for x in (q, k, v, o)]
     strides = [stride for x in heads for stride in x.stride()]
     B, H = heads[0].shape[:2]
     largest = 32 if q.dtype == torch.float32 else 128
@@ -631,24 +631,24 @@ def window_kernel(
     """BLOCK_M queries of one head walk over the keys in their windows."""
     ### BEGIN SOLUTION
     tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    rows, dims = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
-    mine = head * N * D + rows[:, None] * D + dims[None, :]
-    q = tl.load(q_ptr + mine, mask=(rows < N)[:, None], other=0)
-    first = tl.maximum(rows + 1 - window, 0)  # the first key that each row sees
+    offs_m, offs_d = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    q_offs = head * N * D + offs_m[:, None] * D + offs_d[None, :]
+    q = tl.load(q_ptr + q_offs, mask=(offs_m < N)[:, None], other=0)
+    first = tl.maximum(offs_m + 1 - window, 0)  # the first key that each row sees
     start = tl.min(first, 0) // BLOCK_N * BLOCK_N
     stop = tl.minimum(tile * BLOCK_M + BLOCK_M, N)
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, D), tl.float32)
     for j in range(start, stop, BLOCK_N):
-        keys = j + tl.arange(0, BLOCK_N)
-        theirs, there = head * N * D + keys[:, None] * D + dims[None, :], (keys < N)[:, None]
-        k = tl.load(k_ptr + theirs, mask=there, other=0)
-        v = tl.load(v_ptr + theirs, mask=there, other=0)
+        offs_n = j + tl.arange(0, BLOCK_N)
+        kv_offs, inside = head * N * D + offs_n[:, None] * D + offs_d[None, :], (offs_n < N)[:, None]
+        k = tl.load(k_ptr + kv_offs, mask=inside, other=0)
+        v = tl.load(v_ptr + kv_offs, mask=inside, other=0)
         s = tl.dot(q, k.T, input_precision="ieee") * scale
-        seen = (keys[None, :] >= first[:, None]) & (keys[None, :] <= rows[:, None])
+        seen = (offs_n[None, :] >= first[:, None]) & (offs_n[None, :] <= offs_m[:, None])
         m, l, acc = online_update(m, l, acc, tl.where(seen, s, -float("inf")), v)
-    tl.store(o_ptr + mine, (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=(rows < N)[:, None])
+    tl.store(o_ptr + q_offs, (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=(offs_m < N)[:, None])
     ### END SOLUTION
 
 
@@ -707,26 +707,26 @@ def grouped_kernel(
     """BLOCK_M of the group * Nq rows that share one head of k and v."""
     ### BEGIN SOLUTION
     tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    rows, dims = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
-    mine = head * group * Nq * D + rows[:, None] * D + dims[None, :]
-    there = (rows < group * Nq)[:, None]
-    q = tl.load(q_ptr + mine, mask=there, other=0)
+    offs_m, offs_d = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    q_offs = head * group * Nq * D + offs_m[:, None] * D + offs_d[None, :]
+    inside = (offs_m < group * Nq)[:, None]
+    q = tl.load(q_ptr + q_offs, mask=inside, other=0)
     sees = tl.zeros((BLOCK_M,), tl.int32) + Nk
     if CAUSAL:
-        sees = tl.minimum(tl.maximum(rows % Nq + 1 + Nk - Nq, 0), Nk)  # row r is query r % Nq of its head
+        sees = tl.minimum(tl.maximum(offs_m % Nq + 1 + Nk - Nq, 0), Nk)  # row r is query r % Nq of its head
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, D), tl.float32)
     for j in range(0, tl.max(sees, 0), BLOCK_N):
-        keys = j + tl.arange(0, BLOCK_N)
-        theirs = head * Nk * D + keys[:, None] * D + dims[None, :]
-        k = tl.load(k_ptr + theirs, mask=(keys < Nk)[:, None], other=0)
-        v = tl.load(v_ptr + theirs, mask=(keys < Nk)[:, None], other=0)
+        offs_n = j + tl.arange(0, BLOCK_N)
+        kv_offs = head * Nk * D + offs_n[:, None] * D + offs_d[None, :]
+        k = tl.load(k_ptr + kv_offs, mask=(offs_n < Nk)[:, None], other=0)
+        v = tl.load(v_ptr + kv_offs, mask=(offs_n < Nk)[:, None], other=0)
         s = tl.dot(q, k.T, input_precision="ieee") * scale
-        s = tl.where(keys[None, :] < sees[:, None], s, -float("inf"))
+        s = tl.where(offs_n[None, :] < sees[:, None], s, -float("inf"))
         m, l, acc = online_update(m, l, acc, s, v)
     o = acc / tl.where(l == 0, 1, l)[:, None]
-    tl.store(o_ptr + mine, o.to(o_ptr.dtype.element_ty), mask=there)
+    tl.store(o_ptr + q_offs, o.to(o_ptr.dtype.element_ty), mask=inside)
     ### END SOLUTION
 
 
@@ -787,24 +787,24 @@ def share_kernel(
     """The state of a group's rows after one share of the keys: m and l (Hq, splits), acc (Hq, splits, D)."""
     ### BEGIN SOLUTION
     split, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    rows, dims = tl.arange(0, BLOCK_M), tl.arange(0, D)
-    heads = head * group + rows  # of q
-    q = tl.load(q_ptr + heads[:, None] * D + dims[None, :], mask=(rows < group)[:, None], other=0)
+    offs_m, offs_d = tl.arange(0, BLOCK_M), tl.arange(0, D)
+    heads = head * group + offs_m  # of q
+    q = tl.load(q_ptr + heads[:, None] * D + offs_d[None, :], mask=(offs_m < group)[:, None], other=0)
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, D), tl.float32)
     stop = tl.minimum((split + 1) * share, Nk)
     for j in range(split * share, stop, BLOCK_N):
-        keys = j + tl.arange(0, BLOCK_N)
-        theirs, there = head * Nk * D + keys[:, None] * D + dims[None, :], (keys < stop)[:, None]
-        k = tl.load(k_ptr + theirs, mask=there, other=0)
-        v = tl.load(v_ptr + theirs, mask=there, other=0)
+        offs_n = j + tl.arange(0, BLOCK_N)
+        kv_offs, inside = head * Nk * D + offs_n[:, None] * D + offs_d[None, :], (offs_n < stop)[:, None]
+        k = tl.load(k_ptr + kv_offs, mask=inside, other=0)
+        v = tl.load(v_ptr + kv_offs, mask=inside, other=0)
         s = tl.dot(q, k.T, input_precision="ieee") * scale
-        m, l, acc = online_update(m, l, acc, tl.where(keys[None, :] < stop, s, -float("inf")), v)
+        m, l, acc = online_update(m, l, acc, tl.where(offs_n[None, :] < stop, s, -float("inf")), v)
     at = heads * tl.num_programs(0) + split
-    tl.store(m_ptr + at, m, mask=rows < group)
-    tl.store(l_ptr + at, l, mask=rows < group)
-    tl.store(acc_ptr + at[:, None] * D + dims[None, :], acc, mask=(rows < group)[:, None])
+    tl.store(m_ptr + at, m, mask=offs_m < group)
+    tl.store(l_ptr + at, l, mask=offs_m < group)
+    tl.store(acc_ptr + at[:, None] * D + offs_d[None, :], acc, mask=(offs_m < group)[:, None])
     ### END SOLUTION
 
 
@@ -812,14 +812,14 @@ def share_kernel(
 def merge_kernel(m_ptr, l_ptr, acc_ptr, o_ptr, splits, D: tl.constexpr, BLOCK: tl.constexpr):
     """The states of one head, merged all at once."""
     ### BEGIN SOLUTION
-    head, parts, dims = tl.program_id(0), tl.arange(0, BLOCK), tl.arange(0, D)
+    head, parts, offs_d = tl.program_id(0), tl.arange(0, BLOCK), tl.arange(0, D)
     at = head * splits + parts
     m = tl.load(m_ptr + at, mask=parts < splits, other=-float("inf"))
     l = tl.load(l_ptr + at, mask=parts < splits, other=0)
-    acc = tl.load(acc_ptr + at[:, None] * D + dims[None, :], mask=(parts < splits)[:, None], other=0)
-    factor = tl.exp(m - tl.max(m, 0))  # 0 for a share without keys
-    o = tl.sum(factor[:, None] * acc, 0) / tl.sum(factor * l, 0)
-    tl.store(o_ptr + head * D + dims, o.to(o_ptr.dtype.element_ty))
+    acc = tl.load(acc_ptr + at[:, None] * D + offs_d[None, :], mask=(parts < splits)[:, None], other=0)
+    alpha = tl.exp(m - tl.max(m, 0))  # 0 for a share without keys
+    o = tl.sum(alpha[:, None] * acc, 0) / tl.sum(alpha * l, 0)
+    tl.store(o_ptr + head * D + offs_d, o.to(o_ptr.dtype.element_ty))
     ### END SOLUTION
 
 

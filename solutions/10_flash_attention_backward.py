@@ -166,22 +166,22 @@ print(
 @triton.jit
 def load_rows(ptr, strides, batch, head, rows, N, D: tl.constexpr, BLOCK_D: tl.constexpr):
     """(len(rows), BLOCK_D) of one head of a tensor (B, H, N, D) that has these strides; 0 where nothing is."""
-    dims = tl.arange(0, BLOCK_D)
+    offs_d = tl.arange(0, BLOCK_D)
     inside = (rows < N)[:, None]
     if D != BLOCK_D:
-        inside = inside & (dims < D)[None, :]
+        inside = inside & (offs_d < D)[None, :]
     ptr += batch * strides[0] + head * strides[1]
-    return tl.load(ptr + rows[:, None] * strides[2] + dims[None, :] * strides[3], mask=inside, other=0.0)
+    return tl.load(ptr + rows[:, None] * strides[2] + offs_d[None, :] * strides[3], mask=inside, other=0.0)
 
 
 @triton.jit
 def store_rows(ptr, strides, batch, head, rows, N, D: tl.constexpr, BLOCK_D: tl.constexpr, values):
     """The other way: values (len(rows), BLOCK_D), cast to the dtype of the tensor."""
-    dims = tl.arange(0, BLOCK_D)
-    inside = (rows < N)[:, None] & (dims < D)[None, :]
+    offs_d = tl.arange(0, BLOCK_D)
+    inside = (rows < N)[:, None] & (offs_d < D)[None, :]
     ptr += batch * strides[0] + head * strides[1]
     values = values.to(ptr.dtype.element_ty)
-    tl.store(ptr + rows[:, None] * strides[2] + dims[None, :] * strides[3], values, mask=inside)
+    tl.store(ptr + rows[:, None] * strides[2] + offs_d[None, :] * strides[3], values, mask=inside)
 
 
 @triton.jit
@@ -192,10 +192,10 @@ def delta_kernel(
     ### BEGIN SOLUTION
     j = tl.program_id(1)  # heads of all batches, counted through
     batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    o = load_rows(o_ptr, o_strides, batch, head, rows, N, D, BLOCK_D).to(tl.float32)
-    do = load_rows(do_ptr, do_strides, batch, head, rows, N, D, BLOCK_D).to(tl.float32)
-    tl.store(delta_ptr + j * N + rows, tl.sum(o * do, axis=1), mask=rows < N)
+    offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    o = load_rows(o_ptr, o_strides, batch, head, offs_m, N, D, BLOCK_D).to(tl.float32)
+    do = load_rows(do_ptr, do_strides, batch, head, offs_m, N, D, BLOCK_D).to(tl.float32)
+    tl.store(delta_ptr + j * N + offs_m, tl.sum(o * do, axis=1), mask=offs_m < N)
     ### END SOLUTION
 
 
@@ -269,21 +269,22 @@ check("flash_backward.delta", delta)
 ### BEGIN SOLUTION
 @triton.jit
 def over_queries(
-    dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, keys, start, stop, Nq, Nk, scale,
+    dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides,
+    batch, head, offs_n, start, stop, Nq, Nk, scale,
     MASKED: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     """dk and dv (BLOCK_N, BLOCK_D) after the queries from start to stop. MASKED: some of them do not see all of the keys."""
     for i in range(start, stop, BLOCK_M):
-        rows = i + tl.arange(0, BLOCK_M)
-        q = load_rows(q_ptr, q_strides, batch, head, rows, Nq, D, BLOCK_D)
-        lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0)
+        offs_m = i + tl.arange(0, BLOCK_M)
+        q = load_rows(q_ptr, q_strides, batch, head, offs_m, Nq, D, BLOCK_D)
+        lse = tl.load(lse_ptr + offs_m, mask=offs_m < Nq, other=0.0)
         s = tl.dot(k, q.T, input_precision="ieee")  # (BLOCK_N, BLOCK_M): keys x queries
         p = tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])  # exp(s - lse)
         if MASKED:
-            p = tl.where(keys[:, None] <= rows[None, :] + Nk - Nq, p, 0.0)
-        do = load_rows(do_ptr, do_strides, batch, head, rows, Nq, D, BLOCK_D)
+            p = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, p, 0.0)
+        do = load_rows(do_ptr, do_strides, batch, head, offs_m, Nq, D, BLOCK_D)
         dv = tl.dot(p.to(do.dtype), do, dv, input_precision="ieee")
-        delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0)
+        delta = tl.load(delta_ptr + offs_m, mask=offs_m < Nq, other=0.0)
         dp = tl.dot(v, do.T, input_precision="ieee")
         ds = p * (dp - delta[None, :])
         dk = tl.dot(ds.to(q.dtype), q, dk, input_precision="ieee")
@@ -302,9 +303,9 @@ def dkdv_kernel(
     j = tl.program_id(1)
     batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
     first = tl.program_id(0) * BLOCK_N
-    keys = first + tl.arange(0, BLOCK_N)
-    k = load_rows(k_ptr, k_strides, batch, head, keys, Nk, D, BLOCK_D)
-    v = load_rows(v_ptr, v_strides, batch, head, keys, Nk, D, BLOCK_D)
+    offs_n = first + tl.arange(0, BLOCK_N)
+    k = load_rows(k_ptr, k_strides, batch, head, offs_n, Nk, D, BLOCK_D)
+    v = load_rows(v_ptr, v_strides, batch, head, offs_n, Nk, D, BLOCK_D)
     lse_ptr += j * Nq
     delta_ptr += j * Nq
     dk = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
@@ -314,15 +315,15 @@ def dkdv_kernel(
         start = tl.maximum(first - (Nk - Nq), 0) // BLOCK_M * BLOCK_M  # those before see none
         whole = tl.cdiv(tl.maximum(first + BLOCK_N - 1 - (Nk - Nq), 0), BLOCK_M) * BLOCK_M
         dk, dv = over_queries(
-            dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, keys,
+            dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, offs_n,
             start, tl.minimum(whole, Nq), Nq, Nk, scale, True, D, BLOCK_D, BLOCK_M,
         )  # fmt: skip
     dk, dv = over_queries(
-        dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, keys,
+        dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, offs_n,
         whole, Nq, Nq, Nk, scale, False, D, BLOCK_D, BLOCK_M,
     )  # fmt: skip
-    store_rows(dk_ptr, dk_strides, batch, head, keys, Nk, D, BLOCK_D, dk * scale)
-    store_rows(dv_ptr, dv_strides, batch, head, keys, Nk, D, BLOCK_D, dv)
+    store_rows(dk_ptr, dk_strides, batch, head, offs_n, Nk, D, BLOCK_D, dk * scale)
+    store_rows(dv_ptr, dv_strides, batch, head, offs_n, Nk, D, BLOCK_D, dv)
     ### END SOLUTION
 
 
@@ -388,21 +389,21 @@ for dtype in (torch.bfloat16, torch.float32):
 ### BEGIN SOLUTION
 @triton.jit
 def over_keys(
-    dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, rows, start, stop, Nq, Nk, scale,
+    dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, offs_m, start, stop, Nq, Nk, scale,
     MASKED: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """dq (BLOCK_M, BLOCK_D) after the keys from start to stop. MASKED: some are not seen by all rows, or not there."""
     for j in range(start, stop, BLOCK_N):
-        keys = j + tl.arange(0, BLOCK_N)
-        k = load_rows(k_ptr, k_strides, batch, head, keys, Nk, D, BLOCK_D)
+        offs_n = j + tl.arange(0, BLOCK_N)
+        k = load_rows(k_ptr, k_strides, batch, head, offs_n, Nk, D, BLOCK_D)
         s = tl.dot(q, k.T, input_precision="ieee")  # (BLOCK_M, BLOCK_N): queries x keys
         p = tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[:, None])
         if MASKED:
-            seen = (keys < Nk)[None, :]
+            seen = (offs_n < Nk)[None, :]
             if CAUSAL:
-                seen = seen & (keys[None, :] <= rows[:, None] + Nk - Nq)
+                seen = seen & (offs_n[None, :] <= offs_m[:, None] + Nk - Nq)
             p = tl.where(seen, p, 0.0)
-        v = load_rows(v_ptr, v_strides, batch, head, keys, Nk, D, BLOCK_D)
+        v = load_rows(v_ptr, v_strides, batch, head, offs_n, Nk, D, BLOCK_D)
         dp = tl.dot(do, v.T, input_precision="ieee")
         ds = p * (dp - delta[:, None])
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
@@ -423,25 +424,25 @@ def dq_kernel(
         tile = tl.num_programs(0) - 1 - tile  # the longest walks begin first
     batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
     first = tile * BLOCK_M
-    rows = first + tl.arange(0, BLOCK_M)
-    q = load_rows(q_ptr, q_strides, batch, head, rows, Nq, D, BLOCK_D)
-    do = load_rows(do_ptr, do_strides, batch, head, rows, Nq, D, BLOCK_D)
-    lse = tl.load(lse_ptr + j * Nq + rows, mask=rows < Nq, other=0.0)
-    delta = tl.load(delta_ptr + j * Nq + rows, mask=rows < Nq, other=0.0)
+    offs_m = first + tl.arange(0, BLOCK_M)
+    q = load_rows(q_ptr, q_strides, batch, head, offs_m, Nq, D, BLOCK_D)
+    do = load_rows(do_ptr, do_strides, batch, head, offs_m, Nq, D, BLOCK_D)
+    lse = tl.load(lse_ptr + j * Nq + offs_m, mask=offs_m < Nq, other=0.0)
+    delta = tl.load(delta_ptr + j * Nq + offs_m, mask=offs_m < Nq, other=0.0)
     dq = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     whole, stop = Nk // BLOCK_N * BLOCK_N, Nk  # all rows see the keys before whole, none those from stop on
     if CAUSAL:
         whole = tl.minimum(tl.maximum(first + 1 + Nk - Nq, 0), Nk) // BLOCK_N * BLOCK_N
         stop = tl.minimum(tl.maximum(first + BLOCK_M + Nk - Nq, 0), Nk)
     dq = over_keys(
-        dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, rows,
+        dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, offs_m,
         0, whole, Nq, Nk, scale, False, CAUSAL, D, BLOCK_D, BLOCK_N,
     )  # fmt: skip
     dq = over_keys(
-        dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, rows,
+        dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, offs_m,
         whole, stop, Nq, Nk, scale, True, CAUSAL, D, BLOCK_D, BLOCK_N,
     )  # fmt: skip
-    store_rows(dq_ptr, dq_strides, batch, head, rows, Nq, D, BLOCK_D, dq * scale)
+    store_rows(dq_ptr, dq_strides, batch, head, offs_m, Nq, D, BLOCK_D, dq * scale)
     ### END SOLUTION
 
 
@@ -520,17 +521,17 @@ def forward_tiles(
 ):  # fmt: skip
     """The state after the keys from start to stop. MASKED: some are not seen by all rows, or not there."""
     for j in range(start, stop, BLOCK_N):
-        keys = j + tl.arange(0, BLOCK_N)
-        k = load_rows(k_ptr, k_strides, batch, head, keys, Nk, D, BLOCK_D)
+        offs_n = j + tl.arange(0, BLOCK_N)
+        k = load_rows(k_ptr, k_strides, batch, head, offs_n, Nk, D, BLOCK_D)
         s = tl.dot(q, k.T, input_precision="ieee") * scale
         if MASKED:
-            s = tl.where(keys[None, :] < sees[:, None], s, -float("inf"))
+            s = tl.where(offs_n[None, :] < sees[:, None], s, -float("inf"))
         m_new = tl.maximum(m, tl.max(s, 1))
         base = tl.where(m_new == -float("inf"), 0.0, m_new)  # -inf - -inf would be NaN
-        p, shrink = tl.exp(s - base[:, None]), tl.exp(m - base)
-        l = l * shrink + tl.sum(p, 1)
-        v = load_rows(v_ptr, v_strides, batch, head, keys, Nk, D, BLOCK_D)
-        acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
+        p, alpha = tl.exp(s - base[:, None]), tl.exp(m - base)
+        l = l * alpha + tl.sum(p, 1)
+        v = load_rows(v_ptr, v_strides, batch, head, offs_n, Nk, D, BLOCK_D)
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
         m = m_new
     return m, l, acc
 
@@ -545,11 +546,11 @@ def forward_kernel(
     if CAUSAL:
         tile = tl.num_programs(0) - 1 - tile
     batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
-    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    q = load_rows(q_ptr, q_strides, batch, head, rows, Nq, D, BLOCK_D)
+    offs_m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    q = load_rows(q_ptr, q_strides, batch, head, offs_m, Nq, D, BLOCK_D)
     sees = tl.zeros((BLOCK_M,), tl.int32) + Nk  # how many keys each row sees
     if CAUSAL:
-        sees = tl.minimum(tl.maximum(rows + 1 + Nk - Nq, 0), Nk)
+        sees = tl.minimum(tl.maximum(offs_m + 1 + Nk - Nq, 0), Nk)
     whole, stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, tl.max(sees, 0)
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
@@ -562,8 +563,8 @@ def forward_kernel(
         m, l, acc, q, k_ptr, v_ptr, k_strides, v_strides, batch, head, sees,
         whole, stop, Nk, scale, True, D, BLOCK_D, BLOCK_N,
     )  # fmt: skip
-    store_rows(o_ptr, o_strides, batch, head, rows, Nq, D, BLOCK_D, acc / tl.where(l == 0, 1.0, l)[:, None])
-    tl.store(lse_ptr + j * Nq + rows, m + tl.log(l), mask=rows < Nq)
+    store_rows(o_ptr, o_strides, batch, head, offs_m, Nq, D, BLOCK_D, acc / tl.where(l == 0, 1.0, l)[:, None])
+    tl.store(lse_ptr + j * Nq + offs_m, m + tl.log(l), mask=offs_m < Nq)
 
 
 def flash_attention_forward(q, k, v, causal=False, scale=None):  # noqa: F811

@@ -175,15 +175,15 @@ def scores_of(pattern: str, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
 def online_states(
     scores: Sequence[float], values: Sequence[float], tiles: Sequence[range]
 ) -> list[tuple[float, float, float, float]]:
-    """The state (m, l, acc, factor) after each tile: maximum, sum, weighted sum, and the factor by which the old sums
+    """The state (m, l, acc, alpha) after each tile: maximum, sum, weighted sum, and the factor by which the old sums
     were multiplied."""
     m, l, acc, found = -math.inf, 0.0, 0.0, []
     for tile in tiles:
         new = max(m, max(scores[j] for j in tile))
-        factor = math.exp(m - new) if l else 0.0
+        alpha = math.exp(m - new) if l else 0.0
         p = {j: math.exp(scores[j] - new) for j in tile}
-        l, acc, m = l * factor + sum(p.values()), acc * factor + sum(p[j] * values[j] for j in tile), new
-        found.append((m, l, acc, factor))
+        l, acc, m = l * alpha + sum(p.values()), acc * alpha + sum(p[j] * values[j] for j in tile), new
+        found.append((m, l, acc, alpha))
     return found
 
 
@@ -238,13 +238,13 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
 
     steps = range(1, len(tiles) + 1)
     before, highest = 0.0, max(s[1] for s in states)
-    for step, (_, l, _, factor) in zip(steps, states, strict=True):
+    for step, (_, l, _, alpha) in zip(steps, states, strict=True):
         if step > seen:
             break
-        kept = before * factor
+        kept = before * alpha
         middle.bar(step, kept, 0.6, color=SKY, edgecolor="white")
         middle.bar(step, l - kept, 0.6, bottom=kept, color=GREEN, hatch="..", edgecolor="white")
-        words = f"{l:.2f}" + (f"\nold × {factor:.2f}" if step > 1 else "")
+        words = f"{l:.2f}" + (f"\nold × {alpha:.2f}" if step > 1 else "")
         middle.text(step, l + 0.03 * highest, words, ha="center", va="bottom", fontsize=8, color=INK)
         before = l
     middle.legend(
@@ -272,10 +272,10 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     if seen == 0:
         said = "Nothing seen yet: m is -inf, l and acc are 0."
     elif seen < len(tiles):
-        m, l, acc, factor = states[seen - 1]
+        m, l, acc, alpha = states[seen - 1]
         said = f"After {seen} of {len(tiles)} tiles m = {m:.2f}, l = {l:.2f}, acc = {acc:.2f}."
         if seen > 1:
-            said += f" The last tile multiplied the old sums by {factor:.3f}."
+            said += f" The last tile multiplied the old sums by alpha = {alpha:.3f}."
     else:
         m, l, acc, _ = states[-1]
         said = f"All tiles: acc / l = {acc / l:.4f}. A softmax over all keys at once gives {exact[2] / exact[1]:.4f}."

@@ -6,6 +6,8 @@ one H200 (benchmarks/attention.py), and the picture says so.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,7 +60,8 @@ def a_walk(
     n: int = 256, d: int = 16, causal: bool = True, bm: int = 64, bn: int = 32
 ) -> tuple[Trace, dict[str, torch.Tensor]]:
     """A trace of `footsteps` on one head, and its tensors q, k, v, o (n, d)."""
-    tensors = {name: torch.ones(n, d) for name in "qkvo"}
+    numbers = torch.Generator().manual_seed(1)
+    tensors = {name: torch.randn(n, d, generator=numbers) for name in "qkvo"}
     with trace() as traced:
         footsteps[(triton.cdiv(n, bm),)](*tensors.values(), n, CAUSAL=causal, D=d, BLOCK_M=bm, BLOCK_N=bn)
     return traced, tensors
@@ -83,31 +86,91 @@ def walk_of(traced: Trace, tensors: Mapping[str, torch.Tensor], program: int) ->
     return found
 
 
+def chip(ax, walks: Mapping[int, list[tuple[str, int, int]]], nq: int, nk: int) -> None:
+    """Draw the scores of nq queries and nk keys as a square that lies on the chip: the tiles that programs make, as their walks over
+    q and k say, and in grey what none of them makes."""
+    ax.set(xlim=(0, nk), ylim=(nq, 0), xlabel="key", ylabel="query", box_aspect=1)
+    ax.add_patch(Rectangle((0, 0), nk, nq, facecolor=GREY, edgecolor="none"))
+    ax.set_xticks([0, nk])
+    ax.set_yticks([0, nq])
+    ax.tick_params(labelsize=9)
+    for walk in walks.values():
+        rows, columns = ([(x, y) for name, x, y in walk if name == wanted] for wanted in "qk")
+        for (top, bottom), (left, right) in itertools.product(rows, columns):
+            tile = Rectangle((left, top), right - left, bottom - top, facecolor="#EDF6FC", edgecolor="#888888", lw=0.6)
+            ax.add_patch(tile)
+    for side in ax.spines.values():
+        side.set(color=SKY, linewidth=2.5)
+
+
+def _states(tensors: Mapping[str, torch.Tensor], query: int, tiles: list[tuple[int, int]], causal: bool) -> list:
+    """(m, l, the length of acc, alpha) of one query after each of these tiles of keys, and before the first one."""
+    q, k, v = (tensors[name].detach().float().cpu().reshape(-1, tensors[name].shape[-1]) for name in "qkv")
+    m, l, acc = -math.inf, 0.0, torch.zeros(v.shape[1])
+    found = [(m, l, 0.0, 1.0)]
+    last = query + len(k) - len(q) if causal else len(k)
+    for begin, end in tiles:
+        end = min(end, last + 1)
+        scores = k[begin:end] @ q[query] / math.sqrt(q.shape[1])
+        highest = max(m, float(scores.max())) if end > begin else m
+        alpha = math.exp(m - highest) if highest > -math.inf else 1.0
+        p = torch.exp(scores - highest)
+        m, l, acc = highest, alpha * l + float(p.sum()), alpha * acc + p @ v[begin : begin + len(p)]
+        found.append((m, l, float(acc.norm()), alpha))
+    return found
+
+
+def _state_panel(ax, states: list, seen: int, query: int, traffic: str) -> None:
+    """Draw m, l and the length of acc of a query as bars, each against the largest it gets, and what was moved so far."""
+    ax.set(xlim=(0, 1), ylim=(7.4, -0.9))
+    ax.axis("off")
+    ax.text(0, -0.35, f"state of query {query}", fontsize=10, weight="bold", color=INK)
+    alpha = states[seen][3]
+    made = f"old × alpha {alpha:.2f}, + this tile's" if seen else "nothing yet"
+    lowest = min((m for m, *_ in states[1:]), default=0.0)
+    for row, (name, index, how) in enumerate(
+        [("m", 0, "the highest score so far"), ("l", 1, made), ("|acc|", 2, made)]
+    ):
+        value, most = states[seen][index], max(state[index] for state in states)
+        share = 0.0 if not seen else (value - lowest + 0.2) / (most - lowest + 0.2) if name == "m" else value / most
+        ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8, 0.42, facecolor="white", edgecolor="#888888", lw=0.6))
+        ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8 * share, 0.42, facecolor=ORANGE, edgecolor="none"))
+        ax.text(0.16, 1.3 * row + 0.38, name, ha="right", va="center", fontsize=10, color=INK)
+        ax.text(0.2, 1.3 * row + 0.85, f"{value:.2f}: {how}" if seen else how, va="center", fontsize=9, color=INK)
+    ax.text(0, 4.3, "traffic so far", fontsize=10, weight="bold", color=INK)
+    ax.text(0, 4.65, traffic, va="top", fontsize=9, color=INK, linespacing=1.5)
+
+
 @on_white
 def program_walk(
     program: int = 2, step: int = 7, traced: Trace | None = None, tensors: Mapping[str, torch.Tensor] | None = None
 ) -> Figure:
-    """One program of a traced forward pass after `step` loads and stores: its rows of q and o, its tiles of k and v, and the tiles of
-    scores that these make. Without a trace, that of `a_walk`."""
+    """One program of a traced forward pass after `step` loads and stores: its rows of q and o, its tiles of k and v, the tiles of
+    scores that these make on the chip, and the state of one of its queries. Without a trace, that of `a_walk`."""
     if traced is None or tensors is None:
         traced, tensors = a_walk()
     steps = walk_of(traced, tensors, program)
     step = max(0, min(step, len(steps)))
     done, (nq, nk) = steps[:step], (tensors["q"].shape[-2], tensors["k"].shape[-2])
-    figure = Picture(9, 5.4)
+    last = traced.launches[-1].programs - 1
+    walks = {number: walk_of(traced, tensors, number) for number in range(last + 1)}
+    figure = Picture(8, 6.0)
     axes = figure.subplot_mosaic(
-        [[".", "k", "."], ["q", "s", "o"], [".", "v", "."]], width_ratios=[1, 5, 1], height_ratios=[1, 5, 1]
+        [[".", "k", ".", "state"], ["q", "s", "o", "state"], [".", "v", ".", "state"]],
+        width_ratios=[0.5, 3.7, 0.5, 3],
+        height_ratios=[0.5, 5, 0.5],
     )
-    for name, ax in axes.items():
-        across = name in "kv"
-        width, height = (nk, 1) if across else (nk, nq) if name == "s" else (1, nq)
-        ax.set(xlim=(0, width), ylim=(height, 0))
-        ax.set_xticks([0, nk] if across or name == "s" else [])
-        ax.set_yticks([0, nq] if name in "qos" else [])
-        ax.tick_params(labelsize=8)
-        ax.set_title(dict(q="q", k="k", v="v", o="o", s="scores: never in memory").get(name), fontsize=10)
-    axes["q"].set_ylabel("query")
-    axes["v"].set_xlabel("key")
+    chip(axes["s"], walks, nq, nk)
+    axes["s"].text(
+        0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", fontsize=9, color=INK
+    )
+    for name in "qkvo":
+        ax, across = axes[name], name in "kv"
+        ax.set(xlim=(0, nk if across else 1), ylim=(1 if across else nq, 0), xticks=[], yticks=[])
+        if across:
+            ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
+        else:
+            ax.set_title(name, fontsize=10)
 
     def light(ax, x: float, y: float, w: float, h: float, now: bool, colour: str = SKY) -> None:
         style = dict(facecolor=ORANGE, hatch="//") if now else dict(facecolor=colour)
@@ -122,21 +185,33 @@ def program_walk(
                 light(axes["s"], a, mine[0], b - a, mine[1] - mine[0], now, SKY if name == "k" else BLUE)
         else:
             light(axes[name], 0, a, 1, b - a, now, GREEN if name == "o" else SKY)
+    rows = {name: sum(b - a for what, a, b in done if what == name) for name in "qkvo"}
+    size = {name: tensors[name].shape[-1] * tensors[name].element_size() for name in "qkvo"}
+    traffic = "\n".join(
+        [
+            *(f"{name}: {rows[name] * size[name]:,} bytes {'stored' if name == 'o' else 'loaded'}" for name in "qkvo"),
+            "scores: 0 bytes",
+        ]
+    )
+    own = next(((a, b) for name, a, b in steps if name == "q"), (0, nq))
+    tiles = [(a, b) for name, a, b in steps if name == "v"]
+    causal = any(max((b for name, _, b in walk if name == "k"), default=0) < nk for walk in walks.values())
+    used = sum(name == "v" for name, *_ in done)
+    _state_panel(axes["state"], _states(tensors, own[0], tiles, causal), used, own[0], traffic)
     figure.legend(
         handles=[
             Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label="this step"),
             Patch(facecolor=SKY, edgecolor=INK, label="loaded; scores made"),
             Patch(facecolor=BLUE, edgecolor=INK, label="scores used with v, gone"),
             Patch(facecolor=GREEN, edgecolor=INK, label="stored"),
+            Patch(facecolor=GREY, edgecolor="none", label="made by nobody"),
         ],
-        fontsize=8.5,
-        ncols=4,
+        fontsize=9,
+        ncols=5,
+        columnspacing=1.2,
+        handlelength=1.4,
         loc="outside upper left",
         frameon=False,
-    )
-    moved, last = (
-        {name: sum(b - a for what, a, b in done if what == name) for name in "qkvo"},
-        traced.launches[-1].programs - 1,
     )
     if not done:
         said = f"Program {program} (of 0 to {last}) has moved nothing yet."
@@ -144,8 +219,8 @@ def program_walk(
         verb = "stores" if done[-1][0] == "o" else "loads"
         said = (
             f"Program {program} (of 0 to {last}), step {step} of {len(steps)}: {verb} rows {done[-1][1]} to "
-            f"{done[-1][2] - 1} of {done[-1][0]}. So far it loaded {moved['q']} rows of q, {moved['k']} of k and {moved['v']} of v, "
-            f"and stored {moved['o']} of o. As traced."
+            f"{done[-1][2] - 1} of {done[-1][0]}. So far it loaded {rows['q']} rows of q, {rows['k']} of k and {rows['v']} of v, "
+            f"and stored {rows['o']} of o. As traced; m, l and acc are computed from q, k and v."
         )
     figure.caption(said)
     return figure
@@ -168,6 +243,7 @@ def explore_program_walk(traced: Trace | None = None, **tensors: torch.Tensor) -
         lambda program, step: {"step": len(walk_of(traced, tensors, program))},
         program=IntSlider(first, 0, last, description="program"),
         step=IntSlider(min(7, steps), 0, steps, description="step"),
+        play="step",
     )
 
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.flash_backward.memory import kept_bytes, longest
-from course_lib.figures.flash import recorded, walk_of
+from course_lib.figures.flash import chip, recorded, walk_of
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
@@ -59,6 +59,7 @@ def over_keys(
 
 
 KERNELS = ("dkdv", "dq")
+PART = "#A6DBCB"  # of a result that is not stored yet: a pale green
 
 
 @cache
@@ -84,7 +85,8 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
     steps = walk_of(traced, tensors, program)
     step = max(0, min(step, len(steps)))
     done, n = steps[:step], tensors["q"].shape[0]
-    figure = Picture(9, 6.2)
+    walks = {number: walk_of(traced, tensors, number) for number in range(traced.launches[-1].programs)}
+    figure = Picture(6.3, 6.6)
     axes = figure.subplot_mosaic(
         [
             [".", ".", "k", "."],
@@ -93,21 +95,22 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
             [".", ".", "dk", "."],
             [".", ".", "dv", "."],
         ],
-        width_ratios=[1, 1, 7, 1],
-        height_ratios=[1, 1, 7, 1, 1],
+        width_ratios=[0.6, 0.6, 5, 0.6],
+        height_ratios=[0.5, 0.5, 5, 0.5, 0.5],
+    )
+    chip(axes["s"], walks, n, n)
+    axes["s"].text(
+        0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", fontsize=9, color=INK
     )
     for name, ax in axes.items():
+        if name == "s":
+            continue
         across = name in ("k", "v", "dk", "dv")
-        ax.set(xlim=(0, n if across or name == "s" else 1), ylim=(1 if across else n, 0))
-        ax.set_xticks([0, n] if name in ("s", "dv") else [])
-        ax.set_yticks([0, n] if name in ("q", "s") else [])
-        ax.tick_params(labelsize=8)
+        ax.set(xlim=(0, n if across else 1), ylim=(1 if across else n, 0), xticks=[], yticks=[])
         if across:
             ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
         else:
-            ax.set_title("scores: never in memory" if name == "s" else name, fontsize=10)
-    axes["q"].set_ylabel("query")
-    axes["dv"].set_xlabel("key")
+            ax.set_title(name, fontsize=10)
 
     def light(name: str, x: float, y: float, w: float, h: float, now: bool, colour: str = SKY) -> None:
         style = dict(facecolor=ORANGE, hatch="//") if now else dict(facecolor=colour)
@@ -124,15 +127,25 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
                 (mine[0], a, mine[1] - mine[0], b - a) if kernel == "dkdv" else (a, mine[0], b - a, mine[1] - mine[0])
             )
             light("s", *tile, now, BLUE if name in ("do", "v") else SKY)
+    used, tiles = (sum(name == {"dkdv": "do", "dq": "v"}[kernel] for name, *_ in walk) for walk in (done, steps))
+    for name in {"dkdv": ("dk", "dv"), "dq": ("dq",)}[
+        kernel
+    ]:  # fill up in registers, tile after tile, until they are stored
+        if mine and used and not any(what == name for what, *_ in done):
+            share, length = used / tiles, mine[1] - mine[0]
+            place = (mine[0], 1 - share, length, share) if name != "dq" else (0, mine[0], share, length)
+            axes[name].add_patch(Rectangle(place[:2], *place[2:], facecolor=PART, edgecolor=INK, linewidth=0.6))
     figure.legend(
         handles=[
             Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label="this step"),
             Patch(facecolor=SKY, edgecolor=INK, label="loaded; scores made again"),
             Patch(facecolor=BLUE, edgecolor=INK, label="scores used, and gone"),
+            Patch(facecolor=PART, edgecolor=INK, label="added up in registers"),
             Patch(facecolor=GREEN, edgecolor=INK, label="stored, once"),
+            Patch(facecolor=GREY, edgecolor="none", label="made by nobody"),
         ],
-        fontsize=8.5,
-        ncols=4,
+        fontsize=9,
+        ncols=2,
         loc="outside upper left",
         frameon=False,
     )
@@ -164,6 +177,7 @@ def explore_backward_walk() -> Sliders | Figure:
         kernel=Dropdown(options=KERNELS, description="kernel"),
         program=IntSlider(1, 0, 7, description="program"),
         step=IntSlider(5, 0, 16, description="step"),
+        play="step",
         causal=Checkbox(True, description="causal"),
     )
 

@@ -246,16 +246,16 @@ def free_operations() -> Figure:
 @triton.jit
 def three_passes(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     """A softmax that reads its row for the maximum, for the sum, and for the result."""
-    row, m, s = tl.program_id(0), -float("inf"), 0.0
+    row, m, l = tl.program_id(0), -float("inf"), 0.0
     for start in range(0, N, BLOCK):
         x = tl.load(x_ptr + row * N + start + tl.arange(0, BLOCK))
         m = tl.maximum(m, tl.max(x, axis=0))
     for start in range(0, N, BLOCK):
         x = tl.load(x_ptr + row * N + start + tl.arange(0, BLOCK))
-        s += tl.sum(tl.exp(x - m), axis=0)
+        l += tl.sum(tl.exp(x - m), axis=0)
     for start in range(0, N, BLOCK):
         x = tl.load(x_ptr + row * N + start + tl.arange(0, BLOCK))
-        tl.store(out_ptr + row * N + start + tl.arange(0, BLOCK), tl.exp(x - m) / s)
+        tl.store(out_ptr + row * N + start + tl.arange(0, BLOCK), tl.exp(x - m) / l)
 
 
 def by_hand(x: torch.Tensor) -> torch.Tensor:
@@ -317,15 +317,15 @@ def softmax_passes() -> Figure:
 
 
 def online_states(row: Sequence[float], block: int) -> list[tuple[float, float, float]]:
-    """(running maximum, running sum, factor that corrected the sum before) after each block of a row."""
-    m, s, found = -math.inf, 0.0, []
+    """(m, l, alpha) after each block of a row: the running maximum and sum, and what corrected the sum before."""
+    m, l, found = -math.inf, 0.0, []
     for start in range(0, len(row), block):
         part = row[start : start + block]
         m_new = max(m, *part) if len(part) > 1 else max(m, part[0])
-        factor = math.exp(m - m_new) if m > -math.inf else 1.0
-        s = s * factor + sum(math.exp(v - m_new) for v in part)
+        alpha = math.exp(m - m_new) if m > -math.inf else 1.0
+        l = l * alpha + sum(math.exp(v - m_new) for v in part)
         m = m_new
-        found.append((m, s, factor))
+        found.append((m, l, alpha))
     return found
 
 
@@ -348,17 +348,17 @@ def online_steps(block: int = 8) -> Figure:
     top.legend(fontsize=9, loc="upper left", ncols=2)
 
     before = 0.0
-    for start, end, (_, s, factor) in zip(starts, ends, states, strict=True):
-        kept = before * factor
+    for start, end, (_, l, alpha) in zip(starts, ends, states, strict=True):
+        kept = before * alpha
         bottom.bar((start + end) / 2, kept, 0.7 * block, color=ORANGE, hatch="//", edgecolor="white")
-        bottom.bar((start + end) / 2, s - kept, 0.7 * block, bottom=kept, color=GREEN, edgecolor="white")
-        bottom.text((start + end) / 2, s + 0.25, f"s = {s:.2f}", ha="center", color=INK, fontsize=9)
+        bottom.bar((start + end) / 2, l - kept, 0.7 * block, bottom=kept, color=GREEN, edgecolor="white")
+        bottom.text((start + end) / 2, l + 0.25, f"l = {l:.2f}", ha="center", color=INK, fontsize=9)
         if start:
-            bottom.text((start + end) / 2, s + 1.25, f"old s × {factor:.2f}", ha="center", color=INK, fontsize=9)
-        before = s
+            bottom.text((start + end) / 2, l + 1.25, f"old l × {alpha:.2f}", ha="center", color=INK, fontsize=9)
+        before = l
     bottom.set(
-        ylim=(0, 1.45 * max(s for _, s, _ in states)),
-        ylabel="s: sum of exp(x - m)",
+        ylim=(0, 1.45 * max(l for _, l, _ in states)),
+        ylabel="l: sum of exp(x - m)",
         xlabel="position in the row",
         xlim=(0, len(row)),
     )
@@ -376,8 +376,8 @@ def online_steps(block: int = 8) -> Figure:
         bare(ax)
     exact = sum(math.exp(v - max(row)) for v in row)
     figure.caption(
-        f"Where the maximum grows, the old sum shrinks by exp(m - m_new). The last s is {states[-1][1]:.4f}; two passes over the "
-        f"row give {exact:.4f}."
+        f"Where the maximum grows, the old sum is multiplied by alpha = exp(m - m_new). The last l is {states[-1][1]:.4f}; "
+        f"two passes over the row give {exact:.4f}."
     )
     return figure
 

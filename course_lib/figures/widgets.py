@@ -7,15 +7,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from course_lib.picture import live
 
-def live() -> bool:
-    """Whether there is a notebook to put controls into, and ipywidgets to make them."""
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    return get_ipython() is not None
+__all__ = ["Explorer", "Sliders", "live"]
 
 
 class Explorer:
@@ -26,7 +20,7 @@ class Explorer:
     """
 
     controls: Any
-    _shown = None  # the handle of the picture once displayed
+    _handle = None  # of the picture once displayed
 
     def picture(self) -> Figure:
         """Draw the picture that the controls ask for now."""
@@ -39,21 +33,25 @@ class Explorer:
 
     def draw(self, _change: Any = None) -> None:
         self.figure = self.picture()
-        self.png = self.figure._repr_png_()
-        if self._shown:
-            self._shown.update(self._image())
+        self._bundle = self.figure._repr_mimebundle_()  # once: drawing takes most of the time
+        if self._handle:
+            data, metadata = self._bundle
+            self._handle.update(data, metadata=metadata, raw=True)
 
-    def _image(self) -> Any:
-        from IPython.display import Image
-
-        return Image(self.png, alt=repr(self.figure))
+    @property
+    def shown(self) -> str | bytes:
+        """The picture as it is shown now: HTML in a live notebook, else a PNG."""
+        return next(iter(self._bundle[0].values()))
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
         _name(self.controls)
-        display(self.controls)
-        self._shown = display(self._image(), display_id=True)
+        words = ", ".join(dict.fromkeys(filter(None, _descriptions(self.controls))))
+        note = {"text/plain": f"Controls, live in JupyterLab: {words}"}
+        display(self.controls._repr_mimebundle_() | note, raw=True)
+        data, metadata = self._bundle
+        self._handle = display(data, metadata=metadata, raw=True, display_id=True)
 
 
 def _name(control: Any) -> None:
@@ -64,19 +62,41 @@ def _name(control: Any) -> None:
         _name(child)
 
 
+def _descriptions(control: Any) -> list[str]:
+    """List the words next to the controls of a box, in order."""
+    inside = [name for child in getattr(control, "children", ()) for name in _descriptions(child)]
+    return [getattr(control, "description", ""), *inside]
+
+
+def _player(slider: Any) -> Any:
+    """Make the buttons that move a slider on, a step in 0.8 seconds, and stop it."""
+    from ipywidgets import Play, link
+
+    player = Play(value=slider.value, min=slider.min, max=slider.max, interval=800, tooltip="move on by itself")
+    link((player, "max"), (slider, "max"))
+    link((player, "value"), (slider, "value"))
+    return player
+
+
 class Sliders(Explorer):
     """A control for each argument of a function that draws, by name.
 
     ends: the values of all controls, by name -> where those sliders end whose end depends on the others, by name
+    play: the name of a slider that buttons move on, step by step
     """
 
     def __init__(
-        self, function: Callable[..., Figure], ends: Callable[..., dict[str, int]] | None = None, **named: Any
+        self,
+        function: Callable[..., Figure],
+        ends: Callable[..., dict[str, int]] | None = None,
+        play: str = "",
+        **named: Any,
     ):
         from ipywidgets import HBox, Layout
 
         self.function, self.named, self.ends, self._settling = function, named, ends, False
-        self.controls = HBox(list(named.values()), layout=Layout(flex_flow="row wrap"))
+        moving = [_player(named[play])] if play else []
+        self.controls = HBox([*named.values(), *moving], layout=Layout(flex_flow="row wrap"))
         self.watch(*named.values())
         self.draw()
 

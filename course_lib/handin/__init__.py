@@ -2,7 +2,7 @@
 
     cells.py        a file's bytes -> cells
     statements.py   a cell -> top-level statements, with the names that each binds and needs
-    program.py      cells -> the program to run for each exercise
+    answer.py       cells -> the answer to each exercise: the code that runs for it
     literals.py     is a prediction written down, or computed?
 
 The grader reads submissions with these four; students see by them what would be graded:

@@ -53,9 +53,9 @@ WORDS = {
 
 
 def problem(cells: Sequence[tuple[str, str]], entry: str) -> str:
-    """A sentence if a program computes what `entry` should predict; "" if it writes it down, or does not parse.
+    """A sentence if an answer computes what `entry` should predict; "" if it writes it down, or does not parse.
 
-    cells: (name, source) pairs, all that the program consists of
+    cells: (name, source) pairs, all that the answer consists of
     """
     try:
         trees = [(f" of {name.strip('<>')}", ast.parse(source).body) for name, source in cells]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from course_lib.exercise import Exercise
 from course_lib.handin import files, literals
+from course_lib.handin.answer import Notebook
 from course_lib.handin.cells import Cell, Problem
-from course_lib.handin.program import Notebook
 from course_lib.render import AMBER, CELL, GREEN, GREY, chip, code, show
 from course_lib.words import plural
 
@@ -106,25 +106,25 @@ def validated(path: Path) -> Validation:
 def _line(notebook: Notebook, exercise: Exercise) -> Line:
     try:
         cell = notebook.solution(exercise)
-        program = notebook.program(exercise)
+        answer = notebook.answer(exercise)
     except Problem as problem:
         return Line(exercise, False, _lost(notebook, exercise) or str(problem))
     if notebook.untouched(exercise, cell):
         return Line(exercise, False, f"cell {cell.number} is the stub, as it was handed out.")
-    remarks = list(program.flags)
+    remarks = list(answer.flags)
     remarks += [
-        f"`{name}`, which it needs, is defined in no cell: in grading it fails there." for name in program.missing
+        f"`{name}`, which it needs, is defined in no cell: in grading it fails there." for name in answer.missing
     ]
     if MARK in cell.source:
         remarks.append(f"`{MARK}` still stands in it.")
     if unanswered := _unanswered(cell, exercise.entry):
         remarks.append(f"{plural(unanswered, 'answer is', 'answers are')} still `...`.")
-    if exercise.kind == "values" and (computed := literals.problem(program.cells, exercise.entry)):
+    if exercise.kind == "values" and (computed := literals.problem(answer.cells, exercise.entry)):
         remarks.append(computed)
     if not _own(notebook, exercise):
         remarks.append(f"The cell that was handed out for it is gone; cell {cell.number} counts in its place.")
     remarks += notebook.odd_check(exercise)
-    return Line(exercise, True, f"cell {cell.number} would be graded.", remarks, lacks=bool(program.missing))
+    return Line(exercise, True, f"cell {cell.number} would be graded.", remarks, lacks=bool(answer.missing))
 
 
 def _unanswered(cell: Cell, entry: str) -> int:

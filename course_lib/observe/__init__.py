@@ -37,7 +37,7 @@ from course_lib.observe.replay import compile_every, compile_launched, replay
 from course_lib.tracing.work import Work
 
 GPUS = ("sm_80", "sm_90")
-# What the kernels of a program may do in one case, and in all, in the elements of tracing/work.py. Honest answers take 4e8 in
+# What the kernels of an answer may do in one case, and in all, in the elements of tracing/work.py. Honest answers take 4e8 in
 # all; these are 5 and 20 seconds on a machine with nothing else to do
 MOST_OF_A_CASE, MOST_WORK = 2e9, 8e9
 SPENT: Counter[str] = Counter()  # "running", "tracing", "compiling" -> seconds of CPU of this process, for whoever asks
@@ -119,10 +119,10 @@ def replay_all(
 
 
 def replay_each(parts: Sequence[dict[str, Any]], compile_seconds: float) -> list[list[dict[str, Any]]]:
-    """replay_all for several programs, as the judge asks for it: every set of dtypes and constants that was launched is compiled.
+    """replay_all for several answers, as the judge asks for it: every set of dtypes and constants that was launched is compiled.
 
-    parts             what replay_all takes, for each program
-    compile_seconds   for all of them together: one that is not compiled in time counts as refused if its program is alone, and
+    parts             what replay_all takes, for each answer
+    compile_seconds   for all of them together: one that is not compiled in time counts as refused if its answer is alone, and
                       is a ValueError in company
 
     All are compiled in one child, since a fork costs as much as two kernels.
@@ -209,12 +209,12 @@ def _to_take_away(exercise: Exercise) -> str:
     return "" if _cannot_fork(exercise) else exercise.without
 
 
-def warm_up(*, kernels: bool) -> None:
-    """Import what a child would import when it first records, and load the compiler if it is to run kernels: once, so that
-    forked children find it there."""
-    importlib.import_module("torch._dynamo")  # torch's modes import it at first use: a second
-    if kernels:
+def warm_up(exercise: Exercise) -> None:
+    """Load what a child would load when it first observes this exercise: once, so that forked children find it there."""
+    if exercise.kind == "kernel":
         compiled.warm_up()
+    if exercise.kind == "formula" or _cannot_fork(exercise):
+        importlib.import_module("torch._dynamo")  # a torch mode of the student's asks for it, see tracing/modes.py
 
 
 def observe(
@@ -235,7 +235,7 @@ def observe(
         allows = sorted(exercise.allows)
         return replay_all(logs, fresh, names, kernel=kernel, allows=allows, compile_seconds=compile_seconds)
 
-    warm_up(kernels=kernel)
+    warm_up(exercise)
     trees, printed = child.run(work, seconds=seconds)
     found = trials(cases, fresh, trees)
     found[0].evidence.printed = printed

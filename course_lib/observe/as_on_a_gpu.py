@@ -7,9 +7,8 @@ must not fail. Questions about the GPU are answered for this machine's, or for t
 
 from __future__ import annotations
 
-import importlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +25,6 @@ from course_lib.ttir.launching import MOST_THREADS, WARP
 @contextmanager
 def as_on_a_gpu() -> Iterator[None]:
     """Let code written for a GPU run here without one, or in a fork of a process that has one, while this is open."""
-    importlib.import_module("torch._dynamo")  # which refuses to be loaded while several functions are one
     patches = [(torch.cuda, name, value) for name, value in WITHOUT_EFFECT.items()]
     patches += [(torch.cuda.nvtx, name, value) for name, value in NVTX.items()]
     patches += [(torch.cuda, name, value) for name, value in _answers(gpu.planned_for()).items()]
@@ -112,35 +110,41 @@ class Event:
         pass
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    pass
+def _nothing() -> Callable[..., None]:
+    return lambda *_, **__: None
 
 
-def _zero(*_: Any, **__: Any) -> int:
-    return 0
+def _zero() -> Callable[..., int]:
+    return lambda *_, **__: 0
 
 
-def _context(*_: Any, **__: Any) -> nullcontext:
-    return nullcontext()
+def _context() -> Callable[..., nullcontext]:
+    return lambda *_, **__: nullcontext()
 
 
-def _stream(*_: Any, **__: Any) -> Stream:
-    return Stream()
+def _stream() -> Callable[..., Stream]:
+    return lambda *_, **__: Stream()
+
+
+def _each(names: str, make: Callable[[], Any]) -> dict[str, Any]:
+    """A function for each name: torch._dynamo, which some of torch loads when first used, refuses to be loaded while several
+    functions are one."""
+    return {name: make() for name in names.split()}
 
 
 # of torch.cuda: what concerns work that a GPU does, and here none does any
 WITHOUT_EFFECT = {
-    **dict.fromkeys(["set_device", "synchronize", "init", "empty_cache", "set_stream", "manual_seed"], _nothing),
-    **dict.fromkeys(["manual_seed_all", "reset_peak_memory_stats", "reset_accumulated_memory_stats"], _nothing),
-    **dict.fromkeys(["reset_max_memory_allocated", "reset_max_memory_cached"], _nothing),
-    **dict.fromkeys(["memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"], _zero),
-    **dict.fromkeys(["device", "device_of", "stream"], _context),
-    **dict.fromkeys(["current_stream", "default_stream"], _stream),
+    **_each("set_device synchronize init empty_cache set_stream manual_seed manual_seed_all", _nothing),
+    **_each("reset_peak_memory_stats reset_accumulated_memory_stats", _nothing),
+    **_each("reset_max_memory_allocated reset_max_memory_cached", _nothing),
+    **_each("memory_allocated max_memory_allocated memory_reserved max_memory_reserved", _zero),
+    **_each("device device_of stream", _context),
+    **_each("current_stream default_stream", _stream),
     "Stream": Stream,
     "Event": Event,
 }
-NVTX = dict.fromkeys(["mark", "range_push", "range_pop", "range_end"], _nothing)
-NVTX |= {"range_start": _zero, "range": _context}
+NVTX = _each("mark range_push range_pop range_end", _nothing)
+NVTX |= _each("range_start", _zero) | _each("range", _context)
 
 
 def _answers(card: gpu.GPU) -> dict[str, Any]:
@@ -186,8 +190,8 @@ def _driver(card: gpu.GPU) -> SimpleNamespace:
     return SimpleNamespace(
         get_active_torch_device=lambda: torch.device("cpu"),  # where tensors are when this is asked
         get_current_device=lambda: 0,
-        set_current_device=_nothing,
-        get_current_stream=_zero,
+        set_current_device=_nothing(),
+        get_current_stream=_zero(),
         get_current_target=lambda: GPUTarget("cuda", _capability(card), WARP),
         get_device_interface=lambda: torch.cuda,
         utils=SimpleNamespace(get_device_properties=lambda device=0: dict(properties)),

@@ -35,7 +35,7 @@ import torch
 import triton
 import triton.language as tl
 from torch._library.custom_ops import OPDEFS
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -47,6 +47,7 @@ from course_lib.observe.calls import CALLS
 from course_lib.observe.replay import FILLS
 from course_lib.observe.wire import layout, storage_bytes, to_tree
 from course_lib.tracing.interception import launches_go_to
+from course_lib.tracing.modes import Mode
 from course_lib.tracing.tuning import Tuning, tuning
 from course_lib.ttir.frontend import LAUNCH_OPTIONS
 from course_lib.ttir.launching import KernelError, grid_of, tensors_in
@@ -83,7 +84,7 @@ class _Storages:
         return {"tensor": self.ids[tensor.untyped_storage()._cdata]} | layout(tensor)
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(Mode):
     """Sees every torch operation of this thread below autograd, and every launch."""
 
     def __init__(self) -> None:
@@ -399,7 +400,7 @@ def _advice(error: BaseException, message: str, line: str, entered: bool) -> str
 
 
 def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = True) -> Any:
-    """Execute a program's cells in order in a namespace of their own; return what `entry` names.
+    """Execute an answer's cells in order in a namespace of their own; return what `entry` names.
 
     cells: (file name, source). Raises ValueError, with a sentence, if a cell fails or the name is not there.
     """

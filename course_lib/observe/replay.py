@@ -446,15 +446,15 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
     return found[first:end] + found[:first] + [known for known in found[end:] if not known.too_slow]
 
 
-def compile_every(programs: Sequence[Sequence[Launched]], gpus: Sequence[str], seconds: float) -> list[list[Compiled]]:
-    """Compile every set of dtypes and constants with which each program launched a kernel, for each of `gpus`, the oldest first.
+def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], seconds: float) -> list[list[Compiled]]:
+    """Compile every set of dtypes and constants with which each answer launched a kernel, for each of `gpus`, the oldest first.
 
     The compiler is asked whether it accepts each set. The other facts are found only where that takes compiling to the
-    end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused. Raises ValueError if several programs
+    end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused. Raises ValueError if several answers
     together take too long, since it may be the fault of one.
     """
     oldest, *newer = gpus
-    sets = [{_set(one): one for one in launched} for launched in programs]
+    sets = [{_set(one): one for one in launched} for launched in by_answer]
     wanted = [(index, key) for index, chosen in enumerate(sets) for key in chosen]
 
     def ask(of: Sequence[tuple[int, Hashable]], on: Sequence[str]) -> list[tuple[int, Hashable, Compiled]]:
@@ -466,13 +466,13 @@ def compile_every(programs: Sequence[Sequence[Launched]], gpus: Sequence[str], s
     safe = [(index, key, known) for index, key, known in first if _safe_to_assume(known)]
     found = first + [(i, key, replace(known, gpu=gpu, shared_limit=0)) for i, key, known in safe for gpu in newer]
     found += ask([(index, key) for index, key, known in first if not _safe_to_assume(known)], newer)
-    if len(programs) > 1 and any(fact.too_slow for _, _, fact in found):
+    if len(by_answer) > 1 and any(fact.too_slow for _, _, fact in found):
         raise ValueError(f"the kernels were not compiled together within {seconds:g} s")
-    cases, of_program = [_cases(launched) for launched in programs], [[] for _ in programs]
+    cases, facts = [_cases(launched) for launched in by_answer], [[] for _ in by_answer]
     for index, key, fact in found:
         # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all
-        of_program[index].append(replace(fact, cases=cases[index][key], too_slow=False))
-    return of_program
+        facts[index].append(replace(fact, cases=cases[index][key], too_slow=False))
+    return facts
 
 
 def _compiled(wanted: Sequence[tuple[Launched, str, bool]], seconds: float) -> list[Compiled]:

@@ -16,7 +16,7 @@ evaluation     evaluate.py  operations -> Python functions;  control.py  calls, 
                instructions.py  loads, stores, printing;  turns.py  programs that wait for one another
 memory         memory.py  where tensors lie, and what was done to each element;  pattern.py  addresses -> requests, sectors, lines
                accesses.py  an access of many programs, looked at, counted, and done
-results        record.py  Trace: launches, steps, traffic, FLOPs;  watched.py  values of a variable;  cache.py  the L2 model
+results        traced.py  Trace: launches, steps, traffic, FLOPs;  watched.py  values of a variable;  cache.py  the L2 model
                work.py  how much a trace may do
                faults.py  what a GPU would get wrong;  races.py, ordering.py  programs that disturb one another, and what orders them
                threads.py  threads of one program;  tuning.py  autotuned launches
@@ -25,7 +25,7 @@ results        record.py  Trace: launches, steps, traffic, FLOPs;  watched.py  v
 Only interception.py, and frontend.py, printed.py and sources.py of ttir/, touch Triton's internals. Nothing of
 Triton is changed but where launches go, and that only while a trace is open.
 
-Programs run together in batches whose largest block has record.BATCH elements in all, whatever the grid, so that a launch takes
+Programs run together in batches whose largest block has traced.BATCH elements in all, whatever the grid, so that a launch takes
 a few times that much memory besides its tensors; what stays until the end of a trace is 16 bytes for each access of a program,
 and a gather's addresses.
 
@@ -33,7 +33,7 @@ A trace sees global memory and arithmetic. It cannot see what the compiler decid
 registers. compiled/ asks it how much shared memory and how many registers a kernel takes.
 """
 
-from course_lib.tracing.record import Trace, is_open, trace
+from course_lib.tracing.traced import Trace, is_open, trace
 from course_lib.ttir.launching import KernelError, KernelFault
 
 __all__ = ["KernelError", "KernelFault", "Trace", "is_open", "trace"]

@@ -30,7 +30,7 @@ import numpy as np
 from course_lib.tracing.pattern import LINE
 
 if TYPE_CHECKING:
-    from course_lib.tracing.record import Step
+    from course_lib.tracing.traced import Step
 
 COLD = np.iinfo(np.int64).max  # stack distance of a first use: no cache is large enough
 

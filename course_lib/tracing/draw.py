@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
     from course_lib.tracing.memory import Region
-    from course_lib.tracing.record import Step, Trace
+    from course_lib.tracing.traced import Step, Trace
 
 STRIP = 32  # elements that fit side by side; a longer vector is folded into rows
 MAX_NUMBERS = 256  # cells or tiles in which a number may still be legible

@@ -19,7 +19,7 @@ from course_lib.tracing.pattern import SECTOR
 from course_lib.words import plural
 
 if TYPE_CHECKING:
-    from course_lib.tracing.record import Trace
+    from course_lib.tracing.traced import Trace
 
 COLUMNS = ("tensor", "op", "lines", "instructions", "bytes", "masked lanes", "sectors", "efficiency", "reads per byte")
 TEXT_COLUMNS = 3  # flush left; numbers are flush right

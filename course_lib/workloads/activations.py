@@ -17,11 +17,12 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.functional import dropout, gelu
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from course_lib.hardware import recordings
+from course_lib.tracing.modes import Mode
 
 
 def recorded() -> dict[str, Any]:
@@ -90,7 +91,7 @@ def chain(name: str, sizes: Sequence[int]) -> tuple[Callable, tuple[torch.Tensor
 # ------------------------------------------------------------------------------------------------ live bytes
 
 
-class Live(TorchDispatchMode):
+class Live(Mode):
     """Bytes alive after each torch operation, of the storages that were made inside.
 
     bytes   one number for each operation so far

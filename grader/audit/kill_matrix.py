@@ -111,7 +111,7 @@ def run(
     """
     local, judges = threading.local(), []
 
-    def judge(variant: variants.Variant) -> Row:
+    def row(variant: variants.Variant) -> Row:
         if not hasattr(local, "judge"):
             local.judge = Judge(folder, accept_risk=True)
             judges.append(local.judge)
@@ -124,8 +124,8 @@ def run(
         folder = Path(name)
         (folder / "secret").write_text("2a" * 32)  # one secret for every run
         try:
-            for row in executor.map(judge, chosen):
-                rows.append(row)
+            for one in executor.map(row, chosen):
+                rows.append(one)
                 progress(len(rows), len(chosen))
         finally:
             for one in judges:

@@ -13,6 +13,7 @@ import dataclasses
 import multiprocessing
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from pathlib import Path
 import torch
 
 import grader
-from course_lib import criteria, observe
+from course_lib import compiled, criteria, observe
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.observe.child import ChildLost
@@ -36,7 +37,11 @@ SECONDS, COMPILE_SECONDS = 20.0, 60.0
 
 @dataclass(frozen=True)
 class Mutant:
-    """A kernel of an exercise's solution with one change. `change` is "line 4: `cols < N` -> `cols <= N`"."""
+    """A kernel of an exercise's solution with one change.
+
+    `change` names the statement by its text, so that it outlives an edit elsewhere in the kernel: "`i = a + b` -> `i = a - b`";
+    "`i = a + b` (2) -> ..." is the second statement of that text.
+    """
 
     exercise: str
     kernel: str
@@ -68,7 +73,8 @@ COMPARISONS: dict[type, tuple[type, ...]] = {
     ast.NotEq: (ast.Eq,),
 }
 OTHER_NAMES = {"min": "max", "max": "min", "maximum": "minimum", "minimum": "maximum", "sum": "max", "exp": "exp2"}
-OTHER_NAMES |= {"atomic_add": "store", "float32": "float16", "M": "N", "N": "M", "BLOCK_M": "BLOCK_N", "rows": "cols"}
+OTHER_NAMES |= {"atomic_add": "store", "float32": "float16", "M": "N", "N": "M", "BLOCK_M": "BLOCK_N"}
+OTHER_NAMES |= {"rows": "cols", "offs_m": "offs_n"}
 OPTIONAL = {"mask", "other", "axis", "input_precision"}  # arguments that a call may lack
 
 
@@ -118,8 +124,11 @@ def mutants(exercise: str) -> list[Mutant]:
             continue
         names = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name)} | {a.arg for a in kernel.args.args}
         statements = [n for part in kernel.body for n in ast.walk(part) if isinstance(n, ast.stmt)]
+        texts: Counter[str] = Counter()
         for statement in statements:
-            line, before = statement.lineno - kernel.lineno + 1, _head(statement)
+            before = _head(statement)
+            texts[before] += 1
+            place = f"`{before}`" + (f" ({texts[before]})" if texts[before] > 1 else "")
             for node in _own_nodes(statement):
                 for other in alternatives(node):
                     if isinstance(other, ast.Name) and other.id not in names | {"min", "max"}:
@@ -127,7 +136,7 @@ def mutants(exercise: str) -> list[Mutant]:
                     instead = {id(node): other}  # deepcopy takes it for a copy that it has made already
                     source, after = ast.unparse(copy.deepcopy(tree, instead)), _head(copy.deepcopy(statement, instead))
                     if after != before:
-                        change = f"line {line}: `{before}` -> `{after}`"
+                        change = f"{place} -> `{after}`"
                         found.setdefault(source, Mutant(exercise, kernel.name, change, source + "\n"))
     return list(found.values())
 
@@ -166,7 +175,7 @@ def lost(mutant: Mutant) -> str:
     exercise = find(mutant.exercise)
     exercise = dataclasses.replace(exercise, cases=all_cases(exercise, SEED), bonus=())
     try:
-        entry = load(variants.program(exercise.id, mutant.source), exercise.entry)
+        entry = load(variants.answer(exercise.id, mutant.source), exercise.entry)
         for compile_seconds in (0.0, COMPILE_SECONDS):  # what survives the trace is also compiled
             trials = observe.observe(
                 exercise, entry, SEED, seconds=SECONDS + compile_seconds, compile_seconds=compile_seconds
@@ -184,7 +193,7 @@ def run(
     chosen: Sequence[Mutant], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[tuple[Mutant, str]]:
     """(mutant, what it loses) for each, in order."""
-    observe.warm_up(kernels=True)  # once, before the workers are forked
+    compiled.warm_up()  # once, before the workers are forked
     found = []
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from course_lib import picture
 from grader.building.dependencies import Inputs, inputs
 
 STATE, VIEW = "application/vnd.jupyter.widget-state+json", "application/vnd.jupyter.widget-view+json"
@@ -108,6 +109,7 @@ def execute(nb: NotebookNode, root: Path) -> None:
         )
         own = {
             "PYTHONPATH": paths,
+            picture.STILL: "1",
             "COURSE_PROGRESS": str(Path(folder) / ".progress.json"),
         }  # not that of whoever builds
         reached = []

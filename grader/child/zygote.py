@@ -51,7 +51,7 @@ class Zygote:
         spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
         A request has a role, "record" or "replay", seconds of CPU, compile_seconds on the clock if it is to replay, and parts:
-        what record_all, or replay_all, takes for each program.
+        what record_all, or replay_all, takes for each answer.
         """
         from course_lib.evidence import Cause
         from course_lib.observe import child, wire
@@ -163,7 +163,7 @@ def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
 
 
 def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-    """Run one request, for one program or several of one student, in a child of its own. Return what is
+    """Run one request, for one answer or several of one student, in a child of its own. Return what is
     known of it (lost: why no message came; spent; used) and the child's message, unread.
 
     The parts and the message are not read here: the child and the judge open them.
@@ -202,7 +202,7 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
 
 
 def _recorded(part: dict[str, Any]) -> dict[str, Any]:
-    """The logs of one program, or a sentence and what could not be read."""
+    """The logs of one answer, or a sentence and what could not be read."""
     from course_lib import observe
     from course_lib.observe import child
     from course_lib.observe.record import load, take_away, unread
@@ -247,11 +247,13 @@ def main() -> None:
 
     import torch
 
-    from course_lib import observe
+    from course_lib import compiled
     from course_lib.observe import wire
+    from course_lib.tracing import modes
 
     torch.set_num_threads(1)
-    observe.warm_up(kernels=True)
+    compiled.warm_up()
+    modes.keep_it_light()
     sandbox.packages()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

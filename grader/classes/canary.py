@@ -16,7 +16,7 @@ from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import UNITS
 from grader.audit import variants
 from grader.classes.verdicts import Verdicts, device, key_of
-from grader.judging.judge import GraderFailed, Judge, Program, seed_of
+from grader.judging.judge import Answer, GraderFailed, Judge, seed_of
 
 NOBODY = ""  # whose hidden inputs are drawn: no student bears this name
 Cells = Sequence[tuple[str, str]]
@@ -27,9 +27,9 @@ class Broken(RuntimeError):
 
 
 def published(unit: str) -> list[tuple[Exercise, Cells]]:
-    """The exercises of a unit, each with the published program."""
+    """The exercises of a unit, each with the published answer."""
     cells = variants.solution_cells(unit)
-    return [(e, variants.program(e.id, cells[e.id])) for e in grader.exercises(unit).values() if e.id in cells]
+    return [(e, variants.answer(e.id, cells[e.id])) for e in grader.exercises(unit).values() if e.id in cells]
 
 
 def first(unit: str) -> tuple[Exercise, Cells] | None:
@@ -60,12 +60,12 @@ def require(found: Iterable[Verdict]) -> None:
             )
 
 
-def sing(judge: Judge, programs: Sequence[Program]) -> list[Verdict]:
-    """The verdicts on published programs. Raises Broken if one is not full marks."""
+def sing(judge: Judge, answers: Sequence[Answer]) -> list[Verdict]:
+    """The verdicts on published answers. Raises Broken if one is not full marks."""
     try:
-        found = judge.judge_all(programs)
+        found = judge.judge_all(answers)
     except GraderFailed as error:
-        found = [criteria.unjudged(exercise, str(error)) for exercise, *_ in programs]
+        found = [criteria.unjudged(exercise, str(error)) for exercise, *_ in answers]
     require(found)
     return found
 
@@ -76,9 +76,9 @@ def prove(judge: Judge, unit: str) -> None:
     store, always = Verdicts(judge.folder / "verdicts"), first(unit)
     wanted = {}
     for exercise, cells in published(unit):
-        program = exercise, cells, seed_of(judge.secret, NOBODY, exercise.id)
-        key = key_of(*program, device())
+        answer = exercise, cells, seed_of(judge.secret, NOBODY, exercise.id)
+        key = key_of(*answer, device())
         if exercise is always[0] or not full(store.get(key)):
-            wanted[key] = program
+            wanted[key] = answer
     for key, verdict in zip(wanted, sing(judge, list(wanted.values())), strict=True):
         store.put(key, verdict)

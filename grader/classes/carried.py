@@ -1,10 +1,10 @@
 """One mistake costs once: what an exercise lost by a mistake in an earlier one, whose functions it calls, is given back.
 
-    verdicts ──▶ programs: those that lost points and call functions of exercises that lost points, too
+    verdicts ──▶ answers: those that lost points and call functions of exercises that lost points, too
                    with the published functions in their place ──▶ judged again ──▶ settled: what that earns beyond
 
 A function is put in place only where the published solution calls it as well, so all else that the exercise asks for is
-the student's own work. Of a program that can see published code nothing is believed but what it earned. An exercise
+the student's own work. Of an answer that can see published code nothing is believed but what it earned. An exercise
 that was left blank is no mistake, and what calls it is judged with the stub.
 """
 
@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import cache
 
 from course_lib.exercise import Exercise, Finding, Verdict
+from course_lib.handin.answer import MAX_STATEMENTS, Answer
 from course_lib.handin.cells import Cell
-from course_lib.handin.program import MAX_STATEMENTS, Program
 from course_lib.handin.statements import Statement, statements
 from grader.audit import variants
 from grader.judging.submission import Submission
@@ -24,23 +24,23 @@ from grader.judging.submission import Submission
 Verdicts = Mapping[str, Verdict]  # by exercise
 
 
-def programs(exercises: Sequence[Exercise], read: Submission, own: Verdicts) -> dict[str, Program]:
-    """Exercise -> its program with published functions in place, for those of a unit that are to be judged again.
+def answers(exercises: Sequence[Exercise], read: Submission, own: Verdicts) -> dict[str, Answer]:
+    """Exercise -> its answer with published functions in place, for those of a unit that are to be judged again.
 
     own    the verdicts on what the student handed in
     """
     found = {}
     for exercise in exercises:
         if names := {n for mistaken in _mistaken(exercise, exercises, read, own).values() for n in mistaken}:
-            program = read.programs[exercise.id]
+            answer = read.answers[exercise.id]
             earlier = tuple(e.id for e in exercises[: exercises.index(exercise)])
             text = _source(exercise.id, earlier, frozenset(names))
-            found[exercise.id] = replace(program, cells=[*program.cells, ("<published functions>", text)])
+            found[exercise.id] = replace(answer, cells=[*answer.cells, ("<published functions>", text)])
     return found
 
 
 def settled(exercises: Sequence[Exercise], read: Submission, own: Verdicts, again: Verdicts) -> dict[str, Verdict]:
-    """The verdicts on a submission. again: those on `programs`."""
+    """The verdicts on a submission. again: those on `answers`."""
     found: dict[str, Verdict] = {}
     for exercise in exercises:
         found[exercise.id] = own[exercise.id]
@@ -58,10 +58,10 @@ def _mistaken(
     exercise: Exercise, exercises: Sequence[Exercise], read: Submission, own: Verdicts
 ) -> dict[str, frozenset[str]]:
     """Earlier exercise that lost points -> its functions that both this one, which did, and its published solution call."""
-    if exercise.id not in read.programs or exercise.id not in read.attempted or not _lost(own[exercise.id]):
+    if exercise.id not in read.answers or exercise.id not in read.attempted or not _lost(own[exercise.id]):
         return {}
     reads = {name for s in _published(exercise.id) for name in s.reads}
-    called, found = reads.intersection(read.programs[exercise.id].calls), {}
+    called, found = reads.intersection(read.answers[exercise.id].calls), {}
     for earlier in exercises[: exercises.index(exercise)]:
         names = called & {name for s in _published(earlier.id) for name in s.binds}
         if names and earlier.id in read.attempted and _lost(own[earlier.id]):
@@ -92,7 +92,7 @@ def _source(exercise: str, earlier: tuple[str, ...], names: frozenset[str]) -> s
     while todo:
         todo = {name for s in there if s.binds & todo for name in s.reads} - needed
         needed |= todo
-    (_, imports), *_ = variants.program(exercise, "")
+    (_, imports), *_ = variants.answer(exercise, "")
     return "\n\n\n".join([imports, *("\n".join(s.text) for s in there if s.binds & needed)]) + "\n"
 
 
@@ -118,7 +118,7 @@ def _better(own: Verdict, again: Verdict, causes: list[str]) -> Verdict:
 
 
 def _finding(own: Finding | None, again: Finding) -> Finding:
-    """Choose the better finding. The second one's words on what is wrong are dropped: the program could have put published
+    """Choose the better finding. The second one's words on what is wrong are dropped: the answer could have put published
     code into them."""
     earned = own.points if own else 0
     if not again.lost or again.points > earned:

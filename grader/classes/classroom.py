@@ -1,7 +1,7 @@
 """A class: what has no verdict yet goes to workers, submission by submission; each verdict is on disk the moment it exists.
 
 A submission is handed on as soon as its last verdict is there, and forgotten: a class of 1000 needs no more memory than
-one of 10. A submission whose programs give no answer together is judged when all others are done, so that nobody waits for
+one of 10. A submission of whose answers nothing comes together is judged when all others are done, so that nobody waits for
 it. When a worker dies, the exercises that it had wait until all others are done, and are then judged one by one with
 nothing else at work, so that a fatal one neither costs others their verdicts nor is taken for another; where the worker dies
 again, that is the verdict.
@@ -23,7 +23,7 @@ from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import UNITS, find
 from grader.child import sandbox
 from grader.classes import canary, carried, verdicts
-from grader.classes.workers import Job, Local, OtherVersion, Program, Workers, WorkersLost, verdicts_of
+from grader.classes.workers import Answer, Job, Local, OtherVersion, Workers, WorkersLost, verdicts_of
 from grader.judging import judge as judging
 from grader.judging import submission
 
@@ -62,7 +62,7 @@ def misnamed(folder: Path, unit: str) -> list[str]:
 class Graded:
     """A submission and its verdicts by exercise, None where one is still to come.
 
-    again    verdicts on the programs with published functions in place (see carried.py); None until all others are there
+    again    verdicts on the answers with published functions in place (see carried.py); None until all others are there
     """
 
     student: str
@@ -89,7 +89,7 @@ class Graded:
 
 
 def is_poison(verdict: Verdict) -> bool:
-    """Whether the program ended its worker twice."""
+    """Whether the answer ended its worker twice."""
     return verdict.cause is not None and verdict.cause.kind == "ended_twice"
 
 
@@ -123,8 +123,8 @@ class Class:
     def prove(self, unit: str) -> None:
         """Let the workers judge the unit's published solutions, unless they are known to judge them well. Raises
         canary.Broken, OtherVersion or WorkersLost if the workers are of no use."""
-        programs = [self.program(exercise, cells, canary.NOBODY) for exercise, cells in canary.published(unit)]
-        unknown = [program for program in programs if not canary.full(self.store.get(self.key(program)))]
+        answers = [self.answer(exercise, cells, canary.NOBODY) for exercise, cells in canary.published(unit)]
+        unknown = [answer for answer in answers if not canary.full(self.store.get(self.key(answer)))]
         for _, found in self.judge(self.jobs(canary.NOBODY, unknown)):
             canary.require(found.values())
 
@@ -147,7 +147,7 @@ class Class:
                 incomplete[student] = graded = Graded(student, path, read, {})
                 graded.verdicts, jobs = self._look_up(exercises, student, read)
                 waiting += jobs
-                done += len(exercises) - sum(len(job.programs) for job in jobs)
+                done += len(exercises) - sum(len(job.answers) for job in jobs)
                 progress(done, total)
                 if self._settled(exercises, graded, waiting):
                     yield incomplete.pop(student)
@@ -166,11 +166,11 @@ class Class:
                     yield incomplete.pop(job.student)
 
     def _settled(self, exercises: Sequence[Exercise], graded: Graded, waiting: deque[Job]) -> bool:
-        """Whether no verdict is still to come. Programs that an earlier mistake may have cost points are handed in once more."""
+        """Whether no verdict is still to come. Answers that an earlier mistake may have cost points are handed in once more."""
         if graded.complete and graded.again is None:
-            programs = carried.programs(exercises, graded.read, graded.verdicts)
-            again = [exercise for exercise in exercises if exercise.id in programs]
-            graded.again, jobs = self._look_up(again, graded.student, replace(graded.read, programs=programs))
+            answers = carried.answers(exercises, graded.read, graded.verdicts)
+            again = [exercise for exercise in exercises if exercise.id in answers]
+            graded.again, jobs = self._look_up(again, graded.student, replace(graded.read, answers=answers))
             waiting += jobs
         if not graded.complete:
             return False
@@ -183,48 +183,48 @@ class Class:
         while desk.hand_out(waiting) or desk.at_work:
             yield from desk.collect()
 
-    def program(self, exercise: Exercise, cells: Iterable[tuple[str, str]], student: str) -> Program:
-        return Program(exercise.id, tuple(map(tuple, cells)), judging.seed_of(self.secret, student, exercise.id))
+    def answer(self, exercise: Exercise, cells: Iterable[tuple[str, str]], student: str) -> Answer:
+        return Answer(exercise.id, tuple(map(tuple, cells)), judging.seed_of(self.secret, student, exercise.id))
 
-    def jobs(self, student: str, programs: Iterable[Program]) -> list[Job]:
+    def jobs(self, student: str, answers: Iterable[Answer]) -> list[Job]:
         """One job, or two if some are to be timed: where GPUs are few, they should not wait for what needs none."""
         if self.device == verdicts.NO_GPU:
-            parts = [(False, tuple(programs))]
+            parts = [(False, tuple(answers))]
         else:
-            timed = {program: bool(find(program.exercise).bonus) for program in programs}
+            timed = {answer: bool(find(answer.exercise).bonus) for answer in answers}
             parts = [(kind, tuple(p for p in timed if timed[p] is kind)) for kind in (False, True)]
         version = verdicts.code_version()
         return [Job(student, part, version, timed, self._canary(_unit(part))) for timed, part in parts if part]
 
     @functools.cache  # noqa: B019  a class lives as long as the command
-    def _canary(self, unit: str) -> Program | None:
+    def _canary(self, unit: str) -> Answer | None:
         one = canary.first(unit)
-        return one and self.program(*one, canary.NOBODY)
+        return one and self.answer(*one, canary.NOBODY)
 
-    def key(self, program: Program) -> str:
-        return verdicts.key_of(find(program.exercise), program.cells, program.seed, self.device)
+    def key(self, answer: Answer) -> str:
+        return verdicts.key_of(find(answer.exercise), answer.cells, answer.seed, self.device)
 
     def _look_up(
         self, exercises: Iterable[Exercise], student: str, read: submission.Submission
     ) -> tuple[dict[str, Verdict | None], list[Job]]:
         """The verdicts that a submission has already, None for the others, and the jobs that judge these."""
         known = {exercise.id: self._known(exercise, student, read) for exercise in exercises}
-        programs = [program for program in known.values() if isinstance(program, Program)]
+        answers = [answer for answer in known.values() if isinstance(answer, Answer)]
         found = {id: verdict if isinstance(verdict, Verdict) else None for id, verdict in known.items()}
-        return found, self.jobs(student, programs)
+        return found, self.jobs(student, answers)
 
-    def _known(self, exercise: Exercise, student: str, read: submission.Submission) -> Program | Verdict:
-        """The program to judge, or the verdict if there is nothing left to judge."""
+    def _known(self, exercise: Exercise, student: str, read: submission.Submission) -> Answer | Verdict:
+        """The answer to judge, or the verdict if there is nothing left to judge."""
         try:
-            program = self.program(exercise, read.program(exercise).cells, student)
+            answer = self.answer(exercise, read.answer(exercise).cells, student)
         except submission.Problem as problem:
             return criteria.refused(exercise, str(problem))
-        kept = self.store.get(self.key(program))
-        return program if kept is None or (self.again and is_poison(kept)) else kept
+        kept = self.store.get(self.key(answer))
+        return answer if kept is None or (self.again and is_poison(kept)) else kept
 
 
-def _unit(programs: Iterable[Program]) -> str:
-    (module,) = {program.exercise.split(".")[0] for program in programs}
+def _unit(answers: Iterable[Answer]) -> str:
+    (module,) = {answer.exercise.split(".")[0] for answer in answers}
     return next(unit for unit, name in UNITS.items() if name == module)
 
 
@@ -279,7 +279,7 @@ class _Desk:
                 self.suspects += job.apart()
                 return {}
             found, spent = (
-                [criteria.refused(find(program.exercise), POISON, "ended_twice") for program in job.programs],
+                [criteria.refused(find(answer.exercise), POISON, "ended_twice") for answer in job.answers],
                 {},
             )
         except CancelledError:
@@ -291,10 +291,10 @@ class _Desk:
             return {}
         except (OtherVersion, sandbox.NoSandbox):
             raise
-        except Exception as error:  # ours; nothing is known of the programs, so nothing is kept
-            return {program.exercise: judging.failed(find(program.exercise), error) for program in job.programs}
-        for program, verdict in zip(job.programs, found, strict=True):
-            self.room.store.put(self.room.key(program), verdict)
+        except Exception as error:  # ours; nothing is known of the answers, so nothing is kept
+            return {answer.exercise: judging.failed(find(answer.exercise), error) for answer in job.answers}
+        for answer, verdict in zip(job.answers, found, strict=True):
+            self.room.store.put(self.room.key(answer), verdict)
         self.room.spent.update(spent)
         self.room.judged += len(found)
-        return {program.exercise: verdict for program, verdict in zip(job.programs, found, strict=True)}
+        return {answer.exercise: verdict for answer, verdict in zip(job.answers, found, strict=True)}

@@ -1,6 +1,6 @@
 """Verdicts on disk, each under a hash of all that it depends on.
 
-    exercise, the program's cells, the seed of the hidden inputs ─┐
+    exercise, the answer's cells, the seed of the hidden inputs ─┐
     course_lib, judging and child of grader, torch, Triton ───────┼─▶ key ─▶ verdicts/KEY.json
     where Python and its packages lie, and the sandbox ───────────┤
     the GPU, where the exercise is timed ─────────────────────────┘
@@ -46,14 +46,14 @@ class Verdicts:
             return None
 
     def put(self, key: str, verdict: Verdict) -> None:
-        """Keep the verdict: whole or not at all, whenever this process is stopped. One that says nothing of the program is
+        """Keep the verdict: whole or not at all, whenever this process is stopped. One that says nothing of the answer is
         not kept, so that it is judged anew."""
         if verdict.judged:
             disk.write({self.folder / f"{key}.json": json.dumps(wire.to_tree(verdict)).encode()})
 
 
 def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, device: str) -> str:
-    """The name of the verdict on a program. `device` is device() of the process that judges."""
+    """The name of the verdict on an answer. `device` is device() of the process that judges."""
     unit = exercise.id.split(".")[0]
     on = device if exercise.bonus else ""  # the other exercises get the same verdict everywhere
     content = json.dumps([exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on])

@@ -34,7 +34,7 @@ AHEAD = 2  # jobs handed out per worker, so that none waits for the next
 
 
 @dataclass(frozen=True)
-class Program:
+class Answer:
     """An exercise's id, the cells that a student defines its function by, and the seed of the hidden inputs."""
 
     exercise: str
@@ -44,21 +44,21 @@ class Program:
 
 @dataclass(frozen=True)
 class Job:
-    """Programs of one student to judge. `version`: what verdicts.code_version() is where the class is kept.
+    """Answers of one student to judge. `version`: what verdicts.code_version() is where the class is kept.
 
-    canary    a published program that a worker judges before its first job with it
+    canary    a published answer that a worker judges before its first job with it
     """
 
     student: str
-    programs: tuple[Program, ...]
+    answers: tuple[Answer, ...]
     version: str
     timed: bool = False  # an exercise has a bonus for speed
-    canary: Program | None = None
-    patient: bool = False  # nobody waits: its programs may be judged one by one, should they disturb one another
+    canary: Answer | None = None
+    patient: bool = False  # nobody waits: its answers may be judged one by one, should they disturb one another
 
     def apart(self) -> list[Job]:
-        """A job for each program."""
-        return [replace(self, programs=(program,)) for program in self.programs]
+        """A job for each answer."""
+        return [replace(self, answers=(answer,)) for answer in self.answers]
 
 
 class WorkerDied(RuntimeError):
@@ -115,15 +115,15 @@ def judge(job: Job, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
         gc.freeze()  # torch and Triton stay: who looks for garbage among them finds none, 0.1 s each time
         gc.set_threshold(100_000)  # and hardly any in the messages of a submission
     if job.canary and job.canary not in _own.heard:
-        canary.sing(_own.judge, _programs(job.canary))
+        canary.sing(_own.judge, _answers(job.canary))
         _own.heard.add(job.canary)
     observe.SPENT.clear()
-    found = _own.judge.judge_all(_programs(*job.programs), judging.Budget(hurry=not job.patient))
+    found = _own.judge.judge_all(_answers(*job.answers), judging.Budget(hurry=not job.patient))
     return wire.to_tree(found), dict(observe.SPENT)
 
 
-def _programs(*programs: Program) -> list[judging.Program]:
-    return [(find(of.exercise), of.cells, of.seed) for of in programs]
+def _answers(*answers: Answer) -> list[judging.Answer]:
+    return [(find(of.exercise), of.cells, of.seed) for of in answers]
 
 
 def verdicts_of(trees: list[Any]) -> list[Verdict]:

@@ -84,9 +84,9 @@ def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
 
 
 def answer(read: submission.Submission, exercise: Exercise) -> str:
-    """A hash of a student's answer to an exercise: of its program, or of the whole notebook where there is none."""
+    """A hash of a student's answer to an exercise, or of the whole notebook where there is none."""
     try:
-        sources = [source for _, source in read.program(exercise).cells]
+        sources = [source for _, source in read.answer(exercise).cells]
     except submission.Problem:
         sources = [read.problem, *(cell.source for cell in read.cells)]
     return hashlib.sha256(json.dumps(sources).encode()).hexdigest()[:16]

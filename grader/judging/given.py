@@ -1,6 +1,6 @@
 """Code that an exercise gives, put in place: what is judged through it is judged through the course's, whatever the cell says.
 
-`placed` puts it behind the student's program; `problem` looks into the logs that come of it, where a program that has changed
+`placed` puts it behind the student's answer; `problem` looks into the logs that come of it, where an answer that has changed
 Python around it shows.
 """
 
@@ -24,7 +24,7 @@ IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
 def placed(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    """A program as it is run: with what the exercise gives as its last cell."""
+    """An answer as it is run: with what the exercise gives as its last cell."""
     return [*cells, ("<given>", source(exercise.id))] if exercise.given else cells
 
 

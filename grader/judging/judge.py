@@ -3,7 +3,7 @@
     judge ──cells, entry, arguments──▶ recorder      (a child of the zygote; one more for hidden arguments)   ──▶ logs
     judge ──logs, other arguments───▶ replayer      (another child)           ──▶ Evidence ──▶ criteria ──▶ Verdict
 
-Each does all the programs of one student, if nothing goes wrong; else each program has children of its own.
+Each does all the answers of one student, if nothing goes wrong; else each answer has children of its own.
 A verdict is written to disk the moment it exists, under a hash of all that it depends on; grading again costs nothing.
 """
 
@@ -43,7 +43,7 @@ from grader.judging import given, submission, untold
 UNTOLD = (
     "fails on cases that stay hidden: call it with sizes and numbers of your own, the smallest and the oddest first"
 )
-# run where programs are recorded, by us: of these files, those that cannot be read there
+# run where answers are recorded, by us: of these files, those that cannot be read there
 UNREADABLE = """
 def unreadable(paths):
     closed = []
@@ -56,11 +56,11 @@ def unreadable(paths):
 """
 UNREADABLE_ANSWER = ChildLost("unreadable")
 USED_UP = "was not judged: all that came before has used up the time that a submission has"
-Program = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
-MOST_NAMES, LONGEST_NAME = 20, 1_000  # of files and modules that a program could not read
+Answer = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
+MOST_NAMES, LONGEST_NAME = 20, 1_000  # of files and modules that an answer could not read
 RECORD_SECONDS, REPLAY_SECONDS = 10.0, 60.0  # of CPU
 COMPILE_SECONDS = 60.0  # on the clock: compilers are processes of their own
-SUBMISSION_SECONDS = 240.0  # of CPU, for all programs of a submission and all tries: ten times an honest one
+SUBMISSION_SECONDS = 240.0  # of CPU, for all answers of a submission and all tries: ten times an honest one
 
 
 # --------------------------------------------------------------------------------------------------- secrets
@@ -106,7 +106,7 @@ def _drawn(exercise: Exercise, case: Case) -> bool:
 
 
 class Judge:
-    """Judges programs with one zygote. Not for several threads at once; make one for each."""
+    """Judges answers with one zygote. Not for several threads at once; make one for each."""
 
     def __init__(self, folder: Path | None = None, *, accept_risk: bool = False) -> None:
         self.folder = folder or grader.home()
@@ -121,7 +121,7 @@ class Judge:
     def verdict(
         self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str, budget: Budget | None = None
     ) -> Verdict:
-        """The verdict on a program (its cells, in order), from disk if it is there."""
+        """The verdict on an answer (its cells, in order), from disk if it is there."""
         seed = seed_of(self.secret, student, exercise.id)
         key, store = key_of(exercise, cells, seed, device()), Verdicts(self.folder / "verdicts")
         found = store.get(key)
@@ -133,20 +133,20 @@ class Judge:
     def judge(
         self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, budget: Budget | None = None
     ) -> Verdict:
-        """The verdict on one program, observed in three children of its own."""
+        """The verdict on one answer, observed in three children of its own."""
         return self.judge_all([(exercise, cells, seed)], budget)[0]
 
-    def judge_all(self, programs: Sequence[Program], budget: Budget | None = None) -> list[Verdict]:
-        """The verdicts on programs of one student: those that judging each alone would find, with fewer processes.
+    def judge_all(self, answers: Sequence[Answer], budget: Budget | None = None) -> list[Verdict]:
+        """The verdicts on answers of one student: those that judging each alone would find, with fewer processes.
 
         All but those of exercises with `without`, which have children of their own, share three children as long as all goes
-        well. A program that does not earn all its points in company is recorded again alone, and judged by the new log if it
-        differs from the first, or if a case had ended early; so is each program if the company gives no answer.
+        well. An answer that does not earn all its points in company is recorded again alone, and judged by the new log if it
+        differs from the first, or if a case had ended early; so is each answer if nothing comes of the company.
 
         budget    what the submission has left; a new one if none is given
         """
         self.budget = budget or Budget()
-        works = [Work(*program) for program in programs]
+        works = [Work(*answer) for answer in answers]
         to_run = [work for work in works if not work.problem]
         company = [work for work in to_run if not work.exercise.without]  # what that takes away is gone for all
         for together in [company, *([work] for work in to_run if work not in company)]:
@@ -171,7 +171,7 @@ class Judge:
             return [self._verdict(work) for work in works]
 
     def _record(self, works: Sequence[Work]) -> None:
-        """Run each program's host code on all cases, and keep a log for each, or a problem.
+        """Run each answer's host code on all cases, and keep a log for each, or a problem.
 
         Its messages come from a child that holds no hidden number; of the child with the hidden cases only logs are believed.
         """
@@ -192,10 +192,10 @@ class Judge:
             work.take(work.closed, reply, believed=False)
 
     def _ours(self, work: Work) -> str:
-        """A sentence if our sandbox is to blame: a file that the program could not read belongs to Python or to a package, and
+        """A sentence if our sandbox is to blame: a file that the answer could not read belongs to Python or to a package, and
         nobody can read it there. Else "".
 
-        Programs may say what they like: that the file is closed is seen in a child that holds none of theirs.
+        Answers may say what they like: that the file is closed is seen in a child that holds none of theirs.
         """
         if not work.unread or not (paths := [str(path) for path in sandbox.of_python(work.unread)]):
             return ""
@@ -210,7 +210,7 @@ class Judge:
     def _replay(self, works: Sequence[Work]) -> None:
         """Run the kernels of each log on other data, and keep trials, or a problem."""
         for work in works:
-            if work.exercise.kind != "kernel" and not work.problem:  # nothing runs: the log is the answer
+            if work.exercise.kind != "kernel" and not work.problem:  # nothing runs: the log has it all
                 work.believe()
         works = [work for work in works if work.exercise.kind == "kernel" and not work.problem]
         try:
@@ -223,7 +223,7 @@ class Judge:
                 work.trials[0].evidence.printed = work.printed
 
     def _apart(self, step: Callable[[Sequence[Work]], None], works: Sequence[Work], reason: NotObserved) -> None:
-        """Several together gave no answer: each alone. One alone gave none: that is its problem."""
+        """Try each alone if nothing came of several together; of one alone, that is its problem."""
         if len(works) == 1:
             if reason.cause.kind == "grader_failed":
                 raise GraderFailed(str(reason))
@@ -276,7 +276,7 @@ class Judge:
 class Budget:
     """CPU seconds that a submission may still cost. Its last child may take more than that.
 
-    hurry    others are waiting: Postponed is raised as soon as its programs need children of their own
+    hurry    others are waiting: Postponed is raised as soon as its answers need children of their own
     """
 
     seconds: float = field(default_factory=lambda: SUBMISSION_SECONDS)
@@ -284,11 +284,11 @@ class Budget:
 
 
 class Postponed(RuntimeError):
-    """The programs of a submission gave no answer together. They are to be judged when nobody waits for it."""
+    """Raised where nothing came of the answers of a submission together: to be judged when nobody waits for it."""
 
 
 class GraderFailed(RuntimeError):
-    """Our own machinery failed; nothing is known of the program, and no verdict may be kept."""
+    """Our own machinery failed; nothing is known of the answer, and no verdict may be kept."""
 
 
 class NotObserved(ValueError):
@@ -304,7 +304,7 @@ class NotObserved(ValueError):
 
 @dataclass(eq=False)
 class Work:
-    """A program on its way to its verdict: cases, arguments, logs, trials; or a problem."""
+    """An answer on its way to its verdict: cases, arguments, logs, trials; or a problem."""
 
     exercise: Exercise
     cells: Sequence[tuple[str, str]]
@@ -409,8 +409,8 @@ def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[
     read = submission.read(path, exercises, grader.released(unit))
     budget = Budget()
     own = {exercise.id: judge_exercise(judge, exercise, read, student, budget) for exercise in exercises}
-    second = dataclasses.replace(read, programs=carried.programs(exercises, read, own))
-    again = {id: judge_exercise(judge, find(id), second, student, budget) for id in second.programs}
+    second = dataclasses.replace(read, answers=carried.answers(exercises, read, own))
+    again = {id: judge_exercise(judge, find(id), second, student, budget) for id in second.answers}
     return carried.settled(exercises, read, own, again)
 
 
@@ -419,7 +419,7 @@ def judge_exercise(
 ) -> Verdict:
     """The verdict on one exercise. Never raises: whatever goes wrong is seen, and costs this exercise alone."""
     try:
-        return judge.verdict(exercise, read.program(exercise).cells, student, budget)
+        return judge.verdict(exercise, read.answer(exercise).cells, student, budget)
     except submission.Problem as problem:
         return criteria.refused(exercise, str(problem))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""A file as handed in -> the program to run for each exercise.
+"""A file as handed in -> the answer to each exercise.
 
 What a notebook gives is read by course_lib.handin, which students have too, so that their validate() cannot disagree.
 What is hostile about a file ends here: links, devices, names; what its code may not do is flagged; and all of that happens
@@ -18,13 +18,13 @@ from pathlib import Path
 
 from course_lib.exercise import Exercise
 from course_lib.handin import files
+from course_lib.handin.answer import MAX_FLAGS, MAX_STATEMENTS, Answer, Notebook
 from course_lib.handin.cells import MAX_FILE, Cell, Problem, parse, small_enough
-from course_lib.handin.program import MAX_FLAGS, MAX_STATEMENTS, Notebook, Program
 from course_lib.observe import wire
 from grader.classes.bounded import TooMuch, bounded
 from grader.reporting import flags as source_rules
 
-__all__ = ["MAX_FILE", "MAX_FLAGS", "MAX_STATEMENTS", "Cell", "Problem", "Program"]
+__all__ = ["MAX_FILE", "MAX_FLAGS", "MAX_STATEMENTS", "Answer", "Cell", "Problem"]
 __all__ += ["Reading", "Submission", "load", "read"]
 
 
@@ -77,7 +77,7 @@ class Submission:
     cells      as they stand in the notebook; [] if it could not be read, and `problem` says why
     flags      for a person to look at: (exercise, sentence), the exercise "" if it is about the file
     homes      exercise -> the number of the cell whose definition counts
-    programs   exercise -> what to run for it
+    answers   exercise -> what to run for it
     refused    exercise -> why there is nothing to run
     attempted  exercises that were not left as they were handed out
     """
@@ -86,7 +86,7 @@ class Submission:
     problem: str = ""
     flags: list[tuple[str, str]] = field(default_factory=list)
     homes: dict[str, int] = field(default_factory=dict)
-    programs: dict[str, Program] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     attempted: list[str] = field(default_factory=list)
 
@@ -96,11 +96,11 @@ class Submission:
             raise Problem(self.refused.get(exercise.id, self.problem))
         return self.cells[self.homes[exercise.id] - 1]
 
-    def program(self, exercise: Exercise) -> Program:
+    def answer(self, exercise: Exercise) -> Answer:
         """The code to run for the exercise. Raises Problem if there is nothing to run."""
-        if exercise.id not in self.programs:
+        if exercise.id not in self.answers:
             raise Problem(self.refused.get(exercise.id, self.problem))
-        return self.programs[exercise.id]
+        return self.answers[exercise.id]
 
 
 class Reading(Notebook):
@@ -115,10 +115,10 @@ class Reading(Notebook):
             return [("", f"This is a notebook of {other}.")]
         found: dict[str, str] = {}  # sentence -> exercise: a helper's cell belongs to several
         for exercise in self.exercises:
-            of_program = []
+            of_answer = []
             with suppress(Problem):  # the verdict says so
-                of_program = self.program(exercise).flags
-            for sentence in self.odd_check(exercise) + of_program:
+                of_answer = self.answer(exercise).flags
+            for sentence in self.odd_check(exercise) + of_answer:
                 found.setdefault(sentence, exercise.id)
         return [(exercise, sentence) for sentence, exercise in found.items()]
 
@@ -130,20 +130,20 @@ class Reading(Notebook):
         unit = files.unit_of(self.cells)
         return unit if unit and not {e.id for e in self.exercises} & {e.id for e in files.exercises(unit)} else ""
 
-    def _program_of(self, exercise: Exercise) -> Program:
-        program = super()._program_of(exercise)
-        return replace(program, flags=[*program.flags, *map(str, source_rules.of_program(exercise, program.own))])
+    def _answer_of(self, exercise: Exercise) -> Answer:
+        answer = super()._answer_of(exercise)
+        return replace(answer, flags=[*answer.flags, *map(str, source_rules.of_answer(exercise, answer.own))])
 
     def submission(self) -> Submission:
         """All of that as plain data."""
-        homes, programs, refused = {}, {}, {}
+        homes, answers, refused = {}, {}, {}
         for exercise in self.exercises:
             try:
                 homes[exercise.id] = self.solution(exercise).number
-                programs[exercise.id] = self.program(exercise)
+                answers[exercise.id] = self.answer(exercise)
             except Problem as problem:
                 refused[exercise.id] = str(problem)
-        return Submission(self.cells, self.problem, self.flags, homes, programs, refused, self.work)
+        return Submission(self.cells, self.problem, self.flags, homes, answers, refused, self.work)
 
     @property
     def work(self) -> list[str]:
@@ -164,7 +164,7 @@ def _released(path: Path, changed: int) -> tuple[Cell, ...]:
 
 
 def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None) -> Submission:
-    """A submitted notebook, read in a child. Never raises: what is wrong with the file as a whole is said by each `program`.
+    """A submitted notebook, read in a child. Never raises: what is wrong with the file as a whole is said by each `answer`.
 
     release    the notebook as it was handed out: tells an untouched stub from work, and brings back deleted imports
     """

@@ -1,6 +1,6 @@
 """Words that a verdict may say of hidden cases: ours, Python's and torch's, and those of the student's source.
 
-A program sees hidden numbers while it runs, and can give names to what it makes: exceptions, classes, kernels, operations. None
+An answer sees hidden numbers while it runs, and can give names to what it makes: exceptions, classes, kernels, operations. None
 of these names reaches a sentence unless it is a word that somebody wrote down before. An exception is named by nothing.
 """
 
@@ -30,7 +30,7 @@ ROLES = re.compile(
 
 
 class Told:
-    """Decides what may be said of one program. logs: of the cases that are no secret, whose names may be told."""
+    """Decides what may be said of one answer. logs: of the cases that are no secret, whose names may be told."""
 
     def __init__(self, exercise: Exercise, cells: Sequence[tuple[str, str]], logs: Sequence[Any]) -> None:
         self.kernel = exercise.kind == "kernel"

@@ -1,4 +1,4 @@
-"""Source rules: what in a program a person should look at. They never take a point; verdicts come from execution.
+"""Source rules: what in an answer a person should look at. They never take a point; verdicts come from execution.
 
 A rule reads the text alone, so it is evaded with ease and now and then points at something innocent. That is why each
 says in a sentence what was found and what to look for. Kernels are left out: observe/kernels.py refuses in them whatever is
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from course_lib.criteria import TritonDidTheWork
 from course_lib.exercise import Exercise
 
-MAX_FLAGS = 20  # of one program
+MAX_FLAGS = 20  # of one answer
 
 
 @dataclass(frozen=True)
 class Flag:
-    """One finding of a rule. `cell` is as in the program, such as "cell 7"; lines count from 1 within it."""
+    """One finding of a rule. `cell` is as in the answer, such as "cell 7"; lines count from 1 within it."""
 
     rule: str
     cell: str
@@ -32,12 +32,12 @@ class Flag:
         return f"{self.cell[:1].upper()}{self.cell[1:]}, line {self.line}: {self.sentence}"
 
 
-def of_program(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> list[Flag]:
-    """Flags that the rules raise on the cells (name, source) of one exercise's program, in order; each rule at most once a line."""
+def of_answer(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> list[Flag]:
+    """Flags that the rules raise on the cells (name, source) of one exercise's answer, in order; each rule at most once a line."""
     try:
         return _found(exercise, cells)
     except RecursionError:
-        return [Flag("too deep", "the program", 1, "something in it is nested too deeply to be looked at. What is it?")]
+        return [Flag("too deep", "the answer", 1, "something in it is nested too deeply to be looked at. What is it?")]
 
 
 def _found(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> list[Flag]:
@@ -46,18 +46,18 @@ def _found(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> list[Flag]:
     trees = [(name.strip("<>"), _parsed(source)) for name, source in cells if not name.startswith("<handed-out")]
     imported = {alias: path for _, tree in trees for alias, path in _imports(tree)}
     kernels = {node.name for _, tree in trees for node in ast.walk(tree) if _is_kernel(node)}
-    program = _Program(of_kernels, imported, kernels)
+    answer = _Answer(of_kernels, imported, kernels)
     for cell, tree in trees:
         for node in _host_nodes(tree):
             for rule, look in RULES.items():
-                if sentence := look(node, program):
+                if sentence := look(node, answer):
                     found.setdefault((rule, cell, node.lineno), Flag(rule, cell, node.lineno, sentence))
     return list(found.values())[:MAX_FLAGS]
 
 
 @dataclass(frozen=True)
-class _Program:
-    """A program's facts that a rule may need besides the node it looks at: whether torch must not compute, what the
+class _Answer:
+    """An answer's facts that a rule may need besides the node it looks at: whether torch must not compute, what the
     imported names stand for ("np" -> "numpy"), and the names of its kernels."""
 
     of_kernels: bool
@@ -155,9 +155,9 @@ PUBLISHED = {"torch.utils._python_dispatch.TorchDispatchMode"}  # internal by na
 PLAIN_DUNDERS = {"__name__", "__doc__", "__version__", "__init__", "__call__", "__post_init__", "__len__", "__file__"}
 
 
-def torch_computes(node: ast.AST, program: _Program) -> str:
+def torch_computes(node: ast.AST, answer: _Answer) -> str:
     """Flag work that torch does in an exercise that asks for a kernel."""
-    if not program.of_kernels:
+    if not answer.of_kernels:
         return ""
     what = ""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
@@ -165,14 +165,14 @@ def torch_computes(node: ast.AST, program: _Program) -> str:
     if isinstance(node, (ast.Call, ast.FunctionDef, ast.AsyncFunctionDef)):
         called = [node.func] if isinstance(node, ast.Call) else node.decorator_list
         for function in called:
-            root, _, rest = program.path(function).partition(".")
+            root, _, rest = answer.path(function).partition(".")
             of_torch = (
                 root == "torch"
                 and rest
                 and rest.split(".")[0] not in ALLOCATES | {"cuda", "autograd", "backends", "library"}
             )
             of_a_tensor = (
-                isinstance(function, ast.Attribute) and function.attr in COMPUTES and root not in program.modules
+                isinstance(function, ast.Attribute) and function.attr in COMPUTES and root not in answer.modules
             )
             if of_torch or of_a_tensor:
                 what = _shown(function)
@@ -182,21 +182,21 @@ def torch_computes(node: ast.AST, program: _Program) -> str:
     )
 
 
-def values_on_the_host(node: ast.AST, program: _Program) -> str:
+def values_on_the_host(node: ast.AST, answer: _Answer) -> str:
     """Flag a kernel exercise that reads or makes values on the host."""
-    if not program.of_kernels or not isinstance(node, ast.Call):
+    if not answer.of_kernels or not isinstance(node, ast.Call):
         return ""
     reads = isinstance(node.func, ast.Attribute) and node.func.attr in ("numpy", "item", "tolist", "__array__")
-    makes = program.path(node.func) in _FROM_VALUES
+    makes = answer.path(node.func) in _FROM_VALUES
     if not reads and not makes:
         return ""
     return f"`{_shown(node.func)}` moves a tensor's values to Python or from it. Are they of the answer?"
 
 
-def hidden_names(node: ast.AST, program: _Program) -> str:
+def hidden_names(node: ast.AST, answer: _Answer) -> str:
     """Flag code that reaches names or runs texts that cannot be seen."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in HIDING:
-        if not program.of_kernels and ast.unparse(node).startswith("getattr(torch, "):  # a dtype by its name
+        if not answer.of_kernels and ast.unparse(node).startswith("getattr(torch, "):  # a dtype by its name
             return ""
         return f"`{_shown(node)}` reaches a name or runs a text that cannot be seen here. What does it stand for?"
     if isinstance(node, ast.Attribute) and node.attr.startswith("__") and node.attr not in PLAIN_DUNDERS:
@@ -213,7 +213,7 @@ def hidden_names(node: ast.AST, program: _Program) -> str:
     return _imported(node, "hidden names", "serves to reach names or texts indirectly. What does it stand for?")
 
 
-def patched_modules(node: ast.AST, program: _Program) -> str:
+def patched_modules(node: ast.AST, answer: _Answer) -> str:
     """Flag assignments to a part of a module or of a kernel, and `get_ipython()`."""
     targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
     targets = [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else targets
@@ -223,30 +223,30 @@ def patched_modules(node: ast.AST, program: _Program) -> str:
             root = root.value
         if not isinstance(target, ast.Attribute) or not isinstance(root, ast.Name):
             continue
-        foreign = root.id in program.imported or root.id in program.kernels
-        if foreign and not program.path(target).startswith(("torch.backends.", "torch._dynamo.config")):
+        foreign = root.id in answer.imported or root.id in answer.kernels
+        if foreign and not answer.path(target).startswith(("torch.backends.", "torch._dynamo.config")):
             return f"`{_shown(target)} = ...` replaces a part of a module or a kernel. Does the result depend on it?"
-    if isinstance(node, ast.Call) and program.path(node.func).split(".")[-1] == "get_ipython":
+    if isinstance(node, ast.Call) and answer.path(node.func).split(".")[-1] == "get_ipython":
         return "`get_ipython()` reaches the notebook itself. What for?"
     return ""
 
 
-def looks_around(node: ast.AST, program: _Program) -> str:
+def looks_around(node: ast.AST, answer: _Answer) -> str:
     """Flag imports of the checks' own modules, and looks at Python's frames or modules."""
     course = [p for p in _paths_imported(node) if p.startswith("course_lib.") and p.split(".")[1] in _INTERNAL]
     if course:
         return f"imports `{course[0]}`, which is the checks' own. What for?"
     if isinstance(node, ast.Attribute):
-        path = program.path(node)
+        path = answer.path(node)
         if path in ("sys._getframe", "sys.modules", "sys.settrace", "sys.setprofile", "sys.meta_path"):
             return f"`{path}` looks at what else runs here, such as a check. What for?"
     return _imported(node, "looks around", "looks at what else is in the process. What for?")
 
 
-def files_and_processes(node: ast.AST, program: _Program) -> str:
+def files_and_processes(node: ast.AST, answer: _Answer) -> str:
     """Flag calls that reach files or processes."""
     if isinstance(node, ast.Call):
-        path = program.path(node.func)
+        path = answer.path(node.func)
         root, _, rest = path.partition(".")
         if path == "open" or (root == "os" and rest and rest.split(".")[0] not in HARMLESS_OS):
             return f"`{_shown(node.func)}` reaches files or processes, which no exercise needs. What for?"
@@ -255,24 +255,24 @@ def files_and_processes(node: ast.AST, program: _Program) -> str:
     )
 
 
-def threads(node: ast.AST, program: _Program) -> str:
+def threads(node: ast.AST, answer: _Answer) -> str:
     """Flag imports that run code in other threads."""
     return _imported(node, "threads", "runs code beside the function. Does it work on the result?")
 
 
-def foreign_code(node: ast.AST, program: _Program) -> str:
+def foreign_code(node: ast.AST, answer: _Answer) -> str:
     """Flag code that is compiled by something other than Triton."""
-    if isinstance(node, ast.Attribute) and program.path(node).startswith(
+    if isinstance(node, ast.Attribute) and answer.path(node).startswith(
         ("torch.utils.cpp_extension", "torch.cuda.jiterator")
     ):
         return f"`{_shown(node)}` builds code that is not Triton's. Does it work on the result?"
     return _imported(node, "foreign code", "runs compiled code that is not Triton's. Does it work on the result?")
 
 
-def streams(node: ast.AST, program: _Program) -> str:
+def streams(node: ast.AST, answer: _Answer) -> str:
     """Flag streams, graphs and futures, in which work goes on outside the function."""
     if isinstance(node, ast.Attribute):
-        path = program.path(node)
+        path = answer.path(node)
         if path in (
             "torch.cuda.stream",
             "torch.cuda.Stream",
@@ -284,7 +284,7 @@ def streams(node: ast.AST, program: _Program) -> str:
     return ""
 
 
-def swallowed_errors(node: ast.AST, program: _Program) -> str:
+def swallowed_errors(node: ast.AST, answer: _Answer) -> str:
     """Flag errors that are caught and dropped."""
     if not isinstance(node, ast.ExceptHandler) or any(isinstance(n, ast.Raise) for n in ast.walk(node)):
         return ""
@@ -317,7 +317,7 @@ def _imported(node: ast.AST, rule: str, what: str) -> str:
     return ""
 
 
-RULES: dict[str, Callable[[ast.AST, _Program], str]] = {
+RULES: dict[str, Callable[[ast.AST, _Answer], str]] = {
     "torch computes": torch_computes,
     "values on the host": values_on_the_host,
     "hidden names": hidden_names,

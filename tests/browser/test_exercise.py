@@ -53,7 +53,7 @@ def progress(notebook):
 
 
 def test_nothing_of_nbgrader_s_asks_to_be_pressed(notebook):
-    """Its Validate is not validate(), and its menus are an instructor's."""
+    """nbgrader's Validate is not validate(), and its menus are an instructor's."""
     page = notebook.page
     expect(page.get_by_role("toolbar", name="main area toolbar")).to_contain_text("Markdown")
     for name in ("Validate", "Nbgrader", "Create Assignment"):

@@ -139,7 +139,7 @@ def expected_results(exercise, arguments):
 
 
 def judged(exercise, fake):
-    """By group of cases, whether Correct passes what `fake` returns on every case of the group."""
+    """Group of cases -> whether Correct passes what `fake` returns on every case of the group."""
     groups = {}
     for case in exercise.cases:
         arguments = case.arguments(seed=3)

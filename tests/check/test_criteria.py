@@ -503,7 +503,7 @@ def test_one_cause_is_told_once_and_another_line_is_another_cause():
 
 
 def test_a_wasteful_request_is_drawn_of_a_public_case_alone():
-    """Where the lanes of a gather go are numbers of the input."""
+    """The places to which the lanes of a gather go are numbers of the input."""
 
     def found(hidden, request=range(0, 1024, 32)):
         wasteful = Access("x", "load", 3, "tl.load(x_ptr)", 1, 1, 32, 128, 0, 128, 32, request=list(request))

@@ -42,7 +42,7 @@ def alone(variant) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def outcomes():
-    """By script and name."""
+    """The outcomes by script and name."""
     everyone = [*ACCIDENTS, *TWINS]
     with ThreadPoolExecutor(AT_ONCE) as executor:
         found = dict(zip([(v.script, v.name) for v in everyone], executor.map(alone, everyone), strict=True))

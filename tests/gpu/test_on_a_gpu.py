@@ -17,7 +17,7 @@ from course_lib.observe import record_apart, timed
 from course_lib.observe.record import load
 from course_lib.tracing import trace
 from grader import ROOT
-from grader.audit.variants import program, published, solution_cell
+from grader.audit.variants import answer, published, solution_cell
 from grader.judging.judge import Judge
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -58,14 +58,14 @@ def test_a_solution_earns_its_bonus(name):
 
 def test_a_slow_kernel_earns_its_points_and_no_bonus():
     source = solution_cell("coalescing.row_copy").replace("BLOCK_M = 4096 // BLOCK_N", "BLOCK_M, BLOCK_N = 8, 16")
-    found = verdict(find("coalescing.row_copy"), load(program("coalescing.row_copy", source), "row_copy"))
+    found = verdict(find("coalescing.row_copy"), load(answer("coalescing.row_copy", source), "row_copy"))
     assert found.points == found.out_of
     assert found.bonus < 1, found.findings[-1]
 
 
 def test_a_device_named_in_the_code_is_no_obstacle():
     source = solution_cell("coalescing.row_copy").replace("device=x.device", 'device="cuda"')
-    found = verdict(find("coalescing.row_copy"), load(program("coalescing.row_copy", source), "row_copy"))
+    found = verdict(find("coalescing.row_copy"), load(answer("coalescing.row_copy", source), "row_copy"))
     assert found.points == found.out_of and found.bonus == 2, found
 
 
@@ -89,7 +89,7 @@ def test_the_judge_gives_extra_credit(tmp_path):
     exercise = find("coalescing.transpose")
     judge = Judge(tmp_path, accept_risk=True)
     try:
-        found = judge.verdict(exercise, program(exercise.id, solution_cell(exercise.id)), "ada")
+        found = judge.verdict(exercise, answer(exercise.id, solution_cell(exercise.id)), "ada")
     finally:
         judge.close()
     assert found.points == found.out_of and found.bonus == exercise.bonus[0].points, found
@@ -100,7 +100,7 @@ def test_a_kernel_that_is_wrong_where_it_is_timed_earns_no_bonus():
     source = solution_cell("coalescing.row_copy").replace("BLOCK_M = 4096 // BLOCK_N", "BLOCK_M, BLOCK_N = 4, 1024")
     source = source.replace("rows = tl.program_id(0)", "rows = (tl.program_id(0) % 1024)")
     exercise = find("coalescing.row_copy")
-    found = verdict(exercise, load(program(exercise.id, source), exercise.entry))
+    found = verdict(exercise, load(answer(exercise.id, source), exercise.entry))
     assert found.points == found.out_of and found.bonus == 0
     said = found.findings[-1].seen
     assert "wrong on the GPU" in said and exercise.bonus[0].case.name in said and "elements differ, first at [" in said
@@ -110,7 +110,7 @@ def test_a_kernel_that_leaves_its_tensors_where_it_is_timed_is_told_so():
     source = solution_cell("coalescing.row_copy").replace(
         "tl.load(x_ptr + ", "tl.load(x_ptr + (tl.program_id(0) >> 10).to(tl.int64) * (1 << 40) + "
     )
-    found = verdict(find("coalescing.row_copy"), load(program("coalescing.row_copy", source), "row_copy"))
+    found = verdict(find("coalescing.row_copy"), load(answer("coalescing.row_copy", source), "row_copy"))
     assert found.points == found.out_of and found.bonus == 0
     assert "touched memory outside of its tensors" in found.findings[-1].seen, found
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_lib.exercises import find
-from grader.audit.variants import program, solution_cell
+from grader.audit.variants import answer, solution_cell
 from grader.child import sandbox, timing
 from grader.judging.judge import Judge
 
@@ -31,14 +31,14 @@ def test_a_solution_is_timed_inside_the_sandbox(judge, monkeypatch):
     ran = []
     original = timing.run
     monkeypatch.setattr(timing, "run", lambda message: ran.append(original(message)) or ran[-1])
-    verdict = judge.judge(COPY, program(COPY.id, solution_cell(COPY.id)), seed=1)
+    verdict = judge.judge(COPY, answer(COPY.id, solution_cell(COPY.id)), seed=1)
     assert sandbox.enough(judge.level) and verdict.points == verdict.out_of
     assert verdict.bonus == COPY.bonus[0].points, ran[0].stderr.decode()
 
 
 def test_the_gpu_is_left_as_it_was(judge):
     before, total = torch.cuda.mem_get_info()
-    judge.judge(COPY, program(COPY.id, solution_cell(COPY.id)), seed=2)
+    judge.judge(COPY, answer(COPY.id, solution_cell(COPY.id)), seed=2)
     after, _ = torch.cuda.mem_get_info()
     assert before - after < 1 << 28
 

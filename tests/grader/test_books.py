@@ -1,10 +1,13 @@
 """The books in one session: what nbgrader's own commands write, at once or not at all."""
 
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
 import toy
 import toyclass
+from nbgrader import dbutil
 from nbgrader.api import Gradebook
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
@@ -12,7 +15,7 @@ from toy import UNIT
 
 import grader
 from grader.classes import late
-from grader.gradebook import books, marks
+from grader.gradebook import books, converting, marks
 from grader.judging import submission
 from grader.reporting import results
 
@@ -135,3 +138,10 @@ def test_what_an_entry_depends_on_is_source_not_what_python_made_of_it(tmp_path,
     assert len({before, after, version()}) == 3
     monkeypatch.undo()
     books._version.cache_clear()
+
+
+def test_a_new_gradebook_notes_the_version_of_its_tables_that_nbgrader_would_note():
+    with dbutil._temp_alembic_ini("sqlite://") as settings:
+        command = [sys.executable, "-m", "alembic", "-c", settings, "heads"]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert converting.schema() == told.split()[0]

@@ -19,7 +19,7 @@ from course_lib.exercises import find
 from grader import __main__ as command
 from grader import doctor
 from grader.audit import variants
-from grader.audit.variants import IMPORTS, program, solution_cell
+from grader.audit.variants import IMPORTS, answer, solution_cell
 from grader.child import landlock, sandbox
 from grader.child.zygote import Zygote
 from grader.classes import canary, classroom, single, verdicts, workers
@@ -169,16 +169,16 @@ class Stub:
     def __init__(self, points):
         self.points, self.judged = points, []
 
-    def judge_all(self, programs, budget=None):
-        self.judged += [exercise.id for exercise, *_ in programs]
-        found = [criteria.refused(exercise, "PermissionError: torch") for exercise, *_ in programs]
+    def judge_all(self, answers, budget=None):
+        self.judged += [exercise.id for exercise, *_ in answers]
+        found = [criteria.refused(exercise, "PermissionError: torch") for exercise, *_ in answers]
         for verdict in found:
             verdict.points = self.points
         return found
 
 
 def job(student="ada"):
-    one = workers.Program(TRANSPOSE.id, tuple(program(TRANSPOSE.id, solution_cell(TRANSPOSE.id))), 1)
+    one = workers.Answer(TRANSPOSE.id, tuple(answer(TRANSPOSE.id, solution_cell(TRANSPOSE.id))), 1)
     return workers.Job(student, (one,), verdicts.code_version(), canary=one)
 
 
@@ -343,7 +343,7 @@ def test_at_import_too_and_others_of_the_submission_are_judged(broken):
     judge, path = broken
     cells = [("<imports>", IMPORTS + f"open({str(path)!r})\n"), *of_transpose("pass")]
     good = find("coalescing.padded_stride")
-    others = program(good.id, solution_cell(good.id))
+    others = answer(good.id, solution_cell(good.id))
     lost, found = judge.judge_all([(TRANSPOSE, cells, 1), (good, others, 1)])
     assert not lost.judged and found.points == good.points
 

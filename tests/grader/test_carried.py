@@ -58,10 +58,10 @@ LOST = ["tiling.tiles_and_waves", "tiling.predicted_throughput", "tiling.best_ti
 
 def test_who_calls_an_earlier_mistake_is_judged_with_the_published_function(tmp_path):
     exercises, found = read(tmp_path, TILING, {"tiling.tiles_and_waves": ROUNDED_DOWN})
-    programs = carried.programs(exercises, found, own_verdicts(exercises, LOST))
-    assert list(programs) == ["tiling.predicted_throughput"]
+    answers = carried.answers(exercises, found, own_verdicts(exercises, LOST))
+    assert list(answers) == ["tiling.predicted_throughput"]
     names = {}
-    for name, source in programs["tiling.predicted_throughput"].cells:
+    for name, source in answers["tiling.predicted_throughput"].cells:
         exec(compile(source, name, "exec"), names)
     assert names["tiles_and_waves"](100, 100, 10, 10, 99) == (100, 2)
 
@@ -79,22 +79,22 @@ def test_who_calls_an_earlier_mistake_is_judged_with_the_published_function(tmp_
 def test_nothing_else_is_judged_again(tmp_path, lost, changes, blank):
     """The last: a function that the published solution does not call would be the work of another."""
     exercises, found = read(tmp_path, TILING, changes, blank)
-    programs = carried.programs(exercises, found, own_verdicts(exercises, lost))
-    assert "tiling.predicted_throughput" not in programs and "tiling.tiles_and_waves" not in programs
+    answers = carried.answers(exercises, found, own_verdicts(exercises, lost))
+    assert "tiling.predicted_throughput" not in answers and "tiling.tiles_and_waves" not in answers
 
 
 @pytest.mark.parametrize("earlier", ["def tiles_and_waves(m, n, bm, bn, sms:\n    return 1, 1", ROUNDED_DOWN])
 def test_an_earlier_function_that_does_not_parse_is_a_mistake_like_any_other(tmp_path, earlier):
     exercises, found = read(tmp_path, TILING, {"tiling.tiles_and_waves": earlier})
-    assert "tiling.predicted_throughput" in carried.programs(exercises, found, own_verdicts(exercises, LOST))
+    assert "tiling.predicted_throughput" in carried.answers(exercises, found, own_verdicts(exercises, LOST))
 
 
 def test_published_functions_bring_what_they_call(tmp_path):
     """dkdv's kernel calls over_queries, which no stub names, and load_rows of an exercise before it."""
     unit, lost = "10_flash_attention_backward", ["flash_backward.dkdv", "flash_backward.flash_attention"]
     exercises, found = read(tmp_path, unit)
-    program = carried.programs(exercises, found, own_verdicts(exercises, lost))["flash_backward.flash_attention"]
-    (_, published) = program.cells[-1]
+    answer = carried.answers(exercises, found, own_verdicts(exercises, lost))["flash_backward.flash_attention"]
+    (_, published) = answer.cells[-1]
     assert all(f"def {name}(" in published for name in ("dkdv", "dkdv_kernel", "over_queries", "load_rows"))
     assert "def dq(" not in published and "def delta(" not in published
 
@@ -105,9 +105,9 @@ def test_where_no_solution_is_published_nothing_is_put_in_place(monkeypatch):
     work = [Cell(1, "code", "def double(x): return 1", "toy-double")]
     work += [Cell(2, "code", "def root(x): return double(x)", "toy-root")]
     found = submission.Reading(work, exercises, stubs).submission()
-    assert found.programs["toy.root"].calls == ["double"]
+    assert found.answers["toy.root"].calls == ["double"]
     own = {"toy.double": toy.verdict("double", 0, 10), "toy.root": toy.verdict("root", 0, 4)}
-    assert carried.programs(exercises, found, own) == {}
+    assert carried.answers(exercises, found, own) == {}
 
 
 # ------------------------------------------------------------------------------------------------------ two verdicts
@@ -171,7 +171,7 @@ def judge(tmp_path_factory):
 
 @pytest.fixture
 def few(monkeypatch):
-    """Of the unit those exercises alone."""
+    """The unit with those exercises alone."""
     some = {id: find(id) for id in LOST[:2]}
     monkeypatch.setattr(grader, "exercises", lambda unit: some)
 
@@ -223,9 +223,9 @@ def test_a_class_judges_it_again_and_keeps_that(tmp_path, monkeypatch):
         def submit(self, job):
             future = super().submit(job)
             trees, spent = future.result()
-            for program, tree in zip(job.programs, trees, strict=True):
-                right = any("published" in name for name, _ in program.cells)
-                tree["out_of"] = find(program.exercise).points
+            for answer, tree in zip(job.answers, trees, strict=True):
+                right = any("published" in name for name, _ in answer.cells)
+                tree["out_of"] = find(answer.exercise).points
                 tree["points"] = tree["out_of"] if right else 0.0
                 if right:
                     for f in tree["findings"]:
@@ -241,8 +241,8 @@ def test_a_class_judges_it_again_and_keeps_that(tmp_path, monkeypatch):
     assert len(list((tmp_path / "verdicts").glob("*.json"))) == 3  # with and without are two verdicts
 
 
-RESCALED = ("acc * shrink[:, None]", "acc")
-TF32 = ('acc * shrink[:, None], input_precision="ieee"', "acc * shrink[:, None]")
+RESCALED = ("acc * alpha[:, None]", "acc")
+TF32 = ('acc * alpha[:, None], input_precision="ieee"', "acc * alpha[:, None]")
 
 
 @pytest.mark.slow
@@ -279,10 +279,10 @@ def test_of_every_unit_with_such_calls(judge, tmp_path, monkeypatch, unit, earli
     whole = list(grader.exercises(unit).values())
     path = hand_in(tmp_path / "a.ipynb", unit, {earlier: wrong})
     read_whole = submission.read(path, whole, grader.released(unit))
-    own = {id: judge.verdict(e, read_whole.program(e).cells, "ada") for id, e in some.items()}
+    own = {id: judge.verdict(e, read_whole.answer(e).cells, "ada") for id, e in some.items()}
     own = own_verdicts(whole, []) | own
     assert own[earlier].points < own[earlier].out_of and own[later].points < own[later].out_of
-    programs = carried.programs(whole, read_whole, own)
-    again = {id: judge.verdict(find(id), program.cells, "ada") for id, program in programs.items()}
+    answers = carried.answers(whole, read_whole, own)
+    again = {id: judge.verdict(find(id), answer.cells, "ada") for id, answer in answers.items()}
     settled = carried.settled(whole, read_whole, own, again)
     assert settled[later].points == settled[later].out_of and settled[later].rests_on == [earlier]

@@ -10,7 +10,7 @@ from course_lib.exercise import Verdict
 from course_lib.exercises import find
 from course_lib.exercises.slips import Slip
 from grader.audit import kill_matrix, variants
-from grader.audit.variants import program, solution_cell
+from grader.audit.variants import answer, solution_cell
 from grader.judging import judge as judging
 
 TOY = variants.read(Path(__file__).parent / "toy_variants" / "accidents_and_cheats.py")
@@ -111,7 +111,7 @@ def test_what_compiles_for_ever_hides_nothing(tmp_path, monkeypatch):
     """A notebook gives up on a kernel that compiles slowly; the judge would have to take on trust all that comes after."""
     monkeypatch.setattr(judging, "COMPILE_SECONDS", 0.0)
     judge, exercise = judging.Judge(tmp_path, accept_risk=True), find("coalescing.row_copy")
-    verdict = judge.verdict(exercise, program(exercise.id, solution_cell(exercise.id)), "mallory")
+    verdict = judge.verdict(exercise, answer(exercise.id, solution_cell(exercise.id)), "mallory")
     judge.close()
     (gate,) = [f for f in verdict.findings if f.judged and not f.passed]
     assert (verdict.points, gate.title) == (0, "compiles for a GPU") and "too slow" in gate.seen

@@ -22,7 +22,7 @@ from course_lib import criteria
 from course_lib.exercises import find
 from course_lib.observe import wire
 from grader.audit import samples
-from grader.audit.variants import program, solution_cell
+from grader.audit.variants import answer, solution_cell
 from grader.child import timing
 from grader.classes import classroom, verdicts, workers
 from grader.gradebook import books, marks
@@ -33,7 +33,7 @@ TESTS = Path(__file__).resolve().parent
 
 
 def full(exercise):
-    return program(exercise.id, solution_cell(exercise.id))
+    return answer(exercise.id, solution_cell(exercise.id))
 
 
 class Table:
@@ -55,12 +55,12 @@ class Table:
     def submit(self, job):
         future, found = Future(), []
         self.jobs.append(job)
-        self.asked += [(job.student, program.exercise) for program in job.programs]
+        self.asked += [(job.student, answer.exercise) for answer in job.answers]
         try:
-            for program in job.programs:
-                verdict = criteria.refused(find(program.exercise), "judged")
-                time = self.asked.count((job.student, program.exercise))
-                given = self.answer(job.student, program.exercise, time)
+            for answer in job.answers:
+                verdict = criteria.refused(find(answer.exercise), "judged")
+                time = self.asked.count((job.student, answer.exercise))
+                given = self.answer(job.student, answer.exercise, time)
                 verdict.points, verdict.out_of = given if isinstance(given, tuple) else (given, given)
                 found.append(verdict)
             future.set_result((wire.to_tree(found), {"running": 0.5}))
@@ -123,7 +123,7 @@ def test_where_there_are_gpus_what_is_timed_is_a_job_of_its_own(home):
     table = Table()
     table.device = lambda: "NVIDIA H200"
     graded(home, table)
-    timed = {program.exercise for job in table.jobs if job.timed for program in job.programs}
+    timed = {answer.exercise for job in table.jobs if job.timed for answer in job.answers}
     assert timed == {e.id for e in grader.exercises(UNIT).values() if e.bonus} and len(table.jobs) == 6
 
 
@@ -151,9 +151,9 @@ def test_one_timing_at_a_time_on_a_gpu(tmp_path, monkeypatch):
 
 def test_a_verdict_is_on_disk_before_anyone_hears_of_it(home):
     with classroom.Class(home, workers=Table(), accept_risk=True) as room:
-        jobs = [room.jobs(student, [room.program(e, full(e), student) for e in QUICK])[0] for student in ("ada", "bob")]
+        jobs = [room.jobs(student, [room.answer(e, full(e), student) for e in QUICK])[0] for student in ("ada", "bob")]
         for number, (job, found) in enumerate(room.judge(jobs), 1):
-            assert {p.exercise: room.store.get(room.key(p)) for p in job.programs} == found
+            assert {p.exercise: room.store.get(room.key(p)) for p in job.answers} == found
             assert len(list((home / "verdicts").glob("*.json"))) >= number * len(QUICK)
 
 
@@ -182,7 +182,7 @@ def test_a_job_whose_worker_died_is_judged_piece_by_piece_after_the_others(home)
 
     table = Table(answer)
     found = graded(home, table)
-    assert [len(job.programs) for job in table.jobs] == [10] * 3 + [1] * 10
+    assert [len(job.answers) for job in table.jobs] == [10] * 3 + [1] * 10
     assert {job.student for job in table.jobs[3:]} == {"blank"}
     assert found["blank"].verdicts[QUICK[0].id].points == 1 and not found["blank"].poison
 
@@ -212,7 +212,7 @@ def test_a_failure_of_ours_is_shown_and_not_kept(home):
 
 def test_a_worker_of_another_version_stops_the_run_in_a_sentence(home):
     with classroom.Class(home, workers=Table(), accept_risk=True) as room:
-        (job,) = room.jobs("ada", [room.program(QUICK[0], full(QUICK[0]), "ada")])
+        (job,) = room.jobs("ada", [room.answer(QUICK[0], full(QUICK[0]), "ada")])
     with pytest.raises(workers.OtherVersion, match="another version"):
         workers.judge(workers.Job(**(vars(job) | {"version": "older"})), True)
 
@@ -334,7 +334,7 @@ def judged_while_one_is_killed(folder, chosen, kill):
     with classroom.Class(folder, workers=chosen, accept_risk=True) as room:
         given = [("mallory", QUICK[:1])] + [(student, QUICK) for student in ("ada", "bob", "cyd", "dan")]
         jobs = [
-            job for student, of in given for job in room.jobs(student, [room.program(e, full(e), student) for e in of])
+            job for student, of in given for job in room.jobs(student, [room.answer(e, full(e), student) for e in of])
         ]
         found = {}
         for job, verdicts_of_job in room.judge(jobs):

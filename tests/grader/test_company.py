@@ -4,7 +4,7 @@ import pytest
 
 import grader
 from course_lib.exercises import find
-from grader.audit.variants import program, solution_cell
+from grader.audit.variants import answer, solution_cell
 from grader.judging import judge as judging
 
 UNIT = "04_memory_coalescing"
@@ -23,11 +23,11 @@ def asked(judge, monkeypatch):
 
 
 def right(exercise):
-    return exercise, program(exercise.id, solution_cell(exercise.id)), 1
+    return exercise, answer(exercise.id, solution_cell(exercise.id)), 1
 
 
 def of(exercise, source):
-    return exercise, program(exercise.id, source), 1
+    return exercise, answer(exercise.id, source), 1
 
 
 def test_a_whole_unit_takes_three_children(judge, asked):
@@ -40,10 +40,10 @@ def test_a_whole_unit_takes_three_children(judge, asked):
 def test_verdicts_in_company_are_those_alone(judge, asked):
     wrong = of(STRIDE, "def padded_stride(n, itemsize):\n    print('here')\n    return n")
     wasteful = of(COPY, solution_cell(COPY.id).replace("mask=inside", "mask=inside & (rows < 5)"))
-    programs = [right(COUNTS), wrong, right(TRANSPOSE), wasteful]
-    together = judge.judge_all(programs)
+    answers = [right(COUNTS), wrong, right(TRANSPOSE), wasteful]
+    together = judge.judge_all(answers)
     assert ("record", 1) in asked and ("replay", 1) not in asked  # recorded once more, to the same effect
-    assert together == [judge.judge(*one) for one in programs]
+    assert together == [judge.judge(*one) for one in answers]
     assert together[1].points < STRIDE.points and together[2].points == TRANSPOSE.points
 
 

@@ -1,4 +1,4 @@
-"""Which cells read what an earlier one gives, by names alone."""
+"""Dependencies: which cells read what an earlier one gives, by names alone."""
 
 import pytest
 from nbformat.v4 import new_code_cell

@@ -45,7 +45,7 @@ def files(folder):
 
 
 def refuse(monkeypatch, number, until=lambda path: True):
-    """From now on the disk takes half of a file and refuses with this error of the system."""
+    """Make the disk take half of a file from now on, and refuse with this error of the system."""
     write_bytes = Path.write_bytes
 
     def half(path, content):

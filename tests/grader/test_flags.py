@@ -15,25 +15,25 @@ ALL = [exercise for unit in UNITS for exercise in exercises(unit).values()]
 
 def rules(source, exercise=TRANSPOSE):
     return [
-        flag.rule for flag in flags.of_program(exercise, [("<cell 1>", "import torch, triton"), ("<cell 2>", source)])
+        flag.rule for flag in flags.of_answer(exercise, [("<cell 1>", "import torch, triton"), ("<cell 2>", source)])
     ]
 
 
 @pytest.mark.parametrize("cheat", [v for v in SCRIPTS if v.flags], ids=lambda v: f"{v.script}: {v.name}")
 def test_a_cheat_is_shown_to_a_person(cheat):
-    found = {flag.rule for flag in flags.of_program(find(cheat.exercise), cheat.cells())}
+    found = {flag.rule for flag in flags.of_answer(find(cheat.exercise), cheat.cells())}
     assert set(cheat.flags) <= found
 
 
 @pytest.mark.parametrize("variant", [v for v in SCRIPTS if v.script[:6] == "honest"], ids=lambda v: v.name)
 def test_the_honest_are_left_alone(variant):
     """But for what a person should see, whatever it is for: streams, private names."""
-    assert {flag.rule for flag in flags.of_program(find(variant.exercise), variant.cells())} == set(variant.flags)
+    assert {flag.rule for flag in flags.of_answer(find(variant.exercise), variant.cells())} == set(variant.flags)
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.id)
 def test_the_published_solutions_are_left_alone(exercise):
-    assert flags.of_program(exercise, variants.program(exercise.id, variants.solution_cell(exercise.id))) == []
+    assert flags.of_answer(exercise, variants.answer(exercise.id, variants.solution_cell(exercise.id))) == []
 
 
 def test_every_rule_is_shown_by_a_cheat():
@@ -41,7 +41,7 @@ def test_every_rule_is_shown_by_a_cheat():
 
 
 def test_a_flag_says_where_and_what():
-    (flag,) = flags.of_program(
+    (flag,) = flags.of_answer(
         TRANSPOSE, [("<cell 7>", "import torch"), ("<cell 9>", "def f(x):\n    return x.clone()")]
     )
     assert (flag.rule, flag.cell, flag.line) == ("torch computes", "cell 9", 2)
@@ -94,7 +94,7 @@ def test_a_formula_may_compute_as_it_likes():
 
 
 def test_what_was_handed_out_is_not_the_students():
-    assert flags.of_program(TRANSPOSE, [("<handed-out cell 3>", "exec('1')")]) == []
+    assert flags.of_answer(TRANSPOSE, [("<handed-out cell 3>", "exec('1')")]) == []
 
 
 def test_there_is_an_end_to_them():
@@ -103,5 +103,5 @@ def test_there_is_an_end_to_them():
 
 def test_a_program_carries_its_flags():
     cell = Cell(4, "code", "def transpose(x):\n    return x.T.contiguous()")
-    program = Reading([cell], [TRANSPOSE]).program(TRANSPOSE)
-    assert any(text.startswith("Cell 4, line 2: `x.T.contiguous`") for text in program.flags)
+    answer = Reading([cell], [TRANSPOSE]).answer(TRANSPOSE)
+    assert any(text.startswith("Cell 4, line 2: `x.T.contiguous`") for text in answer.flags)

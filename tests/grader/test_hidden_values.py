@@ -6,7 +6,7 @@ from course_lib import render
 from course_lib.evidence import Cause, Evidence, Fault
 from course_lib.exercises import find
 from course_lib.observe.wire import to_tree
-from grader.audit.variants import program, solution_cell
+from grader.audit.variants import answer, solution_cell
 from grader.judging import judge as judging
 from grader.judging import untold
 
@@ -23,7 +23,7 @@ def hidden_numbers(judge, exercise):
 
 
 def shown(judge, exercise, source):
-    verdict = judge.verdict(exercise, program(exercise.id, source), STUDENT)
+    verdict = judge.verdict(exercise, answer(exercise.id, source), STUDENT)
     return verdict, f"{render.text(verdict)}\n{to_tree(verdict)}"  # as a page, and as data
 
 
@@ -154,7 +154,7 @@ raise ValueError("".join(found) or "nothing")
 
 
 def test_what_a_program_finds_while_it_is_loaded_is_no_hidden_number(judge):
-    """It may look at the memory of its process, and say in its own words what is there."""
+    """An answer may look at the memory of its process, and say in its own words what is there."""
     _, text = shown(judge, EFFICIENCY, f"{SEARCH}\n\ndef strided_efficiency(stride, itemsize):\n    return 0.0\n")
     assert "raised ValueError" in text
     for arguments in hidden_numbers(judge, EFFICIENCY):
@@ -183,7 +183,7 @@ def test_untold_keeps_what_somebody_wrote_down():
 
 
 def test_a_cause_tells_no_more_than_a_sentence():
-    """It is data that a recorder wrote, whatever kind it says that it is of."""
+    """A cause is data that a recorder wrote, whatever kind it says that it is of."""
     for exercise in (EFFICIENCY, DROPOUT):
         hostile = Cause("refused", "HIDDEN_137", {"message": "HIDDEN_137", "HIDDEN_137": "the mask"})
         evidence = Evidence("a case", error="stopped", cause=hostile)

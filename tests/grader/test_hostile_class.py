@@ -188,7 +188,7 @@ def graded(tmp_path_factory):
             found = {}
             for exercise in exercises:
                 try:
-                    solved = "return" in read.program(exercise).source
+                    solved = "return" in read.answer(exercise).source
                 except submission.Problem:
                     solved = False
                 name = exercise.id.split(".")[1]

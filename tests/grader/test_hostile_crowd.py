@@ -136,4 +136,4 @@ def test_reading_and_showing_one_costs_seconds_at_most(tmp_path, student):
     pages.render([("code", cell.source) for cell in read.cells])
     results.handin(path, UNIT, student)
     assert time.process_time() - started < 2  # in this process
-    assert read.problem or len(read.programs) == len(QUICK)
+    assert read.problem or len(read.answers) == len(QUICK)

@@ -11,12 +11,12 @@ from course_lib import checking, criteria
 from course_lib.evidence import Cause
 from course_lib.exercises import find
 from course_lib.observe.record import load
-from grader.audit.variants import IMPORTS, program, solution_cell
+from grader.audit.variants import IMPORTS, answer, solution_cell
 from grader.child import sandbox
 from grader.judging import judge as judging
 
 TRANSPOSE = find("coalescing.transpose")
-SOLUTION = program(TRANSPOSE.id, solution_cell(TRANSPOSE.id))
+SOLUTION = answer(TRANSPOSE.id, solution_cell(TRANSPOSE.id))
 
 
 def cells(source):
@@ -183,8 +183,8 @@ def test_a_kernel_for_one_dtype_that_does_not_compile_is_refused_by_check_and_by
     source = good.replace(
         "M, N = x.shape", "if x.dtype == torch.float32:\n        return transpose32(x)\n    M, N = x.shape"
     )
-    program = cells(bad + "\n\n" + source)
-    verdicts = [judge.verdict(TRANSPOSE, program, "ada"), checking.verdict(TRANSPOSE, load(program, "transpose"))]
+    answer = cells(bad + "\n\n" + source)
+    verdicts = [judge.verdict(TRANSPOSE, answer, "ada"), checking.verdict(TRANSPOSE, load(answer, "transpose"))]
     for verdict in verdicts:
         assert verdict.points == 0 and "bad_kernel" in seen(verdict)
 

@@ -40,8 +40,8 @@ def test_each_mutant_is_one_change_in_a_kernel():
     assert len(found) > 25 and len({m.source for m in found}) == len(found)
     assert all(m.kernel == "transpose_kernel" and ast.parse(m.source) for m in found)
     assert {str(m) for m in found} >= {
-        "coalescing.transpose, transpose_kernel, line 6: `inside = (rows < M) & (cols < N)` -> `inside = rows < M`",
-        "coalescing.transpose, transpose_kernel, line 4: `rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]` -> "
+        "coalescing.transpose, transpose_kernel, `inside = (rows < M) & (cols < N)` -> `inside = rows < M`",
+        "coalescing.transpose, transpose_kernel, `rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]` -> "
         "`rows = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[:, None]`",
     }
     for mutant in found:  # the host code stays
@@ -70,7 +70,7 @@ def test_what_is_explained_is_a_mutant_and_has_a_reason():
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_every_survivor_is_explained(unit):
-    """Of 20 mutants, spread evenly; `python -m grader mutations` judges them all."""
+    """Judge 20 mutants, spread evenly; `python -m grader mutations` judges them all."""
     report = mutations.report(unit, at_most=20)
     killed = [str(mutant) for mutant, title in report.outcomes if title]
     assert (report.unexplained, [mutant for mutant in killed if mutant in report.reasons]) == ([], [])

@@ -318,7 +318,7 @@ def test_honest_things_work(zygote):
 
 
 def test_the_assembler_runs_in_a_replayer_and_no_other_program_does(tmp_path):
-    """In a child confined as a replayer is. (What it runs of a student's cannot even say this.)"""
+    """The child is confined as a replayer is. (What it runs of a student's cannot even say this.)"""
     ptxas = next(p for p in sandbox.assemblers() if p.name == "ptxas")
 
     def work():
@@ -435,7 +435,7 @@ MODULES = ["torch.utils.flop_counter", "torch.utils.checkpoint", "course_lib.wor
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_that_is_taken_away_is_no_file_either(tmp_path, module):
-    """It cannot be read; what lies next to it, and Python's way to it, are as they were."""
+    """The module cannot be read; what lies next to it, and Python's way to it, are as they were."""
     source, *compiled = sandbox.files_of(module)
     beside = next(p for p in source.parent.iterdir() if p.suffix == ".py" and p != source)
 

@@ -20,19 +20,19 @@ def code(source, grade_id=""):
     return source, grade_id
 
 
-def program(*cells, release=(), exercise=DOUBLE):
-    """The program of the exercise, in a notebook of code cells."""
+def answer(*cells, release=(), exercise=DOUBLE):
+    """The answer to the exercise, in a notebook of code cells."""
 
     def numbered(cells):
         return [Cell(n, "code", *(c if isinstance(c, tuple) else (c, ""))) for n, c in enumerate(cells, 1)]
 
-    return Reading(numbered(cells), [DOUBLE, ROOT], numbered(release)).program(exercise)
+    return Reading(numbered(cells), [DOUBLE, ROOT], numbered(release)).answer(exercise)
 
 
 def value(*cells, **more):
     """The result of double(3) when the program runs."""
     names = {}
-    for name, source in program(*cells, **more).cells:
+    for name, source in answer(*cells, **more).cells:
         exec(compile(source, name, "exec"), names)
     return names["double"](3)
 
@@ -64,7 +64,7 @@ def test_what_is_not_a_notebook_is_refused_in_a_sentence(tmp_path, content, sent
     path = tmp_path / "a.ipynb"
     path.write_bytes(content)
     with pytest.raises(Problem, match=sentence):
-        submission.read(path, [DOUBLE]).program(DOUBLE)
+        submission.read(path, [DOUBLE]).answer(DOUBLE)
 
 
 def test_huge_linked_missing_and_special_files_are_refused(tmp_path):
@@ -103,13 +103,13 @@ def test_odd_cells_are_read_as_far_as_they_go(tmp_path):
     read = submission.read(write(tmp_path / "a.ipynb", cells, nbformat="four", metadata=None), [DOUBLE])
     assert [c.kind for c in read.cells] == ["markdown"] * 2 + ["code"] * 3 + ["markdown", "code"]
     assert read.cells[5].source == "?" and read.cells[5].grade_id == ""
-    assert read.program(DOUBLE).cells == [("<cell 5>", "def double(x):\n    return 2 * x\n")]
+    assert read.answer(DOUBLE).cells == [("<cell 5>", "def double(x):\n    return 2 * x\n")]
 
 
 def test_version_3_is_read(tmp_path):
     cells = [{"cell_type": "code", "input": ["def double(x):\n", "    return 2 * x"], "language": "python"}]
     path = write(tmp_path / "a.ipynb", None, nbformat=3, worksheets=[{"cells": cells}])
-    assert submission.read(path, [DOUBLE]).program(DOUBLE).cells[0][1].startswith("def double")
+    assert submission.read(path, [DOUBLE]).answer(DOUBLE).cells[0][1].startswith("def double")
 
 
 def test_outputs_are_never_looked_at(tmp_path):
@@ -125,7 +125,7 @@ def test_large_outputs_are_dropped_while_they_are_read(tmp_path):
     cell = {"cell_type": "code", "source": "double = abs", "outputs": [image] * 4 + [shown] * 5}
     path = write(tmp_path / "a.ipynb", [cell, {"cell_type": "markdown", "attachments": {"x.png": image}}])
     assert path.stat().st_size > 45_000_000
-    assert submission.read(path, [DOUBLE]).program(DOUBLE).cells == [("<cell 1>", "double = abs\n")]
+    assert submission.read(path, [DOUBLE]).answer(DOUBLE).cells == [("<cell 1>", "double = abs\n")]
 
 
 # ------------------------------------------------------------------------------------------------- which cell
@@ -134,7 +134,7 @@ def test_large_outputs_are_dropped_while_they_are_read(tmp_path):
 def test_the_solution_is_found_by_its_id_and_the_last_copy_counts():
     copies = code("def double(x): return 1", "toy-double"), code("def double(x): return 2", "toy-double")
     assert value(*copies) == 2
-    assert program(*copies).flags == ["`double` is defined in the cells 1, 2; cell 2 counts."]
+    assert answer(*copies).flags == ["`double` is defined in the cells 1, 2; cell 2 counts."]
     assert value(code("def double(x): return 1", "toy-double"), code("y = 1", "toy-double")) == 1
 
 
@@ -158,14 +158,14 @@ def test_an_untouched_stub_yields_to_work_elsewhere():
 
 def test_missing_and_broken_solutions_are_named():
     with pytest.raises(Problem, match="No code cell defines double"):
-        program("x = 1")
+        answer("x = 1")
     with pytest.raises(Problem, match=r"The cell of double \(cell 1\) does not parse: line 2: expected"):
-        program(code("def double(x):\nreturn 1", "toy-double"))
+        answer(code("def double(x):\nreturn 1", "toy-double"))
     with pytest.raises(Problem, match="Cell 2, which seems to define double, does not parse: line 1"):
-        program("1", "def double(x) return")
+        answer("1", "def double(x) return")
     for source in ("def double(x): return '\0'", "double = " + "(" * 5000, "double = " + "-" * 100_000 + "1"):
         with pytest.raises(Problem, match="does not parse"):
-            program(source)
+            answer(source)
 
 
 def test_a_stub_pasted_below_does_not_beat_the_solution():
@@ -176,7 +176,7 @@ def test_a_stub_pasted_below_does_not_beat_the_solution():
     for copy in pasted:
         assert value(work, release[1], copy, release=release) == 6
         assert value(work, copy, release[1], release=release) == 6  # its helper neither
-        assert program(work, release[1], copy, release=release).flags == [
+        assert answer(work, release[1], copy, release=release).flags == [
             "`double` is defined in the cells 1, 3; cell 1 counts, the last that is not as it was handed out."
         ]
         assert value(copy, work, release[1], release=release) == 6
@@ -187,7 +187,7 @@ def test_a_stub_pasted_below_does_not_beat_the_solution():
 def test_what_a_stub_was_handed_out_with_stays_where_the_work_is_elsewhere():
     stub = "def given(x): return 3 * x\n\ndef double(x):\n    ...  # your code here"
     release = [code(stub, "toy-double"), code('check("toy.double", double)', "toy-double-check")]
-    found = program(release[0], "def double(x): return given(x)", release[1], release=release)
+    found = answer(release[0], "def double(x): return given(x)", release[1], release=release)
     assert [name for name, _ in found.cells] == ["<cell 1>", "<cell 2>"] and found.missing == []
 
 
@@ -197,7 +197,7 @@ def test_a_solution_typed_into_its_check_cell_is_read():
     typed = code(f"def double(x): return 6\n{check}", "toy-double-check")
     assert value(typed) == 6 and value(release[0], typed, release=release) == 6
     # it is what that check judged
-    found = program(code("def double(x): return 1", "toy-double"), typed, release=release)
+    found = answer(code("def double(x): return 1", "toy-double"), typed, release=release)
     assert found.cells == [("<cell 2>", "def double(x): return 6\n")]
     assert found.flags == ["`double` is defined in the cells 1, 2; cell 2 counts."]
 
@@ -209,10 +209,10 @@ def test_what_stands_below_a_check_was_not_judged_by_it():
 
 def test_check_cells_define_nothing_else():
     with pytest.raises(Problem, match="No code cell defines double"):
-        program(code("def double(x) return 6", "toy-double-check"))
+        answer(code("def double(x) return 6", "toy-double-check"))
     with pytest.raises(Problem, match="No code cell defines double"):
-        program(code("def double(x): return 6", "toy-root-check"))
-    assert program(code("helper = 1", "toy-root-check"), "def double(x): return helper").missing == ["helper"]
+        answer(code("def double(x): return 6", "toy-root-check"))
+    assert answer(code("helper = 1", "toy-root-check"), "def double(x): return helper").missing == ["helper"]
     edited = Reading(
         [Cell(1, "code", "check = 1", "toy-double-check")], [DOUBLE], [Cell(1, "code", "c", "toy-double-check")]
     )
@@ -261,7 +261,7 @@ def test_what_a_person_should_see_is_told_once_and_of_a_refused_file_only_why():
 
 
 def test_helpers_come_along_from_anywhere_and_nothing_else_does():
-    ran = program(
+    ran = answer(
         "import math, os\nfrom course_lib import check",
         "while True: pass",
         "FACTOR = 2",
@@ -281,7 +281,7 @@ def test_helpers_come_along_from_anywhere_and_nothing_else_does():
 
 def test_a_local_variable_is_not_a_global_one():
     assert (
-        program("x = slow()", "out = 1", "def double(x):\n    out = [x for y in x]\n    return out").cells[0][0]
+        answer("x = slow()", "out = 1", "def double(x):\n    out = [x for y in x]\n    return out").cells[0][0]
         == "<cell 3>"
     )
 
@@ -301,7 +301,7 @@ for i in range(3):
 kernel[(1,)](x)
 while True: pass
 """
-    kept = program(code(source, "toy-double")).cells[0][1]
+    kept = answer(code(source, "toy-double")).cells[0][1]
     assert kept == "\ndef kernel(): return 2\ndef double(x):\n    return kernel() * x\n"
 
 
@@ -313,7 +313,7 @@ def test_what_configures_something_needed_runs():
         "configs.append(1); table[0] = n; other = 3",
         "def double(x):\n    return triton.cdiv(x, table[0]) + len(configs)",
     )
-    text = program(*sources).source
+    text = answer(*sources).source
     for kept in ("triton.set_allocator(alloc)", "def alloc", "configs.append(1); table[0] = n", "from m import n"):
         assert kept in text
     assert "synchronize" not in text and "other" not in text
@@ -327,8 +327,8 @@ def test_a_name_means_what_it_meant_at_the_check():
         code("BLOCK = 3\ndef root(x): return BLOCK", "toy-root"),
     )
     assert value(*cells) == 2
-    assert [name for name, _ in program(*cells).cells] == ["<cell 2>"]
-    assert [name for name, _ in program(*cells, exercise=ROOT).cells] == ["<cell 4>"]
+    assert [name for name, _ in answer(*cells).cells] == ["<cell 2>"]
+    assert [name for name, _ in answer(*cells, exercise=ROOT).cells] == ["<cell 4>"]
 
 
 def test_conditional_and_incremental_definitions_keep_what_they_build_on():
@@ -380,18 +380,18 @@ def test_what_takes_a_value_takes_the_one_of_its_moment(cells):
 
 
 def test_what_is_missing_is_told_once():
-    assert program("M = N", "def double(x): return M + N").missing == ["N"]
+    assert answer("M = N", "def double(x): return M + N").missing == ["N"]
 
 
 def test_a_chain_of_names_is_followed_in_little_time():
     chain = "\n".join(f"a = b = c{n + 1} = [a, b, c{n}]" for n in range(300))
     start = time.process_time()
-    program("a = b = c0 = 1", code(f"{chain}\ndef double(x): return a", "toy-double"))
+    answer("a = b = c0 = 1", code(f"{chain}\ndef double(x): return a", "toy-double"))
     assert time.process_time() - start < 2
 
 
 def test_imports_of_one_name_all_run_and_star_imports_always():
-    text = program(
+    text = answer(
         "import os", "import os.path", "from math import *", "def double(x): return os.path.sep, floor(x)"
     ).source
     assert text.split("\n\n\n") == [
@@ -403,13 +403,13 @@ def test_imports_of_one_name_all_run_and_star_imports_always():
 
 
 def test_deleted_imports_come_back_from_the_release():
-    ran = program("def double(x): return math.floor(x)", release=["import math\nimport os"])
+    ran = answer("def double(x): return math.floor(x)", release=["import math\nimport os"])
     assert ran.cells[0] == ("<handed-out cell 1>", "import math\n")
     assert ran.flags == ["`math` is defined in no cell; the cell that was handed out is used."]
 
 
 def test_a_broken_helper_is_flagged():
-    assert program("def helper(x:", "def double(x): return helper(x)").flags == [
+    assert answer("def helper(x:", "def double(x): return helper(x)").flags == [
         "Cell 1, which seems to define `helper`, does not parse."
     ]
 
@@ -418,9 +418,9 @@ def test_lines_stay_where_they_were():
     source = (
         'print(1)\n\n@staticmethod\ndef double(x):\n    """a\nb"""\n    return x  # "é"\n\nx = "é"; y = 2; double(x)'
     )
-    kept = program(code(source + "\nz = lambda: (\n  y)", ""), "def root(x): return z()", exercise=ROOT).cells[0][1]
+    kept = answer(code(source + "\nz = lambda: (\n  y)", ""), "def root(x): return z()", exercise=ROOT).cells[0][1]
     assert kept.split("\n")[8:] == ["y = 2", "z = lambda: (", "  y)", ""]
-    kept = program(code(source, "")).cells[0][1].split("\n")
+    kept = answer(code(source, "")).cells[0][1].split("\n")
     assert kept[:2] == ["", ""] and kept[2:7] == [*source.split("\n")[2:6], "    return x"]
 
 
@@ -432,7 +432,7 @@ def test_magics_are_blanked():
     assert value("def double(x):\n    %time 1\n    return 2 * x") == 6
     assert value("def double(x):\n    return '''\n%no magic'''.count('magic')") == 1  # a string, not a magic
     assert value("%%bash\ndef double", body) == 6
-    assert program("\n%time 1\n" + body).cells[0][1].startswith("\n\ndef")
+    assert answer("\n%time 1\n" + body).cells[0][1].startswith("\n\ndef")
 
 
 def test_windows_line_ends_and_tabs():
@@ -450,13 +450,13 @@ def test_more_statements_than_a_notebook_has_are_refused_before_they_are_looked_
     assert value("a;" * (submission.MAX_STATEMENTS - 1), "def double(x): return 2") == 2
     for cells in (("a;" * 400_000,), ("a\n" * 1_500, "def double(x): return 2\n" + "b;" * 1_500)):
         with pytest.raises(Problem, match="more than 2000 statements"):
-            program(*cells)
+            answer(*cells)
 
 
 def test_a_cell_that_seems_to_define_everything_gives_flags_that_can_be_read():
     names = [f"a{i}" for i in range(5_000)]
     broken = "def x(:\n" + "\n".join(f"{name} = 1" for name in names)
-    flags = program(broken, f"def double(x): return [{', '.join(names)}]").flags
+    flags = answer(broken, f"def double(x): return [{', '.join(names)}]").flags
     assert len(flags) == submission.MAX_FLAGS + 1 and flags[-1] == "And 4980 more of this kind."
 
 
@@ -495,8 +495,8 @@ def test_what_is_nested_too_deeply_costs_itself_alone(tmp_path, deep):
         {"cell_type": "code", "source": "def root(x):\n    return x"},
     ]
     read = submission.read(write(tmp_path / "a.ipynb", cells), [DOUBLE, ROOT])
-    assert read.program(ROOT).cells == [("<cell 2>", "def root(x):\n    return x\n")]
-    assert DOUBLE.id in read.programs or "does not parse" in read.refused[DOUBLE.id]
+    assert read.answer(ROOT).cells == [("<cell 2>", "def root(x):\n    return x\n")]
+    assert DOUBLE.id in read.answers or "does not parse" in read.refused[DOUBLE.id]
 
 
 def test_a_notebook_that_ends_its_reader_is_refused_in_a_sentence(tmp_path, monkeypatch):
@@ -507,7 +507,7 @@ def test_a_notebook_that_ends_its_reader_is_refused_in_a_sentence(tmp_path, monk
         read = submission.read(path, [DOUBLE])
         assert read.flags == [("", read.problem)] and "a.ipynb cannot be read within 1 seconds" in read.problem
         with pytest.raises(Problem, match="cannot be read"):
-            read.program(DOUBLE)
+            read.answer(DOUBLE)
 
 
 def test_who_handed_in_what_was_handed_out_is_like_nobody(tmp_path):

@@ -46,7 +46,7 @@ def calling(helper, *lines, **fields):
 
 
 def run(forged, x=None):
-    """As the replayer does: rebuild, launch, traced."""
+    """Do as the replayer does: rebuild, launch, traced."""
     x = torch.zeros(4) if x is None else x
     with trace() as t:
         rebuild(forged)["key"][(1,)](x)

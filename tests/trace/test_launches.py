@@ -17,7 +17,7 @@ from triton.runtime.jit import JITFunction
 
 from course_lib.compiled import compile_for
 from course_lib.tracing import KernelError, trace
-from course_lib.tracing.record import BATCH
+from course_lib.tracing.traced import BATCH
 
 pytestmark = pytest.mark.usefixtures("compile_every_time")
 

@@ -1,5 +1,6 @@
 """The views that people see of a trace: the table and the source as text and as HTML, and the pictures."""
 
+import base64
 import io
 import re
 from html.parser import HTMLParser
@@ -151,7 +152,7 @@ def test_a_kernel_launched_in_many_ways_is_one_group():
 
 
 def test_a_chain_keeps_its_tensors_apart():
-    """In the third launch `o_ptr` is loaded and `o_ptr#2` stored: two tensors of one parameter's name."""
+    """`o_ptr` is loaded in the third launch and `o_ptr#2` stored: two tensors of one parameter's name."""
     first = torch.ones(64)
     with trace() as t:
         x = first
@@ -600,9 +601,26 @@ def test_labels_of_a_picture_lie_inside_it_and_apart(multiplied):
 def test_a_notebook_gets_the_picture_and_its_words(multiplied):
     figure = multiplied[3].heatmap(multiplied[0])
     data, metadata = figure._repr_mimebundle_()
-    words = "Picture: loads of each element of a_ptr. Each element of a_ptr is loaded twice."
-    assert data["image/png"].startswith(b"\x89PNG") and data["text/plain"] == words
-    assert metadata == {"image/png": {"alt": words}}
+    words = "loads of each element of a_ptr. Each element of a_ptr is loaded twice."
+    assert data["image/png"].startswith(b"\x89PNG") and data["text/plain"] == f"Picture: {words}"
+    assert metadata == {"image/png": {"alt": words, "width": round(100 * figure.get_figwidth())}}
+
+
+def test_a_bitmap_has_two_dots_for_each_pixel_of_the_page(multiplied):
+    figure = multiplied[3].heatmap(multiplied[0])
+    height, width, _ = matplotlib.image.imread(io.BytesIO(figure._repr_png_())).shape
+    assert (width, height) == tuple(int(200 * inches) for inches in figure.get_size_inches())
+
+
+def test_a_live_notebook_gets_a_drawing_and_its_caption_as_text(multiplied, monkeypatch):
+    figure = multiplied[3].heatmap(multiplied[0])
+    before = figure._repr_png_()
+    monkeypatch.setattr("course_lib.picture.live", lambda: True)
+    page = figure._repr_mimebundle_()[0]["text/html"]
+    assert 'alt="loads of each element of a_ptr' in page and "twice.</figcaption>" in page
+    assert b"<svg" in base64.b64decode(re.search(r'data:image/svg\+xml;base64,([^"]+)', page)[1])
+    monkeypatch.setenv("COURSE_LIB_STILL", "1")  # as when notebooks are built
+    assert figure._repr_mimebundle_()[0]["image/png"] == before, "the caption is drawn again"
 
 
 def test_long_captions_are_wrapped():

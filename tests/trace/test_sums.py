@@ -111,7 +111,7 @@ def masks_added(o_ptr, N: tl.constexpr):
 
 
 def test_truth_values_are_no_sum():
-    """In one bit, 1 + 1 is 0."""
+    """1 + 1 is 0 in one bit."""
     o = torch.empty(16, 16, dtype=torch.int32)
     with trace():
         masks_added[(1,)](o, N=16)

@@ -912,7 +912,7 @@ def numbers(places, groups, ld_of_b):
 
 
 def side_by_side(groups):
-    """For a, b and c where each group's matrix begins in one tensor; where the last one of c ends."""
+    """Places for a, b and c: where each group's matrix begins in one tensor; where the last one of c ends."""
     sizes = [M * K for M, N, K in groups] + [N * K for M, N, K in groups] + [M * N for M, N, K in groups]
     starts = np.cumsum([0, *sizes]).tolist()
     n = len(groups)

@@ -30,7 +30,7 @@ def notebook():
     InteractiveShell.instance()
     try:
         with capture_output() as shown:
-            yield SimpleNamespace(images=lambda: [o for o in shown.outputs if "image/png" in o.data])
+            yield SimpleNamespace(images=lambda: [o for o in shown.outputs if "<img " in o.data.get("text/html", "")])
     finally:
         InteractiveShell.clear_instance()
 

@@ -29,6 +29,11 @@ def drawn(unit: str, name: str) -> Figure:
     return getattr(getattr(figures, unit), name)(*listed(unit)[name])
 
 
+def as_shown(figure: Figure) -> str | bytes:
+    """The part of a picture that a widget shows: `Explorer.shown`."""
+    return next(iter(figure._repr_mimebundle_()[0].values()))
+
+
 def words(figure: Figure) -> str:
     """All that is written in a figure outside its ticks, in one line."""
     texts = [figure.get_supxlabel(), figure.get_suptitle()]

@@ -4,11 +4,11 @@ from course_lib.evidence import Cause
 
 
 def raised(message, exception="RuntimeError", line=""):
-    """Of a call that ended with an exception, raised by that line."""
+    """The evidence of a call that ended with an exception, raised by that line."""
     details = {"exception": exception, "message": message, "line": line}
     return {"error": f"raised {exception}: {message}", "cause": Cause("raised", details=details)}
 
 
 def refused(operation):
-    """Of a call in which torch did what it may not."""
+    """The evidence of a call in which torch did what it may not."""
     return {"refused": f"it also does {operation}", "cause": Cause("refused", details={"operation": operation})}

@@ -70,7 +70,7 @@ def test_backward_gives_the_gradients(device, is_causal):
 
 
 def test_that_tolerance_is_wide_enough_for_kernels_that_are_wrong():
-    """Why the course's own cases are harder: on these inputs a kernel without a running maximum is right."""
+    """The reason why the course's own cases are harder: on these inputs a kernel without a running maximum is right."""
     q, k, v = drawn("cpu")
     s = q @ k.mT / math.sqrt(D)
     without_maximum = torch.exp(s) @ v / torch.exp(s).sum(-1, keepdim=True)

@@ -320,7 +320,7 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         ("attention", ("(D**-0.5 if scale is None else scale)", "D**-0.5"), "where another was given"),
         (
             "merge",
-            ("acc_a * from_a[..., None] + acc_b * from_b[..., None]", "acc_a + acc_b"),
+            ("acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]", "acc_a + acc_b"),
             "m and l are right, acc is not",
         ),
         ("merge", ("m_a - base), torch.exp(m_b - base)", "base - m_a), torch.exp(base - m_b)"), "upside down"),
@@ -328,8 +328,8 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         ("tiled_attention", ("range(-(-Nq // bm))", "range(Nq // bm)"), "memory that nobody wrote"),
         ("tiled_attention", ("else -(-Nk // bn)", "else Nk // bn"), "short tile of keys is left out"),
         ("tiled_attention", ("torch.where(m == -inf, 0, m)[..., None]", "m[..., None]"), "-inf - -inf"),
-        ("tiled_attention", ("cols <= rows + Nk - Nq", "cols <= rows"), "aligned at the top left"),
-        ("tiled_attention", ("cols <= rows + Nk - Nq", "cols < rows + Nk - Nq"), "one key too few"),
+        ("tiled_attention", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"), "aligned at the top left"),
+        ("tiled_attention", ("offs_n <= offs_m + Nk - Nq", "offs_n < offs_m + Nk - Nq"), "one key too few"),
         ("tiled_attention", ("m + l.log()", "l.log()"), "lse lacks m"),
         (
             "tiled_attention",
@@ -341,8 +341,8 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         ),
         ("tiled_attention", ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"), "divide by l"),
         ("attention_backward", ("(dp - delta[..., i : i + B, None])", "dp"), "lack delta"),
-        ("attention_backward", ("cols <= rows + Nk - Nq", "cols <= rows + Nq - Nk"), "shifted the other way"),
-        ("attention_backward", ("cols <= rows + Nk - Nq", "cols <= rows"), "aligned at the top left"),
+        ("attention_backward", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m + Nq - Nk"), "shifted the other way"),
+        ("attention_backward", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"), "aligned at the top left"),
         ("attention_backward", ("torch.where(lse == -inf, 0, lse)", "lse"), "lse is -inf where a query sees nothing"),
         ("attention_backward", ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="), "add each tile"),
         ("flash_bytes", ("min(n, end * bn)", "end * bn"), "The last tile is counted whole"),
@@ -363,7 +363,7 @@ def test_without_a_maximum_nothing_is_said_of_infinities_subtracted():
 
 
 def test_p_masked_with_minus_infinity_is_not_a_query_that_sees_nothing():
-    masked = "            if causal:\n                p = torch.where(cols <= rows + Nk - Nq, p, -inf)\n"
+    masked = "            if causal:\n                p = torch.where(offs_n <= offs_m + Nk - Nq, p, -inf)\n"
     assert "and 0 after it, in p" in remark_on(
         "attention_backward", ("            dp = doi", f"{masked}            dp = doi")
     )
@@ -377,7 +377,7 @@ def test_a_sum_that_starts_from_empty_is_named():
 @pytest.mark.parametrize("entry, lost", [("attention", 3), ("tiled_attention", 5), ("attention_backward", 3)])
 def test_a_slip_in_the_mask_costs_what_is_causal_alone(entry, lost):
     exercise = next(e for e in A.EXERCISES.values() if e.entry == entry)
-    patch = ("tril(Nk - Nq)", "tril(Nk - Nq - 1)") if entry == "attention" else ("cols <= rows", "cols < rows")
+    patch = ("tril(Nk - Nq)", "tril(Nk - Nq - 1)") if entry == "attention" else ("offs_n <= offs_m", "offs_n < offs_m")
     found = judged(exercise, load(Variant(exercise.id, "spoiled", (), (patch,)).cells(), entry))
     assert found.out_of - found.points == lost
 

@@ -292,7 +292,7 @@ def test_what_an_update_forgets_is_named(how, word):
 
 
 def by_dtype(wrong):
-    """That slip in tiles of 64 keys, and in tiles of 32 of float32, as the published forward has them."""
+    """Make that slip in tiles of 64 keys, and in tiles of 32 of float32, as the published forward has them."""
     return lambda **call: wrong[1 if call["v"].dtype == torch.float32 else 2](**call)
 
 
@@ -423,7 +423,7 @@ def test_the_base_of_lse_is_named(exercise, combine, word):
 
 
 def test_keys_left_out_are_no_lse_without_its_maximum():
-    """Where the last key has a score of 80, the others alone give a lse that is nearer to log(l) than to what is right."""
+    """The last key has a score of 80, and the others alone give a lse that is nearer to log(l) than to what is right."""
 
     def whole_tiles(q, k, v):
         end = max(1, k.shape[0] // 32 * 32)

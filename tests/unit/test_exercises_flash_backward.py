@@ -175,7 +175,7 @@ def remark(exercise, function, tf32=False) -> str:
 
 
 def slipping(exercise, wrong):
-    """That slip in what the exercise asks for; what is right, where the slip is not defined."""
+    """Make that slip in what the exercise asks for; what is right, where the slip is not defined."""
     places = {"dkdv": slice(1, 3), "dq": slice(0, 1), "FlashAttention": slice(0, 3)}[exercise.entry]
 
     def function(**call):
@@ -308,7 +308,7 @@ def test_tf32_is_named_whichever_products_are_in_it(exercise, products):
 
 def test_a_nan_is_laid_to_queries_that_see_nothing_only_where_there_are_some():
     def said(holds, **more) -> str:
-        """Of the right dk and dv, but NaN in calls of which that holds."""
+        """The remark on the right dk and dv, but NaN in calls of which that holds."""
         trials = []
         for case in B.dkdv.cases:
             call = case.arguments(1)
@@ -370,7 +370,7 @@ def test_what_stops_a_kernel_is_named(exercise, evidence, word):
 
 @pytest.mark.parametrize("exercise", [B.dkdv, B.dq], ids=lambda e: e.entry)
 def test_no_tensor_can_be_read_through_anothers_strides(exercise):
-    """In some case no two of q, k, v and do share a stride."""
+    """Some case has no two of q, k, v and do that share a stride."""
     for case in exercise.cases:
         strides = zip(*(case.arguments(1)[name].stride() for name in ("q", "k", "v", "do")), strict=True)
         if all(len(set(of_one_axis)) == 4 for of_one_axis in strides):

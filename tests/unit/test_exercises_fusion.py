@@ -199,7 +199,7 @@ def spoiled(exercise: str, *patches: tuple[str, str]):
 
 
 OUTSIDE = ("tl.rsqrt(tl.sum(x * x, axis=0) / N + eps)", "1 / (tl.sqrt(tl.sum(x * x, axis=0) / N) + eps)")
-START, FACTOR = ("m, s = -3.4e38, 0.0", "m, s = 0.0, 0.0"), ("tl.exp(m - m_new)", "tl.exp(m_new - m)")
+START, FACTOR = ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0"), ("tl.exp(m - m_new)", "tl.exp(m_new - m)")
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ START, FACTOR = ("m, s = -3.4e38, 0.0", "m, s = 0.0, 0.0"), ("tl.exp(m - m_new)"
         ("online_softmax", START, "0 is larger than all of these"),
         ("cross_entropy", FACTOR, "does exp(m_new - m) multiply"),
         ("cross_entropy", ('other=-float("inf")', "other=0"), "each masked lane adds exp(0 - m)"),
-        ("cross_entropy", ("m + tl.log(s) - right", "tl.log(s) - right"), "This lacks m"),
+        ("cross_entropy", ("m + tl.log(l) - right", "tl.log(l) - right"), "This lacks m"),
         ("rmsnorm", OUTSIDE, "eps is added to the root"),
         ("rmsnorm", (" / N + eps)", " / N)"), "eps is missing"),
         ("rmsnorm", ("axis=0) / N + eps", "axis=0) + eps"), "the norm takes their mean"),
@@ -227,7 +227,7 @@ def test_a_slip_gets_its_own_sentence_and_no_other(exercise, patch, words):
 
 def test_a_store_without_a_mask_is_not_called_a_wrong_mean():
     """The only case left to look at is 1 x 1, where a block is as long as its row."""
-    verdict = spoiled("rmsnorm", ("x * scale * weight, mask=cols < N)", "x * scale * weight)"))
+    verdict = spoiled("rmsnorm", ("x * scale * weight, mask=offs_n < N)", "x * scale * weight)"))
     assert verdict.points < verdict.out_of and verdict.remark == ""
 
 

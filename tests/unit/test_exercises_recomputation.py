@@ -411,7 +411,7 @@ def test_mistakes_name_what_was_stored():
 
 
 def test_the_log_shows_what_the_halves_of_a_checkpoint_did():
-    """From operations alone: what backward used of the forward half, how often fn ran, and from which random states."""
+    """Operations alone show what backward used of the forward half, how often fn ran, and from which random states."""
 
     def seen(checkpoint):
         logs = record_all(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from pictures import words
+from pictures import as_shown, words
 
 from course_lib import figures
 
@@ -70,12 +70,12 @@ def test_the_widget_begins_at_stride_2(notebook):
 
 def test_the_widget_redraws_when_a_value_changes(notebook):
     widget = F.explore_lanes_over_memory()
-    pictures = {widget.png}
+    pictures = {widget.shown}
     for name, value in (("stride", 8), ("offset", 3), ("dtype", "float16")):
         widget.named[name].value = value
-        pictures.add(widget.png)
+        pictures.add(widget.shown)
     assert len(pictures) == 4
-    assert widget.png == F.lanes_over_memory(8, 3, "float16")._repr_png_()
+    assert widget.shown == as_shown(F.lanes_over_memory(8, 3, "float16"))
 
 
 def test_traced_numbers_equal_hand_counts():

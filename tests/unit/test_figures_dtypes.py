@@ -125,19 +125,19 @@ def test_the_explorer_names_a_wrong_argument(arguments, word):
 def test_the_widget_follows_its_switches_its_number_and_its_format():
     pytest.importorskip("ipywidgets")
     widget = BitExplorer()
-    pictures = {widget.png}
+    pictures = {widget.shown}
     widget.bits[0].value = True  # the sign
     assert widget.number.value == -1.5
-    pictures.add(widget.png)
+    pictures.add(widget.shown)
     widget.number.value = 0.1
     assert widget.number.value == float(torch.tensor(0.1).half()) and widget.pattern == pattern_of(0.1, "fp16")
-    pictures.add(widget.png)
+    pictures.add(widget.shown)
     for format, f in FORMATS.items():
         widget.format.value = format
         shown = [bit for bit in widget.bits if bit.layout.display != "none"]
         assert len(shown) == f.bits
         assert [bit.description for bit in shown] == list(f"{widget.pattern:0{f.bits}b}")
-        pictures.add(widget.png)
+        pictures.add(widget.shown)
     assert len(pictures) == 3 + len(FORMATS) - 1  # fp16 at 0.1 was there before; int8 is new
     assert widget.number.value == 0
 

@@ -45,9 +45,9 @@ def test_the_walk_of_a_kernel_of_ones_own():
 
 def test_the_widget_follows_its_sliders(notebook):
     widget = F.explore_program_walk()
-    before = widget.png
+    before = widget.shown
     widget.named["step"].value = 3
-    assert widget.png != before and "step 3 of" in words(widget.figure)
+    assert widget.shown != before and "step 3 of" in words(widget.figure)
     widget.named["program"].value = 0
     assert "Program 0 (of 0 to 3)" in words(widget.figure)
     assert widget.named["step"].max == len(F.walk_of(*F.a_walk(), 0)) < len(F.walk_of(*F.a_walk(), 3))

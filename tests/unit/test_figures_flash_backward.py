@@ -86,7 +86,7 @@ def test_the_ratios_are_those_of_the_record():
 
 
 def test_the_legend_covers_no_number():
-    """It stands next to the axes, once for both."""
+    """The legend stands next to the axes, once for both."""
     figure = F.backward_speed()
     assert [ax.get_legend() for ax in figure.axes] == [None, None]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(F.CONTENDERS)

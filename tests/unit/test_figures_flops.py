@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pictures import as_shown
 
 from course_lib import figures
 from course_lib.hardware import bench, gpu, throughput
@@ -81,12 +82,12 @@ def test_the_roofline_names_a_wrong_argument(arguments, word):
 
 def test_the_widget_redraws_when_a_value_changes(notebook):
     widget = F.explore_roofline()
-    pictures = {widget.png}
+    pictures = {widget.shown}
     for name, value in (("m", 1), ("n", 64), ("k", 128), ("dtype", "fp32"), ("card", "T4")):
         widget.named[name].value = value
-        pictures.add(widget.png)
+        pictures.add(widget.shown)
     assert len(pictures) == 6
-    assert widget.png == F.roofline(1, 64, 128, "fp32", "T4")._repr_png_()
+    assert widget.shown == as_shown(F.roofline(1, 64, 128, "fp32", "T4"))
 
 
 # -------------------------------------------------------------------------------------------------- the recording

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from pictures import words
+from pictures import as_shown, words
 
 from course_lib import figures
 from course_lib.hardware import inductor
@@ -58,7 +58,7 @@ def test_the_widget_redraws_when_a_switch_or_the_chain_changes():
     assert "1 launch, 3 tensors" in words(widget.figure)
     widget.name.value = "SwiGLU"
     assert widget.cuts == [1, 2, 3] and "10 tensors" in words(widget.figure)
-    assert widget.png == F.chain("SwiGLU")._repr_png_()
+    assert widget.shown == as_shown(F.chain("SwiGLU"))
 
 
 def test_what_torch_carries_is_counted():
@@ -80,10 +80,10 @@ def test_the_guess_is_shown():
 def test_the_online_softmax_ends_where_two_passes_end(block):
     row = torch.randn(48, generator=torch.Generator().manual_seed(2)).tolist()
     states = F.online_states(row, block)
-    m, s, _ = states[-1]
+    m, l, _ = states[-1]
     assert len(states) == math.ceil(48 / block)
-    assert m == max(row) and s == pytest.approx(sum(math.exp(v - m) for v in row))
-    assert all(0 <= factor <= 1 for _, _, factor in states)
+    assert m == max(row) and l == pytest.approx(sum(math.exp(v - m) for v in row))
+    assert all(0 <= alpha <= 1 for _, _, alpha in states)
 
 
 def test_recorded_pictures_name_their_machine(picture):

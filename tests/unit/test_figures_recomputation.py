@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from pictures import words
+from pictures import as_shown, words
 
 from course_lib import figures
 from course_lib.workloads import activations
@@ -56,15 +56,15 @@ def test_a_timeline_tells_its_peak_and_its_price(picture):
 def test_the_widget_redraws_and_never_has_more_segments_than_layers():
     pytest.importorskip("ipywidgets")
     widget = F.CheckpointExplorer()
-    pictures = {widget.png}
+    pictures = {widget.shown}
     widget.segments.value = 12
-    pictures.add(widget.png)
+    pictures.add(widget.shown)
     widget.layers.value = 8
-    pictures.add(widget.png)
+    pictures.add(widget.shown)
     assert len(pictures) == 3 and widget.segments.value == 8
-    assert widget.png == F.checkpoints_on_a_timeline(8, 8)._repr_png_()
+    assert widget.shown == as_shown(F.checkpoints_on_a_timeline(8, 8))
     widget.layers.value = 30
-    assert widget.png == F.checkpoints_on_a_timeline(30, 8)._repr_png_()
+    assert widget.shown == as_shown(F.checkpoints_on_a_timeline(30, 8))
 
 
 def test_masks_differ_only_where_the_state_was_left_alone(picture):

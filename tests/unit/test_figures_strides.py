@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.colors import to_rgba
-from pictures import words
+from pictures import as_shown, words
 
 from course_lib import figures
 
@@ -77,26 +77,26 @@ def test_the_explorer_names_a_wrong_argument(arguments, word):
 def test_the_widget_redraws_when_a_value_changes():
     pytest.importorskip("ipywidgets")
     widget = F.StrideExplorer()
-    pictures = {widget.png}
+    pictures = {widget.shown}
     widget.preset.value = "x.T"
     assert [s.value for s in widget.sliders] == [6, 4, 1, 6, 0]
-    pictures.add(widget.png)
+    pictures.add(widget.shown)
     for slider, value in zip(widget.sliders, (5, 3, 2, 4, 1), strict=True):
         slider.value = value
-        pictures.add(widget.png)
+        pictures.add(widget.shown)
     assert len(pictures) == 7
-    assert widget.png == F.stride_explorer((5, 3), (2, 4), 1)._repr_png_()
+    assert widget.shown == as_shown(F.stride_explorer((5, 3), (2, 4), 1))
 
 
 def test_reset_brings_the_chosen_view_back():
     pytest.importorskip("ipywidgets")
     widget = F.StrideExplorer()
     widget.preset.value = "x.T"
-    chosen = widget.png
+    chosen = widget.shown
     widget.offset.value = 3
-    assert widget.png != chosen
+    assert widget.shown != chosen
     widget.reset.click()
-    assert [s.value for s in widget.sliders] == [6, 4, 1, 6, 0] and widget.png == chosen
+    assert [s.value for s in widget.sliders] == [6, 4, 1, 6, 0] and widget.shown == chosen
 
 
 def test_every_position_of_the_sliders_draws():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pictures import words
+from pictures import as_shown, words
 
 from course_lib import figures
 from course_lib.exercises.tiling.oracles import dealt, model_seconds
@@ -185,11 +185,11 @@ def test_no_program_fits_is_said_in_words():
 
 def test_the_widgets_redraw_when_a_value_changes(notebook):
     tiles, waves = F.explore_tile_sizes(), F.explore_waves()
-    seen = {tiles.png}
+    seen = {tiles.shown}
     for name, value in (("block_m", 256), ("stages", 4), ("dtype", "float32"), ("card", "T4")):
         tiles.named[name].value = value
-        seen.add(tiles.png)
-    assert len(seen) == 5 and tiles.png == F.tile_sizes(256, 64, 64, 4, "float32", "T4")._repr_png_()
-    before = waves.png
+        seen.add(tiles.shown)
+    assert len(seen) == 5 and tiles.shown == as_shown(F.tile_sizes(256, 64, 64, 4, "float32", "T4"))
+    before = waves.shown
     waves.named["size"].value = 1792
-    assert waves.png != before and "98 tiles" in words(waves.figure)
+    assert waves.shown != before and "98 tiles" in words(waves.figure)

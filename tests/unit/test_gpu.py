@@ -1,4 +1,4 @@
-"""Which GPU this is, and what datasheets say."""
+"""The GPU: which one this is, and what datasheets say."""
 
 import subprocess
 import sys

@@ -32,7 +32,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 
 def modules() -> dict[str, Path]:
-    """Its name -> its file, for each module of course_lib."""
+    """Name -> file, for each module of course_lib."""
     paths = (ROOT / "course_lib").rglob("*.py")
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 

@@ -1,4 +1,4 @@
-"""Which course this is: one number, in one place, on all that is handed back."""
+"""The version: which course this is: one number, in one place, on all that is handed back."""
 
 import re
 import tomllib

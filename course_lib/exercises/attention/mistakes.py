@@ -159,9 +159,9 @@ def walk(
     for of_keys, values in zip(s.split(tile, -1), v.split(tile, -2), strict=True):
         top = torch.maximum(m, of_keys.amax(-1))
         base = torch.where(top == -math.inf, 0, top)
-        p, shrink = torch.exp(of_keys - base[..., None]), torch.exp(m - base)
-        l = (l * shrink if l_too else l) + p.sum(-1)
-        acc = as_acc((acc * shrink[..., None] if acc_too else acc) + as_p(p) @ values)
+        p, alpha = torch.exp(of_keys - base[..., None]), torch.exp(m - base)
+        l = (l * alpha if l_too else l) + p.sum(-1)
+        acc = as_acc((acc * alpha[..., None] if acc_too else acc) + as_p(p) @ values)
         m = top
     return State(m, l, acc)
 

@@ -68,8 +68,9 @@ merge = Exercise(
         "Both sums were taken relative to their own maximum. Relative to which should the new ones be?",
         "m = torch.maximum(m_a, m_b). A sum relative to m_a becomes one relative to m when it is multiplied by exp(m_a - m). "
         "What does that give where both maxima are -inf?",
-        "Where m is -inf, subtract 0 in place of m: base = torch.where(m == -math.inf, 0, m). Then fa = torch.exp(m_a - base) is 0 "
-        "for an empty state, and likewise fb; l = l_a * fa + l_b * fb; acc = acc_a * fa[..., None] + acc_b * fb[..., None].",
+        "Where m is -inf, subtract 0 in place of m: base = torch.where(m == -math.inf, 0, m). Then alpha_a = torch.exp(m_a - base) is "
+        "0 for an empty state, and alpha_b likewise; l = l_a * alpha_a + l_b * alpha_b; acc = acc_a * alpha_a[..., None] + acc_b * "
+        "alpha_b[..., None].",
     ],
     mistakes=[
         *MERGES,
@@ -178,7 +179,7 @@ tiled_attention = Exercise(
         "keys to the next?",
         "Its state (m, l, acc). A tile of scores s has the state (s.amax(-1), p.sum(-1), p @ v) with p = exp(s - its maximum): "
         "merge it into the one you carry. After the last tile o = acc / l and lse = m + log(l).",
-        "Start from m = -inf, l = 0, acc = 0. For the mask compare rows = i + torch.arange(...) + Nk - Nq with cols = j + "
+        "Start from m = -inf, l = 0, acc = 0. For the mask compare offs_m = i + torch.arange(...) + Nk - Nq with offs_n = j + "
         "torch.arange(...). causal_tiles(pid, bm, bn, Nq, Nk)[1] says where to stop. At the end, "
         "o = acc / torch.where(l == 0, 1, l)[..., None], written into o[..., i : i + bm, :]. Cast tiles with .float().",
     ],

@@ -70,10 +70,10 @@ sliding_window = Exercise(
     ],
     hints=[
         "Causal gives each row an end of what it sees. A window gives it a beginning, too. Where does the loop begin?",
-        "sees = rows + 1, since Nq = Nk, and first = max(sees - window, 0). The loop goes from the first key of the tile's first row "
+        "sees = offs_m + 1, since Nq = Nk, and first = max(sees - window, 0). The loop goes from the first key of the tile's first row "
         "to the last key of its last row.",
         "start = max(tile * BLOCK_M + 1 - window, 0) // BLOCK_N * BLOCK_N, stop = min((tile + 1) * BLOCK_M, N), and the scores "
-        "stay where (keys >= first) & (keys < sees). In the first tiles some rows see nothing yet: online_update copes.",
+        "stay where (offs_n >= first) & (offs_n < sees). In the first tiles some rows see nothing yet: online_update copes.",
     ],
     mistakes=[
         RACE,
@@ -134,8 +134,8 @@ grouped_attention = Exercise(
         "A tile of queries is a tile of rows. Must they be of one head? All heads of a group read the same k and v.",
         "A group has group * Nq rows, and since q is contiguous they lie one after the other: row r is query r % Nq of head r // Nq "
         "of the group. The grid is (triton.cdiv(group * Nq, BLOCK_M), Hkv).",
-        "q, o and the mask go by rows: q_ptr + (hkv * group * Nq + rows[:, None]) * D + dims. Only causal asks which query a row "
-        "is: sees = min(max(rows % Nq + 1 + Nk - Nq, 0), Nk). A tile may hold rows of several heads, so let the loop go to "
+        "q, o and the mask go by rows: q_ptr + (hkv * group * Nq + offs_m[:, None]) * D + offs_d. Only causal asks which query a row "
+        "is: sees = min(max(offs_m % Nq + 1 + Nk - Nq, 0), Nk). A tile may hold rows of several heads, so let the loop go to "
         "tl.max(sees, 0).",
     ],
     mistakes=[
@@ -215,9 +215,9 @@ flash_decode = Exercise(
         "each hand over so that the shares can be merged?",
         "First kernel, grid (splits, Hkv): the state (m, l, acc) of the group's rows after this share of the keys, stored as "
         "float32 of (Hq, splits) and (Hq, splits, D). Second kernel, grid (Hq,): merge the states of one head, all at once.",
-        "To merge: m = tl.load(...) of all shares, top = tl.max(m), factor = tl.exp(m - top), o = tl.sum(factor[:, None] * acc, 0) / "
-        "tl.sum(factor * l). Blocks have powers of two as sizes: load m with other=-inf, and l and acc with other=0. A group "
-        "of rows is a block of BLOCK_M = triton.next_power_of_2(group), or max(16, that), with a mask rows < group.",
+        "To merge: m = tl.load(...) of all shares, top = tl.max(m), alpha = tl.exp(m - top), o = tl.sum(alpha[:, None] * acc, 0) / "
+        "tl.sum(alpha * l). Blocks have powers of two as sizes: load m with other=-inf, and l and acc with other=0. A group "
+        "of rows is a block of BLOCK_M = triton.next_power_of_2(group), or max(16, that), with a mask offs_m < group.",
     ],
     mistakes=[
         RACE,

@@ -151,8 +151,8 @@ online_update = Exercise(
         "maximum at once.",
         "m_new = tl.maximum(m, tl.max(s, 1)). What was summed relative to m becomes relative to m_new when it is multiplied by "
         "exp(m - m_new). Where m_new is -inf, subtract 0 in its place.",
-        'p = tl.exp(s - base[:, None]) and shrink = tl.exp(m - base), with base = tl.where(m_new == -float("inf"), 0.0, m_new); '
-        'l * shrink + tl.sum(p, 1); tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee").',
+        'p = tl.exp(s - base[:, None]) and alpha = tl.exp(m - base), with base = tl.where(m_new == -float("inf"), 0.0, m_new); '
+        'l * alpha + tl.sum(p, 1); tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee").',
     ],
     mistakes=[
         *NOT_RESCALED,
@@ -204,11 +204,11 @@ one_head = Exercise(
     hints=[
         "Your tiled_attention of unit 08, without its outer loop: that loop is the grid. What does a program load once, and what "
         "again and again?",
-        "q once, (BLOCK_M, D). In the loop keys = j + tl.arange(0, BLOCK_N), tiles of k and v of (BLOCK_N, D) under the mask keys < "
+        "q once, (BLOCK_M, D). In the loop offs_n = j + tl.arange(0, BLOCK_N), tiles of k and v of (BLOCK_N, D) under the mask offs_n < "
         "Nk, s = tl.dot(q, k.T) * scale. Scores of keys that are not there must become -inf: 0 is a score like any other.",
         'Start from tl.full((BLOCK_M,), -float("inf"), tl.float32) and zeros. After the loop o = acc / l[:, None] and lse = m + '
-        'tl.log(l), stored under rows < Nq; o.to(o_ptr.dtype.element_ty). The grid is (triton.cdiv(Nq, BLOCK_M),); input_precision="ieee" '
-        "in the dot.",
+        "tl.log(l), stored under offs_m < Nq; o.to(o_ptr.dtype.element_ty). The grid is (triton.cdiv(Nq, BLOCK_M),); "
+        'input_precision="ieee" in the dot.',
     ],
     mistakes=[
         RACE,

@@ -83,8 +83,8 @@ delta = Exercise(
         "It is rowsum(o * do): a program takes some rows, whole. Any number of leading dimensions becomes two: flatten the first ones.",
         "o[None, None].flatten(0, -4) is a view (B, H, N, D) of any of these, and o.stride() a tuple that a kernel takes as it is: "
         "o_strides[2] is the stride of N. Program (i, j) has rows of head j: of batch j // H, head j % H.",
-        "tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1), with dims = tl.arange(0, BLOCK_D), BLOCK_D = triton.next_power_of_2(D), "
-        "and the mask (rows < N)[:, None] & (dims < D)[None, :]; stored at delta_ptr + j * N + rows.",
+        "tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1), with offs_d = tl.arange(0, BLOCK_D), BLOCK_D = triton.next_power_of_2(D), "
+        "and the mask (offs_m < N)[:, None] & (offs_d < D)[None, :]; stored at delta_ptr + j * N + offs_m.",
     ],
     mistakes=[*VIEWS, FOUR_STRIDES, RACE, SWAPPED_HEADS, unstored],
 )
@@ -192,7 +192,7 @@ dkdv = Exercise(
         "Work with tiles of keys x queries: s = tl.dot(k, q.T) * scale, p = tl.exp(s - lse[None, :]), dv += tl.dot(p.to(do.dtype), "
         "do), dp = tl.dot(v, do.T), ds = p * (dp - delta[None, :]), dk += tl.dot(ds.to(q.dtype), q). No tile is turned but by .T of "
         "what was loaded. Multiply dk by scale once, at the end.",
-        "Rows of q, do, lse and delta that are not there are loaded as 0, and add 0. Causal: p = tl.where(keys[:, None] <= rows[None, "
+        "Rows of q, do, lse and delta that are not there are loaded as 0, and add 0. Causal: p = tl.where(offs_n[:, None] <= offs_m[None, "
         ":] + Nk - Nq, p, 0.0), and the loop begins at the tile of the first query that sees the first key: "
         "max(first_key - (Nk - Nq), 0) // BLOCK_M * BLOCK_M. Only tiles up to the one where all see all keys need the mask: a second loop "
         "goes on without it.",
@@ -235,7 +235,8 @@ dq = Exercise(
         "Loaded once: q, do, lse, delta of a tile of queries. In the loop: k, v, s = tl.dot(q, k.T) * scale, p = tl.exp(s - lse[:, "
         "None]), dp = tl.dot(do, v.T), ds = p * (dp - delta[:, None]), dq += tl.dot(ds.to(k.dtype), k).",
         "Keys that are not there have s = 0, and exp(0 - lse) is inf where lse is below -88: p = tl.where(seen, p, 0.0), with seen = "
-        "keys < Nk, and keys <= rows + Nk - Nq if causal. Tiles before min(max(first_row + 1 + Nk - Nq, 0), Nk) // BLOCK_N need no mask.",
+        "offs_n < Nk, and offs_n <= offs_m + Nk - Nq if causal. Tiles before min(max(first_row + 1 + Nk - Nq, 0), Nk) // BLOCK_N need "
+        "no mask.",
     ],
     mistakes=[
         *VIEWS,

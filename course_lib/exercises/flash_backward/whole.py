@@ -109,7 +109,7 @@ flash_attention = Exercise(
         "forward: o and lse from your forward pass; keep the three inputs and these two, return o. backward: three kernels that you have.",
         "ctx.save_for_backward(q, k, v, o, lse), and numbers as ctx.causal, ctx.scale. backward(ctx, do) returns one gradient for each "
         "argument of forward: dq, dk, dv, None, None.",
-        "rows = delta(o, do); dk, dv = dkdv(q, k, v, do, lse, rows, ctx.causal, ctx.scale); return dq(q, k, v, do, lse, rows, "
+        "d = delta(o, do); dk, dv = dkdv(q, k, v, do, lse, d, ctx.causal, ctx.scale); return dq(q, k, v, do, lse, d, "
         "ctx.causal, ctx.scale), dk, dv, None, None. do may have any strides, 0 among them; your kernels take them as they come.",
     ],
     mistakes=[

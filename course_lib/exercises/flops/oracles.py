@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_lib.tracing.modes import Mode
 from course_lib.words import in_words, plural
 
 # ------------------------------------------------------------------------------------------------ oracles
@@ -27,7 +27,7 @@ def meta(*shape: int, grad: bool = False) -> torch.Tensor:
     return torch.empty(shape, device="meta", requires_grad=grad)
 
 
-class Moved(TorchDispatchMode):
+class Moved(Mode):
     """Elements that the operations inside take in and give out: each operand once an operation."""
 
     elements = 0

@@ -71,7 +71,7 @@ sin2_plus_cos2 = Exercise(
     hints=[
         "It is the first kernel of unit 00 with a longer line in the middle. What must be loaded, what stored?",
         "tl.sin and tl.cos want float32: convert with .to(tl.float32) after the load. tl.store converts back.",
-        "s = tl.sin(x); c = tl.cos(y); tl.store(out_ptr + i, s * s + c * c, mask=i < n).",
+        "sine = tl.sin(x); cosine = tl.cos(y); tl.store(out_ptr + i, sine * sine + cosine * cosine, mask=i < n).",
     ],
     mistakes=[launched(1, ONE_LAUNCH)],
 )
@@ -233,9 +233,9 @@ online_softmax = Exercise(
     hints=[
         "After each block you know the largest value so far, and a sum that was taken relative to it. What must happen to the "
         "old sum when the maximum grows from m to m_new?",
-        "s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0), with m_new = tl.maximum(m, tl.max(x, axis=0)). A second "
-        "loop over the row stores tl.exp(x - m) / s.",
-        "Start with s = 0.0 and a finite m, such as -3.4e38: then a block of -inf gives exp(-inf) = 0, where m = -inf would give "
+        "l = l * alpha + tl.sum(tl.exp(x - m_new), axis=0), with m_new = tl.maximum(m, tl.max(x, axis=0)) and alpha = tl.exp(m - "
+        "m_new). A second loop over the row stores tl.exp(x - m) / l.",
+        "Start with l = 0.0 and a finite m, such as -3.4e38: then a block of -inf gives exp(-inf) = 0, where m = -inf would give "
         "-inf - -inf, NaN.",
     ],
     mistakes=[
@@ -375,7 +375,7 @@ cross_entropy = Exercise(
     ],
     hints=[
         "-log(softmax(x)[t]) needs no softmax: write it out with the logarithm of the sum of exponentials.",
-        "loss = m + log(s) - x[t], with m and s as in online_softmax; the second loop is not needed.",
+        "loss = m + log(l) - x[t], with m and l as in online_softmax; the second loop is not needed.",
         "x[t] is one more load of a single element: tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).",
     ],
     mistakes=[

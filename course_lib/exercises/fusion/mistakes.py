@@ -229,14 +229,14 @@ STARTS_AT_0 = (
 )
 UPSIDE_DOWN = (
     "NaN in every row, and no logit is large: does exp(m_new - m) multiply the old sum? From m = -3.4e38 that is infinite, and "
-    "infinite times 0 is NaN. The factor is exp(m - m_new), at most 1."
+    "infinite times 0 is NaN. alpha is exp(m - m_new), at most 1."
 )
 MASKED_START = (
     "-inf - -inf is NaN: while a row has shown nothing but -inf, its maximum is -inf. Start the running maximum from a finite "
     "number, or leave such blocks out."
 )
 
-FACTOR = "Each row is the softmax but for a factor below 1, so the sum s is too large. "
+FACTOR = "Each row is the softmax but for a factor below 1, so the sum l is too large. "
 MASKED_ZERO = FACTOR + "With other=0 each masked lane adds exp(0 - m) to it: other=-float('inf') adds exp(-inf) = 0."
 NO_CORRECTION = (
     FACTOR + "When the maximum grows, is the old sum multiplied by exp(m - m_new)? And do masked lanes hold -inf? With "
@@ -264,12 +264,12 @@ NORMS = [
 ]
 CROSS_ENTROPY = [
     *(
-        computes(padded(2**k), "With other=0 each masked lane adds exp(0 - m) to s: other=-float('inf') adds 0.")
+        computes(padded(2**k), "With other=0 each masked lane adds exp(0 - m) to l: other=-float('inf') adds 0.")
         for k in range(7, 18)
     ),
     computes(
         loss_by(lambda x, right: x.logsumexp(1) - x.amax(1) - right),
-        "This lacks m: s is relative to the maximum, so the logarithm of the sum is m + log(s).",
+        "This lacks m: l is relative to the maximum, so the logarithm of the sum is m + log(l).",
     ),
     computes(
         loss_by(lambda x, right: x.exp().sum(1).log() - right),
@@ -277,7 +277,7 @@ CROSS_ENTROPY = [
     ),
     computes(
         loss_by(lambda x, right: -(torch.exp(right - x.amax(1)) / torch.exp(x - x.amax(1, keepdim=True)).sum(1)).log()),
-        "exp(x[t] - m) is 0 for a target far below the maximum, and log(0) infinite: m + log(s) - x[t] needs no exp of x[t].",
+        "exp(x[t] - m) is 0 for a target far below the maximum, and log(0) infinite: m + log(l) - x[t] needs no exp of x[t].",
     ),
 ]
 STORES_ONE = "Each kernel is counted with one store. How many of its results does a later kernel need?"

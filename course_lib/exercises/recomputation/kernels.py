@@ -199,7 +199,7 @@ cross_entropy_backward = Exercise(
         "loss = lse - x[target]. What is the derivative of lse by x[j]? And of x[target]?",
         "d loss / d x[j] = exp(x[j] - lse) - (1 if j is the target else 0). No sum over the row is left to do.",
         "A program takes one row and one block of its columns: tl.load(target_ptr + row), p = tl.exp(x - lse), then "
-        "(p - tl.where(cols == target, 1.0, 0.0)) * dloss.",
+        "(p - tl.where(offs_n == target, 1.0, 0.0)) * dloss.",
     ],
     mistakes=[
         FLOAT32,

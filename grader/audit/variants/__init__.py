@@ -64,7 +64,7 @@ class Variant:
             if old not in source:
                 raise ValueError(f"{self.exercise}, {self.name}: the cell does not contain {old!r}")
             source = source.replace(old, new)
-        *imports, own = program(self.exercise, source)
+        *imports, own = answer(self.exercise, source)
         return [*imports, *((f"<before {n}>", text) for n, text in enumerate(self.before, 1)), own]
 
 
@@ -85,7 +85,7 @@ def kinds(unit: str) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
-def program(exercise_id: str, source: str) -> list[tuple[str, str]]:
+def answer(exercise_id: str, source: str) -> list[tuple[str, str]]:
     """Cells that define the exercise by `source`: imports first, and the published solutions of exercises that it calls, or of
     whose helpers it calls one."""
     unit = _unit_of(exercise_id)
@@ -135,7 +135,7 @@ def published(exercise_id: str, name: str = "", *, on_the_cpu: bool = True) -> A
     from course_lib.observe.record import load  # brings torch and Triton
 
     entry = name or exercises(_unit_of(exercise_id))[exercise_id].entry
-    return load(program(exercise_id, solution_cell(exercise_id)), entry, on_the_cpu=on_the_cpu)
+    return load(answer(exercise_id, solution_cell(exercise_id)), entry, on_the_cpu=on_the_cpu)
 
 
 def of_unit(module: str) -> list[Variant]:
@@ -152,7 +152,7 @@ def walkers(module: str) -> list[Variant]:
     for exercise in exercises(unit).values():
         loses = tuple(c.key for c in exercise.criteria if getattr(c, "programs", 0))
         if loses and exercise.id in solution_cells(unit):  # the suite's toy units have none
-            cells = "\n".join(text for _, text in program(exercise.id, solution_cell(exercise.id))[1:])
+            cells = "\n".join(text for _, text in answer(exercise.id, solution_cell(exercise.id))[1:])
             found += [
                 Variant(exercise.id, "one program walks over all", loses, source=walking.walked(cells, 1)),
                 Variant(exercise.id, "six programs walk over all", loses, source=walking.walked(cells, 6)),

@@ -62,7 +62,7 @@ def tiled_attention(q, k, v, causal, bm, bn):
     lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
     for i in range(0, Nq, bm):
         qi = q[..., i : i + bm, :].float() * D**-0.5
-        rows = torch.arange(i, i + qi.shape[-2], device=q.device)[:, None]
+        offs_m = torch.arange(i, i + qi.shape[-2], device=q.device)[:, None]
         m = torch.full(qi.shape[:-1], -inf, device=q.device)
         l = torch.zeros(qi.shape[:-1], device=q.device)
         acc = torch.zeros(qi.shape, device=q.device)
@@ -71,8 +71,8 @@ def tiled_attention(q, k, v, causal, bm, bn):
                 break
             s = qi @ k[..., j : j + bn, :].float().mT
             if causal:
-                cols = torch.arange(j, j + s.shape[-1], device=q.device)
-                s = torch.where(cols <= rows + Nk - Nq, s, -inf)
+                offs_n = torch.arange(j, j + s.shape[-1], device=q.device)
+                s = torch.where(offs_n <= offs_m + Nk - Nq, s, -inf)
 """
     + STATE_UPDATE
     + """
@@ -115,6 +115,21 @@ WRONG = [
     ),
     wrong("attention", "NaN where nothing is seen", [NOTHING], ("torch.where(lse == -inf, 0, lse)", "lse")),
     wrong("attention", "a mean of all where nothing is seen", [NOTHING], ("s, -inf)", "s, -1e30)")),
+    wrong(
+        "attention",
+        "a softmax of equal scores where nothing is seen",
+        [NOTHING],
+        ("torch.where(sees, s, -inf)", "torch.where(sees, s, -1e30)"),
+        ("torch.exp(s - base[..., None])", "torch.softmax(s, -1)"),
+        says="gets the mean of all values",
+    ),
+    wrong(
+        "attention",
+        "a softmax along the queries",
+        PLAIN,
+        ("torch.exp(s - base[..., None])", "torch.softmax(s, -2)"),
+        says="goes along the queries",
+    ),
     wrong("attention", "no maximum", [FAR, HALF], ("lse = torch.logsumexp(s, -1)", "lse = torch.exp(s).sum(-1).log()")),
     wrong("attention", "scores in half precision", [HALF], ("q.float() @ k.float().mT", "(q @ k.mT).float()")),
     wrong("attention", "a product with v in half precision", [HALF], ("(p @ v.float())", "(p.to(v.dtype) @ v)")),
@@ -136,6 +151,14 @@ WRONG = [
         "half and half",
         PLAIN,
         ("x[..., 0::2].float(), x[..., 1::2].float()", "(t.float() for t in x.chunk(2, -1))"),
+    ),
+    wrong(
+        "rotary",
+        "column i with column i + D / 2, as GPT-NeoX has it",
+        PLAIN,
+        ("x[..., 0::2].float(), x[..., 1::2].float()", "(t.float() for t in x.chunk(2, -1))"),
+        ("torch.stack(turned, -1).flatten(-2)", "torch.cat(turned, -1)"),
+        says="as some models do",
     ),
     wrong("rotary", "the other way round", PLAIN, ("angle = positions", "angle = -positions")),
     wrong("rotary", "all pairs alike", PLAIN, ("(-torch.arange(0, D, 2,", "(-torch.zeros(D // 2,")),
@@ -188,8 +211,8 @@ WRONG = [
     wrong("claims", "aligned at the top left", COUNTED, ("18,", "10,")),
     wrong("claims", "everybody sees something", COUNTED, ('4_keys": 2', '4_keys": 0')),
     # -------------------- merge
-    wrong("merge", "acc is not corrected", PLAIN, ("acc_a * from_a[..., None]", "acc_a")),
-    wrong("merge", "l is not corrected", PLAIN, ("l_a * from_a", "l_a")),
+    wrong("merge", "acc is not corrected", PLAIN, ("acc_a * alpha_a[..., None]", "acc_a")),
+    wrong("merge", "l is not corrected", PLAIN, ("l_a * alpha_a", "l_a")),
     wrong("merge", "no maximum", PLAIN, ("torch.maximum(m_a, m_b)", "m_a")),
     wrong(
         "merge",
@@ -211,8 +234,8 @@ WRONG = [
         [APART],
         ("base = torch.where(m == -inf, 0, m)", "base = torch.zeros_like(m)"),
         (
-            "return m, l_a * from_a + l_b * from_b, acc_a * from_a[..., None] + acc_b * from_b[..., None]",
-            "back = torch.exp(-torch.where(m == -inf, 0, m))\n    return m, (l_a * from_a + l_b * from_b) * back, (acc_a * from_a[..., None] + acc_b * from_b[..., None]) * back[..., None]",
+            "return m, l_a * alpha_a + l_b * alpha_b, acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]",
+            "back = torch.exp(-torch.where(m == -inf, 0, m))\n    return m, (l_a * alpha_a + l_b * alpha_b) * back, (acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]) * back[..., None]",
         ),
     ),
     wrong(
@@ -223,7 +246,7 @@ WRONG = [
             "m = torch.maximum(m_a, m_b)",
             "m = torch.maximum(m_a, m_b).clamp(min=-1e4)\n    m_a, m_b = m_a.clamp(min=-1e4), m_b.clamp(min=-1e4)",
         ),
-        ("l_a * from_a + l_b", "(l_a + (m_a == -1e4)) * from_a + l_b"),
+        ("l_a * alpha_a + l_b", "(l_a + (m_a == -1e4)) * alpha_a + l_b"),
     ),
     wrong(
         "merge",
@@ -236,8 +259,8 @@ WRONG = [
         "acc becomes a mean",
         PLAIN,
         (
-            "acc_a * from_a[..., None] + acc_b * from_b[..., None]",
-            "(acc_a * from_a[..., None] + acc_b * from_b[..., None]) / (l_a * from_a + l_b * from_b)[..., None]",
+            "acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]",
+            "(acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]) / (l_a * alpha_a + l_b * alpha_b)[..., None]",
         ),
     ),
     wrong(
@@ -307,13 +330,13 @@ WRONG = [
         "tiled_attention",
         "off by one",
         [CAUSAL, NOTHING, SKIPS],
-        ("cols <= rows + Nk - Nq", "cols < rows + Nk - Nq"),
+        ("offs_n <= offs_m + Nk - Nq", "offs_n < offs_m + Nk - Nq"),
     ),
     wrong(
         "tiled_attention",
         "aligned at the top left",
         [CAUSAL, NOTHING, SKIPS],
-        ("cols <= rows + Nk - Nq", "cols <= rows"),
+        ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
         ("causal_tiles(pid, bm, bn, Nq, Nk)[1] if causal else ", ""),
     ),
     wrong(
@@ -358,7 +381,7 @@ WRONG = [
         "tiled_attention",
         "scores in half precision",
         [HALF],
-        ("q[..., mine, :].float()", "q[..., mine, :]"),
+        ("q[..., tile_m, :].float()", "q[..., tile_m, :]"),
         ("k[..., j : j + bn, :].float().mT", "k[..., j : j + bn, :].mT"),
         ("            m = s.amax(-1)", "            s = s.float()\n            m = s.amax(-1)"),
         ("acc = torch.zeros_like(qi)", "acc = torch.zeros_like(qi).float()"),
@@ -516,13 +539,13 @@ WRONG = [
         "attention_backward",
         "off by one",
         [CAUSAL, NOTHING],
-        ("cols <= rows + Nk - Nq", "cols < rows + Nk - Nq"),
+        ("offs_n <= offs_m + Nk - Nq", "offs_n < offs_m + Nk - Nq"),
     ),
     wrong(
         "attention_backward",
         "aligned at the top left",
         [CAUSAL, NOTHING],
-        ("cols <= rows + Nk - Nq", "cols <= rows"),
+        ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
         ("if causal and j > i + B - 1 + Nk - Nq", "if False"),
     ),
     wrong(
@@ -572,7 +595,7 @@ WRONG = [
             "    dq, dk, dv = (",
             "    everything = torch.ones(Nq, Nk, dtype=torch.bool, device=q.device).tril(Nk - Nq)\n    dq, dk, dv = (",
         ),
-        ("torch.where(cols <= rows + Nk - Nq, s, -inf)", "torch.where(everything[i : i + B, j : j + B], s, -inf)"),
+        ("torch.where(offs_n <= offs_m + Nk - Nq, s, -inf)", "torch.where(everything[i : i + B, j : j + B], s, -inf)"),
     ),
     wrong(
         "attention_backward",
@@ -655,7 +678,7 @@ HONEST = [
     online(
         "masks with a large number",
         [],
-        ("s = torch.where(cols <= rows + Nk - Nq, s, -inf)", "s = s.masked_fill(cols > rows + Nk - Nq, -inf)"),
+        ("s = torch.where(offs_n <= offs_m + Nk - Nq, s, -inf)", "s = s.masked_fill(offs_n > offs_m + Nk - Nq, -inf)"),
     ),
     online(
         "rescales when it must, by a where",

@@ -57,10 +57,10 @@ EMPTY, SHARED, TWO_LAUNCHES, CACHE = (
 )
 
 NO_MAXIMUM = ("m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.zeros_like(m)")
-NO_RESCALING = ("shrink = tl.exp(m - base)", "shrink = tl.full(m.shape, 1.0, tl.float32)")
-L_UNCORRECTED = ("l * shrink + tl.sum", "l + tl.sum")
-ACC_UNCORRECTED = ("acc * shrink[:, None]", "acc")
-CORRECTED_TWICE = ("acc * shrink[:, None]", "acc * (shrink * shrink)[:, None]")
+NO_RESCALING = ("alpha = tl.exp(m - base)", "alpha = tl.full(m.shape, 1.0, tl.float32)")
+L_UNCORRECTED = ("l * alpha + tl.sum", "l + tl.sum")
+ACC_UNCORRECTED = ("acc * alpha[:, None]", "acc")
+CORRECTED_TWICE = ("acc * alpha[:, None]", "acc * (alpha * alpha)[:, None]")
 TILE_MAXIMUM = ("m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.max(s, 1)")
 COPY = """@triton.jit
 def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
@@ -76,8 +76,8 @@ def copied(x):
 
 """
 # P V without tl.dot, key by key
-P_V = 'acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")'
-KEY_BY_KEY = """acc = acc * shrink[:, None]
+P_V = 'acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")'
+KEY_BY_KEY = """acc = acc * alpha[:, None]
     at = tl.arange(0, s.shape[1])
     for key in range(s.shape[1]):
         weight = tl.sum(tl.where(at[None, :] == key, p.to(v.dtype).to(tl.float32), 0.0), 1)
@@ -85,23 +85,23 @@ KEY_BY_KEY = """acc = acc * shrink[:, None]
 ONE_ROW = """@triton.jit
 def row_kernel(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, Nq, Nk, sqh, sqn, sqd, skh, skn, skd, svh, svn, svd, soh, son, sod, CAUSAL: tl.constexpr, D: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr):
     row, head = tl.program_id(0), tl.program_id(1)
-    dims = tl.arange(0, BD)
-    q = tl.load(q_ptr + head * sqh + row * sqn + dims * sqd, mask=dims < D, other=0).to(tl.float32) * scale
+    offs_d = tl.arange(0, BD)
+    q = tl.load(q_ptr + head * sqh + row * sqn + offs_d * sqd, mask=offs_d < D, other=0).to(tl.float32) * scale
     m, l, acc = -float("inf"), 0.0, tl.zeros((BD,), tl.float32)
     sees = tl.minimum(tl.maximum(row + 1 + Nk - Nq, 0), Nk) if CAUSAL else Nk
     for j in range(0, sees, BN):
-        keys = j + tl.arange(0, BN)
-        there = (keys < sees)[:, None] & (dims < D)[None, :]
-        k = tl.load(k_ptr + head * skh + keys[:, None] * skn + dims[None, :] * skd, mask=there, other=0).to(tl.float32)
-        v = tl.load(v_ptr + head * svh + keys[:, None] * svn + dims[None, :] * svd, mask=there, other=0).to(tl.float32)
-        s = tl.where(keys < sees, tl.sum(k * q[None, :], 1), -float("inf"))
+        offs_n = j + tl.arange(0, BN)
+        inside = (offs_n < sees)[:, None] & (offs_d < D)[None, :]
+        k = tl.load(k_ptr + head * skh + offs_n[:, None] * skn + offs_d[None, :] * skd, mask=inside, other=0).to(tl.float32)
+        v = tl.load(v_ptr + head * svh + offs_n[:, None] * svn + offs_d[None, :] * svd, mask=inside, other=0).to(tl.float32)
+        s = tl.where(offs_n < sees, tl.sum(k * q[None, :], 1), -float("inf"))
         m_new = tl.maximum(m, tl.max(s, 0))  # finite: the row sees a key of each tile
-        p, shrink = tl.exp(s - m_new), tl.exp(m - m_new)
-        l = l * shrink + tl.sum(p, 0)
-        acc = acc * shrink + tl.sum(p[:, None] * v, 0)
+        p, alpha = tl.exp(s - m_new), tl.exp(m - m_new)
+        l = l * alpha + tl.sum(p, 0)
+        acc = acc * alpha + tl.sum(p[:, None] * v, 0)
         m = m_new
     o = acc / tl.where(l == 0, 1, l)
-    tl.store(o_ptr + head * soh + row * son + dims * sod, o.to(o_ptr.dtype.element_ty), mask=dims < D)
+    tl.store(o_ptr + head * soh + row * son + offs_d * sod, o.to(o_ptr.dtype.element_ty), mask=offs_d < D)
     tl.store(lse_ptr + head * Nq + row, m + tl.log(l))
 
 
@@ -119,13 +119,13 @@ def flash_attention_forward(q, k, v, causal=False, scale=None):
 """
 HALF_ACC = ("    m = m_new\n", "    acc = acc.to(v.dtype).to(tl.float32)\n    m = m_new\n")
 HALF_L = ("    m = m_new\n", "    l = l.to(v.dtype).to(tl.float32)\n    m = m_new\n")
-HALF_P = ("    l = l * shrink + tl.sum(p, 1)", "    l = l * shrink + tl.sum(p.to(v.dtype), 1).to(tl.float32)")
+HALF_P = ("    l = l * alpha + tl.sum(p, 1)", "    l = l * alpha + tl.sum(p.to(v.dtype), 1).to(tl.float32)")
 NAN_STATE = ('tl.where(m_new == -float("inf"), 0.0, m_new)', "m_new")
 FLOOR = ('tl.where(m_new == -float("inf"), 0.0, m_new)', "tl.maximum(m_new, 0.0)")
 TF32 = (', input_precision="ieee"', "")
 EXP2 = [
     ("p = tl.exp(s - base[:, None])", "p = tl.exp2((s - base[:, None]) * 1.4426950408889634)"),
-    ("shrink = tl.exp(m - base)", "shrink = tl.exp2((m - base) * 1.4426950408889634)"),
+    ("alpha = tl.exp(m - base)", "alpha = tl.exp2((m - base) * 1.4426950408889634)"),
 ]
 
 WRONG = [
@@ -162,26 +162,26 @@ WRONG = [
     with_update("one_head", "no rescaling", [PLAIN], NO_RESCALING, says="neither acc nor l is multiplied"),
     wrong("one_head", "no scale", [PLAIN], ("q, k, v, o, lse, D**-0.5", "q, k, v, o, lse, 1.0")),
     wrong("one_head", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), unsaid="powers of 2"),
-    wrong("one_head", "lanes past the end store to the last row", [RAGGED, HARD], ("tl.store(lse_ptr + rows, m + tl.log(l), mask=rows < Nq)", "tl.store(lse_ptr + tl.minimum(rows, Nq - 1), m + tl.log(l))"), unsaid="Two programs"),
+    wrong("one_head", "lanes past the end store to the last row", [RAGGED, HARD], ("tl.store(lse_ptr + offs_m, m + tl.log(l), mask=offs_m < Nq)", "tl.store(lse_ptr + tl.minimum(offs_m, Nq - 1), m + tl.log(l))"), unsaid="Two programs"),
     wrong("one_head", "loads what another program stores", [RAGGED, READ, LAUNCH, LOADS], ("    acc = tl.zeros((BLOCK_M, D), tl.float32)\n", "    acc = tl.zeros((BLOCK_M, D), tl.float32)\n    if tl.program_id(0) > 0:\n        l += 0 * tl.load(lse_ptr)\n"), unsaid="Two programs"),
     wrong("one_head", "a scale of 1 / D", [PLAIN], ("D**-0.5", "1 / D")),
-    wrong("one_head", "missing keys score 0", [RAGGED, HARD], ('        s = tl.where(keys[None, :] < Nk, s, -float("inf"))\n', ""), says="Keys that are not there have a score of 0"),
+    wrong("one_head", "missing keys score 0", [RAGGED, HARD], ('        s = tl.where(offs_n[None, :] < Nk, s, -float("inf"))\n', ""), says="Keys that are not there have a score of 0"),
     wrong("one_head", "only whole tiles of keys", [RAGGED, HARD], ("range(0, Nk, BLOCK_N)", "range(0, Nk // BLOCK_N * BLOCK_N, BLOCK_N)"), says="The last, partial tile of keys is left out"),
     wrong("one_head", "only whole tiles of queries", [RAGGED], ("triton.cdiv(Nq, 64)", "max(1, Nq // 64)")),
-    wrong("one_head", "masked lanes unset", [RAGGED, HARD], ("mask=there, other=0", "mask=there")),
+    wrong("one_head", "masked lanes unset", [RAGGED, HARD], ("mask=inside, other=0", "mask=inside")),
     wrong("one_head", "tiles of 16 queries", [READ], ("cdiv(Nq, 64)", "cdiv(Nq, 16)"), ("BLOCK_M=64", "BLOCK_M=16")),
     wrong("one_head", "TF32", [RAGGED, HARD], TF32, says="precision of TF32"),
     wrong("one_head", "scores in half precision", [PLAIN], ('"ieee") * scale', '"ieee").to(q_ptr.dtype.element_ty).to(tl.float32) * scale')),
     wrong("one_head", "forgets to divide", [PLAIN], ("(acc / l[:, None])", "acc")),
     wrong("one_head", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
     wrong("one_head", "lse without the maximum", [PLAIN], ("m + tl.log(l)", "tl.log(l)")),
-    wrong("one_head", "k loaded twice", [READ], ("        v = tl.load(v_ptr", "        k = ((k + tl.load(k_ptr + theirs, mask=there, other=0)) * 0.5).to(k_ptr.dtype.element_ty)\n        v = tl.load(v_ptr")),
+    wrong("one_head", "k loaded twice", [READ], ("        v = tl.load(v_ptr", "        k = ((k + tl.load(k_ptr + kv_offs, mask=inside, other=0)) * 0.5).to(k_ptr.dtype.element_ty)\n        v = tl.load(v_ptr")),
     wrong("one_head", "k read from a copy, again and again", [LAUNCH, READ], ("@triton.jit\ndef one_head_kernel", COPY + "@triton.jit\ndef one_head_kernel"), ("(Nq, 64)", "(Nq, 32)"), ("BLOCK_M=64", "BLOCK_M=32"), ("[grid](q, k, v,", "[grid](q, copied(k), v,")),
     wrong("one_head", "a launch for each tile of queries", [LAUNCH, READ],
         ("    one_head_kernel[grid](q, k, v, o, lse, D**-0.5, Nq,", "    for i in range(0, Nq, 64):\n        one_head_kernel[(1,)](q[i:], k, v, o[i:], lse[i:], D**-0.5, Nq - i,")),
     wrong("one_head", "even and odd channels of k apart", [LOADS],
-        ("        theirs, there", "        pairs = keys[:, None] * D + 2 * tl.arange(0, D // 2)[None, :]\n        theirs, there"),
-        ("        k = tl.load(k_ptr + theirs, mask=there, other=0)\n", "        k = tl.join(tl.load(k_ptr + pairs, mask=there, other=0), tl.load(k_ptr + pairs + 1, mask=there, other=0)).reshape(BLOCK_N, D)\n")),
+        ("        kv_offs, inside", "        pairs = offs_n[:, None] * D + 2 * tl.arange(0, D // 2)[None, :]\n        kv_offs, inside"),
+        ("        k = tl.load(k_ptr + kv_offs, mask=inside, other=0)\n", "        k = tl.join(tl.load(k_ptr + pairs, mask=inside, other=0), tl.load(k_ptr + pairs + 1, mask=inside, other=0)).reshape(BLOCK_N, D)\n")),
     wrong("one_head", "l begins as a number", [COMPILES], ("l = tl.zeros((BLOCK_M,), tl.float32)", "l = 0.0")),
     wrong("one_head", "torch does it", [KERNEL], ("return o, lse", "return torch.softmax((q @ k.T).float() * D**-0.5, -1).to(v.dtype) @ v, lse")),
     # -------------------- flash_attention_forward: the update
@@ -205,12 +205,12 @@ WRONG = [
     wrong("flash_attention_forward", "ignores the scale it is given", [HARD, SCALE], ("D**-0.5 if scale is None else scale", "D**-0.5")),
     wrong("flash_attention_forward", "a scale for padded heads", [DIMS], ("D**-0.5", "triton.next_power_of_2(D)**-0.5")),
     wrong("flash_attention_forward", "no causal mask", [CAUSAL, NOTHING, HARD, *COSTS], ("    if CAUSAL:\n        sees", "    if False:\n        sees")),
-    wrong("flash_attention_forward", "aligned at the top left", [CAUSAL, NOTHING, HARD], ("rows + 1 + Nk - Nq, 0)", "rows + 1, 0)")),
-    wrong("flash_attention_forward", "shifted the other way", [CAUSAL, NOTHING, HARD], ("rows + 1 + Nk - Nq, 0)", "rows + 1 + Nq - Nk, 0)"), unsaid="top left"),
+    wrong("flash_attention_forward", "aligned at the top left", [CAUSAL, NOTHING, HARD], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + 1, 0)")),
+    wrong("flash_attention_forward", "shifted the other way", [CAUSAL, NOTHING, HARD], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + 1 + Nq - Nk, 0)"), unsaid="top left"),
     wrong("flash_attention_forward", "a float32 result through float16", [SINGLE, HARD], ("o.to(o_ptr.dtype.element_ty)", "(o.to(tl.float16) if q.dtype == tl.float32 else o.to(q.dtype))"), unsaid="TF32"),
     wrong("flash_attention_forward", "lse with the strides of q", [VIEWS], ("torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)", "torch.empty_like(q[..., 0], dtype=torch.float32)")),
-    wrong("flash_attention_forward", "sees one key fewer", [CAUSAL, NOTHING, HARD, *COSTS], ("rows + 1 + Nk - Nq, 0)", "rows + Nk - Nq, 0)")),
-    wrong("flash_attention_forward", "sees one key more", [CAUSAL, NOTHING, HARD, *COSTS], ("rows + 1 + Nk - Nq, 0)", "rows + 2 + Nk - Nq, 0)")),
+    wrong("flash_attention_forward", "sees one key fewer", [CAUSAL, NOTHING, HARD, *COSTS], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + Nk - Nq, 0)")),
+    wrong("flash_attention_forward", "sees one key more", [CAUSAL, NOTHING, HARD, *COSTS], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + 2 + Nk - Nq, 0)")),
     wrong("flash_attention_forward", "one row a program", [BYTES, PRODUCTS, STORES], source=ONE_ROW),
     wrong("flash_attention_forward", "no skipping", [BYTES, PRODUCTS], ("stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, tl.max(sees, 0)", "stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, Nk")),
     wrong("flash_attention_forward", "one tile too many", [BYTES, PRODUCTS], ("BLOCK_N * BLOCK_N, tl.max(sees, 0)", "BLOCK_N * BLOCK_N, tl.minimum(tl.max(sees, 0) + BLOCK_N, Nk)")),
@@ -225,43 +225,43 @@ WRONG = [
     wrong("flash_attention_forward", "a scale of 0 taken for none", [SCALE], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
     with_update("flash_attention_forward", "P V as sums", [PRODUCTS], (P_V, KEY_BY_KEY)),
     wrong("flash_attention_forward", "3 stages for heads of 256: too much for sm_80", [DIMS], ("num_warps=8 if wide else 4, num_stages=2 if wide else 3", "num_warps=4, num_stages=3")),
-    wrong("flash_attention_forward", "heads of powers of two alone", [DIMS], (" & (dims < D)[None, :]", "")),
+    wrong("flash_attention_forward", "heads of powers of two alone", [DIMS], (" & (offs_d < D)[None, :]", "")),
     wrong("flash_attention_forward", "contiguous heads alone", [VIEWS], ("for x in heads for stride in x.stride()", "for x in heads for stride in (x.shape[1] * x.shape[2] * x.shape[3], x.shape[2] * x.shape[3], x.shape[3], 1)")),
-    wrong("flash_attention_forward", "a unit stride in each row", [VIEWS], ("dims[None, :] * stride_d", "dims[None, :]")),
+    wrong("flash_attention_forward", "a unit stride in each row", [VIEWS], ("offs_d[None, :] * stride_d", "offs_d[None, :]")),
     wrong("flash_attention_forward", "k's strides for v", [VIEWS], ("for x in heads for", "for x in (heads[0], heads[1], heads[1], heads[3]) for")),
     wrong("flash_attention_forward", "one batch alone", [VIEWS], ("b, h = head // H, head % H", "b, h = 0, head")),
     wrong("flash_attention_forward", "four dimensions alone", [RAGGED, LEADING, VIEWS, DIMS, SINGLE, CAUSAL, NOTHING, HARD, HALVES, SCALE, *COSTS], ("        while x.dim() < 4:\n            x = x[None]\n        return x.flatten(0, -4)", "        return x")),
     wrong("flash_attention_forward", "tiles of 32 queries", [BYTES], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=64")),
     wrong("flash_attention_forward", "tiles of 256 keys", [BYTES, PRODUCTS], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=256 if D < 64 else 64")),
     wrong("flash_attention_forward", "keeps the scores", [BYTES, BUFFER],
-        ("        v = load_rows(v_ptr", "        at = p_ptr + sees[:, None] * 0 + tl.program_id(0).to(tl.int64) * 0 + keys[None, :] + tl.arange(0, q.shape[0])[:, None] * Nk + tl.program_id(0).to(tl.int64) * q.shape[0] * Nk\n        tl.store(at, s, mask=(keys < Nk)[None, :])\n        v = load_rows(v_ptr"),
+        ("        v = load_rows(v_ptr", "        at = p_ptr + sees[:, None] * 0 + tl.program_id(0).to(tl.int64) * 0 + offs_n[None, :] + tl.arange(0, q.shape[0])[:, None] * Nk + tl.program_id(0).to(tl.int64) * q.shape[0] * Nk\n        tl.store(at, s, mask=(offs_n < Nk)[None, :])\n        v = load_rows(v_ptr"),
         ("m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees,", "m, l, acc, q, p_ptr, k_ptr, v_ptr, scale, Nk, sees,"),
         ("q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, H, Nq, Nk,", "q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, p_ptr, scale, H, Nq, Nk,"),
         ("(*heads, lse, D**", "(*heads, lse, torch.empty(B * H * (Nq + 128) * Nk, dtype=torch.float32, device=q.device), D**")),
     # -------------------- sliding_window
-    wrong("sliding_window", "one key more", [PLAIN], ("rows + 1 - window", "rows - window")),
-    wrong("sliding_window", "one key fewer", [PLAIN], ("rows + 1 - window", "rows + 2 - window")),
-    wrong("sliding_window", "no window", [PLAIN], ("tl.maximum(rows + 1 - window, 0)", "rows * 0")),
-    wrong("sliding_window", "both sides", [PLAIN], (" & (keys[None, :] <= rows[:, None])", "")),
+    wrong("sliding_window", "one key more", [PLAIN], ("offs_m + 1 - window", "offs_m - window")),
+    wrong("sliding_window", "one key fewer", [PLAIN], ("offs_m + 1 - window", "offs_m + 2 - window")),
+    wrong("sliding_window", "no window", [PLAIN], ("tl.maximum(offs_m + 1 - window, 0)", "offs_m * 0")),
+    wrong("sliding_window", "both sides", [PLAIN], (" & (offs_n[None, :] <= offs_m[:, None])", "")),
     wrong("sliding_window", "begins one key too late", [RAGGED], ("tl.min(first, 0) //", "(tl.min(first, 0) + (tl.min(first, 0) > 0).to(tl.int32)) //")),
     wrong("sliding_window", "begins one key too late, tiles of 64", [RAGGED], ("tl.min(first, 0) //", "(tl.min(first, 0) + (tl.min(first, 0) > 0).to(tl.int32)) //"), ("BLOCK_N=32", "BLOCK_N=64")),
-    wrong("sliding_window", "without its own key", [PLAIN], ("keys[None, :] <= rows[:, None]", "keys[None, :] < rows[:, None]")),
+    wrong("sliding_window", "without its own key", [PLAIN], ("offs_n[None, :] <= offs_m[:, None]", "offs_n[None, :] < offs_m[:, None]")),
     wrong("sliding_window", "starts at the first key", [IN_WINDOW, FEW], ("range(start, stop, BLOCK_N)", "range(0, stop, BLOCK_N)")),
     with_update("sliding_window", "P V as sums", [FEW], (P_V, KEY_BY_KEY)),
     wrong("sliding_window", "walks to the end", [IN_WINDOW, FEW], ("range(start, stop, BLOCK_N)", "range(start, N, BLOCK_N)")),
     wrong("sliding_window", "the last row's window", [PLAIN], ("tl.min(first, 0) //", "tl.max(first, 0) //")),
-    wrong("sliding_window", "a window as wide as a tile", [RAGGED, HARD, IN_WINDOW, FEW], ("rows + 1 - window", "rows + 1 - BLOCK_N")),
-    wrong("sliding_window", "one head", [PLAIN], ("head * N * D + keys", "keys")),
+    wrong("sliding_window", "a window as wide as a tile", [RAGGED, HARD, IN_WINDOW, FEW], ("offs_m + 1 - window", "offs_m + 1 - BLOCK_N")),
+    wrong("sliding_window", "one head", [PLAIN], ("head * N * D + offs_n", "offs_n")),
     with_update("sliding_window", "NaN for rows that have seen nothing yet", [PLAIN], NAN_STATE),
     with_update("sliding_window", "no rescaling", [PLAIN], NO_RESCALING, says="neither acc nor l is multiplied"),
     wrong("sliding_window", "torch does it, with a mask", [KERNEL], ("return o\n", "i = torch.arange(N, device=q.device)\n    seen = (i <= i[:, None]) & (i > i[:, None] - window)\n    return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen)\n")),
     # -------------------- grouped_attention
-    wrong("grouped_attention", "heads in another order", [PLAIN], ("head * group * Nq * D + rows[:, None] * D", "(head + rows[:, None] // Nq * tl.num_programs(1)) * Nq * D + rows[:, None] % Nq * D")),
-    wrong("grouped_attention", "the first head for all", [PLAIN], ("head * Nk * D + keys", "keys")),
-    wrong("grouped_attention", "row is query", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1", "rows + 1")),
-    wrong("grouped_attention", "head is query", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1", "rows // Nq + 1")),
-    wrong("grouped_attention", "aligned at the top left", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1 + Nk - Nq", "rows % Nq + 1")),
-    wrong("grouped_attention", "shifted the other way", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("rows % Nq + 1 + Nk - Nq", "rows % Nq + 1 + Nq - Nk")),
+    wrong("grouped_attention", "heads in another order", [PLAIN], ("head * group * Nq * D + offs_m[:, None] * D", "(head + offs_m[:, None] // Nq * tl.num_programs(1)) * Nq * D + offs_m[:, None] % Nq * D")),
+    wrong("grouped_attention", "the first head for all", [PLAIN], ("head * Nk * D + offs_n", "offs_n")),
+    wrong("grouped_attention", "row is query", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("offs_m % Nq + 1", "offs_m + 1")),
+    wrong("grouped_attention", "head is query", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("offs_m % Nq + 1", "offs_m // Nq + 1")),
+    wrong("grouped_attention", "aligned at the top left", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("offs_m % Nq + 1 + Nk - Nq", "offs_m % Nq + 1")),
+    wrong("grouped_attention", "shifted the other way", [CAUSAL, NOTHING, TWO, GROUP_READ, LAUNCH], ("offs_m % Nq + 1 + Nk - Nq", "offs_m % Nq + 1 + Nq - Nk")),
     wrong("grouped_attention", "until the last row", [CAUSAL, NOTHING, TWO], ("tl.max(sees, 0), BLOCK_N", "tl.min(sees, 0), BLOCK_N")),
     wrong("grouped_attention", "only whole tiles of keys", [RAGGED, TWO], ("tl.int32) + Nk\n", "tl.int32) + Nk // BLOCK_N * BLOCK_N\n")),
     wrong("grouped_attention", "k read from a copy, again and again", [GROUP_READ, LAUNCH], ("def grouped_attention(", COPY + "def grouped_attention("), ("BLOCK_M=64", "BLOCK_M=16"), ("group * Nq, 64)", "group * Nq, 16)"), ("](q, k, v,", "](q, copied(k), v,")),
@@ -270,33 +270,33 @@ WRONG = [
     wrong("grouped_attention", "0 / 0", [NOTHING], ("acc / tl.where(l == 0, 1, l)[:, None]", "acc / l[:, None]")),
     with_update("grouped_attention", "no rescaling", [PLAIN], NO_RESCALING, says="neither acc nor l is multiplied"),
     # -------------------- flash_decode
-    wrong("flash_decode", "adds the shares up", [PLAIN], ("factor = tl.exp(m - tl.max(m, 0))", "factor = tl.where(parts < splits, 1.0, 0.0)")),
-    wrong("flash_decode", "a mean of the shares", [PLAIN], ("o = tl.sum(factor[:, None] * acc, 0) / tl.sum(factor * l, 0)", "o = tl.sum(acc / tl.where(l == 0, 1, l)[:, None], 0) / splits")),
-    wrong("flash_decode", "l is not corrected", [PLAIN], ("tl.sum(factor * l, 0)", "tl.sum(l, 0)")),
+    wrong("flash_decode", "adds the shares up", [PLAIN], ("alpha = tl.exp(m - tl.max(m, 0))", "alpha = tl.where(parts < splits, 1.0, 0.0)")),
+    wrong("flash_decode", "a mean of the shares", [PLAIN], ("o = tl.sum(alpha[:, None] * acc, 0) / tl.sum(alpha * l, 0)", "o = tl.sum(acc / tl.where(l == 0, 1, l)[:, None], 0) / splits")),
+    wrong("flash_decode", "l is not corrected", [PLAIN], ("tl.sum(alpha * l, 0)", "tl.sum(l, 0)")),
     wrong("flash_decode", "states in float16", [HALVES], ("acc = torch.empty(Hq, splits, D, dtype=torch.float32", "acc = torch.empty(Hq, splits, D, dtype=q.dtype")),
     wrong("flash_decode", "one share of each head alone", [PLAIN], ("share_kernel[(splits, Hkv)]", "share_kernel[(1, Hkv)]")),
     wrong("flash_decode", "no maximum of the shares", [HARD], ("tl.exp(m - tl.max(m, 0))", "tl.exp(m)")),
-    wrong("flash_decode", "shares overlap", [RAGGED, EMPTY, HARD], ("keys[None, :] < stop, s", "keys[None, :] < Nk, s"), ("(keys < stop)[:, None]", "(keys < Nk)[:, None]")),
+    wrong("flash_decode", "shares overlap", [RAGGED, EMPTY, HARD], ("offs_n[None, :] < stop, s", "offs_n[None, :] < Nk, s"), ("(offs_n < stop)[:, None]", "(offs_n < Nk)[:, None]")),
     wrong("flash_decode", "forgets the rest", [RAGGED, EMPTY, HARD], ("share = triton.cdiv(Nk, splits)", "share = max(1, Nk // splits)")),
     wrong("flash_decode", "one share", [SHARED], ("share = triton.cdiv(Nk, splits)", "share = Nk")),
     wrong("flash_decode", "no splits", [SHARED], ("(Hkv, Nk, _) = q.shape, k.shape\n", "(Hkv, Nk, _) = q.shape, k.shape\n    splits = 1\n")),
     wrong("flash_decode", "a program for each head", [CACHE],
         ("group, o = Hq // Hkv, torch.empty_like(q)", "group, o, shared = 1, torch.empty_like(q), Hq // Hkv"),
-        ("tl.program_id(1).to(tl.int64)\n    rows", "tl.program_id(1).to(tl.int64)\n    kv = head // shared\n    rows"),
-        ("head * Nk * D + keys", "kv * Nk * D + keys"),
+        ("tl.program_id(1).to(tl.int64)\n    offs_m", "tl.program_id(1).to(tl.int64)\n    kv = head // shared\n    offs_m"),
+        ("head * Nk * D + offs_n", "kv * Nk * D + offs_n"),
         ("scale, group, Nk, share,\n", "scale, group, shared, Nk, share,\n"),
         ("D**-0.5, group, Nk", "D**-0.5, group, shared, Nk"),
         ("(splits, Hkv)", "(splits, Hq)")),
     wrong("flash_decode", "a merge for each head", [TWO_LAUNCHES], ("    merge_kernel[(Hq,)](m, l, acc, o,", "    for head in range(Hq):\n        merge_kernel[(1,)](m[head], l[head], acc[head], o[head],")),
-    wrong("flash_decode", "torch merges", [KERNEL], ("    merge_kernel[(Hq,)](m, l, acc, o, splits, D=D, BLOCK=triton.next_power_of_2(splits))\n    return o", "    factor = torch.exp(m - m.amax(1, keepdim=True))\n    return ((factor[..., None] * acc).sum(1) / (factor * l).sum(1, keepdim=True)).to(q.dtype)")),
+    wrong("flash_decode", "torch merges", [KERNEL], ("    merge_kernel[(Hq,)](m, l, acc, o, splits, D=D, BLOCK=triton.next_power_of_2(splits))\n    return o", "    alpha = torch.exp(m - m.amax(1, keepdim=True))\n    return ((alpha[..., None] * acc).sum(1) / (alpha * l).sum(1, keepdim=True)).to(q.dtype)")),
     with_update("flash_decode", "no running maximum", [HARD], NO_MAXIMUM),
 ]  # fmt: skip
 
 HONEST = [
     honest("online_update", "exp2", *EXP2),
-    honest("online_update", "adds the product", ('acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")', 'acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")')),
+    honest("online_update", "adds the product", ('acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")', 'acc = acc * alpha[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")')),
     honest("one_head", "tiles of 128 x 64", ("BLOCK_M=64, BLOCK_N=32", "BLOCK_M=128, BLOCK_N=64"), ("cdiv(Nq, 64)", "cdiv(Nq, 128)")),
-    honest("one_head", "k loaded as columns", ("k = tl.load(k_ptr + theirs, mask=there, other=0)", "k = tl.load(k_ptr + dims[:, None] + keys[None, :] * D, mask=(keys < Nk)[None, :], other=0)"), ("k.T", "k")),
+    honest("one_head", "k loaded as columns", ("k = tl.load(k_ptr + kv_offs, mask=inside, other=0)", "k = tl.load(k_ptr + offs_d[:, None] + offs_n[None, :] * D, mask=(offs_n < Nk)[None, :], other=0)"), ("k.T", "k")),
     honest("flash_attention_forward", "tiles of 128 x 64", ("BLOCK_M=64, BLOCK_N=64, num_warps=8 if wide else 4", "BLOCK_M=128, BLOCK_N=64, num_warps=8")),
     honest("flash_attention_forward", "tiles of 128 x 128", ("BLOCK_M=64, BLOCK_N=64, num_warps", "BLOCK_M=64 if wide else 128, BLOCK_N=64 if wide else 128, num_warps")),
     honest("flash_attention_forward", "oblong tiles", ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=64 if wide else 128")),

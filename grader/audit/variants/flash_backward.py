@@ -75,16 +75,16 @@ PADDED_SCALE = ("D**-0.5", "triton.next_power_of_2(D) ** -0.5")
 OTHER_HEAD = ("(j // H).to(tl.int64), (j % H).to(tl.int64)", "(j % H).to(tl.int64), (j // H).to(tl.int64)")
 
 
-def added(grad: str, rows: str, n: str) -> list[tuple[str, str]]:
+def added(grad: str, offs: str, n: str) -> list[tuple[str, str]]:
     """The patches with which a kernel adds a gradient to zeros, atomically, where it stored it."""
     value = grad if grad == "dv" else f"{grad} * scale"
-    strides, dims = f"{grad}_strides", "tl.arange(0, BLOCK_D)[None, :]"
+    strides, offs_d = f"{grad}_strides", "tl.arange(0, BLOCK_D)[None, :]"
     return [
         (
-            f"    store_rows({grad}_ptr, {strides}, batch, head, {rows}, {n}, D, BLOCK_D, {value})\n",
+            f"    store_rows({grad}_ptr, {strides}, batch, head, {offs}, {n}, D, BLOCK_D, {value})\n",
             f"    {grad}_ptr += batch * {strides}[0] + head * {strides}[1]\n"
-            f"    at = {grad}_ptr + {rows}[:, None] * {strides}[2] + {dims} * {strides}[3]\n"
-            f"    tl.atomic_add(at, ({value}).to({grad}_ptr.dtype.element_ty), mask=({rows} < {n})[:, None] & ({dims} < D))\n",
+            f"    at = {grad}_ptr + {offs}[:, None] * {strides}[2] + {offs_d} * {strides}[3]\n"
+            f"    tl.atomic_add(at, ({value}).to({grad}_ptr.dtype.element_ty), mask=({offs} < {n})[:, None] & ({offs_d} < D))\n",
         ),
         ("torch.empty_like(", "torch.zeros_like("),
     ]
@@ -115,8 +115,8 @@ WRONG = [
     wrong("delta", "the same strides for both", [VIEWS], ("o.stride(), do.stride()", "o.stride(), o.stride()")),
     wrong("delta", "contiguous alone", [VIEWS], ("o.stride(), do.stride()", "*[(H * N * D, N * D, D, 1)] * 2")),
     wrong("delta", "heads of a power of two", [SIZES, VIEWS, HALF_IN], ("BLOCK_D=triton.next_power_of_2(D)", "BLOCK_D=D")),
-    wrong("delta", "reads twice", [ONCE], ("    tl.store(delta_ptr", "    do = 0.5 * (do + load_rows(do_ptr, do_strides, batch, head, rows, N, D, BLOCK_D).to(tl.float32))\n    tl.store(delta_ptr")),
-    wrong("delta", "even and odd channels apart", [DENSE], ("    return tl.load(ptr + rows[:, None] * strides[2] + dims[None, :] * strides[3], mask=inside, other=0.0)", "    at, even = ptr + rows[:, None] * strides[2] + dims[None, :] * strides[3], (dims % 2 == 0)[None, :]\n    return tl.load(at, mask=inside & even, other=0.0) + tl.load(at, mask=inside & (even == 0), other=0.0)")),
+    wrong("delta", "reads twice", [ONCE], ("    tl.store(delta_ptr", "    do = 0.5 * (do + load_rows(do_ptr, do_strides, batch, head, offs_m, N, D, BLOCK_D).to(tl.float32))\n    tl.store(delta_ptr")),
+    wrong("delta", "even and odd channels apart", [DENSE], ("    return tl.load(ptr + rows[:, None] * strides[2] + offs_d[None, :] * strides[3], mask=inside, other=0.0)", "    at, even = ptr + rows[:, None] * strides[2] + offs_d[None, :] * strides[3], (offs_d % 2 == 0)[None, :]\n    return tl.load(at, mask=inside & even, other=0.0) + tl.load(at, mask=inside & (even == 0), other=0.0)")),
     wrong("delta", "copies", [KERNEL], ("(x[None, None]", "(x.contiguous()[None, None]")),
     wrong("delta", "torch does it", [KERNEL], source="def delta(o, do):\n    return (o.float() * do.float()).sum(-1)\n"),
     wrong("delta", "batches and heads swapped", [PLAIN], OTHER_HEAD, says="Batches and heads are swapped"),
@@ -143,8 +143,8 @@ WRONG = [
     wrong("dkdv", "dk in half precision", [HALF], ('q, dk, input_precision="ieee")', 'q, dk, input_precision="ieee").to(q.dtype).to(tl.float32)'), says="dk was rounded to half precision after each tile"),
     wrong("dkdv", "scores in bfloat16", [PLAIN], S_ROUNDED),
     wrong("dkdv", "dp in bfloat16", [PLAIN], DP_ROUNDED),
-    wrong("dkdv", "delta in half precision", [RAGGED, VIEWS, NOTHING, HARD, HALF], ("delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0)", "delta = tl.load(delta_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
-    wrong("dkdv", "lse in half precision", [PLAIN], ("lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0)", "lse = tl.load(lse_ptr + rows, mask=rows < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
+    wrong("dkdv", "delta in half precision", [RAGGED, VIEWS, NOTHING, HARD, HALF], ("delta = tl.load(delta_ptr + offs_m, mask=offs_m < Nq, other=0.0)", "delta = tl.load(delta_ptr + offs_m, mask=offs_m < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
+    wrong("dkdv", "lse in half precision", [PLAIN], ("lse = tl.load(lse_ptr + offs_m, mask=offs_m < Nq, other=0.0)", "lse = tl.load(lse_ptr + offs_m, mask=offs_m < Nq, other=0.0).to(q.dtype).to(tl.float32)")),
     wrong("dkdv", "k scaled in half precision", [HARD], ("s = tl.dot(k, q.T", "s = tl.dot((k * scale).to(k.dtype), q.T"), ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634")),
     wrong("dkdv", "a scale of 0 taken for none", [SCALE], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
     wrong("dkdv", "q read from a copy, again and again", [Q_READ], ("### BEGIN SOLUTION\n@triton.jit\ndef over_queries", COPY + "@triton.jit\ndef over_queries"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=32"), ("    tensors = [x[None", "    q = copied(q) if q.shape[-2] == 512 else q\n    tensors = [x[None")),
@@ -158,10 +158,10 @@ WRONG = [
     wrong("dkdv", "exp of s, divided by exp of lse", [HARD], ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])", "tl.exp(s * scale) / tl.exp(lse)[None, :]")),
     # -------------------- dkdv: masks and tiles
     wrong("dkdv", "no causal mask", [CAUSAL, NOTHING, DIAGONAL], ("        if MASKED:\n", "        if False:\n")),
-    wrong("dkdv", "aligned at the top left", [CAUSAL, NOTHING], ("rows[None, :] + Nk - Nq", "rows[None, :]")),
-    wrong("dkdv", "off by one", [CAUSAL, NOTHING, DIAGONAL], ("keys[:, None] <= rows", "keys[:, None] < rows")),
-    wrong("dkdv", "scores of 0 where nothing is seen", [CAUSAL, NOTHING, DIAGONAL], ("        p = tl.exp2(", "        if MASKED:\n            s = tl.where(keys[:, None] <= rows[None, :] + Nk - Nq, s, 0.0)\n        p = tl.exp2("), ("            p = tl.where(keys[:, None] <= rows[None, :] + Nk - Nq, p, 0.0)\n", "            p = p\n")),
-    wrong("dkdv", "a mask before exp", [NOTHING], ("        p = tl.exp2(", "        if MASKED:\n            s = tl.where(keys[:, None] <= rows[None, :] + Nk - Nq, s, -float(\"inf\"))\n        p = tl.exp2("), ("            p = tl.where(keys[:, None] <= rows[None, :] + Nk - Nq, p, 0.0)\n", "            p = p\n")),
+    wrong("dkdv", "aligned at the top left", [CAUSAL, NOTHING], ("offs_m[None, :] + Nk - Nq", "offs_m[None, :]")),
+    wrong("dkdv", "off by one", [CAUSAL, NOTHING, DIAGONAL], ("offs_n[:, None] <= offs_m", "offs_n[:, None] < offs_m")),
+    wrong("dkdv", "scores of 0 where nothing is seen", [CAUSAL, NOTHING, DIAGONAL], ("        p = tl.exp2(", "        if MASKED:\n            s = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, s, 0.0)\n        p = tl.exp2("), ("            p = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, p, 0.0)\n", "            p = p\n")),
+    wrong("dkdv", "a mask before exp", [NOTHING], ("        p = tl.exp2(", "        if MASKED:\n            s = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, s, -float(\"inf\"))\n        p = tl.exp2("), ("            p = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, p, 0.0)\n", "            p = p\n")),
     wrong("dkdv", "begins a tile late", [CAUSAL, NOTHING, DIAGONAL], ("// BLOCK_M * BLOCK_M  # those", "// BLOCK_M * BLOCK_M + BLOCK_M  # those")),
     wrong("dkdv", "begins as if Nq were Nk", [CAUSAL], ("tl.maximum(first - (Nk - Nq), 0)", "tl.maximum(first, 0)")),
     wrong("dkdv", "the mask ends too early", [CAUSAL, NOTHING, DIAGONAL], ("first + BLOCK_N - 1 - (Nk - Nq)", "first - (Nk - Nq)")),
@@ -172,12 +172,12 @@ WRONG = [
     wrong("dkdv", "scores twice", [FOUR, DIAGONAL], S_TWICE_KQ),
     wrong("dkdv", "tiles of 32 keys", [Q_READ], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=32")),
     wrong("dkdv", "a matrix of scores, unused", [TABLE], ("    (B, H, Nq, D), Nk =", "    p = torch.empty((*q.shape[:-1], k.shape[-2]), dtype=q.dtype, device=q.device)\n    (B, H, Nq, D), Nk =")),
-    wrong("dkdv", "adds dk atomically", [BITS], *added("dk", "keys", "Nk")),
-    wrong("dkdv", "lse for every score", [DENSE], ("lse_ptr + rows, mask=rows < Nq, other", "lse_ptr + rows[None, :] + 0 * keys[:, None], mask=(rows < Nq)[None, :], other"), ("(lse * 1.4426950408889634)[None, :]", "lse * 1.4426950408889634")),
+    wrong("dkdv", "adds dk atomically", [BITS], *added("dk", "offs_n", "Nk")),
+    wrong("dkdv", "lse for every score", [DENSE], ("lse_ptr + offs_m, mask=offs_m < Nq, other", "lse_ptr + offs_m[None, :] + 0 * offs_n[:, None], mask=(offs_m < Nq)[None, :], other"), ("(lse * 1.4426950408889634)[None, :]", "lse * 1.4426950408889634")),
     wrong("dkdv", "copies", [KERNEL], COPIES),
     wrong("dkdv", "ignores the scale it is given", [SCALE], IGNORED, says="D**-0.5, where another was given"),
     wrong("dkdv", "a scale for padded heads", [RAGGED, VIEWS], PADDED_SCALE),
-    wrong("dkdv", "the strides of q for do", [VIEWS], ("q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, keys,\n        whole", "q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, q_strides, batch, head, keys,\n        whole")),
+    wrong("dkdv", "the strides of q for do", [VIEWS], ("q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, offs_n,\n        whole", "q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, q_strides, batch, head, offs_n,\n        whole")),
     wrong("dkdv", "v through k's strides", [VIEWS], ("*(x.stride() for x in tensors)", "*(tensors[i].stride() for i in (0, 1, 1, 3, 4, 5))")),
     wrong("dkdv", "dv through dk's strides", [VIEWS], ("*(x.stride() for x in tensors)", "*(tensors[i].stride() for i in (0, 1, 2, 3, 4, 4))")),
     wrong("dkdv", "torch does it", [KERNEL], source="def dkdv(q, k, v, do, lse, delta, causal=False, scale=None):\n    p = torch.exp((q @ k.mT).float() * q.shape[-1] ** -0.5 - lse[..., None])\n    ds = p * ((do @ v.mT).float() - delta[..., None])\n    return (ds.mT @ q.float()).to(k.dtype), (p.mT @ do.float()).to(v.dtype)\n"),
@@ -201,10 +201,10 @@ WRONG = [
     wrong("dq", "large tiles for heads of 256: too much for sm_80", [RAGGED], ("q.dtype == torch.float32 or D > 128", "q.dtype == torch.float32")),
     wrong("dq", "dp alone in TF32", [RAGGED, CAUSAL, NOTHING, HARD], ('do, v.T, input_precision="ieee")', "do, v.T)"), says="precision of TF32"),
     wrong("dq", "TF32", [RAGGED, CAUSAL, NOTHING, HARD], TF32, says="precision of TF32"),
-    wrong("dq", "missing keys have weight", [HARD], ("seen = (keys < Nk)[None, :]", "seen = (keys < Nk + BLOCK_N)[None, :]")),
+    wrong("dq", "missing keys have weight", [HARD], ("seen = (offs_n < Nk)[None, :]", "seen = (offs_n < Nk + BLOCK_N)[None, :]")),
     wrong("dq", "no causal mask", [CAUSAL, NOTHING, DIAGONAL], ("            if CAUSAL:\n                seen", "            if False:\n                seen")),
-    wrong("dq", "aligned at the top left", [CAUSAL, NOTHING], ("rows[:, None] + Nk - Nq", "rows[:, None]")),
-    wrong("dq", "off by one", [CAUSAL, NOTHING, DIAGONAL], ("keys[None, :] <= rows", "keys[None, :] < rows")),
+    wrong("dq", "aligned at the top left", [CAUSAL, NOTHING], ("offs_m[:, None] + Nk - Nq", "offs_m[:, None]")),
+    wrong("dq", "off by one", [CAUSAL, NOTHING, DIAGONAL], ("offs_n[None, :] <= offs_m", "offs_n[None, :] < offs_m")),
     wrong("dq", "a mask before exp", [NOTHING], ("            p = tl.where(seen, p, 0.0)\n", "            p = tl.exp2(tl.where(seen, s * (scale * 1.4426950408889634), -float(\"inf\")) - (lse * 1.4426950408889634)[:, None])\n")),
     wrong("dq", "stops a tile early", [CAUSAL, NOTHING, DIAGONAL], ("tl.maximum(first + BLOCK_M + Nk - Nq, 0)", "tl.maximum(first + Nk - Nq, 0)")),
     wrong("dq", "too many tiles without a mask", [CAUSAL, DIAGONAL], ("tl.maximum(first + 1 + Nk - Nq, 0)", "tl.maximum(first + BLOCK_M + Nk - Nq, 0)")),
@@ -212,12 +212,12 @@ WRONG = [
     wrong("dq", "scores twice", [THREE, DIAGONAL], S_TWICE_QK),
     wrong("dq", "tiles of 32 queries", [K_READ], ("BLOCK_M=128, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=64")),
     wrong("dq", "a matrix of scores, unused", [TABLE], ("    (B, H, Nq, D), Nk =", "    p = torch.empty((*q.shape[:-1], k.shape[-2]), dtype=q.dtype, device=q.device)\n    (B, H, Nq, D), Nk =")),
-    wrong("dq", "adds atomically", [BITS], *added("dq", "rows", "Nq")),
-    wrong("dq", "lse for every channel", [DENSE], ("lse_ptr + j * Nq + rows, mask=rows < Nq, other=0.0)", "lse_ptr + j * Nq + rows[:, None] + 0 * tl.arange(0, BLOCK_D)[None, :], mask=(rows < Nq)[:, None], other=0.0)\n    lse = tl.max(lse, 1)")),
+    wrong("dq", "adds atomically", [BITS], *added("dq", "offs_m", "Nq")),
+    wrong("dq", "lse for every channel", [DENSE], ("lse_ptr + j * Nq + offs_m, mask=offs_m < Nq, other=0.0)", "lse_ptr + j * Nq + offs_m[:, None] + 0 * tl.arange(0, BLOCK_D)[None, :], mask=(offs_m < Nq)[:, None], other=0.0)\n    lse = tl.max(lse, 1)")),
     wrong("dq", "copies", [KERNEL], COPIES),
     wrong("dq", "ignores the scale it is given", [SCALE], IGNORED, says="D**-0.5, where another was given"),
     wrong("dq", "the last keys are left out", [RAGGED, VIEWS, HARD, HALF, SCALE], ("whole, stop = Nk // BLOCK_N * BLOCK_N, Nk  #", "whole, stop = Nk // BLOCK_N * BLOCK_N, Nk // BLOCK_N * BLOCK_N  #"), says="The last, partial tile of keys is left out"),
-    wrong("dq", "ds of what is not masked", [NOTHING, HARD], ("            p = tl.where(seen, p, 0.0)\n", "            e = tl.where(seen | (keys >= Nk)[None, :], p, 0.0)\n            p = tl.where(seen, p, 0.0)\n        else:\n            e = p\n"), ("ds = p * (dp", "ds = e * (dp"), says="make ds of what it chose"),
+    wrong("dq", "ds of what is not masked", [NOTHING, HARD], ("            p = tl.where(seen, p, 0.0)\n", "            e = tl.where(seen | (offs_n >= Nk)[None, :], p, 0.0)\n            p = tl.where(seen, p, 0.0)\n        else:\n            e = p\n"), ("ds = p * (dp", "ds = e * (dp"), says="make ds of what it chose"),
     wrong("dq", "whole tiles of queries alone", [RAGGED, VIEWS, CAUSAL, NOTHING, HARD, HALF, SCALE, THREE, BITS, K_READ, TABLE, DENSE], ('triton.cdiv(Nq, shape["BLOCK_M"])', 'Nq // shape["BLOCK_M"]')),
     wrong("dq", "v through k's strides", [VIEWS], ("*(x.stride() for x in tensors)", "*(tensors[i].stride() for i in (0, 1, 1, 3, 4))")),
     wrong("dq", "torch does it", [KERNEL], source="def dq(q, k, v, do, lse, delta, causal=False, scale=None):\n    p = torch.exp((q @ k.mT).float() * q.shape[-1] ** -0.5 - lse[..., None])\n    ds = p * ((do @ v.mT).float() - delta[..., None])\n    return (ds @ k.float()).to(q.dtype)\n"),
@@ -242,8 +242,8 @@ WRONG = [
     wrong("flash_attention", "autograd of the slow one", [GRADIENTS], source="from course_lib.workloads.torch_attention import flash_attention_forward\n\n\nclass FlashAttention:\n    @staticmethod\n    def apply(q, k, v, is_causal=False, scale=None):\n        return flash_attention_forward(q, k, v, is_causal, scale)[0]\n"),
     wrong("flash_attention", "dk and dv twice", [BACKWARD, EIGHTEEN, NINE], ("        dk, dv = dkdv(*given)", "        dk, dv = dkdv(*given)\n        dk, dv = dkdv(*given)")),
     wrong("flash_attention", "no running maximum", [HARD], ("m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.zeros_like(m)")),
-    wrong("flash_attention", "no rescaling", [RAGGED, BOTH_VIEWS, BOTH_CAUSAL, HARD, HALF, ALONE, KEEPS, FORWARD, BACKWARD, EIGHTEEN, NINE, BITS, TABLE], ("acc * shrink[:, None]", "acc"), says="and acc is not: multiply by exp(m - m_new)"),
-    wrong("flash_attention", "l is not rescaled", [RAGGED, BOTH_VIEWS, BOTH_CAUSAL, HARD, HALF, ALONE, KEEPS, FORWARD, BACKWARD, EIGHTEEN, NINE, BITS, TABLE], ("l * shrink + tl.sum", "l + tl.sum"), says="and l is not: multiply by exp(m - m_new)"),
+    wrong("flash_attention", "no rescaling", [RAGGED, BOTH_VIEWS, BOTH_CAUSAL, HARD, HALF, ALONE, KEEPS, FORWARD, BACKWARD, EIGHTEEN, NINE, BITS, TABLE], ("acc * alpha[:, None]", "acc"), says="and acc is not: multiply by exp(m - m_new)"),
+    wrong("flash_attention", "l is not rescaled", [RAGGED, BOTH_VIEWS, BOTH_CAUSAL, HARD, HALF, ALONE, KEEPS, FORWARD, BACKWARD, EIGHTEEN, NINE, BITS, TABLE], ("l * alpha + tl.sum", "l + tl.sum"), says="and l is not: multiply by exp(m - m_new)"),
     wrong("flash_attention", "missing keys score 0", [RAGGED, BOTH_VIEWS, BOTH_CAUSAL, HARD, ALONE, NINE], ('s, -float("inf"))\n        m_new', "s, 0.0)\n        m_new"), says="Keys that are not there have a score of 0"),
     wrong("flash_attention", "the last keys are left out", [RAGGED, BOTH_VIEWS, BOTH_CAUSAL, HARD, ALONE], ("tl.max(sees, 0)\n", "tl.max(sees, 0) // BLOCK_N * BLOCK_N\n"), says="The last, partial tile of keys is left out"),
     wrong("flash_attention", "ignores the scale it is given", [RAGGED], IGNORED, says="D**-0.5, where another was given"),
@@ -267,7 +267,7 @@ WRONG = [
 ROWS_BY_QUERIES = [
     ("        s = tl.dot(k, q.T, input_precision=\"ieee\")  # (BLOCK_N, BLOCK_M): keys x queries\n", "        s = tl.dot(q, k.T, input_precision=\"ieee\")\n"),
     ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])  # exp(s - lse)", "tl.exp(s * scale - lse[:, None])"),
-    ("keys[:, None] <= rows[None, :] + Nk - Nq", "keys[None, :] <= rows[:, None] + Nk - Nq"),
+    ("offs_n[:, None] <= offs_m[None, :] + Nk - Nq", "offs_n[None, :] <= offs_m[:, None] + Nk - Nq"),
     ("tl.dot(p.to(do.dtype), do, dv", "tl.dot(tl.trans(p.to(do.dtype)), do, dv"),
     ("dp = tl.dot(v, do.T", "dp = tl.dot(do, v.T"),
     ("delta[None, :]", "delta[:, None]"),
@@ -288,7 +288,7 @@ HONEST = [
     honest("dq", "wide tiles", ("BLOCK_M=128, BLOCK_N=64, num_warps=8, num_stages=3", "BLOCK_M=64, BLOCK_N=128, num_warps=8, num_stages=2")),
     honest("dq", "first tile first, exp", ("        tile = tl.num_programs(0) - 1 - tile  # the longest walks begin first\n", "        tile = tile\n"), ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[:, None])", "tl.exp(s * scale - lse[:, None])")),
     honest("dq", "a mask for every tile", ("0, whole, Nq, Nk, scale, False", "0, whole, Nq, Nk, scale, True")),
-    honest("dq", "keys from last to first", ("        keys = j + tl.arange(0, BLOCK_N)", "        keys = start + (tl.cdiv(stop - start, BLOCK_N) * BLOCK_N - BLOCK_N) - (j - start) + tl.arange(0, BLOCK_N)")),
+    honest("dq", "keys from last to first", ("        offs_n = j + tl.arange(0, BLOCK_N)", "        offs_n = start + (tl.cdiv(stop - start, BLOCK_N) * BLOCK_N - BLOCK_N) - (j - start) + tl.arange(0, BLOCK_N)")),
     honest("flash_attention", "a function", ("class FlashAttention(torch", "class Own(torch"), ("dk, dv, None, None\n        ### END SOLUTION", "dk, dv, None, None\n        ### END SOLUTION\n\n\ndef FlashAttention(q, k, v, is_causal=False, scale=None):\n    return Own.apply(q, k, v, is_causal, scale)")),
     honest("flash_attention", "dq first", ("        dk, dv = dkdv(*given)\n        return dq(*given), dk, dv, None, None", "        first = dq(*given)\n        return first, *dkdv(*given), None, None")),
     honest("flash_attention", "larger tiles forward", ("BLOCK_M=128, BLOCK_N=64", "BLOCK_M=128, BLOCK_N=128")),

@@ -22,33 +22,33 @@ TWO_LAUNCHES_SIN_COS = """
 @triton.jit
 def sin2_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    s = tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32))
-    tl.store(out_ptr + i, s * s, mask=i < n)
+    sine = tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32))
+    tl.store(out_ptr + i, sine * sine, mask=i < n)
 
 
 @triton.jit
-def add_cos2_kernel(s_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+def add_cos2_kernel(squares_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    c = tl.cos(tl.load(y_ptr + i, mask=i < n).to(tl.float32))
-    tl.store(out_ptr + i, tl.load(s_ptr + i, mask=i < n) + c * c, mask=i < n)
+    cosine = tl.cos(tl.load(y_ptr + i, mask=i < n).to(tl.float32))
+    tl.store(out_ptr + i, tl.load(squares_ptr + i, mask=i < n) + cosine * cosine, mask=i < n)
 
 
 def sin2_plus_cos2(x, y):
     (n,) = x.shape
-    s, out = torch.empty(n, dtype=torch.float32, device=x.device), torch.empty_like(x)
-    sin2_kernel[(triton.cdiv(n, 1024),)](x, s, n, BLOCK=1024)
-    add_cos2_kernel[(triton.cdiv(n, 1024),)](s, y, out, n, BLOCK=1024)
+    squares, out = torch.empty(n, dtype=torch.float32, device=x.device), torch.empty_like(x)
+    sin2_kernel[(triton.cdiv(n, 1024),)](x, squares, n, BLOCK=1024)
+    add_cos2_kernel[(triton.cdiv(n, 1024),)](squares, y, out, n, BLOCK=1024)
     return out
 """
 
 BIAS_THEN_GELU = """
 @triton.jit
 def add_kernel(x_ptr, bias_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    inside = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * row_stride + cols, mask=inside).to(tl.float32)
-    tl.store(out_ptr + rows * N + cols, x + tl.load(bias_ptr + cols, mask=cols < N).to(tl.float32), mask=inside)
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    offs_n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    inside = (offs_m < M) & (offs_n < N)
+    x = tl.load(x_ptr + offs_m * row_stride + offs_n, mask=inside).to(tl.float32)
+    tl.store(out_ptr + offs_m * N + offs_n, x + tl.load(bias_ptr + offs_n, mask=offs_n < N).to(tl.float32), mask=inside)
 
 
 @triton.jit
@@ -69,41 +69,41 @@ def bias_gelu(x, bias):
 
 TWO_STAGE_SOFTMAX = """
 @triton.jit
-def reduce_kernel(x_ptr, m_ptr, s_ptr, N, row_stride, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+def reduce_kernel(x_ptr, m_ptr, l_ptr, N, row_stride, BLOCK: tl.constexpr):
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
     m = tl.max(x, axis=0)
     tl.store(m_ptr + row, m)
-    tl.store(s_ptr + row, tl.sum(tl.exp(x - m), axis=0))
+    tl.store(l_ptr + row, tl.sum(tl.exp(x - m), axis=0))
 
 
 @triton.jit
-def divide_kernel(x_ptr, m_ptr, s_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N).to(tl.float32)
-    tl.store(out_ptr + row * N + cols, tl.exp(x - tl.load(m_ptr + row)) / tl.load(s_ptr + row), mask=cols < N)
+def divide_kernel(x_ptr, m_ptr, l_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N).to(tl.float32)
+    tl.store(out_ptr + row * N + offs_n, tl.exp(x - tl.load(m_ptr + row)) / tl.load(l_ptr + row), mask=offs_n < N)
 
 
 def softmax(x):
     M, N = x.shape
-    m, s = (torch.empty(M, dtype=torch.float32, device=x.device) for _ in range(2))
+    m, l = (torch.empty(M, dtype=torch.float32, device=x.device) for _ in range(2))
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
     BLOCK = triton.next_power_of_2(N)
-    reduce_kernel[(M,)](x, m, s, N, x.stride(0), BLOCK=BLOCK)
-    divide_kernel[(M,)](x, m, s, out, N, x.stride(0), BLOCK=BLOCK)
+    reduce_kernel[(M,)](x, m, l, N, x.stride(0), BLOCK=BLOCK)
+    divide_kernel[(M,)](x, m, l, out, N, x.stride(0), BLOCK=BLOCK)
     return out
 """
 
 SEVERAL_ROWS_SOFTMAX = """
 @triton.jit
 def softmax_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    cols = tl.arange(0, BLOCK_N)[None, :]
-    inside = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * row_stride + cols, mask=inside, other=-float("inf")).to(tl.float32)
-    x = tl.where(rows < M, x, 0.0)
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    offs_n = tl.arange(0, BLOCK_N)[None, :]
+    inside = (offs_m < M) & (offs_n < N)
+    x = tl.load(x_ptr + offs_m * row_stride + offs_n, mask=inside, other=-float("inf")).to(tl.float32)
+    x = tl.where(offs_m < M, x, 0.0)
     p = tl.exp2((x - tl.max(x, axis=1, keep_dims=True)) * 1.4426950408889634)
-    tl.store(out_ptr + rows * N + cols, p / tl.sum(p, axis=1, keep_dims=True), mask=inside)
+    tl.store(out_ptr + offs_m * N + offs_n, p / tl.sum(p, axis=1, keep_dims=True), mask=inside)
 
 
 def softmax(x):
@@ -124,10 +124,10 @@ def row_softmax(x):
 
 @triton.jit
 def softmax_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
-    cols = tl.arange(0, BLOCK)
+    offs_n = tl.arange(0, BLOCK)
     for row in tl.range(tl.program_id(0), M, tl.num_programs(0), num_stages=2):
-        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
-        tl.store(out_ptr + row * N + cols, row_softmax(x), mask=cols < N)
+        x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
+        tl.store(out_ptr + row * N + offs_n, row_softmax(x), mask=offs_n < N)
 
 
 def softmax(x):
@@ -141,19 +141,19 @@ ONE_LANE_EACH = """
 @triton.jit
 def online_softmax_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     row = tl.program_id(0)
-    m, s = tl.full((BLOCK,), -3.4e38, tl.float32), tl.zeros((BLOCK,), tl.float32)
+    m, l = tl.full((BLOCK,), -3.4e38, tl.float32), tl.zeros((BLOCK,), tl.float32)
     for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
         m_new = tl.maximum(m, x)
-        s = s * tl.exp(m - m_new) + tl.exp(x - m_new)
+        l = l * tl.exp(m - m_new) + tl.exp(x - m_new)
         m = m_new
     top = tl.max(m, axis=0)
-    total = tl.sum(s * tl.exp(m - top), axis=0)
+    total = tl.sum(l * tl.exp(m - top), axis=0)
     for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N).to(tl.float32)
-        tl.store(out_ptr + row * N + cols, tl.exp(x - top) / total, mask=cols < N)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N).to(tl.float32)
+        tl.store(out_ptr + row * N + offs_n, tl.exp(x - top) / total, mask=offs_n < N)
 
 
 def online_softmax(x):
@@ -165,46 +165,46 @@ def online_softmax(x):
 
 SPLIT_ROWS = """
 @triton.jit
-def parts_kernel(x_ptr, m_ptr, s_ptr, N, row_stride, parts, BLOCK: tl.constexpr):
+def parts_kernel(x_ptr, m_ptr, l_ptr, N, row_stride, parts, BLOCK: tl.constexpr):
     row, part = tl.program_id(0), tl.program_id(1)
-    cols = part * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+    offs_n = part * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
     m = tl.maximum(tl.max(x, axis=0), -1e38)
     tl.store(m_ptr + row * parts + part, m)
-    tl.store(s_ptr + row * parts + part, tl.sum(tl.exp(x - m), axis=0))
+    tl.store(l_ptr + row * parts + part, tl.sum(tl.exp(x - m), axis=0))
 
 
 @triton.jit
-def merge_kernel(x_ptr, m_ptr, s_ptr, out_ptr, N, row_stride, parts, BLOCK: tl.constexpr, PARTS: tl.constexpr):
+def merge_kernel(x_ptr, m_ptr, l_ptr, out_ptr, N, row_stride, parts, BLOCK: tl.constexpr, PARTS: tl.constexpr):
     row, part = tl.program_id(0), tl.program_id(1)
     k = tl.arange(0, PARTS)
     ms = tl.load(m_ptr + row * parts + k, mask=k < parts, other=-float("inf"))
     m = tl.max(ms, axis=0)
-    s = tl.sum(tl.load(s_ptr + row * parts + k, mask=k < parts, other=0) * tl.exp(ms - m), axis=0)
-    cols = part * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N).to(tl.float32)
-    tl.store(out_ptr + row * N + cols, tl.exp(x - m) / s, mask=cols < N)
+    l = tl.sum(tl.load(l_ptr + row * parts + k, mask=k < parts, other=0) * tl.exp(ms - m), axis=0)
+    offs_n = part * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N).to(tl.float32)
+    tl.store(out_ptr + row * N + offs_n, tl.exp(x - m) / l, mask=offs_n < N)
 
 
 def online_softmax(x):
     M, N = x.shape
     BLOCK = 16384
     parts = triton.cdiv(N, BLOCK)
-    m, s = (torch.empty((M, parts), dtype=torch.float32, device=x.device) for _ in range(2))
+    m, l = (torch.empty((M, parts), dtype=torch.float32, device=x.device) for _ in range(2))
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    parts_kernel[(M, parts)](x, m, s, N, x.stride(0), parts, BLOCK=BLOCK)
+    parts_kernel[(M, parts)](x, m, l, N, x.stride(0), parts, BLOCK=BLOCK)
     PARTS = triton.next_power_of_2(parts)
-    merge_kernel[(M, parts)](x, m, s, out, N, x.stride(0), parts, BLOCK=BLOCK, PARTS=PARTS)
+    merge_kernel[(M, parts)](x, m, l, out, N, x.stride(0), parts, BLOCK=BLOCK, PARTS=PARTS)
     return out
 """
 
 ONE_BLOCK = """
 @triton.jit
 def online_softmax_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
     p = tl.exp(x - tl.max(x, axis=0))
-    tl.store(out_ptr + row * N + cols, p / tl.sum(p, axis=0), mask=cols < N)
+    tl.store(out_ptr + row * N + offs_n, p / tl.sum(p, axis=0), mask=offs_n < N)
 
 
 def online_softmax(x):
@@ -217,13 +217,14 @@ def online_softmax(x):
 THREE_PASSES = (
     (
         "        m_new = tl.maximum(m, tl.max(x, axis=0))\n"
-        "        s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0)  # the old sum, relative to the new maximum\n"
+        "        alpha = tl.exp(m - m_new)  # brings the old sum to the new maximum\n"
+        "        l = l * alpha + tl.sum(tl.exp(x - m_new), axis=0)\n"
         "        m = m_new\n",
         "        m = tl.maximum(m, tl.max(x, axis=0))\n"
         "    for start in range(0, N, BLOCK):\n"
-        "        cols = start + tl.arange(0, BLOCK)\n"
-        '        x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)\n'
-        "        s += tl.sum(tl.exp(x - m), axis=0)\n",
+        "        offs_n = start + tl.arange(0, BLOCK)\n"
+        '        x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)\n'
+        "        l += tl.sum(tl.exp(x - m), axis=0)\n",
     ),
 )
 
@@ -231,13 +232,13 @@ RMSNORM_TILES = """
 @triton.autotune([triton.Config({}, num_warps=4), triton.Config({}, num_warps=8)], key=["N"])
 @triton.jit
 def rmsnorm_kernel(x_ptr, weight_ptr, out_ptr, M, N, row_stride, eps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    cols = tl.arange(0, BLOCK_N)[None, :]
-    inside = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * row_stride + cols, mask=inside, other=0).to(tl.float32)
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    offs_n = tl.arange(0, BLOCK_N)[None, :]
+    inside = (offs_m < M) & (offs_n < N)
+    x = tl.load(x_ptr + offs_m * row_stride + offs_n, mask=inside, other=0).to(tl.float32)
     scale = 1 / tl.sqrt(tl.sum(x * x, axis=1, keep_dims=True) / N + eps)
-    weight = tl.load(weight_ptr + cols, mask=cols < N).to(tl.float32)
-    tl.store(out_ptr + rows * N + cols, x * scale * weight, mask=inside)
+    weight = tl.load(weight_ptr + offs_n, mask=offs_n < N).to(tl.float32)
+    tl.store(out_ptr + offs_m * N + offs_n, x * scale * weight, mask=inside)
 
 
 def rmsnorm(x, weight, eps):
@@ -259,11 +260,11 @@ def add_kernel(x_ptr, residual_ptr, h_ptr, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def rmsnorm_kernel(h_ptr, weight_ptr, out_ptr, N, eps, BLOCK: tl.constexpr):
-    cols = tl.arange(0, BLOCK)
-    at, inside = tl.program_id(0) * N + cols, cols < N
+    offs_n = tl.arange(0, BLOCK)
+    at, inside = tl.program_id(0) * N + offs_n, offs_n < N
     h = tl.load(h_ptr + at, mask=inside, other=0).to(tl.float32)
     scale = tl.rsqrt(tl.sum(h * h, axis=0) / N + eps)
-    tl.store(out_ptr + at, h * scale * tl.load(weight_ptr + cols, mask=inside).to(tl.float32), mask=inside)
+    tl.store(out_ptr + at, h * scale * tl.load(weight_ptr + offs_n, mask=inside).to(tl.float32), mask=inside)
 
 
 def add_rmsnorm(x, residual, weight, eps):
@@ -277,10 +278,10 @@ def add_rmsnorm(x, residual, weight, eps):
 STORES_PROBABILITIES = """
 @triton.jit
 def probabilities_kernel(x_ptr, p_ptr, V, row_stride, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < V, other=-float("inf")).to(tl.float32)
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < V, other=-float("inf")).to(tl.float32)
     x -= tl.max(x, axis=0)
-    tl.store(p_ptr + row * V + cols, x - tl.log(tl.sum(tl.exp(x), axis=0)), mask=cols < V)
+    tl.store(p_ptr + row * V + offs_n, x - tl.log(tl.sum(tl.exp(x), axis=0)), mask=offs_n < V)
 
 
 @triton.jit
@@ -303,15 +304,15 @@ PICKED_ON_THE_WAY = """
 def cross_entropy_kernel(logits_ptr, target_ptr, out_ptr, V, row_stride, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     target = tl.load(target_ptr + row)
-    m, s, right = -3.4e38, 0.0, 0.0
+    m, l, right = -3.4e38, 0.0, 0.0
     for start in range(0, V, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(logits_ptr + row * row_stride + cols, mask=cols < V, other=-float("inf")).to(tl.float32)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(logits_ptr + row * row_stride + offs_n, mask=offs_n < V, other=-float("inf")).to(tl.float32)
         m_new = tl.maximum(m, tl.max(x, axis=0))
-        s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0)
+        l = l * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0)
         m = m_new
-        right += tl.sum(tl.where(cols == target, x, 0.0), axis=0)
-    tl.store(out_ptr + row, tl.log(s) + (m - right))
+        right += tl.sum(tl.where(offs_n == target, x, 0.0), axis=0)
+    tl.store(out_ptr + row, tl.log(l) + (m - right))
 
 
 def cross_entropy(logits, target):
@@ -324,8 +325,8 @@ def cross_entropy(logits, target):
 ONE_BLOCK_A_ROW = """
 @triton.jit
 def cross_entropy_kernel(logits_ptr, target_ptr, out_ptr, V, row_stride, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(logits_ptr + row * row_stride + cols, mask=cols < V, other=-float("inf")).to(tl.float32)
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(logits_ptr + row * row_stride + offs_n, mask=offs_n < V, other=-float("inf")).to(tl.float32)
     m = tl.max(x, axis=0)
     right = tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).to(tl.float32)
     tl.store(out_ptr + row, tl.log(tl.sum(tl.exp(x - m), axis=0)) + m - right)
@@ -397,16 +398,26 @@ WRONG = [
     guesses("FlashAttention by itself", "attention", "1"),
     # -------------------- sin2_plus_cos2
     wrong("sin2_plus_cos2", "two kernels", [LAUNCH, ONCE], source=TWO_LAUNCHES_SIN_COS),
-    wrong("sin2_plus_cos2", "the identity for one angle", [PLAIN], ("s * s + c * c", "s * s + 1 - s * s")),
+    wrong(
+        "sin2_plus_cos2",
+        "the identity for one angle",
+        [PLAIN],
+        ("sine * sine + cosine * cosine", "sine * sine + 1 - sine * sine"),
+    ),
     wrong(
         "sin2_plus_cos2",
         "no mask on the loads",
         [RAGGED, HALF],
         ("tl.load(x_ptr + i, mask=i < n)", "tl.load(x_ptr + i)"),
     ),
-    wrong("sin2_plus_cos2", "no mask on the store", [RAGGED, HALF], ("s * s + c * c, mask=i < n)", "s * s + c * c)")),
+    wrong(
+        "sin2_plus_cos2",
+        "no mask on the store",
+        [RAGGED, HALF],
+        ("sine * sine + cosine * cosine, mask=i < n)", "sine * sine + cosine * cosine)"),
+    ),
     wrong("sin2_plus_cos2", "only whole blocks", [RAGGED, HALF], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)")),
-    wrong("sin2_plus_cos2", "no squares", [PLAIN], ("s * s + c * c", "s + c")),
+    wrong("sin2_plus_cos2", "no squares", [PLAIN], ("sine * sine + cosine * cosine", "sine + cosine")),
     wrong("sin2_plus_cos2", "the cosine of x", [PLAIN], ("tl.cos(tl.load(y_ptr", "tl.cos(tl.load(x_ptr")),
     wrong(
         "sin2_plus_cos2",
@@ -422,7 +433,10 @@ WRONG = [
         "sin2_plus_cos2",
         "reads x twice",
         [ONCE],
-        ("s * s + c * c, ", "s * tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32)) + c * c, "),
+        (
+            "sine * sine + cosine * cosine, ",
+            "sine * tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32)) + cosine * cosine, ",
+        ),
     ),
     wrong("sin2_plus_cos2", "torch does it", [TRITON], ("return out", "return x.sin() ** 2 + y.cos() ** 2")),
     # -------------------- bias_gelu
@@ -433,14 +447,14 @@ WRONG = [
         [ONCE],
         (
             "    tl.store(",
-            "    x = tl.load(x_ptr + rows * row_stride + cols, mask=inside)\n    z = x.to(tl.float32) + bias\n    tl.store(",
+            "    x = tl.load(x_ptr + offs_m * row_stride + offs_n, mask=inside)\n    z = x.to(tl.float32) + bias\n    tl.store(",
         ),
     ),
     wrong(
         "bias_gelu",
         "the bias for every element",
         ["coalesced.load.performance"],
-        ("tl.load(bias_ptr + cols, mask=cols < N)", "tl.load(bias_ptr + cols + rows * 0, mask=inside)"),
+        ("tl.load(bias_ptr + offs_n, mask=offs_n < N)", "tl.load(bias_ptr + offs_n + offs_m * 0, mask=inside)"),
     ),
     wrong(
         "bias_gelu",
@@ -453,9 +467,9 @@ WRONG = [
         "bias_gelu",
         "no column mask",
         [RAGGED, APART, HALF],
-        ("(rows < M) & (cols < N)", "(rows < M) & (cols < N + BLOCK_N)"),
+        ("(offs_m < M) & (offs_n < N)", "(offs_m < M) & (offs_n < N + BLOCK_N)"),
     ),
-    wrong("bias_gelu", "x taken as contiguous", [APART], ("rows * row_stride", "rows * N")),
+    wrong("bias_gelu", "x taken as contiguous", [APART], ("offs_m * row_stride", "offs_m * N")),
     wrong(
         "bias_gelu",
         "columns of four",
@@ -480,7 +494,7 @@ WRONG = [
         [ONCE],
         (
             "    p = tl.exp(",
-            '    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)\n    p = tl.exp(',
+            '    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)\n    p = tl.exp(',
         ),
     ),
     wrong("softmax", "masked lanes hold 0", [RAGGED, APART, SOFTMAX], ('other=-float("inf")', "other=0")),
@@ -499,18 +513,18 @@ WRONG = [
         "stores, loads and divides",
         [ONCE],
         (
-            "    tl.store(out_ptr + row * N + cols, p / tl.sum(p, axis=0), mask=cols < N)",
-            "    tl.store(out_ptr + row * N + cols, p, mask=cols < N)\n"
-            "    tl.store(out_ptr + row * N + cols, p / tl.sum(p, axis=0), mask=cols < N)",
+            "    tl.store(out_ptr + row * N + offs_n, p / tl.sum(p, axis=0), mask=offs_n < N)",
+            "    tl.store(out_ptr + row * N + offs_n, p, mask=offs_n < N)\n"
+            "    tl.store(out_ptr + row * N + offs_n, p / tl.sum(p, axis=0), mask=offs_n < N)",
         ),
     ),
     wrong("softmax", "torch does it", [TRITON], ("return out", "return torch.softmax(x, 1)")),
     # -------------------- online_softmax
     wrong("online_softmax", "three passes", [TWICE], *THREE_PASSES),
     wrong("online_softmax", "a row in one block", [LONG], source=ONE_BLOCK),
-    wrong("online_softmax", "the old sum uncorrected", [ONLINE, LONG], ("s * tl.exp(m - m_new)", "s")),
-    wrong("online_softmax", "starts at -inf", [ONLINE], ("m, s = -3.4e38, 0.0", 'm, s = -float("inf"), 0.0')),
-    wrong("online_softmax", "starts at 0", [ONLINE], ("m, s = -3.4e38, 0.0", "m, s = 0.0, 0.0")),
+    wrong("online_softmax", "the old sum uncorrected", [ONLINE, LONG], ("l * alpha", "l")),
+    wrong("online_softmax", "starts at -inf", [ONLINE], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
+    wrong("online_softmax", "starts at 0", [ONLINE], ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0")),
     wrong("online_softmax", "no maximum", [ONLINE], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
     wrong(
         "online_softmax",
@@ -547,7 +561,7 @@ WRONG = [
         [ONCE],
         (
             "    weight =",
-            "    x = tl.load(x_ptr + row * row_stride + cols, mask=cols < N, other=0).to(tl.float32)\n    weight =",
+            "    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=0).to(tl.float32)\n    weight =",
         ),
     ),
     wrong(
@@ -598,22 +612,22 @@ WRONG = [
     # -------------------- cross_entropy
     wrong("cross_entropy", "stores the probabilities", [LOGITS, PROBABILITIES], source=STORES_PROBABILITIES),
     wrong("cross_entropy", "no maximum", [LOSS], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
-    wrong("cross_entropy", "starts at -inf", [LOSS], ("m, s = -3.4e38, 0.0", 'm, s = -float("inf"), 0.0')),
+    wrong("cross_entropy", "starts at -inf", [LOSS], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
     wrong(
         "cross_entropy",
         "the old sum uncorrected",
         [RAGGED, LOSS, LOGITS, PROBABILITIES],
-        ("s * tl.exp(m - m_new)", "s"),
+        ("l * alpha", "l"),
     ),
-    wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(s) - right", "tl.log(s) - right")),
-    wrong("cross_entropy", "base two", [PLAIN], ("tl.log(s)", "tl.log2(s)")),
+    wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - right")),
+    wrong("cross_entropy", "base two", [PLAIN], ("tl.log(l)", "tl.log2(l)")),
     wrong("cross_entropy", "the first class", [PLAIN], (" + tl.load(target_ptr + row))", ")")),
     wrong("cross_entropy", "masked lanes hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
     wrong(
         "cross_entropy",
         "the logarithm of the softmax",
         [LOSS],
-        ("m + tl.log(s) - right", "-tl.log(tl.exp(right - m) / s)"),
+        ("m + tl.log(l) - right", "-tl.log(tl.exp(right - m) / l)"),
     ),
     wrong(
         "cross_entropy",
@@ -621,13 +635,14 @@ WRONG = [
         [LOGITS],
         (
             "        m_new = tl.maximum(m, tl.max(x, axis=0))\n"
-            "        s = s * tl.exp(m - m_new) + tl.sum(tl.exp(x - m_new), axis=0)\n"
+            "        alpha = tl.exp(m - m_new)\n"
+            "        l = l * alpha + tl.sum(tl.exp(x - m_new), axis=0)\n"
             "        m = m_new\n",
             "        m = tl.maximum(m, tl.max(x, axis=0))\n"
             "    for start in range(0, V, BLOCK):\n"
-            "        cols = start + tl.arange(0, BLOCK)\n"
-            '        x = tl.load(logits_ptr + row * row_stride + cols, mask=cols < V, other=-float("inf")).to(tl.float32)\n'
-            "        s += tl.sum(tl.exp(x - m), axis=0)\n",
+            "        offs_n = start + tl.arange(0, BLOCK)\n"
+            '        x = tl.load(logits_ptr + row * row_stride + offs_n, mask=offs_n < V, other=-float("inf")).to(tl.float32)\n'
+            "        l += tl.sum(tl.exp(x - m), axis=0)\n",
         ),
     ),
     wrong("cross_entropy", "ignores the row stride", [RAGGED], ("row * row_stride", "row * V")),
@@ -665,7 +680,11 @@ def chain_bytes(n, ops, itemsize, fused):
 """,
     ),
     honest("sin2_plus_cos2", "blocks of 512", ("BLOCK = 1024", "BLOCK = 512")),
-    honest("sin2_plus_cos2", "in another order", ("s * s + c * c", "1 + (c * c - (1 - s * s))")),
+    honest(
+        "sin2_plus_cos2",
+        "in another order",
+        ("sine * sine + cosine * cosine", "1 + (cosine * cosine - (1 - sine * sine))"),
+    ),
     honest("bias_gelu", "one row a program", ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 1, 1024")),
     honest("bias_gelu", "other tiles", ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 32, 64")),
     honest("bias_gelu", "masked lanes get a value", ("mask=inside, eviction", "mask=inside, other=0, eviction")),

@@ -153,18 +153,18 @@ class SeededDropout(torch.autograd.Function):
 """
 OWN_SOFTMAX = """@triton.jit
 def kernel(x_ptr, target_ptr, lse_ptr, dloss_ptr, dx_ptr, V, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
     target, dloss = tl.load(target_ptr + row), tl.load(dloss_ptr + row)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for start in range(0, V, BLOCK):
-        x = tl.load(x_ptr + row * V + start + cols, mask=start + cols < V, other=-float("inf")).to(tl.float32)
+        x = tl.load(x_ptr + row * V + start + offs_n, mask=start + offs_n < V, other=-float("inf")).to(tl.float32)
         total += tl.exp(x - tl.load(lse_ptr + row))
     sums = tl.sum(total, axis=0)
     for start in range(0, V, BLOCK):
-        x = tl.load(x_ptr + row * V + start + cols, mask=start + cols < V, other=-float("inf")).to(tl.float32)
+        x = tl.load(x_ptr + row * V + start + offs_n, mask=start + offs_n < V, other=-float("inf")).to(tl.float32)
         p = tl.exp(x - tl.load(lse_ptr + row)) / sums
-        dx = (p - tl.where(start + cols == target, 1.0, 0.0)) * dloss
-        tl.store(dx_ptr + row * V + start + cols, dx, mask=start + cols < V)
+        dx = (p - tl.where(start + offs_n == target, 1.0, 0.0)) * dloss
+        tl.store(dx_ptr + row * V + start + offs_n, dx, mask=start + offs_n < V)
 
 
 def cross_entropy_backward(x, target, lse, dloss):
@@ -175,17 +175,17 @@ def cross_entropy_backward(x, target, lse, dloss):
 """
 TWO_STEPS = """@triton.jit
 def probabilities(x_ptr, lse_ptr, p_ptr, V, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * V + cols, mask=cols < V, other=0).to(tl.float32)
-    tl.store(p_ptr + row * V + cols, tl.exp(x - tl.load(lse_ptr + row)), mask=cols < V)
+    row, offs_n = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * V + offs_n, mask=offs_n < V, other=0).to(tl.float32)
+    tl.store(p_ptr + row * V + offs_n, tl.exp(x - tl.load(lse_ptr + row)), mask=offs_n < V)
 
 
 @triton.jit
 def gradient(p_ptr, target_ptr, dloss_ptr, dx_ptr, V, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    p = tl.load(p_ptr + row * V + cols, mask=cols < V, other=0)
-    dx = (p - tl.where(cols == tl.load(target_ptr + row), 1.0, 0.0)) * tl.load(dloss_ptr + row)
-    tl.store(dx_ptr + row * V + cols, dx, mask=cols < V)
+    row, offs_n = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    p = tl.load(p_ptr + row * V + offs_n, mask=offs_n < V, other=0)
+    dx = (p - tl.where(offs_n == tl.load(target_ptr + row), 1.0, 0.0)) * tl.load(dloss_ptr + row)
+    tl.store(dx_ptr + row * V + offs_n, dx, mask=offs_n < V)
 
 
 def cross_entropy_backward(x, target, lse, dloss):
@@ -201,38 +201,38 @@ def rmsnorm_backward_kernel(
     x_ptr, weight_ptr, rstd_ptr, dy_ptr, dx_ptr, partial_ptr, lock_ptr, N, GROUPS: tl.constexpr, BLOCK: tl.constexpr
 ):
     row = tl.program_id(0)
-    cols = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
-    dy = tl.load(dy_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
-    weight = tl.load(weight_ptr + cols, mask=cols < N, other=0).to(tl.float32)
+    offs_n = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=0).to(tl.float32)
+    dy = tl.load(dy_ptr + row * N + offs_n, mask=offs_n < N, other=0).to(tl.float32)
+    weight = tl.load(weight_ptr + offs_n, mask=offs_n < N, other=0).to(tl.float32)
     rstd = tl.load(rstd_ptr + row)
     normed = x * rstd
     g = dy * weight
     dx = rstd * (g - normed * (tl.sum(g * normed, axis=0) / N))
-    tl.store(dx_ptr + row * N + cols, dx, mask=cols < N)
+    tl.store(dx_ptr + row * N + offs_n, dx, mask=offs_n < N)
     part = dy * normed
     group = row % GROUPS
     lock, count = lock_ptr + group, lock_ptr + GROUPS + group
-    sums = partial_ptr + group * N + cols
+    sums = partial_ptr + group * N + offs_n
     while tl.atomic_cas(lock, 0, 1) == 1:
         pass
     if tl.load(count) == 0:  # the first to come stores, the others add
         tl.atomic_xchg(count, 1)
     else:
-        part += tl.load(sums, mask=cols < N)
-    tl.store(sums, part, mask=cols < N)
+        part += tl.load(sums, mask=offs_n < N)
+    tl.store(sums, part, mask=offs_n < N)
     tl.debug_barrier()
     tl.atomic_xchg(lock, 0)
 
 
 @triton.jit
 def add_rows_kernel(partial_ptr, out_ptr, P, N, BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr):
-    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     total = tl.zeros((BLOCK_P, BLOCK_N), dtype=tl.float32)
     for start in range(0, P, BLOCK_P):
-        rows = start + tl.arange(0, BLOCK_P)[:, None]
-        total += tl.load(partial_ptr + rows * N + cols, mask=(rows < P) & (cols < N), other=0)
-    tl.store(out_ptr + cols, tl.sum(total, axis=0)[None, :], mask=cols < N)
+        offs_m = start + tl.arange(0, BLOCK_P)[:, None]
+        total += tl.load(partial_ptr + offs_m * N + offs_n, mask=(offs_m < P) & (offs_n < N), other=0)
+    tl.store(out_ptr + offs_n, tl.sum(total, axis=0)[None, :], mask=offs_n < N)
 
 
 def rmsnorm_backward(x, weight, rstd, dy):
@@ -444,7 +444,7 @@ WRONG = [
     ),
     wrong("recomputed_gelu", "torch computes", WORK, ("return out\n", "return torch.nn.functional.gelu(x) * gate\n")),
     # -------------------- cross_entropy_backward
-    wrong("cross_entropy_backward", "the target forgotten", PLAIN, ("(p - tl.where(cols == target, 1.0, 0.0))", "p")),
+    wrong("cross_entropy_backward", "the target forgotten", PLAIN, ("(p - tl.where(offs_n == target, 1.0, 0.0))", "p")),
     wrong("cross_entropy_backward", "dloss forgotten", PLAIN, (" * dloss\n", "\n")),
     wrong("cross_entropy_backward", "the mean over rows", PLAIN, (" * dloss\n", " * dloss / tl.num_programs(0)\n")),
     wrong(
@@ -457,9 +457,9 @@ WRONG = [
         "cross_entropy_backward",
         "the target of the block",
         [RAGGED],
-        ("cols == target", "tl.arange(0, BLOCK) == target"),
+        ("offs_n == target", "tl.arange(0, BLOCK) == target"),
     ),
-    wrong("cross_entropy_backward", "no mask", [RAGGED, LOGITS], (", mask=cols < V, other=0)", ")")),
+    wrong("cross_entropy_backward", "no mask", [RAGGED, LOGITS], (", mask=offs_n < V, other=0)", ")")),
     wrong("cross_entropy_backward", "only the first block", [RAGGED], ("(M, triton.cdiv(V, BLOCK))", "(M, 1)")),
     wrong("cross_entropy_backward", "adds up the row again", [ONCE], source=OWN_SOFTMAX),
     wrong("cross_entropy_backward", "a table of probabilities", [ONCE, TABLE], source=TWO_STEPS),
@@ -502,7 +502,7 @@ WRONG = [
         "one program's rows alone",
         PLAIN,
         ("for start in range(0, P, BLOCK_P)", "for start in range(0, 1, BLOCK_P)"),
-        ("(rows < P)", "(rows < 1)"),
+        ("(offs_m < P)", "(offs_m < 1)"),
     ),
     wrong(
         "rmsnorm_backward",
@@ -515,8 +515,8 @@ WRONG = [
         "atomics",
         [ATOMICS],
         (
-            "tl.store(partial_ptr + program * N + cols, total[None, :], mask=cols < N)",
-            "tl.atomic_add(partial_ptr + cols, total[None, :], mask=cols < N)",
+            "tl.store(partial_ptr + program * N + offs_n, total[None, :], mask=offs_n < N)",
+            "tl.atomic_add(partial_ptr + offs_n, total[None, :], mask=offs_n < N)",
         ),
         ("partial = torch.empty((P, N)", "partial = torch.zeros((1, N)"),
         ("(partial, dweight, P, N,", "(partial, dweight, 1, N,"),
@@ -557,7 +557,7 @@ WRONG = [
         [NORM_TRAFFIC],
         (
             "        g = dy * weight\n",
-            "        x = tl.load(x_ptr + rows * N + cols, mask=inside, other=0).to(tl.float32)\n"
+            "        x = tl.load(x_ptr + offs_m * N + offs_n, mask=inside, other=0).to(tl.float32)\n"
             "        normed = x * rstd\n        g = dy * weight\n",
         ),
     ),
@@ -832,10 +832,10 @@ def kernel(x_ptr, target_ptr, lse_ptr, dloss_ptr, dx_ptr, V, BLOCK: tl.constexpr
     row = tl.program_id(0)
     target, lse, dloss = tl.load(target_ptr + row), tl.load(lse_ptr + row), tl.load(dloss_ptr + row)
     for start in range(0, V, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * V + cols, mask=cols < V, other=-float("inf")).to(tl.float32)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * V + offs_n, mask=offs_n < V, other=-float("inf")).to(tl.float32)
         p = tl.exp(x - lse)
-        tl.store(dx_ptr + row * V + cols, tl.where(cols == target, p - 1, p) * dloss, mask=cols < V)
+        tl.store(dx_ptr + row * V + offs_n, tl.where(offs_n == target, p - 1, p) * dloss, mask=offs_n < V)
 
 
 def cross_entropy_backward(x, target, lse, dloss):
@@ -849,7 +849,7 @@ def cross_entropy_backward(x, target, lse, dloss):
     honest(
         "rmsnorm_backward",
         "tensors of 64 bits, another order",
-        ("rows * N + cols, dx", "rows.to(tl.int64) * N + cols, dx"),
+        ("offs_m * N + offs_n, dx", "offs_m.to(tl.int64) * N + offs_n, dx"),
         (
             "dx = rstd * (g - normed * (tl.sum(g * normed, axis=1)[:, None] / N))",
             "dx = rstd * g - normed * (rstd * tl.sum(g * normed, axis=1)[:, None] / N)",

@@ -45,10 +45,10 @@ def kernel(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, Nq, Nk, D: tl.constexpr, 
         s = tl.where((j + tl.arange(0, BN))[None, :] < Nk, s, -float("inf"))
         m_new = tl.maximum(m, tl.max(s, 1))  # finite: each row sees a key of each tile
         p = tl.exp2(s - m_new[:, None])
-        shrink = tl.exp2(m - m_new)
-        l = l * shrink + tl.sum(p, 1)
+        alpha = tl.exp2(m - m_new)
+        l = l * alpha + tl.sum(p, 1)
         v = v_desc.load([j, 0])
-        acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
         m = m_new
     o_desc.store([first, 0], (acc / l[:, None]).to(q.dtype))
     rows = first + tl.arange(0, BM)
@@ -112,10 +112,10 @@ def kernel(
             seen = seen & (keys[None, :] <= (rows % Nq + Nk - Nq)[:, None])
         m_new = tl.maximum(m, tl.max(tl.where(seen, s, -1e30), 1))
         p = tl.where(seen, tl.exp(s - m_new[:, None]), 0.0)
-        shrink = tl.exp(m - m_new)
-        l = l * shrink + tl.sum(p, 1)
+        alpha = tl.exp(m - m_new)
+        l = l * alpha + tl.sum(p, 1)
         v = tl.load(v_ptr + there, mask=(keys < Nk)[:, None], other=0)
-        acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")
+        acc = acc * alpha[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")
         m = m_new
     tl.store(o_ptr + at, tl.where((l > 0)[:, None], acc / tl.maximum(l, 1e-30)[:, None], 0.0).to(q.dtype), mask=inside)
 

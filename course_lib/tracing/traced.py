@@ -1,4 +1,4 @@
-"""The record of what kernels did to memory: launches, steps, and traffic for each tensor and line."""
+"""The trace: what kernels did to memory, as launches, steps, and traffic for each tensor and line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 import triton
-from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -26,6 +25,7 @@ from course_lib.tracing.faults import Faults
 from course_lib.tracing.instructions import AssertionFailed
 from course_lib.tracing.interception import launches_go_to
 from course_lib.tracing.memory import ALIGNMENT, Arena, Region, Steps, bytes_behind, quietly, storage_key
+from course_lib.tracing.modes import Mode
 from course_lib.tracing.operations import NotHere, dtype_of
 from course_lib.tracing.pattern import Shapes
 from course_lib.tracing.tuning import Tuning, tuned, tuning
@@ -474,7 +474,7 @@ def _said_by_the_front_end(kernel: JITFunction, arguments: dict[str, Any], error
     return refusal(Places(kernel, arguments), error)
 
 
-class _EmptyTensors(TorchDispatchMode):
+class _EmptyTensors(Mode):
     """Watches torch for tensors that nobody has written."""
 
     def __init__(self, traced: Trace):

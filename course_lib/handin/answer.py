@@ -1,6 +1,6 @@
-"""A notebook's cells -> the program to run for each exercise.
+"""A notebook's cells -> the answer to each exercise: the code that runs for it.
 
-Nothing here runs a student's code. A cell becomes top-level statements, and a statement is part of the program if it
+Nothing here runs a student's code. A cell becomes top-level statements, and a statement is part of the answer if it
 defines something that is needed. Demos, checks, endless loops and errors elsewhere are left out by construction.
 """
 
@@ -22,12 +22,12 @@ from course_lib.handin.statements import Statement, TooMany, statements
 
 MAX_STATEMENTS = 2_000  # at top level: more than any honest notebook, few enough to search
 MAX_FLAGS = 20  # a person reads them
-# When a program asks for a name: before a statement of this number, when all have run, or at any time
+# When an answer asks for a name: before a statement of this number, when all have run, or at any time
 AT_LAST, WHENEVER = math.inf, -1
 
 
 @dataclass(frozen=True)
-class Program:
+class Answer:
     """The code to run for one exercise: (name, source) pairs in order, each to be compiled under its own name."""
 
     cells: list[tuple[str, str]]
@@ -47,10 +47,10 @@ class Program:
 
 
 class Notebook:
-    """A student's notebook: cells, and the program that each exercise runs.
+    """A student's notebook: cells, and the answer to each exercise.
 
     release    the cells as they were handed out: they tell an untouched stub from work, and bring back deleted imports
-    problem    a sentence if the file as a whole cannot be read: every `solution` and `program` says it
+    problem    a sentence if the file as a whole cannot be read: every `solution` and `answer` says it
     """
 
     def __init__(self, cells: Sequence[Cell], exercises: Sequence[Exercise], release: Sequence[Cell] = (), problem=""):
@@ -58,7 +58,7 @@ class Notebook:
         self._checks = {e.check_id: e.entry for e in exercises}
         self.cells = self._with_check_ids(cells, release)
         self._entries = {e.entry for e in exercises}
-        self._programs: dict[str, Program] = {}  # by exercise, of those asked for
+        self._answers: dict[str, Answer] = {}  # by exercise, of those asked for
         self._released = {cell.grade_id: cell.source for cell in release if cell.grade_id}
         self._released_sources = {cell.source for cell in release}
         self._statements, self.broken = self._parsed(self.cells)  # broken: cell number -> why it does not parse
@@ -193,13 +193,13 @@ class Notebook:
     def _check_number(self, exercise: Exercise) -> int:
         return next((cell.number for cell in self.cells if cell.grade_id == exercise.check_id), 0)
 
-    def program(self, exercise: Exercise) -> Program:
+    def answer(self, exercise: Exercise) -> Answer:
         """The code to run for the exercise. Raises Problem if there is nothing to run."""
-        if exercise.id not in self._programs:
-            self._programs[exercise.id] = self._program_of(exercise)
-        return self._programs[exercise.id]
+        if exercise.id not in self._answers:
+            self._answers[exercise.id] = self._answer_of(exercise)
+        return self._answers[exercise.id]
 
-    def _program_of(self, exercise: Exercise) -> Program:
+    def _answer_of(self, exercise: Exercise) -> Answer:
         home = self.solution(exercise)
         end = max(home.number, self._check_number(exercise))  # what a later exercise redefines is not meant here
         flags, missing = [], []
@@ -249,7 +249,7 @@ class Notebook:
         given = [s for s in self._given if id(s) in kept]
         own = _assemble([s for s in self._statements if id(s) in kept or s.always], "cell")
         calls = sorted({name for name, _ in asked} & self._handed_out_by_others(exercise))
-        return Program(_assemble(given, "handed-out cell") + own, exercise.entry, flags, sorted(missing), calls)
+        return Answer(_assemble(given, "handed-out cell") + own, exercise.entry, flags, sorted(missing), calls)
 
     def _handed_out_by_others(self, exercise: Exercise) -> set[str]:
         """The names that the cells of other exercises were handed out with."""
