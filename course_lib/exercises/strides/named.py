@@ -74,7 +74,7 @@ einsum_predictions = Exercise(
     lines=9,
     cases=[Case("nine numbers", "plain", given())],
     oracle=einsum_counted,
-    criteria=[Correct("plain", 4.5, "products, copies, elements and FLOPs, as torch counts them")],
+    criteria=[Correct("plain", 9, "products, copies, elements and FLOPs, as torch counts them")],
     hints=[
         "Which letter is missing on the right? That axis is summed. If no letter is missing, is there anything to add up?",
         "A product of matrices reads a transposed matrix by its strides, so nothing is copied. But b and h can be one batch only if "

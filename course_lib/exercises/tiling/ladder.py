@@ -199,7 +199,7 @@ ladder = Exercise(
     lines=7,
     cases=[Case("three rungs", "plain", given())],
     oracle=ladder_counted,
-    criteria=[Correct("plain", 3.5, "as the trace counts them")],
+    criteria=[Correct("plain", 7, "as the trace counts them")],
     hints=[
         "Who needs row 0 of a? Count the programs that make an element of row 0 of c.",
         "A load of a column of b is 64 numbers, each a row further on: 256 bytes. How many of them lie in the same 32 bytes?",
