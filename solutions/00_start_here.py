@@ -323,23 +323,39 @@ figures.start.ladder()
 # %% [markdown]
 # From the bottom:
 #
-# * A **transistor** is a switch. Four of them make a **gate** (out = not (a and b)), and gates make all the rest.
+# * **Atoms** of silicon form a crystal that hardly conducts: a **semiconductor**. A few foreign atoms in a million change
+#   that, and a voltage on an electrode beside it switches the current on and off.
+# * That switch is a **transistor**. Four of them make a **gate** (out = not (a and b)), and gates make all the rest.
 #   Gates that feed each other, as in a **flip-flop**, keep a bit until the next tick of the clock. 32 bits side by
 #   side are a **register**: one number.
-# * An **ALU** is a net of gates between registers. Its main operation is the **FMA**, the *fused multiply-add*: for
-#   three numbers, a × b + c. A **tensor core** does something larger in one instruction: A B + C for three small
-#   *matrices*.
+# * An **ALU** is a net of gates between registers. Its main operation is the **FMA**, the *fused multiply-add*: for three
+#   numbers, a × b + c. A **tensor core** does something larger in one instruction: A B + C for three small *matrices*. It has
+#   no instruction set of its own: like the ALUs, and the **special-function unit** (SFU; in machine code `MUFU`), which
+#   computes exp2, sine or 1/x, it is a part of the SM that a warp's instruction calls. Nothing is computed *in* registers:
+#   data waits there before and after.
 # * A **streaming multiprocessor** (SM) puts ALUs, tensor cores, registers and a memory of its own under schedulers
 #   that hand out instructions. A **GPU** is many SMs, a cache that they share, and main memory beside the chip.
 # * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. Written out for
 #   people, NVIDIA's is called **SASS**. Each generation of GPUs has a new one.
-# * So compilers first write **PTX**, an assembly language for no chip in particular. An assembler translates it into
-#   SASS for the chip at hand. The result is a file, the **cubin**.
+# * So compilers first write **PTX**, an assembly language for no chip in particular. An assembler translates it into SASS for
+#   the chip at hand. The result is a file, the **cubin**. Whoever knows compilers for CPUs may read: C++ is to LLVM IR,
+#   machine code and an ELF file what CUDA C++ (or Triton) is to PTX, SASS and the cubin, and a cubin *is* an ELF file.
 # * **CUDA** is NVIDIA's driver, libraries and C++ for GPUs. A function that runs on the GPU is called a **kernel**.
 #   **Triton**, which you will use, is a language for kernels inside Python; its compiler writes PTX, too.
 # * **PyTorch** keeps tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
 #   when PyTorch was built. This is called *eager* mode; nothing is compiled then (`torch.compile` is another matter).
 # * A **transformer** is, seen from here, a sequence of kernel launches. More of it at the end of this unit.
+#
+# In CUDA C++ the first kernel of this unit would look like this. One *thread* has one element, and the grid counts blocks of
+# threads:
+#
+# ```cpp
+# __global__ void double_kernel(const float* x, float* out, int n) {
+#     int i = blockIdx.x * blockDim.x + threadIdx.x;   // Triton: tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+#     if (i < n) out[i] = 2 * x[i];                    // Triton: mask=i < n
+# }
+# double_kernel<<<(n + 1023) / 1024, 1024>>>(x, out, n);
+# ```
 #
 # You have written a kernel. What becomes of one on the way down the ladder? Here is `double_kernel` compiled for two
 # generations of GPUs, the A100's (NVIDIA calls it sm_80) and that of H100 and H200 (sm_90), without either being
@@ -374,6 +390,19 @@ for architecture in ("sm_80", "sm_90"):
 # %% [markdown]
 # The instructions have other names here (`LDG`, `STG`), and the two generations do not agree even on these few lines.
 # As bits they have nothing in common that a program could rely on: SASS for sm_80 does not run on an sm_90 chip.
+#
+# ## Two chips
+#
+# A CPU is built so that *one* program ends soon: large caches, and much control that guesses which way a branch will go and
+# what can be done early. A GPU is built so that *many* end per second: most of its area computes, and its control is simple,
+# since 32 lanes share it. What does that look like?
+
+# %%
+figures.start.two_dies()
+
+# %% [markdown]
+# Why did GPUs win for neural networks? A faster chip of the same kind needs only more SMs; one program describes the work of
+# all of them; and threads cost nothing to switch, since the registers of all of them are there at once.
 #
 # ## Latency and throughput
 #
@@ -595,6 +624,35 @@ else:
 # (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory on
 # purpose; a cache keeps by itself what was read a moment ago. (In Triton the compiler uses shared memory for you.)
 #
+# Distance counts as well. In a picture of the chip as it lies on its package, the memory stands beside it, millimetres away,
+# and L2 in the middle:
+
+# %%
+figures.start.floor_plan()
+
+# %% [markdown]
+# ## Where the speed came from
+#
+# **History.** GPUs were made to draw triangles; the word was coined for the GeForce 256 of 1999. In 2001 Larsen and
+# McAllister multiplied matrices on one (*Fast matrix multiplies using graphics hardware*): the matrices were textures, and
+# the product the brightness of a picture. CUDA (2007) made that unnecessary, and AlexNet (2012) was trained on two gaming
+# cards. Tensor cores came with the V100 (2017).
+#
+# **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It says
+# nothing of speed. That was Dennard's law: smaller transistors need less voltage, so that clocks rise while each square
+# millimetre stays as cool as before. It ended about 2005, when leakage no longer shrank. Since then a single thread has
+# hardly become faster, and all further transistors go into more units side by side, and into larger ones: a tensor core does
+# more for each instruction that is fetched.
+#
+# **SRAM** has stopped shrinking, too: TSMC's N3E has the same SRAM cell as N5, 0.021 µm² (TSMC at IEDM 2022). So caches do
+# not grow as ALUs do.
+#
+# **HBM** has become faster in four ways at once. The first generation had 4 stacks of 128 GB/s on a card. The H200 has 6 of
+# 800 GB/s, each of 1024 data wires: higher rates for each wire, more stacks beside the chip, more layers in each stack, and,
+# with HBM4, 2048 wires. It is expensive: estimates put the memory of an H100 at half or more of what the parts cost, a
+# multiple of the die itself. An 80 GB memory of one transistor and one capacitor a bit has 6.4 × 10¹¹ of each; the H100's own
+# chip has 8 × 10¹⁰ transistors.
+#
 # ## Why compute outgrew memory
 #
 # A **FLOP** is one floating-point operation, an addition or a multiplication, so an FMA is two; **FLOP/s** is how many
@@ -639,6 +697,28 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # 5. The update is the sum of the values with these weights.
 # 6. At the end an **unembedding** makes of each vector one number for each token that could come next. In GPT-2 small
 #    (Radford and others, 2019) that is from 768 numbers to 50 257: wider, despite the name.
+#
+# Between the attention of one layer and the next lies an **MLP**: a matrix makes the vector about four times as long, a
+# nonlinear function follows, and another matrix brings it back; and a **normalisation** comes before both. Two things are
+# often said wrongly. The MLP is not there because nothing else is nonlinear: softmax and normalisation are, too. And it is
+# products of matrices, not single FMAs. (The first transformer had an *encoder*, which read one text, and a *decoder*, which
+# wrote another. Today's language models are decoders alone.)
+#
+# Which unit of an SM does which step?
+#
+# | step | tensor cores | ALUs | special functions | memory |
+# | --- | --- | --- | --- | --- |
+# | embedding of a token | | | | a row of a table: a gather |
+# | normalisation | | sums, multiplications | 1/√x | reads and writes all of x: the limit |
+# | q, k, v, and the last product of attention | products | | | weights, once |
+# | scores, and the sum of values | products | | | in unit 09 they never leave the chip |
+# | softmax | | maximum, sum | exp2 for each score: the limit in unit 09 | |
+# | MLP | products | activation | tanh or erf of it | weights, once |
+# | residual | | additions | | reads and writes all of x: the limit |
+# | unembedding | products | | | a matrix of width × tokens |
+#
+# Tensor cores have grown fastest, so all that is not a product takes an ever larger share of the time: that is what fusion
+# (06) is for. It also shapes models. They are designed around products of matrices, with sizes that tiles divide.
 #
 # Is a dot product of two similar vectors near 1? Here is one query with eight keys, of 64 standard normal numbers
 # each. Key 3 was made from the query, with a little noise. Guess the height of its bar. (On the right the dot products are
@@ -729,6 +809,26 @@ myths = {
     "residual_adds": ...,
     # The unembedding makes a vector longer.
     "unembedding_widens": ...,
+    # There were GPUs before there was CUDA.
+    "gpus_before_cuda": ...,
+    # Nobody multiplied matrices on a GPU before there were tensor cores.
+    "matmul_needs_tensor_cores": ...,
+    # Smaller transistors still make clocks faster at the same power for each area.
+    "dennard_holds": ...,
+    # A bit of SRAM shrinks with each new process as logic does.
+    "sram_shrinks": ...,
+    # HBM is fast because it has thousands of wires to the chip, more than because each of them is fast.
+    "hbm_is_wide": ...,
+    # A tensor core runs a program of its own, in an instruction set of its own.
+    "tensor_core_has_isa": ...,
+    # Arithmetic happens in the registers.
+    "registers_compute": ...,
+    # In eager PyTorch the result of each operation goes to the CPU before the next one begins.
+    "eager_returns_to_cpu": ...,
+    # A transformer without the activation in its MLP would still have nonlinear parts.
+    "softmax_is_nonlinear": ...,
+    # On an H100, programs of one cluster can read each other's shared memory.
+    "clusters_share": ...,
 }
 ### BEGIN SOLUTION
 myths = {
@@ -754,6 +854,16 @@ myths = {
     "attention_compares_embeddings": False,
     "residual_adds": True,
     "unembedding_widens": True,
+    "gpus_before_cuda": True,
+    "matmul_needs_tensor_cores": False,
+    "dennard_holds": False,
+    "sram_shrinks": False,
+    "hbm_is_wide": True,
+    "tensor_core_has_isa": False,
+    "registers_compute": False,
+    "eager_returns_to_cpu": False,
+    "softmax_is_nonlinear": True,
+    "clusters_share": True,
 }
 ### END SOLUTION
 

@@ -24,8 +24,9 @@ import time
 import torch
 import triton
 import triton.language as tl
-from einops import EinopsError, rearrange
+from einops import EinopsError, rearrange, reduce
 from jaxtyping import Float
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib import check, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
@@ -296,6 +297,7 @@ figures.strides.flat_walks()
 # | `x.reshape(shape)` | a view | a copy, without a word |
 # | `x.contiguous()` | x itself, if it is contiguous | a copy |
 # | `x.half()`, `x.float()`: to float16, float32 | x itself, if it has that dtype | a copy: the bits are other ones |
+# | `x + 0`, `x * y`, `x.exp()`: elementwise operations | | always new: each has a result of its own, unless it ends in `_` (`x.add_(1)`) |
 # | `x[[2, 0, 3]]`: a list of rows | | always a copy: in general no stride leads from one row to the next |
 #
 # `reshape` is convenient. It is also where memory disappears unnoticed.
@@ -404,6 +406,15 @@ print(f"{w.nbytes:,} bytes = {w.nbytes / 2**30:.2f} GiB = {w.nbytes / 1e9:.2f} G
 # A GPU has memory of its own. A tensor lives either there or in the CPU's memory, and `x.device` says where. Moving it, with
 # `x.to("cuda")`, is always a copy. Both operands of an operation must be on the same device, or torch raises an error. There
 # is one exception: a CPU tensor without axes, which is a single number, may be combined with a GPU tensor.
+#
+# Moving takes time. The link between the two, PCIe, carries 64 GB/s each way in its fifth generation; an H200's own memory
+# gives 4800 GB/s, 75 times as much. A copy waits for its end, unless the CPU's tensor lies in *pinned* memory, which cannot
+# be moved to disk, and you write `x.pin_memory().to("cuda", non_blocking=True)`. So know where each tensor lives, and let
+# code say so: `assert x.device == w.device`.
+#
+# A tensor may also be made where it is needed: `torch.zeros(n, device="cuda")`, `torch.randn`, and `torch.empty`, which only
+# allocates and leaves whatever bits were there. It is for results that a kernel will fill, or for weights that an
+# initialisation writes next.
 #
 # How do you know what a line of code allocates on a GPU? torch counts: `torch.cuda.memory_allocated()` is the number of
 # bytes in live tensors, and `torch.cuda.max_memory_allocated()` is the most it has ever been. A view must not move the
@@ -667,6 +678,135 @@ def split_heads(x: Float[torch.Tensor, "b s channels"], heads: int) -> Float[tor
 
 # %% check="strides.split_heads"
 check("strides.split_heads", split_heads)
+
+# %% [markdown]
+# ## Products by name
+#
+# `torch.einsum` gives the axes of a *product* their names. `"mk,kn->mn"` says: for each m and n, multiply `x[m, k]` by `y[k, n]`,
+# and add up over the axis that is not named on the right, k. That is `x @ y`, and nobody has to remember which of the two
+# is transposed. `...` stands for all leading axes, however many there are: `"...d,df->...f"` is a linear layer on anything.
+#
+# It reads as if it were a loop over five or six axes. Is it one? What does torch run, in which order does it sum, and what
+# does it copy on the way? Here is every operation that is no view:
+
+
+# %%
+class Running(TorchDispatchMode):
+    """Notes each operation of torch whose result has a storage of its own; views are left out."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        storages = {t.untyped_storage().data_ptr() for t in args if isinstance(t, torch.Tensor)}
+        if out.untyped_storage().data_ptr() not in storages:
+            self.noted = [*getattr(self, "noted", []), f"{function.overloadpacket.__name__} -> {tuple(out.shape)}"]
+        return out
+
+
+for equation, shapes in {
+    "mk,kn->mn": [(64, 64), (64, 64)],
+    "bmk,kn->bmn": [(8, 64, 64), (64, 64)],
+    "mn->m": [(64, 64)],
+    "mk,kn->": [(64, 64), (64, 64)],
+}.items():
+    operands = [torch.randn(shape) for shape in shapes]
+    with Running() as running:
+        torch.einsum(equation, *operands)
+    print(f"{equation:12} {', '.join(running.noted)}")
+
+# %% [markdown]
+# An einsum of two operands is at most **one** product: torch moves axes, joins those that it can into one of rows, one of columns
+# and one of the batch, and calls `bmm`. In the second line all 8 matrices became one of 512 rows, since one stride leads through
+# both axes. In the last, both sums that need no product come first. Where no stride leads through axes that must be joined,
+# they are **copied**, without a word, as `reshape` does.
+#
+# With three operands torch multiplies **from left to right**, unless the package opt_einsum is installed, which looks for the
+# cheapest order. How much that matters is your last prediction.
+#
+# ## Exercise: predict nine numbers
+#
+# {{exercise strides.einsum_predictions}}
+#
+# All matrices are (64, 64) in float32, z of `nv` is (64, 1), and both operands of `bshd,bthd->bhst` are (2, 64, 4, 16). The
+# second operand of `...d,df->...f` is (16, 5), the first (2, 64, 4, 16). *Products* are calls of `bmm`, *bytes copied* are
+# those that torch copies before a product, *elements* are those of the result. Nothing else is installed that looks for a
+# better order. Each number is worth {{correct.plain / 9}}.
+
+# %% exercise="strides.einsum_predictions"
+predicted_einsum = {
+    "products: mk,kn->mn": ...,
+    "products: mn,mn->mn": ...,
+    "products: mk,kn,np->mp": ...,
+    "bytes copied: mk,nk->mn": ...,
+    "bytes copied: bshd,bthd->bhst": ...,
+    "elements: mk,kn->n": ...,
+    "elements: ...d,df->...f": ...,
+    "FLOPs: mk,kn,nv->mv, from the left": ...,
+    "FLOPs: mk,kn,nv->mv, from the right": ...,
+}
+### BEGIN SOLUTION
+predicted_einsum = {
+    "products: mk,kn->mn": 1,
+    "products: mn,mn->mn": 0,  # nothing is summed: an elementwise multiplication
+    "products: mk,kn,np->mp": 2,
+    "bytes copied: mk,nk->mn": 0,  # a transposed matrix is a view, and bmm takes strides
+    "bytes copied: bshd,bthd->bhst": 65536,  # b and h are one batch, and no stride leads through both: q and k are copied
+    "elements: mk,kn->n": 64,  # m and k are summed
+    "elements: ...d,df->...f": 2560,  # 2 * 64 * 4 * 5
+    "FLOPs: mk,kn,nv->mv, from the left": 532480,  # 2 * 64**3 + 2 * 64**2
+    "FLOPs: mk,kn,nv->mv, from the right": 16384,  # 2 * 64**2, twice
+}
+### END SOLUTION
+
+# %% check="strides.einsum_predictions"
+check("strides.einsum_predictions", predicted_einsum)
+
+# %% [markdown]
+# From the right it takes 32 times fewer FLOPs, and the equation is the same. Write brackets, two einsums, where it matters.
+#
+# ## Exercise: heads that share keys
+#
+# {{exercise strides.grouped_scores}}
+#
+# The score of query s and key t, in each head, is the sum of `q[b, s, h, d] * k[b, t, h, d]` over d. In many models several
+# heads of queries share one head of keys: q has H heads, k has G, and query heads 0 to H / G - 1 use key head 0, the next H /
+# G use key head 1, and so on. Return all scores, (B, H, S, T). Torch and einops do the work: einsum, `rearrange`, `@`. First,
+# G = H; the points are for
+# * fewer heads of keys than of queries ({{correct.grouped}}).
+
+
+# %% exercise="strides.grouped_scores"
+def grouped_scores(q: Float[torch.Tensor, "b s h d"], k: Float[torch.Tensor, "b t g d"]) -> torch.Tensor:
+    """q: (B, S, H, D), k: (B, T, G, D) -> scores (B, H, S, T)."""
+    ### BEGIN SOLUTION
+    q = rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2])
+    return rearrange(torch.einsum("bsgrd,btgd->bgrst", q, k), "b g r s t -> b (g r) s t")
+    ### END SOLUTION
+
+
+# %% check="strides.grouped_scores"
+check("strides.grouped_scores", grouped_scores)
+
+# %% [markdown]
+# ## Exercise: a mean over windows
+#
+# {{exercise strides.mean_pool}}
+#
+# `einops.reduce` is `rearrange` with one more word: axes that are missing on the right are reduced by "sum", "mean", "max" or
+# "min". `reduce(x, "b s c -> b c", "mean")` is the mean over all tokens. Return the mean of each window of `width`
+# neighbouring tokens, (B, S / width, C); `width` divides S. It must be right for ordinary x, and the points are for
+# * windows of one token and of all of them, x that is a view, and float16 ({{correct.other}}).
+
+
+# %% exercise="strides.mean_pool"
+def mean_pool(x: Float[torch.Tensor, "b s c"], width: int) -> Float[torch.Tensor, "b n c"]:
+    """x: (B, S, C) -> (B, S / width, C), the mean of each window of tokens."""
+    ### BEGIN SOLUTION
+    return reduce(x, "b (n w) c -> b n c", "mean", w=width)
+    ### END SOLUTION
+
+
+# %% check="strides.mean_pool"
+check("strides.mean_pool", mean_pool)
 
 # %% [markdown]
 # The two ways to copy a view differ in the strides that they leave: `.contiguous()` writes row after row, `.clone()` keeps

@@ -44,7 +44,21 @@ h200 = gpu.datasheet("H200")
 print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times")
 
 # %% [markdown]
-# (The fp32 column is arithmetic on ordinary cores. The others run on tensor cores, and add up in fp32 inside.)
+# (The fp32 column is arithmetic on ordinary cores. The others run on tensor cores, and add up in fp32 inside.) Each
+# generation brought a format with fewer bits, and most of what GPUs have gained since came that way. Dense products of one
+# card, in 10¹² operations per second, from NVIDIA's datasheets:
+#
+# | | 32 bits | 16 bits | 8 bits | 4 bits |
+# | --- | --- | --- | --- | --- |
+# | K20X, 2012 | 3.95 | | | |
+# | P100, 2016 | 10.6 | 21.2 | | |
+# | V100, 2017 | 15.7 | 125 | | |
+# | A100, 2020 | 19.5 | 312 | 624 (int8) | 1248 (int4) |
+# | H100, 2022 | 67 | 989 | 1979 (fp8, int8) | |
+# | B200, 2024 | 80 | 2250 | 4500 (fp8, int8) | 9000 (fp4) |
+#
+# From the first line to the last, 32 bits gained a factor of 20, and the narrowest format of each a factor of 2278. So
+# hardware shapes models: what can be done in few bits, by products of matrices, is cheap.
 #
 # So nobody trains large models in float32. What is lost? Begin with the least that a number can do: count. A counter
 # starts at 0, and 1 is added to it 4000 times, in float16. Where does it end?
@@ -100,9 +114,9 @@ figures.dtypes.formats()
 figures.dtypes.explore_bits()
 
 # %% [markdown]
-# 1.5 moves by 2⁻¹⁰, about 0.001, and 1000 by 0.5. 65504 becomes NaN: its exponent field was 30, and 31 is kept for
-# infinity and NaN. None holds 0.1 exactly: in base 2 it has no end, as 1/3 has none in base 10. int8 has no exponent at all: it is a whole
-# number from −128 to 127, and the highest bit counts −128 (*two's complement*).
+# 1.5 moves by 2⁻¹⁰, about 0.001, and 1000 by 0.5. 65504 becomes NaN: its exponent field was 30, and 31 is kept for infinity
+# and NaN. None holds 0.1 exactly: in base 2 it has no end, as 1/3 has none in base 10. int8 has no exponent at all: it is a
+# whole number from −128 to 127, and the highest bit counts −128 (*two's complement*).
 #
 # e4m3 is an exception to the table above. With so few patterns, eight of each sign are too many to spend on infinity and NaN.
 # It has no infinity, and one NaN for each sign. So it reaches 448; by the table it would end at 240.
@@ -185,9 +199,9 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 #
 # {{exercise dtypes.ulp}}
 #
-# `x` is a number that `dtype` holds exactly, below the largest. How far is it from |x| to the next larger number of that dtype? `dtype`
-# is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` knows `eps`, the gap above 1, and `tiny`, the smallest
-# normal number. Full marks need the exact distance for
+# `x` is a number that `dtype` holds exactly, below the largest. How far is it from |x| to the next larger number of that
+# dtype? `dtype` is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` knows `eps`, the gap above 1, and `tiny`,
+# the smallest normal number. Full marks need the exact distance for
 # * numbers in float32, float16 and bfloat16 ({{holds.is_gap.plain}}),
 # * powers of two, numbers just below them, and 8-bit formats ({{holds.is_gap.powers}}),
 # * zero and subnormal numbers ({{holds.is_gap.tiny}}).
@@ -320,9 +334,10 @@ print("above_2048_fp16", float((torch.tensor(2048.0, dtype=half).view(torch.int1
 figures.dtypes.running_sum()
 
 # %% [markdown]
-# The inputs were the same in all three. What differed is the number they were added to, the **accumulator**. Adding in pairs, then
-# pairs of pairs, keeps the parts of alike size, and helps a lot. A float32 accumulator is better still by a factor of hundreds, and
-# costs no memory traffic: it lives in a register. This is why tensor cores multiply 16-bit numbers and add in fp32.
+# The inputs were the same in all three. What differed is the number they were added to, the **accumulator**. Adding in pairs,
+# then pairs of pairs, keeps the parts of alike size, and helps a lot. A float32 accumulator is better still by a factor of
+# hundreds, and costs no memory traffic: it lives in a register. This is why tensor cores multiply 16-bit numbers and add in
+# fp32.
 #
 # > **The rule of this unit:** store in few bits, compute in many, and round once, at the end.
 #
@@ -441,8 +456,8 @@ def relu_intensity(dtype: str) -> float:
 check("dtypes.relu_intensity", relu_intensity)
 
 # %% [markdown]
-# Bytes for each operation halve with the dtype. A ReLU waits for memory whatever you do, so in float16 it should take half as long.
-# Does it?
+# Bytes for each operation halve with the dtype. A ReLU waits for memory whatever you do, so in float16 it should take half as
+# long. Does it?
 
 # %% gpu="dtypes.relu"
 if bench.has_gpu():
@@ -469,8 +484,8 @@ else:
 # * `block.to(tl.float32)` makes another block, in registers. Memory is not touched.
 # * `tl.store` casts to the dtype of the tensor that it writes to.
 #
-# And a trap. In the next two kernels the factor is 1e-8 both times, once as a **literal** and once as an **argument**. x holds 30 000
-# in fp16, so the product is 0.0003, which fp16 can hold. Do both print it?
+# And a trap. In the next two kernels the factor is 1e-8 both times, once as a **literal** and once as an **argument**. x
+# holds 30 000 in fp16, so the product is 0.0003, which fp16 can hold. Do both print it?
 
 
 # %%
@@ -494,8 +509,8 @@ for kernel in (literal, argument):
     print(f"{kernel.__name__:>9}: {float(out[0]):.3g}")
 
 # %% [markdown]
-# A literal takes the dtype of the block: 1e-8 in fp16 is 0. A float argument is a float32, and lifts the whole product to float32.
-# Do not rely on remembering which is which. Cast what you load, and there is nothing to remember.
+# A literal takes the dtype of the block: 1e-8 in fp16 is 0. A float argument is a float32, and lifts the whole product to
+# float32. Do not rely on remembering which is which. Cast what you load, and there is nothing to remember.
 #
 # ## Exercise: scaled squares
 #
@@ -544,17 +559,17 @@ check("dtypes.scaled_square", scaled_square)
 # `weight -= rate * gradient`. Suppose that a weight is 1.5 and the step is 0.003. Between 1 and 2 half a gap of bf16 is 1/256,
 # which is more. So nothing happens, as with your 1 + 0.003.
 #
-# Below, one small net is trained three times from the same start: in float32; in pure bf16; and in bf16 with **master weights**: the
-# weights are kept in float32, each step is added there, and a bf16 copy is made for computing. Which share of the
-# weights does a step of the pure bf16 run change? Say a number before you run the cell.
+# Below, one small net is trained three times from the same start: in float32; in pure bf16; and in bf16 with **master
+# weights**: the weights are kept in float32, each step is added there, and a bf16 copy is made for computing. Which share of
+# the weights does a step of the pure bf16 run change? Say a number before you run the cell.
 
 # %%
 figures.dtypes.training_run()
 
 # %% [markdown]
-# The gradients were good enough: computed in bf16, they led the third run along the curve of float32. What failed was adding small
-# steps to large weights. It is the counter once more. The loss did not explode, and nothing warned: the run was
-# only worse. That makes this mistake expensive.
+# The gradients were good enough: computed in bf16, they led the third run along the curve of float32. What failed was adding
+# small steps to large weights. It is the counter once more. The loss did not explode, and nothing warned: the run was only
+# worse. That makes this mistake expensive.
 #
 # So a **mixed-precision** run computes in 16 bits and keeps weights and optimizer state in 32. What does this cost in memory, for
 # each parameter trained with Adam?
@@ -592,9 +607,9 @@ for power in (0, 4, 8, 12, 16, 24, 36, 38):
 # gradients = [w.grad.float() / scale for w in weights]
 # ```
 #
-# A gradient of 0 leaves its weight alone. Does it matter to a run? Here a net of three layers learns to give small numbers, of about
-# 0.003, so its errors are small, and its gradients smaller. It keeps fp32 master weights in each of four runs. What will the run
-# in fp16 do without a scale? And does bf16 need one? Guess before you run the cell.
+# A gradient of 0 leaves its weight alone. Does it matter to a run? Here a net of three layers learns to give small numbers,
+# of about 0.003, so its errors are small, and its gradients smaller. It keeps fp32 master weights in each of four runs. What
+# will the run in fp16 do without a scale? And does bf16 need one? Guess before you run the cell.
 
 # %%
 figures.dtypes.fp16_training()
@@ -613,13 +628,13 @@ print(f"it begins at {scaler.get_scale():,.0f}, multiplies by {scaler.get_backof
 print(f"and by {scaler.get_growth_factor():.0f} after {scaler.get_growth_interval():,} steps without one")
 
 # %% [markdown]
-# bf16 has the range of float32, and the run above needs none of this. It pays with its resolution, and master weights give that back.
-# (Kalamkar and others, below, train many kinds of nets in bf16 this way, without a scale.)
+# bf16 has the range of float32, and the run above needs none of this. It pays with its resolution, and master weights give
+# that back. (Kalamkar and others, below, train many kinds of nets in bf16 this way, without a scale.)
 #
 # ### Autocast
 #
-# Who decides which operation runs in which dtype? `torch.autocast` does, operation by operation. Weights and inputs stay in float32,
-# and each operation on a list gets copies in 16 bits. Which of these come out in bf16?
+# Who decides which operation runs in which dtype? `torch.autocast` does, operation by operation. Weights and inputs stay in
+# float32, and each operation on a list gets copies in 16 bits. Which of these come out in bf16?
 
 # %%
 x, weight, labels = torch.randn(8, 16), torch.randn(16, 4), torch.arange(8) % 4
@@ -674,6 +689,11 @@ figures.dtypes.number_lines()
 figures.dtypes.quantization_error()
 
 # %% [markdown]
+# A trained model stands this well, as a rule, since its weights no longer change: only rounding is added, once. *Training* in
+# 8 bits is harder. Gradients are small and spread over many orders of magnitude, errors add up over steps, and so it takes
+# scales for each block of a tensor, sums in float32, and master copies of the weights. For inference even 4 bits are used
+# (int4, with a scale for every 32 to 128 weights).
+#
 # A single row with large numbers, an *outlier*, takes the digits away from all others if they must share its step.
 #
 # ## Exercise: quantize rows

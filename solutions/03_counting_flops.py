@@ -488,6 +488,82 @@ def init_scale(fan_in: int) -> float:
 check("flops.init_scale", init_scale)
 
 # %% [markdown]
+# ## Exercise: no outliers
+#
+# {{exercise flops.truncated_init}}
+#
+# A normal distribution has tails: of the 5 million weights of a (2048, 2560) matrix some fourteen thousand lie further out than
+# three standard deviations, and a few further than five. One such weight makes one output large from the first step on. So
+# models begin with a **truncated** normal: what falls outside of (-3, 3) is drawn again until it does not.
+#
+# `noise` holds several rounds of standard normal numbers, (rounds, n). Weight i is the first number of column i that
+# lies within (-3, 3), the last row always does; times `fan_in**-0.5`. Torch does the work here. Ordinary noise comes first; the
+# points are for
+# * noise of which few numbers lie within 3, and a single round ({{correct.rounds}}).
+
+
+# %% exercise="flops.truncated_init"
+def truncated_init(noise: torch.Tensor, fan_in: int) -> torch.Tensor:
+    """noise: (rounds, n) -> (n,) weights, normal but for their tails, scaled for fan_in."""
+    ### BEGIN SOLUTION
+    weights = noise[0]
+    for again in noise[1:]:
+        weights = torch.where(weights.abs() < 3, weights, again)
+    return weights * fan_in**-0.5
+    ### END SOLUTION
+
+
+# %% check="flops.truncated_init"
+check("flops.truncated_init", truncated_init)
+
+# %% [markdown]
+# `torch.nn.init.trunc_normal_(weight, std=s, a=-3 * s, b=3 * s)` does it in one call. What does the cut cost? Nothing that
+# matters: the standard deviation falls to 0.987 of what it was.
+#
+# Random numbers come from a **seed**, and a run that is to be repeated sets one for each source of them: `torch.manual_seed` for
+# weights and dropout, on every GPU as well; `numpy.random.seed` and `random.seed` for whatever shuffles the data. One shared
+# generator is not enough: one more dropout layer would then change the order of the texts.
+#
+# ## Exercise: a module by hand
+#
+# {{exercise flops.deep_linear}}
+#
+# A **parameter** is a tensor that is trained, and a **module** is a function that knows its parameters. Write `DeepLinear`:
+# `layers` weight matrices (width, width) of random numbers times `width**-0.5`, applied one after the other as `x @ w`, then
+# a head of (width,) numbers: x (rows, width) becomes (rows,). How many parameters has it? layers × width² + width.
+#
+# The check makes modules of several sizes, asks each for its parameters, calls it, and goes backward from the sum of its
+# output. Full marks need that
+# * `module.parameters()` has them all ({{holds.registers_its_parameters.plain}}),
+# * the output is computed with them ({{holds.computes_with_them.plain}}),
+# * each gets its gradient ({{holds.gets_gradients.other}}),
+# * and weights begin at random and at the right scale ({{holds.starts_fresh.other}}).
+
+
+# %% exercise="flops.deep_linear"
+class DeepLinear(torch.nn.Module):
+    """x: (rows, width) -> (rows,): `layers` square matrices, one after the other, then a head."""
+
+    def __init__(self, width: int, layers: int) -> None:
+        super().__init__()
+        ### BEGIN SOLUTION
+        weights = (torch.randn(width, width) * init_scale(width) for _ in range(layers))
+        self.weights = torch.nn.ParameterList(weights)  # a plain list would hide them from parameters()
+        self.head = torch.nn.Parameter(torch.randn(width) * init_scale(width))
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        ### BEGIN SOLUTION
+        for w in self.weights:
+            x = x @ w
+        return x @ self.head
+        ### END SOLUTION
+
+
+# %% check="flops.deep_linear"
+check("flops.deep_linear", DeepLinear)
+
+# %% [markdown]
 # ## Arithmetic or memory?
 #
 # A GPU can do two things at the same time: compute on what it has, and fetch what comes next. Whichever takes longer
@@ -662,6 +738,15 @@ for dtype in ("fp32", "tf32", "fp16", "bf16"):
 # token. **HFU**, *hardware* FLOPs utilisation, counts those. A run cannot raise its MFU by doing more work than
 # needed, and so MFU is the honest number.
 #
+# What MFU does not tell is where the rest went: communication between GPUs, loading of data, launches, and all that is no
+# product. And 6 for each parameter fails where a parameter is used more or less than once for each token: shared layers are
+# used more often, of a mixture of experts most are not used at all, and an embedding table is only looked up.
+#
+# Does the number of FLOPs depend on how the chip multiplies? It could: Strassen's algorithm makes a product of 2 × 2 blocks
+# from 7 products, not 8. Libraries for GPUs do not use it, since it needs more memory traffic and loses digits. 2 m n k is
+# what they do. And are tensor cores used by default? For bfloat16 and float16 yes; for float32 only if you allow TF32 (02);
+# `torch.compile` changes nothing about that.
+#
 # ## Exercise: utilisation
 #
 # {{exercise flops.utilisation}}
@@ -719,9 +804,26 @@ print(f"FLOPs needed: 6 × 70e9 × 15e12 = {needed:.2e}")
 print(f"1024 H100s at {h100 / 1e12:.0f} TFLOP/s and an MFU of 0.5: {cluster:.2e} FLOP/s")
 print(f"{needed / cluster:.3g} seconds = {needed / cluster / 86400:.0f} days")
 print("you guessed", "nothing" if guess_days is ... else guess_days)
+hours, price = 1024 * needed / cluster / 3600, 2.0  # dollars for an H100 and hour: an assumption, ask your provider
+print(
+    f"{hours / 1e6:.2f} million GPU hours, {hours * price / 1e6:.1f} million dollars; 1 % faster saves {hours * price / 100:,.0f}"
+)
+week = 8 * h100 * 0.5 * 7 * 86400
+for name, flops in {
+    "8 H100s for a week": week,
+    "GPT-3": 3.14e23,
+    "the run above": needed,
+    "GPT-4, estimated": 2e25,
+}.items():
+    print(f"{name:20} {flops:.1e} FLOPs, {flops / week:8,.0f} such weeks")
 
 # %% [markdown]
 # An MFU of 0.5 would be a good one: above, a single product on one GPU reached about two thirds.
+#
+# Laws count FLOPs, too. The EU's AI Act presumes *systemic risk* of a model that took more than 10²⁵ FLOPs to train (article
+# 51). An executive order of the United States (14110, of 2023, revoked in 2025) asked for reports above 10²⁶. GPT-3's number
+# is its paper's, GPT-4's an estimate by Epoch AI. Why does anybody spend so much? Because the loss of a model falls
+# predictably with its compute: Kaplan and others (2020), Hoffmann and others (2022), *scaling laws*.
 #
 # ## On a napkin: memory
 #
@@ -797,6 +899,57 @@ check("flops.training_memory", training_memory)
 # When do activations outgrow the rest? Here parameters take 16 × layers × width² bytes with Adam, activations 4 ×
 # layers × batch × width. They are equal at batch = 4 × width, where batch counts rows: all tokens of all texts
 # together. Unit 07 trades them against FLOPs.
+#
+# ## A training run, all of it
+#
+# What was counted in this unit happens in a loop of a few lines. **Data** is a file of whole numbers, tokens. It may be far
+# larger than memory: 15 T tokens of 2 bytes are 30 TB. `np.memmap` is an array that is read from disk only where it is looked
+# at. A **loader** picks random places. Each **step** goes forward, backward, and lets the optimizer change the parameters;
+# then gradients are dropped, or the next step would add to them. (Adding up on purpose is *gradient accumulation*: a large
+# batch in several small parts. Add in float32.) And since every long run breaks some day, it **saves** the parameters, the
+# optimizer's state and the number of the step, all three. What happens if the optimizer's state is forgotten?
+
+# %%
+import os  # noqa: E402
+import tempfile  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+torch.manual_seed(0)
+np.random.seed(0)
+folder = tempfile.mkdtemp()
+np.arange(100_000).astype(np.uint16).__mod__(50).tofile(
+    os.path.join(folder, "tokens")
+)  # a text: 0, 1, ..., 49, 0, 1, ...
+tokens = np.memmap(os.path.join(folder, "tokens"), dtype=np.uint16, mode="r")
+
+
+def batch(rows: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens at random places of the file, and for each the one that follows: (rows, length) both."""
+    starts = np.random.randint(len(tokens) - length - 1, size=rows)
+    texts = torch.from_numpy(np.stack([tokens[s : s + length + 1] for s in starts]).astype(np.int64))
+    return texts[:, :-1], texts[:, 1:]
+
+
+model = torch.nn.Sequential(torch.nn.Embedding(50, 16), torch.nn.Linear(16, 50))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+for step in range(60):
+    x, y = batch(8, 32)
+    loss = torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    if step % 20 == 0 or step == 59:
+        print(f"step {step:2}: loss {loss.item():.3f}")
+saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+torch.save(saved, os.path.join(folder, "run.pt"))
+state = sum(t.nbytes for s in optimizer.state.values() for t in s.values())
+parameters = sum(p.numel() for p in model.parameters())
+print(f"{parameters:,} parameters: {4 * parameters:,} bytes, and {state:,} of the optimizer's")
+
+# %% [markdown]
+# The loss begins near ln 50 = 3.91, which is a guess among 50. Without its state, AdamW would start again with averages of
+# nothing: the loss jumps, and the run has to find its pace anew.
 #
 # ## How to time a GPU
 #

@@ -145,9 +145,10 @@ figures.coalescing.rows_against_columns(guess_columns)  # runs both here: counte
 #
 # ## A memory answers in sectors
 #
-# Why would a memory that is asked for 4 bytes send 32? DRAM keeps its bits in long rows of tiny capacitors. Opening
-# a row is the slow part; once it is open, the neighbours are almost free. So nothing in the machine deals in single
-# elements:
+# Why would a memory that is asked for 4 bytes send 32? DRAM keeps its bits in long rows of tiny capacitors. A *word line*
+# connects a whole row to the *bit lines* of its columns, where sense amplifiers turn faint charges into bits, and write them
+# back. Opening a row is the slow part; once it is open, the neighbours are almost free. So nothing in the machine deals in
+# single elements:
 #
 # | unit | bytes | who deals in it |
 # | --- | --- | --- |
@@ -166,6 +167,11 @@ figures.coalescing.memory_anatomy()
 # different rows? Each lies in a sector of its own: 32 sectors are 1024 bytes, for the same 128 useful ones.
 #
 # > **efficiency** = useful bytes / (32 × sectors)
+#
+# This also solves an old puzzle. In C for a CPU it is right that each thread walks along a row of its own: its next number is
+# a neighbour. On a GPU it is wrong. What counts is not what one thread reads next, but what the 32 lanes read *at the same
+# time*: with a row for each, these are 32 places, a row apart. So neighbouring lanes take neighbouring *columns*, and each
+# walks down its own.
 #
 # Move the sliders until you can say the number before it appears. Three to try:
 # * float32, stride 2, as drawn at first. Which bytes are moved and thrown away?
@@ -409,8 +415,8 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
     print(f"{block_m:4} x {block_n:<4} {t.loads.sectors:5} sectors, efficiency {t.loads.efficiency:.1%}")
 
 # %% [markdown]
-# From 8 floats on, it makes no difference to the sectors; in float16 it would take 16. (It does to other things: with longer runs, fewer
-# instructions move the same bytes. More on that under *Alignment*.)
+# From 8 floats on, it makes no difference to the sectors; in float16 it would take 16. (It does to other things: with longer
+# runs, fewer instructions move the same bytes. More on that under *Alignment*.)
 #
 # ## Exercise: copy rows
 #
@@ -587,6 +593,53 @@ def transpose(x: torch.Tensor) -> torch.Tensor:
 
 # %% check="coalescing.transpose"
 check("coalescing.transpose", transpose)
+
+# %% [markdown]
+# ## Exercise: break a transpose
+#
+# {{exercise coalescing.break_transpose}}
+#
+# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
+# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a grid that is
+# turned. On most inputs a mutant gives the right result. Write inputs on which it does not.
+#
+# `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor may span at most 16,384 numbers of
+# float32 or float16. x has two axes and any strides. The check runs the kernel as it is given on all of them, and **if that
+# fails on one, nothing is earned**. Then it runs the mutants. One is killed if on one of your inputs its result is off, or it
+# reaches outside of a tensor. The check here knows four mutants, the grader more. Random numbers of ordinary sizes kill about
+# half of them, so points begin behind that ({{kills.mutants}}).
+
+
+# %%
+@triton.jit
+def given_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (rows < M) & (cols < N)
+    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)
+    tl.store(out_ptr + cols * M + rows, tile, mask=inside)
+
+
+def given_transpose(x):
+    M, N = x.shape
+    out = torch.empty(N, M, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
+    given_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=32)
+    return out
+
+
+# %% exercise="coalescing.break_transpose"
+def breaking_inputs() -> list[dict]:
+    """At most three inputs, `{"x": tensor}`, on which wrong versions of the kernel show."""
+    ### BEGIN SOLUTION
+    large, tiny = 1e6 * torch.randn(80, 150) + 0.25, 1e-9 * torch.randn(131, 37)
+    apart = large[::2, ::3]  # neither rows nor columns are neighbours
+    return [{"x": apart}, {"x": tiny}, {"x": torch.randn(1, 160)}]
+    ### END SOLUTION
+
+
+# %% check="coalescing.break_transpose"
+check("coalescing.break_transpose", breaking_inputs)
 
 # %% [markdown]
 # ## Summing the slow axis
@@ -801,6 +854,13 @@ def padded_stride(n: int, itemsize: int) -> int:
 check("coalescing.padded_stride", padded_stride)
 
 # %% [markdown]
+# ### When an index no longer fits
+#
+# `rows * stride_m` is a product of two 32-bit numbers if both are: Triton takes an integer argument below 2³¹ for one of 32
+# bits. At 2³¹ elements the product wraps, becomes negative, and the load goes somewhere else. A cast afterwards, `(rows *
+# stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This is among the most frequent errors in
+# kernels that have worked for years (megablocks #185, flash-linear-attention #1082), and shows only in large batches.
+#
 # ### Vector loads
 #
 # Alignment buys a second thing. Up to Hopper, a lane can load at most 16 bytes with one instruction: four floats, 128
@@ -903,6 +963,50 @@ for name, condition in conditions.items():
 # *alternating* they save nothing. For instructions what counts is whether a warp agrees; for memory, whether a
 # sector does.
 #
+# ## Exercise: name it
+#
+# {{exercise coalescing.name_lanes}}
+#
+# A verdict on waste shows one request: 32 lanes, and the sectors that they touch. Here are six, of six kernels. Which cause
+# has which? Write one of these into each line, in quotes, and run the check: the explanation of a picture comes with the
+# right answer.
+#
+# * `"a gather of rows by index"`
+# * `"a tile whose rows are half a sector"`
+# * `"down a column"`
+# * `"one field of a structure of two"`
+# * `"one number for all"`
+# * `"the rows of a matrix that is not padded"`
+#
+# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+
+# %%
+figures.coalescing.name_lanes()
+
+# %% exercise="coalescing.name_lanes"
+named_lanes = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+    "E": ...,
+    "F": ...,
+}
+### BEGIN SOLUTION
+named_lanes = {
+    "A": "down a column",
+    "B": "a gather of rows by index",
+    "C": "the rows of a matrix that is not padded",
+    "D": "a tile whose rows are half a sector",
+    "E": "one field of a structure of two",
+    "F": "one number for all",
+}
+### END SOLUTION
+
+# %% check="coalescing.name_lanes"
+check("coalescing.name_lanes", named_lanes)
+
+# %% [markdown]
 # ## What you now know
 #
 # * Memory moves sectors of 32 bytes, not elements. Efficiency is what you wanted over what was moved. A stride of 2

@@ -305,9 +305,270 @@ def best_tile(m: int, n: int, k: int, shared_bytes: int) -> tuple[int, int]:
 check("tiling.best_tile", best_tile)
 
 # %% [markdown]
+# ## Exercise: how many programs share an SM?
+#
+# {{exercise tiling.occupancy}}
+#
+# The tile was limited by shared memory and by registers. The number of programs on an SM has four limits, and the one that is
+# reached first counts:
+#
+# | limit | what a program takes | an H200's SM has |
+# | --- | --- | --- |
+# | `"registers"` | `registers` for each of the 32 threads of each warp; a warp's are rounded up to a multiple of 256 | 65,536 |
+# | `"shared memory"` | `shared_bytes`, and 1024 bytes that the system keeps for each program | 233,472 bytes |
+# | `"warps"` | its warps: 64 of them are the 2048 threads of which CUDA's manuals speak | 64 |
+# | `"programs"` | one: CUDA says *blocks* | 32 |
+#
+# `sm` has the last column of any GPU, as `sm["registers"]`, `sm["shared_bytes"]`, `sm["warps"]` and `sm["programs"]`. Return
+# how many programs fit, and the name of the limit, as in the first column, that keeps one more from it (of several, any).
+# Full marks need that
+# * where shared memory is the limit ({{holds.fills_the_sm.shared memory}}),
+# * where registers are ({{holds.fills_the_sm.registers}}),
+# * where one of the others is, or not a single program fits ({{holds.fills_the_sm.the rest}}).
+
+
+# %% exercise="tiling.occupancy"
+def programs_per_sm(warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> tuple[int, str]:
+    """(programs that fit onto one SM at the same time, the limit that keeps one more from it)."""
+    ### BEGIN SOLUTION
+    of_a_warp = triton.cdiv(32 * registers, 256) * 256
+    fit = {
+        "registers": sm["registers"] // (warps * of_a_warp),
+        "shared memory": sm["shared_bytes"] // (shared_bytes + 1024),
+        "warps": sm["warps"] // warps,
+        "programs": sm["programs"],
+    }
+    limit = min(fit, key=fit.get)
+    return fit[limit], limit
+    ### END SOLUTION
+
+
+# %% check="tiling.occupancy"
+check("tiling.occupancy", programs_per_sm)
+
+# %%
+h200 = {"registers": 65536, "shared_bytes": 233472, "warps": 64, "programs": 32}
+for name, kernel in {
+    "matmul, 128 x 256 x 64": (8, 168, 144 << 10),
+    "matmul, 64 x 64 x 32": (4, 80, 24 << 10),
+    "softmax, a row in registers": (4, 64, 0),
+    "copy": (4, 24, 0),
+}.items():
+    found = programs_per_sm(*kernel, h200)
+    if found is None:
+        print("solve programs_per_sm to see the numbers")
+        break
+    print(f"{name:28} {found[0]:2} programs, occupancy {found[0] * kernel[0] / 64:4.0%}; limit: {found[1]}")
+
+# %% [markdown]
+# High occupancy is no aim by itself. A copy needs many warps, since only other warps fill the time in which one waits. A matmul
+# has work of its own for that time: its pipeline, and many independent multiplications in a row (*instruction-level
+# parallelism*). It gives up warps for a larger tile.
+#
+# ## A roof for each level
+#
+# Unit 03 drew one roof, DRAM's. But a tile passes through three memories, and each has a rate of its own and gets another
+# number of bytes:
+#
+# * **DRAM** gives each matrix once, if the L2 cache does its work,
+# * **L2** gives every program its rows of a and its columns of b, and takes its tile of c: what `matmul_bytes` counts,
+# * **shared memory** gives every *warp* the rows and columns for its own part of the tile, again and again. A program of 4
+#   warps with a tile of 128 × 128 gives each a part of 64 × 64, and so each row is read by the two warps side by side.
+#
+# So there are tiles of tiles: a program's against L2, a warp's against shared memory, and, on ordinary ALUs, a thread's against
+# registers. Each level has an intensity of its own, and the same question: which is the slowest?
+#
+# ## Exercise: the slowest level
+#
+# {{exercise tiling.roofs}}
+#
+# (m, k) @ (k, n) in programs' tiles `tile = [bm, bn]`, cut into warps' parts `warp_tile = [wm, wn]`. `rates` has FLOP/s for
+# `"tensor cores"`, and bytes/s for `"DRAM"`, `"L2"` and `"shared memory"`. From shared memory come a and b alone: each part
+# reads its rows and columns once, masked positions move nothing, and the result leaves through registers. Return the seconds
+# of the slowest of the four, and its name. They work at the same time. Full marks need that
+# * where the L2 cache is the slowest ({{holds.is_the_slowest.L2}}),
+# * where it is another one ({{holds.is_the_slowest.the others}}).
+
+
+# %% exercise="tiling.roofs"
+def slowest_level(m, n, k, tile, warp_tile, itemsize, rates) -> tuple[float, str]:
+    """(seconds, name) of the level that sets the pace of a matmul: tensor cores, DRAM, L2 or shared memory."""
+    ### BEGIN SOLUTION
+    amounts = {
+        "tensor cores": 2 * m * n * k,
+        "DRAM": itemsize * (m * k + k * n + m * n),
+        "L2": matmul_bytes(m, n, k, *tile, itemsize),
+        "shared memory": matmul_bytes(m, n, k, *warp_tile, itemsize) - itemsize * m * n,
+    }
+    seconds = {level: amount / rates[level] for level, amount in amounts.items()}
+    slowest = max(seconds, key=seconds.get)
+    return seconds[slowest], slowest
+    ### END SOLUTION
+
+
+# %% check="tiling.roofs"
+check("tiling.roofs", slowest_level)
+
+# %%
+# an H200: datasheet; datasheet; unit 00's measurement; 128 bytes a cycle for each of 132 SMs at 1.98 GHz
+rates = {"tensor cores": 989.4e12, "DRAM": 4.8e12, "L2": 9.7e12, "shared memory": 128 * 132 * 1.98e9}
+for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128), (64, 64)), ((128, 256), (64, 64))):
+    found = slowest_level(4096, 4096, 4096, tile, warp_tile, 2, rates)
+    if found is None:
+        print("solve slowest_level to see the numbers")
+        break
+    print(f"tile {tile!s:10}, warps' part {warp_tile!s:8}: {found[0] * 1e6:6.0f} µs, by {found[1]}")
+
+# %% [markdown]
+# With small tiles L2 sets the pace by far, and DRAM never does. Even the largest tile that fits leaves it a little behind the
+# tensor cores' datasheet. Hopper has three answers. `wgmma` lets four warps read b from shared memory together. Programs of a
+# *thread-block cluster* can read each other's shared memory, and one load from L2 can go to several of them at once
+# (*multicast*). And no product reaches the datasheet's rate anyway, as unit 03 measured.
+#
+# ## From naive up, rung by rung
+#
+# How does the plainest kernel fare, and what does each idea save? Here are three rungs. The first makes one element of c in
+# each program: a row of a times a column of b. The second makes a strip of a row of c: one number of a at a time, and a piece
+# of a row of b. The third makes a tile.
+
+
+# %%
+@triton.jit
+def naive(a_ptr, b_ptr, c_ptr, N, K, BLOCK_K: tl.constexpr):
+    """One element of c for each program: a row of a, times a column of b."""
+    m, n = tl.program_id(0), tl.program_id(1)
+    acc = 0.0
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        acc += tl.sum(tl.load(a_ptr + m * K + k).to(tl.float32) * tl.load(b_ptr + k * N + n).to(tl.float32))
+    tl.store(c_ptr + m * N + n, acc.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
+def strip(a_ptr, b_ptr, c_ptr, N, K, BLOCK_N: tl.constexpr):
+    """A strip of a row of c for each program: one number of a, times a piece of a row of b, for each k."""
+    m, cols = tl.program_id(0), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_N,), tl.float32)
+    for k in range(0, K):
+        acc += tl.load(a_ptr + m * K + k).to(tl.float32) * tl.load(b_ptr + k * N + cols).to(tl.float32)
+    tl.store(c_ptr + m * N + cols, acc.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
+def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
+    """A square tile of c for each program."""
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, BLOCK):
+        k = start + tl.arange(0, BLOCK)
+        acc = tl.dot(tl.load(a_ptr + rows * K + k[None, :]), tl.load(b_ptr + k[:, None] * N + cols), acc)
+    tl.store(c_ptr + rows * N + cols, acc.to(c_ptr.dtype.element_ty))
+
+
+# %% [markdown]
+# ## Exercise: predict the ladder
+#
+# {{exercise tiling.ladder}}
+#
+# a, b and c are 128 × 128 matrices of float16. The naive kernel has BLOCK_K = 64, and 128 × 128 programs; the second strips
+# of 64; the third tiles of 32 × 32. How often does each element of a and of b get read? How many sectors of 32 bytes does one
+# load of a piece of a column of b touch? And how many bytes do tiles move in all, loads and stores? Each is worth
+# {{correct.plain / 7}}.
+
+# %% exercise="tiling.ladder"
+predicted_ladder = {
+    "times a is read, naive": ...,
+    "times b is read, naive": ...,
+    "sectors of a load of b, naive": ...,
+    "times a is read, strips of 64": ...,
+    "times b is read, strips of 64": ...,
+    "times a is read, tiles of 32": ...,
+    "bytes in all, tiles of 32": ...,
+}
+### BEGIN SOLUTION
+predicted_ladder = {
+    "times a is read, naive": 128,  # by the programs of a row of c
+    "times b is read, naive": 128,
+    "sectors of a load of b, naive": 64,  # each of 64 numbers in a row of its own
+    "times a is read, strips of 64": 2,  # 128 / 64 strips make a row of c
+    "times b is read, strips of 64": 128,  # each row of c needs all of b
+    "times a is read, tiles of 32": 4,  # 128 / 32
+    "bytes in all, tiles of 32": 294912,  # 2 * (4 + 4 + 1) * 128 * 128
+}
+### END SOLUTION
+
+# %% check="tiling.ladder"
+check("tiling.ladder", predicted_ladder)
+
+# %%
+side = 128
+a, b = torch.randn(side, side).half(), torch.randn(side, side).half()
+print("rung      programs   MB moved   sectors x 32 B   FLOP/byte")
+for name, kernel, grid, block in (
+    ("naive", naive, (side, side), {"BLOCK_K": 64}),
+    ("strips", strip, (side, side // 64), {"BLOCK_N": 64}),
+    ("tiles", tile, (side // 32, side // 32), {"BLOCK": 32}),
+):
+    c = torch.empty(side, side, dtype=torch.float16)
+    with trace() as t:
+        kernel[grid](a, b, c, side, side, **block)
+    assert torch.allclose(c.double(), a.double() @ b.double(), atol=0.05)
+    lines = 32 * (t.loads.sectors + t.stores.sectors) / 1e6
+    print(f"{name:8} {t.programs:9,} {t.bytes / 1e6:10.2f} {lines:13.2f} MB {2 * side**3 / t.bytes:10.1f}")
+
+# %% [markdown]
+# Each rung reads less, and the first has the worst of both: every load of a column touches a sector for each number, 16 times
+# the bytes that it needs. Tiles bring two things at once: fewer reads, and tensor cores to do the sums. Larger tiles, a
+# pipeline and a good order of the tiles are the rungs that come next in this unit, and `tiling.speed` below shows how far up
+# that is: about nine tenths of cuBLAS. What is missing from there on needs instructions that plain Triton leaves to its
+# compiler: loads of whole tiles by the hardware (TMA), warps that only load and others that only multiply, and programs that
+# stay on their SM for many tiles (*persistent* kernels). Boehm's and the H100 worklogs under *Where to read on* climb these,
+# one by one.
+#
+# ## Exercise: sums of rows
+#
+# {{exercise tiling.row_sums}}
+#
+# A matmul is a loop along K that keeps something in registers. First the loop, without the product: the sum of each row of a,
+# in float32. Each program has a block of rows and walks along all columns. K is any number: 1, 300, 5001, so the last step is
+# masked, and what is masked adds zeros. Full marks need
+# * any sizes, and rows that lie apart ({{correct.ragged}}), long rows of float16 ({{correct.float16}}),
+# * dense loads ({{coalesced.load.performance}}), and each element read once, by at least 32 programs ({{traffic.performance}}).
+
+
+# %% exercise="tiling.row_sums"
+@triton.jit
+def row_sums_kernel(a_ptr, out_ptr, M, K, stride_m, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+    """out[m] = the sum of a[m, :], for BLOCK_M rows."""
+    ### BEGIN SOLUTION
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)[None, :]
+        acc += tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0).to(tl.float32)
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    tl.store(out_ptr + m, tl.sum(acc, 1), mask=m < M)
+    ### END SOLUTION
+
+
+def row_sums(a: torch.Tensor) -> torch.Tensor:
+    """a: (M, K), column stride 1 -> (M,) float32."""
+    ### BEGIN SOLUTION
+    M, K = a.shape
+    out = torch.empty(M, dtype=torch.float32, device=a.device)
+    row_sums_kernel[(triton.cdiv(M, 16),)](a, out, M, K, a.stride(0), BLOCK_M=16, BLOCK_K=128)
+    return out
+    ### END SOLUTION
+
+
+# %% check="tiling.row_sums"
+check("tiling.row_sums", row_sums)
+
+# %% [markdown]
 # ## The kernel
 #
-# Now for a GPU. Three things are new.
+# Now the product. Three things are new.
 #
 # **`tl.dot(a, b, acc)`** adds the product of two blocks, (BLOCK_M, BLOCK_K) by (BLOCK_K, BLOCK_N), to an accumulator, on the
 # tensor cores. Sides are powers of two, and the one that is summed over, BLOCK_K, is at least 16 (32 for numbers of one
@@ -381,6 +642,47 @@ for num_warps in (4, 8):
 # second axis of the grid, `tl.program_id(1)`, and one stride more to each matrix. A single product is a batch of one:
 # `a[None]` is a view.
 #
+# ## Exercise: one step
+#
+# {{exercise tiling.one_step}}
+#
+# A matmul is row_sums with a product in each step. Now the step alone: K is at most 64, so one block holds all of it and
+# there is no loop. a and b are contiguous float16. Tiles stick out on every side: rows of a, columns of b, and, where K is
+# less than the block, both of them along K. There a masked load needs `other=0`, or what nobody has written is multiplied and
+# added. Full marks need
+# * any sizes of c ({{correct.ragged}}),
+# * any K up to 64 ({{correct.short}}).
+
+
+# %% exercise="tiling.one_step"
+@triton.jit
+def one_step_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
+    """One tile of c = a @ b; BLOCK_K holds all of K."""
+    ### BEGIN SOLUTION
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    k = tl.arange(0, BLOCK_K)
+    a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0)
+    b = tl.load(b_ptr + k[:, None] * N + cols, mask=(k[:, None] < K) & (cols < N), other=0)
+    c = tl.dot(a, b).to(c_ptr.dtype.element_ty)
+    tl.store(c_ptr + rows * N + cols, c, mask=(rows < M) & (cols < N))
+    ### END SOLUTION
+
+
+def one_step(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a: (M, K), b: (K, N), K at most 64 -> (M, N)."""
+    ### BEGIN SOLUTION
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    one_step_kernel[(triton.cdiv(M, 32), triton.cdiv(N, 32))](a, b, c, M, N, K, BLOCK=32, BLOCK_K=64)
+    return c
+    ### END SOLUTION
+
+
+# %% check="tiling.one_step"
+check("tiling.one_step", one_step)
+
+# %% [markdown]
 # ## Exercise: matmul
 #
 # {{exercise tiling.matmul}}
@@ -475,6 +777,105 @@ if bench.has_gpu():
         print(f"{2 * 4096**3 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of torch's speed")
 else:
     print("There is no GPU here that the course times on.")
+
+# %% [markdown]
+# ## Exercise: name it
+#
+# {{exercise tiling.name_maps}}
+#
+# What a verdict shows of a wrong product is a map: where it is wrong. With some practice the map says why. Here are six, of
+# six kernels with one mistake each. Which cause has which? Write one of these into each line, in quotes, and run the check:
+# the explanation of a picture comes with the right answer.
+#
+# * `"all programs load the first columns of b"`
+# * `"no mask on the store's columns"`
+# * `"rows are compared with N"`
+# * `"sums are kept in float16"`
+# * `"the grid rounds down"`
+# * `"the last step along K is missing"`
+#
+# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+
+# %%
+figures.tiling.name_maps()
+
+# %% exercise="tiling.name_maps"
+named_maps = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+    "E": ...,
+    "F": ...,
+}
+### BEGIN SOLUTION
+named_maps = {
+    "A": "no mask on the store's columns",
+    "B": "all programs load the first columns of b",
+    "C": "sums are kept in float16",
+    "D": "the grid rounds down",
+    "E": "rows are compared with N",
+    "F": "the last step along K is missing",
+}
+### END SOLUTION
+
+# %% check="tiling.name_maps"
+check("tiling.name_maps", named_maps)
+
+# %% [markdown]
+# ## Exercise: break a matmul
+#
+# {{exercise tiling.break_matmul}}
+#
+# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
+# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a sum that is kept
+# in float16. On most inputs a mutant gives the right result. Write inputs on which it does not.
+#
+# `breaking_inputs()` returns a list of at most three dicts, `{"a": tensor, "b": tensor}`. Each tensor may span at most 16,384
+# numbers of float32 or float16. a is (M, K), b is (K, N), of any strides, and no side is longer than 256. The check runs the
+# kernel as it is given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. One is
+# killed if on one of your inputs its result is off, or it reaches outside of a tensor. The check here knows four mutants, the
+# grader more. Random numbers of ordinary sizes kill about half of them, so points begin behind that ({{kills.mutants}}).
+
+
+# %%
+@triton.jit
+def given_kernel(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, BLOCK):
+        k = start + tl.arange(0, BLOCK)
+        a = tl.load(a_ptr + rows * stride_am + k[None, :] * stride_ak, mask=(rows < M) & (k[None, :] < K), other=0)
+        b = tl.load(b_ptr + k[:, None] * stride_bk + cols * stride_bn, mask=(k[:, None] < K) & (cols < N), other=0)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    tl.store(c_ptr + rows * N + cols, acc, mask=(rows < M) & (cols < N))
+
+
+def given_matmul(a, b):
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
+    given_kernel[grid](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK=32)
+    return c
+
+
+# %% exercise="tiling.break_matmul"
+def breaking_inputs() -> list[dict]:
+    """At most three inputs, `{"a": tensor, "b": tensor}`, on which wrong versions of the kernel show."""
+    ### BEGIN SOLUTION
+    apart = torch.randn(120, 140)[:100:2, ::3]  # (50, 47)
+    turned = torch.randn(90, 47).T  # (47, 90)
+    return [
+        {"a": apart, "b": turned},
+        {"a": 30 + torch.rand(40, 256), "b": torch.rand(256, 20)},
+        {"a": torch.randn(1, 33), "b": torch.randn(33, 200)},
+    ]
+    ### END SOLUTION
+
+
+# %% check="tiling.break_matmul"
+check("tiling.break_matmul", breaking_inputs)
 
 # %% [markdown]
 # ## Autotuning
@@ -642,11 +1043,11 @@ figures.tiling.predicted_against_measured(predicted_throughput)
 print(figures.tiling.how_well(predicted_throughput))
 
 # %% [markdown]
-# What follows is said of an H200. (If there is a GPU here, the picture was measured on it just now: which of the sentences hold
-# for yours?) First the picture. For multiples of 8 the lines lie some 15 % below the marks: a factor that all sizes share changes no
-# order, and order is all that a rank correlation sees. Below N = 1000 sizes that 8 does not divide are 2 to 3 times faster
-# than predicted, with the shares of the published solution: part 4 divides the time of the launch as well, which knows nothing
-# of alignment.
+# What follows is said of an H200. (If there is a GPU here, the picture was measured on it just now: which of the sentences
+# hold for yours?) First the picture. For multiples of 8 the lines lie some 15 % below the marks: a factor that all sizes
+# share changes no order, and order is all that a rank correlation sees. Below N = 1000 sizes that 8 does not divide are 2 to
+# 3 times faster than predicted, with the shares of the published solution: part 4 divides the time of the launch as well,
+# which knows nothing of alignment.
 #
 # Then read the table in three steps.
 #

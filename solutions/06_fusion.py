@@ -808,6 +808,62 @@ figures.fusion.speeds()
 # with the length; the picture does not say why. And a kernel can be a little faster than torch's copy, which is a kernel
 # like any other.
 #
+# ## Exercise: break a softmax
+#
+# {{exercise fusion.break_softmax}}
+#
+# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
+# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a sum that is not
+# corrected. On most inputs a mutant gives the right result. Write inputs on which it does not.
+#
+# `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor may span at most 16,384 numbers of
+# float32 or float16. x is (M, N), its numbers are finite, and its column stride is 1. The check runs the kernel as it is
+# given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. One is killed if on one of
+# your inputs its result is off, or it reaches outside of a tensor. The check here knows four mutants, the grader more. Random
+# numbers of ordinary sizes kill about half of them, so points begin behind that ({{kills.mutants}}).
+
+
+# %%
+@triton.jit
+def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    m, l = -float("inf"), 0.0
+    for start in range(0, N, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+        new = tl.maximum(m, tl.max(x, 0))
+        l = l * tl.exp(m - new) + tl.sum(tl.exp(x - new), 0)
+        m = new
+    for start in range(0, N, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + cols, mask=cols < N, other=0).to(tl.float32)
+        tl.store(out_ptr + row * N + cols, tl.exp(x - m) / l, mask=cols < N)
+
+
+def given_softmax(x):
+    M, N = x.shape
+    out = torch.empty(M, N, dtype=x.dtype, device=x.device)
+    given_kernel[(M,)](x, out, N, x.stride(0), BLOCK=64)
+    return out
+
+
+# %% exercise="fusion.break_softmax"
+def breaking_inputs() -> list[dict]:
+    """At most three inputs, `{"x": tensor}`, on which wrong versions of the kernel show."""
+    ### BEGIN SOLUTION
+    rising = torch.arange(200.0).repeat(3, 1) - 400  # the maximum moves with each block, and is far below 0
+    window = torch.cat([torch.randn(4, 270) - 20000, torch.zeros(4, 130)], 1)[
+        :, :270
+    ]  # rows lie apart, and below -10000
+    falling = torch.cat([torch.arange(150.0, 60, -1)[None], torch.randn(1, 90)], 1)  # the largest come first, beyond 88
+    return [{"x": rising}, {"x": window}, {"x": falling}]
+    ### END SOLUTION
+
+
+# %% check="fusion.break_softmax"
+check("fusion.break_softmax", breaking_inputs)
+
+# %% [markdown]
 # ## When fusion does not pay
 #
 # Fusion is not free of cost. A fused kernel computes a value where it is used. What if it is used many times? Here

@@ -561,8 +561,8 @@ figures.flash.ladder()
 # that tiles divide.
 #
 # The last step is another matter: with heads of 128 it brings a quarter more, and is a little faster than cuDNN, which NVIDIA
-# writes for its own GPUs. What has it that the others have not? Nsight Compute counts how busy the parts of an SM are. Look for the busiest
-# part of "unit 09" and of "descriptors" before you read on.
+# writes for its own GPUs. What has it that the others have not? Nsight Compute counts how busy the parts of an SM are. Look
+# for the busiest part of "unit 09" and of "descriptors" before you read on.
 
 # %%
 print("              tensor cores  special functions  issuing instructions  between L2 and the SMs")
@@ -840,6 +840,75 @@ def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, splits: int)
 
 # %% check="flash.flash_decode"
 check("flash.flash_decode", flash_decode)
+
+# %% [markdown]
+# ## Exercise: break a FlashAttention
+#
+# {{exercise flash.break_attention}}
+#
+# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
+# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or an alpha that is
+# forgotten. On most inputs a mutant gives the right result. Write inputs on which it does not.
+#
+# `breaking_inputs()` returns a list of at most three dicts, `{"q": (N, D), "k": (S, D), "v": (S, D), "causal": True or
+# False}`. Each tensor may span at most 16,384 numbers of float32 or float16. They are contiguous float32, D is 16, 32 or 64,
+# N and S are at most 256, and a causal input has at least as many keys as queries. The check runs the kernel as it is given
+# on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. One is killed if on one of your
+# inputs its result is off, or it reaches outside of a tensor. The check here knows four mutants, the grader more. Random
+# numbers of ordinary sizes kill about two thirds of them, so points begin behind that ({{kills.mutants}}).
+
+
+# %%
+@triton.jit
+def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    d = tl.arange(0, D)
+    q = tl.load(q_ptr + rows[:, None] * D + d[None, :], mask=rows[:, None] < N, other=0)
+    m = tl.full((BLOCK,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK,), tl.float32)
+    acc = tl.zeros((BLOCK, D), tl.float32)
+    for start in range(0, S, BLOCK):
+        keys = start + tl.arange(0, BLOCK)
+        k = tl.load(k_ptr + keys[:, None] * D + d[None, :], mask=keys[:, None] < S, other=0)
+        v = tl.load(v_ptr + keys[:, None] * D + d[None, :], mask=keys[:, None] < S, other=0)
+        qk = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        seen = (keys < S)[None, :]
+        if causal:
+            seen = seen & (keys[None, :] <= rows[:, None] + S - N)
+        qk = tl.where(seen, qk, -float("inf"))
+        new = tl.maximum(m, tl.max(qk, 1))
+        alpha = tl.exp(m - new)
+        p = tl.exp(qk - new[:, None])
+        l = l * alpha + tl.sum(p, 1)
+        acc = acc * alpha[:, None] + tl.dot(p, v, input_precision="ieee")
+        m = new
+    tl.store(o_ptr + rows[:, None] * D + d[None, :], acc / l[:, None], mask=rows[:, None] < N)
+
+
+def given_attention(q, k, v, causal):
+    N, D = q.shape
+    o = torch.empty_like(q)
+    given_kernel[(triton.cdiv(N, 32),)](q, k, v, o, N, k.shape[0], D**-0.5, causal=causal, D=D, BLOCK=32)
+    return o
+
+
+# %% exercise="flash.break_attention"
+def breaking_inputs() -> list[dict]:
+    """At most three inputs, {"q": (N, D), "k": (S, D), "v": (S, D), "causal": True or False}, on which wrong versions show."""
+    ### BEGIN SOLUTION
+    late = torch.randn(75, 16) * torch.arange(75)[:, None] / 10  # keys grow: the maximum comes late
+    low = -8 * torch.rand(70, 64)  # all scores are near -128
+    few, large = torch.randn(70, 32) * 6, torch.randn(9, 32) * 8  # more queries than keys, scores above 80
+    return [
+        {"q": torch.randn(37, 16), "k": late, "v": torch.randn(75, 16), "causal": True},
+        {"q": 8 * torch.rand(40, 64), "k": low, "v": torch.randn(70, 64), "causal": False},
+        {"q": few, "k": large, "v": torch.randn(9, 32), "causal": False},
+    ]
+    ### END SOLUTION
+
+
+# %% check="flash.break_attention"
+check("flash.break_attention", breaking_inputs)
 
 # %% [markdown]
 # ## What you now know

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import zlib
-from base64 import b85decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +14,7 @@ import triton.language as tl
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
 from course_lib.evidence import Cause
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
+from course_lib.exercises import sealed
 from course_lib.exercises.cases import given
 from course_lib.mistakes import Mistake, every, racing, raised
 from course_lib.tracing import trace
@@ -118,21 +116,9 @@ class Statement(Criterion):
         return self.earned(f"{answer}.", detail=explanation)
 
 
-def keystream(key: str, answer: bool, length: int) -> bytes:
-    """Bytes that depend on the answer: SHA-256 of a salt, the question and the answer, as often as needed."""
-    blocks = (hashlib.sha256(f"start.myths/{key}/{answer}/{i}".encode()).digest() for i in itertools.count())
-    return bytes(itertools.islice(itertools.chain.from_iterable(blocks), length))
-
-
 def opened(key: str, answer: bool) -> str | None:
-    """The explanation if `answer` is right, else None: what a wrong key opens is no zlib stream."""
-    packed = b85decode(SEALED[key])
-    try:
-        return zlib.decompress(
-            bytes(a ^ b for a, b in zip(packed, keystream(key, answer, len(packed)), strict=True))
-        ).decode()
-    except (zlib.error, UnicodeDecodeError):
-        return None
+    """The explanation of a statement if `answer` is right, else None."""
+    return sealed.opened(SEALED[key], f"start.myths/{key}", answer)
 
 
 # Sealed so that nobody reads an answer by accident; anyone who wants to can try both. The plain text is the grader's.
@@ -221,6 +207,45 @@ SEALED = {
     "unembedding_widens": (
         "9wV&P0K@hkWv2b*(kTtTiPEeRWwRw^CUpAsbK3VF=IwYD_NFl33>HQu-"
         "<v_wGoL28ipHfSB?i~l%nasVT=ey8@#CgCBy%lHGUygisNZ*4+2Z~ncGn~*bgt!pMF"
+    ),
+    "gpus_before_cuda": (
+        "r0HNxZMy8&e-!kIS$1b>e%P{PFREzE>`i8=Yf2JC;SHuIuVd4^-dnZ2S||t%)H5FNj>j3WJ~byy!tr%Jj*SPcd5!XmJgnCRY-"
+        "v6Ug}z6m>4l_tMQ7VtARD;*p(ZA!F?NZ&oB-<"
+    ),
+    "matmul_needs_tensor_cores": (
+        "5r0y_e#T@TaP?@6h_|w>qZ2amN6&L*`156N&_qt{A>U;BWk%7Bc<({@A`c)bPl=Gt7($@9jb7w#DuJ^@U&WGsO+1h9pY*TDD?ZH;"
+        "8Kpm1e+3w!R-8lL9{"
+    ),
+    "dennard_holds": (
+        "_i}>}$tG$x)QA01fuDc}abKQH=sEI_JnmTWkE|#&IpntzGNzwL<sFbmK2}&Je;OkJoiRhrv;?Y%bF^UVjO!^78i@;npq4TvmADLo"
+        "E6Lb}2tQ*oP&QDcP{^C>a9o;>CmraVd(T*Yfm~5@m&Bz"
+    ),
+    "sram_shrinks": (
+        "jC6Lmxm`?SA`XqFiR~%QWz;enklh#dVenSS+&Woj7ojr6TR(24bqHDllB%IlJa%~1q7@DCZvYp%%`Il|+%je=8s6Ibwf9fPe26?1"
+        "g3Ey=Ou?lY9p0yuR~`hm-!xdco%@DoMiu"
+    ),
+    "hbm_is_wide": (
+        "Ut;{=DfozeeH7Y|B!x-qY;evF0?fizJ}RYAe^gp_(pXyqV{?r!Y%3YFAIWM?FT@`Li5_t@YX(&N$lK#s_G`-"
+        "AuLop@2qNCAwVgt*@EeLrlli;GJwyrbH9fM`)inZ2TharzRpJ&)l+MY0>pc+"
+    ),
+    "tensor_core_has_isa": (
+        "?elk>FJA+MVpm&Z(A|P`z-!tluMBx7w5Ux?XmI5J91`}!Bpv2X!l7^t*mX;S-Hk^%;7gVNnbUih-"
+        "^1rITarzxy)<{<a9|8hLES^UKhJ8qOkm9cu<9KU8%O"
+    ),
+    "registers_compute": (
+        "M*KvcDPUpK+m!y$#`YE`)>&rRG`Br86ODM&?VrVf3$gF^lLWy#|9pPRrk@UIIhT8dTL!O9HfXHfF>Uyb98H3v6+5vRAD=b^m-"
+        "h^kf?GUoq_X>ct5(|wNwt8D@{U_NHucd%AWhDAch~"
+    ),
+    "eager_returns_to_cpu": (
+        ")z6x;f=8P&6{z2wL47VMk(p~)p_h@DV&#R972+*ktzJxk{ME}2!EfKNC!KrIYn10&cc@Z)x>^UeocxfrcMUN%sWvHkd{byG4Eekq"
+        "wdO#gt0tm-aa8"
+    ),
+    "softmax_is_nonlinear": (
+        "GEKaEqh!p8b#E3G+_qjjMrv-vIU7#17QGjMv*kLqBOC4Q#TV~pI!k26_RFLo*dBSKVj-a-nxLAyNkQKQfxXZQjz`fpb_WnN+>`"
+    ),
+    "clusters_share": (
+        "-8~{$#BEISgSm%%#8cQ}*c2E>2}9GDekaDoy`mw|=-z`_<U{BZwG$y1s;9R{PudYj8js(Jw2FrwNduqWe`bpohqlf^;-"
+        "9;Pa{9UU<@d%lu3B@7!~"
     ),
 }
 

@@ -17,10 +17,12 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from course_lib.exercises.coalescing.naming import LANES
 from course_lib.figures.widgets import Sliders, live
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
 from course_lib.tracing import trace
 from course_lib.version import old_names
+from course_lib.words import plural
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
@@ -403,3 +405,37 @@ def tile_footprints(size: int = 64) -> Figure:
 
 
 __getattr__ = old_names(__name__, {"lanes_over_memory_widget": "explore_lanes_over_memory"})
+
+
+# ---------------------------------------------------------------------------------------------------------- named
+
+
+@on_white
+def name_lanes() -> Figure:
+    """Draw six requests of 32 lanes: the bytes that they ask for, and the sectors that they touch."""
+    figure = Picture(7.2, 6.4)
+    axes = figure.subplots(len(LANES), 1)
+    for ax, (name, offsets) in zip(axes, LANES.items(), strict=True):
+        sectors = sorted({o // SECTOR for o in offsets})
+        lowest, end = max(0, SECTOR * (sectors[0] - 1)), SECTOR * (sectors[-1] + 2)
+        for sector in sectors:
+            ax.add_patch(Rectangle((SECTOR * sector, 0), SECTOR, 1, facecolor=PALE, edgecolor=INK, linewidth=0.5))
+        for offset in set(offsets):
+            ax.add_patch(Rectangle((offset, 0.15), 4, 0.7, facecolor=BLUE, edgecolor="none"))
+        ax.set_xlim(lowest, end)
+        ax.set_ylim(0, 1)
+        ax.set_yticks([])
+        ax.set_ylabel(name, rotation=0, labelpad=12, va="center", fontsize=11)
+        ax.tick_params(labelsize=9)
+        bare(ax, "top", "right", "left")
+        ax.set_title(
+            f"lanes 0, 1, 2, 3 at {', '.join(map(str, offsets[:4]))}; {plural(len(sectors), 'sector')}",
+            fontsize=9,
+            loc="left",
+        )
+    axes[-1].set_xlabel("byte of the tensor", fontsize=9)
+    figure.caption(
+        "One load of 32 floats each: blue what the lanes ask for, pale the sectors of 32 bytes that are fetched for it. Mind the "
+        "scales: some requests lie within 300 bytes, some within 12,000."
+    )
+    return figure

@@ -101,7 +101,48 @@ def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark
     return run_checkpoint(function, **arguments)
 
 
-BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step"])
+def as_a_module(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
+    """What is seen of the module function(**arguments) in a step of training: its parameters by name, its output, and the gradients
+    of the output's sum; None if forward returns None. arguments: those of the class, and x, rows of numbers."""
+    x = torch.tensor(arguments.pop("x"))
+    with torch.enable_grad():
+        module = function(**arguments)
+        if not isinstance(module, torch.nn.Module):
+            return f"this makes {type(module).__name__}"
+        y = module(x)
+        if y is None:
+            return None
+        if not isinstance(y, torch.Tensor):
+            return f"forward returns {type(y).__name__}"
+        parameters = dict(module.named_parameters())
+        if y.requires_grad:
+            y.sum().backward()
+    gradients = {name: None if p.grad is None else p.grad.tolist() for name, p in parameters.items()}
+    return {"parameters": {name: p.tolist() for name, p in parameters.items()}, "y": y.tolist(), "gradients": gradients}
+
+
+def for_its_inputs(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(), a list of inputs: dicts of tensors, which are taken apart, and of numbers. What the case is about f does not learn."""
+    arguments.clear()
+    inputs = function()
+    if not isinstance(inputs, (list, tuple)):
+        return inputs
+    return [{k: packed(v) for k, v in one.items()} if isinstance(one, dict) else one for one in inputs]
+
+
+def packed(value: Any) -> Any:
+    """A tensor as plain data: shape, strides, dtype, and as many numbers of its storage as it spans; all else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    span = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True)) + 1 if value.numel() else 0
+    if span > 1 << 16:
+        raise ValueError("a tensor of an input spans more than 65,536 numbers; small ones do")
+    storage = value.detach().as_strided((span,), (1,)).tolist()
+    dtype = str(value.dtype).removeprefix("torch.")
+    return {"shape": list(value.shape), "strides": list(value.stride()), "dtype": dtype, "storage": storage}
+
+
+BACKWARD = frozenset(["as a module", "on work", "forward and backward", "on a chain", "in a training step"])
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "": by_name,
@@ -111,4 +152,6 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "forward and backward": forward_and_backward,
     "on a chain": on_a_chain,
     "in a training step": in_a_training_step,
+    "as a module": as_a_module,
+    "for its inputs": for_its_inputs,
 }

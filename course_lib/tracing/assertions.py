@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from course_lib.evidence import Fault
 from course_lib.tracing import show
-from course_lib.tracing.traced import Trace
 from course_lib.tracing.report import place
+from course_lib.tracing.traced import Trace
 from course_lib.words import plural
 
 

@@ -15,6 +15,7 @@ F = figures.coalescing
 PICTURES = {
     "rows_against_columns": (),
     "memory_anatomy": (),
+    "name_lanes": (),
     "lanes_over_memory": (4, 1, "float16"),
     "explore_lanes_over_memory": (),
     "sectors_against_stride": ((1, 4, 16),),

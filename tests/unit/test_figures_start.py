@@ -31,6 +31,8 @@ MEASURED = {
 PICTURES = {
     "one_or_many": (),
     "ladder": (),
+    "two_dies": (),
+    "floor_plan": (),
     "hiding_latency": (4, 400, 40),
     "explore_hiding_latency": (),
     "thread_hierarchy": (),

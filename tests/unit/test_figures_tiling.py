@@ -28,6 +28,7 @@ def nothing(sizes, **machine):
 
 PICTURES = {
     "outer_products": (),
+    "name_maps": (),
     "tile_anatomy": (),
     "tile_sizes": (128, 64, 32, 2, "float32", "T4"),
     "explore_tile_sizes": (),

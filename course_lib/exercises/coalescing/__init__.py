@@ -1,5 +1,6 @@
 """Unit 04, memory coalescing."""
 
+from course_lib.exercises.coalescing.breaking import break_transpose
 from course_lib.exercises.coalescing.formulas import (
     divergence_passes,
     padded_stride,
@@ -8,6 +9,7 @@ from course_lib.exercises.coalescing.formulas import (
     strided_efficiency,
 )
 from course_lib.exercises.coalescing.kernels import column_sum, deinterleave, gather_rows, row_copy, transpose
+from course_lib.exercises.coalescing.naming import name_lanes
 
 EXERCISES = {
     exercise.id: exercise
@@ -18,9 +20,11 @@ EXERCISES = {
         row_copy,
         gather_rows,
         transpose,
+        break_transpose,
         column_sum,
         deinterleave,
         padded_stride,
         divergence_passes,
+        name_lanes,
     )
 }

@@ -15,6 +15,7 @@ from course_lib.exercises.flops.models import (
     training_memory,
     utilisation,
 )
+from course_lib.exercises.flops.modules import deep_linear, truncated_init
 from course_lib.exercises.flops.timing import measure
 
 EXERCISES = {
@@ -27,6 +28,8 @@ EXERCISES = {
         attention_cost,
         block_cost,
         init_scale,
+        truncated_init,
+        deep_linear,
         intensity,
         roofline_seconds,
         utilisation,

@@ -1,5 +1,6 @@
 """Unit 06, fusion."""
 
+from course_lib.exercises.fusion.breaking import break_softmax
 from course_lib.exercises.fusion.counting import chain_bytes, predicted_launches
 from course_lib.exercises.fusion.kernels import (
     add_rmsnorm,
@@ -23,5 +24,6 @@ EXERCISES = {
         rmsnorm,
         add_rmsnorm,
         cross_entropy,
+        break_softmax,
     )
 }

@@ -3,7 +3,11 @@
 Oracles: torch in float64, traced kernels, and loops that deal out tiles one by one. None is a closed form.
 """
 
+from course_lib.exercises.tiling.breaking import break_matmul
 from course_lib.exercises.tiling.counting import best_tile, matmul_bytes, predictions
+from course_lib.exercises.tiling.ladder import ladder, one_step, row_sums
+from course_lib.exercises.tiling.limits import occupancy, roofs
+from course_lib.exercises.tiling.naming import name_maps
 from course_lib.exercises.tiling.orders import grouped_order, hilbert_order
 from course_lib.exercises.tiling.products import matmul, outer_product_matmul, tiled_matmul
 from course_lib.exercises.tiling.waves import pad_to_multiple, predicted_throughput, tiles_and_waves
@@ -15,8 +19,15 @@ EXERCISES = {
         tiled_matmul,
         matmul_bytes,
         predictions,
+        roofs,
+        occupancy,
         best_tile,
+        ladder,
+        row_sums,
+        one_step,
         matmul,
+        name_maps,
+        break_matmul,
         tiles_and_waves,
         predicted_throughput,
         pad_to_multiple,

@@ -2,6 +2,7 @@
 
     cards.py       what is known of a card beyond its datasheet, and how to say it
     hardware.py    what a GPU is made of, its memories, and how compute outgrew them
+    dies.py        a CPU and a GPU side by side, and a GPU with its memory, from above
     execution.py   how a GPU works through many elements: launches, programs, warps that wait; and dot products
 
 Each picture is a matplotlib Figure. Sizes and speeds are those of the machine's own GPU where there is one, else of an
@@ -9,6 +10,7 @@ H200 as its datasheet has it, and each picture says which. Colours are Okabe and
 """
 
 from course_lib.figures.start.cards import clock, lanes
+from course_lib.figures.start.dies import floor_plan, two_dies
 from course_lib.figures.start.execution import (
     dots_and_weights,
     explore_hiding_latency,
@@ -33,6 +35,7 @@ __all__ = [
     "dots_and_weights",
     "explore_hiding_latency",
     "explore_programs_over_elements",
+    "floor_plan",
     "hiding_latency",
     "ladder",
     "lanes",
@@ -41,6 +44,7 @@ __all__ = [
     "one_or_many",
     "programs_over_elements",
     "thread_hierarchy",
+    "two_dies",
     "working_sets",
 ]
 

@@ -4,6 +4,7 @@
     tiles.py        one tile: its products, what it takes of an SM, how its loads are hidden, how fast it is
     scheduling.py   tiles dealt out to SMs: what is wasted at the edges and in the last wave
     mystery.py      the mystery plot, and a model laid over it
+    named.py        maps of wrong products, whose causes are to be named
     order.py        the order in which programs take tiles, and what it saves
 
 Each picture is a matplotlib Figure. Bytes, tiles and waves are counted when a picture is drawn. Speeds were measured:
@@ -12,6 +13,7 @@ picture says which.
 """
 
 from course_lib.figures.tiling.mystery import how_well, one_tile_for_all, predicted_against_measured, vocabulary
+from course_lib.figures.tiling.named import name_maps
 from course_lib.figures.tiling.order import order_traffic, orders
 from course_lib.figures.tiling.scheduling import explore_waves, tile_quantization, waves
 from course_lib.figures.tiling.tiles import (
@@ -29,6 +31,7 @@ __all__ = [
     "explore_tile_sizes",
     "explore_waves",
     "how_well",
+    "name_maps",
     "one_tile_for_all",
     "order_traffic",
     "orders",

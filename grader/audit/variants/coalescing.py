@@ -564,4 +564,38 @@ HONEST = [
     honest("column_sum", "bands of 128", ("512, 128, 64", "512, 64, 128")),
 ]
 
-VARIANTS = WRONG + HONEST
+KILLS = "kills.mutants"
+BREAKING = [
+    wrong("break_transpose", "ordinary numbers", [KILLS], source="""
+def breaking_inputs():
+    return [{'x': torch.randn(64, 64)}]
+"""),
+    wrong("break_transpose", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
+    wrong("break_transpose", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(64, 64)}] * 4\n"),
+    wrong("break_transpose", "no list", [KILLS], source="def breaking_inputs():\n    return {'x': torch.randn(64, 64)}\n"),
+    wrong("break_transpose", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'x': torch.full((3, 5), float('nan'))}, ")),
+    wrong("break_transpose", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
+    wrong("break_transpose", "more than is allowed", [KILLS], ("return [", "return [{'x': torch.ones(200, 200)}, ")),
+    wrong("break_transpose", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
+    wrong("break_transpose", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.ones(4, 70, dtype=torch.int32)}]\n"),
+    wrong("break_transpose", "sizes alone", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(100, 37)}]\n"),
+    honest("break_transpose", "two inputs of one tensor", source="""
+def breaking_inputs():
+    x = torch.linspace(-1e-7, 3, 16000).reshape(100, 160)
+    x[:, :5] = 3e-8
+    return [{"x": x[:45:2, 1:140:3]}, {"x": x.T[:70, :99]}, {"x": x[:1]}]
+"""),
+]  # fmt: skip
+
+NAMES = "names.plain"
+NAMING = [
+    wrong("name_lanes", "the same cause everywhere", [NAMES], source="named_lanes = {'A': 'the rows of a matrix that is not padded', 'B': 'the rows of a matrix that is not padded', 'C': 'the rows of a matrix that is not padded', 'D': 'the rows of a matrix that is not padded', 'E': 'the rows of a matrix that is not padded', 'F': 'the rows of a matrix that is not padded'}\n"),
+    wrong("name_lanes", "three right", [NAMES], *((f'    "{name}": "', f'    "{name}": "not ') for name in "ABC")),
+    wrong("name_lanes", "one wrong", [NAMES], ('    "D": "', '    "D": "not ')),
+    wrong("name_lanes", "numbers", [NAMES], source="named_lanes = {'A': 1, 'B': 1, 'C': 1, 'D': 1, 'E': 1, 'F': 1}\n"),
+    wrong("name_lanes", "two swapped", [NAMES], ('"A": "', '"A swapped": "'), ('"B": "', '"A": "'), ('"A swapped": "', '"B": "')),
+    wrong("name_lanes", "a list", [NAMES], source="named_lanes = {'A': ['the rows of a matrix that is not padded']}\n"),
+    honest("name_lanes", "in another order", source="named_lanes = {'F': 'one number for all', 'E': 'one field of a structure of two', 'D': 'a tile whose rows are half a sector', 'C': 'the rows of a matrix that is not padded', 'B': 'a gather of rows by index', 'A': 'down a column'}\n"),
+]  # fmt: skip
+
+VARIANTS = NAMING + BREAKING + WRONG + HONEST

@@ -316,4 +316,25 @@ HONEST = [
     honest("flash_decode", "a whole warp of rows", ("max(16,", "max(32,")),
 ]  # fmt: skip
 
-VARIANTS = WRONG + HONEST
+KILLS = "kills.mutants"
+BREAKING = [
+    wrong("break_attention", "ordinary numbers", [KILLS], source="""
+def breaking_inputs():
+    return [{'q': torch.randn(32, 32), 'k': torch.randn(32, 32), 'v': torch.randn(32, 32), 'causal': True}]
+"""),
+    wrong("break_attention", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
+    wrong("break_attention", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'q': torch.randn(32, 32), 'k': torch.randn(32, 32), 'v': torch.randn(32, 32), 'causal': True}] * 4\n"),
+    wrong("break_attention", "no list", [KILLS], source="def breaking_inputs():\n    return {'q': torch.randn(32, 32), 'k': torch.randn(32, 32), 'v': torch.randn(32, 32), 'causal': True}\n"),
+    wrong("break_attention", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'q': torch.full((3, 16), float('nan')), 'k': torch.randn(4, 16), 'v': torch.randn(4, 16), 'causal': False}, ")),
+    wrong("break_attention", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
+    wrong("break_attention", "more than is allowed", [KILLS], ("return [", "return [{'q': torch.randn(300, 64), 'k': torch.randn(4, 64), 'v': torch.randn(4, 64), 'causal': False}, ")),
+    wrong("break_attention", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
+    wrong("break_attention", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'q': torch.randn(8, 16), 'k': torch.randn(4, 16), 'v': torch.randn(4, 16), 'causal': True}]\n"),
+    wrong("break_attention", "sizes alone", [KILLS], source="""
+def breaking_inputs():
+    return [{"q": torch.randn(40, 32), "k": torch.randn(70, 32), "v": torch.randn(70, 32), "causal": True}]
+"""),
+    honest("break_attention", "in another order", ("return [", "return ["), ("randn(37, 16)", "randn(50, 16)")),
+]  # fmt: skip
+
+VARIANTS = BREAKING + WRONG + HONEST

@@ -26,6 +26,84 @@ STEADY, WARM, MEDIAN, COLD = (
     "timed.near_the_truth.cold",
 )
 
+CUT, ROUNDS = "correct.plain", "correct.rounds"
+KNOWS, COMPUTES = "holds.registers_its_parameters.plain", "holds.computes_with_them.plain"
+TRAINS, FRESH = "holds.gets_gradients.other", "holds.starts_fresh.other"
+MODULE = [KNOWS, COMPUTES, TRAINS, FRESH]
+PARAMETER_LIST = "self.weights = torch.nn.ParameterList(weights)"
+
+MODULES = [
+    wrong("truncated_init", "moved to the bound", [CUT], ("return weights", "weights = noise[0].clamp(-3, 3)\n    return weights"), says="two values"),
+    wrong("truncated_init", "nothing is cut", [CUT], ("return weights", "weights = noise[0]\n    return weights"), says="Nothing is cut off"),
+    wrong("truncated_init", "not scaled", [CUT], ("weights * fan_in**-0.5", "weights"), says="standard deviation of 1"),
+    wrong("truncated_init", "scaled by fan_in", [CUT], ("fan_in**-0.5", "fan_in**-1")),
+    wrong("truncated_init", "cut at 2", [CUT], ("< 3", "< 2"), says="cuts at 2"),
+    wrong("truncated_init", "drawn again once", [ROUNDS], ("noise[1:]", "noise[1:2]")),
+    wrong("truncated_init", "the bound after the scale", [CUT], ("weights = noise[0]", "weights = noise[0] * fan_in**-0.5"), ("again)", "again * fan_in**-0.5)"), ("return weights * fan_in**-0.5", "return weights")),
+    wrong("truncated_init", "the last that lies within", [CUT], source="""
+def truncated_init(noise, fan_in):
+    weights = noise[0]
+    for again in noise[1:]:
+        weights = torch.where(again.abs() < 3, again, weights)
+    return weights * fan_in**-0.5
+"""),
+    wrong("truncated_init", "needs two rounds", [ROUNDS], ("weights = noise[0]", "weights = noise[0] if len(noise) > 1 else noise[1]")),
+    honest("truncated_init", "the first by argmax", source="""
+def truncated_init(noise, fan_in):
+    inside = (noise.abs() < 3).to(torch.uint8)
+    return noise.gather(0, inside.argmax(0, keepdim=True))[0] / fan_in**0.5
+"""),
+    honest("truncated_init", "from the end", source="""
+def truncated_init(noise, fan_in):
+    weights = noise[-1]
+    for earlier in reversed(noise[:-1].unbind(0)):
+        weights = torch.where(earlier.abs() < 3, earlier, weights)
+    return weights * (1 / fan_in) ** 0.5
+"""),
+    wrong("deep_linear", "a plain list", MODULE, (PARAMETER_LIST, "self.weights = [torch.nn.Parameter(w) for w in weights]")),
+    wrong("deep_linear", "tensors, not parameters", MODULE, (PARAMETER_LIST, "self.weights = [w.requires_grad_() for w in weights]")),
+    wrong("deep_linear", "buffers", MODULE, ("torch.nn.Parameter(torch.randn(width) * init_scale(width))", "torch.randn(width)")),
+    wrong("deep_linear", "no super", MODULE, ("super().__init__()", "pass")),
+    wrong("deep_linear", "one layer left out", [COMPUTES, TRAINS], ("in self.weights:", "in list(self.weights)[1:]:")),
+    wrong("deep_linear", "detached on the way", [TRAINS], ("return x @ self.head", "return x.detach() @ self.head")),
+    wrong("deep_linear", "no gradient at all", [TRAINS], ("return x @ self.head", "return (x @ self.head).detach()")),
+    wrong("deep_linear", "not scaled", [FRESH], ("torch.randn(width, width) * init_scale(width)", "torch.randn(width, width)")),
+    wrong("deep_linear", "all layers alike", [FRESH], ("weights = (torch.randn(width, width) * init_scale(width) for _ in range(layers))", "w = torch.randn(width, width) * init_scale(width)\n        weights = (w.clone() for _ in range(layers))")),
+    wrong("deep_linear", "one weight for all layers", MODULE, ("for _ in range(layers))", "for _ in range(1))"), ("for w in self.weights:", "for w in [self.weights[0]] * 3:")),
+    wrong("deep_linear", "(rows, 1)", [COMPUTES, TRAINS], ("x @ self.head", "(x @ self.head)[:, None]")),
+    wrong("deep_linear", "another nonlinearity", [COMPUTES, TRAINS], ("x = x @ w", "x = torch.relu(x @ w)")),
+    wrong("deep_linear", "a function", MODULE, source="""
+def DeepLinear(width, layers):
+    return lambda x: x.sum(1)
+"""),
+    honest("deep_linear", "linear layers", source="""
+class DeepLinear(torch.nn.Module):
+    def __init__(self, width, layers):
+        super().__init__()
+        self.head = torch.nn.Linear(width, 1, bias=False)
+        self.body = torch.nn.Sequential(*(torch.nn.Linear(width, width, bias=False) for _ in range(layers)))
+        for layer in self.body:
+            torch.nn.init.trunc_normal_(layer.weight, std=width**-0.5, a=-3 * width**-0.5, b=3 * width**-0.5)
+
+    def forward(self, x):
+        return self.head(self.body(x)).squeeze(-1)
+"""),
+    honest("deep_linear", "attributes by name", source="""
+class DeepLinear(torch.nn.Module):
+    def __init__(self, width, layers):
+        super().__init__()
+        self.layers = layers
+        for i in range(layers):
+            setattr(self, f"w{i}", torch.nn.Parameter(torch.empty(width, width).normal_(std=width**-0.5)))
+        self.register_parameter("head", torch.nn.Parameter(torch.ones(width)))
+
+    def forward(self, x):
+        for i in range(self.layers):
+            x = torch.einsum("bi,ij->bj", x, getattr(self, f"w{i}"))
+        return (x * self.head).sum(-1)
+"""),
+]  # fmt: skip
+
 WRONG = [
     # -------------------- matmul_cost
     wrong("matmul_cost", "multiplications alone", COST, ("2 * m * n * k,", "m * n * k,")),
@@ -331,4 +409,4 @@ HONEST = [
     honest("utilisation", "in another order", ("one = parameters * tokens_per_second / (gpus * peak_flops)", "one = tokens_per_second / gpus * (parameters / peak_flops)")),
 ]  # fmt: skip
 
-VARIANTS = WRONG + HONEST
+VARIANTS = MODULES + WRONG + HONEST

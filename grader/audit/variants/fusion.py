@@ -709,4 +709,27 @@ def chain_bytes(n, ops, itemsize, fused):
     honest("cross_entropy", "the target picked on the way", source=PICKED_ON_THE_WAY),
 ]
 
-VARIANTS = WRONG + HONEST
+KILLS = "kills.mutants"
+BREAKING = [
+    wrong("break_softmax", "ordinary numbers", [KILLS], source="""
+def breaking_inputs():
+    return [{'x': torch.randn(16, 64)}]
+"""),
+    wrong("break_softmax", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
+    wrong("break_softmax", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(16, 64)}] * 4\n"),
+    wrong("break_softmax", "no list", [KILLS], source="def breaking_inputs():\n    return {'x': torch.randn(16, 64)}\n"),
+    wrong("break_softmax", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'x': torch.full((3, 5), float('inf'))}, ")),
+    wrong("break_softmax", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
+    wrong("break_softmax", "more than is allowed", [KILLS], ("return [", "return [{'x': torch.ones(200, 200)}, ")),
+    wrong("break_softmax", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
+    wrong("break_softmax", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(64, 3).T}]\n"),
+    wrong("break_softmax", "sizes alone", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(10, 137)}]\n"),
+    honest("break_softmax", "rows by hand", source="""
+def breaking_inputs():
+    row = [float(i) for i in range(-20300, -20000)]
+    back = list(reversed([0.5 * i for i in range(250)]))
+    return [{"x": torch.tensor([row, row])[:, :290]}, {"x": torch.tensor([back])}]
+"""),
+]  # fmt: skip
+
+VARIANTS = BREAKING + WRONG + HONEST

@@ -17,6 +17,10 @@ TRUE = [
     "statement.weight_near_one.plain",
     "statement.residual_adds.plain",
     "statement.unembedding_widens.plain",
+    "statement.gpus_before_cuda.plain",
+    "statement.hbm_is_wide.plain",
+    "statement.softmax_is_nonlinear.plain",
+    "statement.clusters_share.plain",
 ]
 FALSE = [
     "statement.tensor_core_is_fma.plain",
@@ -31,6 +35,12 @@ FALSE = [
     "statement.cubin_is_a_language.plain",
     "statement.similar_dot_near_one.plain",
     "statement.attention_compares_embeddings.plain",
+    "statement.matmul_needs_tensor_cores.plain",
+    "statement.dennard_holds.plain",
+    "statement.sram_shrinks.plain",
+    "statement.tensor_core_has_isa.plain",
+    "statement.registers_compute.plain",
+    "statement.eager_returns_to_cpu.plain",
 ]
 TRACED = "correct.plain"
 ANY, HALF, ONCE = "correct.ragged", "correct.float16", "traffic.performance"

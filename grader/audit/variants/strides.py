@@ -209,6 +209,66 @@ def split_heads(x, heads):
 """),
 ]  # fmt: skip
 
+EINSUM = [
+    wrong("einsum_predictions", "one product for three", [PLAIN], ('"products: mk,kn,np->mp": 2', '"products: mk,kn,np->mp": 1')),
+    wrong("einsum_predictions", "elementwise is a product", [PLAIN], ('"products: mn,mn->mn": 0', '"products: mn,mn->mn": 1')),
+    wrong("einsum_predictions", "a transposed matrix is copied", [PLAIN], ('"bytes copied: mk,nk->mn": 0', '"bytes copied: mk,nk->mn": 16384')),
+    wrong("einsum_predictions", "heads are views", [PLAIN], ("65536", "0")),
+    wrong("einsum_predictions", "one of two heads is copied", [PLAIN], ("65536", "32768")),
+    wrong("einsum_predictions", "both orders alike", [PLAIN], ("16384,  # 2 * 64**2", "532480,  # 2 * 64**2")),
+    wrong("einsum_predictions", "nothing written", [PLAIN], source="predicted_einsum = {}\n"),
+    honest("einsum_predictions", "arithmetic", ("65536", "2 * (2 * 64 * 4 * 16) * 4"), ("2560", "2 * 64 * 4 * 5"), ("532480", "2 * 64**3 + 2 * 64**2")),
+]  # fmt: skip
+
+FIRST, GROUPED = "correct.plain", "correct.grouped"
+CUT, EIN, JOIN = (
+    'rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2])',
+    '"bsgrd,btgd->bgrst"',
+    '"b g r s t -> b (g r) s t"',
+)
+
+SCORES = [
+    wrong("grouped_scores", "as many heads of keys as of queries", [GROUPED], source="""
+def grouped_scores(q, k):
+    return torch.einsum("bshd,bthd->bhst", q, k)
+"""),
+    wrong("grouped_scores", "h modulo G", [GROUPED], ("(g r) d ->", "(r g) d ->"), (JOIN, '"b g r s t -> b (r g) s t"'), says="head h % G"),
+    wrong("grouped_scores", "joined the other way", [GROUPED], (JOIN, '"b g r s t -> b (r g) s t"')),
+    wrong("grouped_scores", "the sum over heads", [FIRST], ("bsgrd,btgd->bgrst", "bsgrd,btkd->bgrst")),
+    wrong("grouped_scores", "keys and queries swapped", [FIRST], ("b (g r) s t", "b (g r) t s")),
+    wrong("grouped_scores", "the group is summed", [GROUPED], source="""
+def grouped_scores(q, k):
+    R = q.shape[2] // k.shape[2]
+    q = rearrange(q, "b s (g r) d -> b s g r d", r=R)
+    return torch.einsum("bsgrd,btgd->bgst", q, k).repeat(1, R, 1, 1)
+"""),
+    wrong("grouped_scores", "the number of groups is 2", [FIRST], ("g=k.shape[2]", "g=2")),
+    honest("grouped_scores", "keys repeated", source="""
+def grouped_scores(q, k):
+    k = k.repeat_interleave(q.shape[2] // k.shape[2], dim=2)
+    return q.transpose(1, 2) @ k.permute(0, 2, 3, 1)
+"""),
+    honest("grouped_scores", "head by head", source="""
+def grouped_scores(q, k):
+    R = q.shape[2] // k.shape[2]
+    return torch.stack([torch.einsum("bsd,btd->bst", q[:, :, h], k[:, :, h // R]) for h in range(q.shape[2])], 1)
+"""),
+]  # fmt: skip
+
+OTHER, MEAN = "correct.other", 'reduce(x, "b (n w) c -> b n c", "mean", w=width)'
+
+POOL = [
+    wrong("mean_pool", "windows of tokens far apart", [FIRST], ("(n w)", "(w n)"), says="(n w), not (w n)"),
+    wrong("mean_pool", "sums", [FIRST], ('"mean"', '"sum"'), says="sums"),
+    wrong("mean_pool", "the largest", [FIRST], ('"mean"', '"max"')),
+    wrong("mean_pool", "width windows", [FIRST], ("w=width", "n=width")),
+    wrong("mean_pool", "as if contiguous", [OTHER], (MEAN, "x.as_strided((x.shape[0], x.shape[1] // width, width, x.shape[2]), (x.shape[1] * x.shape[2], width * x.shape[2], x.shape[2], 1)).mean(2)")),
+    wrong("mean_pool", "all tokens", [FIRST], (MEAN, 'reduce(x, "b s c -> b 1 c", "mean")')),
+    wrong("mean_pool", "a window of one is left out", [OTHER], (MEAN, MEAN + " if width > 1 else x[:, :0]")),
+    honest("mean_pool", "unfold", (MEAN, "x.unfold(1, width, width).mean(-1)")),
+    honest("mean_pool", "slices added", (MEAN, "sum(x[:, i::width].float() for i in range(width)).div(width).to(x.dtype)")),
+]  # fmt: skip
+
 RAGGED, STRIDED, ZERO = (
     "correct.ragged",
     "correct.strided",
@@ -276,5 +336,8 @@ VARIANTS = [
     *TILE,
     *WINDOWS,
     *SPLIT,
+    *EINSUM,
+    *SCORES,
+    *POOL,
     *COPY,
 ]

@@ -84,6 +84,89 @@ SPLIT_K_KEPT = "workspaces = {}\n\n\n" + SPLIT_K.replace(
 """,
 )
 
+SHARED, REGISTERS, REST = (f"holds.fills_the_sm.{group}" for group in ("shared memory", "registers", "the rest"))
+ROOM = [SHARED, REGISTERS, REST]
+L2, OTHERS = "holds.is_the_slowest.L2", "holds.is_the_slowest.the others"
+PLAIN, SHORT, FLOAT16 = "correct.plain", "correct.short", "correct.float16"
+SUMS_READ, SUMS_MOVED = "coalesced.load.performance", "traffic.performance"
+
+LADDER = [
+    wrong("occupancy", "registers are forgotten", [REGISTERS], ("sm[\"registers\"] // (warps * of_a_warp)", "10**6"), says="Registers are not counted"),
+    wrong("occupancy", "registers of one thread a warp", [REGISTERS], ("32 * registers, 256) * 256", "registers, 256) * 256")),
+    wrong("occupancy", "not rounded up", [REGISTERS], ("triton.cdiv(32 * registers, 256) * 256", "32 * registers")),
+    wrong("occupancy", "the kibibyte is forgotten", [SHARED], ("(shared_bytes + 1024)", "max(shared_bytes, 1)"), says="1024 bytes"),
+    wrong("occupancy", "any number of programs", [REST], ('"programs": sm["programs"]', '"programs": 10**6')),
+    wrong("occupancy", "any number of warps", [REST], ('"warps": sm["warps"] // warps', '"warps": 10**6')),
+    wrong("occupancy", "at least one", [REST], ("return fit[limit], limit", "return max(1, fit[limit]), limit")),
+    wrong("occupancy", "warps of 64 always", [REST], ('sm["warps"] // warps', "64 // warps")),
+    wrong("occupancy", "the limit is always shared memory", [REGISTERS, REST], ("return fit[limit], limit", 'return fit[limit], "shared memory"')),
+    wrong("occupancy", "the share, not the number", ROOM, ("return fit[limit], limit", 'return fit[limit] * warps / sm["warps"], limit')),
+    honest("occupancy", "one after the other", source="""
+def programs_per_sm(warps, registers, shared_bytes, sm):
+    each = {"registers": warps * (-(-32 * registers // 256) * 256), "shared memory": shared_bytes + 1024, "warps": warps, "programs": 1}
+    room = {"registers": sm["registers"], "shared memory": sm["shared_bytes"], "warps": sm["warps"], "programs": sm["programs"]}
+    programs = 0
+    while True:
+        for name in room:
+            room[name] -= each[name]
+            if room[name] < 0:
+                return programs, name
+        programs += 1
+"""),
+    wrong("roofs", "DRAM alone", [L2, OTHERS], ("slowest = max(seconds, key=seconds.get)", 'slowest = "DRAM"'), says="Always DRAM"),
+    wrong("roofs", "one after the other", [L2, OTHERS], ("return seconds[slowest]", "return sum(seconds.values())"), says="adds the times up"),
+    wrong("roofs", "every level gets what DRAM gets", [L2], ("matmul_bytes(m, n, k, *tile, itemsize)", "itemsize * (m * k + k * n + m * n)")),
+    wrong("roofs", "the result is not stored", [L2], ("matmul_bytes(m, n, k, *tile, itemsize)", "matmul_bytes(m, n, k, *tile, itemsize) - itemsize * m * n")),
+    wrong("roofs", "the result comes from shared memory", [OTHERS], (" - itemsize * m * n", "")),
+    wrong("roofs", "warps share all", [OTHERS], ("matmul_bytes(m, n, k, *warp_tile, itemsize)", "matmul_bytes(m, n, k, *tile, itemsize)")),
+    wrong("roofs", "half of the FLOPs", [OTHERS], ("2 * m * n * k", "m * n * k")),
+    wrong("roofs", "the fastest", [L2, OTHERS], ("max(seconds", "min(seconds")),
+    wrong("roofs", "no tensor cores", [OTHERS], ('        "tensor cores": 2 * m * n * k,\n', "")),
+    honest("roofs", "by hand", source="""
+def slowest_level(m, n, k, tile, warp_tile, itemsize, rates):
+    def read(bm, bn):
+        return itemsize * (m * k * triton.cdiv(n, bn) + k * n * triton.cdiv(m, bm))
+
+    return max(
+        (read(*tile) / rates["L2"] + itemsize * m * n / rates["L2"], "L2"),
+        (read(*warp_tile) / rates["shared memory"], "shared memory"),
+        (itemsize * (m * k + k * n + m * n) / rates["DRAM"], "DRAM"),
+        (2 * m * n * k / rates["tensor cores"], "tensor cores"),
+    )
+"""),
+    wrong("ladder", "b is read by columns", [PLAIN], ('"times b is read, strips of 64": 128', '"times b is read, strips of 64": 2')),
+    wrong("ladder", "columns are dense", [PLAIN], ('"sectors of a load of b, naive": 64', '"sectors of a load of b, naive": 4')),
+    wrong("ladder", "strips read a once", [PLAIN], ('"times a is read, strips of 64": 2', '"times a is read, strips of 64": 1')),
+    wrong("ladder", "the result is no traffic", [PLAIN], ("294912", "262144")),
+    wrong("ladder", "K steps count", [PLAIN], ('"times a is read, naive": 128', '"times a is read, naive": 256')),
+    honest("ladder", "arithmetic", ("294912", "2 * 9 * 128 * 128"), ('"times a is read, tiles of 32": 4', '"times a is read, tiles of 32": 128 // 32')),
+    wrong("row_sums", "the last block alone", [PLAIN], ("acc += tl.load", "acc = tl.load"), says="last block of columns"),
+    wrong("row_sums", "whole blocks alone", [ANY, FLOAT16], ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)")),
+    wrong("row_sums", "columns are not masked", [PLAIN], ("mask=(rows < M) & (k < K)", "mask=(rows < M) & (k >= 0)"), ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=16, BLOCK_K=1024")),
+    wrong("row_sums", "rows are not masked", [ANY, FLOAT16], ("mask=(rows < M) & (k < K)", "mask=k < K")),
+    wrong("row_sums", "rows packed", [ANY], ("a.stride(0), BLOCK_M", "K, BLOCK_M")),
+    wrong("row_sums", "adds in float16", [FLOAT16, SUMS_READ, SUMS_MOVED], ("acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)", "acc = tl.zeros((BLOCK_M, BLOCK_K), a_ptr.dtype.element_ty)"), ("other=0).to(tl.float32)", "other=0)")),
+    wrong("row_sums", "a step for each column", [SUMS_READ, SUMS_MOVED], ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=128, BLOCK_K=1")),
+    wrong("row_sums", "reads twice", [SUMS_MOVED], ("    m = tl.program_id(0)", "        acc += 0 * tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0, volatile=True).to(tl.float32)\n    m = tl.program_id(0)")),
+    wrong("row_sums", "torch does it", ["triton_did_the_work"], source="def row_sums(a):\n    return a.float().sum(1)\n"),
+    wrong("row_sums", "halves come back", [PLAIN], ("out = torch.empty(M, dtype=torch.float32", "out = torch.empty(M, dtype=torch.float16")),
+    wrong("row_sums", "acc begins as a number", ["compiles"], ("acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)", "acc = 0.0")),
+    honest("row_sums", "sums in each step", ("acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)", "acc = tl.zeros((BLOCK_M,), tl.float32)"), ("acc += tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0).to(tl.float32)", "acc += tl.sum(tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0).to(tl.float32), 1)"), ("tl.sum(acc, 1), mask", "acc, mask")),
+    honest("row_sums", "a program for a row", ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=1, BLOCK_K=512"), ("triton.cdiv(M, 16)", "M")),
+    wrong("one_step", "K is not masked", ["correct.ragged", SHORT], ("mask=(rows < M) & (k[None, :] < K)", "mask=rows < M"), ("mask=(k[:, None] < K) & (cols < N)", "mask=cols < N")),
+    wrong("one_step", "a alone is masked along K", ["correct.ragged", SHORT], ("mask=(k[:, None] < K) & (cols < N)", "mask=cols < N")),
+    wrong("one_step", "masked lanes are not zeros", ["correct.ragged", SHORT], (", other=0)", ")")),
+    wrong("one_step", "masked lanes are ones", ["correct.ragged", SHORT], ("(k[None, :] < K), other=0", "(k[None, :] < K), other=1"), ("(cols < N), other=0", "(cols < N), other=1")),
+    wrong("one_step", "b by the stride of a", ["correct.ragged", SHORT], ("k[:, None] * N + cols", "k[:, None] * K + cols")),
+    wrong("one_step", "no last tiles", ["correct.ragged", SHORT], ("triton.cdiv(M, 32), triton.cdiv(N, 32)", "M // 32, N // 32")),
+    wrong("one_step", "K of 32", [PLAIN], ("BLOCK_K=64", "BLOCK_K=32")),
+    wrong("one_step", "the store is not masked", ["correct.ragged", SHORT], ("c, mask=(rows < M) & (cols < N)", "c, mask=rows < M")),
+    wrong("one_step", "torch does it", ["triton_did_the_work"], source="def one_step(a, b):\n    return a @ b\n"),
+    wrong("one_step", "tiles of 24", ["compiles"], ("BLOCK=32", "BLOCK=24"), ("M, 32), triton.cdiv(N, 32)", "M, 24), triton.cdiv(N, 24)")),
+    honest("one_step", "without tensor cores", ("tl.dot(a, b)", "tl.sum(a.to(tl.float32)[:, :, None] * b.to(tl.float32)[None, :, :], 1)"), ("BLOCK=32", "BLOCK=16"), ("M, 32), triton.cdiv(N, 32)", "M, 16), triton.cdiv(N, 16)")),
+    honest("one_step", "b alone has zeros", ("(k[None, :] < K), other=0", "(k[None, :] < K), other=0.0"), ("BLOCK=32", "BLOCK=64"), ("M, 32), triton.cdiv(N, 32)", "M, 64), triton.cdiv(N, 64)")),
+]  # fmt: skip
+
 WRONG = [
     # -------------------- outer_product_matmul
     wrong(
@@ -678,4 +761,33 @@ def matmul(a, b):
     honest("matmul", "split along K, parts in a buffer that is kept", source=SPLIT_K_KEPT),
 ]
 
-VARIANTS = WRONG + HONEST
+NAMES = "names.plain"
+NAMING = [
+    wrong("name_maps", "the same cause everywhere", [NAMES], source="named_maps = {'A': 'the grid rounds down', 'B': 'the grid rounds down', 'C': 'the grid rounds down', 'D': 'the grid rounds down', 'E': 'the grid rounds down', 'F': 'the grid rounds down'}\n"),
+    wrong("name_maps", "three right", [NAMES], *((f'    "{name}": "', f'    "{name}": "not ') for name in "ABC")),
+    wrong("name_maps", "one wrong", [NAMES], ('    "D": "', '    "D": "not ')),
+    wrong("name_maps", "numbers", [NAMES], source="named_maps = {'A': 1, 'B': 1, 'C': 1, 'D': 1, 'E': 1, 'F': 1}\n"),
+    wrong("name_maps", "two swapped", [NAMES], ('"A": "', '"A swapped": "'), ('"B": "', '"A": "'), ('"A swapped": "', '"B": "')),
+    wrong("name_maps", "a list", [NAMES], source="named_maps = {'A': ['the grid rounds down']}\n"),
+    honest("name_maps", "in another order", source="named_maps = {'F': 'the last step along K is missing', 'E': 'rows are compared with N', 'D': 'the grid rounds down', 'C': 'sums are kept in float16', 'B': 'all programs load the first columns of b', 'A': \"no mask on the store's columns\"}\n"),
+]  # fmt: skip
+
+KILLS = "kills.mutants"
+BREAKING = [
+    wrong("break_matmul", "ordinary numbers", [KILLS], source="""
+def breaking_inputs():
+    return [{'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}]
+"""),
+    wrong("break_matmul", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
+    wrong("break_matmul", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}] * 4\n"),
+    wrong("break_matmul", "no list", [KILLS], source="def breaking_inputs():\n    return {'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}\n"),
+    wrong("break_matmul", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'a': torch.full((3, 5), float('nan')), 'b': torch.ones(5, 3)}, ")),
+    wrong("break_matmul", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
+    wrong("break_matmul", "more than is allowed", [KILLS], ("return [", "return [{'a': torch.ones(200, 200), 'b': torch.ones(200, 3)}, ")),
+    wrong("break_matmul", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
+    wrong("break_matmul", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'a': torch.ones(4, 70, dtype=torch.int32), 'b': torch.ones(70, 3)}]\n"),
+    wrong("break_matmul", "sizes alone", [KILLS], source="def breaking_inputs():\n    return [{'a': torch.randn(100, 37), 'b': torch.randn(37, 50)}]\n"),
+    honest("break_matmul", "other sizes", ("30 + torch.rand(40, 256), \"b\": torch.rand(256, 20)", "20 * torch.randn(30, 200), \"b\": torch.randn(200, 70)")),
+]  # fmt: skip
+
+VARIANTS = BREAKING + NAMING + LADDER + WRONG + HONEST

@@ -7,6 +7,7 @@ import random
 import torch
 
 from course_lib.exercise import Case
+from course_lib.exercises.breaking import mutant
 from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vector
 
 
@@ -16,6 +17,19 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     K, small, offset = rng.randrange(20, 60), rng.randrange(3, 30), rng.randrange(1, 31)
     itemsize, stride, warp = rng.choice((1, 2, 8)), rng.randrange(5, 60), rng.choice((4, 16, 24))
     match exercise_id.split(".")[1]:
+        case "break_transpose":
+            tile, grid = "mask=inside)\n    tl.store", "(triton.cdiv(M, 32), triton.cdiv(N, 32))"
+            return [
+                mutant("in half", (tile, "mask=inside).to(tl.float16).to(tl.float32)\n    tl.store")),
+                mutant(
+                    "tiny is zero",
+                    (tile, "mask=inside)\n    tile = tl.where(tl.abs(tile) < 1e-6, 0, tile)\n    tl.store"),
+                ),
+                mutant("grid rounds down", (grid, "(max(1, M // 32), max(1, N // 32))")),
+                mutant("no full last tile", ("cols < N)", "cols < N - (N % 32 == 0))")),
+                mutant("128 columns", (grid, "(triton.cdiv(M, 32), min(4, triton.cdiv(N, 32)))")),
+                mutant("one row is none", ("rows < M)", "rows < M - (M == 1))")),
+            ]
         case "sectors_touched":
             at = [offset + itemsize * rng.randrange(500) for _ in range(32)]
             run = list(range(0, 32 * stride * 4, stride * 4))

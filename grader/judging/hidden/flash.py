@@ -6,6 +6,7 @@ import random
 
 from course_lib.exercise import Case
 from course_lib.exercises.attention.cases import qkv
+from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash import cases as F
 
@@ -17,6 +18,24 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     drawn = rng.choice(("large", "rising", "last", "low"))
     group = rng.choice((2, 3, 5))
     match exercise_id.split(".")[1]:
+        case "break_attention":
+            return [
+                mutant("l is not corrected", ("l = l * alpha", "l = l")),
+                mutant(
+                    "the diagonal is not seen",
+                    ("<= rows[:, None] + S - N", "< rows[:, None] + S - N + (rows[:, None] + S - N == 0)"),
+                ),
+                mutant("the scale of 32 channels", ("D**-0.5", "32**-0.5")),
+                mutant("p in half", ("tl.dot(p, v,", "tl.dot(p.to(tl.float16), v.to(tl.float16),")),
+                mutant("a little in the denominator", ("acc / l[:, None]", "acc / (l[:, None] + 1e-4)")),
+                mutant(
+                    "no more than 80", ("qk = tl.where(seen", "qk = tl.minimum(qk, 80.0)\n        qk = tl.where(seen")
+                ),
+                mutant(
+                    "queries behind the last tile of keys",
+                    ("triton.cdiv(N, 32)", "min(triton.cdiv(N, 32), triton.cdiv(k.shape[0], 32))"),
+                ),
+            ]
         case "online_update":
             return [
                 Case(f"{nq} rows of {nk}", "ragged", F.scored(nq, nk, d)),

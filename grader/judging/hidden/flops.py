@@ -7,6 +7,7 @@ import random
 from course_lib.exercise import Case
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, named, run_of, sizes, timed
+from course_lib.exercises.flops.modules import net, normals
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -42,6 +43,10 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "init_scale":
             return [fixed("a hidden width", "one", fan_in=10 * a + 40)]
+        case "truncated_init":
+            return [Case("hidden noise", "rounds", normals(20 + a, 10 * b, c, spread=2.5))]
+        case "deep_linear":
+            return [net(2 + a % 3, 32 + b, 2 + c % 4, "plain"), net(2 + b % 3, 40 + a, 2 + d % 4, "other")]
         case "intensity":
             return [fixed("a hidden cost", "plain", cost=[a * 10**9, b * 10**6])]
         case "roofline_seconds":

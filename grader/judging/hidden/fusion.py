@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
+from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.fusion.cases import added, also, labelled, normed, rows, vectors
 
@@ -25,6 +26,23 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     long, masked = rng.randrange(9001, 15000, 2), rng.randrange(5000, 8500)
     top = rng.randrange(150, 900)
     match exercise_id.split(".")[1]:
+        case "break_softmax":
+            return [
+                mutant("zeros behind the end", ('other=-float("inf")', "other=0.0")),
+                mutant("nothing below -10000", ('other=-float("inf")', "other=-1e4")),
+                mutant(
+                    "adds in half",
+                    ("tl.sum(tl.exp(x - new), 0)", "tl.sum(tl.exp(x - new).to(tl.float16), 0).to(tl.float32)"),
+                ),
+                mutant(
+                    "no more than 88", ("tl.exp(x - m) / l", "tl.exp(tl.minimum(x, 88.0) - tl.minimum(m, 88.0)) / l")
+                ),
+                mutant("small results are zero", ("tl.exp(x - m) / l", "tl.where(x - m < -20, 0, tl.exp(x - m) / l)")),
+                mutant(
+                    "four blocks and no more",
+                    ('m, l = -float("inf"), 0.0', 'm, l = -float("inf"), 0.0\n    N = tl.minimum(N, 256)'),
+                ),
+            ]
         case "chain_bytes":
             ops, cut = drawn_chain(rng), rng.randrange(1, 6)
             given = {"n": N, "ops": ops, "itemsize": rng.choice((1, 2, 8))}

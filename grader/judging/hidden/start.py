@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import random
 import textwrap
-import zlib
-from base64 import b85encode
 
 from course_lib.exercise import Case
 from course_lib.exercises.cases import given
-from course_lib.exercises.start import keystream, vector
+from course_lib.exercises.sealed import sealed as seal
+from course_lib.exercises.start import vector
 
 MYTHS: dict[str, tuple[bool, str]] = {
     "tensor_core_is_fma": (
@@ -106,13 +105,50 @@ MYTHS: dict[str, tuple[bool, str]] = {
         True,
         "It maps a vector of the model's width, 768 in GPT-2 small, to one number for each of 50 257 tokens.",
     ),
+    "gpus_before_cuda": (
+        True,
+        "The GeForce 256 of 1999 was sold as a GPU, CUDA came in 2007. In between people wrote their sums as pictures.",
+    ),
+    "matmul_needs_tensor_cores": (
+        False,
+        "Larsen and McAllister did in 2001, with matrices as textures; tensor cores came with the V100 in 2017.",
+    ),
+    "dennard_holds": (
+        False,
+        "That was Dennard's law, and it ended about 2005, since leakage does not shrink. Since then speed has come from"
+        " more units side by side.",
+    ),
+    "sram_shrinks": (
+        False,
+        "TSMC's N3E keeps the SRAM cell of N5, 0.021 square micrometres, though its logic is denser by about a half.",
+    ),
+    "hbm_is_wide": (
+        True,
+        "A stack of HBM3 has 1024 data wires, each slower than one of GDDR6X; short wires on a piece of silicon make so"
+        " many possible.",
+    ),
+    "tensor_core_has_isa": (
+        False,
+        "It is a unit of the SM, as an ALU is. Warps of the same program call it with an instruction, mma or wgmma.",
+    ),
+    "registers_compute": (
+        False,
+        "Registers only hold numbers. ALUs, tensor cores and the special-function unit compute; they read registers and"
+        " write to them.",
+    ),
+    "eager_returns_to_cpu": (
+        False,
+        "Results stay in the GPU's memory. Only launches come from the CPU, and it runs ahead of the GPU.",
+    ),
+    "softmax_is_nonlinear": (
+        True,
+        "Softmax and normalisation divide by what depends on their input: neither is linear.",
+    ),
+    "clusters_share": (
+        True,
+        "Since Hopper a thread-block cluster's programs run side by side and may. Triton's programs do not see it.",
+    ),
 }
-
-
-def seal(key: str, answer: bool, text: str) -> str:
-    """The text, to be opened by course_lib.exercises.start.opened with the same answer alone."""
-    packed = zlib.compress(text.encode(), 9)
-    return b85encode(bytes(a ^ b for a, b in zip(packed, keystream(key, answer, len(packed)), strict=True))).decode()
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -144,7 +180,7 @@ def sealed() -> str:
     """The source of SEALED."""
     lines = ["SEALED = {"]
     for key, (answer, text) in MYTHS.items():
-        parts = textwrap.wrap(seal(key, answer, text), 100)
+        parts = textwrap.wrap(seal(f"start.myths/{key}", answer, text), 100)
         lines += [f'    "{key}": (', *(f'        "{part}"' for part in parts), "    ),"]
     return "\n".join([*lines, "}"])
 

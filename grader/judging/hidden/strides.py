@@ -9,6 +9,7 @@ import torch
 from course_lib.exercise import Case
 from course_lib.exercises.cases import given
 from course_lib.exercises.strides.cases import matrix, tokens
+from course_lib.exercises.strides.named import pooled, queries_and_keys
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -69,6 +70,10 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case("a hidden shape", "plain", tokens(a, N, b, c, torch.float16)),
                 Case("hidden, sequence first", "strided", tokens(a, N, b, c, sequence_first=True)),
             ]
+        case "grouped_scores":
+            return [Case("hidden heads", "grouped", queries_and_keys(2, a, N, b, c, 8))]
+        case "mean_pool":
+            return [Case("hidden windows", "other", pooled(a, b + 1, c, N))]
         case "strided_copy":
             layout = rng.choice(("columns", "window", "steps"))
             return [

@@ -5,8 +5,11 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
+from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16, fixed
 from course_lib.exercises.tiling.cases import A100, H200, SLOW, factors, order_case, tiled
+from course_lib.exercises.tiling.ladder import matrix
+from course_lib.exercises.tiling.limits import A100_SM, H200_SM, drawn_kernel, kernel_on, roof
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -25,6 +28,54 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 fixed("hidden memory", "large", m=2048, n=2048, k=2048, shared_bytes=room),
                 fixed("a hidden shape", "other shapes", m=M, n=4000, k=K, shared_bytes=room),
+            ]
+        case "break_matmul":
+            return [
+                mutant(
+                    "adds in half",
+                    (
+                        'acc = tl.dot(a, b, acc, input_precision="ieee")',
+                        'acc = tl.dot(a, b, acc, input_precision="ieee").to(tl.float16).to(tl.float32)',
+                    ),
+                ),
+                mutant(
+                    "the grid turned",
+                    ("(triton.cdiv(M, 32), triton.cdiv(N, 32))", "(triton.cdiv(N, 32), triton.cdiv(M, 32))"),
+                ),
+                mutant("columns of b packed", ("cols * stride_bn", "cols")),
+                mutant("128 columns", ("triton.cdiv(N, 32))", "min(4, triton.cdiv(N, 32)))")),
+                mutant("four steps", ("range(0, K, BLOCK)", "range(0, tl.minimum(K, 128), BLOCK)")),
+                mutant("one row is none", ("(rows < M) & (cols < N))", "(rows < M - (M == 1)) & (cols < N))")),
+            ]
+        case "occupancy":
+            return [
+                Case("hidden kernels", "registers", drawn_kernel),
+                kernel_on("a hidden tile", "shared memory", A100_SM, 4, 40, (20 + rows) << 10),
+                kernel_on("a hidden GPU", "the rest", H200_SM | {"warps": 8 * columns}, rng.choice((1, 2, 4)), 24, 0),
+            ]
+        case "roofs":
+            return [
+                roof("hidden tiles", "L2", (32, 16), (32, 16), m=M, n=N, k=K),
+                roof(
+                    "hidden rates",
+                    "the others",
+                    (64, 64),
+                    (32, 16),
+                    m=M,
+                    n=N,
+                    k=K,
+                    rates={"shared memory": 1e12 * rows},
+                ),
+            ]
+        case "row_sums":
+            return [
+                Case("hidden sizes", "ragged", matrix(M, 10 * K)),
+                Case("hidden halves", "float16", matrix(N, 30 * K, FP16, mean=1.0)),
+            ]
+        case "one_step":
+            return [
+                Case("hidden sizes", "ragged", factors(M, N, 64, FP16)),
+                Case("a hidden K", "short", factors(M, N, 1 + K % 63, FP16)),
             ]
         case "matmul":
             return [

@@ -1,0 +1,237 @@
+"""Break it: a kernel is given that is right, and the student writes inputs on which wrong versions of it show.
+
+Each case is a mutant, one or more (old, new) changes of the given text; the hidden ones are among the grader's hidden cases.
+The function is asked for its inputs, Given.read makes tensors of them, and they are run here: first through the kernel as it
+is given, then through the mutant.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from course_lib.criteria import Judged, of_group
+from course_lib.evidence import Cause
+from course_lib.exercise import Budget, Case, Criterion, Exercise, Finding, Trial
+from course_lib.exercises.cases import given
+from course_lib.tracing import KernelError, KernelFault, trace
+from course_lib.tracing.work import Work
+from course_lib.words import in_words, plural
+
+MOST_INPUTS = 3
+MOST_NUMBERS = 1 << 14  # in the storage of a tensor
+MOST_WORK = 5e7  # of one run, in the elements of tracing/work.py
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
+
+
+@lru_cache(maxsize=256)
+def loaded(source: str, entry: str) -> Callable[..., Any]:
+    """The function that a text of ours defines."""
+    name, scope = f"<given {entry} {hash(source):x}>", {"__name__": "given"}
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    exec(compile(source, name, "exec", dont_inherit=True), scope)  # never a student's
+    return scope[entry]
+
+
+def mutated(source: str, changes: Sequence[Sequence[str]]) -> str:
+    """The text with these changes. Raises ValueError if one does not apply."""
+    for old, new in changes:
+        if old not in source:
+            raise ValueError(f"the given kernel does not contain {old!r}")
+        source = source.replace(old, new)
+    return source
+
+
+def tensor_of(written: Any) -> torch.Tensor:
+    """The tensor that `packed` of course_lib.observe.calls took apart. Raises ValueError, with a clause, if there is none."""
+    if not isinstance(written, dict) or set(written) != {"shape", "strides", "dtype", "storage"}:
+        raise ValueError(f"is {in_words(written)}, not a tensor")
+    shape, strides, storage = written["shape"], written["strides"], written["storage"]
+    whole = [shape, strides]
+    if not all(isinstance(sizes, list) and all(type(n) is int and n >= 0 for n in sizes) for sizes in whole):
+        raise ValueError("has a shape or strides that are no whole numbers")
+    if type(written["dtype"]) is not str or written["dtype"] not in DTYPES:
+        raise ValueError(f"has dtype {written['dtype']}; {' and '.join(DTYPES)} are allowed")
+    if not isinstance(storage, list) or not all(type(x) in (int, float) for x in storage):
+        raise ValueError("does not consist of numbers")
+    if 0 in shape or len(shape) != len(strides) or max(len(storage), math.prod(shape)) > MOST_NUMBERS:
+        raise ValueError(f"is empty, or has more than {MOST_NUMBERS:,} numbers")
+    if sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) >= len(storage):
+        raise ValueError("reaches further than its storage")
+    try:
+        return torch.tensor(storage, dtype=DTYPES[written["dtype"]]).as_strided(shape, strides)
+    except (RuntimeError, OverflowError):
+        raise ValueError("has a number that no float holds") from None
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is to be broken.
+
+    source   the text of the kernel and of the function that launches it, with its imports
+    entry    that function
+    names    its tensors, by name, with their shapes in letters: {"x": "MN"}
+    numbers  its other parameters -> the values that they may have
+    right    the arguments -> the right result, in float64
+    budget   see Exercise
+    lawful   the arguments -> "" if the function promises a result for them, else a clause
+    """
+
+    source: str
+    entry: str
+    names: dict[str, str]
+    right: Callable[..., torch.Tensor]
+    budget: Budget
+    numbers: dict[str, Sequence[Any]]
+    lawful: Callable[..., str] = lambda **_: ""
+
+    def read(self, written: Any) -> dict[str, Any]:
+        """One input, as tensors and numbers. Raises ValueError, with a clause, if it is none."""
+        if not isinstance(written, dict) or set(written) != {*self.names, *self.numbers}:
+            raise ValueError(f"is no dict of {', '.join([*self.names, *self.numbers])}")
+        arguments, sizes = {}, {}
+        for name, letters in self.names.items():
+            try:
+                tensor = arguments[name] = tensor_of(written[name])
+            except ValueError as error:
+                raise ValueError(f"has a `{name}` that {error}") from None
+            if tensor.dim() != len(letters):
+                raise ValueError(f"has a `{name}` of {plural(tensor.dim(), 'axis', 'axes')}; {len(letters)} are wanted")
+            for letter, size in zip(letters, tensor.shape, strict=True):
+                if sizes.setdefault(letter, size) != size:
+                    raise ValueError(f"has a `{name}` whose axis {letter} is {size}, and elsewhere {sizes[letter]}")
+        for name, allowed in self.numbers.items():
+            if not any(type(written[name]) is type(value) and written[name] == value for value in allowed):
+                raise ValueError(f"has {name} = {in_words(written[name])}; it may be {', '.join(map(str, allowed))}")
+            arguments[name] = written[name]
+        if len({t.dtype for t in arguments.values() if isinstance(t, torch.Tensor)}) > 1:
+            raise ValueError("has tensors of several dtypes")
+        if problem := self.lawful(**arguments):
+            raise ValueError(problem)
+        if not self.right(**arguments).isfinite().all():
+            raise ValueError("has no finite result: no kernel can be right or wrong there")
+        return arguments
+
+    def wrong(self, arguments: dict[str, Any], changes: Sequence[Sequence[str]] = ()) -> str:
+        """What is wrong with the kernel, changed or not, on these arguments; "" if nothing is."""
+        function = loaded(mutated(self.source, changes), self.entry)
+        try:
+            with trace(work=Work(MOST_WORK)) as t:
+                out = function(**arguments)
+        except KernelFault as fault:
+            return fault.fault.kind
+        except (KernelError, RuntimeError, ValueError, TypeError) as error:
+            return f"stopped: {error}"[:200]
+        if t.faults:
+            return t.faults[0].kind
+        expected = self.right(**arguments)
+        if out.shape != expected.shape:
+            return "another shape"
+        off = (out.double() - expected).abs()
+        return "" if bool((off <= self.budget(expected, out.dtype, arguments)).all()) else "another result"
+
+
+@dataclass
+class Kills(Criterion):
+    """Inputs on which the given kernel is right, and mutants are not. A mutant counts if one of them shows it.
+
+    free   the share of them that inputs kill which anybody writes without a thought: points begin behind it
+    """
+
+    given: Given
+    free: float
+    points: float
+    group: str = "mutants"
+
+    @property
+    def title(self) -> str:
+        return "inputs on which mutants show, and the kernel does not fail"
+
+    @property
+    def missed(self) -> str:
+        return "mutants survive"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        group = of_group(trials, self.group)
+        killed: list[str] = []
+        for trial in group:
+            judged = Judged.of(exercise, trial)
+            if judged.stopped:
+                return self.lost(judged.stopped, cause=judged.cause)
+            written = trial.evidence.outputs[0]
+            if written is None:
+                return self.lost("no inputs are returned yet", cause=Cause("blank"))
+            if problem := self._unlawful(json.dumps(written)):
+                return self.lost(problem, cause=Cause("wrong", details={"criterion": self.key}))
+            if how := self._killed(json.dumps(written), json.dumps(trial.inputs[0]["changes"])):
+                killed.append(f"{trial.case.name} ({how})" if not trial.case.hidden else "")
+        told = f"{len(killed)} of {plural(len(group), 'mutant')} show"
+        named = ", ".join(filter(None, killed))
+        free = math.ceil(self.free * len(group))
+        worth = max(0, len(killed) - free) / (len(group) - free)
+        detail = f"Killed: {named}." if named else ""
+        if worth == 1:
+            return self.earned(told, detail=detail)
+        left = f"{told}; more than {free} earn points"
+        cause = Cause("wrong", details={"criterion": self.key})
+        points = round(self.points * worth, 2)
+        return Finding(self.title, points, self.points, "failed", seen=left, detail=detail, cause=cause, expected="all")
+
+    def _unlawful(self, written: str) -> str:
+        """A sentence if these inputs earn nothing; "" if the kernel as it is given is right on all of them."""
+        return _unlawful(self.given.entry, self.given, written)
+
+    def _killed(self, written: str, changes: str) -> str:
+        arguments = [self.given.read(one) for one in json.loads(written)]
+        for number, one in enumerate(arguments, 1):
+            if how := self.given.wrong(one, json.loads(changes)):
+                return f"input {number}: {how}"
+        return ""
+
+
+@lru_cache(maxsize=64)
+def _looked_at(entry: str, source: str, written: str) -> list[str]:
+    """Room for what was found out about these inputs: each case of an exercise asks the same."""
+    return []
+
+
+def _unlawful(entry: str, what: Given, written: str) -> str:
+    known = _looked_at(entry, what.source, written)
+    if not known:
+        known.append(_problem(what, json.loads(written)))
+    return known[0]
+
+
+def _problem(what: Given, inputs: Any) -> str:
+    if not isinstance(inputs, list) or not 1 <= len(inputs) <= MOST_INPUTS:
+        return f"expected a list of 1 to {MOST_INPUTS} inputs, got {in_words(inputs)}"
+    for number, one in enumerate(inputs, 1):
+        try:
+            arguments = what.read(one)
+        except ValueError as error:
+            return f"input {number} {error}"
+        if found := what.wrong(arguments):
+            return f"on input {number} the kernel as it is given fails, too ({found}): such inputs earn nothing"
+    return ""
+
+
+def mutant(name: str, *changes: tuple[str, str]) -> Case:
+    """Make a case of a mutant."""
+    return Case(name, "mutants", given(changes=[list(change) for change in changes]))
+
+
+def near_as(magnitude: Callable[..., Any], times: float = 64) -> Budget:
+    """Allow `times` roundings of float32 of such a magnitude, and 4 of the dtype of the result."""
+
+    def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+        size = torch.as_tensor(magnitude(**arguments), dtype=torch.float64)
+        return times * torch.finfo(torch.float32).eps * size + 4 * torch.finfo(dtype).eps * expected.abs()
+
+    return budget

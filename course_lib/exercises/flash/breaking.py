@@ -1,0 +1,113 @@
+"""An attention of one head to be broken."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from course_lib.exercise import Exercise
+from course_lib.exercises.breaking import Given, Kills, mutant, near_as
+
+SOURCE = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    d = tl.arange(0, D)
+    q = tl.load(q_ptr + rows[:, None] * D + d[None, :], mask=rows[:, None] < N, other=0)
+    m = tl.full((BLOCK,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK,), tl.float32)
+    acc = tl.zeros((BLOCK, D), tl.float32)
+    for start in range(0, S, BLOCK):
+        keys = start + tl.arange(0, BLOCK)
+        k = tl.load(k_ptr + keys[:, None] * D + d[None, :], mask=keys[:, None] < S, other=0)
+        v = tl.load(v_ptr + keys[:, None] * D + d[None, :], mask=keys[:, None] < S, other=0)
+        qk = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        seen = (keys < S)[None, :]
+        if causal:
+            seen = seen & (keys[None, :] <= rows[:, None] + S - N)
+        qk = tl.where(seen, qk, -float("inf"))
+        new = tl.maximum(m, tl.max(qk, 1))
+        alpha = tl.exp(m - new)
+        p = tl.exp(qk - new[:, None])
+        l = l * alpha + tl.sum(p, 1)
+        acc = acc * alpha[:, None] + tl.dot(p, v, input_precision="ieee")
+        m = new
+    tl.store(o_ptr + rows[:, None] * D + d[None, :], acc / l[:, None], mask=rows[:, None] < N)
+
+
+def given_attention(q, k, v, causal):
+    N, D = q.shape
+    o = torch.empty_like(q)
+    given_kernel[(triton.cdiv(N, 32),)](q, k, v, o, N, k.shape[0], D**-0.5, causal=causal, D=D, BLOCK=32)
+    return o
+"""
+
+
+def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """(N, D) in float64; the last query sees the last key."""
+    N, S = len(q), len(k)
+    scores = q.double() @ k.double().T / math.sqrt(q.shape[1])
+    if causal:
+        scores = scores.masked_fill(torch.arange(S)[None] > torch.arange(N)[:, None] + S - N, -math.inf)
+    return scores.softmax(1) @ v.double()
+
+
+def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> str:
+    """What the function promises a result for: contiguous float32, D a power of two of 16 and more, for each query a key."""
+    if not all(t.is_contiguous() and t.dtype == torch.float32 for t in (q, k, v)):
+        return "has a tensor that is not contiguous, or not float32"
+    if q.shape[1] not in (16, 32, 64) or max(len(q), len(k)) > 256:
+        return "has a D other than 16, 32 and 64, or more than 256 queries or keys"
+    return "has queries that see no key: causal, with more queries than keys" if causal and len(q) > len(k) else ""
+
+
+def of_scores(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """What errors grow with: the largest value, times the largest score."""
+    return v.double().abs().max() * (2 + (q.double() @ k.double().T).abs().max() / q.shape[1] ** 0.5)
+
+
+ATTENTION = Given(
+    SOURCE,
+    "given_attention",
+    {"q": "ND", "k": "SD", "v": "SD"},
+    right=right,
+    budget=near_as(
+        lambda q, k, v, causal: (
+            v.double().abs().max() * (2 + (q.double() @ k.double().T).abs().max() / q.shape[1] ** 0.5)
+        ),
+        times=16,
+    ),
+    numbers={"causal": (True, False)},
+    lawful=lawful,
+)
+
+break_attention = Exercise(
+    id="flash.break_attention",
+    entry="breaking_inputs",
+    signature='breaking_inputs() -> a list of at most 3 dicts {"q": (N, D), "k": (S, D), "v": (S, D), "causal": bool}',
+    kind="formula",
+    called="for its inputs",
+    minutes=20,
+    difficulty=4,
+    lines=10,
+    cases=[
+        mutant("m begins at 0", ('tl.full((BLOCK,), -float("inf"), tl.float32)', "tl.zeros((BLOCK,), tl.float32)")),
+        mutant("acc is not corrected", ("acc * alpha[:, None]", "acc")),
+        mutant("keys behind the last one count", ("seen = (keys < S)[None, :]", "seen = (keys >= 0)[None, :]")),
+        mutant("causal from the upper left", ("rows[:, None] + S - N", "rows[:, None]")),
+    ],
+    oracle=lambda **_: None,
+    criteria=[Kills(ATTENTION, 2 / 3, 5)],
+    hints=[
+        "Go down the kernel line by line, and ask of each: for which inputs would it make no difference if this line were wrong?",
+        "Scores that are all far below 0; a largest score that comes late; more keys than queries, with a causal mask, and numbers that 32 "
+        "does not divide; D other than 16; a query that sees one key alone.",
+        "q = -k[:N] times 10 makes scores of about -D * 10 / sqrt(D). Keys that grow with their number make the maximum come late. The "
+        "same input may be causal and ragged, with N < S.",
+    ],
+)  # fmt: skip

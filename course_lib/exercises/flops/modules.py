@@ -1,0 +1,220 @@
+"""Fresh weights with their tails cut off, and a module written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from course_lib.criteria import Correct, Holds, roundings
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import ARITHMETIC, operations
+from course_lib.exercises.slips import Slip
+from course_lib.mistakes import raised
+
+# ------------------------------------------------------------------------------------------------ truncated
+
+
+def normals(rounds: int, n: int, fan_in: int, spread: float = 1.0):
+    """A drawing of noise (rounds, n), normal, and fan_in. In each column some number lies within 3."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        noise = spread * torch.randn(rounds, n, generator=g)
+        noise[-1] = noise[-1].clamp(-2.9, 2.9)
+        return {"noise": noise, "fan_in": fan_in}
+
+    return draw
+
+
+def first_within(noise: torch.Tensor, fan_in: int, bound: float = 3.0) -> torch.Tensor:
+    """(n,) of each column the first number within the bound, found one by one; scaled."""
+    first = [next((z for z in column if abs(z) < bound), column[-1]) for column in noise.double().T.tolist()]
+    return torch.tensor(first, dtype=torch.float64) * fan_in**-0.5
+
+
+truncated_init = Exercise(
+    id="flops.truncated_init",
+    entry="truncated_init",
+    signature="truncated_init(noise: (rounds, n), fan_in: int) -> (n,)",
+    minutes=10,
+    difficulty=2,
+    lines=4,
+    cases=[
+        Case("8 rounds of 4000, fan_in 64", "plain", normals(8, 4000, 64)),
+        Case("5 rounds of 3000, fan_in 768", "plain", normals(5, 3000, 768)),
+        Case("one round", "rounds", normals(1, 50, 16)),
+        Case("40 rounds, three times as wide", "rounds", normals(40, 500, 100, spread=3.0)),
+        Case("60 rounds, six times as wide", "rounds", normals(60, 300, 10, spread=6.0)),
+    ],
+    oracle=first_within,
+    budget=lambda expected, dtype, arguments: roundings(expected, dtype),
+    allows=ARITHMETIC
+    | operations("argmax gather index select unbind flip scatter arange zeros_like ones_like masked_select"),
+    gates=[Correct("plain")],
+    criteria=[Correct("rounds", 3, "where few numbers lie within 3")],
+    hints=[
+        "What do you do with a number that is too large: move it, or throw it away? Which leaves a bell, and which leaves two spikes?",
+        "Begin with the first row. Where it lies outside of (-3, 3), the next row has another number for the same place; and so on.",
+        "for row in noise[1:]: out = torch.where(out.abs() < 3, out, row). Scale at the end, by fan_in**-0.5.",
+    ],
+    mistakes=[
+        Slip(
+            lambda noise, fan_in: noise[0].double() * fan_in**-0.5,
+            "Nothing is cut off: numbers outside of (-3, 3) are still there.",
+            first_within,
+            times=1000,
+        ),
+        Slip(
+            lambda noise, fan_in: noise[0].double().clamp(-3, 3) * fan_in**-0.5,
+            "This moves what lies outside to ±3, so two values come up far too often. Truncated means: draw it again.",
+            first_within,
+            times=1000,
+        ),
+        Slip(
+            lambda noise, fan_in: first_within(noise, 1),
+            "The numbers are the right ones, with a standard deviation of 1: scale them by fan_in**-0.5.",
+            first_within,
+        ),
+        Slip(
+            lambda noise, fan_in: first_within(noise, fan_in, 2.0),
+            "This cuts at 2 standard deviations; the task says 3.",
+            first_within,
+            times=4,
+        ),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ a module
+
+
+def net(layers: int, width: int, rows: int, group: str) -> Case:
+    """Make a case about a module of that size, called with rows that are drawn."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        return {"width": width, "layers": layers, "x": torch.randn(rows, width, generator=g).tolist()}
+
+    return Case(f"{layers} x {width}, {rows} rows", group, draw)
+
+
+def _parts(output: Any, layers: int, width: int) -> tuple[list[torch.Tensor], torch.Tensor] | str:
+    """(weights, head) of what was seen of a module, or a sentence if they are not there."""
+    seen = output.get("parameters") if isinstance(output, dict) else None
+    if not isinstance(seen, dict):
+        return f"expected a torch.nn.Module whose forward returns (rows,) numbers; {_told(output)}"
+    tensors = {name: torch.tensor(values) for name, values in seen.items()}
+    weights = [t for t in tensors.values() if t.shape == (width, width)]
+    heads = [t.flatten() for t in tensors.values() if t.numel() == width and t.shape != (width, width)]
+    if len(weights) != layers or len(heads) != 1 or len(tensors) != layers + 1:
+        shapes = ", ".join(f"{name} {tuple(t.shape)}" for name, t in tensors.items()) or "none"
+        return (
+            f"for {layers} layers of width {width}, module.parameters() must have {layers} of ({width}, {width}) and one of "
+            f"({width},); it has: {shapes[:200]}"
+        )
+    return weights, heads[0]
+
+
+def _told(output: Any) -> str:
+    return output if isinstance(output, str) else "there is none"
+
+
+def _run(x: Any, weights: Sequence[torch.Tensor], head: torch.Tensor) -> torch.Tensor:
+    hidden = torch.as_tensor(x, dtype=torch.float64)
+    for w in weights:
+        hidden = hidden @ w
+    return hidden @ head
+
+
+def _as_one_of(output: Any, layers: int, width: int, x: Any) -> Any:
+    """(weights, head) as leaves, turned as the module uses them; or a sentence."""
+    parts = _parts(output, layers, width)
+    if isinstance(parts, str):
+        return parts
+    y = torch.tensor(output["y"], dtype=torch.float64)
+    for turn in (lambda w: w, lambda w: w.T):
+        leaves = [w.double().requires_grad_() for w in (*parts[0], parts[1])]
+        expected = _run(x, [turn(w) for w in leaves[:-1]], leaves[-1])
+        if y.shape == expected.shape and torch.allclose(
+            y, expected, rtol=1e-3, atol=1e-3 * float(expected.detach().abs().max())
+        ):
+            return leaves, expected
+    if y.shape != expected.shape:
+        return f"for {len(x)} rows the output must have shape ({len(x)},); it has {tuple(y.shape)}"
+    return "the output is not that of the module's own parameters: x @ w for each of them in turn, then the product with the last"
+
+
+def registers_its_parameters(output: Any, layers: int, width: int, x: Any) -> str:
+    """Check that a module knows all its parameters; "" if so."""
+    parts = _parts(output, layers, width)
+    return parts if isinstance(parts, str) else ""
+
+
+def computes_with_them(output: Any, layers: int, width: int, x: Any) -> str:
+    """Check that the output is made of the module's own parameters; "" if so."""
+    found = _as_one_of(output, layers, width, x)
+    return found if isinstance(found, str) else ""
+
+
+def gets_gradients(output: Any, layers: int, width: int, x: Any) -> str:
+    """Check that each parameter has the gradient of the output's sum; "" if so."""
+    found = _as_one_of(output, layers, width, x)
+    if isinstance(found, str):
+        return found
+    leaves, expected = found
+    expected.sum().backward()
+    grads = [output["gradients"].get(name) for name in output["parameters"]]
+    missing = [name for name, grad in zip(output["parameters"], grads, strict=True) if grad is None]
+    if missing:
+        return f"no gradient reaches {', '.join(missing)}: was a tensor detached, or made anew from its numbers?"
+    found = sorted(float(torch.tensor(grad).double().norm()) for grad in grads)
+    right = sorted(float(leaf.grad.norm()) for leaf in leaves)
+    same = all(abs(a - b) <= 1e-3 * b for a, b in zip(found, right, strict=True))
+    return "" if same else "the gradients are not those of the output's sum"
+
+
+def starts_fresh(output: Any, layers: int, width: int, x: Any) -> str:
+    """Check that weights are random, unlike one another, and as large as they should be; "" if so."""
+    parts = _parts(output, layers, width)
+    if isinstance(parts, str):
+        return parts
+    weights, _ = parts
+    for i, w in enumerate(weights):
+        if not 0.9 < float(w.std()) * width**0.5 < 1.1:
+            return f"weight {i} has a standard deviation of {float(w.std()):.3g}; {width}**-0.5 is {width**-0.5:.3g}"
+        if any(torch.allclose(w, other) for other in weights[:i]):
+            return f"weight {i} begins with the numbers of another: each layer draws its own"
+    return ""
+
+
+deep_linear = Exercise(
+    id="flops.deep_linear",
+    entry="DeepLinear",
+    signature="class DeepLinear(torch.nn.Module): __init__(width: int, layers: int), forward(x: (rows, width)) -> (rows,)",
+    kind="formula",
+    called="as a module",
+    minutes=15,
+    difficulty=3,
+    lines=8,
+    cases=[
+        net(2, 48, 3, "plain"),
+        net(3, 40, 5, "plain"),
+        net(1, 64, 4, "other"),
+        net(5, 32, 1, "other"),
+    ],
+    oracle=lambda **_: None,
+    criteria=[
+        Holds(registers_its_parameters, 2, "the module knows all its parameters"),
+        Holds(computes_with_them, 2, "and computes with them"),
+        Holds(gets_gradients, 2, "each of them gets its gradient", group="other"),
+        Holds(starts_fresh, 1, "weights begin at random, at the right scale", group="other"),
+    ],
+    hints=[
+        "How does an optimizer find what it trains? It asks module.parameters(). What must a tensor be to be among them?",
+        "torch.nn.Parameter(tensor) as an attribute is found; so is a torch.nn.ParameterList. Parameters in a plain list are not.",
+        "self.weights = torch.nn.ParameterList(torch.randn(width, width) * width**-0.5 for _ in range(layers)); self.head = "
+        "torch.nn.Parameter(torch.randn(width)). forward: for w in self.weights: x = x @ w; return x @ self.head.",
+    ],
+    mistakes=[
+        raised("before Module.__init__()", "super().__init__() comes first: a module keeps its lists of parameters there."),
+    ],
+)  # fmt: skip

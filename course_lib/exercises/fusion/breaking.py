@@ -1,0 +1,85 @@
+"""A softmax to be broken."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.exercise import Exercise
+from course_lib.exercises.breaking import Given, Kills, mutant, near_as
+
+SOURCE = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    m, l = -float("inf"), 0.0
+    for start in range(0, N, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+        new = tl.maximum(m, tl.max(x, 0))
+        l = l * tl.exp(m - new) + tl.sum(tl.exp(x - new), 0)
+        m = new
+    for start in range(0, N, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + cols, mask=cols < N, other=0).to(tl.float32)
+        tl.store(out_ptr + row * N + cols, tl.exp(x - m) / l, mask=cols < N)
+
+
+def given_softmax(x):
+    M, N = x.shape
+    out = torch.empty(M, N, dtype=x.dtype, device=x.device)
+    given_kernel[(M,)](x, out, N, x.stride(0), BLOCK=64)
+    return out
+"""
+
+
+def lawful(x: torch.Tensor) -> str:
+    """What the function promises a result for: numbers, none of them infinite, in columns of stride 1."""
+    if x.shape[1] > 1 and x.stride(1) != 1:
+        return "has columns that lie apart: the kernel asks for a column stride of 1"
+    return "" if bool(x.isfinite().all()) else "has values that are not finite"
+
+
+SOFTMAX = Given(
+    SOURCE,
+    "given_softmax",
+    {"x": "MN"},
+    right=lambda x: x.double().softmax(1),
+    budget=near_as(lambda x: x.double().softmax(1) * (1 + x.double().abs().amax(1, keepdim=True)) + 1e-30, times=4),
+    numbers={},
+    lawful=lawful,
+)
+
+break_softmax = Exercise(
+    id="fusion.break_softmax",
+    entry="breaking_inputs",
+    signature='breaking_inputs() -> a list of at most 3 dicts {"x": a tensor (M, N), column stride 1}',
+    kind="formula",
+    called="for its inputs",
+    minutes=15,
+    difficulty=4,
+    lines=6,
+    cases=[
+        mutant("no maximum is taken off", ("tl.maximum(m, tl.max(x, 0))", "tl.maximum(m, 0.0)")),
+        mutant(
+            "the maximum of the last block alone",
+            ("tl.maximum(m, tl.max(x, 0))", "tl.max(x, 0)"),
+            ("l * tl.exp(m - new)", "l * tl.exp(tl.minimum(m - new, 0.0))"),
+        ),
+        mutant("what was added up is not corrected", ("l * tl.exp(m - new)", "l")),
+        mutant("rows packed", ("row * stride + cols", "row * N + cols")),
+    ],
+    oracle=lambda **_: None,
+    criteria=[Kills(SOFTMAX, 1 / 2, 4)],
+    hints=[
+        "The kernel walks along a row in blocks of 64. Where must the largest number of a row lie so that each line of "
+        "the loop matters?",
+        "Think of rows whose numbers are all far below 0, of one number far above the others, in the first or in the last block, and of N "
+        "that 64 does not divide.",
+        "A row of 200 numbers near -200; one that rises by 1 from number to number; rows that are a slice of wider ones, with large "
+        "numbers beside them. Small results must be right, too: relative to themselves.",
+    ],
+)  # fmt: skip

@@ -1,0 +1,59 @@
+"""Name it: pictures of what went wrong are given, and six causes. Which one is it? The explanation comes after the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from course_lib.criteria import Judged, of_group
+from course_lib.evidence import Cause
+from course_lib.exercise import Criterion, Exercise, Finding, Trial
+from course_lib.exercises.sealed import opened
+from course_lib.words import as_written, is_answer
+
+
+@dataclass
+class Names(Criterion):
+    """The cause of each picture. Half of them earn nothing, since who guesses gets some right; each one more earns its share.
+
+    explanations  picture -> its explanation, sealed with the cause
+    causes        cause -> what its picture would look like, which is said of a wrong answer
+    """
+
+    explanations: Mapping[str, str]
+    causes: Mapping[str, str]
+    points: float
+    group: str = "plain"
+
+    title = "each picture has its cause"
+    missed = "another cause"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        (trial, *_) = of_group(trials, self.group)
+        judged = Judged.of(exercise, trial)
+        if judged.stopped:
+            return self.lost(judged.stopped, cause=judged.cause)
+        answers = trial.evidence.outputs[0]
+        answers = answers if isinstance(answers, dict) else {}
+        right, told = 0, []
+        for picture, sealed in self.explanations.items():
+            answer = answers.get(picture)
+            text = opened(sealed, f"{exercise.id}/{picture}", answer) if isinstance(answer, str) else None
+            right += text is not None
+            told.append(f"{picture}: {text or self._not_it(answer)}")
+        free = len(self.explanations) // 2
+        worth = max(0, right - free) / (len(self.explanations) - free)
+        seen, detail = f"{right} of {len(self.explanations)} right; more than {free} earn points", "\n".join(told)
+        if worth == 1:
+            return self.earned(f"{right} of {right} right", detail=detail)
+        blank = not any(is_answer(answers.get(picture)) for picture in self.explanations)
+        cause = Cause("blank") if blank else Cause("wrong", details={"criterion": self.key})
+        points = round(self.points * worth, 2)
+        return Finding(self.title, points, self.points, "failed", seen=seen, detail=detail, cause=cause)
+
+    def _not_it(self, answer: object) -> str:
+        if not is_answer(answer):
+            return "no answer."
+        if not isinstance(answer, str) or answer not in self.causes:
+            return f"{as_written(answer)[:80]} is none of the six causes."
+        return f"not that. {self.causes[answer]}"

@@ -1,0 +1,208 @@
+"""The ladder to a matmul: a loop along K without a product, one masked step with it, and what each rung moves."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from course_lib.criteria import GATES, Coalesced, Correct, Traffic, sum_budget
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import FP16, given, laid_out
+from course_lib.exercises.slips import Slip
+from course_lib.exercises.tiling.cases import factors
+from course_lib.exercises.tiling.oracles import in_float32, product
+from course_lib.mistakes import racing
+from course_lib.tracing import Trace, trace
+
+# ------------------------------------------------------------------------------------------------ the loop along K
+
+
+def matrix(M: int, K: int, dtype: torch.dtype = torch.float32, layout: str = "rows", mean: float = 0.0):
+    """A drawing of a (M, K)."""
+    return lambda g: {"a": laid_out((torch.randn(M, K, generator=g) + mean).to(dtype), layout)}
+
+
+def sums(a: torch.Tensor) -> torch.Tensor:
+    """(M,) in float64, as float32."""
+    return a.double().sum(1).float()
+
+
+def sums_of_whole_blocks(a: torch.Tensor) -> torch.Tensor:
+    """The sums, without what lies behind the last whole block of columns."""
+    K = a.shape[1]
+    whole = [side for side in (16, 32, 64, 128, 256, 512, 1024) if side <= K]
+    return a[:, : K // whole[-1] * whole[-1]].double().sum(1) if whole else torch.zeros(len(a), dtype=torch.float64)
+
+
+def last_blocks(side: int):
+    """The sums of the last block of columns alone."""
+    return lambda a: a[:, (a.shape[1] - 1) // side * side :].double().sum(1) if a.shape[1] > side else None
+
+
+row_sums = Exercise(
+    id="tiling.row_sums",
+    entry="row_sums",
+    signature="row_sums(a: (M, K), column stride 1) -> (M,) float32",
+    minutes=15,
+    difficulty=2,
+    lines=14,
+    cases=[
+        Case("64 x 512", "plain", matrix(64, 512)),
+        Case("1 x 1", "ragged", matrix(1, 1)),
+        Case("37 x 300", "ragged", matrix(37, 300)),
+        Case("5 x 5001", "ragged", matrix(5, 5001)),
+        Case("130 x 77, a window", "ragged", matrix(130, 77, layout="window")),
+        Case("40 x 3001 around 1, float16", "float16", matrix(40, 3001, FP16, mean=1.0)),
+        Case("512 x 1024", "performance", matrix(512, 1024)),
+        Case("256 x 2048, float16", "performance", matrix(256, 2048, FP16)),
+    ],
+    oracle=sums,
+    budget=sum_budget(lambda a: a.double().abs().sum(1), lambda a: a.shape[1]),
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 3, "any sizes, rows that lie apart"),
+        Correct("float16", 1, "long rows in float16"),
+        Coalesced("load", 1),
+        Traffic(lambda a: a.nbytes + 4 * len(a), 1, title="each element read once"),
+    ],
+    hints=[
+        "A program keeps BLOCK_M sums and walks along its rows, BLOCK_K columns at a time. What does it keep between two steps?",
+        "acc is a (BLOCK_M, BLOCK_K) tile of float32 zeros, and each step adds a tile to it; or (BLOCK_M,) sums, and each step "
+        "adds tl.sum(tile, 1).",
+        "for start in range(0, K, BLOCK_K): k = start + tl.arange(0, BLOCK_K)[None, :]; acc += tl.load(a_ptr + rows * stride_m + k, "
+        "mask=(rows < M) & (k < K), other=0).to(tl.float32).",
+    ],
+    mistakes=[
+        *(
+            Slip(
+                last_blocks(side),
+                "These are the sums of the last block of columns alone: does each step replace the sum, where it should add to it?",
+                sums,
+            )
+            for side in (32, 64, 128, 256)
+        ),
+        racing("Several programs store the same sum: one program walks along the whole row."),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ one step with a product
+
+one_step = Exercise(
+    id="tiling.one_step",
+    entry="one_step",
+    signature="one_step(a: (M, K), b: (K, N), contiguous float16, K at most 64) -> (M, N)",
+    minutes=15,
+    difficulty=3,
+    lines=16,
+    cases=[
+        Case("64 x 64 x 64", "plain", factors(64, 64, 64, FP16)),
+        Case("1 x 1 x 1", "ragged", factors(1, 1, 1, FP16)),
+        Case("100 x 70 x 64", "ragged", factors(100, 70, 64, FP16)),
+        Case("33 x 130 x 64, whole numbers", "ragged", factors(33, 130, 64, FP16, whole=True)),
+        Case("64 x 64 x 20", "short", factors(64, 64, 20, FP16)),
+        Case("50 x 90 x 7", "short", factors(50, 90, 7, FP16)),
+        Case("70 x 40 x 33, whole numbers", "short", factors(70, 40, 33, FP16, whole=True)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2, "sizes of c that tiles do not divide"),
+        Correct("short", 3, "a K that the block does not fill"),
+    ],
+    hints=[
+        "It is table_kernel of 01, with a product of two tiles in place of a sum. Which tile of a, and which of b, does program "
+        "(i, j) need?",
+        "All of K fits into one block of 64. What must stand in the positions behind K so that they add nothing?",
+        "a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0), b alike with (k[:, None] < K) & "
+        "(cols < N); then tl.dot(a, b), a float32 tile.",
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ what each rung moves
+
+
+@triton.jit
+def naive(a_ptr, b_ptr, c_ptr, N, K, BLOCK_K: tl.constexpr):
+    """One element of c for each program: a row of a, times a column of b."""
+    m, n = tl.program_id(0), tl.program_id(1)
+    acc = 0.0
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        acc += tl.sum(tl.load(a_ptr + m * K + k).to(tl.float32) * tl.load(b_ptr + k * N + n).to(tl.float32))
+    tl.store(c_ptr + m * N + n, acc.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
+def strip(a_ptr, b_ptr, c_ptr, N, K, BLOCK_N: tl.constexpr):
+    """A strip of a row of c for each program: one number of a, times a piece of a row of b, for each k."""
+    m, cols = tl.program_id(0), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_N,), tl.float32)
+    for k in range(0, K):
+        acc += tl.load(a_ptr + m * K + k).to(tl.float32) * tl.load(b_ptr + k * N + cols).to(tl.float32)
+    tl.store(c_ptr + m * N + cols, acc.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
+def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
+    """A square tile of c for each program."""
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, BLOCK):
+        k = start + tl.arange(0, BLOCK)
+        acc = tl.dot(tl.load(a_ptr + rows * K + k[None, :]), tl.load(b_ptr + k[:, None] * N + cols), acc)
+    tl.store(c_ptr + rows * N + cols, acc.to(c_ptr.dtype.element_ty))
+
+
+SIDE = 128
+
+
+def rungs() -> dict[str, Trace]:
+    """The trace of each rung, on 128 x 128 halves."""
+    found = {}
+    for name, launch in {
+        "naive": lambda a, b, c: naive[(SIDE, SIDE)](a, b, c, SIDE, SIDE, BLOCK_K=64),
+        "strips": lambda a, b, c: strip[(SIDE, SIDE // 64)](a, b, c, SIDE, SIDE, BLOCK_N=64),
+        "tiles": lambda a, b, c: tile[(SIDE // 32, SIDE // 32)](a, b, c, SIDE, SIDE, BLOCK=32),
+    }.items():
+        a, b, c = (torch.ones(SIDE, SIDE, dtype=torch.float16) for _ in range(3))
+        with trace() as t:
+            launch(a, b, c)
+        found[name] = t
+    return found
+
+
+def ladder_counted() -> dict[str, int]:
+    """Numbers of the rungs, by the names that the exercise uses."""
+    found = rungs()
+    return {
+        "times a is read, naive": int(found["naive"].reread("a_ptr")),
+        "times b is read, naive": int(found["naive"].reread("b_ptr")),
+        "sectors of a load of b, naive": found["naive"].accesses_to("b_ptr", "load").sectors
+        // found["naive"].accesses_to("b_ptr", "load").instructions,
+        "times a is read, strips of 64": int(found["strips"].reread("a_ptr")),
+        "times b is read, strips of 64": int(found["strips"].reread("b_ptr")),
+        "times a is read, tiles of 32": int(found["tiles"].reread("a_ptr")),
+        "bytes in all, tiles of 32": found["tiles"].bytes,
+    }
+
+
+ladder = Exercise(
+    id="tiling.ladder",
+    entry="predicted_ladder",
+    signature="predicted_ladder: dict[str, int]",
+    kind="values",
+    minutes=8,
+    difficulty=3,
+    lines=7,
+    cases=[Case("three rungs", "plain", given())],
+    oracle=ladder_counted,
+    criteria=[Correct("plain", 7, "as the trace counts them")],
+    hints=[
+        "Who needs row 0 of a? Count the programs that make an element of row 0 of c.",
+        "A load of a column of b is 64 numbers, each a row further on: 256 bytes. How many of them lie in the same 32 bytes?",
+        "Tiles of 32: a and b are each read 128 / 32 times, 128 · 128 numbers of 2 bytes, and c is written once.",
+    ],
+)

@@ -1,0 +1,40 @@
+"""Maps of wrong products whose causes are to be named."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from course_lib.exercises.tiling.naming import MAPS
+from course_lib.picture import INK, RED, Picture, on_white
+
+SIDE = 4  # elements along each side of a patch
+
+
+@on_white
+def name_maps() -> Figure:
+    """Draw the six maps, each (100, 80), with the edges of tiles of 32 x 32."""
+    figure = Picture(7.2, 6.2)
+    shades = LinearSegmentedColormap.from_list("wrong", ["white", RED, INK])
+    axes = figure.subplots(2, 3, sharex=True, sharey=True)
+    for ax, (name, digits) in zip(axes.flat, MAPS.items(), strict=True):
+        shares = np.array([[int(digit) for digit in row] for row in digits]) / 9
+        rows, columns = (SIDE * n for n in shares.shape)
+        image = ax.imshow(shares, cmap=shades, vmin=0, vmax=1, extent=(0, columns, rows, 0))
+        for edge in range(32, rows, 32):
+            ax.axhline(edge, color=INK, linewidth=0.6, linestyle=":")
+        for edge in range(32, columns, 32):
+            ax.axvline(edge, color=INK, linewidth=0.6, linestyle=":")
+        ax.set_title(f"map {name}", fontsize=10)
+        ax.set_xticks([0, 32, 64, columns])
+        ax.set_yticks([0, 32, 64, 96])
+    figure.supylabel("row of c", fontsize=10, color=INK)
+    for ax in axes[1]:
+        ax.set_xlabel("column of c", fontsize=9)
+    figure.colorbar(image, ax=axes, label="share of a patch of 4 x 4 elements that is wrong", shrink=0.7)
+    figure.caption(
+        "Six wrong kernels for c = a @ b, (100, 72) times (72, 80), in tiles of 32 x 32 (dotted). Look where each is wrong, and "
+        "where it is right."
+    )
+    return figure

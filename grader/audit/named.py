@@ -1,0 +1,115 @@
+"""The answers of the exercises in which causes are named, and their explanations in plain words; `sealed_texts` makes of them what the
+course ships. python -m grader.audit.named prints it."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.exercises.sealed import sealed
+
+M, N, K, TILE = 100, 80, 72, 32
+
+
+def wrong_maps() -> dict[str, torch.Tensor]:
+    """(100, 80) whether each element of a product of halves is wrong, made as each of six kernels would make it."""
+    g = torch.Generator().manual_seed(5)
+    a, b = torch.randn(M, K, generator=g), torch.randn(K, N, generator=g) + 0.5
+    right = a @ b
+    made = {cause: right.clone() for cause in TILING_CAUSES}
+    rows, cols = M // TILE * TILE, N // TILE * TILE
+    made["the grid rounds down"][rows:] = 0
+    made["the grid rounds down"][:, cols:] = 0
+    spill = -(-N // TILE) * TILE - N
+    made["no mask on the store's columns"][1:, :spill] = 0
+    made["the last step along K is missing"] = a[:, : K // TILE * TILE] @ b[: K // TILE * TILE]
+    for j in range(0, N, TILE):
+        width = min(TILE, N - j)
+        made["all programs load the first columns of b"][:, j : j + width] = right[:, :width]
+    halves = torch.zeros(M, N, dtype=torch.float16)
+    for k in range(K):
+        halves += (a[:, k : k + 1] * b[k]).half()
+    made["sums are kept in float16"] = halves.float()
+    made["rows are compared with N"][N:] = 0
+    allowed = 0.0022 * (a.norm(dim=1)[:, None] * b.norm(dim=0)[None]) ** 0.5
+    return {cause: (c - right).abs() > allowed for cause, c in made.items()}
+
+
+def shares(wrong: torch.Tensor, side: int = 4) -> list[str]:
+    """Rows of digits: of each patch of 4 x 4 elements the share that is wrong, from 0 to 9."""
+    patches = wrong.float().reshape(M // side, side, N // side, side).mean((1, 3))
+    return ["".join(str(min(9, int(10 * share))) for share in row) for row in patches.tolist()]
+
+
+TILING_CAUSES = {
+    "the grid rounds down": (
+        "D",
+        "100 // 32 and 80 // 32 programs: the last 4 rows and the last 16 columns belong to nobody.",
+    ),
+    "no mask on the store's columns": (
+        "A",
+        "The tile of the last columns is 96 wide, 16 more than a row has: those go on at the beginning of the next row, over what "
+        "another program stored there. Which of the two comes last is a race. Row 0 has no row above it.",
+    ),
+    "the last step along K is missing": (
+        "F",
+        "72 // 32 steps leave out 8 products of each sum, so that nearly every element is wrong, by a little.",
+    ),
+    "all programs load the first columns of b": (
+        "B",
+        "b's columns do not depend on program_id(1): the first tile of columns is right, by luck, and every other is a copy of it.",
+    ),
+    "sums are kept in float16": (
+        "C",
+        "No edge and no tile shows: an element is off where its sum was large on the way, which has nothing to do "
+        "with its place.",
+    ),
+    "rows are compared with N": (
+        "E",
+        "rows < N in place of rows < M: rows 80 to 99 are masked, all of them. A square matrix would never show "
+        "it.",
+    ),
+}  # fmt: skip
+
+COALESCING_CAUSES = {
+    "the rows of a matrix that is not padded": (
+        "C",
+        "32 neighbours, but the first is 4 bytes behind the start of a sector: 5 sectors for 128 bytes, and 1 of "
+        "them twice with the next warp.",
+    ),
+    "one field of a structure of two": (
+        "E",
+        "Every second float: 8 sectors, half of each unused. Load both fields at once, and split.",
+    ),
+    "down a column": (
+        "A",
+        "Each lane is a whole row further on, and a sector of its own: 32 for 128 bytes.",
+    ),
+    "one number for all": (
+        "F",
+        "All lanes ask for the same 4 bytes: one sector. No waste at all; the hardware hands it to all lanes.",
+    ),
+    "a gather of rows by index": (
+        "B",
+        "Lanes in groups of 8 are neighbours, and groups lie anywhere: short rows, found by a list. Each group "
+        "fills a sector, so nothing is wasted.",
+    ),
+    "a tile whose rows are half a sector": (
+        "D",
+        "Groups of 4 lanes are neighbours, evenly apart: 16 bytes of each 32 that are fetched. Make the tile wider"
+        " along the rows.",
+    ),
+}  # fmt: skip
+
+
+def sealed_texts(exercise_id: str, causes: dict[str, tuple[str, str]]) -> dict[str, str]:
+    """Picture -> its explanation, sealed."""
+    return {
+        name: sealed(f"{exercise_id}/{name}", cause, text)
+        for cause, (name, text) in sorted(causes.items(), key=lambda c: c[1])
+    }
+
+
+if __name__ == "__main__":
+    print({TILING_CAUSES[cause][0]: shares(wrong) for cause, wrong in wrong_maps().items()})
+    print(sealed_texts("tiling.name_maps", TILING_CAUSES))
+    print(sealed_texts("coalescing.name_lanes", COALESCING_CAUSES))

@@ -1,0 +1,156 @@
+"""Break it, name it: what earns points there, and what must not."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+
+import pytest
+import torch
+
+from course_lib.evidence import Evidence
+from course_lib.exercise import Trial
+from course_lib.exercises import find
+from course_lib.exercises.breaking import Kills
+from course_lib.exercises.naming import Names
+from course_lib.exercises.sealed import opened
+from course_lib.observe.calls import for_its_inputs
+from grader.audit import named
+from grader.audit.variants import published
+
+BREAK = ["coalescing.break_transpose", "tiling.break_matmul", "fusion.break_softmax", "flash.break_attention"]
+NAME = {"tiling.name_maps": named.TILING_CAUSES, "coalescing.name_lanes": named.COALESCING_CAUSES}
+
+
+def all_cases(exercise_id: str):
+    hidden = importlib.import_module(f"grader.judging.hidden.{exercise_id.split('.')[0]}")
+    return [*find(exercise_id).cases, *hidden.cases(exercise_id, random.Random(0))]
+
+
+def broken(exercise_id: str, function, cases=None):
+    exercise = find(exercise_id)
+    (criterion,) = exercise.criteria
+    assert isinstance(criterion, Kills)
+    written = for_its_inputs(function, {}, lambda *_: None)
+    trials = [Trial(c, [c.arguments(0)], Evidence(c.name, outputs=[written])) for c in cases or all_cases(exercise_id)]
+    return criterion.judge(exercise, trials)
+
+
+@pytest.mark.parametrize("exercise_id", BREAK)
+def test_the_published_inputs_kill_every_mutant(exercise_id):
+    found = broken(exercise_id, published(exercise_id))
+    assert found.passed, found.seen
+    assert broken(exercise_id, published(exercise_id), find(exercise_id).cases).passed  # those of the notebook alone
+
+
+def drawn(exercise_id: str, rng: random.Random, ragged: bool):
+    """Inputs that somebody writes who has not looked at the kernel."""
+    side = (lambda: rng.randrange(1, 100)) if ragged else (lambda: rng.choice((32, 64, 96)))
+    match exercise_id:
+        case "coalescing.break_transpose" | "fusion.break_softmax":
+            return {"x": torch.randn(side(), side())}
+        case "tiling.break_matmul":
+            K = side()
+            return {"a": torch.randn(side(), K), "b": torch.randn(K, side())}
+    N, D = side(), rng.choice((16, 32, 64))
+    return {name: torch.randn(N, D) for name in "qkv"} | {"causal": rng.random() < 0.5}
+
+
+@pytest.mark.parametrize("exercise_id", BREAK)
+def test_random_numbers_earn_next_to_nothing(exercise_id):
+    rng = random.Random(7)
+    torch.manual_seed(7)
+    points = []
+    for ragged in (False, True, True, True):
+        found = broken(exercise_id, lambda ragged=ragged: [drawn(exercise_id, rng, ragged) for _ in range(3)])
+        points.append(found.points / found.out_of)
+    assert sum(points) / len(points) <= 0.05, points
+
+
+@pytest.mark.parametrize("exercise_id", BREAK)
+def test_where_the_given_kernel_fails_nothing_is_earned(exercise_id, monkeypatch):
+    (criterion,) = find(exercise_id).criteria
+    monkeypatch.setattr(type(criterion.given), "wrong", lambda self, arguments, changes=(): "another result")
+    importlib.import_module("course_lib.exercises.breaking")._looked_at.cache_clear()
+    try:
+        found = broken(exercise_id, published(exercise_id))
+    finally:
+        importlib.import_module("course_lib.exercises.breaking")._looked_at.cache_clear()
+    assert found.points == 0 and "fails, too" in found.seen
+
+
+FORGED = [
+    [{"x": {"shape": [3, 3], "strides": [9, 9], "dtype": "float32", "storage": [1.0] * 9}}],  # reaches further
+    [{"x": {"shape": [3, 3], "strides": [-1, 1], "dtype": "float32", "storage": [1.0] * 9}}],
+    [{"x": {"shape": [1 << 40, 3], "strides": [0, 1], "dtype": "float32", "storage": [1.0] * 9}}],  # far too much work
+    [{"x": {"shape": [3], "strides": [1], "dtype": "float32", "storage": [1.0] * 3}}],
+    [{"x": {"shape": [3, 1], "strides": [1, 1], "dtype": "float32", "storage": ["1", 2, 3]}}],
+    [{"x": {"shape": [3, 1], "strides": [1, 1], "dtype": "int64", "storage": [1, 2, 3]}}],
+    [{"x": {"shape": [0, 3], "strides": [1, 1], "dtype": "float32", "storage": []}}],
+    [{"x": {"shape": [1, 1], "strides": [1, 1], "dtype": ["float32"], "storage": [1.0]}}],
+    [{"x": {"shape": [1, 1], "strides": [1, 1], "dtype": "float32", "storage": [10**400]}}],
+    [{"x": {"shape": [1, 1], "strides": [0, 1], "dtype": "float32", "storage": [float("nan")]}}],
+    [{"x": None}],
+    [3],
+    {"x": 3},
+    [],
+    "x",
+]
+
+
+@pytest.mark.parametrize("written", FORGED, ids=lambda written: json.dumps(written)[:40])
+def test_inputs_that_are_none_earn_nothing(written):
+    exercise = find("coalescing.break_transpose")
+    trials = [Trial(c, [c.arguments(0)], Evidence(c.name, outputs=[written])) for c in exercise.cases]
+    found = exercise.criteria[0].judge(exercise, trials)
+    assert found.points == 0 and found.seen.startswith(("input 1 ", "expected a list"))
+
+
+@pytest.mark.parametrize("exercise_id", BREAK)
+def test_the_notebook_shows_the_kernel_that_is_broken(exercise_id):
+    (criterion,) = find(exercise_id).criteria
+    kernel = criterion.given.source.split("\n\n\n", 1)[1]
+    unit = {"coalescing": "04_memory_coalescing", "tiling": "05_tiling", "fusion": "06_fusion"}
+    name = unit.get(exercise_id.split(".")[0], "09_flash_attention_forward")
+    with open(f"solutions/{name}.py", encoding="utf-8") as source:
+        assert kernel.strip() in source.read()
+
+
+def named_as(exercise_id: str, answers: object):
+    exercise = find(exercise_id)
+    (criterion,) = exercise.criteria
+    assert isinstance(criterion, Names)
+    return criterion.judge(exercise, [Trial(exercise.cases[0], [{}], Evidence("it", outputs=[answers]))])
+
+
+@pytest.mark.parametrize("exercise_id", NAME)
+def test_the_seals_are_those_of_the_plain_text(exercise_id):
+    (criterion,) = find(exercise_id).criteria
+    assert criterion.explanations == named.sealed_texts(exercise_id, NAME[exercise_id])
+    assert set(criterion.causes) == set(NAME[exercise_id])
+    for cause, (picture, text) in NAME[exercise_id].items():
+        salt = f"{exercise_id}/{picture}"
+        assert [opened(criterion.explanations[picture], salt, c) for c in criterion.causes if c != cause] == [None] * 5
+        assert opened(criterion.explanations[picture], salt, cause) == text
+
+
+def test_the_maps_are_those_of_the_wrong_kernels():
+    from course_lib.exercises.tiling.naming import MAPS
+
+    made = {named.TILING_CAUSES[cause][0]: named.shares(wrong) for cause, wrong in named.wrong_maps().items()}
+    assert {name: list(rows) for name, rows in MAPS.items()} == made
+
+
+@pytest.mark.parametrize("exercise_id", NAME)
+def test_guesses_of_causes_earn_nothing_on_average(exercise_id):
+    rng = random.Random(3)
+    causes = list(NAME[exercise_id])
+    points = [named_as(exercise_id, {p: rng.choice(causes) for p in "ABCDEF"}).points for _ in range(300)]
+    assert sum(points) / len(points) < 0.03
+    assert named_as(exercise_id, dict.fromkeys("ABCDEF", causes[0])).points == 0
+
+
+@pytest.mark.parametrize("answers", [None, 3, [], {"A": 1}, {"A": ["x"]}, {"A": "no cause"}, {"A": {"a": "b"}}])
+def test_answers_that_are_none_earn_nothing(answers):
+    assert named_as("tiling.name_maps", answers).points == 0
