@@ -1,0 +1,179 @@
+"""Runs launches in several orders, and keeps what came to light."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from course_lib.hopper.evaluate import Code
+from course_lib.hopper.faults import Fault, Kind, Mistake
+from course_lib.hopper.machine import Counts, Machine, Product
+from course_lib.hopper.orders import ORDERS, Order, order_of
+from course_lib.hopper.timeline import TENSOR_CORES, Timeline
+from course_lib.tracing.evaluate import Programs
+from course_lib.tracing.interception import launches_go_to
+from course_lib.tracing.memory import bytes_behind, storage_key
+from course_lib.tracing.record import Trace
+from course_lib.ttir.frontend import Front
+from course_lib.ttir.launching import tensors_in
+
+
+@dataclass
+class Run:
+    """One order: its fault if there was one, what was done, each product as it was issued; a timeline of "timed"."""
+
+    order: str
+    trace: Trace
+    fault: Fault | None = None
+    counts: Counts = field(default_factory=Counts)
+    products: list[Product] = field(default_factory=list)
+    shared_bytes: int = 0
+    timeline: Timeline | None = None
+
+
+@dataclass
+class Report:
+    """What came of a kernel in several orders."""
+
+    runs: list[Run]
+    faults: list[Fault]
+
+    @property
+    def right(self) -> bool:
+        """Whether no order brought a mistake to light. Whether the numbers are right, the tensors say."""
+        return not self.faults
+
+    @property
+    def fault(self) -> Fault | None:
+        """The fault that says most of its cause."""
+        return self.faults[0] if self.faults else None
+
+    def run(self, order: str) -> Run:
+        return next(run for run in self.runs if run.order == order)
+
+    @property
+    def counts(self) -> Counts:
+        """Numbers of barriers, copies, products and bytes; of the first order, and all have the same if there is no fault."""
+        return self.runs[0].counts
+
+    @property
+    def shared_bytes(self) -> int:
+        return max(run.shared_bytes for run in self.runs)
+
+    @property
+    def products(self) -> list[Product]:
+        """The products in the order "lazy", where nothing ends before somebody waits for it; of the first one if that did not run."""
+        return next((run.products for run in self.runs if run.order == "lazy"), self.runs[0].products)
+
+    @property
+    def overlapped(self) -> float:
+        """The part of the products, by their work, that were issued while a copy to shared memory was under way."""
+        work = sum(product.multiply_adds for product in self.products)
+        return sum(p.multiply_adds for p in self.products if p.copies) / work if work else 0.0
+
+    @property
+    def trace(self) -> Trace:
+        """What the first order did to global memory."""
+        return self.runs[0].trace
+
+    @property
+    def tensor_cores_busy(self) -> float | None:
+        """The part of the time in which tensor cores were busy, by the model in timeline.py; None without the order "timed"."""
+        timeline = next((run.timeline for run in self.runs if run.timeline), None)
+        return timeline.busy(TENSOR_CORES) if timeline else None
+
+
+def simulate(launch: Callable, *args: Any, orders: Sequence[str] = ORDERS, **options: Any) -> Report:
+    """Run `launch(*args, **options)` once in each of these orders, and return a Report.
+
+        report = simulate(kernel[(4,)], a_desc, b_desc, c_ptr, K, num_warps=4)
+
+    launch   a kernel with its grid, or a function that launches kernels;  orders  names, as in orders.py
+
+    Tensors hold what the last order left, and each order begins with what they held before. A run ends at its first mistake.
+    Raises KernelFault if a kernel reaches outside of a tensor, KernelError if it cannot run here.
+    """
+    started = [_Simulation(order_of(name), name) for name in orders]
+    runs, before, after = [], {}, None
+    for simulation in started:
+        simulation.before = before
+        simulation.restore()
+        with launches_go_to(simulation.launch):
+            try:
+                launch(*args, **options)
+            except Mistake as found:
+                simulation.run.fault = found.fault.found(simulation.run.order, simulation.program)
+        runs.append(simulation.run)
+        if simulation.run.fault is None:
+            left = {key: bytes_behind(tensor).clone() for key, (tensor, _) in before.items()}
+            if after is not None and any(not torch.equal(left[key], after[key]) for key in left):
+                simulation.run.fault = _differs(runs).found(simulation.run.order, 0)
+            after = after or left
+    found = [run.fault for run in runs if run.fault]
+    return Report(runs, _each_once(found))
+
+
+def _differs(runs: list[Run]) -> Fault:
+    same = next(run.order for run in runs if run.fault is None)
+    return Fault(
+        Kind.ORDER,
+        f'the tensors hold other numbers after the order "{runs[-1].order}" than after "{same}": something in global memory is read '
+        "or written without waiting.",
+    )
+
+
+def _each_once(faults: list[Fault]) -> list[Fault]:
+    """Faults of the same kind at the same lines once, those first that say most."""
+    known: dict[Any, Fault] = {}
+    for fault in faults:
+        known.setdefault((fault.kind, fault.lines), fault)
+    return sorted(known.values(), key=lambda fault: fault.kind.rank)
+
+
+class _Simulation(Trace):
+    """A trace whose programs run on machines. before: tensors by storage, with the bytes that they held at first."""
+
+    def __init__(self, order: Order, name: str):
+        super().__init__()
+        self.order, self.program = order, 0
+        self.run = Run(name, self, timeline=order.timeline)
+        self.before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def restore(self) -> None:
+        for tensor, held in self.before.values():
+            bytes_behind(tensor).copy_(held)
+
+    def _code_of(self, front: Front) -> _OneByOne:
+        return _OneByOne(Code(front), self)
+
+    def _run(self, code: Any, arguments: dict[str, Any], grid: Any) -> None:
+        for name, value in arguments.items():
+            for _, tensor in tensors_in(name, value):
+                self.before.setdefault(storage_key(tensor), (tensor, bytes_behind(tensor).clone()))
+        super()._run(code, arguments, grid)
+
+    def on_a_machine(self, code: Code, values: list, programs: Programs) -> None:
+        machine = Machine(self.order)
+        self.program = int(programs.numbers[0])
+        try:
+            code.run_block(values, programs, machine)
+        finally:
+            self.run.counts += machine.counts
+            self.run.products += machine.products
+            self.run.shared_bytes = max(self.run.shared_bytes, machine.shared.most)
+
+
+class _OneByOne:
+    """Code as a trace runs it: one program after another, each on a machine."""
+
+    talks, waits, largest = True, False, 1
+
+    def __init__(self, code: Code, simulation: _Simulation):
+        self._code, self._simulation = code, simulation
+
+    def run(self, values: list, programs: Programs) -> None:
+        self._simulation.on_a_machine(self._code, values, programs)
