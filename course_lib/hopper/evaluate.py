@@ -10,6 +10,7 @@ tracing/evaluate.py, whose functions compute what is the same in both languages.
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -62,8 +63,8 @@ class Code(evaluate.Code):
     """A module of Gluon's as Python functions. Its programs run one by one, each on a machine of its own."""
 
     def __init__(self, front: Front):
-        super().__init__(front)
         self.name, self.warps = front.kernel.fn.__name__, front.warps
+        super().__init__(front)
         self.talks, self.waits = True, False
 
     def body(self, function: ir.Function, way: tuple[tuple[ir.Function, ir.Place], ...]) -> Body:
@@ -77,6 +78,16 @@ class Code(evaluate.Code):
         )
 
 
+def code_of(front: Front) -> Code:
+    """The code of a module, made once."""
+    if front not in _codes:
+        _codes[front] = Code(front)
+    return _codes[front]
+
+
+_codes: weakref.WeakKeyDictionary[Front, Code] = weakref.WeakKeyDictionary()
+
+
 class Body(evaluate.Body):
     """A function as it is called from one place."""
 
@@ -84,8 +95,9 @@ class Body(evaluate.Body):
         """The line of the student's in which this operation stands, and the one that called its function."""
         found = None
         for name, line, source in self.code.sites.frames((*self.way, (self.function, place))):
-            found = Spot(name, line, source, found)
-        return found
+            if line > 1:  # where a partition begins, no line is said
+                found = Spot(name, line, source.partition("  #")[0], found)
+        return found or Spot(self.code.name, 1, f"def {self.code.name}")
 
     @property
     def depth(self) -> int:

@@ -76,11 +76,18 @@ class Waiting:
     def __str__(self) -> str:
         if self.wanted is None:
             return f"{self.who} waits for {self.what} in {self.spot}."
-        said = (
-            f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}. {state_of(self)}"
-        )
-        came = "; ".join(f"{who} in {spot}" for who, spot in self.who_came[:3])
-        return f"{said} It has been arrived at by {came}." if came else f"{said} Nobody has ever arrived there."
+        said = f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}. {state_of(self)}"
+        if self.who_came:
+            return f"{said} It has been arrived at by {'; '.join(f'{who} in {spot}' for who, spot in self.who_came[:3])}."
+        if self.wanted == 0 and not self.bytes:
+            return f"{said} Nobody has ever arrived there; a wait for parity 1 passes as long as it has never opened."
+        return f"{said} Nobody has ever arrived there."
+
+    @property
+    def briefly(self) -> str:
+        if self.wanted is None:
+            return f"{self.who} waits for {self.what}"
+        return f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}"
 
 
 def state_of(barrier: Waiting) -> str:

@@ -201,7 +201,9 @@ class Machine:
             kind = Kind.NO_EXPECT
         facts = {"second": first.spot, "buffer": first.what, "who": first.who} if kind is not Kind.DEADLOCK else {}
         ordered = (first, *(account for account in found if account is not first))
-        return mistake(kind, "nobody can go on. " + " ".join(map(str, ordered)), waiting=ordered, **facts)
+        others = "; ".join(account.briefly for account in ordered[1:])
+        sentence = f"nobody can go on. {first}" + (f" And {others}." if others else "")
+        return mistake(kind, sentence, waiting=ordered, **facts)
 
     def _look_what_is_left(self) -> None:
         for kind, flights in (

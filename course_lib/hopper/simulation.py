@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from course_lib.hopper.evaluate import Code
-from course_lib.hopper.faults import Fault, Kind, Mistake
+from course_lib.compiled import quiet
+from course_lib.hopper.evaluate import Code, code_of
+from course_lib.hopper.faults import Fault, Kind, Mistake, Spot, mistake
 from course_lib.hopper.machine import Counts, Machine, Product
 from course_lib.hopper.orders import ORDERS, Order, order_of
 from course_lib.hopper.timeline import TENSOR_CORES, Timeline
@@ -18,8 +19,9 @@ from course_lib.tracing.evaluate import Programs
 from course_lib.tracing.interception import launches_go_to
 from course_lib.tracing.memory import bytes_behind, storage_key
 from course_lib.tracing.record import Trace
+from course_lib.threads import one_thread
 from course_lib.ttir.frontend import Front
-from course_lib.ttir.launching import tensors_in
+from course_lib.ttir.launching import Uncompilable, tensors_in
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Report:
         return timeline.busy(TENSOR_CORES) if timeline else None
 
 
+@one_thread()
 def simulate(launch: Callable, *args: Any, orders: Sequence[str] = ORDERS, **options: Any) -> Report:
     """Run `launch(*args, **options)` once in each of these orders, and return a Report.
 
@@ -134,6 +137,28 @@ def _each_once(faults: list[Fault]) -> list[Fault]:
     return sorted(known.values(), key=lambda fault: fault.kind.rank)
 
 
+OTHER_WARPS = re.compile(r"Layout has (\d+) warps per CTA, but the context requires (\d+) warps")  # Triton's verifier
+
+
+def _foreign(error: BaseException | None, held: str, there: str) -> Mistake:
+    """The mistake of a partition that is passed a block which other warps hold, as the front end finds it."""
+    spots: list[Spot] = []
+    while error is not None:
+        line = getattr(getattr(error, "node", None), "lineno", 0)
+        source = (getattr(error, "src", None) or "").splitlines()
+        name = re.match(r"\s*def (\w+)", source[0]) if source else None
+        if name and line and name[1] not in [spot.function for spot in spots]:
+            spots.append(Spot(name[1], line, source[line - 1].strip(), spots[-1] if spots else None))
+        error = error.__cause__
+    where = f" in {spots[-1]}" if spots else ""
+    return mistake(
+        Kind.REGISTERS,
+        f"a block is used{where}, by {there} warp{'s' if there != '1' else ''}, and it lies in the registers of {held}. No warp can read "
+        "another one's registers: pass the numbers through shared memory, or give the partition a layout of its own.",
+        second=spots[-1] if spots else None,
+    )
+
+
 class _Simulation(Trace):
     """A trace whose programs run on machines. before: tensors by storage, with the bytes that they held at first."""
 
@@ -148,7 +173,17 @@ class _Simulation(Trace):
             bytes_behind(tensor).copy_(held)
 
     def _code_of(self, front: Front) -> _OneByOne:
-        return _OneByOne(Code(front), self)
+        return _OneByOne(code_of(front), self)
+
+    def _code(self, kernel: Any, arguments: dict[str, Any], options: dict[str, Any]) -> _OneByOne:
+        heard: list[str] = []
+        try:
+            with quiet(heard):
+                return super()._code(kernel, arguments, options)
+        except Uncompilable as refused:
+            if found := OTHER_WARPS.search("".join(heard)):
+                raise _foreign(refused.__context__, *found.groups()) from None
+            raise
 
     def _run(self, code: Any, arguments: dict[str, Any], grid: Any) -> None:
         for name, value in arguments.items():
