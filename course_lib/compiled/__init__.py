@@ -158,7 +158,7 @@ def _compile(
 
 
 def _facts(places: Places, gpu: str, built: Any) -> Compiled:
-    ptx, ttir = built.asm["ptx"], built.asm["ttir"]
+    ptx, ttir = built.asm["ptx"], built.asm.get("ttir", "")
     moves = list(assembly.moves(ptx))
     registers, spill_bytes = assembly.registers(built.asm["cubin"], ptx)
     tensor_instructions = assembly.tensor_instructions(ptx)

@@ -377,7 +377,7 @@ def _tma_load(body: Body, op: ir.Operation, spot: Spot) -> Act:
             loaded = programs.launched.memory.load(at, programs.numbers, pointers, mask, other)
             view.array[...] = loaded[0]
 
-        flight = machine.flight(agent, "TMA load", spot, do)
+        flight = machine.flight(agent, "TMA load", spot, op, do)
         flight.barrier, flight.bytes, flight.phase = barrier, view.bytes, barrier.completed
         machine.access(agent, view, flight.what, spot, write=True, generic=False, flight=flight)
         unknown(view)
@@ -421,7 +421,7 @@ def _tma_store(body: Body, op: ir.Operation, spot: Spot) -> Act:
             pointers, mask = descriptor.pointers(described.shape, where, size)
             programs.launched.memory.store(at, programs.numbers, pointers, view.array[None], mask)
 
-        flight = machine.flight(agent, "TMA store", spot, do)
+        flight = machine.flight(agent, "TMA store", spot, op, do)
         flight.bytes = view.bytes
         machine.access(agent, view, flight.what, spot, write=False, generic=False, flight=flight)
         machine.counts.tma_stores += 1
@@ -457,7 +457,7 @@ def _async_copy(body: Body, op: ir.Operation, spot: Spot) -> Act:
             filling = () if mask is None else (mask, zero if other is None else other)
             view.array[...] = programs.launched.memory.load(at, programs.numbers, pointers, *filling)[0]
 
-        flight = machine.flight(agent, "cp.async", spot, do)
+        flight = machine.flight(agent, "cp.async", spot, op, do)
         flight.bytes = view.bytes
         machine.access(agent, view, flight.what, spot, write=True, generic=True, flight=flight)
         unknown(view)
@@ -522,15 +522,15 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
             start = before if keep else np.zeros((1, *result.shape), before.dtype)
             found.value = _product(left, right, np.broadcast_to(start, (1, *result.shape)), element, result.element, tf32)
 
-        flight = found.flight = machine.flight(agent, "wgmma", spot, do)
+        flight = found.flight = machine.flight(agent, "wgmma", spot, op, do)
         for view in (a, b):
             if isinstance(view, View):
                 machine.access(agent, view, "wgmma", spot, write=False, generic=False, flight=flight)
-        work = prod(result.shape) * shape[-1]
-        flight.cycles = work * itemsize(element) / 2 / COSTS.multiply_adds
+        product_shape = (*result.shape, shape[-1])
+        flight.cycles = prod(product_shape) * itemsize(element) / 2 / COSTS.multiply_adds
         copies = len(machine.loads) + len(agent.copies) + sum(map(len, agent.groups))
         others = sum(len(one.products) for one in machine.agents)
-        machine.products.append(Product(agent.name, spot, work, copies, others))
+        machine.products.append(Product(agent.name, spot, product_shape, copies, others))
         machine.counts.wgmma += 1
         machine.issue(flight, agent.products)
         machine.order.spend(agent, COSTS.product_issue, "issue")
@@ -642,7 +642,7 @@ def _call(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[in
             _called(registers[register], name, body.depth)
         step(registers, programs)
         for register in outs:
-            _called(registers[register], op.place.name, body.depth)
+            _called(registers[register], op.place.name, body.depth, alone=len(outs) == 1)
 
     return named
 
@@ -653,9 +653,11 @@ def _parameter(name: str, known: set[str]) -> str:
     return (stem if stem in known else name)[1:]
 
 
-def _called(value: Any, name: str, depth: int) -> None:
+def _called(value: Any, name: str, depth: int, alone: bool = False) -> None:
+    """Name shared memory that a function has made after the variable that its caller holds it by; `alone` if it is nothing else."""
     if isinstance(value, View) and name and value.allocation.depth > depth:
-        value.allocation.name, value.allocation.depth = f"{name}.{value.allocation.name}", depth
+        made = value.allocation
+        made.name, made.depth = (name if alone else f"{name}.{made.name}"), depth
 
 
 OPERATIONS: dict[str, Make] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING
 
 from greenlet import getcurrent, greenlet
@@ -88,13 +89,17 @@ class Flight:
 
 @dataclass(frozen=True)
 class Product:
-    """A wgmma as it was issued. copies, products: how many copies to shared memory and other products were under way then."""
+    """A wgmma as it was issued. shape: M, N, K; copies, products: how many copies to shared memory and other products were under way then."""
 
     who: str
     spot: Spot
-    multiply_adds: int
+    shape: tuple[int, int, int]
     copies: int
     products: int
+
+    @property
+    def multiply_adds(self) -> int:
+        return prod(self.shape)
 
 
 @dataclass
@@ -124,6 +129,7 @@ class Machine:
         self.agents: list[Agent] = []
         self.loads: list[Flight] = []
         self.products: list[Product] = []
+        self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
         self._ids = 0
 
     # ------------------------------------------------------------------------------------------------- partitions
@@ -221,8 +227,10 @@ class Machine:
 
     # ------------------------------------------------------------------------------------------------- under way
 
-    def flight(self, agent: Agent, what: str, spot: Spot, do: Callable[[], None]) -> Flight:
+    def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:
+        """Make one. operation: the instruction of the kernel that asks for it."""
         agent.tick()
+        self.sites.add((what, agent.name, spot, id(operation)))
         made = Flight(self._new_id(), what, agent, spot, dict(agent.clock), do)
         made.clock[made.id] = 1
         return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,13 +27,17 @@ from course_lib.ttir.launching import Uncompilable, tensors_in
 
 @dataclass
 class Run:
-    """One order: its fault if there was one, what was done, each product as it was issued; a timeline of "timed"."""
+    """One order: its fault if there was one, what was done, each product as it was issued; a timeline of "timed".
+
+    sites   the kernel's instructions that began a copy or a product: what, by which partition, where
+    """
 
     order: str
     trace: Trace
     fault: Fault | None = None
     counts: Counts = field(default_factory=Counts)
     products: list[Product] = field(default_factory=list)
+    sites: set[tuple[str, str, Spot, int]] = field(default_factory=set)
     shared_bytes: int = 0
     timeline: Timeline | None = None
 
@@ -61,6 +66,11 @@ class Report:
     def counts(self) -> Counts:
         """Numbers of barriers, copies, products and bytes; of the first order, and all have the same if there is no fault."""
         return self.runs[0].counts
+
+    @property
+    def instructions(self) -> Counter[str]:
+        """How many instructions of the kernel begin a "TMA load", "TMA store", "cp.async" or "wgmma", however often they run."""
+        return Counter(what for what, *_ in self.runs[0].sites)
 
     @property
     def shared_bytes(self) -> int:
@@ -199,6 +209,7 @@ class _Simulation(Trace):
         finally:
             self.run.counts += machine.counts
             self.run.products += machine.products
+            self.run.sites |= machine.sites
             self.run.shared_bytes = max(self.run.shared_bytes, machine.shared.most)
 
 
