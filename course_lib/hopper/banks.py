@@ -20,6 +20,7 @@ from triton._C.libtriton import gluon_ir, ir
 
 BANKS, WORD, LANES = 32, 4, 32  # banks, bytes of a word, lanes of a warp
 WIDEST = 16  # bytes that a lane moves in one instruction
+GROUP, ROW = 16, 128  # bytes: what a swizzle keeps together, and what all banks hold in a row
 
 
 @dataclass(frozen=True)
@@ -62,18 +63,57 @@ def bank_conflicts(registers: Any, shared: Any, shape: Sequence[int], itemsize: 
 
 
 def offsets_in_shared(layout: Any, shape: Sequence[int]) -> np.ndarray:
-    """The place in shared memory of each element of a tile, in elements: an array of its shape."""
-    padding = getattr(layout, "interval_padding_pairs", None)
-    bases = layout.offset_bases if padding is not None else _linear(layout, shape).offset_bases
+    """The place in shared memory of each element of a tile, in elements: an array of its shape.
+
+    Triton's own answer to this ends the process, for some layouts in some versions. So the layouts are written out here.
+    """
+    if hasattr(layout, "offset_bases"):  # a SharedLinearLayout, or with padding
+        place = _by_bits(layout.offset_bases, shape)
+        padding = getattr(layout, "interval_padding_pairs", ())
+        return place + sum(place // interval * extra for interval, extra in padding)
+    if len(shape) != 2:
+        raise ValueError(f"a tile of {list(shape)}: conflicts are counted for tiles of two dimensions.")
+    if hasattr(layout, "swizzle_byte_width"):
+        return _nvmma(layout, shape)
+    if hasattr(layout, "max_phase"):
+        along = list(layout.order)
+        rows, cols = (shape[axis] for axis in reversed(along))
+        place = _swizzled(rows, cols, layout.vec, layout.per_phase, layout.max_phase)
+        return place if along == [1, 0] else place.T
+    raise ValueError(f"conflicts in a {type(layout).__name__} are not counted.")
+
+
+def _swizzled(rows: int, cols: int, vec: int, per_phase: int, max_phase: int) -> np.ndarray:
+    """(rows, cols), row after row. `vec` elements stay together, and which of these groups comes where changes from row to row."""
+    row, col = np.arange(rows)[:, None], np.arange(cols)[None]
+    phase = row // per_phase % max_phase
+    return row * cols + ((col // vec ^ phase) * vec + col % vec) % cols
+
+
+def _nvmma(layout: Any, shape: Sequence[int]) -> np.ndarray:
+    """A tile as TMA writes it and wgmma reads it: strips as wide as the swizzle, one below the other, groups of 16 bytes swizzled."""
+    size = layout.element_bitwidth // 8
+    rows, cols = reversed(shape) if layout.transposed else shape
+    wide = layout.swizzle_byte_width or cols * size  # without a swizzle it lies row after row
+    width, vec = wide // size, GROUP // size
+    if cols % width:
+        raise ValueError(
+            f"a swizzle of {wide} bytes takes rows of {width} elements or a multiple, and these have {cols}."
+        )
+    strip = _swizzled(rows, width, vec, max(1, ROW // wide), layout.swizzle_byte_width // GROUP or 1)
+    place = np.concatenate([strip + i * rows * width for i in range(cols // width)], axis=1)
+    return place.T if layout.transposed else place
+
+
+def _by_bits(bases: Sequence[Sequence[int]], shape: Sequence[int]) -> np.ndarray:
     at = _combined(bases, len(shape))
     if len(at) != prod(shape):
-        raise ValueError(f"the layout of shared memory is for {len(at)} elements, and a tile of {list(shape)} has {prod(shape)}.")
-    place = np.arange(len(at))
-    for interval, extra in padding or ():
-        place = place + np.arange(len(at)) // interval * extra
-    offsets = np.zeros(shape, np.int64)
-    offsets[tuple(at.T)] = place
-    return offsets
+        raise ValueError(
+            f"the layout of shared memory is for {len(at)} elements, and a tile of {list(shape)} has {prod(shape)}."
+        )
+    place = np.zeros(shape, np.int64)
+    place[tuple(at.T)] = np.arange(len(at))
+    return place
 
 
 def _side_by_side(places: np.ndarray, itemsize: int) -> int:

@@ -40,7 +40,16 @@ WARPGROUP = 4  # warps, of a wgmma
 TF32 = 0  # as the front end writes a product's inputPrecision
 COSTS = Costs()
 SPECIAL = re.compile(r"math\.(exp2?|log2?|sqrt|rsqrt|sin|cos|tanh|erf)$|arith\.divf$|tt\.precise_")
-MOVES = ("arith.constant", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.make_range", "tt.reshape", "tt.trans", "tt.split")
+MOVES = (
+    "arith.constant",
+    "tt.splat",
+    "tt.expand_dims",
+    "tt.broadcast",
+    "tt.make_range",
+    "tt.reshape",
+    "tt.trans",
+    "tt.split",
+)
 
 
 class Partition(Programs):
@@ -379,6 +388,7 @@ def _tma_load(body: Body, op: ir.Operation, spot: Spot) -> Act:
 
         flight = machine.flight(agent, "TMA load", spot, op, do)
         flight.barrier, flight.bytes, flight.phase = barrier, view.bytes, barrier.completed
+        flight.fetches = True
         machine.access(agent, view, flight.what, spot, write=True, generic=False, flight=flight)
         unknown(view)
         barrier.copies.append(flight)
@@ -458,7 +468,7 @@ def _async_copy(body: Body, op: ir.Operation, spot: Spot) -> Act:
             view.array[...] = programs.launched.memory.load(at, programs.numbers, pointers, *filling)[0]
 
         flight = machine.flight(agent, "cp.async", spot, op, do)
-        flight.bytes = view.bytes
+        flight.bytes, flight.fetches = view.bytes, True
         machine.access(agent, view, flight.what, spot, write=True, generic=True, flight=flight)
         unknown(view)
         machine.counts.async_copies += 1
@@ -520,7 +530,9 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
             left, right = (x.array[None] if isinstance(x, View) else x for x in (a, b))
             before = acc.value if type(acc) is Pending else acc
             start = before if keep else np.zeros((1, *result.shape), before.dtype)
-            found.value = _product(left, right, np.broadcast_to(start, (1, *result.shape)), element, result.element, tf32)
+            found.value = _product(
+                left, right, np.broadcast_to(start, (1, *result.shape)), element, result.element, tf32
+            )
 
         flight = found.flight = machine.flight(agent, "wgmma", spot, op, do)
         for view in (a, b):
@@ -528,9 +540,8 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
                 machine.access(agent, view, "wgmma", spot, write=False, generic=False, flight=flight)
         product_shape = (*result.shape, shape[-1])
         flight.cycles = prod(product_shape) * itemsize(element) / 2 / COSTS.multiply_adds
-        copies = len(machine.loads) + len(agent.copies) + sum(map(len, agent.groups))
         others = sum(len(one.products) for one in machine.agents)
-        machine.products.append(Product(agent.name, spot, product_shape, copies, others))
+        machine.products.append(Product(agent.name, spot, product_shape, len(machine.ahead), others))
         machine.counts.wgmma += 1
         machine.issue(flight, agent.products)
         machine.order.spend(agent, COSTS.product_issue, "issue")

@@ -78,7 +78,9 @@ class Waiting:
             return f"{self.who} waits for {self.what} in {self.spot}."
         said = f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}. {state_of(self)}"
         if self.who_came:
-            return f"{said} It has been arrived at by {'; '.join(f'{who} in {spot}' for who, spot in self.who_came[:3])}."
+            return (
+                f"{said} It has been arrived at by {'; '.join(f'{who} in {spot}' for who, spot in self.who_came[:3])}."
+            )
         if self.wanted == 0 and not self.bytes:
             return f"{said} Nobody has ever arrived there; a wait for parity 1 passes as long as it has never opened."
         return f"{said} Nobody has ever arrived there."
@@ -93,7 +95,9 @@ class Waiting:
 def state_of(barrier: Waiting) -> str:
     """A sentence on how far a barrier is."""
     phases = f"{barrier.completed} phase{'s' if barrier.completed != 1 else ''}"
-    said = f"The barrier has completed {phases}, and in the next one {barrier.arrived} of {barrier.count} arrivals are in"
+    said = (
+        f"The barrier has completed {phases}, and in the next one {barrier.arrived} of {barrier.count} arrivals are in"
+    )
     if barrier.bytes > 0:
         return f"{said}, while {barrier.bytes:,} bytes are still expected."
     if barrier.bytes < 0:

@@ -13,7 +13,7 @@ from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma_wait 
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 __all__ = [
-    "TensorDescriptor", "commit_group", "copy_async", "fence_async_shared", "gl", "gluon", "mbarrier", "mma", "mma_wait",
+    "TensorDescriptor", "barrier", "commit_group", "copy_async", "fence_async_shared", "gl", "gluon", "mbarrier", "mma", "mma_wait",
     "new_barriers", "store_wait", "tma_load", "tma_store", "wait_group",
 ]  # fmt: skip
 
@@ -25,6 +25,7 @@ def _first(module, *names: str):
 
 tma_load = _first(tma, "async_load", "async_copy_global_to_shared")
 tma_store = _first(tma, "async_store", "async_copy_shared_to_global")
+barrier = _first(gl, "barrier", "thread_barrier")  # of the threads of one partition
 store_wait = tma.store_wait
 copy_async = _first(async_copy, "async_load", "async_copy_global_to_shared")  # cp.async
 commit_group, wait_group = async_copy.commit_group, async_copy.wait_group

@@ -63,6 +63,7 @@ class Flight:
 
     do        moves the data, once: then it is `done`;  joined  its issuer has waited for it
     barrier   that a copy tells, of `bytes`, in this phase;  arrives  how many arrivals it makes there
+    fetches   it is a copy to shared memory;  cycles  of a product, on the tensor cores
     arrivals  (barrier, line) at which its issuer arrived before it had waited for this
     end       the cycle at which it ends, in the order "timed"
     """
@@ -78,6 +79,7 @@ class Flight:
     phase: int = -1
     arrives: int = 0
     cycles: float = 0.0
+    fetches: bool = False
     done: bool = False
     joined: bool = False
     arrivals: list[tuple[Barrier, Spot]] = field(default_factory=list)
@@ -89,7 +91,11 @@ class Flight:
 
 @dataclass(frozen=True)
 class Product:
-    """A wgmma as it was issued. shape: M, N, K; copies, products: how many copies to shared memory and other products were under way then."""
+    """A wgmma as it was issued. shape: M, N, K.
+
+    copies    copies to shared memory that were issued then, and for which nobody had waited yet
+    products  other products that were under way
+    """
 
     who: str
     spot: Spot
@@ -129,6 +135,7 @@ class Machine:
         self.agents: list[Agent] = []
         self.loads: list[Flight] = []
         self.products: list[Product] = []
+        self.ahead: list[Flight] = []  # copies to shared memory for which nobody has waited yet
         self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
         self._ids = 0
 
@@ -160,7 +167,11 @@ class Machine:
         """Wait for the end of partitions."""
         names = ", ".join(worker.name for worker in workers)
         self.event(agent)
-        self.until(agent, lambda: all(worker.run.dead for worker in workers), lambda: Waiting(agent.name, spot, f"the end of {names}"))
+        self.until(
+            agent,
+            lambda: all(worker.run.dead for worker in workers),
+            lambda: Waiting(agent.name, spot, f"the end of {names}"),
+        )
         for worker in workers:
             join(agent.clock, worker.clock)
             agent.time = max(agent.time, worker.time)
@@ -186,13 +197,17 @@ class Machine:
         """Call before something that others can see: they may go first."""
         self.order.settle(self, agent)
         while self.order.gives_way(self, agent):
-            self._hub.switch()
+            self.give_way()
+
+    def give_way(self) -> None:
+        """Let whom the order chooses go on; the same partition, maybe."""
+        self._hub.switch()
 
     def until(self, agent: Agent, ready: Callable[[], bool], waits: Callable[[], Waiting]) -> None:
         agent.waits = waits
         while not ready():
             agent.ready = ready
-            self._hub.switch()
+            self.give_way()
         agent.ready = agent.waits = None
 
     def _deadlock(self) -> Mistake:
@@ -235,7 +250,17 @@ class Machine:
         made.clock[made.id] = 1
         return made
 
-    def access(self, agent: Agent, view: View, what: str, spot: Spot, *, write: bool, generic: bool, flight: Flight | None = None) -> None:
+    def access(
+        self,
+        agent: Agent,
+        view: View,
+        what: str,
+        spot: Spot,
+        *,
+        write: bool,
+        generic: bool,
+        flight: Flight | None = None,
+    ) -> None:
         """Note what a partition, or a flight of its, does to a tile. Raises Mistake."""
         me, tick, clock = (flight.id, 1, flight.clock) if flight else (agent.id, agent.tick(), agent.clock)
         self.shared.access(Access(me, tick, write, generic, what, spot, view, agent, flight), clock)
@@ -243,6 +268,8 @@ class Machine:
     def issue(self, flight: Flight, queue: list[Flight]) -> None:
         """Let a flight begin, which is in `queue` until somebody waits for it, or it lands."""
         queue.append(flight)
+        if flight.fetches:
+            self.ahead.append(flight)
         self.order.issued(self, flight)
 
     def move(self, flight: Flight) -> None:
@@ -268,6 +295,8 @@ class Machine:
             self.move(queue[0])
             flight = queue.pop(0)
             flight.joined = True
+            if flight.fetches:
+                self.ahead.remove(flight)
             join(agent.clock, flight.clock)
             self.order.waited(self, agent, flight.end, flight.what)
 
@@ -305,6 +334,7 @@ class Machine:
         self.until(agent, lambda: barrier.open_for(parity), lambda: barrier.waited_for(agent, spot, parity))
         self.order.waited(self, agent, barrier.opened_at, f"wait for {barrier.name}")
         join(agent.clock, barrier.clock)
+        self.ahead = [f for f in self.ahead if f.barrier is not barrier or f.phase >= barrier.completed]
         before, phase = agent.passed.get(barrier), barrier.completed - 1
         stale = at_once and (phase < 0 or (before is not None and before.phase == phase))
         agent.newest = Passed(barrier, phase, parity, at_once, stale, spot, agent.tick())

@@ -146,7 +146,8 @@ class Shared:
                     raise mistake(
                         Kind.FENCE,
                         f"the {now} reads what the {before} has written, without fence_async_shared() in between. Tensor cores "
-                        "and TMA reach shared memory by another way than threads do, and may see what was there before.",
+                        "and TMA reach shared memory by another way than threads do, and may see what was there before. (Triton puts this fence back "
+                        "when it compiles, so that a run on a GPU does not show the mistake; CUDA C++ does not.)",
                         second=now.spot,
                         first=before.spot,
                         buffer=now.name,

@@ -1,18 +1,19 @@
 """Orders in which what is under way at the same time may come to pass. Each is one of those that a GPU may take.
 
-    eager      copies and products are done as soon as they are issued; the partition that began first goes first
-    lazy       they are done as late as possible, when somebody waits for them and nobody else can go on
-    random:7   at random moments, and partitions interleaved at random; 7 is the seed
-    timed      by the costs in timeline.py
+eager      copies and products are done as soon as they are issued; the partition that began first goes first
+lazy       they are done as late as possible, when somebody waits for them and nobody else can go on
+random:7   at random moments, and partitions interleaved at random; 7 is the seed
+timed      by the costs in timeline.py
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
-from course_lib.hopper.timeline import Costs, Timeline
+from course_lib.hopper.timeline import CHUNK, Costs, Timeline
 
 if TYPE_CHECKING:
     from course_lib.hopper.machine import Agent, Flight, Machine
@@ -119,8 +120,12 @@ class Timed(Lazy):
         agent.work[pipe] = agent.work.get(pipe, 0.0) + cycles
 
     def settle(self, machine: Machine, agent: Agent) -> None:
-        if agent.work:
-            self.timeline.compute(agent)
+        work, agent.work = agent.work, {}
+        chunks = ceil(max(work.values(), default=0.0) / CHUNK)
+        for _ in range(chunks):
+            while self.gives_way(machine, agent):
+                machine.give_way()
+            self.timeline.compute(agent, {pipe: cycles / chunks for pipe, cycles in work.items()})
 
 
 def order_of(name: str) -> Order:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from course_lib.compiled import quiet
+from course_lib.evidence import Fault as MemoryFault
+from course_lib.hopper import show
 from course_lib.hopper.evaluate import Code, code_of
 from course_lib.hopper.faults import Fault, Kind, Mistake, Spot, mistake
 from course_lib.hopper.machine import Counts, Machine, Product
@@ -41,8 +43,14 @@ class Run:
     shared_bytes: int = 0
     timeline: Timeline | None = None
 
+    @property
+    def overlapped(self) -> float:
+        """As Report.overlapped, in this order."""
+        work = sum(product.multiply_adds for product in self.products)
+        return sum(p.multiply_adds for p in self.products if p.copies) / work if work else 0.0
 
-@dataclass
+
+@dataclass(repr=False)
 class Report:
     """What came of a kernel in several orders."""
 
@@ -52,7 +60,12 @@ class Report:
     @property
     def right(self) -> bool:
         """Whether no order brought a mistake to light. Whether the numbers are right, the tensors say."""
-        return not self.faults
+        return not self.faults and not self.memory_faults
+
+    @property
+    def memory_faults(self) -> list[MemoryFault]:
+        """What a trace has against the use of global memory: races between programs, tensors that nobody has written."""
+        return self.trace.faults
 
     @property
     def fault(self) -> Fault | None:
@@ -78,19 +91,33 @@ class Report:
 
     @property
     def products(self) -> list[Product]:
-        """The products in the order "lazy", where nothing ends before somebody waits for it; of the first one if that did not run."""
-        return next((run.products for run in self.runs if run.order == "lazy"), self.runs[0].products)
+        """The products of the first order, as they were issued. In "lazy", whoever fetches is as far ahead as it may be."""
+        return self.runs[0].products
 
     @property
     def overlapped(self) -> float:
-        """The part of the products, by their work, that were issued while a copy to shared memory was under way."""
-        work = sum(product.multiply_adds for product in self.products)
-        return sum(p.multiply_adds for p in self.products if p.copies) / work if work else 0.0
+        """The part of the products, by their work, that were issued while a copy was under way that nobody had waited for yet: in
+        the order in which they are most. 0 means that each product waits for all copies."""
+        return max(run.overlapped for run in self.runs)
 
     @property
     def trace(self) -> Trace:
         """What the first order did to global memory."""
         return self.runs[0].trace
+
+    def timeline(self, program: int = 0):
+        """A Picture of what was busy when in one program, by the model in timeline.py. ValueError without the order "timed"."""
+        from course_lib.hopper import draw  # matplotlib takes a while
+
+        return draw.timeline(self, program)
+
+    def __str__(self) -> str:
+        return show.text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return show.html(self)
 
     @property
     def tensor_cores_busy(self) -> float | None:

@@ -79,13 +79,12 @@ class Timeline:
         self.bar(row, start, start + cycles, flight.who)
         flight.end = start + cycles + latency
 
-    def compute(self, agent: Agent) -> None:
+    def compute(self, agent: Agent, work: dict[str, float]) -> None:
         """Put arithmetic on the clock: ordinary one and exponentials side by side, each shared with the other partitions."""
         start = agent.time
-        for pipe, cycles in agent.work.items():
+        for pipe, cycles in work.items():
             self._free[pipe] = max(self._free[pipe], start) + cycles
             agent.time = max(agent.time, self._free[pipe])
-        agent.work.clear()
         self.bar(agent.name, start, agent.time, COMPUTES)
 
     @property

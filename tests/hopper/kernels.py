@@ -1,15 +1,16 @@
 """Right kernels in Gluon, small enough to be run in many orders. Tests run them, and copies of them with a mistake.
 
-    copied         TMA in, TMA out: one warp fetches, four copy, through rings of shared memory
-    by_cp_async    a product fed by cp.async       by_tma  by TMA, one partition
-    specialised    by TMA, with a partition that fetches and two that multiply
-    turned         a tile turned round through shared memory, by the threads of one partition
-    relayed        three partitions that pass a block on
-    guarded        two partitions read what a third writes, over and over
+copied         TMA in, TMA out: one warp fetches, four copy, through rings of shared memory
+by_cp_async    a product fed by cp.async       by_tma  by TMA, one partition
+specialised    by TMA, with a partition that fetches and two that multiply
+turned         a tile turned round through shared memory, by the threads of one partition
+relayed        three partitions that pass a block on
+guarded        two partitions read what a third writes, over and over
 """
 
 from course_lib.hopper.language import (
     TensorDescriptor,
+    barrier,
     commit_group,
     copy_async,
     fence_async_shared,
@@ -103,7 +104,7 @@ def by_cp_async(a_ptr, b_ptr, c_ptr, K, N, STEPS: gl.constexpr):
     for i in range(STEPS):
         wait_group(1)
         fence_async_shared()
-        gl.barrier()
+        barrier()
         acc = mma(a_tiles.index(i % 3), b_tiles.index(i % 3), acc, is_async=True)
         acc = mma_wait(0, deps=[acc])
         start_copies(a_ptr, b_ptr, a_tiles, b_tiles, i + 2, K, N, STEPS)
@@ -194,7 +195,7 @@ def turned(x_ptr, y_ptr):
     cols = gl.arange(0, TILE, gl.SliceLayout(0, SQUARE))
     offs = rows[:, None] * TILE + cols[None, :]
     tile.store(gl.load(x_ptr + offs))
-    gl.barrier()
+    barrier()
     x = tile.permute((1, 0)).load(COLUMNS)
     gl.store(y_ptr + offs, gl.convert_layout(x, SQUARE))
 

@@ -191,7 +191,7 @@ PUBLIC = {
     ),
     "the parity follows the turns, not the ring": wrong("copied", (TILES, TILES.replace("i // STAGES & 1", "i & 1")), K.PHASE, K.DEADLOCK, source="ConSan, multibuffered"),
     "tensor cores read what cp.async wrote without a fence": wrong(
-        "by_cp_async", ("        fence_async_shared()\n        gl.barrier()\n", "        gl.barrier()\n"), K.FENCE, source="PTX, proxies"
+        "by_cp_async", ("        fence_async_shared()\n        barrier()\n", "        barrier()\n"), K.FENCE, source="PTX, proxies"
     ),
     "TMA stores what threads wrote without a fence": wrong(
         "copied", ("        fence_async_shared()\n        tma_store", "        tma_store"), K.FENCE, source="PTX, proxies"

@@ -3,10 +3,13 @@
 import itertools
 
 import pytest
+import triton
 
 from course_lib.hopper import bank_conflicts
-from course_lib.hopper.banks import _builder, offsets_in_shared
+from course_lib.hopper.banks import _builder, _by_bits, _linear, offsets_in_shared
 from course_lib.hopper.language import gl
+
+VERSION = tuple(map(int, triton.__version__.split(".")[:2]))
 
 ROW = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
 COLUMN = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])
@@ -44,9 +47,25 @@ def test_triton_counts_the_same():
         assert bank_conflicts(registers, shared, (32, 32), 4).conflicts == counted, (registers, shared)
 
 
+@pytest.mark.skipif(VERSION < (3, 7), reason="Triton's answer ends the process")
+@pytest.mark.parametrize(
+    "layout",
+    [
+        PLAIN, SWIZZLED, BY_4, gl.SwizzledSharedLayout(8, 2, 4, [1, 0]), gl.SwizzledSharedLayout(8, 2, 4, [0, 1]),
+        *(gl.NVMMASharedLayout(width, bits, 2, transposed) for width in (0, 32, 64, 128) for bits in (16, 32) for transposed in (False, True)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("shape", [(64, 64), (128, 64), (64, 128)])
+def test_triton_puts_elements_in_the_same_places(layout, shape):
+    assert (offsets_in_shared(layout, shape) == _by_bits(_linear(layout, shape).offset_bases, shape)).all()
+
+
 def test_the_accumulator_of_wgmma_wants_a_swizzle():
     acc = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
-    found = {width: bank_conflicts(acc, gl.NVMMASharedLayout(width, 16, 2), (64, 64), 2).conflicts for width in (0, 32, 64, 128)}
+    found = {
+        width: bank_conflicts(acc, gl.NVMMASharedLayout(width, 16, 2), (64, 64), 2).conflicts
+        for width in (0, 32, 64, 128)
+    }
     assert found[0] > found[128] == 0
 
 

@@ -19,12 +19,26 @@ def arguments(name):
     if name == "overlapped":
         module = module_of(ATTENTION)
         q = torch.zeros(1, 1, 384, 64, dtype=half)
-        return module, module.overlapped, (*module.descriptors(q, q, q, q), torch.zeros(384), 0.125, 384, 1), {"CAUSAL": False}
+        return (
+            module,
+            module.overlapped,
+            (*module.descriptors(q, q, q, q), torch.zeros(384), 0.125, 384, 1),
+            {"CAUSAL": False},
+        )
     if name == "persistent":
         module = module_of(MATMUL)
-        a, b, c = torch.zeros(200, 152, dtype=half), torch.zeros(152, 304, dtype=half), torch.zeros(200, 304, dtype=half)
+        a, b, c = (
+            torch.zeros(200, 152, dtype=half),
+            torch.zeros(152, 304, dtype=half),
+            torch.zeros(200, 304, dtype=half),
+        )
         numbers = (200, 304, 152)
-        return module, module.persistent, (*module.descriptors(a, b, c, False, False), *numbers), {"A_T": False, "B_T": False}
+        return (
+            module,
+            module.persistent,
+            (*module.descriptors(a, b, c, False, False), *numbers),
+            {"A_T": False, "B_T": False},
+        )
     module = module_of(KERNELS)
     if name == "copied":
         x = torch.zeros(320, 64, dtype=half)
@@ -58,7 +72,9 @@ def test_barriers_copies_and_products(name):
     assert found.accepted, found.complaint
     assert bool(report.counts.wgmma) == any("wgmma" in each for each in found.tensor_instructions)
     assert report.shared_bytes <= found.shared_bytes <= report.shared_bytes + 1024
-    built = compiled_for_hopper(kernel, *values, **constants).asm  # whose calls are inlined, and no loop is unrolled in TTGIR
+    built = compiled_for_hopper(
+        kernel, *values, **constants
+    ).asm  # whose calls are inlined, and no loop is unrolled in TTGIR
     assert {what: built["ttgir"].count(text) for what, text in IN_TTGIR.items()} == {
         what: report.instructions[what] for what in IN_TTGIR
     }
