@@ -93,7 +93,8 @@ def _swizzled(rows: int, cols: int, vec: int, per_phase: int, max_phase: int) ->
 def _nvmma(layout: Any, shape: Sequence[int]) -> np.ndarray:
     """A tile as TMA writes it and wgmma reads it: strips as wide as the swizzle, one below the other, groups of 16 bytes swizzled."""
     size = layout.element_bitwidth // 8
-    rows, cols = reversed(shape) if layout.transposed else shape
+    turned = layout.transposed and layout.swizzle_byte_width > 0
+    rows, cols = reversed(shape) if turned else shape
     wide = layout.swizzle_byte_width or cols * size  # without a swizzle it lies row after row
     width, vec = wide // size, GROUP // size
     if cols % width:
@@ -102,7 +103,7 @@ def _nvmma(layout: Any, shape: Sequence[int]) -> np.ndarray:
         )
     strip = _swizzled(rows, width, vec, max(1, ROW // wide), layout.swizzle_byte_width // GROUP or 1)
     place = np.concatenate([strip + i * rows * width for i in range(cols // width)], axis=1)
-    return place.T if layout.transposed else place
+    return place.T if turned else place
 
 
 def _by_bits(bases: Sequence[Sequence[int]], shape: Sequence[int]) -> np.ndarray:

@@ -41,7 +41,8 @@ class Barrier:
         if count > self.pending:
             raise mistake(
                 Kind.ARRIVALS,
-                f"{who.name} arrives at `{self.name}` in {spot}, and its phase wants no more arrivals. {state_of(self.waited_for(who, spot))}",
+                f"{who.name} arrives at `{self.name}` in {spot}, and its phase wants no more arrivals. "
+                f"{state_of(self.waited_for(who, spot))}",
                 second=spot,
                 buffer=self.name,
                 who=who.name,

@@ -36,8 +36,7 @@ def timeline(report: Report, program: int = 0) -> Picture:
     if not 0 <= program < len(found.programs):
         raise ValueError(f"there is no program {program}: {len(found.programs)} ran in time.")
     bars = found.programs[program]
-    partitions = dict.fromkeys(bar.row for bar in bars if bar.row not in (COPIES, TENSOR_CORES))
-    rows = [COPIES, *partitions, TENSOR_CORES]
+    rows = [COPIES, *sorted({bar.row for bar in bars} - {COPIES, TENSOR_CORES}), TENSOR_CORES]
     picture = Picture(9, 1.6 + ROW_INCHES * len(rows))
     ax = picture.subplots()
     for kind, colour in KINDS.items():

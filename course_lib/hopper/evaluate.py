@@ -132,7 +132,7 @@ class Body(evaluate.Body):
         """Extend a step that computes on blocks: no operand may be under way, and the work is counted."""
         blocks = [name for name in op.operands if self.type_of(name).shape]
         shape = max((kind.shape for _, kind in op.results), key=prod, default=())
-        if step is None or op.regions and op.name != "tt.reduce" or op.name == "tt.call" or not (blocks or shape):
+        if step is None or (op.regions and op.name != "tt.reduce") or op.name == "tt.call" or not (blocks or shape):
             return step
         registers_of = [scope[name] for name in blocks]
         spot = self.spot(op.place)

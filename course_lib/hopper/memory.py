@@ -99,6 +99,10 @@ class Access:
             return False
         return self.ends == other.ends or np.shares_memory(self.view.array, other.view.array)
 
+    def fenced(self, clock: Clock) -> bool:
+        """Whether whoever knows `clock` knows of a fence behind this write."""
+        return any(clock.get(agent, 0) >= tick for agent, tick in self.fences)
+
     def __str__(self) -> str:
         return f"{self.what} of `{self.name}` by {self.partition.name} in {self.spot}"
 
@@ -141,19 +145,8 @@ class Shared:
                 continue
             if clock.get(before.agent, 0) < before.tick:
                 raise _race(before, now)
-            if before.write and before.generic and not now.write and not now.generic:
-                if not any(clock.get(agent, 0) >= tick for agent, tick in before.fences):
-                    raise mistake(
-                        Kind.FENCE,
-                        f"the {now} reads what the {before} has written, without fence_async_shared() in between. Tensor cores "
-                        "and TMA reach shared memory by another way than threads do, and may see what was there before. (Triton puts this fence back "
-                        "when it compiles, so that a run on a GPU does not show the mistake; CUDA C++ does not.)",
-                        second=now.spot,
-                        first=before.spot,
-                        buffer=now.name,
-                        who=now.partition.name,
-                        other=before.partition.name,
-                    )
+            if before.write and before.generic and not (now.write or now.generic) and not before.fenced(clock):
+                raise _unfenced(before, now)
         if now.write:  # whoever is ordered after this write is ordered after what came before
             log[:] = [before for before in log if before.ends != now.ends]
         else:
@@ -190,6 +183,20 @@ def _nothing_there(now: Access) -> Mistake:
         who=now.partition.name,
         phase_passed=last.phase if last else None,
         phase_wanted=last.phase + 1 if last and last.stale else None,
+    )
+
+
+def _unfenced(before: Access, now: Access) -> Mistake:
+    return mistake(
+        Kind.FENCE,
+        f"the {now} reads what the {before} has written, without fence_async_shared() in between. Tensor cores and TMA reach shared "
+        "memory by another way than threads do, and may see what was there before. (Triton puts this fence back when it compiles, so "
+        "that a run on a GPU does not show the mistake; CUDA C++ does not.)",
+        second=now.spot,
+        first=before.spot,
+        buffer=now.name,
+        who=now.partition.name,
+        other=before.partition.name,
     )
 
 

@@ -18,11 +18,11 @@ from course_lib.hopper.faults import Fault, Kind, Mistake, Spot, mistake
 from course_lib.hopper.machine import Counts, Machine, Product
 from course_lib.hopper.orders import ORDERS, Order, order_of
 from course_lib.hopper.timeline import TENSOR_CORES, Timeline
+from course_lib.threads import one_thread
 from course_lib.tracing.evaluate import Programs
 from course_lib.tracing.interception import launches_go_to
 from course_lib.tracing.memory import bytes_behind, storage_key
 from course_lib.tracing.record import Trace
-from course_lib.threads import one_thread
 from course_lib.ttir.frontend import Front
 from course_lib.ttir.launching import Uncompilable, tensors_in
 

@@ -51,8 +51,8 @@ def test_triton_counts_the_same():
 @pytest.mark.parametrize(
     "layout",
     [
+        *(gl.NVMMASharedLayout(w, bits, 2, t) for w in (0, 32, 64, 128) for bits in (16, 32) for t in (False, True)),
         PLAIN, SWIZZLED, BY_4, gl.SwizzledSharedLayout(8, 2, 4, [1, 0]), gl.SwizzledSharedLayout(8, 2, 4, [0, 1]),
-        *(gl.NVMMASharedLayout(width, bits, 2, transposed) for width in (0, 32, 64, 128) for bits in (16, 32) for transposed in (False, True)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("shape", [(64, 64), (128, 64), (64, 128)])
