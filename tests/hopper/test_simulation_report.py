@@ -13,7 +13,6 @@ from course_lib.hopper.language import gl, gluon
 from course_lib.ttir.launching import KernelError
 
 MODULE = module_of(KERNELS)
-WAITS = ("acc = mma_wait(1, deps=[acc])\n        start_tma", "acc = mma_wait(0, deps=[acc])\n        start_tma")
 
 
 def test_counts_and_bytes():
@@ -34,12 +33,14 @@ def test_counts_and_bytes():
 def test_who_multiplies_while_copies_are_under_way():
     for run in (by_cp_async, by_tma):
         assert run(MODULE)[0].overlapped == 0.8  # there is nothing more to fetch at the last of five
+    begin, go_on = (f"start_tma(a_desc, b_desc, a_tiles, b_tiles, full, {i}, STEPS)\n" for i in ("1", "i + 2"))
+    loop = "    for i in range(STEPS):\n"
     one_by_one = module_of(
         KERNELS,
-        ("    start_tma(a_desc, b_desc, a_tiles, b_tiles, full, 0, STEPS)\n", ""),
-        ("    start_tma(a_desc, b_desc, a_tiles, b_tiles, full, 1, STEPS)\n    for i in range(STEPS):\n", "    for i in range(STEPS):\n        start_tma(a_desc, b_desc, a_tiles, b_tiles, full, i, STEPS)\n"),
-        ("        start_tma(a_desc, b_desc, a_tiles, b_tiles, full, i + 2, STEPS)\n", ""),
-    )  # fmt: skip
+        (f"    {begin.replace('1', '0')}", ""),
+        (f"    {begin}{loop}", f"{loop}        {begin.replace('1', 'i')}"),
+        (f"        {go_on}", ""),
+    )
     report, equal = by_tma(one_by_one)
     assert report.right
     assert equal
@@ -47,12 +48,13 @@ def test_who_multiplies_while_copies_are_under_way():
 
 
 def test_products_that_overlap_keep_the_tensor_cores_busier():
-    """By the margin that a criterion may ask for."""
+    s, wait_s = "none, use_acc=False, is_async=True)\n            ", "s = mma_wait(0, deps=[s])\n            "
+    acc = "acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)\n            "
     each_waits = module_of(
         ATTENTION,
-        ("none, use_acc=False, is_async=True)\n            wait_full(vs", "none, use_acc=False, is_async=True)\n            s = mma_wait(0, deps=[s])\n            wait_full(vs"),
-        ("acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)\n            s = mma_wait(1, deps=[s])", "acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)\n            acc = mma_wait(0, deps=[acc])"),
-    )  # fmt: skip
+        (f"{s}wait_full(vs", f"{s}{wait_s}wait_full(vs"),
+        (f"{acc}s = mma_wait(1, deps=[s])", f"{acc}acc = mma_wait(0, deps=[acc])"),
+    )
     busy = []
     for module in (module_of(ATTENTION), each_waits):
         report, equal = attention(module, orders=("timed",), N=512, D=128)
