@@ -615,7 +615,7 @@ def _warp_specialize(body: Body, op: ir.Operation, scope: dict[str, int], operan
 
 
 def _names(body: Body, regions: tuple[list[ir.Block], ...]) -> list[str]:
-    """What to call partitions: as the functions that they run, with a number if two run the same."""
+    """Names of partitions: as the functions that they run, with a number if two run the same."""
     names = []
     for region in regions:
         call = next((op for op in ir.walk(region) if op.name == "tt.call"), None)

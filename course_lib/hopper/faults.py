@@ -32,7 +32,7 @@ class Kind(Enum):
 
     @property
     def rank(self) -> int:
-        """Its place among the kinds: 0 is the most specific."""
+        """The place among the kinds: 0 is the most specific."""
         return list(Kind).index(self)
 
 
@@ -155,4 +155,5 @@ class Mistake(Exception):
 
 
 def mistake(kind: Kind, sentence: str, **facts) -> Mistake:
+    """Make the exception of a fault; facts: Fault's other fields."""
     return Mistake(Fault(kind, sentence, **facts))

@@ -23,7 +23,7 @@ LAND, MOVE, PAUSE = 0.3, 0.2, 0.5  # chances of "random", for each decision
 
 
 class Order:
-    """What an order decides. This one is "eager"."""
+    """The decisions of an order. This one is "eager"."""
 
     timeline: Timeline | None = None
 
@@ -87,7 +87,7 @@ class Seeded(Lazy):
 
 
 class Timed(Lazy):
-    """By a model of what each thing costs; who is behind in time goes first. timeline: what was busy when."""
+    """The order by a model of costs; who is behind in time goes first. timeline: what was busy when."""
 
     def __init__(self, costs: Costs | None = None):
         self.timeline = Timeline(costs or Costs())

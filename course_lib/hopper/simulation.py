@@ -45,14 +45,14 @@ class Run:
 
     @property
     def overlapped(self) -> float:
-        """As Report.overlapped, in this order."""
+        """The same as Report.overlapped, in this order alone."""
         work = sum(product.multiply_adds for product in self.products)
         return sum(p.multiply_adds for p in self.products if p.copies) / work if work else 0.0
 
 
 @dataclass(repr=False)
 class Report:
-    """What came of a kernel in several orders."""
+    """All that came to light of a kernel in several orders."""
 
     runs: list[Run]
     faults: list[Fault]
@@ -64,7 +64,7 @@ class Report:
 
     @property
     def memory_faults(self) -> list[MemoryFault]:
-        """What a trace has against the use of global memory: races between programs, tensors that nobody has written."""
+        """Faults that a trace finds in the use of global memory: races between programs, tensors that nobody has written."""
         return self.trace.faults
 
     @property
@@ -102,7 +102,7 @@ class Report:
 
     @property
     def trace(self) -> Trace:
-        """What the first order did to global memory."""
+        """The trace of the first order: what it did to global memory."""
         return self.runs[0].trace
 
     def timeline(self, program: int = 0):

@@ -1,8 +1,8 @@
-"""What is busy when, by a model of one SM in cycles. It shows who waits for whom; it is no measurement.
+"""A timeline of one SM: what is busy when, by a model in cycles. It shows who waits for whom; it is no measurement.
 
-Costs are rates from NVIDIA's architecture papers and latencies of microbenchmarks, not fitted to any kernel. Not in it: the port
-of shared memory, which tensor cores, TMA and threads share; clocks; other SMs. So let a criterion compare two kernels with a
-margin of ten points at least, and never grade a speed by it.
+Costs are rates of datasheets, a bandwidth that was measured, and latencies of microbenchmarks; none is fitted to a kernel. Not in it:
+the port of shared memory, which tensor cores, TMA and threads share; other SMs; clocks that change. So let a criterion compare two
+kernels with a margin of ten points at least, and never grade a speed by it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 class Costs:
     """Costs on one SM of an H100 or H200, in cycles.
 
-    Rates: NVIDIA, *H100 Tensor Core GPU Architecture*, 2022: 4096 dense half-precision FLOPs of the tensor cores and 128 lanes of
-    float32 in a cycle; 16 results of the special function units, CUDA C++ Programming Guide, "Arithmetic Instructions". 5.5 TB/s
-    from L2 over 132 SMs at 1.7 GHz are about 25 bytes; the spike measured nothing, and took 40. Latencies: Luo et al.,
-    *Dissecting the NVIDIA Hopper Architecture through Microbenchmarking*, 2024, rounded.
+    Rates: NVIDIA, *H100 Tensor Core GPU Architecture*, 2022: 4096 dense FLOPs in half precision and 128 lanes of float32 in a cycle;
+    CUDA C++ Programming Guide, "Arithmetic Instructions": 16 results of the special function units; "Shared Memory": 32 banks of 4
+    bytes. From L2 an H200 delivered 8.2 TB/s to an attention kernel (hardware/measured/attention.json, "descriptors"), which are 36
+    bytes for each of 132 SMs at 1.75 GHz: it may be more. Latencies are the order of magnitude in Luo et al., *Dissecting the
+    NVIDIA Hopper Architecture through Microbenchmarking*, 2024; those below 100 cycles hardly change a result.
     """
 
     multiply_adds: float = 2048  # of the tensor cores in a cycle, of 16-bit numbers
@@ -31,14 +32,14 @@ class Costs:
     special: float = 16  # results of exp2 and the like in a cycle
     shared_bytes: float = 128  # between registers and shared memory in a cycle
     copy_latency: float = 700
-    copy_bytes: float = 40  # of TMA and cp.async in a cycle
+    copy_bytes: float = 36  # of TMA and cp.async in a cycle
     wait: float = 30  # to look at a barrier that is open
     arrive: float = 20
     fence: float = 30
 
 
 class Bar(NamedTuple):
-    """Something that was busy from one cycle to another. row: a partition, "TMA" or "tensor cores"; what: with what, or for whom."""
+    """A stretch in which something was busy from one cycle to another. row: a partition, "TMA" or "tensor cores"; what: with what, or for whom."""
 
     row: str
     start: float
