@@ -39,7 +39,10 @@ class Costs:
 
 
 class Bar(NamedTuple):
-    """A stretch in which something was busy from one cycle to another. row: a partition, "TMA" or "tensor cores"; what: with what, or for whom."""
+    """A stretch from one cycle to another in which something was busy.
+
+    row   a partition, COPIES or TENSOR_CORES;  what  with what it was busy, or for which partition
+    """
 
     row: str
     start: float
