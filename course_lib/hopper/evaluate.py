@@ -20,7 +20,7 @@ import numpy as np
 
 from course_lib.hopper.barriers import Barrier
 from course_lib.hopper.faults import Kind, Spot, mistake
-from course_lib.hopper.machine import Agent, Flight, Machine, Product
+from course_lib.hopper.machine import Agent, Flight, Machine
 from course_lib.hopper.memory import View, unknown
 from course_lib.hopper.timeline import Costs
 from course_lib.tracing import control, evaluate
@@ -540,8 +540,7 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
                 machine.access(agent, view, "wgmma", spot, write=False, generic=False, flight=flight)
         product_shape = (*result.shape, shape[-1])
         flight.cycles = prod(product_shape) * itemsize(element) / 2 / COSTS.multiply_adds
-        others = sum(len(one.products) for one in machine.agents)
-        machine.products.append(Product(agent.name, spot, product_shape, len(machine.ahead), others))
+        machine.multiplies(agent, spot, product_shape)
         machine.counts.wgmma += 1
         machine.issue(flight, agent.products)
         machine.order.spend(agent, COSTS.product_issue, "issue")

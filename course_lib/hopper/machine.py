@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -93,7 +93,7 @@ class Flight:
 class Product:
     """A wgmma as it was issued. shape: M, N, K.
 
-    copies    copies to shared memory that were issued then, and for which nobody had waited yet
+    copies    copies to shared memory that were issued then, and for which somebody waited later
     products  other products that were under way
     """
 
@@ -134,7 +134,7 @@ class Machine:
         self.barriers: dict[int, Barrier] = {}  # by address
         self.agents: list[Agent] = []
         self.loads: list[Flight] = []
-        self.products: list[Product] = []
+        self._products: list[tuple[Product, list[Flight]]] = []  # with the copies that were under way
         self.ahead: list[Flight] = []  # copies to shared memory for which nobody has waited yet
         self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
         self._ids = 0
@@ -241,6 +241,16 @@ class Machine:
                 )
 
     # ------------------------------------------------------------------------------------------------- under way
+
+    def multiplies(self, agent: Agent, spot: Spot, shape: tuple[int, int, int]) -> None:
+        """Note a product that is issued now."""
+        others = sum(len(one.products) for one in self.agents)
+        self._products.append((Product(agent.name, spot, shape, 0, others), list(self.ahead)))
+
+    @property
+    def products(self) -> list[Product]:
+        """The products so far. A copy for which nobody ever waits has served for none."""
+        return [replace(made, copies=sum(f not in self.ahead for f in copies)) for made, copies in self._products]
 
     def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:
         """Make one. operation: the instruction of the kernel that asks for it."""

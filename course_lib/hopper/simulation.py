@@ -23,6 +23,7 @@ from course_lib.tracing.evaluate import Programs
 from course_lib.tracing.interception import launches_go_to
 from course_lib.tracing.memory import bytes_behind, storage_key
 from course_lib.tracing.record import Trace
+from course_lib.tracing.work import Work
 from course_lib.ttir.frontend import Front
 from course_lib.ttir.launching import Uncompilable, tensors_in
 
@@ -127,17 +128,20 @@ class Report:
 
 
 @one_thread()
-def simulate(launch: Callable, *args: Any, orders: Sequence[str] = ORDERS, **options: Any) -> Report:
+def simulate(
+    launch: Callable, *args: Any, orders: Sequence[str] = ORDERS, work: Work | None = None, **options: Any
+) -> Report:
     """Run `launch(*args, **options)` once in each of these orders, and return a Report.
 
         report = simulate(kernel[(4,)], a_desc, b_desc, c_ptr, K, num_warps=4)
 
     launch   a kernel with its grid, or a function that launches kernels;  orders  names, as in orders.py
+    work     what all orders together may do; beyond that a KernelError, work.TooSlow
 
     Tensors hold what the last order left, and each order begins with what they held before. A run ends at its first mistake.
     Raises KernelFault if a kernel reaches outside of a tensor, KernelError if it cannot run here.
     """
-    started = [_Simulation(order_of(name), name) for name in orders]
+    started = [_Simulation(order_of(name), name, work) for name in orders]
     runs, before, after = [], {}, None
     for simulation in started:
         simulation.before = before
@@ -199,8 +203,8 @@ def _foreign(error: BaseException | None, held: str, there: str) -> Mistake:
 class _Simulation(Trace):
     """A trace whose programs run on machines. before: tensors by storage, with the bytes that they held at first."""
 
-    def __init__(self, order: Order, name: str):
-        super().__init__()
+    def __init__(self, order: Order, name: str, work: Work | None):
+        super().__init__(work=work)
         self.order, self.program = order, 0
         self.run = Run(name, self, timeline=order.timeline)
         self.before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}

@@ -46,10 +46,12 @@ def _close(found: torch.Tensor, wanted: torch.Tensor, most: float) -> bool:
     return bool(((found.float() - wanted.float()).abs() <= most).all())
 
 
-def copied(module, orders=ORDERS, dtype=torch.float16) -> tuple[Report, bool]:
+def copied(module, orders=ORDERS, dtype=torch.float16, work=None) -> tuple[Report, bool]:
     x = _matrix(320, 64, dtype=dtype)
     y = torch.full_like(x, float("nan"))
-    report = simulate(module.copied[(1,)], module.tiles_of(x), module.tiles_of(y), COUNT=5, num_warps=4, orders=orders)
+    report = simulate(
+        module.copied[(1,)], module.tiles_of(x), module.tiles_of(y), COUNT=5, num_warps=4, orders=orders, work=work
+    )
     return report, torch.equal(y, x + x)
 
 

@@ -10,6 +10,7 @@ from runs import ATTENTION, KERNELS, attention, by_cp_async, by_tma, copied, mod
 
 from course_lib.hopper import Kind, simulate
 from course_lib.hopper.language import gl, gluon
+from course_lib.tracing.work import TooSlow, Work
 from course_lib.ttir.launching import KernelError
 
 MODULE = module_of(KERNELS)
@@ -119,3 +120,28 @@ def test_each_order_begins_with_the_same_numbers():
     report = simulate(meddles[(1,)], x, N=128, num_warps=4)
     assert not any(fault.kind is Kind.ORDER for fault in report.faults)
     assert (x == 1).all()
+
+
+def test_a_copy_for_nobody_overlaps_with_nothing():
+    """A tile that is fetched beside the others, and never waited for, makes no product one that overlaps."""
+    first = "    start_copies(a_ptr, b_ptr, a_tiles, b_tiles, 0, K, N, STEPS)\n"
+    rows, cols = (f"gl.arange(0, TILE, gl.SliceLayout({axis}, SQUARE))" for axis in (1, 0))
+    module = module_of(
+        KERNELS,
+        (
+            first,
+            "    more = gl.allocate_shared_memory(gl.float16, [TILE, TILE], LAYOUT)\n"
+            f"    at = {rows}[:, None] + {cols}[None, :]\n{first}",
+        ),
+        ("wait_group(1)", "wait_group(0)\n        if i == STEPS - 1:\n            copy_async(more, a_ptr + at)"),
+    )
+    report, equal = by_cp_async(module)
+    assert report.right
+    assert equal
+    assert report.counts.async_copies == 11
+    assert report.overlapped == 0
+
+
+def test_work_is_limited():
+    with pytest.raises(TooSlow):
+        copied(MODULE, work=Work(1e5))
