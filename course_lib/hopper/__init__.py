@@ -8,7 +8,8 @@ says. Copies and products are under way while the partitions go on; when they en
 clock for each of them finds what nothing orders, although the numbers happen to be right.
 
     simulation.py  simulate(): launches in several orders -> a Report
-    evaluate.py    Gluon's operations as Python functions, beside the trace's
+    evaluate.py    Gluon's operations as Python functions, beside the trace's: calls, partitions
+    instructions.py  those on tiles, barriers, copies, products;  values.py  what only Gluon's values are
     machine.py     a program: partitions, and what is under way;  orders.py  who goes on;  barriers.py  mbarriers
     memory.py      shared memory, and which accesses can meet
     faults.py      mistakes: their names, and each as data with a sentence

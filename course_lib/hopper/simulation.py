@@ -141,6 +141,8 @@ def simulate(
     Tensors hold what the last order left, and each order begins with what they held before. A run ends at its first mistake.
     Raises KernelFault if a kernel reaches outside of a tensor, KernelError if it cannot run here.
     """
+    if not orders:
+        raise ValueError("orders is empty: name one at least.")
     started = [_Simulation(order_of(name), name, work) for name in orders]
     runs, before, after = [], {}, None
     for simulation in started:
