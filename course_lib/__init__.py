@@ -25,6 +25,7 @@ A check
     ttir/             a kernel as the compiler's front end writes it
     tracing/          what that does to memory
     compiled/         what the compiler makes of it
+    hopper/           what a Gluon kernel does at the same time, on a Hopper GPU
     criteria/         what was observed -> findings
     mistakes.py       where a result is wrong, and the mistake it looks like
     words.py          how answers and numbers are said

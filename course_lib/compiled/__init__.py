@@ -99,7 +99,7 @@ def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
     """The kernel in SASS, the machine code of that GPU. Raises ValueError if it does not compile, or without NVIDIA's tools."""
     built = _assembled(kernel, args, kwargs, gpu)
     try:
-        with _quiet():
+        with quiet():
             return assembly.sass(built)
     except assembly.TOOL_FAILED as error:
         raise ValueError(
@@ -140,7 +140,7 @@ def _compile(
     diagnostics: list[str] = []
     try:
         target = GPUTarget("cuda", _architecture(gpu), 32)
-        with _quiet(diagnostics):
+        with quiet(diagnostics):
             front = kernel if isinstance(kernel, Front) else front_of(function, arguments, options)
             text = Text(front, arguments, target)
             if not to_the_end:
@@ -158,7 +158,7 @@ def _compile(
 
 
 def _facts(places: Places, gpu: str, built: Any) -> Compiled:
-    ptx, ttir = built.asm["ptx"], built.asm["ttir"]
+    ptx, ttir = built.asm["ptx"], built.asm.get("ttir", "")
     moves = list(assembly.moves(ptx))
     registers, spill_bytes = assembly.registers(built.asm["cubin"], ptx)
     tensor_instructions = assembly.tensor_instructions(ptx)
@@ -220,7 +220,7 @@ def _card(architecture: str) -> str:
 
 
 @contextlib.contextmanager
-def _quiet(heard: list[str] | None = None) -> Iterator[None]:
+def quiet(heard: list[str] | None = None) -> Iterator[None]:
     """Silence the compiler, which prints its intermediate code when a pass fails: to stderr below Python, and to Python's stdout.
 
     What went to stderr below Python is added to `heard`. What a kernel prints (tl.static_print) is printed if all is well.

@@ -45,6 +45,10 @@ class Text(ASTSource):
 
     def __init__(self, front: Front, arguments: dict[str, Any], target: GPUTarget):
         super().__init__(front.kernel, {})
+        if front.kernel.is_gluon():
+            from triton.backends.compiler import Language
+
+            self.language, self.ext = Language.GLUON, "ttgir"
         known, wanted = (make_backend(gpu).parse_options(dict(front.options)) for gpu in (frontend.TARGET, target))
         _check_types(front, wanted.supported_fp8_dtypes)
         before, after = (IMPRECISE.format(options.max_num_imprecise_acc_default) for options in (known, wanted))

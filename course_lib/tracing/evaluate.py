@@ -106,7 +106,11 @@ class Code:
         for function in self.module.values():
             drop_unused(function)
         self.waits = self._may_ask()
-        self._run = Body(self, front.entry, ()).run
+        self._run = self.body(front.entry, ()).run
+
+    def body(self, function: ir.Function, way: tuple[tuple[ir.Function, ir.Place], ...]) -> Body:
+        """A function of the module, as it is called by way of these places."""
+        return Body(self, function, way)
 
     def run(self, arguments: list, programs: Programs) -> None:
         """arguments: a value for each of the kernel's."""
@@ -187,7 +191,7 @@ class Body:
 
     def called(self, callee: ir.Function, place: ir.Place) -> Body:
         """A function that is called from a place in this one."""
-        return Body(self.code, callee, (*self.way, (self.function, place)))
+        return self.code.body(callee, (*self.way, (self.function, place)))
 
     def type_of(self, name: str) -> ir.Type:
         return self._types[name]

@@ -39,6 +39,16 @@ class Sites:
             inner = f", in `{name}`, line {number}: `{text}`"
         return Site(self._kernel.name, line, self._kernel.text(line), inner)
 
+    def frames(self, way: Way) -> list[tuple[str, int, str]]:
+        """The student's functions on the way, the kernel first: name, line counted from the `def`, text of the line."""
+        frames = [self._in_helper(function, place) for function, place in way[1:] if not is_library(function)]
+        line = self._kernel.line(way[0][1].line)
+        return [(self._kernel.name, line, self._kernel.text(line)), *frames]
+
+    def called(self, function: ir.Function) -> str:
+        """The name of a function in the source."""
+        return self._in_helper(function, function.place)[0]
+
     def _in_helper(self, function: ir.Function, place: ir.Place) -> tuple[str, int, str]:
         source = self._helpers.get((function.place.file, function.place.line))
         if source is not None:

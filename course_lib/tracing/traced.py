@@ -13,7 +13,6 @@ import numpy as np
 import torch
 import triton
 from triton.runtime.jit import JITFunction
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.evidence import COUNTERS, Access, Fault, Flops, Footprint, Launch
 from course_lib.tracing import show
@@ -45,6 +44,7 @@ from course_lib.ttir.launching import (
     bind,
     check_threads,
     grid_of,
+    is_descriptor,
     plain,
     positions,
     tensors_in,
@@ -281,6 +281,9 @@ class Trace:
             raise Uncompilable(_said_by_the_front_end(kernel, arguments, error), kernel.fn.__name__) from None
         self.fronts.append(front)
         self.launches[-1].tf32 = front.tf32
+        return self._code_of(front)
+
+    def _code_of(self, front: Front) -> Code:
         return code_of(front, frozenset(self._watching))
 
     def _run(self, code: Code, arguments: dict[str, Any], grid: Grid) -> None:
@@ -375,7 +378,7 @@ class Trace:
         passed: list = []
         for _, value in flat_values(front, arguments):
             _, kind = front.entry.arguments[len(passed)]
-            if isinstance(value, TensorDescriptor):  # its sizes and strides are arguments of their own as well
+            if is_descriptor(value):  # its sizes and strides are arguments of their own as well
                 sizes = tuple(np.array([n], np.int32) for n in value.shape)
                 strides = tuple(np.array([n], np.int64) for n in value.strides)
                 padding = float("nan") if getattr(value, "padding", "zero") == "nan" else 0.0

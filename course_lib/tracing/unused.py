@@ -9,12 +9,18 @@ from course_lib.ttir import ir
 
 TERMINATORS = {
     "tt.return", "scf.yield", "scf.condition", "cf.br", "cf.cond_br", "tt.reduce.return", "tt.scan.return",
-    "tt.map_elementwise.return", "ub.unreachable",
+    "tt.map_elementwise.return", "ub.unreachable", "ttg.warp_yield", "ttg.warp_return",
 }  # fmt: skip
 EFFECTS = {
     "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert", "tt.call", "tt.descriptor_load",
     "tt.descriptor_store", "tt.descriptor_gather", "tt.descriptor_scatter", "tt.descriptor_reduce", "scf.while",
     "gpu.barrier", "ttg.barrier", "tt.debug_barrier", "llvm.intr.assume",
+    # Gluon's, which hopper/ runs
+    "ttg.local_alloc", "ttg.local_dealloc", "ttg.local_load", "ttg.local_store", "ttg.warp_specialize", "ttg.async_commit_group",
+    "ttg.async_copy_global_to_local", "ttg.async_wait", "ttng.async_copy_mbarrier_arrive", "ttng.async_tma_copy_global_to_local",
+    "ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce", "ttng.async_tma_store_wait", "ttng.arrive_barrier",
+    "ttng.barrier_expect", "ttng.fence_async_shared", "ttng.init_barrier", "ttng.inval_barrier", "ttng.wait_barrier",
+    "ttng.warp_group_dot", "ttng.warp_group_dot_wait",
 }  # fmt: skip
 
 

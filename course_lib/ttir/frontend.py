@@ -18,9 +18,9 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.jit import JITFunction, mangle_type
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.ttir import ir, printed
+from course_lib.ttir.launching import is_descriptor
 from course_lib.ttir.parse import parse
 from course_lib.ttir.sources import Source, compiled_language, functions_of, source_of
 
@@ -77,7 +77,7 @@ class Front:
         for name, value in flat_values(self, arguments):
             known = name not in as_they_come and _is_aligned(value)
             notes.append(f" {{tt.divisibility = {ALIGNED} : i32}}" if known else "")
-            if isinstance(value, TensorDescriptor):  # its sizes and strides are arguments of their own
+            if is_descriptor(value):  # its sizes and strides are arguments of their own
                 notes += [""] * (2 * len(value.shape))
         head, found, rest = self.text.partition("  tt.func public ")
         line, newline, rest = rest.partition("\n")
@@ -264,7 +264,7 @@ def _is_one(value: Any) -> bool:
 
 
 def _is_aligned(value: Any) -> bool:
-    if isinstance(value, TensorDescriptor):
+    if is_descriptor(value):
         return False
     aligned = value.data_ptr() if hasattr(value, "data_ptr") else value
     return type(aligned) is int and aligned % ALIGNED == 0

@@ -99,12 +99,17 @@ def bind(function: Callable, args: tuple, options: dict[str, Any], launch_option
     return bound.arguments
 
 
+def is_descriptor(value: Any) -> bool:
+    """Whether it is a tensor descriptor: Triton's, or Gluon's, which is a class of its own and costs an import."""
+    return isinstance(value, TensorDescriptor) or hasattr(value, "block_shape")
+
+
 def tensors_in(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors that a kernel reaches through one argument, each with a name."""
     if isinstance(value, tuple):
         for i, part in enumerate(value):
             yield from tensors_in(f"{name}[{i}]", part)
-    elif isinstance(value, TensorDescriptor):
+    elif is_descriptor(value):
         yield name, plain(value.base)
     elif hasattr(value, "data_ptr"):
         yield name, plain(value)

@@ -133,6 +133,8 @@ def groups(name: str, head: str) -> tuple[int, ...]:
 
 def results(name: str, kinds: tuple[Type, ...]) -> tuple[Type, ...]:
     """The types of results, of an operation that prints no arrow: as a rule those that it prints."""
+    if not kinds and name.startswith("ttg.async"):
+        return (Type("token"),)  # Gluon's, of which nothing is printed
     first = kinds[0]
     if name == "tt.load":
         loaded = type_of(first.pointee)

@@ -9,6 +9,8 @@ import pytest
 import torch
 from hopper import SHARED_BYTES, compiled_for_hopper
 
+from course_lib.compiled import ptx_for
+
 
 @pytest.fixture(scope="module")
 def script():
@@ -28,3 +30,19 @@ def test_the_kernel_fits_on_a_hopper_gpu(script, D, causal):
     kernel = compiled_for_hopper(script.overlapped, *values, CAUSAL=causal)
     assert kernel.metadata.shared <= SHARED_BYTES
     assert "wgmma.mma_async" in kernel.asm["ptx"] and "cp.async.bulk.tensor" in kernel.asm["ptx"]
+
+
+def test_compile_for_makes_the_same_of_it(script):
+    """From the text that the front end wrote, which is also what a simulation evaluates (course_lib/hopper)."""
+    x = torch.empty(1, 2, 512, 64, dtype=torch.bfloat16)
+    values = (*script.descriptors(x, x, x, x), torch.empty(1, 2, 512), 0.125, 512, 2)
+    ours = ptx_for(script.overlapped, *values, CAUSAL=True, num_warps=4)
+    gluons = compiled_for_hopper(script.overlapped, *values, CAUSAL=True).asm["ptx"]
+    for instruction in (
+        "wgmma.mma_async",
+        "wgmma.wait_group",
+        "cp.async.bulk.tensor",
+        "mbarrier.init",
+        "fence.proxy.async",
+    ):
+        assert ours.count(instruction) == gluons.count(instruction) > 0

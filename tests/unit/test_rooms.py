@@ -23,6 +23,7 @@ FLOORS = [
     {"exercises"},
     {"criteria"},
     {"mistakes", "workloads"},
+    {"hopper"},
     {"tracing"},
     {"compiled"},
     {"exercise", "hardware", "ttir"},

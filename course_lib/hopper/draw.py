@@ -1,0 +1,62 @@
+"""The picture of a timeline: a row for the copies, one for each partition, one for the tensor cores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matplotlib.patches import Patch
+
+from course_lib.hopper.timeline import COMPUTES, COPIES, TENSOR_CORES, Bar
+from course_lib.picture import BLUE, GREEN, GREY, ORANGE, SKY, Picture, bare, on_white
+
+if TYPE_CHECKING:
+    from course_lib.hopper.simulation import Report
+
+ROW_INCHES = 0.42
+KINDS = {"copies": ORANGE, "products": BLUE, "arithmetic": GREEN, "shared memory, barriers, fences": SKY, "waits": GREY}
+
+
+def _kind(bar: Bar) -> str:
+    if bar.row == COPIES:
+        return "copies"
+    if bar.row == TENSOR_CORES:
+        return "products"
+    if bar.what == COMPUTES:
+        return "arithmetic"
+    waits = bar.what.startswith("wait for ") or bar.what in ("wgmma", "TMA store", "cp.async")
+    return "waits" if waits else "shared memory, barriers, fences"
+
+
+@on_white
+def timeline(report: Report, program: int = 0) -> Picture:
+    """Draw what was busy when in one program. ValueError if the report has no timeline of it."""
+    found = next((run.timeline for run in report.runs if run.timeline), None)
+    if found is None:
+        raise ValueError('a timeline needs the order "timed": simulate(..., orders=("timed",)).')
+    if not 0 <= program < len(found.programs):
+        raise ValueError(f"there is no program {program}: {len(found.programs)} ran in time.")
+    bars = found.programs[program]
+    rows = [COPIES, *sorted({bar.row for bar in bars} - {COPIES, TENSOR_CORES}), TENSOR_CORES]
+    picture = Picture(9, 1.6 + ROW_INCHES * len(rows))
+    ax = picture.subplots()
+    for kind, colour in KINDS.items():
+        for i, row in enumerate(rows):
+            mine = [(bar.start, bar.end - bar.start) for bar in bars if bar.row == row and _kind(bar) == kind]
+            ax.broken_barh(mine, (i - 0.36, 0.72), facecolors=colour, linewidth=0)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlim(0, max((bar.end for bar in bars), default=1))
+    ax.set_xlabel("cycles of one SM, by the model")
+    bare(ax)
+    present = [kind for kind in KINDS if any(_kind(bar) == kind for bar in bars)]
+    ax.legend(
+        handles=[Patch(color=KINDS[kind], label=kind) for kind in present],
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(present), frameon=False, fontsize=9,
+    )  # fmt: skip
+    end = max((bar.end for bar in bars), default=1)
+    busy = sum(bar.end - bar.start for bar in bars if bar.row == TENSOR_CORES) / end
+    picture.caption(
+        f"Tensor cores are busy {100 * busy:.0f} % of the time. Look for gaps in their row, and for who waits below which copies: "
+        "what runs at the same time stands one above the other."
+    )
+    return picture

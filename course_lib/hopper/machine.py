@@ -1,0 +1,351 @@
+"""One program on an SM: its partitions of warps, and the copies and products that are under way beside them.
+
+A partition is a greenlet: it runs until it does something that others can see, and an order (orders.py) says who goes on.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from greenlet import getcurrent, greenlet
+
+from course_lib.hopper.barriers import Barrier, Passed
+from course_lib.hopper.faults import Kind, Mistake, Spot, Waiting, mistake
+from course_lib.hopper.memory import Access, Clock, Shared, View, join
+
+if TYPE_CHECKING:
+    from course_lib.hopper.orders import Order
+
+
+@dataclass(eq=False)
+class Agent:
+    """A partition of warps.
+
+    clock     what it knows of every agent, itself included
+    ready     tells whether it can go on, None if it waits for nothing;  waits  makes the account of what it waits for
+    passed    its last wait for each barrier;  newest  the last one of all
+    products, stores   under way, oldest first;  copies  by cp.async, not yet in a group;  groups  of these
+    time      cycles, in the order "timed";  work  cycles of arithmetic since its last event, which are not in `time` yet
+    """
+
+    id: int
+    name: str
+    warps: int
+    clock: Clock
+    run: greenlet | None = None
+    ready: Callable[[], bool] | None = None
+    waits: Callable[[], Waiting] | None = None
+    passed: dict[Barrier, Passed] = field(default_factory=dict)
+    newest: Passed | None = None
+    products: list[Flight] = field(default_factory=list)
+    stores: list[Flight] = field(default_factory=list)
+    copies: list[Flight] = field(default_factory=list)
+    groups: list[list[Flight]] = field(default_factory=list)
+    time: float = 0.0
+    work: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def awake(self) -> bool:
+        return not self.run.dead and (self.ready is None or self.ready())
+
+    def tick(self) -> int:
+        self.clock[self.id] = self.clock.get(self.id, 0) + 1
+        return self.clock[self.id]
+
+
+@dataclass(eq=False)
+class Flight:
+    """A copy or a product under way. It is an agent, which knows what its issuer knew.
+
+    do        moves the data, once: then it is `done`;  joined  its issuer has waited for it
+    barrier   that a copy tells, of `bytes`, in this phase;  arrives  how many arrivals it makes there
+    fetches   it is a copy to shared memory;  cycles  of a product, on the tensor cores
+    arrivals  (barrier, line) at which its issuer arrived before it had waited for this
+    end       the cycle at which it ends, in the order "timed"
+    """
+
+    id: int
+    what: str
+    issuer: Agent
+    spot: Spot
+    clock: Clock
+    do: Callable[[], None]
+    barrier: Barrier | None = None
+    bytes: int = 0
+    phase: int = -1
+    arrives: int = 0
+    cycles: float = 0.0
+    fetches: bool = False
+    done: bool = False
+    joined: bool = False
+    arrivals: list[tuple[Barrier, Spot]] = field(default_factory=list)
+    end: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.who = self.issuer.name
+
+
+@dataclass(frozen=True)
+class Product:
+    """A wgmma as it was issued. shape: M, N, K.
+
+    copies    copies to shared memory that were issued then, and for which somebody waited later
+    products  other products that were under way
+    """
+
+    who: str
+    spot: Spot
+    shape: tuple[int, int, int]
+    copies: int
+    products: int
+
+    @property
+    def multiply_adds(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass
+class Counts:
+    """Numbers of what one program, or all of them, did."""
+
+    barriers: int = 0
+    tma_loads: int = 0
+    tma_stores: int = 0
+    async_copies: int = 0
+    wgmma: int = 0
+    fences: int = 0
+    bytes_to_shared: int = 0
+    bytes_from_shared: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+
+class Machine:
+    """One program. order: who goes on; loads: copies under way that tell a barrier, in the order of issue."""
+
+    def __init__(self, order: Order):
+        self.order = order
+        self.shared, self.counts = Shared(), Counts()
+        self.barriers: dict[int, Barrier] = {}  # by address
+        self.agents: list[Agent] = []
+        self.loads: list[Flight] = []
+        self._products: list[tuple[Product, list[Flight]]] = []  # with the copies that were under way
+        self.ahead: list[Flight] = []  # copies to shared memory for which nobody has waited yet
+        self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
+        self._ids = 0
+
+    # ------------------------------------------------------------------------------------------------- partitions
+
+    def run(self, name: str, warps: int, body: Callable[[Agent], None]) -> None:
+        """Run a program to its end. Raises Mistake."""
+        self._hub = getcurrent()
+        self.order.begin(self)
+        self._start(name, warps, {}, body)
+        while any(not agent.run.dead for agent in self.agents):
+            chosen = self.order.choose(self, [agent for agent in self.agents if agent.awake])
+            if chosen is None:
+                raise self._deadlock()
+            if isinstance(chosen, Flight):
+                self.land(chosen)
+            else:
+                chosen.run.switch()
+        self._look_what_is_left()
+
+    def fork(self, parent: Agent, name: str, warps: int, body: Callable[[Agent], None]) -> Agent:
+        """Start a partition that knows what its parent knows."""
+        parent.tick()
+        worker = self._start(name, warps, dict(parent.clock), body)
+        worker.time = parent.time
+        return worker
+
+    def meet(self, agent: Agent, workers: list[Agent], spot: Spot) -> None:
+        """Wait for the end of partitions."""
+        names = ", ".join(worker.name for worker in workers)
+        self.event(agent)
+        self.until(
+            agent,
+            lambda: all(worker.run.dead for worker in workers),
+            lambda: Waiting(agent.name, spot, f"the end of {names}"),
+        )
+        for worker in workers:
+            join(agent.clock, worker.clock)
+            agent.time = max(agent.time, worker.time)
+
+    def _start(self, name: str, warps: int, clock: Clock, body: Callable[[Agent], None]) -> Agent:
+        agent = Agent(self._new_id(), name, warps, clock)
+        agent.tick()
+
+        def run() -> None:
+            body(agent)
+            self.order.settle(self, agent)
+
+        agent.run = greenlet(run, parent=self._hub)
+        agent.run.gr_context = contextvars.copy_context()  # numpy's silence among others
+        self.agents.append(agent)
+        return agent
+
+    def _new_id(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    def event(self, agent: Agent) -> None:
+        """Call before something that others can see: they may go first."""
+        self.order.settle(self, agent)
+        while self.order.gives_way(self, agent):
+            self.give_way()
+
+    def give_way(self) -> None:
+        """Let whom the order chooses go on; the same partition, maybe."""
+        self._hub.switch()
+
+    def until(self, agent: Agent, ready: Callable[[], bool], waits: Callable[[], Waiting]) -> None:
+        agent.waits = waits
+        while not ready():
+            agent.ready = ready
+            self.give_way()
+        agent.ready = agent.waits = None
+
+    def _deadlock(self) -> Mistake:
+        waiting = [(agent.waits(), agent) for agent in self.agents if not agent.run.dead]
+        waiting.sort(key=lambda each: (each[0].wanted is None, len(each[0].who_came)))  # the loneliest first
+        found = tuple(account for account, _ in waiting)
+        first = next((w for w in found if w.bytes), found[0])
+        kind = Kind.DEADLOCK
+        if first.bytes > 0 and first.arrived:
+            kind = Kind.BYTES
+        elif first.bytes < 0:
+            kind = Kind.NO_EXPECT
+        facts = {"second": first.spot, "buffer": first.what, "who": first.who} if kind is not Kind.DEADLOCK else {}
+        ordered = (first, *(account for account in found if account is not first))
+        others = "; ".join(account.briefly for account in ordered[1:])
+        sentence = f"nobody can go on. {first}" + (f" And {others}." if others else "")
+        return mistake(kind, sentence, waiting=ordered, **facts)
+
+    def _look_what_is_left(self) -> None:
+        for kind, flights in (
+            (Kind.STORE, [flight for agent in self.agents for flight in agent.stores]),
+            (Kind.PRODUCT, [flight for agent in self.agents for flight in agent.products]),
+            (Kind.LOAD, [flight for flight in self.loads if not flight.arrives]),
+        ):
+            for flight in flights:
+                raise mistake(
+                    kind,
+                    f"{flight.who} issued it in {flight.spot}, and the program ends while it is under way.",
+                    second=flight.spot,
+                    who=flight.who,
+                )
+
+    # ------------------------------------------------------------------------------------------------- under way
+
+    def multiplies(self, agent: Agent, spot: Spot, shape: tuple[int, int, int]) -> None:
+        """Note a product that is issued now."""
+        others = sum(len(one.products) for one in self.agents)
+        self._products.append((Product(agent.name, spot, shape, 0, others), list(self.ahead)))
+
+    @property
+    def products(self) -> list[Product]:
+        """The products so far. A copy for which nobody ever waits has served for none."""
+        return [replace(made, copies=sum(f not in self.ahead for f in copies)) for made, copies in self._products]
+
+    def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:
+        """Make one. operation: the instruction of the kernel that asks for it."""
+        agent.tick()
+        self.sites.add((what, agent.name, spot, id(operation)))
+        made = Flight(self._new_id(), what, agent, spot, dict(agent.clock), do)
+        made.clock[made.id] = 1
+        return made
+
+    def access(
+        self,
+        agent: Agent,
+        view: View,
+        what: str,
+        spot: Spot,
+        *,
+        write: bool,
+        generic: bool,
+        flight: Flight | None = None,
+    ) -> None:
+        """Note what a partition, or a flight of its, does to a tile. Raises Mistake."""
+        me, tick, clock = (flight.id, 1, flight.clock) if flight else (agent.id, agent.tick(), agent.clock)
+        self.shared.access(Access(me, tick, write, generic, what, spot, view, agent, flight), clock)
+
+    def issue(self, flight: Flight, queue: list[Flight]) -> None:
+        """Let a flight begin, which is in `queue` until somebody waits for it, or it lands."""
+        queue.append(flight)
+        if flight.fetches:
+            self.ahead.append(flight)
+        self.order.issued(self, flight)
+
+    def move(self, flight: Flight) -> None:
+        """Move a flight's data, after those of the products that its partition issued before."""
+        if flight.done:
+            return
+        products = flight.issuer.products
+        for earlier in products[: products.index(flight)] if flight in products else ():
+            self.move(earlier)
+        flight.done = True
+        flight.do()
+
+    def land(self, flight: Flight) -> None:
+        """End a copy that tells a barrier."""
+        self.loads.remove(flight)
+        self.move(flight)
+        flight.barrier.pending -= flight.arrives
+        flight.barrier.landed(flight, flight.bytes, flight.end)
+
+    def finish(self, agent: Agent, queue: list[Flight], outstanding: int = 0) -> None:
+        """Wait for all but the last `outstanding` flights of a partition's queue."""
+        while len(queue) > outstanding:
+            self.move(queue[0])
+            flight = queue.pop(0)
+            flight.joined = True
+            if flight.fetches:
+                self.ahead.remove(flight)
+            join(agent.clock, flight.clock)
+            self.order.waited(self, agent, flight.end, flight.what)
+
+    # ------------------------------------------------------------------------------------------------- barriers
+
+    def barrier(self, view: View, spot: Spot) -> Barrier:
+        found = self.barriers.get(view.ends[0])
+        if found is None:
+            raise mistake(
+                Kind.NO_BARRIER,
+                f"`{view.name}` is used in {spot}, and mbarrier.init has not been called for it.",
+                second=spot,
+                buffer=view.name,
+            )
+        found.name = view.name  # an allocation gets its full name after its barriers are made
+        return found
+
+    def arrive(self, agent: Agent, barrier: Barrier, spot: Spot, count: int = 1) -> None:
+        agent.tick()
+        for flight in (*agent.products, *agent.stores):
+            flight.arrivals.append((barrier, spot))
+        barrier.arrive(agent, spot, count, agent.clock, agent.time)
+
+    def wait(self, agent: Agent, barrier: Barrier, parity: int, spot: Spot) -> None:
+        if parity not in (0, 1):
+            raise mistake(
+                Kind.PHASE,
+                f"{agent.name} waits for {parity} of `{barrier.name}` in {spot}, and a wait asks for a parity, 0 or 1: that of how "
+                "often the barrier has opened before.",
+                second=spot,
+                buffer=barrier.name,
+                who=agent.name,
+            )
+        at_once = barrier.open_for(parity)
+        self.until(agent, lambda: barrier.open_for(parity), lambda: barrier.waited_for(agent, spot, parity))
+        self.order.waited(self, agent, barrier.opened_at, f"wait for {barrier.name}")
+        join(agent.clock, barrier.clock)
+        self.ahead = [f for f in self.ahead if f.barrier is not barrier or f.phase >= barrier.completed]
+        before, phase = agent.passed.get(barrier), barrier.completed - 1
+        stale = at_once and (phase < 0 or (before is not None and before.phase == phase))
+        agent.newest = Passed(barrier, phase, parity, at_once, stale, spot, agent.tick())
+        agent.passed[barrier] = agent.newest

@@ -1,0 +1,258 @@
+"""Runs launches in several orders, and keeps what came to light."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from course_lib.compiled import quiet
+from course_lib.evidence import Fault as MemoryFault
+from course_lib.hopper import show
+from course_lib.hopper.evaluate import Code, code_of
+from course_lib.hopper.faults import Fault, Kind, Mistake, Spot, mistake
+from course_lib.hopper.machine import Counts, Machine, Product
+from course_lib.hopper.orders import ORDERS, Order, order_of
+from course_lib.hopper.timeline import TENSOR_CORES, Timeline
+from course_lib.threads import one_thread
+from course_lib.tracing.evaluate import Programs
+from course_lib.tracing.interception import launches_go_to
+from course_lib.tracing.memory import bytes_behind, storage_key
+from course_lib.tracing.record import Trace
+from course_lib.tracing.work import Work
+from course_lib.ttir.frontend import Front
+from course_lib.ttir.launching import Uncompilable, tensors_in
+
+
+@dataclass
+class Run:
+    """One order: its fault if there was one, what was done, each product as it was issued; a timeline of "timed".
+
+    sites   the kernel's instructions that began a copy or a product: what, by which partition, where
+    """
+
+    order: str
+    trace: Trace
+    fault: Fault | None = None
+    counts: Counts = field(default_factory=Counts)
+    products: list[Product] = field(default_factory=list)
+    sites: set[tuple[str, str, Spot, int]] = field(default_factory=set)
+    shared_bytes: int = 0
+    timeline: Timeline | None = None
+
+    @property
+    def overlapped(self) -> float:
+        """The same as Report.overlapped, in this order alone."""
+        work = sum(product.multiply_adds for product in self.products)
+        return sum(p.multiply_adds for p in self.products if p.copies) / work if work else 0.0
+
+
+@dataclass(repr=False)
+class Report:
+    """All that came to light of a kernel in several orders."""
+
+    runs: list[Run]
+    faults: list[Fault]
+
+    @property
+    def right(self) -> bool:
+        """Whether no order brought a mistake to light. Whether the numbers are right, the tensors say."""
+        return not self.faults and not self.memory_faults
+
+    @property
+    def memory_faults(self) -> list[MemoryFault]:
+        """Faults that a trace finds in the use of global memory: races between programs, tensors that nobody has written."""
+        return self.trace.faults
+
+    @property
+    def fault(self) -> Fault | None:
+        """The fault that says most of its cause."""
+        return self.faults[0] if self.faults else None
+
+    def run(self, order: str) -> Run:
+        return next(run for run in self.runs if run.order == order)
+
+    @property
+    def counts(self) -> Counts:
+        """Numbers of barriers, copies, products and bytes; of the first order, and all have the same if there is no fault."""
+        return self.runs[0].counts
+
+    @property
+    def instructions(self) -> Counter[str]:
+        """How many instructions of the kernel begin a "TMA load", "TMA store", "cp.async" or "wgmma", however often they run."""
+        return Counter(what for what, *_ in self.runs[0].sites)
+
+    @property
+    def shared_bytes(self) -> int:
+        return max(run.shared_bytes for run in self.runs)
+
+    @property
+    def products(self) -> list[Product]:
+        """The products of the first order, as they were issued. In "lazy", whoever fetches is as far ahead as it may be."""
+        return self.runs[0].products
+
+    @property
+    def overlapped(self) -> float:
+        """The part of the products, by their work, that were issued while a copy was under way that nobody had waited for yet: in
+        the order in which they are most. 0 means that each product waits for all copies."""
+        return max(run.overlapped for run in self.runs)
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of the first order: what it did to global memory."""
+        return self.runs[0].trace
+
+    def timeline(self, program: int = 0):
+        """A Picture of what was busy when in one program, by the model in timeline.py. ValueError without the order "timed"."""
+        from course_lib.hopper import draw  # matplotlib takes a while
+
+        return draw.timeline(self, program)
+
+    def __str__(self) -> str:
+        return show.text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return show.html(self)
+
+    @property
+    def tensor_cores_busy(self) -> float | None:
+        """The part of the time in which tensor cores were busy, by the model in timeline.py; None without the order "timed"."""
+        timeline = next((run.timeline for run in self.runs if run.timeline), None)
+        return timeline.busy(TENSOR_CORES) if timeline else None
+
+
+@one_thread()
+def simulate(
+    launch: Callable, *args: Any, orders: Sequence[str] = ORDERS, work: Work | None = None, **options: Any
+) -> Report:
+    """Run `launch(*args, **options)` once in each of these orders, and return a Report.
+
+        report = simulate(kernel[(4,)], a_desc, b_desc, c_ptr, K, num_warps=4)
+
+    launch   a kernel with its grid, or a function that launches kernels;  orders  names, as in orders.py
+    work     what all orders together may do; beyond that a KernelError, work.TooSlow
+
+    Tensors hold what the last order left, and each order begins with what they held before. A run ends at its first mistake.
+    Raises KernelFault if a kernel reaches outside of a tensor, KernelError if it cannot run here.
+    """
+    if not orders:
+        raise ValueError("orders is empty: name one at least.")
+    started = [_Simulation(order_of(name), name, work) for name in orders]
+    runs, before, after = [], {}, None
+    for simulation in started:
+        simulation.before = before
+        simulation.restore()
+        with launches_go_to(simulation.launch):
+            try:
+                launch(*args, **options)
+            except Mistake as found:
+                simulation.run.fault = found.fault.found(simulation.run.order, simulation.program)
+        runs.append(simulation.run)
+        if simulation.run.fault is None:
+            left = {key: bytes_behind(tensor).clone() for key, (tensor, _) in before.items()}
+            if after is not None and any(not torch.equal(left[key], after[key]) for key in left):
+                simulation.run.fault = _differs(runs).found(simulation.run.order, 0)
+            after = after or left
+    found = [run.fault for run in runs if run.fault]
+    return Report(runs, _each_once(found))
+
+
+def _differs(runs: list[Run]) -> Fault:
+    same = next(run.order for run in runs if run.fault is None)
+    return Fault(
+        Kind.ORDER,
+        f'the tensors hold other numbers after the order "{runs[-1].order}" than after "{same}": something in global memory is read '
+        "or written without waiting.",
+    )
+
+
+def _each_once(faults: list[Fault]) -> list[Fault]:
+    """Faults of the same kind at the same lines once, those first that say most."""
+    known: dict[Any, Fault] = {}
+    for fault in faults:
+        known.setdefault((fault.kind, fault.lines), fault)
+    return sorted(known.values(), key=lambda fault: fault.kind.rank)
+
+
+OTHER_WARPS = re.compile(r"Layout has (\d+) warps per CTA, but the context requires (\d+) warps")  # Triton's verifier
+
+
+def _foreign(error: BaseException | None, held: str, there: str) -> Mistake:
+    """The mistake of a partition that is passed a block which other warps hold, as the front end finds it."""
+    spots: list[Spot] = []
+    while error is not None:
+        line = getattr(getattr(error, "node", None), "lineno", 0)
+        source = (getattr(error, "src", None) or "").splitlines()
+        name = re.match(r"\s*def (\w+)", source[0]) if source else None
+        if name and line and name[1] not in [spot.function for spot in spots]:
+            spots.append(Spot(name[1], line, source[line - 1].strip(), spots[-1] if spots else None))
+        error = error.__cause__
+    where = f" in {spots[-1]}" if spots else ""
+    return mistake(
+        Kind.REGISTERS,
+        f"a block is used{where}, by {there} warp{'s' if there != '1' else ''}, and it lies in the registers of {held}. No warp can read "
+        "another one's registers: pass the numbers through shared memory, or give the partition a layout of its own.",
+        second=spots[-1] if spots else None,
+    )
+
+
+class _Simulation(Trace):
+    """A trace whose programs run on machines. before: tensors by storage, with the bytes that they held at first."""
+
+    def __init__(self, order: Order, name: str, work: Work | None):
+        super().__init__(work=work)
+        self.order, self.program = order, 0
+        self.run = Run(name, self, timeline=order.timeline)
+        self.before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def restore(self) -> None:
+        for tensor, held in self.before.values():
+            bytes_behind(tensor).copy_(held)
+
+    def _code_of(self, front: Front) -> _OneByOne:
+        return _OneByOne(code_of(front), self)
+
+    def _code(self, kernel: Any, arguments: dict[str, Any], options: dict[str, Any]) -> _OneByOne:
+        heard: list[str] = []
+        try:
+            with quiet(heard):
+                return super()._code(kernel, arguments, options)
+        except Uncompilable as refused:
+            if found := OTHER_WARPS.search("".join(heard)):
+                raise _foreign(refused.__context__, *found.groups()) from None
+            raise
+
+    def _run(self, code: Any, arguments: dict[str, Any], grid: Any) -> None:
+        for name, value in arguments.items():
+            for _, tensor in tensors_in(name, value):
+                self.before.setdefault(storage_key(tensor), (tensor, bytes_behind(tensor).clone()))
+        super()._run(code, arguments, grid)
+
+    def on_a_machine(self, code: Code, values: list, programs: Programs) -> None:
+        machine = Machine(self.order)
+        self.program = int(programs.numbers[0])
+        try:
+            code.run_block(values, programs, machine)
+        finally:
+            self.run.counts += machine.counts
+            self.run.products += machine.products
+            self.run.sites |= machine.sites
+            self.run.shared_bytes = max(self.run.shared_bytes, machine.shared.most)
+
+
+class _OneByOne:
+    """Code as a trace runs it: one program after another, each on a machine."""
+
+    talks, waits, largest = True, False, 1
+
+    def __init__(self, code: Code, simulation: _Simulation):
+        self._code, self._simulation = code, simulation
+
+    def run(self, values: list, programs: Programs) -> None:
+        self._simulation.on_a_machine(self._code, values, programs)
