@@ -68,6 +68,13 @@ def place(at, N, heads, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr):
 
 
 @jit
+def as_registers_hold(x):
+    """(64, 64) in the order of a warpgroup's registers: four numbers of a thread lie side by side, then the next thread's."""
+    # row: 4 warps, 2 halves, 8 lanes; column: 8 parts, 4 lanes, 2 numbers
+    return x.reshape((4, 2, 8, 8, 4, 2)).permute((3, 0, 2, 4, 1, 5)).reshape((16, 256))
+
+
+@jit
 def step(
     s, dk, dv, i, row, key_rows, cols, diagonal, scale, k, v, ks, ring, exchange, dq_desc, dq_place,
     GROUP: gl.constexpr, CAUSAL: gl.constexpr, MORE: gl.constexpr,
@@ -119,9 +126,9 @@ def step(
     mbarrier.arrive(empty.index(slot))
     mbarrier.arrive(ds_empty.index(i % DS_STAGES))
     tma.store_wait(0)
-    dq_place.store(dq)
+    dq_place.store(as_registers_hold(dq))
     fence_async_shared()
-    tma_add(dq_desc, [row + GROUP * 64, 0] if D == 64 else [row, GROUP * 64], dq_place)
+    tma_add(dq_desc, [(row // BLOCK_M * 2 + GROUP) * 16, 0], dq_place)
     if MORE:
         s = mma_wait(0, deps=[s])
     return s, dk, dv
@@ -230,9 +237,14 @@ def prepare(o_ptr, do_ptr, lse_ptr, stats_ptr, dq_ptr, D: tl.constexpr, BLOCK_M:
 
 
 @triton.jit
-def finish(sum_ptr, dq_ptr, scale, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(dq_ptr + at, (tl.load(sum_ptr + at) * scale).to(dq_ptr.dtype.element_ty))
+def finish(sum_ptr, dq_ptr, scale, D: tl.constexpr):
+    """dq of a tile of 64 x 64, from a sum in the order of `as_registers_hold`."""
+    tile = tl.program_id(0).to(tl.int64)
+    x = tl.load(sum_ptr + tile * 4096 + tl.arange(0, 4096)) * scale
+    x = x.reshape(8, 4, 8, 4, 2, 2).permute(1, 4, 2, 0, 3, 5).reshape(64, 64)
+    rows = tile // (D // 64) * 64 + tl.arange(0, 64)
+    cols = tile % (D // 64) * 64 + tl.arange(0, 64)
+    tl.store(dq_ptr + rows[:, None] * D + cols[None, :], x.to(dq_ptr.dtype.element_ty))
 
 
 def block_m(D: int) -> int:
@@ -246,7 +258,7 @@ def descriptors(q, k, v, do, stats, dq_sum, dk, dv) -> list:
     q_, k_, v_, do_, dk_, dv_ = (TensorDescriptor.from_tensor(x.view(-1, D), [rows, D], half(rows)) for x, rows in tensors)
     plain = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=2)
     stats_ = TensorDescriptor.from_tensor(stats, [2, m], plain)
-    dq_ = TensorDescriptor.from_tensor(dq_sum.view(-1, D), [64, 64], gl.NVMMASharedLayout.get_default_for([64, 64], gl.float32))
+    dq_ = TensorDescriptor.from_tensor(dq_sum.view(-1, 256), [16, 256], plain)
     return [q_, k_, v_, do_, stats_, dq_, dk_, dv_]
 
 
@@ -261,5 +273,5 @@ def launch(q, k, v, o, lse, do, causal: bool):
     sms = torch.cuda.get_device_properties(q.device).multi_processor_count
     programs = min(sms, rows // BLOCK_N.value)
     backward[(programs,)](*descriptors(q, k, v, do, stats, dq_sum, dk, dv), D**-0.5, N, B * H, CAUSAL=causal, num_warps=4)
-    finish[(rows * D // 4096,)](dq_sum, dq, D**-0.5, BLOCK=4096)
+    finish[(rows * D // 4096,)](dq_sum, dq, D**-0.5, D=D)
     return dq, dk, dv
