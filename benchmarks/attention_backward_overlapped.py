@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
-from attention_overlapped import LOG2_E, REGISTERS, jit, walk
+from attention_overlapped import LOG2_E, REGISTERS, jit
 
 try:
     from triton._C.libtriton import ir
@@ -26,45 +26,37 @@ except ImportError:  # an older Triton: this can be read, not run
     pass
 
 
-BLOCK_N, GROUP_N = tl.constexpr(128), tl.constexpr(64)  # keys of a program at a time, keys of a consumer
-STAGES = tl.constexpr(2)
+BLOCK_N, GROUP_N = tl.constexpr(128), tl.constexpr(64)  # keys of a program, keys of a consumer
+STAGES = tl.constexpr(2)  # tiles of q and do in a ring, and of ds
 
 
 @jit
-def produce(q_desc, k_desc, v_desc, do_desc, stats_desc, kv, ring, N, heads, CAUSAL: gl.constexpr):
-    ks, vs, kv_full, kv_empty = kv
+def place(N, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr):
+    """(first key, first query, steps) of a program: head by head, and in each of them the longest walk first."""
+    keys = gl.program_id(0) * BLOCK_N  # all heads' rows lie below one another
+    end = (keys // N + 1) * N
+    first = keys if CAUSAL else end - N
+    return keys, first, (end - first) // BLOCK_M
+
+
+@jit
+def produce(q_desc, k_desc, v_desc, do_desc, stats_desc, kv, ring, N, CAUSAL: gl.constexpr):
+    ks, vs, kv_full = kv
     qs, dos, stats, full, empty = ring
     BLOCK_M: gl.constexpr = q_desc.block_type.shape[0]
-    done = 0
-    for at in range(gl.program_id(0), heads * (N // BLOCK_N), gl.num_programs(0)):
-        head_row, keys, first, steps, r = place(at, N, heads, BLOCK_M, CAUSAL)
-        mbarrier.wait(kv_empty, (r + 1) & 1)
-        mbarrier.expect(kv_full, 2 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
-        for g in gl.static_range(2):
-            tma.async_copy_global_to_shared(k_desc, [keys + g * GROUP_N, 0], kv_full, ks.index(g))
-            tma.async_copy_global_to_shared(v_desc, [keys + g * GROUP_N, 0], kv_full, vs.index(g))
-        for i in range(done, done + steps):
-            s = i % STAGES
-            row = first + (i - done) * BLOCK_M
-            mbarrier.wait(empty.index(s), (i // STAGES + 1) & 1)
-            mbarrier.expect(
-                full.index(s), q_desc.block_type.nbytes + do_desc.block_type.nbytes + stats_desc.block_type.nbytes
-            )
-            tma.async_copy_global_to_shared(q_desc, [row, 0], full.index(s), qs.index(s))
-            tma.async_copy_global_to_shared(stats_desc, [row // BLOCK_M * 2, 0], full.index(s), stats.index(s))
-            tma.async_copy_global_to_shared(do_desc, [row, 0], full.index(s), dos.index(s))
-        done += steps
-
-
-@jit
-def place(at, N, heads, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr):
-    """(first row of the head, first key, first query, steps, round) of a place in the queue of all tiles of keys."""
-    head_row, keys, _, r = walk(at, N, heads, CAUSAL)
-    first = head_row
-    if CAUSAL:  # the first keys have the most queries
-        keys = head_row + (N - BLOCK_N) - (keys - head_row)
-        first = keys
-    return head_row, keys, first, (head_row + N - first) // BLOCK_M, r
+    BYTES: gl.constexpr = q_desc.block_type.nbytes + do_desc.block_type.nbytes + stats_desc.block_type.nbytes
+    keys, first, steps = place(N, BLOCK_M, CAUSAL)
+    mbarrier.expect(kv_full, 2 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
+    for g in gl.static_range(2):
+        tma.async_copy_global_to_shared(k_desc, [keys + g * GROUP_N, 0], kv_full, ks.index(g))
+        tma.async_copy_global_to_shared(v_desc, [keys + g * GROUP_N, 0], kv_full, vs.index(g))
+    for i in range(steps):
+        slot, row = i % STAGES, first + i * BLOCK_M
+        mbarrier.wait(empty.index(slot), (i // STAGES + 1) & 1)
+        mbarrier.expect(full.index(slot), BYTES)
+        tma.async_copy_global_to_shared(q_desc, [row, 0], full.index(slot), qs.index(slot))
+        tma.async_copy_global_to_shared(stats_desc, [row // BLOCK_M * 2, 0], full.index(slot), stats.index(slot))
+        tma.async_copy_global_to_shared(do_desc, [row, 0], full.index(slot), dos.index(slot))
 
 
 @jit
@@ -75,150 +67,142 @@ def as_registers_hold(x):
 
 
 @jit
-def step(
-    s, dk, dv, i, row, key_rows, cols, diagonal, scale, k, v, ks, ring, exchange, dq_desc, dq_place,
-    GROUP: gl.constexpr, CAUSAL: gl.constexpr, MORE: gl.constexpr,
-):  # fmt: skip
-    """One tile of queries. s is under way when it begins; the next one's is when it ends."""
-    qs, dos, stats, full, empty = ring
-    ds_tiles, ds_full, ds_empty = exchange
-    S_LAYOUT: gl.constexpr = cols.type.layout.parent
-    BLOCK_M: gl.constexpr = qs.shape[1]
-    D: gl.constexpr = qs.shape[2]
-    DKV_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
-    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, DKV_LAYOUT, 2)
+def issue_dq(i, ks, exchange, GROUP: gl.constexpr):
+    """dQ = dS K of the i-th step, of all keys, as soon as both consumers have stored their dS: a half of it for each consumer."""
+    ds, ds_full, _ = exchange
     DQ_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
-    slot = i % STAGES
-    q, do, stat = qs.index(slot), dos.index(slot), stats.index(slot)
-    none = gl.zeros((GROUP_N, BLOCK_M), gl.float32, S_LAYOUT)
-    dp = mma(v, do.permute((1, 0)), none, use_acc=False, is_async=True)
-    lse = stat.slice(0, 1).load(S_LAYOUT)
-    if CAUSAL:
-        if diagonal:
-            s = gl.where(key_rows[:, None] <= row + cols[None, :], s, -float("inf"))
-    p = gl.exp2(s * scale - lse)
-    p16 = p.to(q.dtype)
-    dv = mma(gl.convert_layout(p16, P_LAYOUT), do, dv, is_async=True)
-    mbarrier.wait(ds_empty.index(i % DS_STAGES), (i // DS_STAGES + 1) & 1)
-    dp = mma_wait(1, deps=[dp])
-    delta = stat.slice(1, 1).load(S_LAYOUT)
-    ds16 = (p16.to(gl.float32) * (dp - delta)).to(q.dtype)
-    ds_tiles.index(i % DS_STAGES * 2 + GROUP).store(ds16)
-    fence_async_shared()
-    mbarrier.arrive(ds_full.index(i % DS_STAGES))
-    dk = mma(gl.convert_layout(ds16, P_LAYOUT), q, dk, is_async=True)
-    mbarrier.wait(ds_full.index(i % DS_STAGES), i // DS_STAGES & 1)
     dq = gl.zeros((64, 64), gl.float32, DQ_LAYOUT)
+    mbarrier.wait(ds_full.index(i % STAGES), i // STAGES & 1)
     for g in gl.static_range(2):
-        a, b = ds_tiles.index(i % DS_STAGES * 2 + g).permute((1, 0)), ks.index(g)
-        if D == 64:
+        a, b = ds.index(i % STAGES * 2 + g).permute((1, 0)), ks.index(same(g, i))
+        if ks.shape[2] == 64:
             a = a.slice(GROUP * 64, 64, 0)
         else:
             b = b.slice(GROUP * 64, 64, 1)
         dq = mma(a, b, dq, use_acc=g > 0, is_async=True)
-    dk, dv = mma_wait(1, deps=[dk, dv])
-    if MORE:
-        mbarrier.wait(full.index((i + 1) % STAGES), (i + 1) // STAGES & 1)
-        s = mma(k, qs.index((i + 1) % STAGES).permute((1, 0)), none, use_acc=False, is_async=True)
-        dq = mma_wait(1, deps=[dq])
-    else:
-        dq = mma_wait(0, deps=[dq])
-    mbarrier.arrive(empty.index(slot))
-    mbarrier.arrive(ds_empty.index(i % DS_STAGES))
-    tma.store_wait(0)
+    return dq
+
+
+@jit
+def add_dq(dq, i, tile, dq_desc, dq_place, exchange):
+    mbarrier.arrive(exchange[2].index(i % STAGES))  # its dS has been read
+    tma.store_wait(0)  # what was there has left
     dq_place.store(as_registers_hold(dq))
     fence_async_shared()
-    tma_add(dq_desc, [(row // BLOCK_M * 2 + GROUP) * 16, 0], dq_place)
-    if MORE:
-        s = mma_wait(0, deps=[s])
+    tma_add(dq_desc, [tile * 16, 0], dq_place)
+
+
+@jit
+def same(x, i):
+    """x. The compiler does not know, so it computes addresses in the loop; else it would prepare them all, and spill them."""
+    return x + (i >> 30)
+
+
+@jit
+def step(
+    s, dk, dv, i, steps, first, keys, scale, kv, ring, exchange, dq_desc, dq_place,
+    GROUP: gl.constexpr, CAUSAL: gl.constexpr, FIRST: gl.constexpr,
+):  # fmt: skip
+    """One tile of queries, whose s is there. dQ is that of the step before: no consumer waits for the other one's dS at once."""
+    ks, vs, _ = kv
+    qs, dos, stats, full, empty = ring
+    ds, ds_full, ds_empty = exchange
+    BLOCK_M: gl.constexpr = qs.shape[1]
+    S_LAYOUT: gl.constexpr = s.type.layout
+    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, dk.type.layout, 2)
+    none = gl.zeros((GROUP_N, BLOCK_M), gl.float32, S_LAYOUT)
+    slot = i % STAGES
+    q, do, stat = qs.index(slot), dos.index(slot), stats.index(slot)
+    if CAUSAL:
+        if i < BLOCK_N // BLOCK_M:  # on the diagonal
+            key = keys + GROUP * GROUP_N + gl.arange(0, GROUP_N, gl.SliceLayout(1, S_LAYOUT))
+            query = first + i * BLOCK_M + gl.arange(0, BLOCK_M, gl.SliceLayout(0, S_LAYOUT))
+            s = gl.where(key[:, None] <= query[None, :], s, -float("inf"))
+    dp = mma(vs.index(same(GROUP, i)), do.permute((1, 0)), none, use_acc=False, is_async=True)
+    p = gl.exp2(s * scale - stat.slice(0, 1).load(S_LAYOUT)).to(q.dtype)
+    dv = mma(gl.convert_layout(p, P_LAYOUT), do, dv, is_async=True)
+    dp = mma_wait(1, deps=[dp])
+    d = (p.to(gl.float32) * (dp - stat.slice(1, 1).load(S_LAYOUT))).to(q.dtype)
+    mbarrier.wait(ds_empty.index(slot), (i // STAGES + 1) & 1)
+    ds.index(slot * 2 + GROUP).store(d)
+    fence_async_shared()
+    mbarrier.arrive(ds_full.index(slot))
+    dk = mma(gl.convert_layout(d, P_LAYOUT), q, dk, is_async=True)
+    dq = issue_dq(i, ks, exchange, GROUP)
+    dk, dv = mma_wait(1, deps=[dk, dv])
+    mbarrier.wait(full.index((i + 1) % STAGES), (i + 1) // STAGES & 1, pred=i + 1 < steps)
+    s = mma(ks.index(same(GROUP, i)), qs.index((i + 1) % STAGES).permute((1, 0)), none, use_acc=False, is_async=True)
+    dq = mma_wait(1, deps=[dq])
+    add_dq(dq, i, first // BLOCK_M * 2 + (i) * 2 + GROUP, dq_desc, dq_place, exchange)
+    s = mma_wait(0, deps=[s])
+    mbarrier.arrive(empty.index(slot))
     return s, dk, dv
-
-
-DS_STAGES = tl.constexpr(2)
 
 
 @jit
 def consume(
-    dq_desc, dk_desc, dv_desc, kv, ring, exchange, dq_places, softmax_scale, N, heads,
-    GROUP: gl.constexpr, CAUSAL: gl.constexpr,
-):  # fmt: skip
-    ks, vs, kv_full, kv_empty = kv
-    qs, dos, stats, full, empty = ring
+    dq_desc, dk_desc, dv_desc, kv, ring, exchange, dq_places, softmax_scale, N, GROUP: gl.constexpr, CAUSAL: gl.constexpr
+):
+    ks, vs, kv_full = kv
+    qs, full = ring[0], ring[3]
     BLOCK_M: gl.constexpr = qs.shape[1]
     D: gl.constexpr = qs.shape[2]
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
     DKV_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     scale = softmax_scale * LOG2_E
-    none = gl.zeros((GROUP_N, BLOCK_M), gl.float32, S_LAYOUT)
     k, v, dq_place = ks.index(GROUP), vs.index(GROUP), dq_places.index(GROUP)
-    cols = gl.arange(0, BLOCK_M, gl.SliceLayout(0, S_LAYOUT))
-    done = 0
-    for at in range(gl.program_id(0), heads * (N // BLOCK_N), gl.num_programs(0)):
-        head_row, keys, first, steps, r = place(at, N, heads, BLOCK_M, CAUSAL)
-        key_rows = keys + GROUP * GROUP_N + gl.arange(0, GROUP_N, gl.SliceLayout(1, S_LAYOUT))
-        dk = gl.zeros((GROUP_N, D), gl.float32, DKV_LAYOUT)
-        dv = gl.zeros((GROUP_N, D), gl.float32, DKV_LAYOUT)
-        mbarrier.wait(kv_full, r & 1)
-        mbarrier.wait(full.index(done % STAGES), done // STAGES & 1)
-        s = mma(k, qs.index(done % STAGES).permute((1, 0)), none, use_acc=False, is_async=True)
-        s = mma_wait(0, deps=[s])
-        for i in range(done, done + steps - 1):
-            diagonal = i - done < BLOCK_N // BLOCK_M
-            s, dk, dv = step(
-                s, dk, dv, i, first + (i - done) * BLOCK_M, key_rows, cols, diagonal, scale, k, v, ks, ring, exchange,
-                dq_desc, dq_place, GROUP, CAUSAL, True,
-            )  # fmt: skip
-        i = done + steps - 1
+    keys, first, steps = place(N, BLOCK_M, CAUSAL)
+    dk = gl.zeros((GROUP_N, D), gl.float32, DKV_LAYOUT)
+    dv = gl.zeros((GROUP_N, D), gl.float32, DKV_LAYOUT)
+    s = gl.zeros((GROUP_N, BLOCK_M), gl.float32, S_LAYOUT)
+    mbarrier.wait(kv_full, 0)
+    mbarrier.wait(full.index(0), 0)
+    s = mma(k, qs.index(0).permute((1, 0)), s, use_acc=False)
+    for i in range(0, steps):
         s, dk, dv = step(
-            s, dk, dv, i, first + (steps - 1) * BLOCK_M, key_rows, cols, steps - 1 < BLOCK_N // BLOCK_M, scale, k, v,
-            ks, ring, exchange, dq_desc, dq_place, GROUP, CAUSAL, False,
-        )  # fmt: skip
-        done += steps
-        v.store(dv.to(v.dtype))
-        mbarrier.wait(exchange[2].index(i % DS_STAGES), i // DS_STAGES & 1)  # both are done with k
-        k.store((dk * softmax_scale).to(k.dtype))
-        fence_async_shared()
-        tma.async_copy_shared_to_global(dv_desc, [keys + GROUP * GROUP_N, 0], v)
-        tma.async_copy_shared_to_global(dk_desc, [keys + GROUP * GROUP_N, 0], k)
-        tma.store_wait(0)
-        mbarrier.arrive(kv_empty)
+            s, dk, dv, i, steps, first, keys, scale, kv, ring, exchange, dq_desc, dq_place, GROUP, CAUSAL, False
+        )
+    v.store(dv.to(v.dtype))
+    mbarrier.wait(exchange[2].index((steps - 1) % STAGES), (steps - 1) // STAGES & 1)  # both are done with k
+    k.store((dk * softmax_scale).to(k.dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(dv_desc, [keys + GROUP * GROUP_N, 0], v)
+    tma.async_copy_shared_to_global(dk_desc, [keys + GROUP * GROUP_N, 0], k)
+    tma.store_wait(0)
 
 
 @jit
-def backward(
-    q_desc, k_desc, v_desc, do_desc, stats_desc, dq_desc, dk_desc, dv_desc, scale, N, heads, CAUSAL: gl.constexpr
-):
+def new_barriers(N: gl.constexpr, COUNT: gl.constexpr):
+    barriers = gl.allocate_shared_memory(gl.int64, [N, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(N):
+        mbarrier.init(barriers.index(i), count=COUNT)
+    return barriers
+
+
+@jit
+def new_tiles(desc, N: gl.constexpr):
+    return gl.allocate_shared_memory(desc.dtype, [N] + desc.block_type.shape, desc.layout)
+
+
+@jit
+def backward(q_desc, k_desc, v_desc, do_desc, stats_desc, dq_desc, dk_desc, dv_desc, scale, N, CAUSAL: gl.constexpr):
     BLOCK_M: gl.constexpr = q_desc.block_type.shape[0]
-    DS_ROW: gl.constexpr = gl.NVMMASharedLayout.get_default_for([GROUP_N, BLOCK_M], q_desc.dtype)
-    ks = gl.allocate_shared_memory(k_desc.dtype, [2] + k_desc.block_type.shape, k_desc.layout)
-    vs = gl.allocate_shared_memory(v_desc.dtype, [2] + v_desc.block_type.shape, v_desc.layout)
-    qs = gl.allocate_shared_memory(q_desc.dtype, [STAGES] + q_desc.block_type.shape, q_desc.layout)
-    dos = gl.allocate_shared_memory(do_desc.dtype, [STAGES] + do_desc.block_type.shape, do_desc.layout)
-    stats = gl.allocate_shared_memory(gl.float32, [STAGES] + stats_desc.block_type.shape, stats_desc.layout)
-    ds_tiles = gl.allocate_shared_memory(q_desc.dtype, [2 * DS_STAGES, GROUP_N, BLOCK_M], DS_ROW)
-    dq_places = gl.allocate_shared_memory(gl.float32, [2] + dq_desc.block_type.shape, dq_desc.layout)
-    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    ds_full = gl.allocate_shared_memory(gl.int64, [DS_STAGES, 1], mbarrier.MBarrierLayout())
-    ds_empty = gl.allocate_shared_memory(gl.int64, [DS_STAGES, 1], mbarrier.MBarrierLayout())
-    kv_full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    kv_empty = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(STAGES):
-        mbarrier.init(full.index(i), count=1)
-        mbarrier.init(empty.index(i), count=2)
-    for i in gl.static_range(DS_STAGES):
-        mbarrier.init(ds_full.index(i), count=2)
-        mbarrier.init(ds_empty.index(i), count=2)
-    mbarrier.init(kv_full, count=1)
-    mbarrier.init(kv_empty, count=2)
-    kv, ring, exchange = (ks, vs, kv_full, kv_empty), (qs, dos, stats, full, empty), (ds_tiles, ds_full, ds_empty)
+    DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for([GROUP_N, BLOCK_M], q_desc.dtype)
+    ds = gl.allocate_shared_memory(q_desc.dtype, [2 * STAGES, GROUP_N, BLOCK_M], DS_LAYOUT)
+    kv = (new_tiles(k_desc, 2), new_tiles(v_desc, 2), new_barriers(1, 1).index(0))
+    ring = (
+        new_tiles(q_desc, STAGES), new_tiles(do_desc, STAGES), new_tiles(stats_desc, STAGES),
+        new_barriers(STAGES, 1), new_barriers(STAGES, 2),
+    )  # fmt: skip
+    exchange = (ds, new_barriers(STAGES, 2), new_barriers(STAGES, 2))
+    dq_places = new_tiles(dq_desc, 2)
     gl.warp_specialize(
         [
-            (consume, (dq_desc, dk_desc, dv_desc, kv, ring, exchange, dq_places, scale, N, heads, 0, CAUSAL)),
-            (consume, (dq_desc, dk_desc, dv_desc, kv, ring, exchange, dq_places, scale, N, heads, 1, CAUSAL)),
-            (produce, (q_desc, k_desc, v_desc, do_desc, stats_desc, kv, ring, N, heads, CAUSAL)),
+            (consume, (dq_desc, dk_desc, dv_desc, kv, ring, exchange, dq_places, scale, N, 0, CAUSAL)),
+            (consume, (dq_desc, dk_desc, dv_desc, kv, ring, exchange, dq_places, scale, N, 1, CAUSAL)),
+            (produce, (q_desc, k_desc, v_desc, do_desc, stats_desc, kv, ring, N, CAUSAL)),
         ],
-        [4, 1],
+        [4, 1],  # warps of the second consumer and of the producer; the first consumer is num_warps
         [REGISTERS, 24],
     )
 
@@ -270,8 +254,7 @@ def launch(q, k, v, o, lse, do, causal: bool):
     dq_sum = torch.empty(rows, D, device=q.device)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     prepare[(rows // m,)](o, do, lse, stats, dq_sum, D=D, BLOCK_M=m, num_warps=8)
-    sms = torch.cuda.get_device_properties(q.device).multi_processor_count
-    programs = min(sms, rows // BLOCK_N.value)
-    backward[(programs,)](*descriptors(q, k, v, do, stats, dq_sum, dk, dv), D**-0.5, N, B * H, CAUSAL=causal, num_warps=4)
+    values = descriptors(q, k, v, do, stats, dq_sum, dk, dv)
+    backward[(rows // BLOCK_N.value,)](*values, D**-0.5, N, CAUSAL=causal, num_warps=4)
     finish[(rows * D // 4096,)](dq_sum, dq, D**-0.5, D=D)
     return dq, dk, dv
