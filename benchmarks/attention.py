@@ -126,6 +126,15 @@ def own_both(q, k, v, causal: bool) -> Work:
     return lambda: attention.apply(q, k, v, causal)
 
 
+def own_overlapped(q, k, v, do, causal: bool) -> Work:
+    """The backward pass in Gluon, on what the forward pass in Gluon has left."""
+    import attention_backward_overlapped
+    import attention_overlapped
+
+    o, lse = attention_overlapped.launch(q, k, v, causal)
+    return lambda: attention_backward_overlapped.launch(q, k, v, o, lse, do, causal)
+
+
 def backward_of(make: Callable[..., Work]) -> Callable[..., Work]:
     """The backward pass alone of what autograd can differentiate."""
 
@@ -146,6 +155,7 @@ PEERS: dict[str, Callable[..., Work]] = {
 }
 FORWARD = PEERS | {"unit 09": own_forward, "the ladder's best": own_ladder}
 BACKWARD = {name: backward_of(make) for name, make in (PEERS | {"unit 10": own_both}).items()}
+BACKWARD["overlapped"] = own_overlapped
 
 # ------------------------------------------------------------------------------------------------ measuring
 
@@ -231,11 +241,13 @@ def wrong(d: int, length: int, causal: bool) -> str:
 def wrong_backward(d: int, length: int, causal: bool) -> str:
     """ "" if the unit's gradients agree with torch's FlashAttention-2 here, and have the same bits in two runs."""
     given = inputs(d, length)
-    expected, own, again = (BACKWARD[name](*given, causal)() for name in (FA2, "unit 10", "unit 10"))
+    names = (FA2, "unit 10", "unit 10", "overlapped")
+    expected, own, again, overlapped = (BACKWARD[name](*given, causal)() for name in names)
     where = f"at D {d}, length {length}, causal {causal}"
-    off = max(float((x.float() - y.float()).abs().max()) for x, y in zip(own, expected, strict=True))
-    if not off < 0.05:
-        return f"unit 10's gradients differ from {FA2} by {off:.3g} {where}"
+    for name, found in (("unit 10", own), ("overlapped", overlapped)):
+        off = max(float((x.float() - y.float()).abs().max()) for x, y in zip(found, expected, strict=True))
+        if not off < 0.05:
+            return f"{name}: gradients differ from {FA2} by {off:.3g} {where}"
     return "" if all(map(torch.equal, own, again)) else f"unit 10's gradients differ from run to run {where}"
 
 

@@ -1,0 +1,31 @@
+"""benchmarks/attention_backward_overlapped.py, as far as it goes without a GPU: it compiles for Hopper, and nothing is spilled."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hopper import SHARED_BYTES, compiled_for_hopper
+
+
+@pytest.fixture(scope="module")
+def script():
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+    try:
+        import attention_backward_overlapped
+
+        yield attention_backward_overlapped
+    finally:
+        sys.path.pop(0)
+
+
+@pytest.mark.parametrize("D, causal", [(64, False), (128, True)])
+def test_the_kernel_fits_on_a_hopper_gpu(script, D, causal):
+    x, m = torch.empty(1, 2, 512, D, dtype=torch.bfloat16), script.block_m(D)
+    stats, dq_sum = torch.empty(2 * 1024 // m, m), torch.empty(1024, D)
+    values = (*script.descriptors(x, x, x, x, stats, dq_sum, x, x), D**-0.5, 512)
+    kernel = compiled_for_hopper(script.backward, *values, CAUSAL=causal)
+    assert kernel.metadata.shared <= SHARED_BYTES
+    assert "wgmma.mma_async" in kernel.asm["ptx"] and "cp.reduce.async.bulk.tensor" in kernel.asm["ptx"]
