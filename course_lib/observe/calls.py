@@ -1,8 +1,8 @@
 """How a check calls a student's function where f(**arguments) will not do.
 
 A process can send names and numbers to another, never functions: Exercise.called is a name in CALLS, and what stands there is
-called in the process that records, with the function, a case's arguments, and `mark`, which writes a moment into the log:
-without a word, the end of the forward phase.
+called in the process that records, with the function, a case's arguments, and `mark`, which writes a moment into the log and
+says how many kernels were launched before it: without a word, the end of the forward phase; an empty one is not written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
 from course_lib.workloads.counted import SimulatedGPU, workload
 
-Mark = Callable[..., None]
+Mark = Callable[..., int]
 
 
 def by_name(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
@@ -101,6 +101,27 @@ def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark
     return run_checkpoint(function, **arguments)
 
 
+def in_place(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """The tensors that f(**others) changed; None if it launched nothing. arguments: what f takes, and `changes`, the names of these
+    tensors. It is given copies of them, since an input stays as it is."""
+    copies = {name: arguments[name].clone() for name in arguments.pop("changes")}
+    returned = function(**(arguments | copies))
+    if returned is not None:
+        return returned
+    return tuple(copies.values()) if mark("") else None
+
+
+def step_by_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> list | None:
+    """The weight after each step of f(rule, p, g, state, lr). arguments: rule, lr, where p starts, and the gradients."""
+    p, state, found = arguments["start"], {}, []
+    for gradient in arguments["gradients"]:
+        p = function(arguments["rule"], p, gradient, state, arguments["lr"])
+        if p is None:
+            return None
+        found.append(p)
+    return found
+
+
 BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step"])
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
@@ -111,4 +132,6 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "forward and backward": forward_and_backward,
     "on a chain": on_a_chain,
     "in a training step": in_a_training_step,
+    "in place": in_place,
+    "step by step": step_by_step,
 }
