@@ -14,6 +14,7 @@ import torch
 
 from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
 from course_lib.workloads.counted import SimulatedGPU, workload
+from course_lib.workloads.rehearsals import run_accumulate, run_batches, run_clip, run_swapped, run_through_a_checkpoint
 
 Mark = Callable[..., int]
 
@@ -122,7 +123,19 @@ def step_by_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> l
     return found
 
 
-BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step"])
+def rehearsed(run: Callable[..., Any]) -> Callable[[Any, dict[str, Any], Mark], Any]:
+    """What one of course_lib.workloads.rehearsals reports of f. arguments: those of the rehearsal."""
+    return lambda function, arguments, mark: run(function, **arguments)
+
+
+REHEARSALS = {
+    "from a file": rehearsed(run_batches),
+    "in micro-batches": rehearsed(run_accumulate),
+    "on gradients": rehearsed(run_clip),
+    "through a checkpoint": rehearsed(run_through_a_checkpoint),
+    "into a model": rehearsed(run_swapped),
+}
+BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step", *REHEARSALS])
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "": by_name,
@@ -134,4 +147,5 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "in a training step": in_a_training_step,
     "in place": in_place,
     "step by step": step_by_step,
+    **REHEARSALS,
 }

@@ -53,7 +53,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return o.transpose(1, 2).contiguous().transpose(1, 2), lse
 
 
-def attention_backward(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def attention_backward(
+    do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v; those of a shared head are sums over its group."""
     group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     p = torch.exp(_scores(q, k) - lse[..., None]).to(v.dtype)

@@ -1,7 +1,7 @@
 """Training on a small scale, in which a check calls a student's function and reports numbers: unit 11.
 
 Each function here trains, or reads a file, in float64 and within a second, and gives plain data. A check compares it with what
-the same function reports of torch's own way, or with a straight run. Nothing is drawn from torch's global generator, and its state is put back.
+the same function reports of torch's own way, or with a straight run. The state of torch's random numbers is put back.
 """
 
 from __future__ import annotations
@@ -117,15 +117,6 @@ def run_accumulate(
         return {"loss": number, "gradients": first, "again": again, "peak": max(live.bytes, default=0)}
 
 
-def one_batch(model: GPT, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
-    """The loss and the gradients of all micro-batches as one."""
-    tokens, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
-    model.zero_grad()
-    loss = model(tokens, targets)
-    loss.backward()
-    return loss.item()
-
-
 def run_clip(clip: Callable, *, sizes: list[int], scale: float, largest: float, seed: int) -> dict[str, Any] | None:
     """Call clip(gradients, largest) on tensors of these sizes. None where it gives nothing.
 
@@ -137,14 +128,6 @@ def run_clip(clip: Callable, *, sizes: list[int], scale: float, largest: float, 
         if norm is None:
             return None
         return {"norm": float(norm), "gradients": digits(gradients)}
-
-
-def clip_of_torch(gradients: Sequence[torch.Tensor], largest: float) -> float:
-    """Clip as torch does."""
-    leaves = [torch.nn.Parameter(torch.zeros_like(g)) for g in gradients]
-    for leaf, gradient in zip(leaves, gradients, strict=True):
-        leaf.grad = gradient  # the same tensor: it is changed in place
-    return float(torch.nn.utils.clip_grad_norm_(leaves, largest))
 
 
 # ------------------------------------------------------------------------------------------------------- a run that stops
@@ -286,7 +269,16 @@ class Kept:
 
 
 def run_swapped(
-    swap_in: Callable, *, layers: int, width: int, heads: int, kv_heads: int, rows: int, length: int, steps: int, seed: int
+    swap_in: Callable,
+    *,
+    layers: int,
+    width: int,
+    heads: int,
+    kv_heads: int,
+    rows: int,
+    length: int,
+    steps: int,
+    seed: int,
 ) -> dict[str, Any] | None:
     """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was.
 
@@ -294,7 +286,9 @@ def run_swapped(
     launches    in the first step, by kernel;  kept  bytes between its halves
     """
     with apart(seed):
-        c = Config(vocab=11, layers=layers, width=width, heads=heads, kv_heads=kv_heads, hidden=width * 2, context=length)
+        c = Config(
+            vocab=11, layers=layers, width=width, heads=heads, kv_heads=kv_heads, hidden=width * 2, context=length
+        )
         model, kernels = GPT(c).double(), Kernels()
         swap_in(model, kernels)
         if model.ops is TORCH:

@@ -1,7 +1,7 @@
-"""A text to train on: sums such as 12+34=46, one a line. It is made here, as long as you like, and its right continuations are known.
+"""A text to train on: sums such as 7+5=12, one a line. It is made here, as long as you like, and its right continuations are known.
 
-    write_tokens("sums.bin", 20_000)        the tokens on disk, two bytes each
-    best_loss()                             the mean loss that nobody can beat: the digits before = are chance, those behind are not
+write_tokens("sums.bin", 20_000)        the tokens of so many sums on disk, two bytes each
+best_loss()                             the mean loss that nobody can beat: the digits before = are chance, those behind are not
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _NUMBER = {character: number for number, character in enumerate(VOCABULARY)}
 
 
 def sums(count: int, seed: int = 0) -> str:
-    """`count` lines a+b=c, a and b drawn from 0 to 99."""
-    drawn = np.random.default_rng(seed).integers(0, 100, (count, 2))
+    """`count` lines a+b=c, a and b drawn from 0 to 9."""
+    drawn = np.random.default_rng(seed).integers(0, 10, (count, 2))
     return "".join(f"{a}+{b}={a + b}\n" for a, b in drawn)
 
 
@@ -38,6 +38,6 @@ def write_tokens(path: str | Path, count: int = 20_000, seed: int = 0) -> Path:
 
 
 def best_loss() -> float:
-    """The least mean loss of a character, in nats: two numbers of a hundred are drawn for each line, and nothing else is unknown."""
-    lines = [f"{a}+{b}={a + b}\n" for a in range(100) for b in range(100)]
-    return 2 * math.log(100) * len(lines) / sum(map(len, lines))
+    """The least mean loss of a character, in nats: two digits are drawn for each line, and nothing else is unknown."""
+    lines = [f"{a}+{b}={a + b}\n" for a in range(10) for b in range(10)]
+    return 2 * math.log(10) * len(lines) / sum(map(len, lines))

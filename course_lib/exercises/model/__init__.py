@@ -5,7 +5,23 @@ course_lib/workloads/rehearsals.py. Oracles: torch's optimizers and schedules, s
 counted in one.
 """
 
+from course_lib.exercises.model.accounting import run_cost, training_memory
+from course_lib.exercises.model.block import swap_in
+from course_lib.exercises.model.checkpoints import checkpoint
+from course_lib.exercises.model.data import get_batch
 from course_lib.exercises.model.optimizer import adamw_step, update
+from course_lib.exercises.model.training import accumulate, clip, learning_rate
 
-TRAINING = (update, adamw_step)
+TRAINING = (
+    update,
+    adamw_step,
+    get_batch,
+    accumulate,
+    clip,
+    learning_rate,
+    training_memory,
+    run_cost,
+    checkpoint,
+    swap_in,
+)
 EXERCISES = {exercise.id: exercise for exercise in TRAINING}

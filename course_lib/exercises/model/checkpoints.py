@@ -42,7 +42,11 @@ def later_losses(output: Any, before: int, **arguments: Any) -> str:
 
 def undisturbed(output: Any, **arguments: Any) -> str:
     """Check that the run that was saved goes on as it would have; "" or a sentence."""
-    return "" if output["went_on"] == straight(**arguments) else "the run that was saved goes on otherwise than without saving"
+    return (
+        ""
+        if output["went_on"] == straight(**arguments)
+        else "the run that was saved goes on otherwise than without saving"
+    )
 
 
 def stays_whole(output: Any, **_: Any) -> str:

@@ -116,7 +116,9 @@ get_batch = Exercise(
             "The targets are shifted by the wrong number: the target of token i is token i + 1.",
         ),
         every(
-            lambda output, context, **_: output["targets"] == [list(range(r[-1] + 1, r[-1] + 1 + context)) for r in output["rows"]],
+            lambda output, context, **_: (
+                output["targets"] == [list(range(r[-1] + 1, r[-1] + 1 + context)) for r in output["rows"]]
+            ),
             "The targets are the window behind. A causal model predicts at each place: shift by one token, not by a window.",
         ),
     ],

@@ -238,9 +238,18 @@ adamw_step = Exercise(
         "`LOW: tl.constexpr` decides whether p.to(low_ptr.dtype.element_ty) is stored, too.",
     ],
     mistakes=[
-        slip("This is a step without bias corrections: divide m by 1 - beta1**step and v by 1 - beta2**step.", corrected=False),
-        slip("The bias corrections are those of the next step: the first step is step 1, and its exponent is 1.", exponent=1),
-        slip("The bias corrections are those of the step before: the exponent is step itself, which begins at 1.", exponent=-1),
+        slip(
+            "This is a step without bias corrections: divide m by 1 - beta1**step and v by 1 - beta2**step.",
+            corrected=False,
+        ),
+        slip(
+            "The bias corrections are those of the next step: the first step is step 1, and its exponent is 1.",
+            exponent=1,
+        ),
+        slip(
+            "The bias corrections are those of the step before: the exponent is step itself, which begins at 1.",
+            exponent=-1,
+        ),
         slip(
             "The decay went into the gradient, and through m and v. Decoupled, it never meets them: p *= 1 - lr * weight_decay.",
             coupled=True,

@@ -12,7 +12,8 @@ from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.mistakes import every
-from course_lib.workloads.rehearsals import clip_of_torch, one_batch, run_accumulate, run_clip
+from course_lib.workloads.gpt import GPT
+from course_lib.workloads.rehearsals import run_accumulate, run_clip
 
 CLOSE = 1e-7  # in float64, of numbers near 1
 
@@ -27,6 +28,15 @@ def alike(a: Any, b: Any) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------- accumulation
+
+
+def one_batch(model: GPT, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
+    """The loss and the gradients of all micro-batches as one."""
+    tokens, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    model.zero_grad()
+    loss = model(tokens, targets)
+    loss.backward()
+    return loss.item()
 
 
 @cache
@@ -150,6 +160,14 @@ def _mean_of_means(output: dict[str, Any], call: dict[str, Any]) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------- clipping
+
+
+def clip_of_torch(gradients: Sequence[torch.Tensor], largest: float) -> float:
+    """Clip as torch does."""
+    leaves = [torch.nn.Parameter(torch.zeros_like(g)) for g in gradients]
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        leaf.grad = gradient  # the same tensor: it is changed in place
+    return float(torch.nn.utils.clip_grad_norm_(leaves, largest))
 
 
 def clipped(name: str, group: str, /, sizes: Sequence[int] = (7, 12, 1), **changes: Any) -> Case:
