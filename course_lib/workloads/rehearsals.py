@@ -244,30 +244,6 @@ def _after_a_failure(checkpoint: Any, path: str, run: Run) -> bytes:
 # ------------------------------------------------------------------------------------------------------- a model with kernels
 
 
-class Kept:
-    """Bytes of the storages that autograd keeps while this is open, each once; weights, and what is there anyway, do not count."""
-
-    def __init__(self, *there: torch.Tensor) -> None:
-        self._there = {t.untyped_storage()._cdata for t in there}
-        self._kept: dict[int, torch.Tensor] = {}
-
-    def __enter__(self) -> Kept:
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda t: t)
-        self._hooks.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._hooks.__exit__(*error)
-
-    def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
-        self._kept.setdefault(tensor.untyped_storage()._cdata, tensor)  # held: no address is given out twice
-        return tensor
-
-    @property
-    def bytes(self) -> int:
-        return sum(t.untyped_storage().nbytes() for key, t in self._kept.items() if key not in self._there)
-
-
 def run_swapped(
     swap_in: Callable,
     *,
@@ -297,15 +273,16 @@ def run_swapped(
         found: dict[str, Any] = {"losses": []}
         for step in range(steps):
             tokens, targets = torch.randint(0, c.vocab, (2, rows, length)).unbind()
-            with Kept(*model.parameters(), tokens) as kept:
+            with Live() as live:  # whoever holds it: what ctx.anything keeps is kept, too
                 loss = model(tokens, targets)
+                kept = live.now()
             optimizer.zero_grad()
             loss.backward()
             if step == 0:
                 gradients = digits([p.grad for p in model.parameters()])
                 names = [name for name, _ in model.named_parameters()]
                 found |= {"gradients": dict(zip(names, gradients, strict=True))}
-                found |= {"launches": dict(kernels.launches), "kept": kept.bytes}
+                found |= {"launches": dict(kernels.launches), "kept": kept}
             optimizer.step()
             found["losses"].append(round(loss.item(), 10))
         return found

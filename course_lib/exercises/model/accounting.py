@@ -13,11 +13,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
-from course_lib.exercises.model.oracles import differentiable
+from course_lib.exercises.model.oracles import Kept, differentiable
 from course_lib.mistakes import every
 from course_lib.workloads.gpt import GPT, LARGE, TORCH, Config
 from course_lib.workloads.launched import Kernels
-from course_lib.workloads.rehearsals import Kept
 
 SIZES = ("vocab", "layers", "width", "heads", "kv_heads", "hidden")
 

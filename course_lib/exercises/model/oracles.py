@@ -1,4 +1,4 @@
-"""The same kernels as the student's, with a way back: what a model keeps and launches with them is counted."""
+"""The kernels of a model with a way back for autograd, and what is kept between its halves."""
 
 from __future__ import annotations
 
@@ -45,3 +45,27 @@ class _Launched(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple:
         found = ctx.back(dy, *ctx.saved_tensors)
         return None, None, None, *(found if isinstance(found, tuple) else (found,)), *(None for _ in range(ctx.missing))
+
+
+class Kept:
+    """Bytes of the storages that autograd keeps while this is open, each once; weights, and what is there anyway, do not count."""
+
+    def __init__(self, *there: torch.Tensor) -> None:
+        self._there = {t.untyped_storage()._cdata for t in there}
+        self._kept: dict[int, torch.Tensor] = {}
+
+    def __enter__(self) -> Kept:
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda t: t)
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._hooks.__exit__(*error)
+
+    def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._kept.setdefault(tensor.untyped_storage()._cdata, tensor)  # held: no address is given out twice
+        return tensor
+
+    @property
+    def bytes(self) -> int:
+        return sum(t.untyped_storage().nbytes() for key, t in self._kept.items() if key not in self._there)

@@ -60,7 +60,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [sized("a hidden model", "plain", _model(rng), batch=rng.randrange(1, 4), n=rng.randrange(7, 20))]
         case "run_cost":
             run = run_of(mfu=rng.randrange(30, 60) / 100, dollars=rng.randrange(2, 9))
-            return [sized("a hidden model", "plain", _model(rng), batch=rng.randrange(1, 4), n=rng.randrange(7, 20), **run)]
+            return [
+                sized("a hidden model", "plain", _model(rng), batch=rng.randrange(1, 4), n=rng.randrange(7, 20), **run)
+            ]
         case "checkpoint":
             return [stopped("a hidden run", rng.randrange(2, 9), rng.randrange(4, 8), N)]
         case "swap_in":
