@@ -1,0 +1,12 @@
+"""The pictures of 11_a_real_model: training.py has those of training."""
+
+from course_lib.figures.model.training import (
+    block,
+    explore_memory,
+    losses,
+    memory_of_a_model,
+    memory_of_a_step,
+    schedule,
+)
+
+__all__ = ["block", "explore_memory", "losses", "memory_of_a_model", "memory_of_a_step", "schedule"]
