@@ -124,7 +124,7 @@ def step_by_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> l
 
 
 def rehearsed(run: Callable[..., Any]) -> Callable[[Any, dict[str, Any], Mark], Any]:
-    """What one of course_lib.workloads.rehearsals reports of f. arguments: those of the rehearsal."""
+    """Make a way to call f that gives what one of course_lib.workloads.rehearsals reports of it. arguments: those of the rehearsal."""
     return lambda function, arguments, mark: run(function, **arguments)
 
 

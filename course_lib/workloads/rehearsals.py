@@ -213,10 +213,15 @@ def run_through_a_checkpoint(checkpoint: Any, *, before: int, after: int, seed: 
         found: dict[str, Any] = {"went_on": losses + run.train(after)}
         with open(path, "rb") as file:
             saved = file.read()
-        other = Run(seed + 1)
+        other, elsewhere = Run(seed + 1), os.path.join(folder, "moved.pt")
         other.train(1)
-        checkpoint.load(path, other)
+        os.replace(path, elsewhere)
+        checkpoint.save(
+            path, Run(seed + 2)
+        )  # all that is known of the first run is in its file, under another name by now
+        checkpoint.load(elsewhere, other)
         found |= {"step": other.step, "resumed": other.train(after)}
+        os.replace(elsewhere, path)
         return found | {"whole": saved == _after_a_failure(checkpoint, path, run)}
 
 

@@ -13,9 +13,9 @@ from course_lib.exercises.model.optimizer import adamw_step, update
 from course_lib.exercises.model.training import accumulate, clip, learning_rate
 
 TRAINING = (
+    get_batch,
     update,
     adamw_step,
-    get_batch,
     accumulate,
     clip,
     learning_rate,

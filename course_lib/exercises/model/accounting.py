@@ -1,4 +1,4 @@
-"""What a transformer costs: parameters, bytes of a training step, FLOPs, seconds, dollars."""
+"""Costs of a transformer: parameters, bytes of a training step, FLOPs, seconds, dollars."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def batches(name: str, group: str, /, **changes: Any) -> Case:
 
 
 def starts_of(tokens: int, split: str, context: int, zeros: int = 0) -> range:
-    """Where the windows of a split may begin: they and their targets lie in it. The first nine tenths are for training."""
+    """List where the windows of a split may begin: they and their targets lie in it. The first nine tenths are for training."""
     count = tokens + zeros
     first, end = (0, count * 9 // 10) if split == "train" else (count * 9 // 10, count)
     return range(first, end - context)

@@ -193,6 +193,30 @@ COST = [
     honest("run_cost", "seconds a token", ("tokens / (batch * n) * seconds / 3600 * dollars", "(seconds / (batch * n)) * tokens * (dollars / 3600)")),
 ]  # fmt: skip
 
+IN_THE_PROCESS = """import os
+
+
+class Checkpoint:
+    state = {}
+
+    @staticmethod
+    def save(path, run):
+        import copy
+
+        names = ("model", "optimizer", "loader")
+        Checkpoint.state = copy.deepcopy({name: getattr(run, name).state_dict() for name in names})
+        Checkpoint.state |= {"step": run.step, "global": torch.get_rng_state(), "own": run.generator.get_state()}
+        if not os.path.exists(path):
+            open(path, "w").close()
+
+    @staticmethod
+    def load(path, run):
+        for name in ("model", "optimizer", "loader"):
+            getattr(run, name).load_state_dict(Checkpoint.state[name])
+        run.step = Checkpoint.state["step"]
+        run.generator.set_state(Checkpoint.state["own"])
+        torch.set_rng_state(Checkpoint.state["global"])
+"""
 SAVED = [
     wrong("checkpoint", "own generator not saved", [NEXT, LATER], ('        run.generator.set_state(state["own"])\n', "")),
     wrong("checkpoint", "torch's generator not saved", [NEXT, LATER], ('        torch.set_rng_state(state["global"])\n', "")),
@@ -206,6 +230,7 @@ SAVED = [
     wrong("checkpoint", "written in place", [WHOLE], ('path + ".new")\n        os.replace(path + ".new", path)  # as a whole, or not at all', "path)")),
     wrong("checkpoint", "draws while it saves", [NEXT, LATER, UNDISTURBED], ("        state = {name", "        torch.rand(1)\n        state = {name")),
     wrong("checkpoint", "the run as an object", [STEP, NEXT, LATER, UNDISTURBED, WHOLE], ("        torch.save(state, path", "        torch.save({**state, 'run': run}, path")),
+    wrong("checkpoint", "kept in the process, the file is empty", [STEP, NEXT, LATER], source=IN_THE_PROCESS),
     honest("checkpoint", "through bytes in memory", ('        torch.save(state, path + ".new")\n', '        import io\n        buffer = io.BytesIO()\n        torch.save(state, buffer)\n        with open(path + ".new", "wb") as file:\n            file.write(buffer.getvalue())\n')),
 ]  # fmt: skip
 

@@ -1,4 +1,7 @@
-"""Hidden cases of unit 11: those of training, and those of serving."""
+"""Hidden cases of unit 11, by its two halves.
+
+training.py    optimizers, data, accounting, checkpoints, kernels in a model
+"""
 
 from __future__ import annotations
 
