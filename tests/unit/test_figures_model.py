@@ -61,3 +61,11 @@ def test_the_text_is_sums_and_its_best_loss_is_known(tmp_path):
     assert path.stat().st_size == 2 * len(text.sums(100))
     assert 0.71 < text.best_loss() < 0.72
     assert torch.tensor(2.0) > text.best_loss()
+
+
+def test_step_by_step_tells_whose_kernels_and_both_losses():
+    from course_lib.workloads.launched import ALL, Kernels
+
+    first, *lines = F.step_by_step(None, Kernels(), dict.fromkeys(ALL, "given"), 2).splitlines()
+    assert first.startswith("kernels, in the course's autograd functions: norm (given)")
+    assert len(lines) == 2 and all(line.split()[3].rstrip(",") == line.split()[5] for line in lines)

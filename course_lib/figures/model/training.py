@@ -26,6 +26,7 @@ from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
 from course_lib.threads import one_thread
+from course_lib.tracing import trace
 from course_lib.workloads import text
 from course_lib.workloads.activations import Live
 from course_lib.workloads.gpt import GPT, LARGE, TORCH, TOY, Block, Config, Ops
@@ -321,6 +322,32 @@ def _yours_or_ours(swap_in: Callable | None) -> tuple[Callable, str]:
     except Exception:  # not written yet, or not to the end: its check says more
         return ours, "the course's autograd functions"
     return (swap_in, "your autograd functions") if model.ops is not TORCH else (ours, "the course's autograd functions")
+
+
+def step_by_step(swap_in: Callable | None, kernels: Kernels, whose: dict[str, str], steps: int = 3) -> str:
+    """Train the toy twice from one seed, with torch's operations and with these kernels, and tell both losses of each step.
+
+    Kernels in Triton are traced where there is no GPU. swap_in: yours, where it is written; else the course's.
+    """
+    chosen, by = _yours_or_ours(swap_in)
+    with one_thread(), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        models = GPT(TOY), GPT(TOY)
+        models[1].load_state_dict(models[0].state_dict())
+        chosen(models[1], kernels)
+        optimizers, lines = [model.optimizer(1e-2) for model in models], []
+        for step in range(steps):
+            tokens, found = torch.randint(TOY.vocab, (2, 2, 24)), []
+            for model, optimizer in zip(models, optimizers, strict=True):
+                with trace():
+                    loss = model(tokens[0], tokens[1])
+                    optimizer.zero_grad()
+                    loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+            lines.append(f"step {step}: torch {found[0]:.6f}, kernels {found[1]:.6f}")
+    listed = ", ".join(f"{name} ({whose[name]})" for name in whose)
+    return "\n".join([f"kernels, in {by}: {listed}", *lines])
 
 
 @on_white
