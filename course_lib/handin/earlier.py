@@ -24,7 +24,7 @@ from course_lib.workloads.launched import EPS, Kernels
 
 
 def solution(exercise_id: str, folder: Path | None = None) -> Any:
-    """What the student's saved notebook defines for an exercise; None without one, or where it does not run.
+    """Load what the student's saved notebook defines for an exercise; None without one, or where it does not run.
 
     folder: that of the unit one is in; the notebooks of the others lie beside it.
     """

@@ -10,6 +10,15 @@ from course_lib.figures.model.training import (
     memory_of_a_model,
     memory_of_a_step,
     schedule,
+    step_by_step,
 )
 
-__all__ = ["block", "explore_memory", "losses", "memory_of_a_model", "memory_of_a_step", "schedule", "step_by_step"]
+__all__ = [
+    "block",
+    "explore_memory",
+    "losses",
+    "memory_of_a_model",
+    "memory_of_a_step",
+    "schedule",
+    "step_by_step",
+]
