@@ -215,7 +215,7 @@ def _kept_bytes(c: Config, batch: int, n: int) -> int:
 @on_white
 def memory_of_a_model(layers: int = 22, width: int = 2048, batch: int = 4, context: int = 4096) -> Figure:
     """Draw what a training step in bfloat16 with AdamW holds, part by part, beside the memory of three GPUs."""
-    hidden = -(-8 * width // 3 // 128) * 128
+    hidden = -(-8 * width // (3 * 256)) * 256  # as LARGE has it
     c = Config(LARGE.vocab, layers, width, width // 64, max(1, width // 256), hidden, context)
     parameters, kept = parameters_of(c), _kept_bytes(c, batch, context)
     parts = {
