@@ -16,8 +16,8 @@ import torch
 
 from course_lib.exercises import UNITS, find
 from course_lib.handin import files
+from course_lib.handin.answer import Notebook
 from course_lib.handin.cells import Problem
-from course_lib.handin.program import Notebook
 from course_lib.observe.record import load
 from course_lib.workloads import launched
 from course_lib.workloads.launched import EPS, Kernels
@@ -36,7 +36,7 @@ def solution(exercise_id: str, folder: Path | None = None) -> Any:
         given = files.read(release)[1] if release.is_file() else []
         notebook = Notebook(cells, files.exercises(unit), given)
         if notebook.attempted(exercise):
-            return load(notebook.program(exercise).cells, exercise.entry, on_the_cpu=not torch.cuda.is_available())
+            return load(notebook.answer(exercise).cells, exercise.entry, on_the_cpu=not torch.cuda.is_available())
     except (Problem, ValueError):  # not there, not a notebook, or it raises
         pass
     return None
