@@ -11,5 +11,6 @@ The grader reads submissions with these four; students see by them what would be
     validate.py     validate(): what would be graded, and what would not
     stale.py        after a cell that failed: which version a check judges
     zipped.py       make_zip(): the zip to hand in
+    earlier.py      solutions of earlier units, for a demonstration
     stubs.py        reset("..."): an exercise as it was handed out, and what was there kept
 """

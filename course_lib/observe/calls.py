@@ -1,8 +1,8 @@
 """How a check calls a student's function where f(**arguments) will not do.
 
 A process can send names and numbers to another, never functions: Exercise.called is a name in CALLS, and what stands there is
-called in the process that records, with the function, a case's arguments, and `mark`, which writes a moment into the log:
-without a word, the end of the forward phase.
+called in the process that records, with the function, a case's arguments, and `mark`, which writes a moment into the log and
+says how many kernels were launched before it: without a word, the end of the forward phase; an empty one is not written.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import torch
 
 from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
 from course_lib.workloads.counted import SimulatedGPU, workload
+from course_lib.workloads.rehearsals import run_accumulate, run_batches, run_clip, run_swapped, run_through_a_checkpoint
 
-Mark = Callable[..., None]
+Mark = Callable[..., int]
 
 
 def by_name(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
@@ -142,7 +143,42 @@ def packed(value: Any) -> Any:
     return {"shape": list(value.shape), "strides": list(value.stride()), "dtype": dtype, "storage": storage}
 
 
-BACKWARD = frozenset(["as a module", "on work", "forward and backward", "on a chain", "in a training step"])
+def in_place(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """The tensors that f(**others) changed; None if it launched nothing. arguments: what f takes, and `changes`, the names of these
+    tensors. It is given copies of them, since an input stays as it is."""
+    copies = {name: arguments[name].clone() for name in arguments.pop("changes")}
+    returned = function(**(arguments | copies))
+    if returned is not None:
+        return returned
+    return tuple(copies.values()) if mark("") else None
+
+
+def step_by_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> list | None:
+    """The weight after each step of f(rule, p, g, state, lr). arguments: rule, lr, where p starts, and the gradients."""
+    p, state, found = arguments["start"], {}, []
+    for gradient in arguments["gradients"]:
+        p = function(arguments["rule"], p, gradient, state, arguments["lr"])
+        if p is None:
+            return None
+        found.append(p)
+    return found
+
+
+def rehearsed(run: Callable[..., Any]) -> Callable[[Any, dict[str, Any], Mark], Any]:
+    """Make a way to call f that gives what one of course_lib.workloads.rehearsals reports of it. arguments: those of the rehearsal."""
+    return lambda function, arguments, mark: run(function, **arguments)
+
+
+REHEARSALS = {
+    "from a file": rehearsed(run_batches),
+    "in micro-batches": rehearsed(run_accumulate),
+    "on gradients": rehearsed(run_clip),
+    "through a checkpoint": rehearsed(run_through_a_checkpoint),
+    "into a model": rehearsed(run_swapped),
+}
+BACKWARD = frozenset(
+    ["as a module", "on work", "forward and backward", "on a chain", "in a training step", *REHEARSALS]
+)
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "": by_name,
@@ -154,4 +190,7 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "in a training step": in_a_training_step,
     "as a module": as_a_module,
     "for its inputs": for_its_inputs,
+    "in place": in_place,
+    "step by step": step_by_step,
+    **REHEARSALS,
 }

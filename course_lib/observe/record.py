@@ -158,9 +158,13 @@ class _Recorder(Mode):
         finally:
             self.events = events
 
-    def mark(self, what: str = "backward") -> None:
-        """A moment of this call: the forward half ends here, or what was asked of a simulated GPU."""
-        self._write({"mark": what, "state": self._state()})
+    def mark(self, what: str = "backward") -> int:
+        """A moment of this call: the forward half ends here, or what was asked of a simulated GPU. Returns the number of launches
+        before it; an empty word is not written."""
+        launches = sum("launch" in event for event in self.events)
+        if what:
+            self._write({"mark": what, "state": self._state()})
+        return launches
 
     def _keep(self, tensor: torch.Tensor) -> None:
         """Log memory from before this call, such as a workspace that is used again, as if it were allocated here. Of

@@ -2,6 +2,10 @@
 
 counted.py        functions to be counted and timed, by name; a simulated GPU and the real one
 activations.py    functions to be differentiated, and what autograd keeps of them
+gpt.py            a model with slots: a toy on a laptop, a billion parameters on a GPU
+launched.py       the kernels of a model as launches, which leave autograd no history
+text.py           a text to train on, of which the best loss is known
+rehearsals.py     training on a small scale, in which a check calls a student's function
 chains.py         elementwise operations, cut into kernels
 torch_attention.py attention in torch, for a unit 10 without unit 09
 """

@@ -110,10 +110,12 @@ def _unit_of(exercise_id: str) -> str:
 
 @cache
 def _more_imports(unit: str) -> str:
-    """Imports that the unit's notebook adds to the common ones: math, and other libraries such as einops."""
+    """Imports that the unit's notebook adds to the common ones: of Python's own modules, and of other libraries such as einops."""
     source = ROOT / "solutions" / f"{unit}.py"
     text = source.read_text() if source.exists() else ""  # the suite's toy units have none
-    return "".join(re.findall(r"^(?:from (?!course_lib)\w+ import .*|import math)\n", text, re.M))
+    return "".join(
+        re.findall(r"^(?:from (?!course_lib)\w+ import .*|import (?!torch|triton)\w+(?: as \w+)?)\n", text, re.M)
+    )
 
 
 @cache

@@ -1,0 +1,146 @@
+"""Kernels in a model: autograd around launches, in each slot."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from course_lib.criteria import Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
+from course_lib.exercises.model.oracles import differentiable
+from course_lib.exercises.model.training import CLOSE, alike
+from course_lib.mistakes import raised
+from course_lib.workloads.rehearsals import leave_as_it_is, run_swapped
+
+
+@cache
+def of_torch(**arguments: Any) -> dict[str, Any]:
+    """Report the run with torch's operations."""
+    return run_swapped(leave_as_it_is, **arguments)
+
+
+@cache
+def of_kernels(**arguments: Any) -> dict[str, Any]:
+    """Report the run with all kernels, as they are meant to be used."""
+
+    def swap_in(model, kernels):
+        model.ops = differentiable(kernels)
+
+    return run_swapped(swap_in, **arguments)
+
+
+def every_parameter(output: Any, **arguments: Any) -> str:
+    """Check that each parameter has torch's gradient in the first step; "" or a sentence."""
+    right = of_torch(**arguments)["gradients"]
+    for name, gradient in right.items():
+        found = output["gradients"].get(name)
+        if not found:
+            return f"{name} gets no gradient"
+        if not alike([found], [gradient]):
+            return f"the gradient of {name} is not torch's"
+    return ""
+
+
+def same_losses(output: Any, **arguments: Any) -> str:
+    """Check the losses, step by step; "" or a sentence."""
+    right = of_torch(**arguments)["losses"]
+    for step, (a, b) in enumerate(zip(output["losses"], right, strict=True)):
+        if not abs(a - b) <= CLOSE:
+            return f"step {step}: the loss is {a:.6f}, torch's {b:.6f}"
+    return ""
+
+
+def launches(output: Any, **arguments: Any) -> str:
+    """Check that all slots use the kernels, and none of them twice; "" or a sentence."""
+    right = of_kernels(**arguments)["launches"]
+    for name, count in right.items():
+        found = output["launches"].get(name, 0)
+        if found != count:
+            return f"{name} is launched {found} times in a step; {count} would be right"
+    return ""
+
+
+def keeps_little(output: Any, **arguments: Any) -> str:
+    """Check what lies between forward and backward; "" or a sentence. Nothing is credited to who has no way back."""
+    if problem := every_parameter(output, **arguments):
+        return problem
+    allowed = of_kernels(**arguments)["kept"]
+    return (
+        ""
+        if output["kept"] <= 1.02 * allowed
+        else f"{output['kept']:,} bytes are kept for backward; {allowed:,} would do"
+    )
+
+
+def trained(name: str, group: str = "plain", /, **changes: Any) -> Case:
+    """Make a case of a small model that trains some steps."""
+    usual = {"layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "rows": 2, "length": 9, "steps": 4, "seed": 1}
+    return fixed(name, group, **(usual | changes))
+
+
+swap_in = Exercise(
+    id="model.swap_in",
+    entry="swap_in",
+    signature="swap_in(model, kernels) -> None; puts kernels into the slots norm, attention, swiglu and loss of model.ops",
+    kind="formula",
+    called="into a model",
+    minutes=35,
+    difficulty=4,
+    lines=60,
+    cases=[
+        trained("two layers, 4 heads for 2"),
+        trained("one layer, 3 heads", layers=1, width=24, heads=3, kv_heads=3, rows=3, length=7, seed=2),
+        trained("ten steps", "steps", steps=10, seed=3),
+    ],
+    oracle=lambda **arguments: tuple(of_torch(**arguments)["losses"]),
+    criteria=[
+        Holds(every_parameter, 4, "every parameter gets torch's gradient"),
+        Holds(same_losses, 3, "ten losses that are torch's", "steps"),
+        Holds(launches, 3, "every slot launches its kernels, once each way"),
+        Holds(keeps_little, 3, "keeps what backward needs, and no more"),
+    ],
+    hints=[
+        "One torch.autograd.Function for each slot. forward(ctx, kernels, ...) launches, saves, and returns the result alone; backward "
+        "returns None for kernels.",
+        "norm: save x, weight, rstd. attention: q, k, v, o, lse. swiglu: gate and up. loss: logits, targets, lse; the mean divides "
+        "what comes back by the number of targets.",
+        "model.ops = replace(model.ops, norm=lambda x, w: Norm.apply(kernels, x, w), ...). In Loss.backward: "
+        "(dloss / len(targets)).expand(len(targets)) is the gradient of each row's loss.",
+    ],
+    mistakes=[
+        lambda trials: (
+            "A norm's weight gets no gradient: backward returned None for it. The model trains on, and its norms never do."
+            if any(_norms_alone(o) for t in trials for o in t.evidence.outputs)
+            else ""
+        ),
+        lambda trials: (
+            "Most parameters get no gradient: a launch makes new tensors, and autograd does not know of them. Put it into the forward of a "
+            "torch.autograd.Function."
+            if any(_cut(o) for t in trials for o in t.evidence.outputs)
+            else ""
+        ),
+        raised(
+            "returned an incorrect number of gradients",
+            "backward returns one value for each argument of forward but ctx: None for `kernels` and for `targets`.",
+        ),
+        raised(
+            "does not require grad and does not have a grad_fn",
+            "The loss has no history: a launch makes new tensors, and autograd does not know of them. Put it into the forward of a "
+            "torch.autograd.Function.",
+        ),
+    ],
+)
+
+
+def _empty(output: Any) -> list[str]:
+    gradients = output.get("gradients", {}) if isinstance(output, dict) else {}
+    return [name for name, gradient in gradients.items() if not gradient]
+
+
+def _norms_alone(output: Any) -> bool:
+    return bool(_empty(output)) and all("norm" in name for name in _empty(output))
+
+
+def _cut(output: Any) -> bool:
+    return any("norm" not in name for name in _empty(output))

@@ -1,0 +1,100 @@
+"""A run that is stopped, and goes on as if it had not been."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from course_lib.criteria import Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
+from course_lib.mistakes import raised
+from course_lib.workloads.rehearsals import run_straight
+
+
+@cache
+def straight(**arguments: Any) -> list[float]:
+    """The losses of the run without a checkpoint."""
+    return run_straight(**arguments)
+
+
+def same_step(output: Any, before: int, **_: Any) -> str:
+    """Check the step after loading; "" or a sentence."""
+    return "" if output["step"] == before else f"after loading, step is {output['step']}, not {before}"
+
+
+def first_loss(output: Any, before: int, **arguments: Any) -> str:
+    """Check the first loss after loading: the weights, the tokens and what is hidden decide it; "" or a sentence."""
+    right, seen = straight(before=before, **arguments)[before], output["resumed"][:1]
+    return "" if seen == [right] else f"the first loss after loading is {_said(seen)}; without a stop it is {right:.9f}"
+
+
+def later_losses(output: Any, before: int, **arguments: Any) -> str:
+    """Check all losses after loading: moments, rate and the loader's next epoch, too; "" or a sentence."""
+    right = straight(before=before, **arguments)[before:]
+    if output["resumed"] == right:
+        return ""
+    if len(output["resumed"]) != len(right):
+        return "the run that was loaded did not train"
+    at = next(i for i, (a, b) in enumerate(zip(output["resumed"], right, strict=True)) if a != b)
+    return f"{at} losses after loading are right, bit for bit; then {output['resumed'][at]:.9f} for {right[at]:.9f}"
+
+
+def undisturbed(output: Any, **arguments: Any) -> str:
+    """Check that the run that was saved goes on as it would have; "" or a sentence."""
+    return (
+        ""
+        if output["went_on"] == straight(**arguments)
+        else "the run that was saved goes on otherwise than without saving"
+    )
+
+
+def stays_whole(output: Any, **_: Any) -> str:
+    """Check that a save that fails leaves the file from before; "" or a sentence."""
+    return "" if output["whole"] is True else "a save that found no room has destroyed the file from before"
+
+
+def _said(losses: list[Any]) -> str:
+    return ", ".join(f"{loss:.9f}" if type(loss) is float else "no number" for loss in losses) or "none"
+
+
+def stopped(name: str, before: int, after: int, seed: int) -> Case:
+    """Make a case of a run that is stopped after `before` steps."""
+    return fixed(name, "plain", before=before, after=after, seed=seed)
+
+
+checkpoint = Exercise(
+    id="model.checkpoint",
+    entry="Checkpoint",
+    signature="Checkpoint.save(path, run), Checkpoint.load(path, run); run has model, optimizer, loader, generator, step",
+    kind="formula",
+    called="through a checkpoint",
+    minutes=25,
+    difficulty=3,
+    lines=18,
+    cases=[
+        stopped("4 steps, 5 more", 4, 5, 1),
+        stopped("7 steps, 4 more", 7, 4, 5),
+    ],
+    oracle=lambda **arguments: tuple(straight(**arguments)),
+    criteria=[
+        Holds(same_step, 1, "the step"),
+        Holds(first_loss, 3, "the first loss, bit for bit"),
+        Holds(later_losses, 3, "all later losses, bit for bit"),
+        Holds(undisturbed, 1, "saving disturbs nothing"),
+        Holds(stays_whole, 1, "a file that is there is whole"),
+    ],
+    hints=[
+        "Write down all that the next step depends on: weights, moments, the rate's step, the next batch, and each random number.",
+        "model, optimizer and loader have state_dict() and load_state_dict(); torch.get_rng_state() and run.generator.get_state() "
+        "are tensors, which torch.save takes.",
+        "torch.save(state, path + '.new'), then os.replace(path + '.new', path), which happens as a whole or not at all. "
+        "torch.load(path, weights_only=True); torch.set_rng_state and run.generator.set_state; run.step = state['step'].",
+    ],
+    mistakes=[
+        raised(
+            "Weights only load failed",
+            "The file holds objects of classes. Save state_dict()s, tensors and numbers: loading an object runs its code.",
+        ),
+    ],
+)

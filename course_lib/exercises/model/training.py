@@ -1,0 +1,315 @@
+"""A training step around the optimizer: accumulation, clipping, the schedule of the rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from course_lib.criteria import Correct, Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
+from course_lib.mistakes import every
+from course_lib.workloads.gpt import GPT
+from course_lib.workloads.rehearsals import run_accumulate, run_clip
+
+CLOSE = 1e-7  # in float64, of numbers near 1
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two lists of lists of numbers are equal, but for rounding."""
+    return (
+        isinstance(a, list)
+        and [len(row) for row in a] == [len(row) for row in b]
+        and all(abs(x - y) <= CLOSE for row, right in zip(a, b, strict=True) for x, y in zip(row, right, strict=True))
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- accumulation
+
+
+def one_batch(model: GPT, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
+    """The loss and the gradients of all micro-batches as one."""
+    tokens, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    model.zero_grad()
+    loss = model(tokens, targets)
+    loss.backward()
+    return loss.item()
+
+
+@cache
+def whole(**arguments: Any) -> dict[str, Any]:
+    """Report the same of one batch."""
+    return run_accumulate(one_batch, **arguments)
+
+
+def same_loss(output: Any, **arguments: Any) -> str:
+    """Check loss and gradients against one batch; "" or a sentence."""
+    right = whole(**arguments)
+    if type(output["loss"]) not in (int, float):
+        return "expected a number, the mean loss"
+    if abs(output["loss"] - right["loss"]) > CLOSE:
+        return f"the loss is {output['loss']:.6f}; of one batch it is {right['loss']:.6f}"
+    return "" if alike(output["gradients"], right["gradients"]) else gradients_are(output, right)
+
+
+def gradients_are(output: Any, right: dict[str, Any]) -> str:
+    """Say how gradients differ from those of one batch."""
+    if not any(output["gradients"]):
+        return "no parameter has a gradient: call backward()"
+    factor = factor_of(output["gradients"], right["gradients"])
+    return f"gradients are {factor:.4g} times those of one batch" if factor else "gradients are not those of one batch"
+
+
+def factor_of(found: Sequence[list[float]], right: Sequence[list[float]]) -> float:
+    """The number by which all gradients are too large; 0 if there is none."""
+    top, at = max((abs(v), (i, j)) for i, row in enumerate(right) for j, v in enumerate(row))
+    if [len(row) for row in found] != [len(row) for row in right] or top == 0:
+        return 0.0
+    factor = found[at[0]][at[1]] / right[at[0]][at[1]]
+    return factor if alike([[v * factor for v in row] for row in right], found) else 0.0
+
+
+def begins_anew(output: Any, **arguments: Any) -> str:
+    """Check that a second call gives the same gradients; "" or a sentence."""
+    if not any(output["gradients"]):
+        return "no parameter has a gradient"
+    right = whole(**arguments)["gradients"]
+    return "" if alike(output["again"], right) else "the gradients of a second call are others than those of the first"
+
+
+def one_at_a_time(output: Any, rows: int, parts: int, **arguments: Any) -> str:
+    """Check that hardly more is alive than one micro-batch needs; "" or a sentence."""
+    if not any(output["gradients"]):
+        return "no parameter has a gradient"
+    allowed = int(1.5 * whole(rows=rows // parts, parts=1, **arguments)["peak"])
+    if output["peak"] <= allowed:
+        return ""
+    return f"{output['peak']:,} bytes are alive at once; a micro-batch by itself needs {allowed:,}, half of it to spare"
+
+
+def micro(name: str, group: str, /, **changes: Any) -> Case:
+    """Make a case of some micro-batches."""
+    return fixed(name, group, **({"rows": 8, "length": 12, "parts": 4, "padded": False, "seed": 1} | changes))
+
+
+def by_parts(output: Any, parts: int, **arguments: Any) -> bool:
+    """Whether gradients are sums over micro-batches, where there are several."""
+    factor = factor_of(output["gradients"], whole(parts=parts, **arguments)["gradients"])
+    return parts == 1 or arguments["padded"] or abs(factor - parts) < 1e-6
+
+
+accumulate = Exercise(
+    id="model.accumulate",
+    entry="accumulate",
+    signature="accumulate(model, batches: [(tokens, targets), ...]) -> float, the mean loss; its gradient in p.grad",
+    kind="formula",
+    called="in micro-batches",
+    minutes=15,
+    difficulty=3,
+    lines=9,
+    cases=[
+        micro("4 micro-batches", "plain"),
+        micro("one batch", "plain", parts=1, rows=4, length=7, seed=2),
+        micro("half of it padding", "padded", padded=True, seed=3),
+        micro("8 micro-batches of 8 rows", "memory", rows=64, parts=8, seed=4),
+    ],
+    oracle=lambda **arguments: (whole(**arguments)["loss"],),
+    criteria=[
+        Holds(same_loss, 3, "loss and gradients of one batch"),
+        Holds(same_loss, 2, "the mean over all targets that count", "padded"),
+        Holds(begins_anew, 1, "begins anew in each call"),
+        Holds(one_at_a_time, 1, "one micro-batch alive at a time", "memory"),
+    ],
+    hints=[
+        "backward() adds to p.grad: call it once for each micro-batch, on a loss that is its share of the whole mean.",
+        "The mean of a micro-batch counts as much as it has targets: loss * own / all, where own and all leave -100 out.",
+        "count = sum(int((t != -100).sum()) for _, t in batches); model.zero_grad(); for each: loss = model(tokens, targets) * "
+        "int((targets != -100).sum()) / count; loss.backward(); total += loss.item().",
+    ],
+    mistakes=[
+        every(
+            by_parts,
+            "Gradients are summed over the micro-batches, not averaged: AdamW hides a factor, clipping and SGD do not. Divide the loss.",
+        ),
+        lambda trials: (
+            MEANS
+            if any(t.case.group == "padded" and any(_mean_of_means(o, c) for c, o in _pairs(t)) for t in trials)
+            else ""
+        ),
+    ],
+)
+
+MEANS = "This is a mean of means. Micro-batches with few targets count as much as full ones: weigh each by its targets."
+
+
+def _pairs(trial: Any) -> list[tuple[dict[str, Any], Any]]:
+    return [(c, o) for c, o in zip(trial.inputs, trial.evidence.outputs, strict=False) if isinstance(o, dict)]
+
+
+def _mean_of_means(output: dict[str, Any], call: dict[str, Any]) -> bool:
+    def means(model, batches):
+        losses = [model(tokens, targets) / len(batches) for tokens, targets in batches]
+        sum(losses).backward()
+        return float(sum(losses))
+
+    guess = run_accumulate(means, **call)["loss"]
+    return type(output["loss"]) is float and abs(output["loss"] - guess) < CLOSE < abs(guess - whole(**call)["loss"])
+
+
+# ------------------------------------------------------------------------------------------------------- clipping
+
+
+def clip_of_torch(gradients: Sequence[torch.Tensor], largest: float) -> float:
+    """Clip as torch does."""
+    leaves = [torch.nn.Parameter(torch.zeros_like(g)) for g in gradients]
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        leaf.grad = gradient  # the same tensor: it is changed in place
+    return float(torch.nn.utils.clip_grad_norm_(leaves, largest))
+
+
+def clipped(name: str, group: str, /, sizes: Sequence[int] = (7, 12, 1), **changes: Any) -> Case:
+    """Make a case of gradients of these sizes."""
+    return fixed(name, group, **({"sizes": list(sizes), "scale": 1.0, "largest": 1.0, "seed": 1} | changes))
+
+
+def same_norm(output: Any, **arguments: Any) -> str:
+    """Check the norm that is returned; "" or a sentence."""
+    right = run_clip(clip_of_torch, **arguments)["norm"]
+    return "" if abs(output["norm"] - right) <= 1e-9 * right else f"the norm is {right:.6g}, not {output['norm']:.6g}"
+
+
+def same_gradients(output: Any, **arguments: Any) -> str:
+    """Check what has become of the gradients; "" or a sentence. Torch divides by the norm + 1e-6, others need not."""
+    right = run_clip(clip_of_torch, **arguments)["gradients"]
+    pairs = [(x, y) for a, b in zip(output["gradients"], right, strict=True) for x, y in zip(a, b, strict=True)]
+    off = max(abs(x - y) / (abs(y) + 1e-12) for x, y in pairs)
+    return "" if not off > 1e-5 else f"a gradient is {100 * off:.3g} % away from what torch makes of it"
+
+
+clip = Exercise(
+    id="model.clip",
+    entry="clip",
+    signature="clip(gradients: list of tensors, largest: float) -> float, the norm before; the tensors are changed in place",
+    kind="formula",
+    called="on gradients",
+    minutes=8,
+    difficulty=2,
+    lines=6,
+    cases=[
+        clipped("a norm above the limit", "plain"),
+        clipped("far above", "plain", scale=100.0, largest=0.5, seed=2),
+        clipped("one tensor", "plain", sizes=[40], seed=3),
+        clipped("a norm below the limit", "below", scale=0.01, seed=4),
+        clipped("just below", "below", sizes=[2], scale=0.5, largest=4.0, seed=5),
+    ],
+    oracle=lambda **arguments: (run_clip(clip_of_torch, **arguments)["norm"],),
+    criteria=[
+        Holds(same_norm, 1, "one norm, of all gradients together"),
+        Holds(same_gradients, 2, "gradients scaled to that norm"),
+        Holds(same_gradients, 1, "small gradients stay as they are", "below"),
+    ],
+    hints=[
+        "One norm for all: the root of the sum of all squares, as if the tensors were one long vector.",
+        "factor = min(1, largest / norm): below the limit nothing changes.",
+        "norm = float(sum(g.square().sum() for g in gradients)) ** 0.5; for g in gradients: g.mul_(min(1.0, largest / (norm + 1e-6))).",
+    ],
+    mistakes=[
+        lambda trials: (
+            "Each tensor was scaled by its own norm. The direction of the step changes so: take one norm of all together."
+            if any(_each_by_itself(o, c) for t in trials for c, o in _pairs(t))
+            else ""
+        ),
+    ],
+)
+
+
+def _each_by_itself(output: dict[str, Any], call: dict[str, Any]) -> bool:
+    def each(gradients, largest):
+        return [clip_of_torch([g], largest) for g in gradients] and 0.0
+
+    guess, right = (run_clip(f, **call)["gradients"] for f in (each, clip_of_torch))
+    return alike(output["gradients"], guess) and not alike(guess, right)
+
+
+# ------------------------------------------------------------------------------------------------------- the rate
+
+
+def scheduled(step: int, steps: int, peak: float, warm_up: int) -> float:
+    """The rate of torch's schedules: LinearLR through the warm-up, then CosineAnnealingLR to a tenth."""
+    weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    optimizer = torch.optim.SGD([weight], peak)
+    if step < warm_up:
+        if warm_up == 1:
+            return peak
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / warm_up, 1.0, warm_up - 1)
+        turns = step
+    else:
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps - warm_up, peak / 10)
+        turns = min(step, steps) - warm_up
+    for _ in range(turns):
+        optimizer.step()
+        schedule.step()
+    return float(optimizer.param_groups[0]["lr"])
+
+
+def at(step: int, group: str, /, steps: int = 100, peak: float = 3e-3, warm_up: int = 10) -> Case:
+    """Make a case of one step."""
+    name = f"step {step} of {steps}, {warm_up} to warm up"
+    return fixed(name, group, step=step, steps=steps, peak=peak, warm_up=warm_up)
+
+
+def of_step(change: int) -> Callable[..., bool]:
+    """Make a matcher: the rate is that of the step before, or behind."""
+
+    def matches(output: Any, step: int, steps: int, **arguments: Any) -> bool:
+        if type(output) not in (int, float):
+            return False
+        guess = 0.0 if step + change < 0 else scheduled(step + change, steps, **arguments)
+        return abs(output - guess) <= 1e-9 or step >= steps
+
+    return matches
+
+
+learning_rate = Exercise(
+    id="model.learning_rate",
+    entry="learning_rate",
+    signature="learning_rate(step: int, steps: int, peak: float, warm_up: int) -> float; steps count from 0",
+    kind="formula",
+    rel_tol=1e-7,
+    minutes=8,
+    difficulty=2,
+    lines=6,
+    cases=[
+        at(0, "warm-up"),
+        at(4, "warm-up"),
+        at(9, "warm-up"),
+        at(0, "warm-up", 50, 1e-3, 1),
+        at(10, "cosine"),
+        at(55, "cosine"),
+        at(99, "cosine"),
+        at(0, "cosine", 20, 1e-2, 0),
+        at(100, "after"),
+        at(140, "after"),
+    ],
+    oracle=scheduled,
+    criteria=[
+        Correct("warm-up", 1, "a line up, the first step above 0"),
+        Correct("cosine", 2, "half a cosine down"),
+        Correct("after", 1, "a tenth of the peak behind the end"),
+    ],
+    hints=[
+        "While step < warm_up: step 0 has peak / warm_up, and step warm_up - 1 has the peak.",
+        "share = (step - warm_up) / (steps - warm_up) goes from 0 to 1; behind the end it stays at 1.",
+        "peak * (0.1 + 0.9 * (1 + cos(pi * share)) / 2): 1 at share 0, 0.1 at share 1.",
+    ],
+    mistakes=[
+        every(
+            of_step(-1),
+            "This is the rate of the step before: the first step, step 0, has peak / warm_up, or its gradient is thrown away.",
+        ),
+        every(of_step(1), "This is the rate of the step behind: steps count from 0, and step 0 has peak / warm_up."),
+    ],
+)

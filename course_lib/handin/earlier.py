@@ -1,0 +1,92 @@
+"""Solutions of earlier units, for a demonstration in a later one: out of the student's own notebooks, as they are saved.
+
+    solution("fusion.rmsnorm")      the function, or None where that notebook is not there or has no answer yet
+    kernels()                       the kernels of a model, the student's where they are solved, and whose each is
+
+Nothing here judges: a wrong solution is used as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from course_lib.exercises import UNITS, find
+from course_lib.handin import files
+from course_lib.handin.answer import Notebook
+from course_lib.handin.cells import Problem
+from course_lib.observe.record import load
+from course_lib.workloads import launched
+from course_lib.workloads.launched import EPS, Kernels
+
+
+def solution(exercise_id: str, folder: Path | None = None) -> Any:
+    """Load what the student's saved notebook defines for an exercise; None without one, or where it does not run.
+
+    folder: that of the unit one is in; the notebooks of the others lie beside it.
+    """
+    exercise = find(exercise_id)
+    unit = next(unit for unit, module in UNITS.items() if module == exercise_id.partition(".")[0])
+    try:
+        _, cells = files.read((folder or Path.cwd()).parent / unit / f"{unit}.ipynb")
+        release = files.released(unit)
+        given = files.read(release)[1] if release.is_file() else []
+        notebook = Notebook(cells, files.exercises(unit), given)
+        if notebook.attempted(exercise):
+            return load(notebook.answer(exercise).cells, exercise.entry, on_the_cpu=not torch.cuda.is_available())
+    except (Problem, ValueError):  # not there, not a notebook, or it raises
+        pass
+    return None
+
+
+def kernels(folder: Path | None = None) -> tuple[Kernels, dict[str, str]]:
+    """The kernels of a model, with the student's RMSNorm and cross-entropy of units 06 and 07 where these are solved.
+
+    Returns them, and the name of each kernel -> "yours" or "given".
+    """
+    own: dict[str, Callable] = {}
+    for name, (exercise_id, adapt) in ADAPTED.items():
+        if (found := solution(exercise_id, folder)) is not None:
+            own[name] = adapt(found)
+    return Kernels(**own), {name: "yours" if name in own else "given" for name in launched.ALL}
+
+
+def _norm(rmsnorm: Callable) -> Callable:
+    def norm(x, weight):
+        _, rstd = launched.norm(x, weight)  # unit 06 stores none
+        return rmsnorm(x.reshape(-1, x.shape[-1]), weight, EPS).view(x.shape), rstd
+
+    return norm
+
+
+def _norm_backward(rmsnorm_backward: Callable) -> Callable:
+    def norm_backward(dy, x, weight, rstd):
+        flat, dflat = (t.reshape(-1, t.shape[-1]).contiguous() for t in (x, dy))
+        dx, dweight = rmsnorm_backward(flat, weight, rstd.flatten(), dflat)
+        return dx.view(x.shape), dweight.to(weight.dtype)
+
+    return norm_backward
+
+
+def _cross_entropy(cross_entropy: Callable) -> Callable:
+    def losses(logits, targets):
+        found = cross_entropy(logits, targets)
+        return found, found + logits.gather(1, targets[:, None])[:, 0]  # lse = loss + x[target]
+
+    return losses
+
+
+def _cross_entropy_backward(backward: Callable) -> Callable:
+    return lambda dlosses, logits, targets, lse: backward(logits, targets, lse, dlosses.contiguous())
+
+
+ADAPTED: dict[str, tuple[str, Callable[[Callable], Callable]]] = {
+    "norm": ("fusion.rmsnorm", _norm),
+    "norm_backward": ("recomputation.rmsnorm_backward", _norm_backward),
+    "cross_entropy": ("fusion.cross_entropy", _cross_entropy),
+    "cross_entropy_backward": ("recomputation.cross_entropy_backward", _cross_entropy_backward),
+}
+"""Kernels that another unit asks for -> the exercise, and what makes its function fit."""

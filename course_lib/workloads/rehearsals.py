@@ -1,0 +1,298 @@
+"""Training on a small scale, in which a check calls a student's function and reports numbers: unit 11.
+
+Each function here trains, or reads a file, in float64 and within a second, and gives plain data. A check compares it with what
+the same function reports of torch's own way, or with a straight run. The state of torch's random numbers is put back.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import tempfile
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import _disable_current_modes
+
+from course_lib.workloads.activations import Live
+from course_lib.workloads.gpt import GPT, TORCH, Config, Ops
+from course_lib.workloads.launched import Kernels
+
+SMALL = Config(vocab=11, layers=1, width=16, heads=4, kv_heads=2, hidden=24, context=32)
+
+
+@contextmanager
+def apart(seed: int) -> Iterator[None]:
+    """Autograd, and torch's random numbers from a seed; the observer looks away, and the random state is put back."""
+    with _disable_current_modes(), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def digits(tensors: Sequence[torch.Tensor | None]) -> list[list[float]]:
+    """The numbers of each tensor, to ten digits after the point; none for None."""
+    return [[] if t is None else [round(v, 10) + 0.0 for v in t.detach().flatten().tolist()] for t in tensors]
+
+
+# ------------------------------------------------------------------------------------------------------- data
+
+
+def run_batches(
+    get_batch: Callable, *, tokens: int, split: str, batch: int, context: int, draws: int, seed: int, zeros: int = 0
+) -> dict[str, Any] | None:
+    """Ask get_batch(path, split, batch, context, generator) for `draws` batches of a file of the numbers 0, 1, 2 ...
+
+    zeros: so many tokens follow, of which nothing is on the disk. None where there is no batch.
+
+    rows, targets   of all batches;  shape, dtype  of the tokens
+    again           the same generator state gives the same batch;  moves: the next batch is another
+    global_state    whether torch's own generator is where it was
+    read            bytes of memory that numpy took for a batch, or that the process took more than ever
+    """
+    with apart(seed), tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "tokens.bin")
+        np.arange(tokens, dtype=np.uint16).tofile(path)
+        os.truncate(path, 2 * (tokens + zeros))
+        g = torch.Generator().manual_seed(seed)
+        before, most = torch.get_rng_state(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        tracing = tracemalloc.is_tracing()
+        tracemalloc.start()
+        state, first = g.get_state(), get_batch(path, split, batch, context, g)
+        taken = tracemalloc.get_traced_memory()[1]
+        if not tracing:
+            tracemalloc.stop()
+        if first is None:
+            return None
+        found = [first] + [get_batch(path, split, batch, context, g) for _ in range(draws - 1)]
+        grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most)
+        g.set_state(state)
+        again = get_batch(path, split, batch, context, g)
+        return {
+            "rows": [row for x, _ in found for row in x.tolist()],
+            "targets": [row for _, y in found for row in y.tolist()],
+            "shape": [list(t.shape) for t in first],
+            "dtype": [str(t.dtype).removeprefix("torch.") for t in first],
+            "again": all(torch.equal(a, b) for a, b in zip(first, again, strict=True)),
+            "moves": draws < 2 or not all(torch.equal(first[0], x) for x, _ in found[1:]),
+            "global_state": torch.equal(before, torch.get_rng_state()),
+            "read": max(taken, grown),
+        }
+
+
+# ------------------------------------------------------------------------------------------------------- gradients
+
+
+def micro_batches(rows: int, length: int, parts: int, padded: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """(tokens, targets) of each of `parts` micro-batches; padded: half of the rows have two targets, and -100 behind them."""
+    tokens, targets = torch.randint(0, SMALL.vocab, (2, rows, length)).unbind()
+    if padded:
+        targets = targets.clone()
+        targets[: rows // 2, 2:] = -100
+    return list(zip(tokens.chunk(parts), targets.chunk(parts), strict=True))
+
+
+def run_accumulate(
+    accumulate: Callable, *, rows: int, length: int, parts: int, padded: bool, seed: int
+) -> dict[str, Any] | None:
+    """Call accumulate(model, batches) twice in a row. None where it gives nothing.
+
+    loss, gradients   of the first call;  again  the gradients after the second;  peak  bytes alive at once in the first
+    """
+    with apart(seed):
+        model = GPT(SMALL).double()
+        batches = micro_batches(rows, length, parts, padded)
+        with Live() as live:
+            loss = accumulate(model, batches)
+        if loss is None:
+            return None
+        first = digits([p.grad for p in model.parameters()])
+        accumulate(model, batches)
+        again = digits([p.grad for p in model.parameters()])
+        number = loss if type(loss) in (int, float) else float(loss) if isinstance(loss, torch.Tensor) else None
+        return {"loss": number, "gradients": first, "again": again, "peak": max(live.bytes, default=0)}
+
+
+def run_clip(clip: Callable, *, sizes: list[int], scale: float, largest: float, seed: int) -> dict[str, Any] | None:
+    """Call clip(gradients, largest) on tensors of these sizes. None where it gives nothing.
+
+    norm       what it returns;  gradients  what has become of them
+    """
+    with apart(seed):
+        gradients = [torch.randn(size, dtype=torch.float64) * scale for size in sizes]
+        norm = clip(gradients, largest)
+        if norm is None:
+            return None
+        return {"norm": float(norm), "gradients": digits(gradients)}
+
+
+# ------------------------------------------------------------------------------------------------------- a run that stops
+
+
+class Positions:
+    """A loader: windows of a text in an order that is drawn anew in each epoch. Where it stands is two numbers."""
+
+    def __init__(self, seed: int, windows: int = 12, context: int = 8, batch: int = 4) -> None:
+        self.seed, self.windows, self.context, self.batch = seed, windows, context, batch
+        self.text = np.random.default_rng(seed).integers(0, SMALL.vocab, windows * context + 1)
+        self.epoch = self.at = 0
+
+    def next(self) -> torch.Tensor:
+        """(batch, context + 1) tokens."""
+        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.windows)
+        starts = order[self.at : self.at + self.batch, None] * self.context
+        self.at += self.batch
+        if self.at >= self.windows:
+            self.epoch, self.at = self.epoch + 1, 0
+        return torch.from_numpy(self.text[starts + np.arange(self.context + 1)])
+
+    def state_dict(self) -> dict[str, int]:
+        return {"epoch": self.epoch, "at": self.at}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.epoch, self.at = state["epoch"], state["at"]
+
+
+class Run:
+    """A training run: model, optimizer, loader, step, and a generator of its own that draws which tokens are hidden.
+
+    Dropout on the embedding draws from torch's own generator. The rate depends on the step.
+    """
+
+    def __init__(self, seed: int) -> None:
+        torch.manual_seed(seed)
+        self.model = GPT(SMALL).double()
+        self.optimizer = self.model.optimizer(1e-2)
+        self.loader = Positions(seed=7)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.step = 0
+        self.model.embedding.register_forward_hook(lambda module, given, out: F.dropout(out, 0.1))
+
+    def train(self, steps: int) -> list[float]:
+        """Train so many steps, and return their losses."""
+        losses = []
+        for _ in range(steps):
+            for group in self.optimizer.param_groups:
+                group["lr"] = 1e-2 * min(1, (self.step + 1) / 8)
+            both = self.loader.next()
+            tokens, targets = both[:, :-1], both[:, 1:].clone()
+            targets[torch.rand(targets.shape, generator=self.generator) < 0.2] = -100
+            loss = self.model(tokens, targets)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            self.step += 1
+            losses.append(loss.item())
+        return losses
+
+
+def run_straight(*, before: int, after: int, seed: int) -> list[float]:
+    """The losses of a run that nobody stops."""
+    with apart(seed):
+        return Run(seed).train(before + after)
+
+
+def run_through_a_checkpoint(checkpoint: Any, *, before: int, after: int, seed: int) -> dict[str, Any] | None:
+    """Train, checkpoint.save(path, run), train on; checkpoint.load(path, another run), begun with other numbers, and train that. None
+    where no file comes of it.
+
+    went_on   losses of the first run, all of them;  resumed  losses of the other one after loading;  step  its step
+    whole     whether, after a save that fails half way, the file from before is still there
+    """
+    with apart(seed), tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.pt")
+        run = Run(seed)
+        losses = run.train(before)
+        checkpoint.save(path, run)
+        if not os.path.exists(path):
+            return None
+        found: dict[str, Any] = {"went_on": losses + run.train(after)}
+        with open(path, "rb") as file:
+            saved = file.read()
+        other, elsewhere = Run(seed + 1), os.path.join(folder, "moved.pt")
+        other.train(1)
+        os.replace(path, elsewhere)
+        checkpoint.save(
+            path, Run(seed + 2)
+        )  # all that is known of the first run is in its file, under another name by now
+        checkpoint.load(elsewhere, other)
+        found |= {"step": other.step, "resumed": other.train(after)}
+        os.replace(elsewhere, path)
+        return found | {"whole": saved == _after_a_failure(checkpoint, path, run)}
+
+
+def _after_a_failure(checkpoint: Any, path: str, run: Run) -> bytes:
+    """The file's bytes after a save for which the disk had no room."""
+    original = torch.save
+
+    def broken(value: Any, file: Any, *_: Any, **__: Any) -> None:
+        if isinstance(file, (str, os.PathLike)):
+            with open(file, "wb") as half:
+                half.write(b"half of it")
+        raise OSError("no space left on the device")
+
+    torch.save = broken
+    try:
+        with suppress(OSError):
+            checkpoint.save(path, run)
+    finally:
+        torch.save = original
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        return file.read()
+    return b""
+
+
+# ------------------------------------------------------------------------------------------------------- a model with kernels
+
+
+def run_swapped(
+    swap_in: Callable,
+    *,
+    layers: int,
+    width: int,
+    heads: int,
+    kv_heads: int,
+    rows: int,
+    length: int,
+    steps: int,
+    seed: int,
+) -> dict[str, Any] | None:
+    """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was.
+
+    losses      of each step;  gradients  of each parameter in the first, by name
+    launches    in the first step, by kernel;  kept  bytes between its halves
+    """
+    with apart(seed):
+        c = Config(
+            vocab=11, layers=layers, width=width, heads=heads, kv_heads=kv_heads, hidden=width * 2, context=length
+        )
+        model, kernels = GPT(c).double(), Kernels()
+        swap_in(model, kernels)
+        if model.ops is TORCH:
+            return None
+        optimizer = model.ops.optimizer(model, 1e-2)
+        found: dict[str, Any] = {"losses": []}
+        for step in range(steps):
+            tokens, targets = torch.randint(0, c.vocab, (2, rows, length)).unbind()
+            with Live() as live:  # whoever holds it: what ctx.anything keeps is kept, too
+                loss = model(tokens, targets)
+                kept = live.now()
+            optimizer.zero_grad()
+            loss.backward()
+            if step == 0:
+                gradients = digits([p.grad for p in model.parameters()])
+                names = [name for name, _ in model.named_parameters()]
+                found |= {"gradients": dict(zip(names, gradients, strict=True))}
+                found |= {"launches": dict(kernels.launches), "kept": kept}
+            optimizer.step()
+            found["losses"].append(round(loss.item(), 10))
+        return found
+
+
+def leave_as_it_is(model: GPT, kernels: Kernels) -> None:
+    """Put nothing into a model but other names for what is there."""
+    model.ops = Ops()
