@@ -27,6 +27,7 @@ UNITS = {
     "08_attention_by_tiles": "attention",
     "09_flash_attention_forward": "flash",
     "10_flash_attention_backward": "flash_backward",
+    "11_a_real_model": "model",
 }
 """The unit's folder in notebooks/ and solutions/ -> its module here, and in figures/, grader/judging/hidden and grader/audit/variants."""
 

@@ -7,6 +7,7 @@ without a word, the end of the forward phase.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +102,34 @@ def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark
     return run_checkpoint(function, **arguments)
 
 
+def through_a_cache(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """(k, v) as the appends of function(B, Hkv, slots, D, dtype, device) return them: of each, or of the last one where the cache
+    is a ring that later tokens write over. arguments: k, v (B, Hkv, N, D), slots, pieces, how many tokens come at once."""
+    k, v, slots, pieces = (arguments[name] for name in ("k", "v", "slots", "pieces"))
+    (B, H, N, D), at, found = k.shape, 0, []
+    cache = function(B, H, slots, D, k.dtype, k.device)
+    for n in pieces:
+        found.append(cache.append(k[:, :, at : at + n], v[:, :, at : at + n]))
+        at += n
+    if any(step is None for step in found):  # not solved yet
+        return None
+    return tuple(part for step in (found if slots >= N else found[-1:]) for part in step)
+
+
+def token_by_token(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple:
+    """The outputs of the tokens from `start` on, (B, Hq, 1, D) each, one call a token; what came before is in the caches.
+
+    arguments: q (B, Hq, N, D), k, v (B, Hkv, N, D), not turned; turned, k as it stands in a cache; cos, sin; start, slots.
+    """
+    q, k, v, turned, cos, sin, start, slots = arguments.values()
+    caches = [torch.full((*k.shape[:2], slots, k.shape[3]), math.nan, dtype=k.dtype, device=k.device) for _ in range(2)]
+    for t in range(max(0, start - slots), start):
+        for cache, whole in zip(caches, (turned, v), strict=True):
+            cache[:, :, t % slots] = whole[:, :, t]
+    tokens = (tuple(x[:, :, t : t + 1] for x in (q, k, v)) + (t,) for t in range(start, q.shape[2]))
+    return tuple(function(one, key, value, cos, sin, *caches, t) for one, key, value, t in tokens)
+
+
 BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step"])
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
@@ -111,4 +140,6 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "forward and backward": forward_and_backward,
     "on a chain": on_a_chain,
     "in a training step": in_a_training_step,
+    "through a cache": through_a_cache,
+    "token by token": token_by_token,
 }
