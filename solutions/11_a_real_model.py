@@ -32,7 +32,7 @@ from course_lib import check, figures, hint, progress, trace  # noqa: F401 (hint
 #
 # Full marks need
 # * any pieces ({{correct.ragged}}), a ring ({{correct.ring}}), a prompt longer than the ring ({{correct.long}}),
-# * each token moved once ({{moves.performance}}), in a full ring, too ({{moves.full ring}}), and nothing else allocated ({{buffers_below.performance}}).
+# * each token moved once ({{moves.performance}}), in a full ring, too ({{moves.full ring}}), and nothing else allocated ({{buffers_below.full ring}}).
 
 
 # %% exercise="model.kv_cache"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
-from course_lib.criteria import BuffersBelow, Correct
+from course_lib.criteria import BuffersBelow, Correct, Judged
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, operations
 from course_lib.exercises.model.cases import tokens
 from course_lib.exercises.model.criteria import Moves
-from course_lib.exercises.slips import Slip
+from course_lib.exercises.slips import Slip, shown
+from course_lib.mistakes import Mistake
 
 # ------------------------------------------------------------------------------------------------ the cache
 
@@ -36,6 +37,21 @@ def in_order(k: torch.Tensor, v: torch.Tensor, slots: int, pieces: Sequence[int]
     """The slip of a ring whose tokens lie from the oldest to the newest."""
     first = k.shape[2] - slots
     return tuple(x[:, :, first:].double() for x in (k, v)) if first > 0 and first % slots else None
+
+
+def of_a_length(length: Callable[..., int], says: str) -> Mistake:
+    """Make the mistake that the last k has so many tokens, and another number is right."""
+
+    def look(trials: Sequence[Judged]) -> str:
+        for trial in shown(trials):
+            for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+                k = out[-2] if isinstance(out, list) and len(out) > 1 else None
+                if isinstance(k, torch.Tensor) and k.dim() == 4 and min(call["k"].shape[2], call["slots"]) != k.shape[2]:
+                    if k.shape[2] == length(call["k"], call["slots"], call["pieces"]):
+                        return says
+        return ""
+
+    return look
 
 
 kv_cache = Exercise(
@@ -76,9 +92,7 @@ kv_cache = Exercise(
             "a full ring moves no old token",
             "full ring",
         ),
-        BuffersBelow(
-            lambda k, slots, **_: 1.05 * 2 * slots * k.nbytes // k.shape[2], 1, "nothing allocated but the cache"
-        ),
+        BuffersBelow(lambda k, **_: k.nbytes / 8, 1, "nothing is allocated but the cache", "full ring"),
     ],
     hints=[
         "self.k and self.v are there from the beginning. Where does the first new token go, and what is returned?",
@@ -87,6 +101,14 @@ kv_cache = Exercise(
         "ring is cut to its last `slots` tokens first, and self.length counts all of them.",
     ],
     mistakes=[
+        of_a_length(
+            lambda k, slots, pieces: slots,
+            "It returns slots that no token has come to: of the cache, the first min(length, slots) are to be read.",
+        ),
+        of_a_length(
+            lambda k, slots, pieces: pieces[-1],
+            "It returns the new tokens alone; a query reads all that are kept, so return views of the cache.",
+        ),
         Slip(
             in_order,
             "The ring is sorted by age, so old tokens move whenever a new one comes. Leave them: token t stays in slot t % slots, and "
