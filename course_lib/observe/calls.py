@@ -7,7 +7,6 @@ without a word, the end of the forward phase.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -117,17 +116,12 @@ def through_a_cache(function: Callable, arguments: dict[str, Any], mark: Mark) -
 
 
 def token_by_token(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple:
-    """The outputs of the tokens from `start` on, (B, Hq, 1, D) each, one call a token; what came before is in the caches.
-
-    arguments: q (B, Hq, N, D), k, v (B, Hkv, N, D), not turned; turned, k as it stands in a cache; cos, sin; start, slots.
-    """
-    q, k, v, turned, cos, sin, start, slots = arguments.values()
-    caches = [torch.full((*k.shape[:2], slots, k.shape[3]), math.nan, dtype=k.dtype, device=k.device) for _ in range(2)]
-    for t in range(max(0, start - slots), start):
-        for cache, whole in zip(caches, (turned, v), strict=True):
-            cache[:, :, t % slots] = whole[:, :, t]
-    tokens = (tuple(x[:, :, t : t + 1] for x in (q, k, v)) + (t,) for t in range(start, q.shape[2]))
-    return tuple(function(one, key, value, cos, sin, *caches, t) for one, key, value, t in tokens)
+    """The outputs of the tokens from `start` on, (B, Hq, 1, D) each, one call a token. arguments: q (B, Hq, N, D), k, v (B, Hkv, N, D),
+    not turned; cos, sin; cache_k, cache_v, which hold what came before, and are copied, since inputs stay as they are; start."""
+    q, k, v, cos, sin, cache_k, cache_v, start = arguments.values()
+    caches = cache_k.clone(), cache_v.clone()
+    tokens = [(*(x[:, :, t : t + 1] for x in (q, k, v)), cos, sin, *caches, t) for t in range(start, q.shape[2])]
+    return tuple(function(*token) for token in tokens)
 
 
 BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step"])

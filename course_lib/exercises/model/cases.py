@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,5 +25,68 @@ def tokens(B: int, heads: int, pieces: Sequence[int], D: int, slots: int, dtype:
     def draw(g: torch.Generator) -> dict[str, Any]:
         k, v = projected(g, B, sum(pieces), (heads, heads), D, dtype)
         return {"k": k, "v": v, "slots": slots, "pieces": list(pieces)}
+
+    return draw
+
+
+def tables(positions: int, D: int, turns: bool = True, base: float = 100.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """(cos, sin), (positions, D / 2) each; of a rotation by nothing at every position, if `turns` is False."""
+    angles = torch.arange(positions)[:, None] * base ** (-torch.arange(0, D, 2) / D) * turns
+    return angles.cos(), angles.sin()
+
+
+def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """x (..., N, D) in float64, its halves as pairs, turned by the tables (N, D / 2)."""
+    a, b = x.double().chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def ring(x: torch.Tensor, slots: int, so_far: int) -> torch.Tensor:
+    """A cache of `slots` places after so many tokens of x (B, H, N, D), token t in slot t % slots; NaN where nothing is yet."""
+    found = torch.full((*x.shape[:2], slots, x.shape[3]), math.nan, dtype=x.dtype, device=x.device)
+    at = torch.arange(max(0, so_far - slots), so_far)
+    found[:, :, at % slots] = x[:, :, at]
+    return found
+
+
+def text(
+    B: int, Hkv: int, group: int, n: int, D: int, start: int, slots: int, dtype: torch.dtype = FP32, turns: bool = True
+):
+    """A drawing of q, k, v of n tokens, cos, sin, caches of the first `start` tokens, k turned; the other tokens are to be written."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        q, k, v = projected(g, B, n, (Hkv * group, Hkv, Hkv), D, dtype)
+        cos, sin = (table.to(g.device) for table in tables(n, D, turns))
+        caches = {"cache_k": ring(turned(k, cos, sin).to(dtype), slots, start), "cache_v": ring(v, slots, start)}
+        return {"q": q, "k": k, "v": v, "cos": cos, "sin": sin} | caches | {"start": start}
+
+    return draw
+
+
+def pages(B: int, Hkv: int, group: int, lengths: Sequence[int], D: int, page: int, dtype: torch.dtype = FP32, spare: int = 3):
+    """A drawing of q (B, Hq, D), k_pages, v_pages (pages, Hkv, page, D), table (B, most pages of a text), lengths (B,), both int32.
+
+    Pages lie in any order; those of no text, and the places behind a text's last token, are NaN. Entries of the table behind a
+    text's last page are 2^30.
+    """
+    needed = [math.ceil(n / page) for n in lengths]
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        total = sum(needed) + spare
+        order = torch.randperm(total, generator=g, device=g.device)
+        table = torch.full((B, max(needed)), 2**30, dtype=torch.int32, device=g.device)
+        k, v = (torch.full((total, Hkv, page, D), math.nan, device=g.device) for _ in range(2))
+        at = 0
+        for b, n in enumerate(lengths):
+            table[b, : needed[b]] = order[at : at + needed[b]]
+            for i in range(needed[b]):
+                there = min(page, n - i * page)
+                for x in (k, v):
+                    x[order[at + i], :, :there] = torch.randn(Hkv, there, D, generator=g, device=g.device)
+            at += needed[b]
+        q = torch.randn(B, Hkv * group, D, generator=g, device=g.device).to(dtype)
+        return {"q": q, "k_pages": k.to(dtype), "v_pages": v.to(dtype), "table": table} | {
+            "lengths": torch.tensor(lengths, dtype=torch.int32, device=g.device)
+        }
 
     return draw

@@ -11,7 +11,7 @@ import torch
 from course_lib.criteria.results import OnceRight
 from course_lib.evidence import Operation
 from course_lib.exercise import Finding, Spent, Trial
-from course_lib.words import number
+from course_lib.words import number, plural
 
 
 def moved_by(operation: Operation) -> int:
@@ -46,3 +46,31 @@ class Moves(OnceRight):
                 expected = f"at most {number(allowed)} on {trial.case.name}"
                 return self.lost(f"{number(moved)} bytes moved", expected=expected, detail=detail, spent=spent)
         return self.earned(f"{number(moved)} bytes moved, {number(allowed)} allowed")
+
+
+@dataclass
+class ReadTogether(OnceRight):
+    """In the launch that moves most, so many programs do a fair share: it moves that many halves of what its busiest program does."""
+
+    missed = "too few programs"
+    programs: int
+    points: float
+    title: str
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        fewest = min(map(self._at_work, group))
+        seen = plural(fewest, "program")
+        if fewest >= self.programs:
+            return self.earned(seen)
+        detail = "A program runs on one SM, and a GPU has a hundred: cut the keys into shares, and give each a program."
+        return self.lost(seen, expected=f"at least {self.programs} programs that share the reading", detail=detail)
+
+    @staticmethod
+    def _at_work(trial: Trial) -> int:
+        moved = {i: sum(f.read_bytes + f.written_bytes for f in launch.footprints) for i, launch in enumerate(trial.evidence.launches)}
+        if not moved:
+            return 0
+        most = max(moved, key=lambda i: moved[i])
+        launch = trial.evidence.launches[most]
+        return min(launch.programs, 2 * moved[most] // max(1, launch.busiest_bytes))

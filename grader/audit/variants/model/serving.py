@@ -52,4 +52,51 @@ CACHE = [
     honest("kv_cache", "slots by their numbers", ("        new = k.shape[2]\n", "        new = k.shape[2]\n"), (BODY, LAPS)),
     honest("kv_cache", "k and v in tensors of their own", ("self.k, self.v = torch.empty(2, B, Hkv, slots, D, dtype=dtype, device=device)", "self.k, self.v = (torch.zeros(B, slots, Hkv, D, dtype=dtype, device=device).transpose(1, 2) for _ in range(2))")),
 ]  # fmt: skip
-VARIANTS = CACHE
+
+POSITIONS, HALF, KERNEL, TRAFFIC, LAUNCHES = "correct.positions", "correct.half", "triton_did_the_work", "traffic.performance", "launches.performance"
+COPIED, TOGETHER = "buffers_below.performance", "read_together.performance"
+RIGHT = [POSITIONS, RAGGED, RING, HALF]
+COST = [TRAFFIC, TOGETHER, COPIED, LAUNCHES]
+TURN_K = "    tl.store(to, a * cos - b * sin)\n    tl.store(to + D // 2, b * cos + a * sin)\n"
+TABLES = "tl.load(cos_ptr + position * (D // 2) + half), tl.load(sin_ptr + position * (D // 2) + half)"
+SHARES = "    splits = max(1, min(64, triton.cdiv(n, 128)))\n"
+DECODE = [
+    wrong("decode_step", "position 0 for every token", [*RIGHT, *COST], (TABLES, "tl.load(cos_ptr + half), tl.load(sin_ptr + half)"), says="position 0"),
+    wrong("decode_step", "positions one late", RIGHT, ("*strides, position, position % slots", "*strides, max(0, position - 1), position % slots"), says="the position before theirs"),
+    wrong("decode_step", "turned by the slot", [RING], ("*strides, position, position % slots", "*strides, position % slots, position % slots")),
+    wrong("decode_step", "q not turned", [*RIGHT, *COST], ("        tl.store(out, a * cos - b * sin)\n        tl.store(out + D // 2, b * cos + a * sin)", "        tl.store(out, a)\n        tl.store(out + D // 2, b)")),
+    wrong("decode_step", "k not turned", RIGHT, (TURN_K, "    tl.store(to, a)\n    tl.store(to + D // 2, b)\n")),
+    wrong("decode_step", "v turned, too", RIGHT, ("    v = tl.load(v_ptr + batch * v_strides[0] + head * v_strides[1] + dims)  # a value has no position\n", "    v_at = v_ptr + batch * v_strides[0] + head * v_strides[1]\n    turn = tl.where(dims < D // 2, -1.0, 1.0) * tl.load(sin_ptr + position * (D // 2) + dims % (D // 2))\n    v = tl.load(v_at + dims).to(tl.float32) * tl.load(cos_ptr + position * (D // 2) + dims % (D // 2))\n    v += tl.load(v_at + (dims + D // 2) % D).to(tl.float32) * turn\n")),
+    wrong("decode_step", "turned the other way, k alone", RIGHT, (TURN_K, TURN_K.replace("a * cos - b * sin", "a * cos + b * sin").replace("b * cos + a * sin", "b * cos - a * sin"))),
+    wrong("decode_step", "pairs of neighbours", RIGHT, ("head * k_strides[1] + half\n    a, b = tl.load(k_at).to(tl.float32), tl.load(k_at + D // 2)", "head * k_strides[1] + 2 * half\n    a, b = tl.load(k_at).to(tl.float32), tl.load(k_at + 1)"), ("slot * cache_k_strides[2] + half", "slot * cache_k_strides[2] + 2 * half"), ("    tl.store(to + D // 2, b * cos + a * sin)", "    tl.store(to + 1, b * cos + a * sin)")),
+    wrong("decode_step", "the token does not see itself", [PLAIN], ("min(position + 1, slots)", "max(1, min(position, slots))")),
+    wrong("decode_step", "reads all slots", [PLAIN], ("min(position + 1, slots)", "slots")),
+    wrong("decode_step", "no ring: the last slot for all", [RING], ("position % slots,", "min(position, slots - 1),")),
+    wrong("decode_step", "heads dealt out in turn", [PLAIN], ("heads = j * GROUP + rows", "heads = batch * Hkv * GROUP + rows * Hkv + head")),
+    wrong("decode_step", "the first text's cache for all", [PLAIN], ("k_ptr += batch * k_strides[0] + head", "k_ptr += head")),
+    wrong("decode_step", "copies the cache", [COPIED], ("    splits = max(", "    whole_k, whole_v = cache_k.clone(), cache_v.clone()\n    splits = max("), ("turned, cache_k, cache_v, m", "turned, whole_k, whole_v, m")),
+    wrong("decode_step", "repeats the heads in memory", [TRAFFIC, COPIED], (SHARES, SHARES + "    cache_k, cache_v = (x[:, :, None].expand(B, Hkv, GROUP, slots, D).clone().view(B, Hq, slots, D) for x in (cache_k, cache_v))\n    Hkv, GROUP, rows = Hq, 1, dict(BLOCK_M=16, BLOCK_N=64)\n"), ("    share, rows = triton.cdiv(n, splits), dict(BLOCK_M=max(16, triton.next_power_of_2(GROUP)), BLOCK_N=64)\n", "    share = triton.cdiv(n, splits)\n")),
+    wrong("decode_step", "k is read twice", [TRAFFIC], ("        s = tl.where(keys[None", "        again = tl.load(k_ptr + keys[:, None] * k_strides[2] + dims[None, :], mask=there, other=0)\n        s = 0.5 * s + 0.5 * scale * tl.dot(q, again.T, input_precision=\"ieee\")\n        s = tl.where(keys[None")),
+    wrong("decode_step", "q and k turned twice over", [LAUNCHES], ("    splits = max(", "    append_kernel[(B, Hkv)](\n        q, k, v, cos, sin, turned, cache_k, cache_v, *strides, position, position % slots, GROUP=GROUP, D=D\n    )\n    splits = max(")),
+    wrong("decode_step", "no shares", [TOGETHER], (SHARES, "    splits = 1\n")),
+    honest("decode_step", "shares of 96 keys", ("triton.cdiv(n, 128)", "triton.cdiv(n, 96)")),
+    honest("decode_step", "one token's rows in tiles of 32", ("max(16, triton.next_power_of_2(GROUP)), BLOCK_N=64", "max(32, triton.next_power_of_2(GROUP)), BLOCK_N=32")),
+]  # fmt: skip
+PAGED = [
+    wrong("paged_decode", "pages as they lie", [PLAIN], ("page = tl.load(table_ptr + batch * table_stride + i).to(tl.int64)", "page = (batch * table_stride + i).to(tl.int64)")),
+    wrong("paged_decode", "the first text's table", [PLAIN], ("batch * table_stride + i", "i")),
+    honest("paged_decode", "asks for every page of the table", ("tl.cdiv(length, PAGE)):", "table_stride):")),
+    wrong("paged_decode", "lengths rounded up", [RAGGED, HALF, TRAFFIC, COPIED], ("there = i * PAGE + places < length", "there = i * PAGE + places < tl.cdiv(length, PAGE) * PAGE")),
+    wrong("paged_decode", "v not masked", [RAGGED, HALF, TRAFFIC, COPIED], ("tl.load(v_at, mask=there[:, None], other=0)", "tl.load(v_at)"), says="NaN comes from places that hold no token"),
+    wrong("paged_decode", "scores not masked", [RAGGED, HALF], ('        s = tl.where(there[None, :], s, -float("inf"))\n', "")),
+    wrong("paged_decode", "the last page forgotten", [PLAIN], ("tl.cdiv(length, PAGE)", "length // PAGE - 1")),
+    wrong("paged_decode", "only whole pages", [RAGGED, HALF, TRAFFIC, COPIED], ("tl.cdiv(length, PAGE)", "tl.maximum(length // PAGE, 1)")),
+    wrong("paged_decode", "the length of the first text", [RAGGED, HALF, TRAFFIC, COPIED], ("tl.load(lengths_ptr + batch)", "tl.load(lengths_ptr)")),
+    wrong("paged_decode", "heads dealt out in turn", [PLAIN], ("(batch * tl.num_programs(1) + head) * GROUP + rows", "batch * tl.num_programs(1) * GROUP + rows * tl.num_programs(1) + head")),
+    wrong("paged_decode", "scale forgotten", [PLAIN], ("D**-0.5", "1.0")),
+    wrong("paged_decode", "gathers the pages first", [TRAFFIC, COPIED], ("    o = torch.empty_like(q)\n", "    o, n = torch.empty_like(q), table.shape[1]\n    at = table.clamp(0, k_pages.shape[0] - 1).flatten()\n    k_pages, v_pages = (x.index_select(0, at) for x in (k_pages, v_pages))\n    table = torch.full_like(table, 0)\n"), ("table_stride + i).to(tl.int64)", "table_stride + i).to(tl.int64) + batch * table_stride + i")),
+    wrong("paged_decode", "each page twice", [TRAFFIC], ("        s = tl.dot(q, k.T, input", "        k = 0.5 * (k + tl.load(k_at, mask=there[:, None], other=0)).to(k.dtype)\n        s = tl.dot(q, k.to(q.dtype).T, input"), unsaid="NaN"),
+    honest("paged_decode", "keys the other way round", ("for i in range(0, tl.cdiv(length, PAGE)):", "for back in range(0, tl.cdiv(length, PAGE)):\n        i = tl.cdiv(length, PAGE) - 1 - back")),
+    honest("paged_decode", "strides of copies that are none", ("k_pages.stride(), v_pages.stride()", "(*k_pages.stride(),), tuple(v_pages.stride())")),
+]  # fmt: skip
+VARIANTS = [*CACHE, *DECODE, *PAGED]

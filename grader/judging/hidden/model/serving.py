@@ -21,4 +21,19 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{len(pieces)} pieces, a ring of {slots}", "ring", M.tokens(B, heads, pieces, D, slots, dtype)),
                 Case(f"a long prompt, a ring of {slots}", "long", M.tokens(B, heads, (3 * slots + 1, 2), D, slots)),
             ]
+        case "decode_step":
+            group, start = rng.choice((1, 2, 4)), rng.randrange(8, 40)
+            return [
+                Case(f"from token {start}", "positions", M.text(B, heads, group, start + 3, 16, start, 64)),
+                Case(f"{heads * group} heads for {heads}", "ragged", M.text(B, heads, group, start + 2, 32, start, 50)),
+                Case("a hidden ring", "ring", M.text(B, heads, group, start + 6, 16, start, rng.randrange(5, 9))),
+                Case("hidden, bfloat16", "half", M.text(B, heads, group, start + 2, 32, start, 64, BF16)),
+            ]
+        case "paged_decode":
+            group, lengths = rng.choice((1, 2, 4)), [rng.randrange(1, 90) for _ in range(B + 1)]
+            return [
+                Case(f"texts of {lengths}", "ragged", M.pages(B + 1, heads, group, lengths, 16, 16)),
+                Case("pages of 32", "ragged", M.pages(B + 1, heads, group, lengths, 32, 32)),
+                Case("hidden, bfloat16", "half", M.pages(B + 1, heads, group, lengths, 16, 16, BF16)),
+            ]
     return []
