@@ -26,6 +26,168 @@ import triton.language as tl
 from course_lib import check, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
 # %% [markdown]
+# ## Exercise: the function that a layer calls
+#
+# {{exercise model.attention_for}}
+#
+# Full marks need
+# * shared heads ({{correct.grouped}}), both alignments ({{correct.causal}}, {{correct.top left}}), a window ({{correct.window}}), a mask
+#   ({{correct.mask}}), the model's scale ({{correct.scale}}), half precision ({{correct.half}}),
+# * no copies ({{buffers_below.performance}}), half the products ({{dot_flops.performance}}), one launch ({{launches.performance}}).
+
+
+# %% exercise="model.attention_for"
+@triton.jit
+def layer_kernel(
+    q_ptr, k_ptr, v_ptr, mask_ptr, o_ptr, q_strides, k_strides, v_strides, mask_strides, o_strides, Hq, Nq, Nk, scale, offset, window,
+    GROUP: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_M queries of one head of one text. Strides are those of (B, H, N, D)."""
+    ### BEGIN SOLUTION
+    j = tl.program_id(1)
+    batch, head = (j // Hq).to(tl.int64), (j % Hq).to(tl.int64)
+    rows, dims = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    q_at = q_ptr + batch * q_strides[0] + head * q_strides[1]
+    k_at = k_ptr + batch * k_strides[0] + head // GROUP * k_strides[1]
+    v_at = v_ptr + batch * v_strides[0] + head // GROUP * v_strides[1]
+    q = tl.load(q_at + rows[:, None] * q_strides[2] + dims[None, :] * q_strides[3], mask=(rows < Nq)[:, None], other=0)
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    start, stop = 0, Nk
+    if CAUSAL:  # keys that some row of this tile sees
+        first = tl.program_id(0) * BLOCK_M + offset
+        start = tl.maximum(first - window + 1, 0) // BLOCK_N * BLOCK_N
+        stop = tl.minimum(first + BLOCK_M, Nk)
+    for i in range(start, stop, BLOCK_N):
+        keys = i + tl.arange(0, BLOCK_N)
+        there = keys < Nk
+        k = tl.load(k_at + keys[:, None] * k_strides[2] + dims[None, :] * k_strides[3], mask=there[:, None], other=0)
+        v = tl.load(v_at + keys[:, None] * v_strides[2] + dims[None, :] * v_strides[3], mask=there[:, None], other=0)
+        sees = there[None, :] & (rows < Nq)[:, None]
+        if CAUSAL:
+            sees &= (keys[None, :] <= rows[:, None] + offset) & (keys[None, :] > rows[:, None] + offset - window)
+        if MASKED:
+            mask_at = mask_ptr + batch * mask_strides[0] + rows[:, None] * mask_strides[2] + keys[None, :] * mask_strides[3]
+            sees &= tl.load(mask_at, mask=sees, other=0) != 0
+        s = tl.where(sees, tl.dot(q, k.T, input_precision="ieee") * scale, -float("inf"))
+        m_new = tl.maximum(m, tl.max(s, 1))
+        safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # a row that has seen nothing yet
+        alpha, p = tl.exp(m - safe), tl.exp(s - safe[:, None])
+        l = l * alpha + tl.sum(p, 1)
+        acc = acc * alpha[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")
+        m = m_new
+    o = acc / tl.where(l == 0, 1.0, l)[:, None]
+    o_at = o_ptr + batch * o_strides[0] + head * o_strides[1] + rows[:, None] * o_strides[2] + dims[None, :] * o_strides[3]
+    tl.store(o_at, o.to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None])
+    ### END SOLUTION
+
+
+def attention_for(
+    module, query, key, value, attention_mask, scaling=None, dropout=0.0, sliding_window=None, top_left=False, **others
+):
+    """query (B, Hq, Nq, D), key and value (B, Hkv, Nk, D), any strides -> (B, Nq, Hq, D), None. D is 16, 32, 64 or 128.
+
+    attention_mask   None, or (B, 1, Nq, Nk), True where a query sees a key: then it alone says what is seen
+    module           module.is_causal: without a mask, a query sees no later position than its own
+    top_left         the queries stand at the first positions of the keys, not at the last
+    sliding_window   without a mask, a query sees the last so many keys, its own among them
+    """
+    ### BEGIN SOLUTION
+    (B, Hq, Nq, D), (Hkv, Nk) = query.shape, key.shape[1:3]
+    masked = attention_mask is not None
+    mask = attention_mask if masked else query
+    o = torch.empty(B, Nq, Hq, D, dtype=query.dtype, device=query.device)
+    BLOCK_M = 64
+    layer_kernel[(triton.cdiv(Nq, BLOCK_M), B * Hq)](
+        query, key, value, mask, o, query.stride(), key.stride(), value.stride(), mask.stride(), o.transpose(1, 2).stride(),
+        Hq, Nq, Nk, D**-0.5 if scaling is None else scaling, 0 if top_left else Nk - Nq, sliding_window or Nq + Nk,
+        GROUP=Hq // Hkv, CAUSAL=module.is_causal and not masked, MASKED=masked, D=D, BLOCK_M=BLOCK_M, BLOCK_N=64,
+    )  # fmt: skip
+    return o, None
+    ### END SOLUTION
+
+
+# %% check="model.attention_for"
+check("model.attention_for", attention_for)
+
+# %% [markdown]
+# ## Exercise: gradients of shared heads
+#
+# {{exercise model.grouped_backward}}
+#
+# Full marks need
+# * the sum over a group ({{correct.grouped}}), any sizes ({{correct.ragged}}), half precision ({{correct.half}}),
+# * no atomics ({{no_atomics.performance}}), no gradient of a head of q in memory ({{buffers_below.performance}}), half the products
+#   ({{dot_flops.performance}}), the bytes ({{traffic.performance}}), one launch ({{launches.performance}}).
+
+
+# %% exercise="model.grouped_backward"
+@triton.jit
+def grouped_dkdv_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr,
+    q_strides, k_strides, v_strides, do_strides, dk_strides, dv_strides, Hkv, Nq, Nk, scale,
+    GROUP: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """dk and dv of BLOCK_N keys of one head of k and v of one text."""
+    ### BEGIN SOLUTION
+    j = tl.program_id(1)
+    batch, head = (j // Hkv).to(tl.int64), (j % Hkv).to(tl.int64)
+    first = tl.program_id(0) * BLOCK_N
+    keys, dims = first + tl.arange(0, BLOCK_N), tl.arange(0, D)
+    there = (keys < Nk)[:, None]
+    k_at = k_ptr + batch * k_strides[0] + head * k_strides[1]
+    v_at = v_ptr + batch * v_strides[0] + head * v_strides[1]
+    k = tl.load(k_at + keys[:, None] * k_strides[2] + dims[None, :] * k_strides[3], mask=there, other=0)
+    v = tl.load(v_at + keys[:, None] * v_strides[2] + dims[None, :] * v_strides[3], mask=there, other=0)
+    dk = tl.zeros((BLOCK_N, D), tl.float32)
+    dv = tl.zeros((BLOCK_N, D), tl.float32)
+    start = tl.maximum(first - (Nk - Nq), 0) // BLOCK_M * BLOCK_M  # the first tile with a query that sees these keys
+    for g in range(GROUP):
+        h = head * GROUP + g
+        q_at = q_ptr + batch * q_strides[0] + h * q_strides[1]
+        do_at = do_ptr + batch * do_strides[0] + h * do_strides[1]
+        of_head = (batch * Hkv * GROUP + h) * Nq
+        for i in range(start, Nq, BLOCK_M):
+            rows = i + tl.arange(0, BLOCK_M)
+            inside = (rows < Nq)[:, None]
+            q = tl.load(q_at + rows[:, None] * q_strides[2] + dims[None, :] * q_strides[3], mask=inside, other=0)
+            do = tl.load(do_at + rows[:, None] * do_strides[2] + dims[None, :] * do_strides[3], mask=inside, other=0)
+            lse = tl.load(lse_ptr + of_head + rows, mask=rows < Nq, other=0)
+            delta = tl.load(delta_ptr + of_head + rows, mask=rows < Nq, other=0)
+            sees = inside & (keys[None, :] <= rows[:, None] + Nk - Nq) & (keys < Nk)[None, :]
+            s = tl.dot(q, k.T, input_precision="ieee") * scale
+            p = tl.where(sees, tl.exp(s - lse[:, None]), 0.0)
+            dv += tl.dot(p.to(do.dtype).T, do, input_precision="ieee")
+            ds = p * (tl.dot(do, v.T, input_precision="ieee") - delta[:, None])
+            dk += tl.dot(ds.to(q.dtype).T, q, input_precision="ieee")
+    dk_at = dk_ptr + batch * dk_strides[0] + head * dk_strides[1]
+    dv_at = dv_ptr + batch * dv_strides[0] + head * dv_strides[1]
+    dk_at += keys[:, None] * dk_strides[2] + dims[None, :] * dk_strides[3]
+    dv_at += keys[:, None] * dv_strides[2] + dims[None, :] * dv_strides[3]
+    tl.store(dk_at, (dk * scale).to(dk_ptr.dtype.element_ty), mask=there)
+    tl.store(dv_at, dv.to(dv_ptr.dtype.element_ty), mask=there)
+    ### END SOLUTION
+
+
+def grouped_backward(q, k, v, do, lse, delta, scale):
+    """q, do (B, Hq, Nq, D), k, v (B, Hkv, Nk, D), any strides; lse, delta (B, Hq, Nq), contiguous -> dk, dv, causal."""
+    ### BEGIN SOLUTION
+    (B, Hq, Nq, D), (Hkv, Nk) = q.shape, k.shape[1:3]
+    dk, dv = torch.empty_like(k), torch.empty_like(v)
+    BLOCK_N = 64
+    grouped_dkdv_kernel[(triton.cdiv(Nk, BLOCK_N), B * Hkv)](
+        q, k, v, do, lse, delta, dk, dv, *(x.stride() for x in (q, k, v, do, dk, dv)), Hkv, Nq, Nk, scale,
+        GROUP=Hq // Hkv, D=D, BLOCK_M=32, BLOCK_N=BLOCK_N,
+    )  # fmt: skip
+    return dk, dv
+    ### END SOLUTION
+
+
+# %% check="model.grouped_backward"
+check("model.grouped_backward", grouped_backward)
+
+# %% [markdown]
 # ## Exercise: the cache
 #
 # {{exercise model.kv_cache}}

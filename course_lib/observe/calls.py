@@ -8,6 +8,7 @@ without a word, the end of the forward phase.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -124,6 +125,20 @@ def token_by_token(function: Callable, arguments: dict[str, Any], mark: Mark) ->
     return tuple(function(*token) for token in tokens)
 
 
+def as_a_layer_does(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """The output of an attention function as a layer of a model calls it: f(module, query, key, value, attention_mask, scaling=...,
+    ...) -> (output, None). arguments: q, k, v, and what is not None or False of mask, scaling, causal, window, top_left."""
+    q, k, v = (arguments.pop(name) for name in "qkv")
+    module = SimpleNamespace(
+        is_causal=arguments.pop("causal"), training=False, layer_idx=0, num_key_value_groups=q.shape[1] // k.shape[1]
+    )
+    more = {"sliding_window": arguments["window"]} if arguments["window"] else {}
+    more |= {"top_left": True} if arguments["top_left"] else {}
+    # a model passes on what else it knows
+    found = function(module, q, k, v, arguments["mask"], scaling=arguments["scaling"], dropout=0.0, use_cache=True, **more)
+    return found[0] if isinstance(found, tuple) and len(found) == 2 and found[1] is None else found
+
+
 BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step"])
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
@@ -136,4 +151,5 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "in a training step": in_a_training_step,
     "through a cache": through_a_cache,
     "token by token": token_by_token,
+    "as a layer does": as_a_layer_does,
 }

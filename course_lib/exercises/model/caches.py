@@ -239,7 +239,8 @@ def in_order_of_memory(q, k_pages, v_pages, table, lengths) -> torch.Tensor | No
     if most * len(lengths) > k_pages.shape[0]:
         return None
     straight = torch.arange(most * len(lengths)).view(len(lengths), most)
-    return gathered(q, k_pages, v_pages, straight, lengths)
+    found = gathered(q, k_pages, v_pages, straight, lengths)
+    return None if found.isnan().any() else found
 
 
 def page_bytes(q, k_pages, lengths, **_: Any) -> int:
@@ -256,7 +257,7 @@ paged_decode = Exercise(
     difficulty=3,
     lines=35,
     cases=[
-        Case("2 texts of 32 tokens in pages of 16", "plain", pages(2, 2, 2, (32, 32), 16, 16)),
+        Case("2 texts of 32 tokens in pages of 16", "plain", pages(2, 2, 2, (32, 32), 16, 16, spare=0)),
         Case("3 texts of 1, 16 and 40 tokens", "ragged", pages(3, 1, 4, (1, 16, 40), 32, 16)),
         Case("2 texts of 33 and 100 tokens, pages of 32", "ragged", pages(2, 3, 1, (33, 100), 16, 32)),
         Case("one text of 7 tokens, 20 pages that are not its", "ragged", pages(1, 2, 8, (7,), 16, 16, spare=20)),
@@ -281,16 +282,16 @@ paged_decode = Exercise(
         "with other=0, and in the scores with -inf: 0 times NaN is NaN.",
     ],
     mistakes=[
+        Slip(
+            in_order_of_memory,
+            "The table is not used: a text's pages lie anywhere, and table[b, i] says where its i-th one is.",
+            gathered,
+        ),
         lambda trials: (
             "NaN comes from places that hold no token: they must be masked in the loads of k and of v, with other=0, and in the "
             "scores. A probability of 0 times NaN is NaN."
             if any(bool(out.isnan().any()) for _, out in results(trials))
             else ""
-        ),
-        Slip(
-            in_order_of_memory,
-            "The table is not used: a text's pages lie anywhere, and table[b, i] says where its i-th one is.",
-            gathered,
         ),
     ],
 )

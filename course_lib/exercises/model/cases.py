@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.exercises.cases import FP32
+from course_lib.exercises.flash.oracles import attend
 
 
 def projected(
@@ -88,5 +89,64 @@ def pages(B: int, Hkv: int, group: int, lengths: Sequence[int], D: int, page: in
         return {"q": q, "k_pages": k.to(dtype), "v_pages": v.to(dtype), "table": table} | {
             "lengths": torch.tensor(lengths, dtype=torch.int32, device=g.device)
         }
+
+    return draw
+
+
+def layer(
+    B: int,
+    Hkv: int,
+    group: int,
+    nq: int,
+    nk: int,
+    D: int,
+    dtype: torch.dtype = FP32,
+    *,
+    mask: str = "",
+    causal: bool = True,
+    cached: bool = False,
+    **more: Any,
+):
+    """A drawing of q (B, Hq, nq, D), k and v (B, Hkv, nk, D) as a layer has them, mask, causal, scaling, window, top_left.
+
+    cached  k and v come from a cache: contiguous, where q is a view of (B, nq, H, D)
+    mask    "" for None; "padded", texts that begin later, causal at the bottom right; "holes", any keys, and a query that sees none.
+            (B, 1, nq, nk), True where a key may be seen; "one for all" is "holes" with one mask for all texts, of stride 0
+    """
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        q = projected(g, B, nq, (Hkv * group,), D, dtype)[0]
+        k, v = projected(g, B, nk, (Hkv, Hkv), D, dtype)
+        if cached:
+            k, v = k.contiguous(), v.contiguous()
+        given = {"q": q, "k": k, "v": v, "mask": seen_by(mask, B, nq, nk, g), "causal": causal}
+        return given | {"scaling": None, "window": None, "top_left": False} | more
+
+    return draw
+
+
+def seen_by(kind: str, B: int, nq: int, nk: int, g: torch.Generator) -> torch.Tensor | None:
+    """A mask of a kind of `layer`."""
+    if not kind:
+        return None
+    if kind == "padded":
+        begins = torch.randint(0, nk // 2, (B, 1, 1, 1), generator=g, device=g.device)
+        keys = torch.arange(nk, device=g.device)
+        return (keys >= begins) & (keys <= torch.arange(nk - nq, nk, device=g.device)[:, None])
+    mask = torch.rand(1 if kind == "one for all" else B, 1, nq, nk, generator=g, device=g.device) < 0.6
+    mask[:, :, nq // 2] = False
+    return mask.expand(B, 1, nq, nk)
+
+
+def shared_heads(B: int, Hkv: int, group: int, nq: int, nk: int, D: int, dtype: torch.dtype = FP32):
+    """A drawing of q, k, v, do (heads as a layer has them), lse and delta (B, Hq, nq) of a causal pass, and scale."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        q, do = projected(g, B, nq, (Hkv * group, Hkv * group), D, dtype)
+        k, v = projected(g, B, nk, (Hkv, Hkv), D, dtype)
+        scale = 0.7 * D**-0.5
+        o, lse = attend(q, *(x.repeat_interleave(group, 1) for x in (k, v)), causal=True, scale=scale)
+        delta = (do.double() * o).sum(-1).float()
+        return {"q": q, "k": k, "v": v, "do": do, "lse": lse, "delta": delta, "scale": scale}
 
     return draw

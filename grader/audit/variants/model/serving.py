@@ -83,7 +83,7 @@ DECODE = [
     honest("decode_step", "one token's rows in tiles of 32", ("max(16, triton.next_power_of_2(GROUP)), BLOCK_N=64", "max(32, triton.next_power_of_2(GROUP)), BLOCK_N=32")),
 ]  # fmt: skip
 PAGED = [
-    wrong("paged_decode", "pages as they lie", [PLAIN], ("page = tl.load(table_ptr + batch * table_stride + i).to(tl.int64)", "page = (batch * table_stride + i).to(tl.int64)")),
+    wrong("paged_decode", "pages as they lie", [PLAIN], ("page = tl.load(table_ptr + batch * table_stride + i).to(tl.int64)", "page = (batch * table_stride + i).to(tl.int64)"), says="The table is not used"),
     wrong("paged_decode", "the first text's table", [PLAIN], ("batch * table_stride + i", "i")),
     honest("paged_decode", "asks for every page of the table", ("tl.cdiv(length, PAGE)):", "table_stride):")),
     wrong("paged_decode", "lengths rounded up", [RAGGED, HALF, TRAFFIC, COPIED], ("there = i * PAGE + places < length", "there = i * PAGE + places < tl.cdiv(length, PAGE) * PAGE")),
@@ -99,4 +99,80 @@ PAGED = [
     honest("paged_decode", "keys the other way round", ("for i in range(0, tl.cdiv(length, PAGE)):", "for back in range(0, tl.cdiv(length, PAGE)):\n        i = tl.cdiv(length, PAGE) - 1 - back")),
     honest("paged_decode", "strides of copies that are none", ("k_pages.stride(), v_pages.stride()", "(*k_pages.stride(),), tuple(v_pages.stride())")),
 ]  # fmt: skip
-VARIANTS = [*CACHE, *DECODE, *PAGED]
+
+GROUPED, CAUSAL, TOP_LEFT, WINDOW, MASK, SCALE = "correct.grouped", "correct.causal", "correct.top left", "correct.window", "correct.mask", "correct.scale"
+FLOPS, ATOMICS = "dot_flops.performance", "no_atomics.performance"
+COUNTED = [FLOPS, COPIED, LAUNCHES]
+SEES_MASK = "            sees &= tl.load(mask_at, mask=sees, other=0) != 0\n"
+SAFE = 'tl.where(m_new == -float("inf"), 0.0, m_new)'
+NO_MASK = "masked = attention_mask is not None"
+REPEATED = "    (B, Hq, Nq, D), (Hkv, Nk) = query.shape, key.shape[1:3]\n"
+LAYER = [
+    wrong("attention_for", "the mask dropped", [MASK], (NO_MASK, "masked = False"), says="The mask is dropped"),
+    wrong("attention_for", "the mask of the first text", [MASK], ("batch * mask_strides[0] + rows", "rows")),
+    wrong("attention_for", "a mask of its own strides", [MASK], ("mask.stride(), o", "(Nq * Nk, Nq * Nk, Nk, 1), o")),
+    wrong("attention_for", "top left where bottom right is meant", [CAUSAL, WINDOW], ("0 if top_left else Nk - Nq", "0"), says="aligned at the top left"),
+    wrong("attention_for", "bottom right where top left is meant", [TOP_LEFT], ("0 if top_left else Nk - Nq", "Nk - Nq"), says="aligned at the bottom right"),
+    wrong("attention_for", "the window ignored", [WINDOW], ("sliding_window or Nq + Nk", "Nq + Nk"), says="The window is ignored"),
+    wrong("attention_for", "a window one too wide", [WINDOW], ("sliding_window or Nq + Nk", "(sliding_window or Nq + Nk) + 1")),
+    wrong("attention_for", "the scale ignored", [SCALE], ("D**-0.5 if scaling is None else scaling", "D**-0.5"), says="`scaling` is ignored"),
+    wrong("attention_for", "always causal", [PLAIN], ("CAUSAL=module.is_causal and not masked", "CAUSAL=not masked")),
+    wrong("attention_for", "causal besides the mask", [MASK], ("CAUSAL=module.is_causal and not masked", "CAUSAL=module.is_causal")),
+    wrong("attention_for", "heads dealt out in turn", [GROUPED, CAUSAL, TOP_LEFT, WINDOW, MASK, SCALE, HALF, *COUNTED], ("head // GROUP", "head % (Hq // GROUP)"), says="neighbours"),
+    wrong("attention_for", "laid out as q", [PLAIN], ("torch.empty(B, Nq, Hq, D,", "torch.empty(B, Hq, Nq, D,"), ("o.transpose(1, 2).stride()", "o.stride()")),
+    wrong("attention_for", "NaN for a query that sees nothing", [MASK], (SAFE, "m_new")),
+    wrong("attention_for", "q taken for contiguous", [PLAIN], ("o, query.stride()", "o, (Hq * Nq * D, Nq * D, D, 1)")),
+    wrong("attention_for", "heads repeated in memory", [COPIED], (REPEATED, REPEATED + "    key, value = (x[:, :, None].expand(B, Hkv, Hq // Hkv, Nk, D).reshape(B, Hq, Nk, D) for x in (key, value))\n    Hkv = Hq\n")),
+    wrong("attention_for", "contiguous first", [COPIED], (REPEATED, REPEATED + "    query, key, value = (x.contiguous() for x in (query, key, value))\n")),
+    wrong("attention_for", "all tiles", [FLOPS], ("stop = tl.minimum(first + BLOCK_M, Nk)", "stop = Nk")),
+    wrong("attention_for", "probabilities in half precision throughout", [HALF, *COUNTED], ("        l = l * alpha + tl.sum(p, 1)\n", "        p = p.to(v.dtype).to(tl.float32)\n        l = (l * alpha + tl.sum(p, 1)).to(v.dtype).to(tl.float32)\n")),
+    wrong("attention_for", "a launch for each text", [LAUNCHES], ("    layer_kernel[", "    layer_kernel[(0, 1)](\n        query, key, value, mask, o, query.stride(), key.stride(), value.stride(), mask.stride(), o.transpose(1, 2).stride(),\n        Hq, Nq, Nk, 1.0, 0, 1, GROUP=1, CAUSAL=False, MASKED=False, D=D, BLOCK_M=BLOCK_M, BLOCK_N=64) if False else None\n    for b in range(B):\n        layer_one(query[b : b + 1], key[b : b + 1], value[b : b + 1], mask[b : b + 1], o[b : b + 1], module, masked, scaling, top_left, sliding_window)\n    return o, None\n    layer_kernel["), ("def attention_for(", "def layer_one(query, key, value, mask, o, module, masked, scaling, top_left, sliding_window):\n    (B, Hq, Nq, D), (Hkv, Nk) = query.shape, key.shape[1:3]\n    layer_kernel[(triton.cdiv(Nq, 64), Hq)](\n        query, key, value, mask, o, query.stride(), key.stride(), value.stride(), mask.stride(), o.transpose(1, 2).stride(),\n        Hq, Nq, Nk, D**-0.5 if scaling is None else scaling, 0 if top_left else Nk - Nq, sliding_window or Nq + Nk,\n        GROUP=Hq // Hkv, CAUSAL=module.is_causal and not masked, MASKED=masked, D=D, BLOCK_M=64, BLOCK_N=64)\n\n\ndef attention_for(")),
+    honest("attention_for", "the result as a view", ("    o = torch.empty(B, Nq, Hq, D, dtype=query.dtype, device=query.device)\n", "    o = torch.empty(B, Hq, Nq, D, dtype=query.dtype, device=query.device).transpose(1, 2)\n")),
+    honest("attention_for", "tiles of 32", ("BLOCK_M = 64", "BLOCK_M = 32"), ("BLOCK_N=64", "BLOCK_N=32")),
+]  # fmt: skip
+Q_LOOP = "    for g in range(GROUP):\n"
+ADDED = """    tl.atomic_add(dk_at, (dk * scale).to(dk_ptr.dtype.element_ty), mask=there)
+    tl.atomic_add(dv_at, dv.to(dv_ptr.dtype.element_ty), mask=there)
+"""
+STORED = """    tl.store(dk_at, (dk * scale).to(dk_ptr.dtype.element_ty), mask=there)
+    tl.store(dv_at, dv.to(dv_ptr.dtype.element_ty), mask=there)
+"""
+OWN_HEADS = [
+    (Q_LOOP, "    for g in range(1):\n"),
+    ("        h = head * GROUP + g\n", "        h = head\n"),
+    ("of_head = (batch * Hkv * GROUP + h) * Nq", "of_head = (batch * Hkv + h) * Nq"),
+    ("k_ptr + batch * k_strides[0] + head * k_strides[1]", "k_ptr + batch * k_strides[0] + head // GROUP * k_strides[1]"),
+    ("v_ptr + batch * v_strides[0] + head * v_strides[1]", "v_ptr + batch * v_strides[0] + head // GROUP * v_strides[1]"),
+    ("B * Hkv)](", "B * Hq)]("), ("dv)), Hkv, Nq", "dv)), Hq, Nq"),
+]
+SUMMED = [
+    *OWN_HEADS,
+    ("torch.empty_like(k), torch.empty_like(v)", "(torch.empty(B, Hq, Nk, D, dtype=k.dtype, device=k.device) for _ in range(2))"),
+    ("    return dk, dv\n", "    dk, dv = (x.unflatten(1, (Hkv, -1)).sum(2) for x in (dk, dv))\n    return dk, dv\n"),
+]
+ATOMIC = [
+    *OWN_HEADS,
+    ("dk_ptr + batch * dk_strides[0] + head * dk", "dk_ptr + batch * dk_strides[0] + head // GROUP * dk"),
+    ("dv_ptr + batch * dv_strides[0] + head * dv", "dv_ptr + batch * dv_strides[0] + head // GROUP * dv"),
+    (STORED, ADDED), ("torch.empty_like(k), torch.empty_like(v)", "torch.zeros_like(k), torch.zeros_like(v)"),
+]
+SHARED = [
+    wrong("grouped_backward", "the first head of each group", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], (Q_LOOP, "    for g in range(1):\n"), says="of the first head"),
+    wrong("grouped_backward", "the last head of each group", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], (Q_LOOP, "    for g in range(GROUP - 1, GROUP):\n"), says="of the last head"),
+    wrong("grouped_backward", "heads dealt out in turn", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], ("h = head * GROUP + g", "h = g * Hkv + head")),
+    wrong("grouped_backward", "rows of lse by heads of k", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], ("(batch * Hkv * GROUP + h) * Nq", "(batch * Hkv + head) * Nq")),
+    wrong("grouped_backward", "dk not scaled", [PLAIN], ("(dk * scale)", "dk"), says="lacks the factor scale"),
+    wrong("grouped_backward", "delta forgotten", [PLAIN], (" - delta[:, None]", "")),
+    wrong("grouped_backward", "not causal", [PLAIN], (" & (keys[None, :] <= rows[:, None] + Nk - Nq)", ""), ("tl.maximum(first - (Nk - Nq), 0)", "0 * first")),
+    wrong("grouped_backward", "aligned at the top left", [RAGGED], ("rows[:, None] + Nk - Nq", "rows[:, None]"), ("first - (Nk - Nq)", "first")),
+    wrong("grouped_backward", "the mean over a group", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], ("(dk * scale)", "(dk * scale / GROUP)"), ("dv.to(dv_ptr", "(dv / GROUP).to(dv_ptr")),
+    wrong("grouped_backward", "heads repeated, summed by torch", ["triton_did_the_work"], *SUMMED),
+    wrong("grouped_backward", "atomics", [HALF, *COUNTED, ATOMICS, TRAFFIC], *ATOMIC),
+    wrong("grouped_backward", "sums in half precision", [HALF, *COUNTED, ATOMICS, TRAFFIC], ("            dk += tl.dot(", "            dv = dv.to(q.dtype).to(tl.float32)\n            dk = dk.to(q.dtype).to(tl.float32) + tl.dot(")),
+    wrong("grouped_backward", "all tiles", [FLOPS, TRAFFIC], ("tl.maximum(first - (Nk - Nq), 0)", "0 * first")),
+    wrong("grouped_backward", "two launches", [LAUNCHES, TRAFFIC, FLOPS], ("    return dk, dv\n", "    grouped_dkdv_kernel[(triton.cdiv(Nk, BLOCK_N), B * Hkv)](\n        q, k, v, do, lse, delta, dk, dv, *(x.stride() for x in (q, k, v, do, dk, dv)), Hkv, Nq, Nk, scale,\n        GROUP=Hq // Hkv, D=D, BLOCK_M=32, BLOCK_N=BLOCK_N)\n    return dk, dv\n")),
+    wrong("grouped_backward", "copies", [COPIED], ("    dk, dv = torch.empty_like(k)", "    q, do = q.contiguous(), do.contiguous()\n    dk, dv = torch.empty_like(k)")),
+    honest("grouped_backward", "the group from behind", ("h = head * GROUP + g", "h = head * GROUP + GROUP - 1 - g")),
+    honest("grouped_backward", "tiles of 64 queries", ("BLOCK_M=32", "BLOCK_M=64")),
+]  # fmt: skip
+VARIANTS = [*LAYER, *SHARED, *CACHE, *DECODE, *PAGED]

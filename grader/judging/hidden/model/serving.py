@@ -36,4 +36,23 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case("pages of 32", "ragged", M.pages(B + 1, heads, group, lengths, 32, 32)),
                 Case("hidden, bfloat16", "half", M.pages(B + 1, heads, group, lengths, 16, 16, BF16)),
             ]
+        case "attention_for":
+            group, nq, nk = rng.choice((1, 2, 4)), rng.randrange(5, 40), rng.randrange(41, 110)
+            return [
+                Case(f"{heads * group} heads for {heads}", "grouped", M.layer(B, heads, group, nq, nk, 16, causal=False)),
+                Case(f"{nq} tokens after {nk - nq}", "causal", M.layer(B, heads, group, nq, nk, 32, cached=True)),
+                Case(f"{nq} tokens in {nk} places", "top left", M.layer(B, heads, group, nq, nk, 16, top_left=True)),
+                Case("a hidden window", "window", M.layer(B, heads, group, nk, nk, 16, window=rng.randrange(3, 30))),
+                Case("a hidden mask", "mask", M.layer(B + 1, heads, group, nq, nk, 16, mask="holes")),
+                Case("padded, hidden", "mask", M.layer(B + 1, heads, group, nk, nk, 16, mask="padded")),
+                Case("a hidden scale", "scale", M.layer(B, heads, group, nq, nk, 16, scaling=rng.randrange(5, 50) / 100)),
+                Case("hidden, bfloat16", "half", M.layer(B, heads, group, nq, nk, 32, BF16)),
+            ]
+        case "grouped_backward":
+            group, nq, nk = rng.choice((2, 3, 4)), rng.randrange(5, 40), rng.randrange(41, 110)
+            return [
+                Case(f"{heads * group} heads for {heads}", "grouped", M.shared_heads(B, heads, group, nq, nq, 16)),
+                Case(f"{nq} queries, {nk} keys", "ragged", M.shared_heads(B, heads, group, nq, nk, 32)),
+                Case("hidden, bfloat16", "half", M.shared_heads(1, heads, group, nk, nk, 16, BF16)),
+            ]
     return []
