@@ -105,10 +105,12 @@ def layer(
     mask: str = "",
     causal: bool = True,
     cached: bool = False,
+    v_mean: float = 0.0,
     **more: Any,
 ):
     """A drawing of q (B, Hq, nq, D), k and v (B, Hkv, nk, D) as a layer has them, mask, causal, scaling, window, top_left.
 
+    v_mean  is added to v
     cached  k and v come from a cache: contiguous, where q is a view of (B, nq, H, D)
     mask    "" for None; "padded", texts that begin later, causal at the bottom right; "holes", any keys, and a query that sees none.
             (B, 1, nq, nk), True where a key may be seen; "one for all" is "holes" with one mask for all texts, of stride 0
@@ -117,6 +119,7 @@ def layer(
     def draw(g: torch.Generator) -> dict[str, Any]:
         q = projected(g, B, nq, (Hkv * group,), D, dtype)[0]
         k, v = projected(g, B, nk, (Hkv, Hkv), D, dtype)
+        v = v + v_mean if v_mean else v
         if cached:
             k, v = k.contiguous(), v.contiguous()
         given = {"q": q, "k": k, "v": v, "mask": seen_by(mask, B, nq, nk, g), "causal": causal}
@@ -138,12 +141,20 @@ def seen_by(kind: str, B: int, nq: int, nk: int, g: torch.Generator) -> torch.Te
     return mask.expand(B, 1, nq, nk)
 
 
-def shared_heads(B: int, Hkv: int, group: int, nq: int, nk: int, D: int, dtype: torch.dtype = FP32):
-    """A drawing of q, k, v, do (heads as a layer has them), lse and delta (B, Hq, nq) of a causal pass, and scale."""
+def shared_heads(
+    B: int, Hkv: int, group: int, nq: int, nk: int, D: int, dtype: torch.dtype = FP32, turning: bool = False
+):
+    """A drawing of q, k, v, do (heads as a layer has them), lse and delta (B, Hq, nq) of a causal pass, and scale.
+
+    turning  do is around 3 for the first half of the queries and around -3 for the others, so that sums over queries grow first
+    """
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         q, do = projected(g, B, nq, (Hkv * group, Hkv * group), D, dtype)
         k, v = projected(g, B, nk, (Hkv, Hkv), D, dtype)
+        if turning:
+            do = do + torch.where(torch.arange(nq, device=g.device) < nq // 2, 3, -3)[:, None].to(dtype)
+            q = q + 2
         scale = 0.7 * D**-0.5
         o, lse = attend(q, *(x.repeat_interleave(group, 1) for x in (k, v)), causal=True, scale=scale)
         delta = (do.double() * o).sum(-1).float()

@@ -45,8 +45,8 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case("a hidden window", "window", M.layer(B, heads, group, nk, nk, 16, window=rng.randrange(3, 30))),
                 Case("a hidden mask", "mask", M.layer(B + 1, heads, group, nq, nk, 16, mask="holes")),
                 Case("padded, hidden", "mask", M.layer(B + 1, heads, group, nk, nk, 16, mask="padded")),
-                Case("a hidden scale", "scale", M.layer(B, heads, group, nq, nk, 16, scaling=rng.randrange(5, 50) / 100)),
-                Case("hidden, bfloat16", "half", M.layer(B, heads, group, nq, nk, 32, BF16)),
+                Case("a hidden scale", "scale", M.layer(B, heads, group, nk, nk, 16, scaling=rng.randrange(5, 50) / 100)),
+                Case("hidden, bfloat16", "half", M.layer(B, heads, group, nk, nk, 32, BF16)),
             ]
         case "grouped_backward":
             group, nq, nk = rng.choice((2, 3, 4)), rng.randrange(5, 40), rng.randrange(41, 110)
