@@ -26,6 +26,169 @@ import triton.language as tl
 from course_lib import check, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
 # %% [markdown]
+# ## Exercise: waves
+#
+# {{exercise model.sinusoidal}}
+#
+# Full marks need {{correct.plain}} {{correct.sizes}}.
+
+
+# %% exercise="model.sinusoidal"
+def sinusoidal(N: int, D: int) -> torch.Tensor:
+    """(N, D) float32: sin(n / 10000^(2 i / D)) in column 2 i, cos of the same in column 2 i + 1."""
+    ### BEGIN SOLUTION
+    angle = torch.arange(N)[:, None] / 10000 ** (torch.arange(0, D, 2) / D)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
+    ### END SOLUTION
+
+
+# %% check="model.sinusoidal"
+check("model.sinusoidal", sinusoidal)
+
+# %% [markdown]
+# ## Exercise: rotary
+#
+# {{exercise model.rotary}}
+#
+# Full marks need {{correct.positions}} {{correct.ragged}} {{correct.half}} {{traffic.performance}} {{coalesced.load.performance}}
+# {{launches.performance}}.
+
+
+# %% exercise="model.rotary"
+@triton.jit
+def rotary_kernel(
+    x_ptr, positions_ptr, out_ptr, x_strides, H, N, log2_base, D: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    """BLOCK_N rows of one head of one text."""
+    ### BEGIN SOLUTION
+    j = tl.program_id(1).to(tl.int64)
+    batch, head = j // H, j % H
+    rows, pairs = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK)
+    inside = (rows < N)[:, None] & (pairs < D // 2)[None, :]
+    position = tl.load(positions_ptr + rows, mask=rows < N, other=0).to(tl.float32)
+    angle = position[:, None] * tl.exp2(pairs.to(tl.float32) * (-2.0 / D) * log2_base)[None, :]
+    at = x_ptr + batch * x_strides[0] + head * x_strides[1] + rows[:, None] * x_strides[2] + pairs[None, :] * x_strides[3]
+    a = tl.load(at, mask=inside, other=0).to(tl.float32)
+    b = tl.load(at + D // 2 * x_strides[3], mask=inside, other=0).to(tl.float32)
+    out = out_ptr + (j * N + rows)[:, None] * D + pairs[None, :]
+    tl.store(out, a * tl.cos(angle) - b * tl.sin(angle), mask=inside)
+    tl.store(out + D // 2, b * tl.cos(angle) + a * tl.sin(angle), mask=inside)
+    ### END SOLUTION
+
+
+def rotary(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
+    """x (B, H, N, D), any strides, positions (N,) int32 -> a new (B, H, N, D), contiguous."""
+    ### BEGIN SOLUTION
+    B, H, N, D = x.shape
+    out = torch.empty(B, H, N, D, dtype=x.dtype, device=x.device)
+    BLOCK = triton.next_power_of_2(D // 2)
+    BLOCK_N = min(32, triton.next_power_of_2(N))
+    rotary_kernel[(triton.cdiv(N, BLOCK_N), B * H)](
+        x, positions, out, x.stride(), H, N, math.log2(base), D=D, BLOCK=BLOCK, BLOCK_N=BLOCK_N
+    )
+    return out
+    ### END SOLUTION
+
+
+# %% check="model.rotary"
+check("model.rotary", rotary)
+
+# %% [markdown]
+# ## Exercise: ALiBi
+#
+# {{exercise model.alibi}}
+#
+# Full marks need {{correct.plain}} {{correct.decode}} {{correct.heads}}.
+
+
+# %% exercise="model.alibi"
+def alibi(heads: int, nq: int, nk: int) -> torch.Tensor:
+    """(heads, nq, nk) float32, to be added to scores: the queries are the last nq of nk positions."""
+    ### BEGIN SOLUTION
+    slopes = 2 ** (-8 * torch.arange(1, heads + 1) / heads)
+    behind = torch.arange(nk - nq, nk)[:, None] - torch.arange(nk)
+    return -slopes[:, None, None] * behind.clamp(min=0)
+    ### END SOLUTION
+
+
+# %% check="model.alibi"
+check("model.alibi", alibi)
+
+# %% [markdown]
+# ## Exercise: what each touches
+#
+# {{exercise model.touches}}
+
+# %% exercise="model.touches"
+touches = {
+    "sinusoidal changes q": ...,
+    "sinusoidal changes k": ...,
+    "sinusoidal changes v": ...,
+    "sinusoidal: a text that begins at 100 has the same scores": ...,
+    "rotary changes q": ...,
+    "rotary changes k": ...,
+    "rotary changes v": ...,
+    "rotary: a text that begins at 100 has the same scores": ...,
+    "ALiBi changes q": ...,
+    "ALiBi changes k": ...,
+    "ALiBi changes v": ...,
+    "ALiBi: a text that begins at 100 has the same scores": ...,
+}
+### BEGIN SOLUTION
+touches = {
+    "sinusoidal changes q": True,
+    "sinusoidal changes k": True,
+    "sinusoidal changes v": True,
+    "sinusoidal: a text that begins at 100 has the same scores": False,
+    "rotary changes q": True,
+    "rotary changes k": True,
+    "rotary changes v": False,
+    "rotary: a text that begins at 100 has the same scores": True,
+    "ALiBi changes q": False,
+    "ALiBi changes k": False,
+    "ALiBi changes v": False,
+    "ALiBi: a text that begins at 100 has the same scores": True,
+}
+### END SOLUTION
+
+# %% check="model.touches"
+check("model.touches", touches)
+
+# %% [markdown]
+# ## Exercise: which rows see what
+#
+# {{exercise model.which_rows}}
+
+# %% exercise="model.which_rows"
+which_rows = {
+    "a prompt of 10: the first query": ...,
+    "a prompt of 10: the last query": ...,
+    "a second piece of 6: the first query": ...,
+    "a second piece of 6: the last query": ...,
+    "one token, 17th: the last query": ...,
+    "a prompt of 10 in 24 places: the first query": ...,
+    "a prompt of 10 in 24 places: the last query": ...,
+    "one token, 17th, in 24 places: the last query": ...,
+    "a window of 4, one token, 17th: the last query": ...,
+}
+### BEGIN SOLUTION
+which_rows = {
+    "a prompt of 10: the first query": 1,
+    "a prompt of 10: the last query": 10,
+    "a second piece of 6: the first query": 11,  # the ten of the first piece, and itself
+    "a second piece of 6: the last query": 16,
+    "one token, 17th: the last query": 17,
+    "a prompt of 10 in 24 places: the first query": 1,
+    "a prompt of 10 in 24 places: the last query": 10,
+    "one token, 17th, in 24 places: the last query": 17,
+    "a window of 4, one token, 17th: the last query": 4,
+}
+### END SOLUTION
+
+# %% check="model.which_rows"
+check("model.which_rows", which_rows)
+
+# %% [markdown]
 # ## Exercise: the function that a layer calls
 #
 # {{exercise model.attention_for}}
@@ -397,3 +560,27 @@ def paged_decode(q, k_pages, v_pages, table, lengths):
 
 # %% check="model.paged_decode"
 check("model.paged_decode", paged_decode)
+
+# %% [markdown]
+# ## Exercise: how many texts, and how fast
+#
+# {{exercise model.serving}}
+#
+# Full marks need {{correct.plain}} {{correct.heads}} {{correct.window}} {{correct.edges}}.
+
+
+# %% exercise="model.serving"
+def serving(config: dict, tokens: int, memory: int, bandwidth: float) -> tuple[int, int, float]:
+    """config: layers, kv_heads, head_dim, itemsize, window (or None), parameters; memory in bytes, bandwidth in bytes a second
+    -> (kv_bytes of a text of so many tokens, largest_batch beside the weights, decode_seconds of a step with that batch)."""
+    ### BEGIN SOLUTION
+    kept = min(tokens, config["window"] or tokens)
+    kv_bytes = 2 * config["layers"] * config["kv_heads"] * config["head_dim"] * kept * config["itemsize"]
+    weights = config["parameters"] * config["itemsize"]
+    largest_batch = max(0, memory - weights) // kv_bytes
+    return kv_bytes, largest_batch, (weights + largest_batch * kv_bytes) / bandwidth
+    ### END SOLUTION
+
+
+# %% check="model.serving"
+check("model.serving", serving)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import BF16, FP32
+from course_lib.exercises.cases import BF16, FP32, fixed
 from course_lib.exercises.model import cases as M
+from course_lib.exercises.model.positions import anywhere, placed
+from course_lib.exercises.model.serving import question
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -54,5 +56,28 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{heads * group} heads for {heads}", "grouped", M.shared_heads(B, heads, group, nq, nq, 16)),
                 Case(f"{nq} queries, {nk} keys", "ragged", M.shared_heads(B, heads, group, nq, nk, 32)),
                 Case("hidden, bfloat16", "half", M.shared_heads(1, heads, group, nk, nk, 16, BF16)),
+            ]
+        case "sinusoidal":
+            return [fixed("hidden sizes", "sizes", N=rng.randrange(2, 90), D=2 * rng.randrange(2, 60))]
+        case "alibi":
+            return [
+                fixed("a hidden cache", "decode", heads=rng.randrange(1, 20), nq=rng.randrange(1, 5), nk=rng.randrange(9, 60)),
+                fixed("hidden heads", "heads", heads=rng.randrange(2, 40), nq=7, nk=7),
+            ]
+        case "rotary":
+            n, first = rng.randrange(2, 50), rng.randrange(1, 300)
+            return [
+                Case(f"{n} tokens from {first} on", "positions", placed(B, heads, n, D, first=first)),
+                Case("hidden positions", "positions", anywhere(B, heads, n, D)),
+                Case("a hidden base", "ragged", placed(B, heads, n, 2 * rng.randrange(5, 40), base=rng.choice((500.0, 1e6)))),
+                Case("hidden, bfloat16", "half", placed(B, heads, n, D, BF16, first=first)),
+            ]
+        case "serving":
+            size = {"layers": rng.randrange(2, 60), "head_dim": rng.choice((64, 96, 128)), "parameters": rng.randrange(10**8, 10**10)}
+            memory, tokens = rng.randrange(3 * 10**10, 14 * 10**10), rng.randrange(2000, 50000)
+            return [
+                question("hidden heads", "heads", memory, tokens, kv_heads=rng.randrange(1, 20), **size),
+                question("a hidden window", "window", memory, tokens, window=rng.randrange(500, 9000), **size),
+                question("a small memory", "edges", 10**8, tokens, **size),
             ]
     return []
