@@ -175,4 +175,95 @@ SHARED = [
     honest("grouped_backward", "the group from behind", ("h = head * GROUP + g", "h = head * GROUP + GROUP - 1 - g")),
     honest("grouped_backward", "tiles of 64 queries", ("BLOCK_M=32", "BLOCK_M=64")),
 ]  # fmt: skip
-VARIANTS = [*LAYER, *SHARED, *CACHE, *DECODE, *PAGED]
+
+SIZES, HEADS, EDGES, DECODE_IN = "correct.sizes", "correct.heads", "correct.edges", "correct.decode"
+DENSE = "coalesced.load.performance"
+WAVES = "torch.stack([angle.sin(), angle.cos()], -1).flatten(1)"
+WAVE = [
+    wrong("sinusoidal", "all sines first", [PLAIN], (WAVES, "torch.cat([angle.sin(), angle.cos()], 1)"), says="take turns"),
+    wrong("sinusoidal", "cos in even columns", [PLAIN], (WAVES, "torch.stack([angle.cos(), angle.sin()], -1).flatten(1)")),
+    wrong("sinusoidal", "positions from 1", [PLAIN], ("torch.arange(N)[:, None]", "torch.arange(1, N + 1)[:, None]"), says="number 0"),
+    wrong("sinusoidal", "a base of 1000", [PLAIN], ("10000 **", "1000 **")),
+    wrong("sinusoidal", "i / D, not 2 i / D", [PLAIN], ("torch.arange(0, D, 2) / D", "torch.arange(0, D, 2) / (2 * D)")),
+    wrong("sinusoidal", "turned around", [PLAIN], ("torch.arange(N)[:, None] / 10000 **", "torch.arange(N)[:, None] * 10000 **")),
+    wrong("sinusoidal", "in half precision", [PLAIN], (WAVES, WAVES + ".half().float()")),
+    wrong("sinusoidal", "float64", [PLAIN], (WAVES, WAVES + ".double()")),
+    wrong("sinusoidal", "D of 16 alone", [SIZES], ("torch.arange(0, D, 2) / D)", "torch.arange(0, D, 2) / 16)")),
+    honest("sinusoidal", "by exp", ("10000 ** (torch.arange(0, D, 2) / D)", "torch.exp(torch.arange(0, D, 2) * (math.log(10000.0) / D))")),
+    honest("sinusoidal", "filled column by column", ("    return " + WAVES, "    out = torch.empty(N, D)\n    out[:, ::2], out[:, 1::2] = angle.sin(), angle.cos()\n    return out")),
+]  # fmt: skip
+ROTARY_COST = [TRAFFIC, DENSE, LAUNCHES]
+PAIR = "    tl.store(out, a * tl.cos(angle) - b * tl.sin(angle), mask=inside)\n    tl.store(out + D // 2, b * tl.cos(angle) + a * tl.sin(angle), mask=inside)\n"
+TURN = [
+    wrong("rotary", "the other way", [PLAIN], ("- b * tl.sin", "+ b * tl.sin"), ("+ a * tl.sin", "- a * tl.sin"), says="turned the other way"),
+    wrong("rotary", "neighbours as pairs", [PLAIN], ("+ pairs[None, :] * x_strides[3]", "+ 2 * pairs[None, :] * x_strides[3]"), ("at + D // 2 * x_strides[3]", "at + x_strides[3]"), ("* D + pairs[None, :]", "* D + 2 * pairs[None, :]"), ("tl.store(out + D // 2", "tl.store(out + 1"), says="Neighbours"),
+    wrong("rotary", "by the row, not the position", [POSITIONS, HALF], ("tl.load(positions_ptr + rows, mask=rows < N, other=0)", "rows"), says="take positions[n]"),
+    wrong("rotary", "from the first position on", [POSITIONS], ("tl.load(positions_ptr + rows, mask=rows < N, other=0)", "(tl.load(positions_ptr) + rows)")),
+    wrong("rotary", "the base ignored", [RAGGED], ("math.log2(base)", "math.log2(10000.0)"), says="`base` is ignored"),
+    wrong("rotary", "exponents of i / D", [PLAIN], ("(-2.0 / D)", "(-1.0 / D)")),
+    wrong("rotary", "natural logarithm", [PLAIN], ("math.log2(base)", "math.log(base)")),
+    wrong("rotary", "taken for contiguous", [PLAIN], ("out, x.stride()", "out, (H * N * D, N * D, D, 1)")),
+    wrong("rotary", "in place", [KERNEL], ("    out = torch.empty(B, H, N, D, dtype=x.dtype, device=x.device)\n", "    out = x\n"), ("out = out_ptr + (j * N + rows)[:, None] * D + pairs[None, :]", "out = at"), ("tl.store(out + D // 2,", "tl.store(out + D // 2 * x_strides[3],")),
+    wrong("rotary", "the first half alone", [PLAIN], ("    tl.store(out + D // 2, b * tl.cos(angle) + a * tl.sin(angle), mask=inside)\n", "    tl.store(out + D // 2, b, mask=inside)\n")),
+    wrong("rotary", "powers of two alone", [RAGGED], ("(pairs < D // 2)[None, :]", "(pairs < BLOCK)[None, :]")),
+    wrong("rotary", "in half precision", [HALF], ("other=0).to(tl.float32)\n    b = ", "other=0)\n    b = "), ("mask=inside, other=0).to(tl.float32)\n    out", "mask=inside, other=0)\n    out"), (PAIR, PAIR.replace("tl.cos(angle)", "tl.cos(angle).to(a.dtype)").replace("tl.sin(angle)", "tl.sin(angle).to(a.dtype)"))),
+    wrong("rotary", "a launch for each text", [LAUNCHES], ("    rotary_kernel[(triton.cdiv(N, BLOCK_N), B * H)](\n        x, positions, out, x.stride(), H, N, math.log2(base), D=D, BLOCK=BLOCK, BLOCK_N=BLOCK_N\n    )\n", "    for b in range(B):\n        rotary_kernel[(triton.cdiv(N, BLOCK_N), H)](\n            x[b], positions, out[b], (0, *x.stride()[1:]), H, N, math.log2(base), D=D, BLOCK=BLOCK, BLOCK_N=BLOCK_N\n        )\n")),
+    wrong("rotary", "reads each row twice", [TRAFFIC], ("    out = out_ptr +", "    a = 0.5 * a + 0.5 * tl.load(at, mask=inside, other=0).to(tl.float32)\n    b = 0.5 * b + 0.5 * tl.load(at + D // 2 * x_strides[3], mask=inside, other=0).to(tl.float32)\n    out = out_ptr +")),
+    wrong("rotary", "even and odd pairs apart", [DENSE], ("    a = tl.load(at, mask=inside, other=0).to(tl.float32)\n", "    even = inside & (pairs % 2 == 0)[None, :]\n    odd = inside & (pairs % 2 == 1)[None, :]\n    a = (tl.load(at, mask=even, other=0) + tl.load(at, mask=odd, other=0)).to(tl.float32)\n")),
+    honest("rotary", "8 rows a program", ("min(32, triton.next_power_of_2(N))", "min(8, triton.next_power_of_2(N))")),
+    honest("rotary", "the base by exp", ("tl.exp2(pairs.to(tl.float32) * (-2.0 / D) * log2_base)", "tl.exp(pairs.to(tl.float32) * (-2.0 / D) * (log2_base * 0.6931471805599453))")),
+]  # fmt: skip
+BEHIND = "-slopes[:, None, None] * behind.clamp(min=0)"
+ALIBI = [
+    wrong("alibi", "positive", [PLAIN], (BEHIND, "slopes[:, None, None] * behind.clamp(min=0)"), says="The sign"),
+    wrong("alibi", "slopes one early", [PLAIN], ("torch.arange(1, heads + 1)", "torch.arange(heads)"), says="one head early"),
+    wrong("alibi", "one slope for all", [PLAIN], (BEHIND, "-slopes[-1:, None, None].expand(heads, 1, 1) * behind.clamp(min=0)")),
+    wrong("alibi", "slopes of 8 heads", [DECODE_IN, HEADS], ("* torch.arange(1, heads + 1) / heads", "* torch.arange(1, heads + 1) / 8")),
+    wrong("alibi", "aligned at the top left", [DECODE_IN], ("torch.arange(nk - nq, nk)[:, None]", "torch.arange(nq)[:, None]")),
+    wrong("alibi", "keys ahead too", [PLAIN], ("behind.clamp(min=0)", "behind.abs()")),
+    wrong("alibi", "keys ahead raised", [PLAIN], ("behind.clamp(min=0)", "behind")),
+    wrong("alibi", "turned", [PLAIN], (BEHIND, "(" + BEHIND + ").mT")),
+    wrong("alibi", "one further", [PLAIN], ("behind.clamp(min=0)", "(behind + 1).clamp(min=0)")),
+    honest("alibi", "slopes by exp2", ("2 ** (-8 * torch.arange(1, heads + 1) / heads)", "torch.exp2(-8 * torch.arange(1, heads + 1) / heads)")),
+    honest("alibi", "masked by tril", ("behind.clamp(min=0)", "behind.tril(nk - nq)")),
+]  # fmt: skip
+
+
+def told(entry: str, name: str, key: str, answer: str, right: str):
+    """A prediction with one answer other than the right one."""
+    return wrong(entry, name, [key], (f'"{answer}": {right}', f'"{answer}": {"False" if right == "True" else "True" if right == "False" else "99"}'))
+
+
+TOUCHES = [
+    told("touches", f"not so: {answer}", "truths.plain", answer, right)
+    for answer, right in (
+        ("sinusoidal changes v", "True"), ("sinusoidal changes q", "True"), ("sinusoidal changes k", "True"),
+        ("sinusoidal: a text that begins at 100 has the same scores", "False"), ("rotary changes v", "False"), ("rotary changes k", "True"),
+        ("rotary: a text that begins at 100 has the same scores", "True"), ("ALiBi changes q", "False"), ("ALiBi changes v", "False"),
+    )
+]  # fmt: skip
+ROWS = [
+    told("which_rows", f"not so: {answer}", "numbers.plain", answer, right)
+    for answer, right in (
+        ("a prompt of 10: the first query", "1"), ("a prompt of 10: the last query", "10"), ("a second piece of 6: the first query", "11"),
+        ("a second piece of 6: the last query", "16"), ("one token, 17th: the last query", "17"),
+        ("a prompt of 10 in 24 places: the first query", "1"), ("a prompt of 10 in 24 places: the last query", "10"),
+        ("one token, 17th, in 24 places: the last query", "17"), ("a window of 4, one token, 17th: the last query", "4"),
+    )
+]  # fmt: skip
+SERVE = [
+    wrong("serving", "k alone", [PLAIN, HEADS, WINDOW, EDGES], ("2 * config", "config")),
+    wrong("serving", "one layer", [PLAIN, HEADS, WINDOW, EDGES], ('config["layers"] * config["kv_heads"]', 'config["kv_heads"]')),
+    wrong("serving", "32 heads of k and v", [PLAIN, HEADS, WINDOW, EDGES], ('config["kv_heads"]', "32")),
+    wrong("serving", "8 heads of k and v", [HEADS], ('config["kv_heads"]', "8")),
+    wrong("serving", "two bytes a number", [HEADS], ('kept * config["itemsize"]', "kept * 2")),
+    wrong("serving", "the window forgotten", [WINDOW], ('min(tokens, config["window"] or tokens)', "tokens")),
+    wrong("serving", "the window for all", [WINDOW], ('min(tokens, config["window"] or tokens)', 'config["window"] or tokens')),
+    wrong("serving", "weights forgotten", [PLAIN, HEADS, WINDOW, EDGES], ("max(0, memory - weights)", "memory")),
+    wrong("serving", "less than nothing", [EDGES], ("max(0, memory - weights)", "(memory - weights)")),
+    wrong("serving", "rounded up", [PLAIN, HEADS, WINDOW, EDGES], ("max(0, memory - weights) // kv_bytes", "-(-max(0, memory - weights) // kv_bytes)")),
+    wrong("serving", "seconds of the caches alone", [PLAIN, HEADS, WINDOW, EDGES], ("(weights + largest_batch * kv_bytes)", "(largest_batch * kv_bytes)")),
+    wrong("serving", "the weights for each text", [PLAIN, HEADS, WINDOW, EDGES], ("(weights + largest_batch * kv_bytes)", "largest_batch * (weights + kv_bytes)")),
+    honest("serving", "counted in floats of the quotient", ("(weights + largest_batch * kv_bytes) / bandwidth", "weights / bandwidth + largest_batch * (kv_bytes / bandwidth)")),
+]  # fmt: skip
+VARIANTS = [*WAVE, *TURN, *ALIBI, *TOUCHES, *ROWS, *SERVE, *LAYER, *SHARED, *CACHE, *DECODE, *PAGED]
