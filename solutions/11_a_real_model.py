@@ -351,6 +351,119 @@ def grouped_backward(q, k, v, do, lse, delta, scale):
 check("model.grouped_backward", grouped_backward)
 
 # %% [markdown]
+# ## Exercise: an operator of torch
+#
+# {{exercise model.operator_norm}}
+#
+# Full marks need {{correct.ragged}} {{correct.fake}} {{saves.performance}} {{launches.performance.forward}} {{launches.performance.backward}}.
+
+
+# %% exercise="model.operator_norm"
+@triton.jit
+def norm_forward_kernel(x_ptr, weight_ptr, y_ptr, rstd_ptr, N, BLOCK: tl.constexpr):
+    """One row; rstd is kept for the way back."""
+    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
+    rstd = tl.rsqrt(tl.sum(x * x, 0) / N + 1e-6)
+    weight = tl.load(weight_ptr + cols, mask=cols < N, other=0).to(tl.float32)
+    tl.store(y_ptr + row * N + cols, x * rstd * weight, mask=cols < N)
+    tl.store(rstd_ptr + row, rstd)
+
+
+@triton.jit
+def norm_backward_kernel(
+    x_ptr, weight_ptr, rstd_ptr, dy_ptr, dx_ptr, parts_ptr, M, N, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """dx of ROWS rows, and what they add to dweight."""
+    cols = tl.arange(0, BLOCK)
+    weight = tl.load(weight_ptr + cols, mask=cols < N, other=0).to(tl.float32)
+    part = tl.zeros((BLOCK,), tl.float32)
+    for row in range(tl.program_id(0) * ROWS, tl.minimum((tl.program_id(0) + 1) * ROWS, M)):
+        x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
+        dy = tl.load(dy_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
+        rstd = tl.load(rstd_ptr + row)
+        part += dy * x * rstd
+        dx = rstd * (dy * weight - x * rstd * rstd * tl.sum(dy * weight * x, 0) / N)
+        tl.store(dx_ptr + row * N + cols, dx, mask=cols < N)
+    tl.store(parts_ptr + tl.program_id(0) * N + cols, part, mask=cols < N)
+
+
+@triton.jit
+def add_parts_kernel(parts_ptr, dweight_ptr, parts, N, BLOCK: tl.constexpr):
+    """dweight of BLOCK columns."""
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for i in range(parts):
+        total += tl.load(parts_ptr + i * N + cols, mask=cols < N, other=0)
+    tl.store(dweight_ptr + cols, total, mask=cols < N)
+
+
+def norm_forward(x, weight):
+    """x (M, N), weight (N,), contiguous -> y (M, N), rstd (M,) float32. Given: unit 06's RMSNorm, which keeps rstd."""
+    (M, N), y = x.shape, torch.empty_like(x)
+    rstd = torch.empty(M, dtype=torch.float32, device=x.device)
+    norm_forward_kernel[(M,)](x, weight, y, rstd, N, BLOCK=triton.next_power_of_2(N))
+    return y, rstd
+
+
+def norm_backward(x, weight, rstd, dy):
+    """-> dx (M, N), dweight (N,). Given: unit 07's."""
+    (M, N), dx, dweight = x.shape, torch.empty_like(x), torch.empty_like(weight)
+    ROWS = 8
+    parts = torch.empty(triton.cdiv(M, ROWS), N, dtype=torch.float32, device=x.device)
+    norm_backward_kernel[(len(parts),)](
+        x, weight, rstd, dy, dx, parts, M, N, ROWS=ROWS, BLOCK=triton.next_power_of_2(N)
+    )
+    add_parts_kernel[(triton.cdiv(N, 128),)](parts, dweight, len(parts), N, BLOCK=128)
+    return dx, dweight
+
+
+### BEGIN SOLUTION
+@torch.library.custom_op("course::norm", mutates_args=())
+def norm_op(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return norm_forward(x, weight)
+
+
+@norm_op.register_fake
+def _(x, weight):
+    return torch.empty_like(x), x.new_empty(x.shape[0], dtype=torch.float32)
+
+
+@torch.library.custom_op("course::norm_backward", mutates_args=())
+def norm_backward_op(
+    x: torch.Tensor, weight: torch.Tensor, rstd: torch.Tensor, dy: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return norm_backward(x, weight, rstd, dy.contiguous())
+
+
+@norm_backward_op.register_fake
+def _(x, weight, rstd, dy):
+    return torch.empty_like(x), torch.empty_like(weight)
+
+
+def keep(ctx, inputs, output):
+    ctx.save_for_backward(*inputs, output[1])
+
+
+def go_back(ctx, dy, _):
+    return norm_backward_op(*ctx.saved_tensors, dy)
+
+
+norm_op.register_autograd(go_back, setup_context=keep)
+
+
+### END SOLUTION
+def operator_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """x (M, N), weight (N,) -> y (M, N), differentiable, and known to torch.compile."""
+    ### BEGIN SOLUTION
+    return norm_op(x, weight)[0]
+    ### END SOLUTION
+
+
+# %% check="model.operator_norm"
+check("model.operator_norm", operator_norm)
+
+# %% [markdown]
 # ## Exercise: the cache
 #
 # {{exercise model.kv_cache}}

@@ -12,6 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
 from course_lib.workloads.counted import SimulatedGPU, workload
@@ -139,7 +141,32 @@ def as_a_layer_does(function: Callable, arguments: dict[str, Any], mark: Mark) -
     return found[0] if isinstance(found, tuple) and len(found) == 2 and found[1] is None else found
 
 
-BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step"])
+def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
+    """(output, gradients ...) of a function of tensors that is an operator of torch. arguments: its inputs, `fake`, `dy`. With `fake`
+    the same is asked of tensors without data, and what comes of it stands behind: -1 in each place if nothing does."""
+    asked = arguments.pop("fake")
+    found = forward_and_backward(function, arguments, mark)
+    if found is None or not asked:
+        return found
+    with _disable_current_modes(), FakeTensorMode(), torch.enable_grad():
+        *leaves, dy = (torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in arguments.values())
+        leaves = [leaf.requires_grad_() for leaf in leaves]
+        try:
+            y = function(*leaves)
+            made = [y, *torch.autograd.grad(y, leaves, dy)]
+        except Exception:  # whatever a launch, or torch, says of a tensor without data
+            made = [None] * (1 + len(leaves))
+    lengths = [len(described(t)) for t in (dy, *leaves)]
+    facts = [described(t) if isinstance(t, torch.Tensor) else [-1] * n for t, n in zip(made, lengths, strict=True)]
+    return (*found, *(number for fact in facts for number in fact))
+
+
+def described(x: torch.Tensor) -> list[int]:
+    """The shape of a tensor and the bytes of an element, as numbers; how it is laid out is nobody's business."""
+    return [*x.shape, x.element_size()]
+
+
+BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step", "as an operator"])
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "": by_name,
@@ -152,4 +179,5 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "through a cache": through_a_cache,
     "token by token": token_by_token,
     "as a layer does": as_a_layer_does,
+    "as an operator": as_an_operator,
 }
