@@ -697,3 +697,77 @@ def serving(config: dict, tokens: int, memory: int, bandwidth: float) -> tuple[i
 
 # %% check="model.serving"
 check("model.serving", serving)
+
+# %% [markdown]
+# ## Exercise: what is wrong here?
+#
+# {{exercise model.name_it}}
+
+# %% exercise="model.name_it"
+name_it = {
+    "padded texts differ, the others agree": ...,
+    "a prompt agrees, its second piece does not": ...,
+    "losses fall as before, the projections of q, k and v stay as they were": ...,
+    "all agrees until activations are recomputed": ...,
+    "every row differs, in a model whose configuration names a multiplier": ...,
+    "all agrees, and the peak of memory grows with the cache times the group": ...,
+}
+### BEGIN SOLUTION
+name_it = {
+    "padded texts differ, the others agree": 1,
+    "a prompt agrees, its second piece does not": 2,
+    "losses fall as before, the projections of q, k and v stay as they were": 3,
+    "all agrees until activations are recomputed": 4,
+    "every row differs, in a model whose configuration names a multiplier": 5,
+    "all agrees, and the peak of memory grows with the cache times the group": 6,
+}
+### END SOLUTION
+
+# %% check="model.name_it"
+check("model.name_it", name_it)
+
+# %% [markdown]
+# ## Exercise: mend it
+#
+# {{exercise model.mended}}
+#
+# Full marks need {{correct.plain}} {{correct.mask}} {{correct.causal}} {{correct.scale}} {{correct.again}} {{no_repeats.shared}}.
+
+
+# %% exercise="model.mended"
+def mended(q, k, v, cos, sin, mask, scale):
+    """q (B, Hq, Nq, D), the last Nq positions, k and v (B, Hkv, Nk, D), not turned; mask None or (B, 1, Nq, Nk) -> (B, Hq, Nq, D)."""
+    (B, Hq, Nq, D), (Hkv, Nk) = q.shape, k.shape[1:3]
+    for x, first in (q, Nk - Nq), (k, 0):
+        c, s = cos[first : first + x.shape[2]], sin[first : first + x.shape[2]]
+        a, b = x[..., : D // 2].clone(), x[..., D // 2 :].clone()
+        x[..., : D // 2], x[..., D // 2 :] = a * c - b * s, b * c + a * s
+    with torch.no_grad():
+        k, v = (x.repeat_interleave(Hq // Hkv, 1) for x in (k, v))
+        scores = q @ k.mT * D**-0.5
+        scores = scores.masked_fill(~torch.ones(Nq, Nk, dtype=torch.bool, device=q.device).tril(), -math.inf)
+        out = torch.softmax(scores, -1) @ v
+    return out
+
+
+### BEGIN SOLUTION
+def mended(q, k, v, cos, sin, mask, scale):  # noqa: F811 (this one takes its place)
+    (B, Hq, Nq, D), (Hkv, Nk) = q.shape, k.shape[1:3]
+
+    def turned(x, first):  # 4: new tensors, since q and k are asked for again
+        c, s = cos[first : first + x.shape[2]], sin[first : first + x.shape[2]]
+        a, b = x[..., : D // 2], x[..., D // 2 :]
+        return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+    rows = turned(q, Nk - Nq).reshape(B, Hkv, -1, D)  # 6: the rows of a group's heads, in one product
+    scores = (rows @ turned(k, 0).mT * scale).view(B, Hkv, Hq // Hkv, Nq, Nk)  # 5: the model's scale; 3: in sight of autograd
+    sees = torch.ones(Nq, Nk, dtype=torch.bool, device=q.device).tril(Nk - Nq)  # 2: the queries are the last
+    if mask is not None:
+        sees = mask.view(B, 1, 1, Nq, Nk)  # 1: it says all
+    p = torch.softmax(scores.masked_fill(~sees, -math.inf), -1)
+    return (p.view(B, Hkv, -1, Nk) @ v).view(B, Hq, Nq, D)
+
+
+### END SOLUTION
+# %% check="model.mended"
+check("model.mended", mended)

@@ -161,12 +161,29 @@ def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) ->
     return (*found, *(number for fact in facts for number in fact))
 
 
+def as_a_checkpoint_does(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
+    """(o, dq, dk, dv) of f(q, k, v, ...) where activations are recomputed: it runs once for its result, and again, on the same inputs,
+    for what backward needs. A gradient that autograd knows nothing of is None. arguments: q, k, v, others, dy."""
+    dy = arguments.pop("dy")
+    with torch.enable_grad():
+        leaves = [arguments[name].detach().requires_grad_() for name in "qkv"]
+        inputs = {**arguments, **{name: leaf.clone() for name, leaf in zip("qkv", leaves, strict=True)}}
+        with torch.no_grad():
+            function(**inputs)
+        o = function(**inputs)
+        if o is None:
+            return None
+        known = isinstance(o, torch.Tensor) and o.requires_grad
+        gradients = torch.autograd.grad(o, leaves, dy, allow_unused=True) if known else [None] * 3
+    return (o.detach() if isinstance(o, torch.Tensor) else o, *gradients)
+
+
 def described(x: torch.Tensor) -> list[int]:
     """The shape of a tensor and the bytes of an element, as numbers; how it is laid out is nobody's business."""
     return [*x.shape, x.element_size()]
 
 
-BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step", "as an operator"])
+BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step", "as an operator", "as a checkpoint does"])
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "": by_name,
@@ -180,4 +197,5 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "token by token": token_by_token,
     "as a layer does": as_a_layer_does,
     "as an operator": as_an_operator,
+    "as a checkpoint does": as_a_checkpoint_does,
 }

@@ -6,7 +6,7 @@
 Serving: positions.py, interfaces.py, caches.py, serving.py, operators.py, broken.py. Oracles: torch in float64 on whole texts, tensors without data.
 """
 
-from course_lib.exercises.model import caches, interfaces, operators, positions, serving
+from course_lib.exercises.model import broken, caches, interfaces, operators, positions, serving
 
-SERVING = (*positions.EXERCISES, *interfaces.EXERCISES, *operators.EXERCISES, *caches.EXERCISES, *serving.EXERCISES)
+SERVING = (*positions.EXERCISES, *interfaces.EXERCISES, *operators.EXERCISES, *caches.EXERCISES, *serving.EXERCISES, *broken.EXERCISES)
 EXERCISES = {exercise.id: exercise for exercise in SERVING}

@@ -266,4 +266,72 @@ SERVE = [
     wrong("serving", "the weights for each text", [PLAIN, HEADS, WINDOW, EDGES], ("(weights + largest_batch * kv_bytes)", "largest_batch * (weights + kv_bytes)")),
     honest("serving", "counted in floats of the quotient", ("(weights + largest_batch * kv_bytes) / bandwidth", "weights / bandwidth + largest_batch * (kv_bytes / bandwidth)")),
 ]  # fmt: skip
-VARIANTS = [*WAVE, *TURN, *ALIBI, *TOUCHES, *ROWS, *SERVE, *LAYER, *SHARED, *CACHE, *DECODE, *PAGED]
+
+FAKE, SAVED, FORWARD, BACKWARD = "correct.fake", "saves.performance", "launches.performance.forward", "launches.performance.backward"
+OF_NORM = [SAVED, FORWARD, BACKWARD]
+FAKE_BACK = "@norm_backward_op.register_fake\ndef _(x, weight, rstd, dy):\n    return torch.empty_like(x), torch.empty_like(weight)\n"
+FAKE_FORTH = "@norm_op.register_fake\ndef _(x, weight):\n    return torch.empty_like(x), x.new_empty(x.shape[0], dtype=torch.float32)\n"
+BY_FUNCTION = """
+class Norm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        y, rstd = norm_forward(x, weight)
+        ctx.save_for_backward(x, weight, rstd)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        return norm_backward(*ctx.saved_tensors, dy.contiguous())
+
+
+def operator_norm("""
+RETURNS = "    return norm_backward_op(*ctx.saved_tensors, dy)\n"
+OPERATOR = [
+    wrong("operator_norm", "None for the weight", [PLAIN], (RETURNS, "    return norm_backward_op(*ctx.saved_tensors, dy)[0], None\n"), says="The weight has no gradient"),
+    wrong("operator_norm", "a raw launch, no autograd", [PLAIN], ("    return norm_op(x, weight)[0]\n", "    return norm_forward(x.detach(), weight.detach())[0]\n")),
+    wrong("operator_norm", "forward alone", [PLAIN], ("norm_op.register_autograd(go_back, setup_context=keep)\n", "")),
+    wrong("operator_norm", "an autograd.Function, no operator", [FAKE], ("def operator_norm(", BY_FUNCTION.lstrip()), ("    return norm_op(x, weight)[0]\n", "    return Norm.apply(x, weight)\n"), says="Without data"),
+    wrong("operator_norm", "no fake", [FAKE], (FAKE_FORTH, ""), says="register_fake is missing"),
+    wrong("operator_norm", "no fake for the way back", [FAKE], (FAKE_BACK, ""), says="register_fake is missing"),
+    wrong("operator_norm", "the fake is float32", [FAKE], ("    return torch.empty_like(x), x.new_empty(", "    return torch.empty_like(x, dtype=torch.float32), x.new_empty(")),
+    wrong("operator_norm", "the fake has another shape", [FAKE], ("    return torch.empty_like(x), x.new_empty(", "    return x.new_empty(x.shape[0]), x.new_empty(")),
+    wrong("operator_norm", "gradients swapped", [PLAIN], (RETURNS, "    dx, dweight = norm_backward_op(*ctx.saved_tensors, dy)\n    return dweight, dx\n")),
+    wrong("operator_norm", "the gradient of a sum", [PLAIN], (RETURNS, "    return norm_backward_op(*ctx.saved_tensors, torch.ones_like(dy))\n"), says="is not used"),
+    wrong("operator_norm", "rstd made anew", [SAVED], ("    ctx.save_for_backward(*inputs, output[1])", "    ctx.save_for_backward(*inputs, output[1].clone(), output[0])"), (RETURNS, "    x, weight, rstd, y = ctx.saved_tensors\n    y.clone()\n    return norm_backward_op(x, weight, rstd, dy)\n")),
+    wrong("operator_norm", "forward runs twice", [FORWARD], ("    return norm_forward(x, weight)\n\n\n@norm_op", "    norm_forward(x, weight)\n    return norm_forward(x, weight)\n\n\n@norm_op")),
+    wrong("operator_norm", "forward runs again in backward", [BACKWARD], ("    return norm_backward(x, weight, rstd, dy.contiguous())", "    return norm_backward(x, weight, norm_forward(x, weight)[1], dy.contiguous())")),
+    honest("operator_norm", "by its name", ("    return norm_op(x, weight)[0]\n", "    return torch.ops.course.norm(x, weight)[0]\n")),
+    honest("operator_norm", "fakes by shapes", ("    return torch.empty_like(x), x.new_empty(x.shape[0], dtype=torch.float32)", "    return x.new_empty(*x.shape), torch.empty(x.shape[0], dtype=torch.float32, device=x.device)")),
+]  # fmt: skip
+NAMES = [
+    told("name_it", f"not so: {answer}", "numbers.plain", answer, right)
+    for answer, right in (
+        ("padded texts differ, the others agree", "1"), ("a prompt agrees, its second piece does not", "2"),
+        ("losses fall as before, the projections of q, k and v stay as they were", "3"), ("all agrees until activations are recomputed", "4"),
+        ("every row differs, in a model whose configuration names a multiplier", "5"),
+        ("all agrees, and the peak of memory grows with the cache times the group", "6"),
+    )
+] + [
+    wrong("name_it", "two causes changed places", ["numbers.plain"], ('they were": 3', 'they were": 4'), ('are recomputed": 4', 'are recomputed": 3')),
+    wrong("name_it", "one cause for all", ["numbers.plain"], *((f'": {i},', '": 1,') for i in range(2, 7))),
+]  # fmt: skip
+AGAIN, REPEATS = "correct.again", "no_repeats.shared"
+NEW_TENSORS = "        a, b = x[..., : D // 2], x[..., D // 2 :]\n        return torch.cat([a * c - b * s, b * c + a * s], -1)\n"
+IN_PLACE = "        a, b = x[..., : D // 2].clone(), x[..., D // 2 :].clone()\n        x[..., : D // 2], x[..., D // 2 :] = a * c - b * s, b * c + a * s\n        return x\n"
+MENDED = [
+    wrong("mended", "as it was handed out", [PLAIN], ("### BEGIN SOLUTION\ndef mended(", "def never(")),
+    wrong("mended", "the mask dropped", [MASK, REPEATS], ("    if mask is not None:", "    if False:"), says="The mask is dropped"),
+    wrong("mended", "aligned at the top left", [CAUSAL, REPEATS], (".tril(Nk - Nq)", ".tril()")),
+    wrong("mended", "aligned at the bottom right, q turned from 0", [REPEATS], ("turned(q, Nk - Nq)", "turned(q, 0)")),
+    wrong("mended", "forward alone", [PLAIN], ("    p = torch.softmax(", "    scores = scores.detach()\n    v = v.detach()\n    p = torch.softmax(")),
+    wrong("mended", "v alone has a gradient", [PLAIN], ("    p = torch.softmax(", "    scores = scores.detach()\n    p = torch.softmax(")),
+    wrong("mended", "rotary in place, under checkpointing", [AGAIN, REPEATS], (NEW_TENSORS, IN_PLACE)),
+    wrong("mended", "the scale ignored", [SCALE, REPEATS], (" * scale)", " * D**-0.5)"), says="scale is ignored"),
+    wrong("mended", "heads repeated", [REPEATS], ("    rows = turned(q", "    k, v = (x.repeat_interleave(Hq // Hkv, 1) for x in (k, v))\n    Hkv = Hq\n    rows = turned(q")),
+    wrong("mended", "heads repeated by broadcasting", [REPEATS], ("(rows @ turned(k, 0).mT * scale).view(B, Hkv, Hq // Hkv, Nq, Nk)", "(rows.view(B, Hkv, -1, Nq, D) @ turned(k, 0).mT[:, :, None] * scale)")),
+    wrong("mended", "heads dealt out in turn", [REPEATS], ("turned(q, Nk - Nq).reshape(B, Hkv, -1, D)", "turned(q, Nk - Nq).view(B, -1, Hkv, Nq, D).transpose(1, 2).reshape(B, Hkv, -1, D)")),
+    wrong("mended", "not causal", [PLAIN], (".tril(Nk - Nq)", "")),
+    honest("mended", "by a function of torch", ("    p = torch.softmax(scores.masked_fill(~sees, -math.inf), -1)\n", "    p = scores.masked_fill(~sees, -math.inf).softmax(-1)\n")),
+    honest("mended", "scores by where", ("scores.masked_fill(~sees, -math.inf)", "torch.where(sees, scores, -math.inf)")),
+]  # fmt: skip
+VARIANTS = [*WAVE, *TURN, *ALIBI, *TOUCHES, *ROWS, *SERVE, *LAYER, *SHARED, *CACHE, *DECODE, *PAGED, *OPERATOR, *NAMES, *MENDED]

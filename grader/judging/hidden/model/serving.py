@@ -7,6 +7,8 @@ import random
 from course_lib.exercise import Case
 from course_lib.exercises.cases import BF16, FP32, fixed
 from course_lib.exercises.model import cases as M
+from course_lib.exercises.model.broken import attention_of
+from course_lib.exercises.model.operators import normed
 from course_lib.exercises.model.positions import anywhere, placed
 from course_lib.exercises.model.serving import question
 
@@ -79,5 +81,20 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 question("hidden heads", "heads", memory, tokens, kv_heads=rng.randrange(1, 20), **size),
                 question("a hidden window", "window", memory, tokens, window=rng.randrange(500, 9000), **size),
                 question("a small memory", "edges", 10**8, tokens, **size),
+            ]
+        case "operator_norm":
+            M, N = rng.randrange(2, 40), rng.randrange(3, 90)
+            return [
+                Case(f"{M} x {N}", "ragged", normed(M, N, dtype)),
+                Case(f"{N} x {M}, without data, too", "fake", normed(N, M, dtype, fake=True)),
+            ]
+        case "mended":
+            group, nq, nk = rng.randrange(2, 5), rng.randrange(3, 8), rng.randrange(9, 30)
+            return [
+                Case(f"{nq} tokens after {nk - nq}", "causal", attention_of(B, heads, 1, nq, nk, 8)),
+                Case("hidden padding", "mask", attention_of(B + 2, heads, 1, nk, nk, 8, mask="padded")),
+                Case("a hidden scale", "scale", attention_of(B, heads, 1, nq, nq, 8, scale=rng.randrange(50, 200) / 100)),
+                Case("hidden, turned", "again", attention_of(B, heads, 1, nq, nq, 8, turns=True)),
+                Case("hidden heads", "shared", attention_of(B, heads, group, nq, 7 * nk, 8, turns=True, mask="padded")),
             ]
     return []
