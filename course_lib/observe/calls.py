@@ -15,6 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
+from course_lib.tracing.interception import launches_go_to
 from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
 from course_lib.workloads.counted import SimulatedGPU, workload
 
@@ -148,7 +149,7 @@ def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) ->
     found = forward_and_backward(function, arguments, mark)
     if found is None or not asked:
         return found
-    with _disable_current_modes(), FakeTensorMode(), torch.enable_grad():
+    with _disable_current_modes(), FakeTensorMode(), torch.enable_grad(), launches_go_to(_no_data):
         *leaves, dy = (torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in arguments.values())
         leaves = [leaf.requires_grad_() for leaf in leaves]
         try:
@@ -176,6 +177,10 @@ def as_a_checkpoint_does(function: Callable, arguments: dict[str, Any], mark: Ma
         known = isinstance(o, torch.Tensor) and o.requires_grad
         gradients = torch.autograd.grad(o, leaves, dy, allow_unused=True) if known else [None] * 3
     return (o.detach() if isinstance(o, torch.Tensor) else o, *gradients)
+
+
+def _no_data(kernel: Any, *launch: Any) -> None:
+    raise RuntimeError(f"{kernel.__name__} is launched on tensors without data")
 
 
 def described(x: torch.Tensor) -> list[int]:
