@@ -13,8 +13,8 @@
 # %% [markdown]
 # # 11 · Your kernels in a real model
 #
-# **After this unit you can** put the kernels of the earlier units into a model, and write text with it. About three hours,
-# {{unit minutes}} of them for {{unit exercises}}.
+# **After this unit you can** put the kernels of the earlier units into a model, and write text with it. About three
+# hours, {{unit minutes}} of them for {{unit exercises}}.
 
 # %%
 import math
@@ -26,11 +26,25 @@ import triton.language as tl
 from course_lib import check, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
 # %% [markdown]
+# ## Where does a token stand?
+#
+# Attention is a sum over keys, and a sum has no order. Shuffle the keys together with their values, and every output
+# stays the same to the last rounding. So a model must be told where a token stands. Three ways are in use, and they
+# enter at three different places: before the projections, behind two of them, or in the scores.
+#
+# Which of q, k and v does each of them change? Make a guess now; you will answer it further down, with the three of
+# them written.
+
+# %% [markdown]
 # ## Exercise: waves
 #
 # {{exercise model.sinusoidal}}
 #
-# Full marks need {{correct.plain}} {{correct.sizes}}.
+# The transformer of 2017 added a wave to each token's embedding. Column 2 i holds sin(n / 10000^(2 i / D)), and
+# column 2 i + 1 the cosine of the same angle. The first pair of columns turns by one radian a token, the last pair by
+# about a ten-thousandth of one.
+#
+# Full marks need the right numbers ({{correct.plain}}) for any N and any even D ({{correct.sizes}}).
 
 
 # %% exercise="model.sinusoidal"
@@ -50,14 +64,39 @@ check("model.sinusoidal", sinusoidal)
 #
 # {{exercise model.rotary}}
 #
-# Full marks need {{correct.positions}} {{correct.ragged}} {{correct.half}} {{traffic.performance}} {{coalesced.load.performance}}
-# {{launches.performance}}.
+# RoPE turns q and k instead. Number i of the first half of a row and number i of the second half are the two sides of
+# a pair, and the pair is turned by the angle positions[n] / base^(2 i / D):
+#
+# > (a, b) → (a cos − b sin, b cos + a sin)
+#
+# The product of a turned q and a turned k depends on the difference of the two angles, and so on how far apart the
+# two tokens are. (Some papers pair neighbours instead. A model that was trained with one order is noise under the
+# other, and no shape tells them apart.)
+#
+# The positions are an argument, because the row is not the position: while a text is written, each call brings one
+# row, and that row is number 700 of the text. Full marks need
+# * the positions that are given ({{correct.positions}}), any even D and any base ({{correct.ragged}}), half precision
+#   ({{correct.half}}),
+# * x read once and the result written once ({{traffic.performance}}) with dense loads
+#   ({{coalesced.load.performance}}), in one launch ({{launches.performance}}).
+#
+# The result is a new tensor. Why not turn x in place, and save the memory? The last exercise of the unit has the
+# answer.
 
 
 # %% exercise="model.rotary"
 @triton.jit
 def rotary_kernel(
-    x_ptr, positions_ptr, out_ptr, x_strides, H, N, log2_base, D: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr
+    x_ptr,
+    positions_ptr,
+    out_ptr,
+    x_strides,
+    H,
+    N,
+    log2_base,
+    D: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):
     """BLOCK_N rows of one head of one text."""
     ### BEGIN SOLUTION
@@ -67,7 +106,13 @@ def rotary_kernel(
     inside = (rows < N)[:, None] & (pairs < D // 2)[None, :]
     position = tl.load(positions_ptr + rows, mask=rows < N, other=0).to(tl.float32)
     angle = position[:, None] * tl.exp2(pairs.to(tl.float32) * (-2.0 / D) * log2_base)[None, :]
-    at = x_ptr + batch * x_strides[0] + head * x_strides[1] + rows[:, None] * x_strides[2] + pairs[None, :] * x_strides[3]
+    at = (
+        x_ptr
+        + batch * x_strides[0]
+        + head * x_strides[1]
+        + rows[:, None] * x_strides[2]
+        + pairs[None, :] * x_strides[3]
+    )
     a = tl.load(at, mask=inside, other=0).to(tl.float32)
     b = tl.load(at + D // 2 * x_strides[3], mask=inside, other=0).to(tl.float32)
     out = out_ptr + (j * N + rows)[:, None] * D + pairs[None, :]
@@ -98,7 +143,13 @@ check("model.rotary", rotary)
 #
 # {{exercise model.alibi}}
 #
-# Full marks need {{correct.plain}} {{correct.decode}} {{correct.heads}}.
+# ALiBi leaves q, k and v alone. It takes something off each score, in proportion to how far the key is behind the
+# query: head h of H takes off 2^(−8 (h + 1) / H) for each token of distance. Heads with a steep slope look nearby,
+# the others far back.
+#
+# The queries are the last nq of nk positions. Keys that lie ahead are not seen anyway, so their bias is 0. Full marks
+# need the right distances and slopes ({{correct.plain}}), queries that are the last ({{correct.decode}}), and any
+# number of heads ({{correct.heads}}).
 
 
 # %% exercise="model.alibi"
@@ -118,6 +169,10 @@ check("model.alibi", alibi)
 # ## Exercise: what each touches
 #
 # {{exercise model.touches}}
+#
+# Now answer what you guessed. Write True or False; who writes the same word everywhere earns nothing
+# ({{truths.plain}}). The fourth question of each way moves a whole text: its first token stands at 100, not at 0, and
+# the distances within it are the same.
 
 # %% exercise="model.touches"
 touches = {
@@ -155,9 +210,27 @@ touches = {
 check("model.touches", touches)
 
 # %% [markdown]
+# ## The function that every layer calls
+#
+# A model of the library `transformers` lets you replace its attention by a function of your own, and so do nanochat
+# and others. The function is called in each layer, for prompts, pieces of prompts, and single tokens, with caches of
+# two kinds. Here are six calls of one generation. The first of them is easy: a prompt of 10 tokens, ten queries, ten
+# keys, and row i sees keys 0 to i.
+#
+# Before you move the sliders: in the second call six more tokens come, after the ten. How many keys does the first of
+# them see?
+
+# %%
+figures.model.explore_which_rows()
+
+# %% [markdown]
 # ## Exercise: which rows see what
 #
 # {{exercise model.which_rows}}
+#
+# Calls 1 to 3 and 6 use a cache that grows, so that the last key is the last query's own. Calls 4 and 5 use a cache
+# of 24 places, allocated once, whose empty places are handed over like the others. Write how many keys the first and
+# the last query see ({{numbers.plain}}).
 
 # %% exercise="model.which_rows"
 which_rows = {
@@ -189,14 +262,37 @@ which_rows = {
 check("model.which_rows", which_rows)
 
 # %% [markdown]
+# Two alignments of one mask come out of this. If the queries are the **last** positions, row i sees keys up to i + Nk
+# − Nq: the mask's diagonal ends in the **bottom right** corner. FlashAttention means that, and units 08 to 10 did. If
+# the queries are the **first** positions, in front of empty places, row i sees keys up to i: the diagonal begins at
+# the **top left**. torch's `is_causal=True` means that. The shapes are the same in both cases. Somebody must say
+# which one is meant, and a function that guesses is right until a text comes in two pieces.
+
+# %% [markdown]
 # ## Exercise: the function that a layer calls
 #
 # {{exercise model.attention_for}}
 #
+# It is unit 09's kernel once more, and this time the world around it is a model's:
+# * **Layouts.** q comes as a view of (B, N, H, D), and k and v from a cache are contiguous. The result is to be (B,
+#   Nq, Hq, D), not (B, Hq, Nq, D).
+# * **Shared heads.** Head h of q reads head h // (Hq / Hkv) of k and v. Nobody has repeated them in memory for you,
+#   and you need not.
+# * **Masks.** Where `attention_mask` is given, it alone says what is seen: padding, causality and windows are all in
+#   it. Real libraries have dropped it silently, and then a text that is padded on the left continues with other words
+#   than the same text alone.
+# * **The scale** is the model's. Most pass 1 / √D; some pass another number, and look fine for a while if it is
+#   ignored.
+#
 # Full marks need
-# * shared heads ({{correct.grouped}}), both alignments ({{correct.causal}}, {{correct.top left}}), a window ({{correct.window}}), a mask
+# * shared heads ({{correct.grouped}}), queries that are the last ({{correct.causal}}) and the first
+#   ({{correct.top left}}) positions, a window ({{correct.window}}), a mask, and 0 for a query that sees nothing
 #   ({{correct.mask}}), the model's scale ({{correct.scale}}), half precision ({{correct.half}}),
-# * no copies ({{buffers_below.performance}}), half the products ({{dot_flops.performance}}), one launch ({{launches.performance}}).
+# * no copy of k or v ({{buffers_below.performance}}), half the products where it is causal
+#   ({{dot_flops.performance}}), one launch ({{launches.performance}}).
+#
+# The function has no way back. In training a layer calls a function of autograd instead; what happens to one that
+# forgets this is below, too.
 
 
 # %% exercise="model.attention_for"
@@ -231,7 +327,9 @@ def layer_kernel(
         if CAUSAL:
             sees &= (keys[None, :] <= rows[:, None] + offset) & (keys[None, :] > rows[:, None] + offset - window)
         if MASKED:
-            mask_at = mask_ptr + batch * mask_strides[0] + rows[:, None] * mask_strides[2] + keys[None, :] * mask_strides[3]
+            mask_at = (
+                mask_ptr + batch * mask_strides[0] + rows[:, None] * mask_strides[2] + keys[None, :] * mask_strides[3]
+            )
             sees &= tl.load(mask_at, mask=sees, other=0) != 0
         s = tl.where(sees, tl.dot(q, k.T, input_precision="ieee") * scale, -float("inf"))
         m_new = tl.maximum(m, tl.max(s, 1))
@@ -241,7 +339,9 @@ def layer_kernel(
         acc = acc * alpha[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")
         m = m_new
     o = acc / tl.where(l == 0, 1.0, l)[:, None]
-    o_at = o_ptr + batch * o_strides[0] + head * o_strides[1] + rows[:, None] * o_strides[2] + dims[None, :] * o_strides[3]
+    o_at = (
+        o_ptr + batch * o_strides[0] + head * o_strides[1] + rows[:, None] * o_strides[2] + dims[None, :] * o_strides[3]
+    )
     tl.store(o_at, o.to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None])
     ### END SOLUTION
 
@@ -275,14 +375,31 @@ def attention_for(
 check("model.attention_for", attention_for)
 
 # %% [markdown]
+# ## Whose sum is it?
+#
+# Four heads of q read one head of k. On the way back each of the four has a gradient for it, and dk is their sum.
+# Three ways to add up:
+#
+# | | memory | the same bits in every run |
+# | --- | --- | --- |
+# | a gradient for each head of q, then a sum | four times dk | yes |
+# | atomics into dk | dk | no |
+# | one program owns the keys, and visits all four heads | dk | yes |
+#
+# The third costs nothing but a loop. It is the lesson of unit 10 once more: give every sum one owner.
+
+# %% [markdown]
 # ## Exercise: gradients of shared heads
 #
 # {{exercise model.grouped_backward}}
 #
-# Full marks need
-# * the sum over a group ({{correct.grouped}}), any sizes ({{correct.ragged}}), half precision ({{correct.half}}),
-# * no atomics ({{no_atomics.performance}}), no gradient of a head of q in memory ({{buffers_below.performance}}), half the products
-#   ({{dot_flops.performance}}), the bytes ({{traffic.performance}}), one launch ({{launches.performance}}).
+# It is dkdv of unit 10 with one more loop around the walk over queries. It is always causal, and the queries are the
+# last of the keys' positions; lse and delta come from forward passes as in unit 10. Full marks need
+# * the sum over a group ({{correct.grouped}}), any sizes ({{correct.ragged}}), half precision in and out
+#   ({{correct.half}}),
+# * no atomics ({{no_atomics.performance}}), no gradient of a single head of q in memory
+#   ({{buffers_below.performance}}), half the products ({{dot_flops.performance}}), k and v read once and each tile of
+#   q and do as often as it must be ({{traffic.performance}}), one launch ({{launches.performance}}).
 
 
 # %% exercise="model.grouped_backward"
@@ -351,11 +468,29 @@ def grouped_backward(q, k, v, do, lse, delta, scale):
 check("model.grouped_backward", grouped_backward)
 
 # %% [markdown]
+# ## What torch.compile must be told
+#
+# A kernel launch is invisible to torch. In eager mode that is no harm, and `torch.autograd.Function` adds the
+# gradient. `torch.compile` is another matter: it runs your model once with tensors that have shapes and no data, and
+# a launch on such a tensor fails. So a kernel becomes an **operator**:
+# * `torch.library.custom_op` gives a function a name and types, and keeps what is inside to itself,
+# * `register_fake` says what the results look like, without running it,
+# * `register_autograd` says how to go back.
+#
+# What if somebody forgets the gradient of one input? Nothing fails. The loss falls, since the other weights learn,
+# and that one stays as it was for the whole training.
+
+# %% [markdown]
 # ## Exercise: an operator of torch
 #
 # {{exercise model.operator_norm}}
 #
-# Full marks need {{correct.ragged}} {{correct.fake}} {{saves.performance}} {{launches.performance.forward}} {{launches.performance.backward}}.
+# The kernels are given: unit 06's RMSNorm, which also keeps rstd, and unit 07's way back. (They are contiguous in,
+# contiguous out.) You make two operators of them, and a function that calls the first. Full marks need
+# * the result and both gradients ({{correct.ragged}}), shapes and dtypes without data, forward and backward
+#   ({{correct.fake}}),
+# * nothing kept but x, weight and rstd ({{saves.performance}}), one launch forward ({{launches.performance.forward}})
+#   and two backward ({{launches.performance.backward}}).
 
 
 # %% exercise="model.operator_norm"
@@ -464,13 +599,53 @@ def operator_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 check("model.operator_norm", operator_norm)
 
 # %% [markdown]
+# torch brings a judge of its own, `opcheck`. It asks whether the types are true, the fake is right, autograd is
+# registered, and the compiler gets the same result. The check above cannot run it, because it believes nothing that
+# your process says; you can. The kernels run under a trace here, so no GPU is needed. With your own names in place of
+# these, it works on your operators.
+
+# %%
+if "norm_op" in globals():  # the name that you gave to your operator
+    x, weight = torch.randn(8, 32, requires_grad=True), torch.randn(32, requires_grad=True)
+    with trace():
+        for test, outcome in torch.library.opcheck(norm_op, (x, weight), raise_exception=False).items():  # noqa: F821
+            print(f"{test}: {outcome}")
+        eager = operator_norm(x, weight)
+        compiled = torch.compile(operator_norm, fullgraph=True, backend="aot_eager")(x, weight)
+    print(f"compiled and eager differ by {(eager - compiled).abs().max().item()}")
+
+# %% [markdown]
+# `triton_op` is the other way to the same end. It shows the kernels to the compiler, which may then fuse around them.
+# That needs a GPU's driver, so it is not for a laptop.
+
+# %% [markdown]
+# ## Writing a text
+#
+# A model writes one token at a time, and each new token attends to all before it. Their keys and values do not change
+# any more, so they are kept. Here is the cache as many first versions have it:
+#
+# ```python
+# k, v = torch.cat([cache.k, k], 2), torch.cat([cache.v, v], 2)
+# ```
+#
+# How many bytes does writing 1000 tokens move in this line, for each byte that is new?
+
+# %% [markdown]
 # ## Exercise: the cache
 #
 # {{exercise model.kv_cache}}
 #
-# Full marks need
-# * any pieces ({{correct.ragged}}), a ring ({{correct.ring}}), a prompt longer than the ring ({{correct.long}}),
-# * each token moved once ({{moves.performance}}), in a full ring, too ({{moves.full ring}}), and nothing else allocated ({{buffers_below.full ring}}).
+# `torch.cat` makes a new tensor for each token and copies all old tokens into it: about 500 times the bytes, on
+# average over 1000 tokens. So the cache has its memory from the beginning, a token is written to its place, and what
+# attention reads is a view.
+#
+# A model with a window of 4096 never looks further back, and its cache needs no more slots. Token t goes to slot t %
+# slots, over the one that nobody will ask for again. The order in the ring is not the order of the text. Attention of
+# one query does not mind: it is a sum. Full marks need
+# * any pieces, up to the last place ({{correct.ragged}}), a ring where the cache is full ({{correct.ring}}), of a
+#   prompt longer than the ring its end ({{correct.long}}),
+# * each token moved once ({{moves.performance}}), in a full ring, too ({{moves.full ring}}), and nothing allocated
+#   but the cache ({{buffers_below.full ring}}).
 
 
 # %% exercise="model.kv_cache"
@@ -505,9 +680,21 @@ check("model.kv_cache", KVCache)
 #
 # {{exercise model.decode_step}}
 #
+# q, k and v of one token come from the projections. The token is turned by its position, its k and v go into the
+# cache, and q attends to what is there, its own key included. Done for every token, this gives what one pass over the
+# whole text gives: that is how it is checked.
+#
+# Think of what this step moves. Each cached k and v is read once, for a product of two numbers each: the intensity is
+# near 1 FLOP a byte for each head of q in the group. So the bytes are the time. One program cannot ask for them fast
+# enough, which is why the keys are cut into shares, as in unit 09's `flash_decode`; its `merge_kernel` is given. What
+# is new: a batch, strides, and a cache with more slots than tokens.
+#
 # Full marks need
-# * positions ({{correct.positions}}), any group ({{correct.ragged}}), a ring ({{correct.ring}}), half precision ({{correct.half}}),
-# * bytes ({{traffic.performance}}), programs ({{read_together.performance}}), no copy ({{buffers_below.performance}}), launches ({{launches.performance}}).
+# * the token's own position ({{correct.positions}}), any group, from the first token on ({{correct.ragged}}), a ring
+#   ({{correct.ring}}), half precision ({{correct.half}}),
+# * the bytes of the cache, once ({{traffic.performance}}), at least 32 programs that share them
+#   ({{read_together.performance}}), no copy of the cache ({{buffers_below.performance}}), three launches
+#   ({{launches.performance}}).
 
 
 # %% exercise="model.decode_step"
@@ -615,12 +802,21 @@ def decode_step(q, k, v, cos, sin, cache_k, cache_v, position):
 check("model.decode_step", decode_step)
 
 # %% [markdown]
+# A server has many texts, and does not know how long each will be. If it reserves the longest for all, most of the
+# memory is empty. So the memory is cut into **pages** of 16 tokens or so, a text gets a page when it needs one, and a
+# table says which pages are its own: virtual memory, for keys and values. (vLLM; Kwon and others, 2023.)
+
+# %% [markdown]
 # ## Exercise: pages
 #
 # {{exercise model.paged_decode}}
 #
-# Full marks need lengths that differ ({{correct.ragged}}), half precision ({{correct.half}}), bytes ({{traffic.performance}}), and pages that stay
-# where they are ({{buffers_below.performance}}).
+# Key i of text b is in page table[b, i // page], at place i % page. Pages that belong to nobody, and the places
+# behind a text's last token, hold whatever was there before: NaN, in the check. Entries of the table behind a text's
+# last page are no pages at all. One launch with a program for each text and head of k will do.
+#
+# Full marks need texts of any lengths ({{correct.ragged}}), half precision ({{correct.half}}), the bytes of the
+# tokens that are there ({{traffic.performance}}), and pages that stay where they are ({{buffers_below.performance}}).
 
 
 # %% exercise="model.paged_decode"
@@ -675,11 +871,23 @@ def paged_decode(q, k_pages, v_pages, table, lengths):
 check("model.paged_decode", paged_decode)
 
 # %% [markdown]
+# ## How many texts, and how fast?
+#
+# A model of 8 B parameters in bfloat16 takes 16 GB. The card has 141 GB. How many texts of 8192 tokens can it write
+# at once, and what is the time of a step? The picture has the bounds for one such model.
+
+# %%
+figures.model.prefill_and_decode()
+
+# %% [markdown]
 # ## Exercise: how many texts, and how fast
 #
 # {{exercise model.serving}}
 #
-# Full marks need {{correct.plain}} {{correct.heads}} {{correct.window}} {{correct.edges}}.
+# `config` has layers, kv_heads, head_dim, itemsize, window (None, or how many tokens a cache keeps) and parameters. A
+# step reads all weights, and the whole cache of each text; what it computes is free, as the picture shows. Full marks
+# need the numbers for a common model ({{correct.plain}}), other heads ({{correct.heads}}), windows
+# ({{correct.window}}), and memories that hold a text exactly, or none ({{correct.edges}}).
 
 
 # %% exercise="model.serving"
@@ -699,9 +907,24 @@ def serving(config: dict, tokens: int, memory: int, bandwidth: float) -> tuple[i
 check("model.serving", serving)
 
 # %% [markdown]
+# ## What is wrong here?
+#
+# Your kernel is right, and the model is wrong. All of these happened, in libraries that many people use:
+#
+# 1. The mask is dropped.
+# 2. The causal mask is aligned at the other corner.
+# 3. A kernel without a way back is called in training.
+# 4. Rotary turns q and k in place.
+# 5. The model's scale is ignored.
+# 6. k and v are repeated for every head of q.
+
+# %% [markdown]
 # ## Exercise: what is wrong here?
 #
 # {{exercise model.name_it}}
+#
+# Each line is what somebody saw who compared with the model as it was. Write the number of the cause
+# ({{numbers.plain}}).
 
 # %% exercise="model.name_it"
 name_it = {
@@ -731,13 +954,19 @@ check("model.name_it", name_it)
 #
 # {{exercise model.mended}}
 #
-# Full marks need {{correct.plain}} {{correct.mask}} {{correct.causal}} {{correct.scale}} {{correct.again}} {{no_repeats.shared}}.
+# The cell has an attention in torch's own operations, with all six in it. Mend them; the result and the gradients are
+# compared. The check does what a checkpoint does: it runs the function once, and once more on the same q, k and v,
+# for what backward needs.
+#
+# Full marks need gradients ({{correct.plain}}), the mask ({{correct.mask}}), queries that are the last
+# ({{correct.causal}}), the model's scale ({{correct.scale}}), the same result when it runs again ({{correct.again}}),
+# and no operation that makes k or v for each head of q ({{no_repeats.shared}}).
 
 
 # %% exercise="model.mended"
 def mended(q, k, v, cos, sin, mask, scale):
     """q (B, Hq, Nq, D), the last Nq positions, k and v (B, Hkv, Nk, D), not turned; mask None or (B, 1, Nq, Nk) -> (B, Hq, Nq, D)."""
-    (B, Hq, Nq, D), (Hkv, Nk) = q.shape, k.shape[1:3]
+    (_, Hq, Nq, D), (Hkv, Nk) = q.shape, k.shape[1:3]
     for x, first in (q, Nk - Nq), (k, 0):
         c, s = cos[first : first + x.shape[2]], sin[first : first + x.shape[2]]
         a, b = x[..., : D // 2].clone(), x[..., D // 2 :].clone()
@@ -760,7 +989,9 @@ def mended(q, k, v, cos, sin, mask, scale):  # noqa: F811 (this one takes its pl
         return torch.cat([a * c - b * s, b * c + a * s], -1)
 
     rows = turned(q, Nk - Nq).reshape(B, Hkv, -1, D)  # 6: the rows of a group's heads, in one product
-    scores = (rows @ turned(k, 0).mT * scale).view(B, Hkv, Hq // Hkv, Nq, Nk)  # 5: the model's scale; 3: in sight of autograd
+    scores = (rows @ turned(k, 0).mT * scale).view(
+        B, Hkv, Hq // Hkv, Nq, Nk
+    )  # 5: the model's scale; 3: in sight of autograd
     sees = torch.ones(Nq, Nk, dtype=torch.bool, device=q.device).tril(Nk - Nq)  # 2: the queries are the last
     if mask is not None:
         sees = mask.view(B, 1, 1, Nq, Nk)  # 1: it says all
@@ -771,3 +1002,16 @@ def mended(q, k, v, cos, sin, mask, scale):  # noqa: F811 (this one takes its pl
 ### END SOLUTION
 # %% check="model.mended"
 check("model.mended", mended)
+
+# %% [markdown]
+# ## What you now know
+#
+# * A position enters through the embedding, by turning q and k, or in the scores. v is turned by nobody.
+# * What a query sees is said by the caller: a mask, a window, one of two alignments. Shapes do not tell.
+# * Gradients of shared heads are one sum more, and it has one owner.
+# * An operator tells torch its types, its shapes and its way back. What it leaves out, nobody misses until later.
+# * A cache is memory that stays where it is. A token costs the bytes of the cache, and the weights once for all
+#   texts.
+
+# %% gpu="model.progress"
+progress()

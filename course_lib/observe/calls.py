@@ -138,7 +138,9 @@ def as_a_layer_does(function: Callable, arguments: dict[str, Any], mark: Mark) -
     more = {"sliding_window": arguments["window"]} if arguments["window"] else {}
     more |= {"top_left": True} if arguments["top_left"] else {}
     # a model passes on what else it knows
-    found = function(module, q, k, v, arguments["mask"], scaling=arguments["scaling"], dropout=0.0, use_cache=True, **more)
+    found = function(
+        module, q, k, v, arguments["mask"], scaling=arguments["scaling"], dropout=0.0, use_cache=True, **more
+    )
     return found[0] if isinstance(found, tuple) and len(found) == 2 and found[1] is None else found
 
 
@@ -188,7 +190,9 @@ def described(x: torch.Tensor) -> list[int]:
     return [*x.shape, x.element_size()]
 
 
-BACKWARD = frozenset(["on work", "forward and backward", "on a chain", "in a training step", "as an operator", "as a checkpoint does"])
+BACKWARD = frozenset(
+    ["on work", "forward and backward", "on a chain", "in a training step", "as an operator", "as a checkpoint does"]
+)
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "": by_name,

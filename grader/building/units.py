@@ -22,7 +22,10 @@ TEACHES = {
         "the same loop in Triton; causal, grouped heads, windows, decoding",
     ),
     "10_flash_attention_backward": ("10 FlashAttention backward", "gradients by recomputation, `FlashAttention.apply`"),
-    "11_a_real_model": ("11 your kernels in a real model", "training, positions, attention interfaces, caches, decoding"),
+    "11_a_real_model": (
+        "11 your kernels in a real model",
+        "training, positions, attention interfaces, caches, decoding",
+    ),
 }
 """The unit's folder -> its name for readers, and what it teaches."""
 

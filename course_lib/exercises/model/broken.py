@@ -47,7 +47,9 @@ name_it = Exercise(
 # ------------------------------------------------------------------------------------------------ mend it
 
 
-def attention_of(B: int, Hkv: int, group: int, nq: int, nk: int, D: int, *, turns=False, mask="", scale: float | None = None):
+def attention_of(
+    B: int, Hkv: int, group: int, nq: int, nk: int, D: int, *, turns=False, mask="", scale: float | None = None
+):
     """A drawing of q (B, Hq, nq, D), k, v (B, Hkv, nk, D), not turned, cos, sin, mask, scale, dy. The queries are the last nq of nk."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
@@ -68,7 +70,9 @@ def trained(q, k, v, cos, sin, mask, scale: float, dy) -> tuple[torch.Tensor, ..
     with torch.enable_grad():
         leaves = [x.double().detach().requires_grad_() for x in (q, k, v)]
         rows = turned(leaves[0], cos[nk - nq :].double(), sin[nk - nq :].double())
-        keys, values = (x.repeat_interleave(group, 1) for x in (turned(leaves[1], cos.double(), sin.double()), leaves[2]))
+        keys, values = (
+            x.repeat_interleave(group, 1) for x in (turned(leaves[1], cos.double(), sin.double()), leaves[2])
+        )
         seen = sees(nq, nk, True, None, False, mask).to(q.device)
         o = torch.softmax((rows @ keys.mT * scale).masked_fill(~seen, -math.inf), -1) @ values
         return o.detach(), *torch.autograd.grad(o, leaves, dy.double())
@@ -84,7 +88,11 @@ def but(**changed: Any) -> Any:
 
     def wrong(**given: Any) -> tuple[torch.Tensor, ...] | None:
         new = {name: value(given) for name, value in changed.items()}
-        return None if all(new[name] is given[name] or new[name] == given[name] for name in new) else trained(**given | new)
+        return (
+            None
+            if all(new[name] is given[name] or new[name] == given[name] for name in new)
+            else trained(**given | new)
+        )
 
     return wrong
 
@@ -124,7 +132,11 @@ mended = Exercise(
         Case("a scale of 0.9", "scale", attention_of(1, 2, 1, 6, 6, 8, scale=0.9)),
         Case("turned", "again", attention_of(2, 2, 1, 8, 8, 8, turns=True)),
         Case("6 heads for 2, 5 queries, 12 keys", "shared", attention_of(2, 2, 3, 5, 12, 8)),
-        Case("4 heads for 1, all at once", "shared", attention_of(2, 1, 4, 4, 23, 16, turns=True, mask="padded", scale=0.4)),
+        Case(
+            "4 heads for 1, all at once",
+            "shared",
+            attention_of(2, 1, 4, 4, 23, 16, turns=True, mask="padded", scale=0.4),
+        ),
     ],
     oracle=trained,
     budget=trained_budget,
@@ -148,10 +160,13 @@ mended = Exercise(
         "One at a time, in the order of the checks. Which line keeps autograd from seeing what follows?",
         "q and k are the model's: what you write into them is there when a checkpoint runs the function again. Make new tensors. The mask "
         "of a piece is torch.ones(Nq, Nk).tril(Nk - Nq).",
-        "Heads without repeating: rows = q.reshape(B, Hkv, group * Nq, D), then rows @ k.mT, and back to (B, Hkv, group, Nq, Nk) for the mask.",
+        "Heads without repeating: rows = q.reshape(B, Hkv, group * Nq, D), then rows @ k.mT, and back to "
+        "(B, Hkv, group, Nq, Nk) for the mask.",
     ],
     mistakes=[
-        Slip(but(mask=lambda given: None), "The mask is dropped: where there is one, it says what a query sees.", trained),
+        Slip(
+            but(mask=lambda given: None), "The mask is dropped: where there is one, it says what a query sees.", trained
+        ),
         Slip(
             but(scale=lambda given: given["q"].shape[-1] ** -0.5),
             "The model's scale is ignored, and 1 / sqrt(D) is taken for it.",

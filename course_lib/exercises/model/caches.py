@@ -44,9 +44,9 @@ def of_a_length(length: Callable[..., int], says: str) -> Mistake:
         for trial in shown(trials):
             for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
                 k = out[-2] if isinstance(out, list) and len(out) > 1 else None
-                if isinstance(k, torch.Tensor) and k.dim() == 4 and min(call["k"].shape[2], call["slots"]) != k.shape[2]:
-                    if k.shape[2] == length(call["k"], call["slots"], call["pieces"]):
-                        return says
+                right = min(call["k"].shape[2], call["slots"])
+                if isinstance(k, torch.Tensor) and k.dim() == 4 and k.shape[2] != right:
+                    return says if k.shape[2] == length(call["k"], call["slots"], call["pieces"]) else ""
         return ""
 
     return look
@@ -55,7 +55,7 @@ def of_a_length(length: Callable[..., int], says: str) -> Mistake:
 kv_cache = Exercise(
     id="model.kv_cache",
     entry="KVCache",
-    signature="KVCache(B, Hkv, slots, D, dtype, device).append(k: (B, Hkv, n, D), v) -> k, v so far: (B, Hkv, min(length, slots), D), views",
+    signature="KVCache(B, Hkv, slots, D, dtype, device).append(k, v: (B, Hkv, n, D)) -> views (B, Hkv, min(length, slots), D) of both",
     called="through a cache",
     minutes=15,
     difficulty=2,
@@ -168,7 +168,8 @@ def token_bytes(q, k, cos, cache_k, start: int, **_: Any) -> int:
 decode_step = Exercise(
     id="model.decode_step",
     entry="decode_step",
-    signature="decode_step(q: (B, Hq, 1, D), k, v: (B, Hkv, 1, D), cos, sin: (positions, D / 2), cache_k, cache_v: (B, Hkv, slots, D), position) -> (B, Hq, 1, D)",
+    signature="decode_step(q: (B, Hq, 1, D), k, v: (B, Hkv, 1, D), cos, sin: (positions, D / 2), cache_k, cache_v: (B, Hkv, slots, D), "
+    "position) -> (B, Hq, 1, D)",
     called="token by token",
     minutes=35,
     difficulty=4,
@@ -262,7 +263,11 @@ paged_decode = Exercise(
         Case("2 texts of 33 and 100 tokens, pages of 32", "ragged", pages(2, 3, 1, (33, 100), 16, 32)),
         Case("one text of 7 tokens, 20 pages that are not its", "ragged", pages(1, 2, 8, (7,), 16, 16, spare=20)),
         Case("3 texts, bfloat16", "half", pages(3, 2, 2, (50, 17, 3), 32, 16, BF16)),
-        Case("8 texts of 40 to 500 tokens", "performance", pages(8, 4, 2, (500, 40, 320, 77, 128, 256, 450, 199), 32, 16, BF16)),
+        Case(
+            "8 texts of 40 to 500 tokens",
+            "performance",
+            pages(8, 4, 2, (500, 40, 320, 77, 128, 256, 450, 199), 32, 16, BF16),
+        ),
     ],
     oracle=gathered,
     budget=decode_budget,

@@ -64,7 +64,9 @@ def text(
     return draw
 
 
-def pages(B: int, Hkv: int, group: int, lengths: Sequence[int], D: int, page: int, dtype: torch.dtype = FP32, spare: int = 3):
+def pages(
+    B: int, Hkv: int, group: int, lengths: Sequence[int], D: int, page: int, dtype: torch.dtype = FP32, spare: int = 3
+):
     """A drawing of q (B, Hq, D), k_pages, v_pages (pages, Hkv, page, D), table (B, most pages of a text), lengths (B,), both int32.
 
     Pages lie in any order; those of no text, and the places behind a text's last token, are NaN. Entries of the table behind a

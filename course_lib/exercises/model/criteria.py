@@ -68,7 +68,10 @@ class ReadTogether(OnceRight):
 
     @staticmethod
     def _at_work(trial: Trial) -> int:
-        moved = {i: sum(f.read_bytes + f.written_bytes for f in launch.footprints) for i, launch in enumerate(trial.evidence.launches)}
+        moved = {
+            i: sum(f.read_bytes + f.written_bytes for f in launch.footprints)
+            for i, launch in enumerate(trial.evidence.launches)
+        }
         if not moved:
             return 0
         most = max(moved, key=lambda i: moved[i])

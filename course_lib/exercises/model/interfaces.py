@@ -58,7 +58,9 @@ def attended_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[
 
 def but(**changed: Any) -> Callable[..., torch.Tensor | None]:
     """Make a slip: these arguments are taken for others. None where they are the same."""
-    return lambda **given: None if all(given[name] is value for name, value in changed.items()) else attended(**given | changed)
+    return lambda **given: (
+        None if all(given[name] is value for name, value in changed.items()) else attended(**given | changed)
+    )
 
 
 def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
@@ -77,7 +79,8 @@ def scores_flops(side: int) -> Callable[..., int]:
 attention_for = Exercise(
     id="model.attention_for",
     entry="attention_for",
-    signature="attention_for(module, query: (B, Hq, Nq, D), key, value: (B, Hkv, Nk, D), attention_mask, scaling=None, sliding_window=None, top_left=False, **others) -> (B, Nq, Hq, D), None",
+    signature="attention_for(module, query: (B, Hq, Nq, D), key, value: (B, Hkv, Nk, D), attention_mask, scaling=None, "
+    "sliding_window=None, top_left=False, **others) -> (B, Nq, Hq, D), None",
     called="as a layer does",
     minutes=35,
     difficulty=4,
@@ -98,7 +101,11 @@ attention_for = Exercise(
         Case("one mask for all texts", "mask", layer(3, 1, 2, 17, 33, 16, mask="one for all")),
         Case("a scale of 0.3", "scale", layer(1, 2, 2, 40, 40, 16, scaling=0.3)),
         Case("8 heads for 2, bfloat16", "half", layer(1, 2, 4, 60, 60, 32, BF16)),
-        Case("16 queries, 4096 keys, v around 20, bfloat16", "half", layer(1, 1, 1, 16, 4096, 16, BF16, v_mean=20.0, causal=False)),
+        Case(
+            "16 queries, 4096 keys, v around 20, bfloat16",
+            "half",
+            layer(1, 1, 1, 16, 4096, 16, BF16, v_mean=20.0, causal=False),
+        ),
         Case("8 heads for 2, 256 tokens, bfloat16", "performance", layer(2, 2, 4, 256, 256, 32, BF16)),
     ],
     oracle=attended,
@@ -118,7 +125,8 @@ attention_for = Exercise(
         Launches(1, 1),
     ],
     hints=[
-        "It is unit 09's kernel with strides for four axes and other ends of the loop. Begin with no mask; o is allocated as (B, Nq, Hq, D), and "
+        "It is unit 09's kernel with strides for four axes and other ends of the loop. Begin with no mask; o is allocated as "
+        "(B, Nq, Hq, D), and "
         "its strides are handed over in the order of q's.",
         "head // group is the head of k and v. position = row + (0 if top_left else Nk - Nq); a query sees keys <= position that are "
         "> position - window, and all keys if module.is_causal is False.",
@@ -127,7 +135,11 @@ attention_for = Exercise(
         "as 0 where it is still -inf before you subtract it.",
     ],
     mistakes=[
-        Slip(but(mask=None), "The mask is dropped: where attention_mask is not None, it alone says what a query sees.", attended),
+        Slip(
+            but(mask=None),
+            "The mask is dropped: where attention_mask is not None, it alone says what a query sees.",
+            attended,
+        ),
         Slip(
             but(top_left=True),
             "The queries are the last of the keys' positions, and the mask is aligned at the top left: position = row + Nk - Nq.",
@@ -138,7 +150,11 @@ attention_for = Exercise(
             "With top_left the queries are the first of the keys' positions, and the mask is aligned at the bottom right: position = row.",
             attended,
         ),
-        Slip(but(window=None), "The window is ignored: a query sees the last `sliding_window` keys, its own among them.", attended),
+        Slip(
+            but(window=None),
+            "The window is ignored: a query sees the last `sliding_window` keys, its own among them.",
+            attended,
+        ),
         Slip(but(scaling=None), "The model's `scaling` is ignored, and 1 / sqrt(D) is taken for it.", attended),
         Slip(in_turn, "Head h of q reads head h // group of k and v: the heads of a group are neighbours.", attended),
     ],
@@ -214,7 +230,8 @@ def least_bytes(q, k, **_: Any) -> int:
 grouped_backward = Exercise(
     id="model.grouped_backward",
     entry="grouped_backward",
-    signature="grouped_backward(q, do: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), lse, delta: (B, Hq, Nq), scale) -> dk, dv: (B, Hkv, Nk, D), causal",
+    signature="grouped_backward(q, do: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), lse, delta: (B, Hq, Nq), scale) -> dk, dv: "
+    "(B, Hkv, Nk, D), causal",
     minutes=30,
     difficulty=4,
     lines=45,
@@ -225,7 +242,9 @@ grouped_backward = Exercise(
         Case("37 queries, 100 keys", "ragged", shared_heads(1, 2, 2, 37, 100, 16)),
         Case("1 query, 70 keys", "ragged", shared_heads(2, 1, 2, 1, 70, 16)),
         Case("8 heads for 2, 150 tokens, bfloat16", "half", shared_heads(1, 2, 4, 150, 150, 32, BF16)),
-        Case("2 heads for 1, sums that cancel, bfloat16", "half", shared_heads(1, 1, 2, 512, 512, 16, BF16, turning=True)),
+        Case(
+            "2 heads for 1, sums that cancel, bfloat16", "half", shared_heads(1, 1, 2, 512, 512, 16, BF16, turning=True)
+        ),
         Case("2 texts, 8 heads for 4, 256 tokens, bfloat16", "performance", shared_heads(2, 4, 2, 256, 256, 32, BF16)),
     ],
     oracle=shared_gradients,
@@ -239,7 +258,13 @@ grouped_backward = Exercise(
         NoAtomics(2),
         BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no gradient of a head of q in memory"),
         DotFlops(backward_flops(128), backward_flops(1), 1, "causal: half the products, and the diagonal"),
-        Traffic(least_bytes, 2, at_most=1.1, title="k, v read once; dk, dv written once; q and do for each tile of 64 keys", programs=16),
+        Traffic(
+            least_bytes,
+            2,
+            at_most=1.1,
+            title="k, v read once; dk, dv written once; q and do for each tile of 64 keys",
+            programs=16,
+        ),
         Launches(1, 1),
     ],
     hints=[
@@ -250,9 +275,21 @@ grouped_backward = Exercise(
         "p = exp(q kᵀ scale - lse), dv += pᵀ do, ds = p (do vᵀ - delta), dk += dsᵀ q; at the end dk * scale.",
     ],
     mistakes=[
-        Slip(of_one_head(0), "dk and dv are of the first head of each group alone: sum over all heads of q that read this one.", shared_gradients),
-        Slip(of_one_head(-1), "dk and dv are of the last head of each group alone: sum over all heads of q that read this one.", shared_gradients),
-        Slip(unscaled, "dk lacks the factor scale: the scores are scale times q k, and so is their gradient.", shared_gradients),
+        Slip(
+            of_one_head(0),
+            "dk and dv are of the first head of each group alone: sum over all heads of q that read this one.",
+            shared_gradients,
+        ),
+        Slip(
+            of_one_head(-1),
+            "dk and dv are of the last head of each group alone: sum over all heads of q that read this one.",
+            shared_gradients,
+        ),
+        Slip(
+            unscaled,
+            "dk lacks the factor scale: the scores are scale times q k, and so is their gradient.",
+            shared_gradients,
+        ),
     ],
 )
 

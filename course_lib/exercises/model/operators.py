@@ -18,7 +18,12 @@ def normed(M: int, N: int, dtype: torch.dtype = FP32, fake: bool = False):
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         x, dy = (torch.randn(M, N, generator=g, device=g.device).to(dtype) for _ in range(2))
-        return {"x": x, "weight": (1 + torch.randn(N, generator=g, device=g.device) / 2).to(dtype), "fake": fake, "dy": dy}
+        return {
+            "x": x,
+            "weight": (1 + torch.randn(N, generator=g, device=g.device) / 2).to(dtype),
+            "fake": fake,
+            "dy": dy,
+        }
 
     return draw
 
@@ -81,7 +86,7 @@ operator_norm = Exercise(
         Launches(2, 1, phase=1),
     ],
     hints=[
-        "Two operators: one for norm_forward, one for norm_backward. @torch.library.custom_op(\"course::norm\", mutates_args=()) stands "
+        'Two operators: one for norm_forward, one for norm_backward. @torch.library.custom_op("course::norm", mutates_args=()) stands '
         "above a function whose types say what it takes and returns: (x: torch.Tensor, ...) -> tuple[torch.Tensor, torch.Tensor].",
         "@norm.register_fake is a function of the same arguments that returns empty tensors of the right shapes and dtypes, and launches "
         "nothing. Both operators need one.",
@@ -109,7 +114,12 @@ operator_norm = Exercise(
             )
             else ""
         ),
-        Slip(without("dy"), "The gradient of the output is not used: every gradient is one of dy.", with_gradients, place=1),
+        Slip(
+            without("dy"),
+            "The gradient of the output is not used: every gradient is one of dy.",
+            with_gradients,
+            place=1,
+        ),
     ],
 )
 

@@ -168,7 +168,11 @@ rotary = Exercise(
             "The pairs are turned the other way: a cos - b sin, and b cos + a sin.",
             rotated,
         ),
-        Slip(neighbours, "Neighbours are turned as pairs; here number i of the first half goes with number i of the second.", rotated),
+        Slip(
+            neighbours,
+            "Neighbours are turned as pairs; here number i of the first half goes with number i of the second.",
+            rotated,
+        ),
         Slip(
             lambda x, positions, base: rotated(x, positions - positions.min(), base) if positions.min() else None,
             "Rows are turned by where they lie in x: take positions[n]. While a text is written, the only row is not number 0.",
@@ -221,7 +225,11 @@ alibi = Exercise(
         "-slopes[:, None, None] * (at[:, None] - keys).clamp(min=0), with at = torch.arange(nk - nq, nk).",
     ],
     mistakes=[
-        Slip(lambda heads, nq, nk: -biases(heads, nq, nk), "The sign: what lies further back is taken down, so biases are negative.", biases),
+        Slip(
+            lambda heads, nq, nk: -biases(heads, nq, nk),
+            "The sign: what lies further back is taken down, so biases are negative.",
+            biases,
+        ),
         Slip(
             lambda heads, nq, nk: biases(heads, nq, nk) * 2.0 ** (8.0 / heads),
             "Slopes begin one head early: the first is 2^(-8 / heads), the last 2^-8.",
@@ -289,7 +297,11 @@ CALLS: dict[str, dict[str, Any]] = {
 
 def rows_of(nq: int, nk: int, causal: bool, window: int | None, top_left: bool, mask: str) -> torch.Tensor:
     """(nq, nk), True where a query sees a key. mask "filled": 17 places of nk hold a token."""
-    given = (torch.arange(nk) < 17).expand(1, 1, nq, nk) if mask == "filled" else seen_by(mask, 1, nq, nk, torch.Generator())
+    given = (
+        (torch.arange(nk) < 17).expand(1, 1, nq, nk)
+        if mask == "filled"
+        else seen_by(mask, 1, nq, nk, torch.Generator())
+    )
     return sees(nq, nk, causal, window, top_left, given).reshape(nq, nk)
 
 

@@ -11,7 +11,9 @@ from course_lib.exercise import Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
 
 
-def cache_bytes(layers: int, kv_heads: int, head_dim: int, itemsize: int, tokens: int, window: int | None = None) -> int:
+def cache_bytes(
+    layers: int, kv_heads: int, head_dim: int, itemsize: int, tokens: int, window: int | None = None
+) -> int:
     """Bytes of the caches of one text, of tensors that have no data."""
     dtype = {2: BF16, 4: FP32}[itemsize]
     kept = tokens if window is None else min(tokens, window)

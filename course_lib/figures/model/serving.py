@@ -32,7 +32,17 @@ def which_rows(call: int = 2, row: int = 1) -> Figure:
     for i, j in np.ndindex(nq, nk):
         chosen = i == row - 1
         colour = (ORANGE if chosen else SKY) if seen[i, j] else "white"
-        ax.add_patch(Rectangle((j, i), 1, 1, facecolor=colour, edgecolor=INK if chosen else GREY, linewidth=1 if chosen else 0.5, zorder=2 if chosen else 1))
+        ax.add_patch(
+            Rectangle(
+                (j, i),
+                1,
+                1,
+                facecolor=colour,
+                edgecolor=INK if chosen else GREY,
+                linewidth=1 if chosen else 0.5,
+                zorder=2 if chosen else 1,
+            )
+        )
         if seen[i, j] and chosen:
             ax.plot(j + 0.5, i + 0.5, marker="o", markersize=3.5, color=INK, zorder=3)
     ax.set(xlim=(-0.2, 24.2), ylim=(nq + 0.2, -0.2), aspect="equal")
@@ -54,7 +64,9 @@ def _why(arguments: dict) -> str:
     if arguments["mask"]:
         return "places 17 to 23 hold no token yet, and a mask says so"
     if arguments["top_left"]:
-        return "the queries are the first positions, the places behind them are empty, and nothing in the shapes says so"
+        return (
+            "the queries are the first positions, the places behind them are empty, and nothing in the shapes says so"
+        )
     if arguments["window"]:
         return f"the last {arguments['window']}, its own among them"
     if arguments["nq"] == 1:
@@ -108,7 +120,15 @@ def prefill_and_decode(card: str = "H200") -> Figure:
     for label, colour, marker, steps in groups:
         found = [(*step(*one), one[0] * one[1]) for one in steps]
         speeds = [(flops / nbytes, min(peak, flops / nbytes * bandwidth), flops, new) for flops, nbytes, new in found]
-        ax.plot([s[0] for s in speeds], [s[1] / 1e12 for s in speeds], marker=marker, markersize=9, linestyle="none", color=colour, label=label)
+        ax.plot(
+            [s[0] for s in speeds],
+            [s[1] / 1e12 for s in speeds],
+            marker=marker,
+            markersize=9,
+            linestyle="none",
+            color=colour,
+            label=label,
+        )
         for i, (intensity, speed, flops, new) in enumerate(speeds):
             ax.annotate(
                 f"{new * speed / flops:,.0f} tokens/s",
@@ -126,6 +146,7 @@ def prefill_and_decode(card: str = "H200") -> Figure:
     bare(ax)
     figure.caption(
         "The bounds of the datasheet: a prompt uses each weight for all its tokens and meets the flat roof; a token that is written uses "
-        "each weight once for each text. More texts at once help, until their caches are what is read: beyond some batch the points stand still."
+        "each weight once for each text. More texts at once help, until their caches are what is read: "
+        "beyond some batch the points stand still."
     )
     return figure

@@ -53,7 +53,13 @@ CACHE = [
     honest("kv_cache", "k and v in tensors of their own", ("self.k, self.v = torch.empty(2, B, Hkv, slots, D, dtype=dtype, device=device)", "self.k, self.v = (torch.zeros(B, slots, Hkv, D, dtype=dtype, device=device).transpose(1, 2) for _ in range(2))")),
 ]  # fmt: skip
 
-POSITIONS, HALF, KERNEL, TRAFFIC, LAUNCHES = "correct.positions", "correct.half", "triton_did_the_work", "traffic.performance", "launches.performance"
+POSITIONS, HALF, KERNEL, TRAFFIC, LAUNCHES = (
+    "correct.positions",
+    "correct.half",
+    "triton_did_the_work",
+    "traffic.performance",
+    "launches.performance",
+)
 COPIED, TOGETHER = "buffers_below.performance", "read_together.performance"
 RIGHT = [POSITIONS, RAGGED, RING, HALF]
 COST = [TRAFFIC, TOGETHER, COPIED, LAUNCHES]
@@ -100,7 +106,14 @@ PAGED = [
     honest("paged_decode", "strides of copies that are none", ("k_pages.stride(), v_pages.stride()", "(*k_pages.stride(),), tuple(v_pages.stride())")),
 ]  # fmt: skip
 
-GROUPED, CAUSAL, TOP_LEFT, WINDOW, MASK, SCALE = "correct.grouped", "correct.causal", "correct.top left", "correct.window", "correct.mask", "correct.scale"
+GROUPED, CAUSAL, TOP_LEFT, WINDOW, MASK, SCALE = (
+    "correct.grouped",
+    "correct.causal",
+    "correct.top left",
+    "correct.window",
+    "correct.mask",
+    "correct.scale",
+)
 FLOPS, ATOMICS = "dot_flops.performance", "no_atomics.performance"
 COUNTED = [FLOPS, COPIED, LAUNCHES]
 SEES_MASK = "            sees &= tl.load(mask_at, mask=sees, other=0) != 0\n"
@@ -141,20 +154,31 @@ OWN_HEADS = [
     (Q_LOOP, "    for g in range(1):\n"),
     ("        h = head * GROUP + g\n", "        h = head\n"),
     ("of_head = (batch * Hkv * GROUP + h) * Nq", "of_head = (batch * Hkv + h) * Nq"),
-    ("k_ptr + batch * k_strides[0] + head * k_strides[1]", "k_ptr + batch * k_strides[0] + head // GROUP * k_strides[1]"),
-    ("v_ptr + batch * v_strides[0] + head * v_strides[1]", "v_ptr + batch * v_strides[0] + head // GROUP * v_strides[1]"),
-    ("B * Hkv)](", "B * Hq)]("), ("dv)), Hkv, Nq", "dv)), Hq, Nq"),
+    (
+        "k_ptr + batch * k_strides[0] + head * k_strides[1]",
+        "k_ptr + batch * k_strides[0] + head // GROUP * k_strides[1]",
+    ),
+    (
+        "v_ptr + batch * v_strides[0] + head * v_strides[1]",
+        "v_ptr + batch * v_strides[0] + head // GROUP * v_strides[1]",
+    ),
+    ("B * Hkv)](", "B * Hq)]("),
+    ("dv)), Hkv, Nq", "dv)), Hq, Nq"),
 ]
 SUMMED = [
     *OWN_HEADS,
-    ("torch.empty_like(k), torch.empty_like(v)", "(torch.empty(B, Hq, Nk, D, dtype=k.dtype, device=k.device) for _ in range(2))"),
+    (
+        "torch.empty_like(k), torch.empty_like(v)",
+        "(torch.empty(B, Hq, Nk, D, dtype=k.dtype, device=k.device) for _ in range(2))",
+    ),
     ("    return dk, dv\n", "    dk, dv = (x.unflatten(1, (Hkv, -1)).sum(2) for x in (dk, dv))\n    return dk, dv\n"),
 ]
 ATOMIC = [
     *OWN_HEADS,
     ("dk_ptr + batch * dk_strides[0] + head * dk", "dk_ptr + batch * dk_strides[0] + head // GROUP * dk"),
     ("dv_ptr + batch * dv_strides[0] + head * dv", "dv_ptr + batch * dv_strides[0] + head // GROUP * dv"),
-    (STORED, ADDED), ("torch.empty_like(k), torch.empty_like(v)", "torch.zeros_like(k), torch.zeros_like(v)"),
+    (STORED, ADDED),
+    ("torch.empty_like(k), torch.empty_like(v)", "torch.zeros_like(k), torch.zeros_like(v)"),
 ]
 SHARED = [
     wrong("grouped_backward", "the first head of each group", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], (Q_LOOP, "    for g in range(1):\n"), says="of the first head"),
@@ -231,7 +255,12 @@ ALIBI = [
 
 def told(entry: str, name: str, key: str, answer: str, right: str):
     """A prediction with one answer other than the right one."""
-    return wrong(entry, name, [key], (f'"{answer}": {right}', f'"{answer}": {"False" if right == "True" else "True" if right == "False" else "99"}'))
+    return wrong(
+        entry,
+        name,
+        [key],
+        (f'"{answer}": {right}', f'"{answer}": {"False" if right == "True" else "True" if right == "False" else "99"}'),
+    )
 
 
 TOUCHES = [
@@ -267,7 +296,12 @@ SERVE = [
     honest("serving", "counted in floats of the quotient", ("(weights + largest_batch * kv_bytes) / bandwidth", "weights / bandwidth + largest_batch * (kv_bytes / bandwidth)")),
 ]  # fmt: skip
 
-FAKE, SAVED, FORWARD, BACKWARD = "correct.fake", "saves.performance", "launches.performance.forward", "launches.performance.backward"
+FAKE, SAVED, FORWARD, BACKWARD = (
+    "correct.fake",
+    "saves.performance",
+    "launches.performance.forward",
+    "launches.performance.backward",
+)
 OF_NORM = [SAVED, FORWARD, BACKWARD]
 FAKE_BACK = "@norm_backward_op.register_fake\ndef _(x, weight, rstd, dy):\n    return torch.empty_like(x), torch.empty_like(weight)\n"
 FAKE_FORTH = "@norm_op.register_fake\ndef _(x, weight):\n    return torch.empty_like(x), x.new_empty(x.shape[0], dtype=torch.float32)\n"
@@ -316,7 +350,9 @@ NAMES = [
     wrong("name_it", "one cause for all", ["numbers.plain"], *((f'": {i},', '": 1,') for i in range(2, 7))),
 ]  # fmt: skip
 AGAIN, REPEATS = "correct.again", "no_repeats.shared"
-NEW_TENSORS = "        a, b = x[..., : D // 2], x[..., D // 2 :]\n        return torch.cat([a * c - b * s, b * c + a * s], -1)\n"
+NEW_TENSORS = (
+    "        a, b = x[..., : D // 2], x[..., D // 2 :]\n        return torch.cat([a * c - b * s, b * c + a * s], -1)\n"
+)
 IN_PLACE = "        a, b = x[..., : D // 2].clone(), x[..., D // 2 :].clone()\n        x[..., : D // 2], x[..., D // 2 :] = a * c - b * s, b * c + a * s\n        return x\n"
 MENDED = [
     wrong("mended", "as it was handed out", [PLAIN], ("### BEGIN SOLUTION\ndef mended(", "def never(")),
@@ -334,4 +370,19 @@ MENDED = [
     honest("mended", "by a function of torch", ("    p = torch.softmax(scores.masked_fill(~sees, -math.inf), -1)\n", "    p = scores.masked_fill(~sees, -math.inf).softmax(-1)\n")),
     honest("mended", "scores by where", ("scores.masked_fill(~sees, -math.inf)", "torch.where(sees, scores, -math.inf)")),
 ]  # fmt: skip
-VARIANTS = [*WAVE, *TURN, *ALIBI, *TOUCHES, *ROWS, *SERVE, *LAYER, *SHARED, *CACHE, *DECODE, *PAGED, *OPERATOR, *NAMES, *MENDED]
+VARIANTS = [
+    *WAVE,
+    *TURN,
+    *ALIBI,
+    *TOUCHES,
+    *ROWS,
+    *SERVE,
+    *LAYER,
+    *SHARED,
+    *CACHE,
+    *DECODE,
+    *PAGED,
+    *OPERATOR,
+    *NAMES,
+    *MENDED,
+]

@@ -43,13 +43,17 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "attention_for":
             group, nq, nk = rng.choice((1, 2, 4)), rng.randrange(5, 40), rng.randrange(41, 110)
             return [
-                Case(f"{heads * group} heads for {heads}", "grouped", M.layer(B, heads, group, nq, nk, 16, causal=False)),
+                Case(
+                    f"{heads * group} heads for {heads}", "grouped", M.layer(B, heads, group, nq, nk, 16, causal=False)
+                ),
                 Case(f"{nq} tokens after {nk - nq}", "causal", M.layer(B, heads, group, nq, nk, 32, cached=True)),
                 Case(f"{nq} tokens in {nk} places", "top left", M.layer(B, heads, group, nq, nk, 16, top_left=True)),
                 Case("a hidden window", "window", M.layer(B, heads, group, nk, nk, 16, window=rng.randrange(3, 30))),
                 Case("a hidden mask", "mask", M.layer(B + 1, heads, group, nq, nk, 16, mask="holes")),
                 Case("padded, hidden", "mask", M.layer(B + 1, heads, group, nk, nk, 16, mask="padded")),
-                Case("a hidden scale", "scale", M.layer(B, heads, group, nk, nk, 16, scaling=rng.randrange(5, 50) / 100)),
+                Case(
+                    "a hidden scale", "scale", M.layer(B, heads, group, nk, nk, 16, scaling=rng.randrange(5, 50) / 100)
+                ),
                 Case("hidden, bfloat16", "half", M.layer(B, heads, group, nk, nk, 32, BF16)),
             ]
         case "grouped_backward":
@@ -63,7 +67,13 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [fixed("hidden sizes", "sizes", N=rng.randrange(2, 90), D=2 * rng.randrange(2, 60))]
         case "alibi":
             return [
-                fixed("a hidden cache", "decode", heads=rng.randrange(1, 20), nq=rng.randrange(1, 5), nk=rng.randrange(9, 60)),
+                fixed(
+                    "a hidden cache",
+                    "decode",
+                    heads=rng.randrange(1, 20),
+                    nq=rng.randrange(1, 5),
+                    nk=rng.randrange(9, 60),
+                ),
                 fixed("hidden heads", "heads", heads=rng.randrange(2, 40), nq=7, nk=7),
             ]
         case "rotary":
@@ -71,11 +81,19 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case(f"{n} tokens from {first} on", "positions", placed(B, heads, n, D, first=first)),
                 Case("hidden positions", "positions", anywhere(B, heads, n, D)),
-                Case("a hidden base", "ragged", placed(B, heads, n, 2 * rng.randrange(5, 40), base=rng.choice((500.0, 1e6)))),
+                Case(
+                    "a hidden base",
+                    "ragged",
+                    placed(B, heads, n, 2 * rng.randrange(5, 40), base=rng.choice((500.0, 1e6))),
+                ),
                 Case("hidden, bfloat16", "half", placed(B, heads, n, D, BF16, first=first)),
             ]
         case "serving":
-            size = {"layers": rng.randrange(2, 60), "head_dim": rng.choice((64, 96, 128)), "parameters": rng.randrange(10**8, 10**10)}
+            size = {
+                "layers": rng.randrange(2, 60),
+                "head_dim": rng.choice((64, 96, 128)),
+                "parameters": rng.randrange(10**8, 10**10),
+            }
             memory, tokens = rng.randrange(3 * 10**10, 14 * 10**10), rng.randrange(2000, 50000)
             return [
                 question("hidden heads", "heads", memory, tokens, kv_heads=rng.randrange(1, 20), **size),
@@ -83,17 +101,19 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 question("a small memory", "edges", 10**8, tokens, **size),
             ]
         case "operator_norm":
-            M, N = rng.randrange(2, 40), rng.randrange(3, 90)
+            rows, columns = rng.randrange(2, 40), rng.randrange(3, 90)
             return [
-                Case(f"{M} x {N}", "ragged", normed(M, N, dtype)),
-                Case(f"{N} x {M}, without data, too", "fake", normed(N, M, dtype, fake=True)),
+                Case(f"{rows} x {columns}", "ragged", normed(rows, columns, dtype)),
+                Case(f"{columns} x {rows}, without data, too", "fake", normed(columns, rows, dtype, fake=True)),
             ]
         case "mended":
             group, nq, nk = rng.randrange(2, 5), rng.randrange(3, 8), rng.randrange(9, 30)
             return [
                 Case(f"{nq} tokens after {nk - nq}", "causal", attention_of(B, heads, 1, nq, nk, 8)),
                 Case("hidden padding", "mask", attention_of(B + 2, heads, 1, nk, nk, 8, mask="padded")),
-                Case("a hidden scale", "scale", attention_of(B, heads, 1, nq, nq, 8, scale=rng.randrange(50, 200) / 100)),
+                Case(
+                    "a hidden scale", "scale", attention_of(B, heads, 1, nq, nq, 8, scale=rng.randrange(50, 200) / 100)
+                ),
                 Case("hidden, turned", "again", attention_of(B, heads, 1, nq, nq, 8, turns=True)),
                 Case("hidden heads", "shared", attention_of(B, heads, group, nq, 7 * nk, 8, turns=True, mask="padded")),
             ]
