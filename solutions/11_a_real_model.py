@@ -989,9 +989,8 @@ def mended(q, k, v, cos, sin, mask, scale):  # noqa: F811 (this one takes its pl
         return torch.cat([a * c - b * s, b * c + a * s], -1)
 
     rows = turned(q, Nk - Nq).reshape(B, Hkv, -1, D)  # 6: the rows of a group's heads, in one product
-    scores = (rows @ turned(k, 0).mT * scale).view(
-        B, Hkv, Hq // Hkv, Nq, Nk
-    )  # 5: the model's scale; 3: in sight of autograd
+    scores = rows @ turned(k, 0).mT * scale  # 5: the model's scale; 3: in sight of autograd
+    scores = scores.view(B, Hkv, Hq // Hkv, Nq, Nk)
     sees = torch.ones(Nq, Nk, dtype=torch.bool, device=q.device).tril(Nk - Nq)  # 2: the queries are the last
     if mask is not None:
         sees = mask.view(B, 1, 1, Nq, Nk)  # 1: it says all

@@ -364,7 +364,7 @@ MENDED = [
     wrong("mended", "rotary in place, under checkpointing", [AGAIN, REPEATS], (NEW_TENSORS, IN_PLACE)),
     wrong("mended", "the scale ignored", [SCALE, REPEATS], (" * scale)", " * D**-0.5)"), says="scale is ignored"),
     wrong("mended", "heads repeated", [REPEATS], ("    rows = turned(q", "    k, v = (x.repeat_interleave(Hq // Hkv, 1) for x in (k, v))\n    Hkv = Hq\n    rows = turned(q")),
-    wrong("mended", "heads repeated by broadcasting", [REPEATS], ("(rows @ turned(k, 0).mT * scale).view(B, Hkv, Hq // Hkv, Nq, Nk)", "(rows.view(B, Hkv, -1, Nq, D) @ turned(k, 0).mT[:, :, None] * scale)")),
+    wrong("mended", "heads repeated by broadcasting", [REPEATS], ("rows @ turned(k, 0).mT * scale", "rows.view(B, Hkv, -1, Nq, D) @ turned(k, 0).mT[:, :, None] * scale")),
     wrong("mended", "heads dealt out in turn", [REPEATS], ("turned(q, Nk - Nq).reshape(B, Hkv, -1, D)", "turned(q, Nk - Nq).view(B, -1, Hkv, Nq, D).transpose(1, 2).reshape(B, Hkv, -1, D)")),
     wrong("mended", "not causal", [PLAIN], (".tril(Nk - Nq)", "")),
     honest("mended", "by a function of torch", ("    p = torch.softmax(scores.masked_fill(~sees, -math.inf), -1)\n", "    p = scores.masked_fill(~sees, -math.inf).softmax(-1)\n")),
