@@ -186,7 +186,7 @@ def test_a_cache_that_copies_is_told_what_it_copies():
     for times, lost in ((0, False), (20, True)):
         evidence = Evidence(case.name, outputs=outputs, operations=[cat] * times)
         finding = asked.judge(exercise, [Trial(case, [given], evidence)])
-        assert finding.lost is lost and finding.wasteful is lost
+        assert finding.lost is lost
         assert ("torch does cat" in finding.detail) is lost
 
 
