@@ -48,10 +48,10 @@ from course_lib import check, figures, hint, progress, trace  # noqa: F401 (hint
 
 
 # %% exercise="model.sinusoidal"
-def sinusoidal(N: int, D: int) -> torch.Tensor:
-    """(N, D) float32: sin(n / 10000^(2 i / D)) in column 2 i, cos of the same in column 2 i + 1."""
+def sinusoidal(positions: torch.Tensor, D: int) -> torch.Tensor:
+    """positions n (N,) -> (N, D) float32: sin(n / 10000^(2 i / D)) in column 2 i, cos of the same in column 2 i + 1."""
     ### BEGIN SOLUTION
-    angle = torch.arange(N)[:, None] / 10000 ** (torch.arange(0, D, 2) / D)
+    angle = positions[:, None] / 10000 ** (torch.arange(0, D, 2) / D)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
     ### END SOLUTION
 
@@ -153,12 +153,13 @@ check("model.rotary", rotary)
 
 
 # %% exercise="model.alibi"
-def alibi(heads: int, nq: int, nk: int) -> torch.Tensor:
-    """(heads, nq, nk) float32, to be added to scores: the queries are the last nq of nk positions."""
+def alibi(scores: torch.Tensor) -> torch.Tensor:
+    """scores (heads, nq, nk) -> the same with their biases; the queries are the last nq of nk positions."""
     ### BEGIN SOLUTION
+    heads, nq, nk = scores.shape
     slopes = 2 ** (-8 * torch.arange(1, heads + 1) / heads)
     behind = torch.arange(nk - nq, nk)[:, None] - torch.arange(nk)
-    return -slopes[:, None, None] * behind.clamp(min=0)
+    return scores - slopes[:, None, None] * behind.clamp(min=0)
     ### END SOLUTION
 
 
@@ -1014,3 +1015,14 @@ check("model.mended", mended)
 
 # %% gpu="model.progress"
 progress()
+
+# %% [markdown]
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
+# have not seen.
+#
+# ## Where to read on
+#
+# * Su and others, *RoFormer*, 2021; Press, Smith and Lewis, *Train Short, Test Long*, 2021: two of the three ways to tell a position.
+# * Ainslie and others, *GQA*, 2023; Jiang and others, *Mistral 7B*, 2023: shared heads, and a cache that is a ring.
+# * Kwon and others, *Efficient Memory Management for Large Language Model Serving with PagedAttention*, 2023.
+# * Pope and others, *Efficiently Scaling Transformer Inference*, 2022: what prefill and decoding cost.

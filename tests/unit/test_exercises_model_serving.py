@@ -105,7 +105,7 @@ def test_rotary_knows_the_distance_alone():
 
 
 def test_positions_by_hand():
-    assert positions.waves(2, 4)[1].tolist() == pytest.approx(
+    assert positions.waves(torch.tensor([0, 1]), 4)[1].tolist() == pytest.approx(
         [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)]
     )
     assert positions.biases(2, 1, 3)[:, 0].tolist() == [[-2 / 16, -1 / 16, 0], [-2 / 256, -1 / 256, 0]]

@@ -122,7 +122,7 @@ attention_for = Exercise(
         Correct("half", 1, "half precision in and out, float32 inside"),
         BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no copy, no head twice in memory"),
         DotFlops(scores_flops(128), scores_flops(1), 1, "causal: half the products, and the diagonal"),
-        Launches(1, 1),
+        Launches(1, 1, programs=16),
     ],
     hints=[
         "It is unit 09's kernel with strides for four axes and other ends of the loop. Begin with no mask; o is allocated as "

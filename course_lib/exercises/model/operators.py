@@ -72,7 +72,7 @@ operator_norm = Exercise(
         Case("20 x 64, bfloat16", "ragged", normed(20, 64, BF16)),
         Case("6 x 24, without data, too", "fake", normed(6, 24, fake=True)),
         Case("5 x 16, bfloat16, without data, too", "fake", normed(5, 16, BF16, fake=True)),
-        Case("64 x 128", "performance", normed(64, 128)),
+        Case("256 x 128", "performance", normed(256, 128)),
     ],
     oracle=with_gradients,
     budget=norm_budget,
@@ -82,7 +82,7 @@ operator_norm = Exercise(
         Correct("ragged", 2, "x and weight have their gradients"),
         Correct("fake", 3, "torch knows the shapes without running it, both ways"),
         Saves(lambda x, **_: 4 * x.shape[0], 1, "keeps x, weight and rstd"),
-        Launches(1, 1, phase=0),
+        Launches(1, 1, phase=0, programs=8),
         Launches(2, 1, phase=1),
     ],
     hints=[

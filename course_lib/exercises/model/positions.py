@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from course_lib.criteria import (
     roundings,
 )
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import ARITHMETIC, BF16, FP32, fixed, operations
+from course_lib.exercises.cases import ARITHMETIC, BF16, FP32, operations
 from course_lib.exercises.model.cases import projected, seen_by
 from course_lib.exercises.model.interfaces import sees
 from course_lib.exercises.slips import Slip
@@ -35,29 +36,38 @@ def angles(positions: torch.Tensor, D: int, base: float = 10000.0) -> torch.Tens
 # ------------------------------------------------------------------------------------------------ added to the embedding
 
 
-def waves(N: int, D: int) -> torch.Tensor:
+def waves(positions: torch.Tensor, D: int) -> torch.Tensor:
     """sin in even columns, cos in odd ones: Vaswani and others, Attention Is All You Need, section 3.5."""
-    of = angles(torch.arange(N), D)
+    of = angles(positions, D)
     return torch.stack([of.sin(), of.cos()], -1).flatten(1).float()
 
 
 def waves_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
     """An angle in float32 is off by a few roundings of itself."""
-    return torch.full_like(expected, 16 * EPS32 * (1 + arguments["N"]))
+    return torch.full_like(expected, 4 * EPS32 * (1 + int(arguments["positions"].max())))
+
+
+def somewhere(n: int, D: int, furthest: int = 300):
+    """A drawing of positions (n,), whole numbers from 0 to `furthest` in any order, and D."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        return {"positions": torch.randint(0, furthest, (n,), generator=g, device=g.device), "D": D}
+
+    return draw
 
 
 sinusoidal = Exercise(
     id="model.sinusoidal",
     entry="sinusoidal",
-    signature="sinusoidal(N, D) -> (N, D) float32",
+    signature="sinusoidal(positions: (N,) int64, D) -> (N, D) float32",
     minutes=8,
     difficulty=2,
     lines=4,
     cases=[
-        fixed("12 positions, D = 16", "plain", N=12, D=16),
-        fixed("1 position", "sizes", N=1, D=8),
-        fixed("200 positions, D = 2", "sizes", N=200, D=2),
-        fixed("33 positions, D = 130", "sizes", N=33, D=130),
+        Case("12 positions, D = 16", "plain", somewhere(12, 16)),
+        Case("1 position, D = 8", "sizes", somewhere(1, 8, 10**6)),
+        Case("200 positions, D = 2", "sizes", somewhere(200, 2)),
+        Case("33 positions, D = 130", "sizes", somewhere(33, 130)),
     ],
     oracle=waves,
     budget=waves_budget,
@@ -71,15 +81,13 @@ sinusoidal = Exercise(
     ],
     mistakes=[
         Slip(
-            lambda N, D: torch.cat([waves(N, D)[:, ::2], waves(N, D)[:, 1::2]], 1) if D > 2 else None,
+            lambda positions, D: (
+                (found := waves(positions, D)) is not None and torch.cat([found[:, ::2], found[:, 1::2]], 1)
+            ),
             "All sines come first here, then all cosines: they take turns, sin in even columns and cos in odd ones.",
             waves,
         ),
-        Slip(
-            lambda N, D: waves(N + 1, D)[1:],
-            "The first position is number 0.",
-            waves,
-        ),
+        Slip(lambda positions, D: waves(positions + 1, D), "The first position is number 0.", waves),
     ],
 )
 
@@ -193,25 +201,40 @@ def biases(heads: int, nq: int, nk: int) -> torch.Tensor:
     """Press, Smith and Lewis, Train Short, Test Long, section 3: -slope times how far a key is behind, slope = 2^(-8 (h + 1) / heads)."""
     slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, dtype=torch.float64) / heads)
     behind = (torch.arange(nq)[:, None] + nk - nq - torch.arange(nk)).clamp(min=0)
-    return (-slopes[:, None, None] * behind).float()
+    return -slopes[:, None, None] * behind
+
+
+def biased(times: float = 1.0, early: bool = False) -> Callable[..., torch.Tensor]:
+    """Make a function of scores (heads, nq, nk) that adds their biases, so many times, with slopes that may begin a head early."""
+
+    def add(scores: torch.Tensor) -> torch.Tensor:
+        more = 2.0 ** (8.0 / scores.shape[0]) if early else 1.0
+        return scores.double() + times * more * biases(*scores.shape)
+
+    return add
+
+
+def scored(heads: int, nq: int, nk: int):
+    """A drawing of scores (heads, nq, nk)."""
+    return lambda g: {"scores": torch.randn(heads, nq, nk, generator=g, device=g.device)}
 
 
 alibi = Exercise(
     id="model.alibi",
     entry="alibi",
-    signature="alibi(heads, nq, nk) -> (heads, nq, nk) float32",
+    signature="alibi(scores: (heads, nq, nk)) -> (heads, nq, nk)",
     minutes=8,
     difficulty=2,
-    lines=4,
+    lines=5,
     cases=[
-        fixed("8 heads, 6 queries and keys", "plain", heads=8, nq=6, nk=6),
-        fixed("2 heads, 1 query, 9 keys", "decode", heads=2, nq=1, nk=9),
-        fixed("4 heads, 3 queries, 20 keys", "decode", heads=4, nq=3, nk=20),
-        fixed("12 heads", "heads", heads=12, nq=4, nk=4),
-        fixed("1 head, 200 keys", "heads", heads=1, nq=200, nk=200),
+        Case("8 heads, 6 queries and keys", "plain", scored(8, 6, 6)),
+        Case("2 heads, 1 query, 9 keys", "decode", scored(2, 1, 9)),
+        Case("4 heads, 3 queries, 20 keys", "decode", scored(4, 3, 20)),
+        Case("12 heads", "heads", scored(12, 4, 4)),
+        Case("1 head, 200 keys", "heads", scored(1, 200, 200)),
     ],
-    oracle=biases,
-    budget=lambda expected, dtype, arguments: 8 * EPS32 * (1 + expected.abs()),
+    oracle=biased(),
+    budget=lambda expected, dtype, arguments: 8 * EPS32 * (1 + expected.abs() + arguments["scores"].double().abs()),
     allows=MAKES,
     gates=[Correct("plain")],
     criteria=[
@@ -222,18 +245,14 @@ alibi = Exercise(
     hints=[
         "Head h takes off 2^(-8 (h + 1) / heads) for each key that lies further back: 0 on the diagonal, and 0 for keys that are not seen.",
         "The queries are the last nq of nk positions: query i stands at i + nk - nq.",
-        "-slopes[:, None, None] * (at[:, None] - keys).clamp(min=0), with at = torch.arange(nk - nq, nk).",
+        "scores - slopes[:, None, None] * (at[:, None] - keys).clamp(min=0), with at = torch.arange(nk - nq, nk).",
     ],
     mistakes=[
+        Slip(biased(-1.0), "The sign: what lies further back is taken down, so biases are negative.", biased()),
         Slip(
-            lambda heads, nq, nk: -biases(heads, nq, nk),
-            "The sign: what lies further back is taken down, so biases are negative.",
-            biases,
-        ),
-        Slip(
-            lambda heads, nq, nk: biases(heads, nq, nk) * 2.0 ** (8.0 / heads),
+            biased(early=True),
             "Slopes begin one head early: the first is 2^(-8 / heads), the last 2^-8.",
-            biases,
+            biased(),
         ),
     ],
 )
@@ -248,11 +267,11 @@ def touched() -> dict[str, bool]:
 
     def layer(way: str, first: int) -> dict[str, torch.Tensor]:
         at = torch.arange(first, first + 6)
-        given = x + waves(first + 6, 8)[first:].double() if way == "sinusoidal" else x
+        given = x + waves(at, 8).double() if way == "sinusoidal" else x
         q, k, v = (given @ w for w in weights)
         if way == "rotary":
             q, k = (rotated(t[None, None], at, 10000.0)[0, 0] for t in (q, k))
-        bias = biases(1, 6, 6)[0].double() if way == "ALiBi" else 0.0
+        bias = biases(1, 6, 6)[0] if way == "ALiBi" else 0.0
         return {"q": q, "k": k, "v": v, "scores": q @ k.T + bias}
 
     found = {}

@@ -85,6 +85,7 @@ DECODE = [
     wrong("decode_step", "k is read twice", [TRAFFIC], ("        s = tl.where(keys[None", "        again = tl.load(k_ptr + keys[:, None] * k_strides[2] + dims[None, :], mask=there, other=0)\n        s = 0.5 * s + 0.5 * scale * tl.dot(q, again.T, input_precision=\"ieee\")\n        s = tl.where(keys[None")),
     wrong("decode_step", "q and k turned twice over", [LAUNCHES], ("    splits = max(", "    append_kernel[(B, Hkv)](\n        q, k, v, cos, sin, turned, cache_k, cache_v, *strides, position, position % slots, GROUP=GROUP, D=D\n    )\n    splits = max(")),
     wrong("decode_step", "no shares", [TOGETHER], (SHARES, "    splits = 1\n")),
+    wrong("decode_step", "a step of torch behind it", [KERNEL], ("    return o\n", "    return o + 0\n")),
     honest("decode_step", "shares of 96 keys", ("triton.cdiv(n, 128)", "triton.cdiv(n, 96)")),
     honest("decode_step", "one token's rows in tiles of 32", ("max(16, triton.next_power_of_2(GROUP)), BLOCK_N=64", "max(32, triton.next_power_of_2(GROUP)), BLOCK_N=32")),
 ]  # fmt: skip
@@ -102,6 +103,7 @@ PAGED = [
     wrong("paged_decode", "scale forgotten", [PLAIN], ("D**-0.5", "1.0")),
     wrong("paged_decode", "gathers the pages first", [TRAFFIC, COPIED], ("    o = torch.empty_like(q)\n", "    o, n = torch.empty_like(q), table.shape[1]\n    at = table.clamp(0, k_pages.shape[0] - 1).flatten()\n    k_pages, v_pages = (x.index_select(0, at) for x in (k_pages, v_pages))\n    table = torch.full_like(table, 0)\n"), ("table_stride + i).to(tl.int64)", "table_stride + i).to(tl.int64) + batch * table_stride + i")),
     wrong("paged_decode", "each page twice", [TRAFFIC], ("        s = tl.dot(q, k.T, input", "        k = 0.5 * (k + tl.load(k_at, mask=there[:, None], other=0)).to(k.dtype)\n        s = tl.dot(q, k.to(q.dtype).T, input"), unsaid="NaN"),
+    wrong("paged_decode", "a step of torch behind it", [KERNEL], ("    return o\n", "    return o + 0\n")),
     honest("paged_decode", "keys the other way round", ("for i in range(0, tl.cdiv(length, PAGE)):", "for back in range(0, tl.cdiv(length, PAGE)):\n        i = tl.cdiv(length, PAGE) - 1 - back")),
     honest("paged_decode", "strides of copies that are none", ("k_pages.stride(), v_pages.stride()", "(*k_pages.stride(),), tuple(v_pages.stride())")),
 ]  # fmt: skip
@@ -140,6 +142,7 @@ LAYER = [
     wrong("attention_for", "all tiles", [FLOPS], ("stop = tl.minimum(first + BLOCK_M, Nk)", "stop = Nk")),
     wrong("attention_for", "sums in half precision", [HALF], ("        m = m_new\n", "        m, l, acc = m_new, l.to(v.dtype).to(tl.float32), acc.to(v.dtype).to(tl.float32)\n")),
     wrong("attention_for", "a launch for each text", [LAUNCHES], ("    layer_kernel[", "    layer_kernel[(0, 1)](\n        query, key, value, mask, o, query.stride(), key.stride(), value.stride(), mask.stride(), o.transpose(1, 2).stride(),\n        Hq, Nq, Nk, 1.0, 0, 1, GROUP=1, CAUSAL=False, MASKED=False, D=D, BLOCK_M=BLOCK_M, BLOCK_N=64) if False else None\n    for b in range(B):\n        layer_one(query[b : b + 1], key[b : b + 1], value[b : b + 1], mask[b : b + 1], o[b : b + 1], module, masked, scaling, top_left, sliding_window)\n    return o, None\n    layer_kernel["), ("def attention_for(", "def layer_one(query, key, value, mask, o, module, masked, scaling, top_left, sliding_window):\n    (B, Hq, Nq, D), (Hkv, Nk) = query.shape, key.shape[1:3]\n    layer_kernel[(triton.cdiv(Nq, 64), Hq)](\n        query, key, value, mask, o, query.stride(), key.stride(), value.stride(), mask.stride(), o.transpose(1, 2).stride(),\n        Hq, Nq, Nk, D**-0.5 if scaling is None else scaling, 0 if top_left else Nk - Nq, sliding_window or Nq + Nk,\n        GROUP=Hq // Hkv, CAUSAL=module.is_causal and not masked, MASKED=masked, D=D, BLOCK_M=64, BLOCK_N=64)\n\n\ndef attention_for(")),
+    wrong("attention_for", "a step of torch behind it", [KERNEL], ("    return o, None\n", "    return o + 0, None\n")),
     honest("attention_for", "the result as a view", ("    o = torch.empty(B, Nq, Hq, D, dtype=query.dtype, device=query.device)\n", "    o = torch.empty(B, Hq, Nq, D, dtype=query.dtype, device=query.device).transpose(1, 2)\n")),
     honest("attention_for", "tiles of 32", ("BLOCK_M = 64", "BLOCK_M = 32"), ("BLOCK_N=64", "BLOCK_N=32")),
 ]  # fmt: skip
@@ -206,15 +209,15 @@ WAVES = "torch.stack([angle.sin(), angle.cos()], -1).flatten(1)"
 WAVE = [
     wrong("sinusoidal", "all sines first", [PLAIN], (WAVES, "torch.cat([angle.sin(), angle.cos()], 1)"), says="take turns"),
     wrong("sinusoidal", "cos in even columns", [PLAIN], (WAVES, "torch.stack([angle.cos(), angle.sin()], -1).flatten(1)")),
-    wrong("sinusoidal", "positions from 1", [PLAIN], ("torch.arange(N)[:, None]", "torch.arange(1, N + 1)[:, None]"), says="number 0"),
+    wrong("sinusoidal", "positions from 1", [PLAIN], ("positions[:, None]", "(positions + 1)[:, None]"), says="number 0"),
     wrong("sinusoidal", "a base of 1000", [PLAIN], ("10000 **", "1000 **")),
     wrong("sinusoidal", "i / D, not 2 i / D", [PLAIN], ("torch.arange(0, D, 2) / D", "torch.arange(0, D, 2) / (2 * D)")),
-    wrong("sinusoidal", "turned around", [PLAIN], ("torch.arange(N)[:, None] / 10000 **", "torch.arange(N)[:, None] * 10000 **")),
+    wrong("sinusoidal", "turned around", [PLAIN], ("positions[:, None] / 10000 **", "positions[:, None] * 10000 **")),
     wrong("sinusoidal", "in half precision", [PLAIN], (WAVES, WAVES + ".half().float()")),
     wrong("sinusoidal", "float64", [PLAIN], (WAVES, WAVES + ".double()")),
     wrong("sinusoidal", "D of 16 alone", [SIZES], ("torch.arange(0, D, 2) / D)", "torch.arange(0, D, 2) / 16)")),
     honest("sinusoidal", "by exp", ("10000 ** (torch.arange(0, D, 2) / D)", "torch.exp(torch.arange(0, D, 2) * (math.log(10000.0) / D))")),
-    honest("sinusoidal", "filled column by column", ("    return " + WAVES, "    out = torch.empty(N, D)\n    out[:, ::2], out[:, 1::2] = angle.sin(), angle.cos()\n    return out")),
+    honest("sinusoidal", "filled column by column", ("    return " + WAVES, "    out = torch.empty(len(positions), D)\n    out[:, ::2], out[:, 1::2] = angle.sin(), angle.cos()\n    return out")),
 ]  # fmt: skip
 ROTARY_COST = [TRAFFIC, DENSE, LAUNCHES]
 PAIR = "    tl.store(out, a * tl.cos(angle) - b * tl.sin(angle), mask=inside)\n    tl.store(out + D // 2, b * tl.cos(angle) + a * tl.sin(angle), mask=inside)\n"
@@ -237,16 +240,16 @@ TURN = [
     honest("rotary", "8 rows a program", ("min(32, triton.next_power_of_2(N))", "min(8, triton.next_power_of_2(N))")),
     honest("rotary", "the base by exp", ("tl.exp2(pairs.to(tl.float32) * (-2.0 / D) * log2_base)", "tl.exp(pairs.to(tl.float32) * (-2.0 / D) * (log2_base * 0.6931471805599453))")),
 ]  # fmt: skip
-BEHIND = "-slopes[:, None, None] * behind.clamp(min=0)"
+BEHIND = "scores - slopes[:, None, None] * behind.clamp(min=0)"
 ALIBI = [
-    wrong("alibi", "positive", [PLAIN], (BEHIND, "slopes[:, None, None] * behind.clamp(min=0)"), says="The sign"),
+    wrong("alibi", "positive", [PLAIN], (BEHIND, "scores + slopes[:, None, None] * behind.clamp(min=0)"), says="The sign"),
     wrong("alibi", "slopes one early", [PLAIN], ("torch.arange(1, heads + 1)", "torch.arange(heads)"), says="one head early"),
-    wrong("alibi", "one slope for all", [PLAIN], (BEHIND, "-slopes[-1:, None, None].expand(heads, 1, 1) * behind.clamp(min=0)")),
+    wrong("alibi", "one slope for all", [PLAIN], (BEHIND, "scores - slopes[-1:, None, None] * behind.clamp(min=0)")),
     wrong("alibi", "slopes of 8 heads", [DECODE_IN, HEADS], ("* torch.arange(1, heads + 1) / heads", "* torch.arange(1, heads + 1) / 8")),
     wrong("alibi", "aligned at the top left", [DECODE_IN], ("torch.arange(nk - nq, nk)[:, None]", "torch.arange(nq)[:, None]")),
     wrong("alibi", "keys ahead too", [PLAIN], ("behind.clamp(min=0)", "behind.abs()")),
     wrong("alibi", "keys ahead raised", [PLAIN], ("behind.clamp(min=0)", "behind")),
-    wrong("alibi", "turned", [PLAIN], (BEHIND, "(" + BEHIND + ").mT")),
+    wrong("alibi", "turned", [PLAIN], ("behind = torch.arange(nk - nq, nk)[:, None] - torch.arange(nk)", "behind = torch.arange(nk) - torch.arange(nk - nq, nk)[:, None]")),
     wrong("alibi", "one further", [PLAIN], ("behind.clamp(min=0)", "(behind + 1).clamp(min=0)")),
     honest("alibi", "slopes by exp2", ("2 ** (-8 * torch.arange(1, heads + 1) / heads)", "torch.exp2(-8 * torch.arange(1, heads + 1) / heads)")),
     honest("alibi", "masked by tril", ("behind.clamp(min=0)", "behind.tril(nk - nq)")),
@@ -334,6 +337,8 @@ OPERATOR = [
     wrong("operator_norm", "rstd made anew", [SAVED], ("    ctx.save_for_backward(*inputs, output[1])", "    ctx.save_for_backward(*inputs, output[1].clone(), output[0])"), (RETURNS, "    x, weight, rstd, y = ctx.saved_tensors\n    y.clone()\n    return norm_backward_op(x, weight, rstd, dy)\n")),
     wrong("operator_norm", "forward runs twice", [FORWARD], ("    return norm_forward(x, weight)\n\n\n@norm_op", "    norm_forward(x, weight)\n    return norm_forward(x, weight)\n\n\n@norm_op")),
     wrong("operator_norm", "forward runs again in backward", [BACKWARD], ("    return norm_backward(x, weight, rstd, dy.contiguous())", "    return norm_backward(x, weight, norm_forward(x, weight)[1], dy.contiguous())")),
+    wrong("operator_norm", "a step of torch behind it", [KERNEL], ("    return norm_op(x, weight)[0]\n", "    return norm_op(x, weight)[0] + 0\n")),
+    wrong("operator_norm", "rows of 32", [RAGGED, *OF_NORM], ("dx, parts, M, N, ROWS=ROWS, BLOCK=triton.next_power_of_2(N)", "dx, parts, M, N, ROWS=ROWS, BLOCK=32")),
     honest("operator_norm", "by its name", ("    return norm_op(x, weight)[0]\n", "    return torch.ops.course.norm(x, weight)[0]\n")),
     honest("operator_norm", "fakes by shapes", ("    return torch.empty_like(x), x.new_empty(x.shape[0], dtype=torch.float32)", "    return x.new_empty(*x.shape), torch.empty(x.shape[0], dtype=torch.float32, device=x.device)")),
 ]  # fmt: skip
@@ -362,7 +367,7 @@ MENDED = [
     wrong("mended", "forward alone", [PLAIN], ("    p = torch.softmax(", "    scores = scores.detach()\n    v = v.detach()\n    p = torch.softmax(")),
     wrong("mended", "v alone has a gradient", [PLAIN], ("    p = torch.softmax(", "    scores = scores.detach()\n    p = torch.softmax(")),
     wrong("mended", "rotary in place, under checkpointing", [AGAIN, REPEATS], (NEW_TENSORS, IN_PLACE)),
-    wrong("mended", "the scale ignored", [SCALE, REPEATS], (" * scale)", " * D**-0.5)"), says="scale is ignored"),
+    wrong("mended", "the scale ignored", [SCALE, REPEATS], (".mT * scale  #", ".mT * D**-0.5  #"), says="scale is ignored"),
     wrong("mended", "heads repeated", [REPEATS], ("    rows = turned(q", "    k, v = (x.repeat_interleave(Hq // Hkv, 1) for x in (k, v))\n    Hkv = Hq\n    rows = turned(q")),
     wrong("mended", "heads repeated by broadcasting", [REPEATS], ("rows @ turned(k, 0).mT * scale", "rows.view(B, Hkv, -1, Nq, D) @ turned(k, 0).mT[:, :, None] * scale")),
     wrong("mended", "heads dealt out in turn", [REPEATS], ("turned(q, Nk - Nq).reshape(B, Hkv, -1, D)", "turned(q, Nk - Nq).view(B, -1, Hkv, Nq, D).transpose(1, 2).reshape(B, Hkv, -1, D)")),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import BF16, FP32, fixed
+from course_lib.exercises.cases import BF16, FP32
 from course_lib.exercises.model import cases as M
 from course_lib.exercises.model.broken import attention_of
 from course_lib.exercises.model.operators import normed
-from course_lib.exercises.model.positions import anywhere, placed
+from course_lib.exercises.model.positions import anywhere, placed, scored, somewhere
 from course_lib.exercises.model.serving import question
 
 
@@ -64,17 +64,13 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case("hidden, bfloat16", "half", M.shared_heads(1, heads, group, nk, nk, 16, BF16)),
             ]
         case "sinusoidal":
-            return [fixed("hidden sizes", "sizes", N=rng.randrange(2, 90), D=2 * rng.randrange(2, 60))]
+            return [Case("hidden sizes", "sizes", somewhere(rng.randrange(2, 90), 2 * rng.randrange(2, 60)))]
         case "alibi":
             return [
-                fixed(
-                    "a hidden cache",
-                    "decode",
-                    heads=rng.randrange(1, 20),
-                    nq=rng.randrange(1, 5),
-                    nk=rng.randrange(9, 60),
+                Case(
+                    "a hidden cache", "decode", scored(rng.randrange(1, 20), rng.randrange(1, 5), rng.randrange(9, 60))
                 ),
-                fixed("hidden heads", "heads", heads=rng.randrange(2, 40), nq=7, nk=7),
+                Case("hidden heads", "heads", scored(rng.randrange(2, 40), 7, 7)),
             ]
         case "rotary":
             n, first = rng.randrange(2, 50), rng.randrange(1, 300)
