@@ -15,6 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
+from course_lib.evidence import described
 from course_lib.tracing.interception import launches_go_to
 from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
 from course_lib.workloads.counted import SimulatedGPU, workload
@@ -183,11 +184,6 @@ def as_a_checkpoint_does(function: Callable, arguments: dict[str, Any], mark: Ma
 
 def _no_data(kernel: Any, *launch: Any) -> None:
     raise RuntimeError(f"{kernel.__name__} is launched on tensors without data")
-
-
-def described(x: torch.Tensor) -> list[int]:
-    """The shape of a tensor and the bytes of an element, as numbers; how it is laid out is nobody's business."""
-    return [*x.shape, x.element_size()]
 
 
 BACKWARD = frozenset(

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from course_lib.criteria import EPS32, GATES, Correct, Launches, Saves, roundings
+from course_lib.evidence import described
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP32, operations
 from course_lib.exercises.slips import Slip
-from course_lib.observe.calls import described
 
 
 def normed(M: int, N: int, dtype: torch.dtype = FP32, fake: bool = False):
