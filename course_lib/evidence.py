@@ -289,6 +289,11 @@ class Evidence:
     printed: str = ""
 
 
+def described(x: torch.Tensor) -> list[int]:
+    """The shape of a tensor and the bytes of an element, as numbers; how it is laid out is nobody's business."""
+    return [*x.shape, x.element_size()]
+
+
 def tensors_of(call: int, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str, torch.Tensor]]:
     """(storage id, name, tensor) of each tensor among a call's arguments: "0:x", or "0:xs[1]" in a list.
 

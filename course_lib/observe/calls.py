@@ -8,10 +8,15 @@ says how many kernels were launched before it: without a word, the end of the fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
 
+from course_lib.evidence import described
+from course_lib.tracing.interception import launches_go_to
 from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
 from course_lib.workloads.counted import SimulatedGPU, workload
 from course_lib.workloads.rehearsals import run_accumulate, run_batches, run_clip, run_swapped, run_through_a_checkpoint
@@ -176,8 +181,91 @@ REHEARSALS = {
     "through a checkpoint": rehearsed(run_through_a_checkpoint),
     "into a model": rehearsed(run_swapped),
 }
+
+
+def through_a_cache(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """(k, v) as the appends of function(B, Hkv, slots, D, dtype, device) return them: of each, or of the last one where the cache
+    is a ring that later tokens write over. arguments: k, v (B, Hkv, N, D), slots, pieces, how many tokens come at once."""
+    k, v, slots, pieces = (arguments[name] for name in ("k", "v", "slots", "pieces"))
+    (B, H, N, D), at, found = k.shape, 0, []
+    cache = function(B, H, slots, D, k.dtype, k.device)
+    for n in pieces:
+        found.append(cache.append(k[:, :, at : at + n], v[:, :, at : at + n]))
+        at += n
+    if any(step is None for step in found):  # not solved yet
+        return None
+    return tuple(part for step in (found if slots >= N else found[-1:]) for part in step)
+
+
+def token_by_token(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple:
+    """The outputs of the tokens from `start` on, (B, Hq, 1, D) each, one call a token. arguments: q (B, Hq, N, D), k, v (B, Hkv, N, D),
+    not turned; cos, sin; cache_k, cache_v, which hold what came before, and are copied, since inputs stay as they are; start."""
+    q, k, v, cos, sin, cache_k, cache_v, start = arguments.values()
+    caches = cache_k.clone(), cache_v.clone()
+    tokens = [(*(x[:, :, t : t + 1] for x in (q, k, v)), cos, sin, *caches, t) for t in range(start, q.shape[2])]
+    return tuple(function(*token) for token in tokens)
+
+
+def as_a_layer_does(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """The output of an attention function as a layer of a model calls it: f(module, query, key, value, attention_mask, scaling=...,
+    ...) -> (output, None). arguments: q, k, v, and what is not None or False of mask, scaling, causal, window, top_left."""
+    q, k, v = (arguments.pop(name) for name in "qkv")
+    module = SimpleNamespace(
+        is_causal=arguments.pop("causal"), training=False, layer_idx=0, num_key_value_groups=q.shape[1] // k.shape[1]
+    )
+    more = {"sliding_window": arguments["window"]} if arguments["window"] else {}
+    more |= {"top_left": True} if arguments["top_left"] else {}
+    # a model passes on what else it knows
+    found = function(
+        module, q, k, v, arguments["mask"], scaling=arguments["scaling"], dropout=0.0, use_cache=True, **more
+    )
+    return found[0] if isinstance(found, tuple) and len(found) == 2 and found[1] is None else found
+
+
+def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
+    """(output, gradients ...) of a function of tensors that is an operator of torch. arguments: its inputs, `fake`, `dy`. With `fake`
+    the same is asked of tensors without data, and what comes of it stands behind: -1 in each place if nothing does."""
+    asked = arguments.pop("fake")
+    found = forward_and_backward(function, arguments, mark)
+    if found is None or not asked:
+        return found
+    with _disable_current_modes(), FakeTensorMode(), torch.enable_grad(), launches_go_to(_no_data):
+        *leaves, dy = (torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in arguments.values())
+        leaves = [leaf.requires_grad_() for leaf in leaves]
+        try:
+            y = function(*leaves)
+            made = [y, *torch.autograd.grad(y, leaves, dy)]
+        except Exception:  # whatever a launch, or torch, says of a tensor without data
+            made = [None] * (1 + len(leaves))
+    lengths = [len(described(t)) for t in (dy, *leaves)]
+    facts = [described(t) if isinstance(t, torch.Tensor) else [-1] * n for t, n in zip(made, lengths, strict=True)]
+    return (*found, *(number for fact in facts for number in fact))
+
+
+def as_a_checkpoint_does(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
+    """(o, dq, dk, dv) of f(q, k, v, ...) where activations are recomputed: it runs once for its result, and again, on the same inputs,
+    for what backward needs. A gradient that autograd knows nothing of is None. arguments: q, k, v, others, dy."""
+    dy = arguments.pop("dy")
+    with torch.enable_grad():
+        leaves = [arguments[name].detach().requires_grad_() for name in "qkv"]
+        inputs = {**arguments, **{name: leaf.clone() for name, leaf in zip("qkv", leaves, strict=True)}}
+        with torch.no_grad():
+            function(**inputs)
+        o = function(**inputs)
+        if o is None:
+            return None
+        known = isinstance(o, torch.Tensor) and o.requires_grad
+        gradients = torch.autograd.grad(o, leaves, dy, allow_unused=True) if known else [None] * 3
+    return (o.detach() if isinstance(o, torch.Tensor) else o, *gradients)
+
+
+def _no_data(kernel: Any, *launch: Any) -> None:
+    raise RuntimeError(f"{kernel.__name__} is launched on tensors without data")
+
+
 BACKWARD = frozenset(
-    ["as a module", "on work", "forward and backward", "on a chain", "in a training step", *REHEARSALS]
+    ["as a module", "on work", "forward and backward", "on a chain", "in a training step"]
+    + ["as an operator", "as a checkpoint does", *REHEARSALS]
 )
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
@@ -193,4 +281,9 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "in place": in_place,
     "step by step": step_by_step,
     **REHEARSALS,
+    "through a cache": through_a_cache,
+    "token by token": token_by_token,
+    "as a layer does": as_a_layer_does,
+    "as an operator": as_an_operator,
+    "as a checkpoint does": as_a_checkpoint_does,
 }

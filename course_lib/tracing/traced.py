@@ -489,6 +489,11 @@ class _EmptyTensors(Mode):
         super().__init__()
         self._trace = traced
 
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Tell torch.compile that this mode changes no result: it refuses to work under any other."""
+        return True
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         result = function(*args, **kwargs)

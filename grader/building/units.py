@@ -22,7 +22,10 @@ TEACHES = {
         "the same loop in Triton; causal, grouped heads, windows, decoding",
     ),
     "10_flash_attention_backward": ("10 FlashAttention backward", "gradients by recomputation, `FlashAttention.apply`"),
-    "11_a_real_model": ("11 a real model", "your kernels in a GPT: optimizer, data, memory, a run that can be stopped"),
+    "11_a_real_model": (
+        "11 a real model",
+        "your kernels in a GPT: trained, stopped, resumed, and writing with a cache",
+    ),
 }
 """The unit's folder -> its name for readers, and what it teaches."""
 

@@ -1,8 +1,13 @@
 """The pictures of 11_a_real_model.
 
 training.py    a block as launches and bytes, the memory of a step, losses laid over each other
+serving.py     what rows see in the six calls of a generation; tokens a second under the roof
+
+Each function but step_by_step returns a matplotlib Figure. Numbers are counted when a picture is drawn, or a datasheet's, and each
+picture says which.
 """
 
+from course_lib.figures.model.serving import explore_which_rows, prefill_and_decode, which_rows
 from course_lib.figures.model.training import (
     block,
     explore_memory,
@@ -16,9 +21,12 @@ from course_lib.figures.model.training import (
 __all__ = [
     "block",
     "explore_memory",
+    "explore_which_rows",
     "losses",
     "memory_of_a_model",
     "memory_of_a_step",
+    "prefill_and_decode",
     "schedule",
     "step_by_step",
+    "which_rows",
 ]
