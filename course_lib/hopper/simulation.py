@@ -22,7 +22,7 @@ from course_lib.threads import one_thread
 from course_lib.tracing.evaluate import Programs
 from course_lib.tracing.interception import launches_go_to
 from course_lib.tracing.memory import bytes_behind, storage_key
-from course_lib.tracing.record import Trace
+from course_lib.tracing.traced import Trace
 from course_lib.tracing.work import Work
 from course_lib.ttir.frontend import Front
 from course_lib.ttir.launching import Uncompilable, tensors_in
