@@ -263,10 +263,15 @@ def _no_data(kernel: Any, *launch: Any) -> None:
     raise RuntimeError(f"{kernel.__name__} is launched on tensors without data")
 
 
-BACKWARD = frozenset(
-    ["as a module", "on work", "forward and backward", "on a chain", "in a training step"]
-    + ["as an operator", "as a checkpoint does", *REHEARSALS]
-)
+BACKWARD = frozenset(REHEARSALS) | {
+    "as a checkpoint does",
+    "as a module",
+    "as an operator",
+    "forward and backward",
+    "in a training step",
+    "on a chain",
+    "on work",
+}
 """Of CALLS, those that may use autograd's engine."""
 CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "": by_name,
