@@ -254,7 +254,7 @@ def backward(q_desc, k_desc, v_desc, do_desc, stats_desc, dq_desc, dk_desc, dv_d
 
 @triton.jit
 def prepare(o_ptr, do_ptr, lse_ptr, stats_ptr, dq_ptr, D: tl.constexpr, BLOCK_M: tl.constexpr):
-    """For each tile of queries lse in units of log2, and delta = rowsum(o * do); and dq begins as zeros."""
+    """Prepare each tile of queries: lse in units of log2, delta = rowsum(o * do), and zeros for dq."""
     tile = tl.program_id(0).to(tl.int64)
     rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     at = rows[:, None] * D + tl.arange(0, D)[None, :]

@@ -829,15 +829,15 @@ def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     m, l = -float("inf"), 0.0
     for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
         new = tl.maximum(m, tl.max(x, 0))
         l = l * tl.exp(m - new) + tl.sum(tl.exp(x - new), 0)
         m = new
     for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + cols, mask=cols < N, other=0).to(tl.float32)
-        tl.store(out_ptr + row * N + cols, tl.exp(x - m) / l, mask=cols < N)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=0).to(tl.float32)
+        tl.store(out_ptr + row * N + offs_n, tl.exp(x - m) / l, mask=offs_n < N)
 
 
 def given_softmax(x):

@@ -861,20 +861,20 @@ check("flash.flash_decode", flash_decode)
 # %%
 @triton.jit
 def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    d = tl.arange(0, D)
-    q = tl.load(q_ptr + rows[:, None] * D + d[None, :], mask=rows[:, None] < N, other=0)
+    offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offs_d = tl.arange(0, D)
+    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :], mask=offs_m[:, None] < N, other=0)
     m = tl.full((BLOCK,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK,), tl.float32)
     acc = tl.zeros((BLOCK, D), tl.float32)
     for start in range(0, S, BLOCK):
-        keys = start + tl.arange(0, BLOCK)
-        k = tl.load(k_ptr + keys[:, None] * D + d[None, :], mask=keys[:, None] < S, other=0)
-        v = tl.load(v_ptr + keys[:, None] * D + d[None, :], mask=keys[:, None] < S, other=0)
+        offs_n = start + tl.arange(0, BLOCK)
+        k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
+        v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
         qk = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        seen = (keys < S)[None, :]
+        seen = (offs_n < S)[None, :]
         if causal:
-            seen = seen & (keys[None, :] <= rows[:, None] + S - N)
+            seen = seen & (offs_n[None, :] <= offs_m[:, None] + S - N)
         qk = tl.where(seen, qk, -float("inf"))
         new = tl.maximum(m, tl.max(qk, 1))
         alpha = tl.exp(m - new)
@@ -882,7 +882,7 @@ def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, 
         l = l * alpha + tl.sum(p, 1)
         acc = acc * alpha[:, None] + tl.dot(p, v, input_precision="ieee")
         m = new
-    tl.store(o_ptr + rows[:, None] * D + d[None, :], acc / l[:, None], mask=rows[:, None] < N)
+    tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], acc / l[:, None], mask=offs_m[:, None] < N)
 
 
 def given_attention(q, k, v, causal):

@@ -3,7 +3,9 @@
 A large unit is a package: what its exercises are given in cases.py, what is right in oracles.py, how a wrong result is
 recognised in mistakes.py, criteria of its own in criteria.py, the exercises in modules by subject, listed in __init__.py.
 
-What several units share: cases.py, ways to draw them; slips.py, results that mistakes give. `find` knows an exercise by its id.
+What several units share: cases.py, ways to draw them; slips.py, results that mistakes give. Two
+forms of exercise have modules of their own: breaking.py, inputs that show what is wrong with a kernel; naming.py, a picture whose
+cause is to be named. sealed.py keeps explanations until the answer is written. `find` knows an exercise by its id.
 
 Oracles are torch, brute force or the trace; closed forms and solutions live elsewhere.
 """

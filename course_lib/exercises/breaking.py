@@ -73,7 +73,7 @@ def tensor_of(written: Any) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Given:
-    """What is to be broken.
+    """A kernel that is to be broken.
 
     source   the text of the kernel and of the function that launches it, with its imports
     entry    that function
@@ -120,7 +120,7 @@ class Given:
         return arguments
 
     def wrong(self, arguments: dict[str, Any], changes: Sequence[Sequence[str]] = ()) -> str:
-        """What is wrong with the kernel, changed or not, on these arguments; "" if nothing is."""
+        """Say what is wrong with the kernel, changed or not, on these arguments; "" if nothing is."""
         function = loaded(mutated(self.source, changes), self.entry)
         try:
             with trace(work=Work(MOST_WORK)) as t:

@@ -108,7 +108,7 @@ def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark
 
 
 def as_a_module(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
-    """What is seen of the module function(**arguments) in a step of training: its parameters by name, its output, and the gradients
+    """Observe the module function(**arguments) in a step of training: its parameters by name, its output, and the gradients
     of the output's sum; None if forward returns None. arguments: those of the class, and x, rows of numbers."""
     x = torch.tensor(arguments.pop("x"))
     with torch.enable_grad():

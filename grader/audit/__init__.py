@@ -3,5 +3,6 @@
 variants/        wrong, wasteful, cheating and odd answers, and what each must lose
 kill_matrix.py   whether they do
 mutations.py     small changes of kernels: those that cost nothing are explained in survivors.toml
+named.py         answers of exercises that ask for the name of a mistake
 samples/         the sample class
 """

@@ -17,7 +17,7 @@ from grader.building import site
 
 
 class Page(HTMLParser):
-    """What a page loads, what it links to, and which places in it have names."""
+    """A page: its loads, its links, and the places in it that have names."""
 
     def __init__(self, path: Path):
         super().__init__()

@@ -168,7 +168,7 @@ def test_a_submission_without_a_notebook_is_told_so(autograder):
 
 
 def test_student_code_finds_neither_the_secret_nor_the_results(autograder, notebook, tmp_path):
-    """It tries to write itself full marks, and to say what the secret is."""
+    """A submission tries to write itself full marks, and to say what the secret is."""
     nb = nbformat.read(notebook, as_version=4)
     nb.cells[1].source = (
         "import pathlib\n"

@@ -34,7 +34,7 @@ ACC = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16]))
 
 
 def tiles_of(x, rows=64, cols=64):
-    """What TMA needs to know of a matrix and its tiles."""
+    """Make what TMA needs to know of a matrix and its tiles."""
     dtype = {2: gl.float16, 4: gl.float32}[x.element_size()]
     return TensorDescriptor.from_tensor(x, [rows, cols], gl.NVMMASharedLayout.get_default_for([rows, cols], dtype))
 

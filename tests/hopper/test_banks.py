@@ -40,7 +40,7 @@ def test_hand_counts(registers, shared, conflicts):
 
 
 def test_triton_counts_the_same():
-    """Where its own count does not end the process."""
+    """Triton is asked where its own count does not end the process."""
     builder, _ = _builder()
     for registers, shared in itertools.product((ROW, COLUMN, WIDE), (PLAIN, SWIZZLED, BY_4, NVMMA)):
         counted = builder.get_shared_bank_conflicts(registers._to_ir(builder), shared._to_ir(builder), [32, 32], 32)

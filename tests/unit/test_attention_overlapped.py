@@ -33,7 +33,7 @@ def test_the_kernel_fits_on_a_hopper_gpu(script, D, causal):
 
 
 def test_compile_for_makes_the_same_of_it(script):
-    """From the text that the front end wrote, which is also what a simulation evaluates (course_lib/hopper)."""
+    """compile_for takes the text that the front end wrote, which is also what a simulation evaluates (course_lib/hopper)."""
     x = torch.empty(1, 2, 512, 64, dtype=torch.bfloat16)
     values = (*script.descriptors(x, x, x, x), torch.empty(1, 2, 512), 0.125, 512, 2)
     ours = ptx_for(script.overlapped, *values, CAUSAL=True, num_warps=4)

@@ -23,7 +23,7 @@ each = pytest.mark.parametrize("exercise", TRAINING, ids=lambda e: e.id)
 
 
 class Unsolved:
-    """What every stub does: nothing."""
+    """A stub: it does nothing."""
 
     def __call__(self, *_, **__):
         return None

@@ -74,7 +74,7 @@ def test_gradients_of_shared_heads_are_autograds():
 
 
 def test_token_by_token_is_the_full_pass():
-    """With room for all tokens the outputs are those of causal attention on turned q and k."""
+    """The outputs, with room for all tokens, are those of causal attention on turned q and k."""
     given = drawn(cases.text(2, 2, 2, 7, 8, 3, 16))
     q, k = (cases.turned(given[name], given["cos"].double(), given["sin"].double()) for name in "qk")
     k = k.float().double()  # a cache holds float32

@@ -16,20 +16,20 @@ import triton.language as tl
 
 @triton.jit
 def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    d = tl.arange(0, D)
-    q = tl.load(q_ptr + rows[:, None] * D + d[None, :], mask=rows[:, None] < N, other=0)
+    offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offs_d = tl.arange(0, D)
+    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :], mask=offs_m[:, None] < N, other=0)
     m = tl.full((BLOCK,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK,), tl.float32)
     acc = tl.zeros((BLOCK, D), tl.float32)
     for start in range(0, S, BLOCK):
-        keys = start + tl.arange(0, BLOCK)
-        k = tl.load(k_ptr + keys[:, None] * D + d[None, :], mask=keys[:, None] < S, other=0)
-        v = tl.load(v_ptr + keys[:, None] * D + d[None, :], mask=keys[:, None] < S, other=0)
+        offs_n = start + tl.arange(0, BLOCK)
+        k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
+        v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
         qk = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        seen = (keys < S)[None, :]
+        seen = (offs_n < S)[None, :]
         if causal:
-            seen = seen & (keys[None, :] <= rows[:, None] + S - N)
+            seen = seen & (offs_n[None, :] <= offs_m[:, None] + S - N)
         qk = tl.where(seen, qk, -float("inf"))
         new = tl.maximum(m, tl.max(qk, 1))
         alpha = tl.exp(m - new)
@@ -37,7 +37,7 @@ def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, 
         l = l * alpha + tl.sum(p, 1)
         acc = acc * alpha[:, None] + tl.dot(p, v, input_precision="ieee")
         m = new
-    tl.store(o_ptr + rows[:, None] * D + d[None, :], acc / l[:, None], mask=rows[:, None] < N)
+    tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], acc / l[:, None], mask=offs_m[:, None] < N)
 
 
 def given_attention(q, k, v, causal):
@@ -58,7 +58,7 @@ def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> to
 
 
 def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> str:
-    """What the function promises a result for: contiguous float32, D a power of two of 16 and more, for each query a key."""
+    """Inputs that the function promises a result for: contiguous float32, D a power of two of 16 and more, for each query a key."""
     if not all(t.is_contiguous() and t.dtype == torch.float32 for t in (q, k, v)):
         return "has a tensor that is not contiguous, or not float32"
     if q.shape[1] not in (16, 32, 64) or max(len(q), len(k)) > 256:
@@ -67,7 +67,7 @@ def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> s
 
 
 def of_scores(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """What errors grow with: the largest value, times the largest score."""
+    """A measure that errors grow with: the largest value, times the largest score."""
     return v.double().abs().max() * (2 + (q.double() @ k.double().T).abs().max() / q.shape[1] ** 0.5)
 
 
@@ -98,8 +98,8 @@ break_attention = Exercise(
     cases=[
         mutant("m begins at 0", ('tl.full((BLOCK,), -float("inf"), tl.float32)', "tl.zeros((BLOCK,), tl.float32)")),
         mutant("acc is not corrected", ("acc * alpha[:, None]", "acc")),
-        mutant("keys behind the last one count", ("seen = (keys < S)[None, :]", "seen = (keys >= 0)[None, :]")),
-        mutant("causal from the upper left", ("rows[:, None] + S - N", "rows[:, None]")),
+        mutant("keys behind the last one count", ("seen = (offs_n < S)[None, :]", "seen = (offs_n >= 0)[None, :]")),
+        mutant("causal from the upper left", ("offs_m[:, None] + S - N", "offs_m[:, None]")),
     ],
     oracle=lambda **_: None,
     criteria=[Kills(ATTENTION, 2 / 3, 5)],

@@ -17,15 +17,15 @@ def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     m, l = -float("inf"), 0.0
     for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
         new = tl.maximum(m, tl.max(x, 0))
         l = l * tl.exp(m - new) + tl.sum(tl.exp(x - new), 0)
         m = new
     for start in range(0, N, BLOCK):
-        cols = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + cols, mask=cols < N, other=0).to(tl.float32)
-        tl.store(out_ptr + row * N + cols, tl.exp(x - m) / l, mask=cols < N)
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=0).to(tl.float32)
+        tl.store(out_ptr + row * N + offs_n, tl.exp(x - m) / l, mask=offs_n < N)
 
 
 def given_softmax(x):
@@ -37,7 +37,7 @@ def given_softmax(x):
 
 
 def lawful(x: torch.Tensor) -> str:
-    """What the function promises a result for: numbers, none of them infinite, in columns of stride 1."""
+    """Inputs that the function promises a result for: numbers, none of them infinite, in columns of stride 1."""
     if x.shape[1] > 1 and x.stride(1) != 1:
         return "has columns that lie apart: the kernel asks for a column stride of 1"
     return "" if bool(x.isfinite().all()) else "has values that are not finite"
@@ -70,7 +70,7 @@ break_softmax = Exercise(
             ("l * tl.exp(m - new)", "l * tl.exp(tl.minimum(m - new, 0.0))"),
         ),
         mutant("what was added up is not corrected", ("l * tl.exp(m - new)", "l")),
-        mutant("rows packed", ("row * stride + cols", "row * N + cols")),
+        mutant("rows packed", ("row * stride + offs_n", "row * N + offs_n")),
     ],
     oracle=lambda **_: None,
     criteria=[Kills(SOFTMAX, 1 / 2, 4)],

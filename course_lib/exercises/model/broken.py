@@ -1,4 +1,4 @@
-"""What is wrong here? Six broken ways to put attention into a model: named, then mended."""
+"""Six broken ways to put attention into a model, to be named and then mended."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from course_lib.mistakes import Mistake
 
 
 def kept(x: torch.Tensor, slots: int, so_far: int) -> torch.Tensor:
-    """What is to be read of a cache of `slots` places after so many tokens of x (B, H, N, D): token t is in slot t % slots."""
+    """Contents of a cache of `slots` places after that many tokens of x (B, H, N, D): token t is in slot t % slots."""
     return ring(x, slots, so_far)[:, :, : min(so_far, slots)]
 
 

@@ -50,7 +50,7 @@ class Moves(OnceRight):
 
 @dataclass
 class ReadTogether(OnceRight):
-    """In the launch that moves most, so many programs do a fair share: it moves that many halves of what its busiest program does."""
+    """The launch that moves most is shared by enough programs: it moves that many halves of what its busiest program does."""
 
     missed = "too few programs"
     programs: int

@@ -34,7 +34,7 @@ class Did(TorchDispatchMode):
 
 
 def did(equation: str, *shapes: tuple[int, ...]) -> Did:
-    """What torch does for an einsum of tensors of these shapes."""
+    """Tell what torch does for an einsum of tensors of these shapes."""
     with Did() as mode:
         torch.einsum(equation, *map(torch.empty, shapes))
     return mode
@@ -48,7 +48,7 @@ def flops(work: Callable[[], Any]) -> int:
 
 
 def einsum_counted() -> dict[str, int]:
-    """What torch does, by the names that the exercise uses."""
+    """Tell what torch does, by the names that the exercise uses."""
     square, column, heads = (64, 64), (64, 1), (2, 64, 4, 16)
     x, y, z = (torch.empty(shape) for shape in (square, square, column))
     return {

@@ -1,4 +1,4 @@
-"""What limits a kernel on an SM: the room for programs, and the slowest of several levels of memory."""
+"""Limits of a kernel on an SM: the room for programs, and the slowest of several levels of memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMITS = ("registers", "shared memory", "warps", "programs")
 
 
 def takes(programs: int, warps: int, registers: int, shared_bytes: int) -> dict[str, int]:
-    """What so many programs take of an SM, warp by warp: registers come in units of 256 a warp, and the system keeps 1 KiB of
+    """Add up what that many programs take of an SM, warp by warp: registers come in units of 256 a warp, and the system keeps 1 KiB of
     shared memory for each program."""
     units = sum(-(-registers * 32 // 256) for _ in range(programs * warps))
     return {
