@@ -651,7 +651,8 @@ for num_warps in (4, 8):
 # less than the block, both of them along K. There a masked load needs `other=0`, or what nobody has written is multiplied and
 # added. Full marks need
 # * any sizes of c ({{correct.ragged}}),
-# * any K up to 64 ({{correct.short}}).
+# * any K up to 64 ({{correct.short}}),
+# * a program for each tile: at least 8 that share a tall c ({{programs.tall}}).
 
 
 # %% exercise="tiling.one_step"

@@ -506,7 +506,8 @@ class Checkpoint:
     def save(path, run):
         """Writes all that the next step depends on to a file"""
         ### BEGIN SOLUTION
-        state = {name: getattr(run, name).state_dict() for name in ("model", "optimizer", "loader")}
+        parts = {"model": run.model, "optimizer": run.optimizer, "loader": run.loader}
+        state = {name: part.state_dict() for name, part in parts.items()}
         state |= {"step": run.step, "global": torch.get_rng_state(), "own": run.generator.get_state()}
         torch.save(state, path + ".new")
         os.replace(path + ".new", path)  # as a whole, or not at all
@@ -517,8 +518,9 @@ class Checkpoint:
         """Puts all of it into a run that may have begun otherwise"""
         ### BEGIN SOLUTION
         state = torch.load(path, weights_only=True)
-        for name in ("model", "optimizer", "loader"):
-            getattr(run, name).load_state_dict(state[name])
+        run.model.load_state_dict(state["model"])
+        run.optimizer.load_state_dict(state["optimizer"])
+        run.loader.load_state_dict(state["loader"])
         run.step = state["step"]
         run.generator.set_state(state["own"])
         torch.set_rng_state(state["global"])
@@ -691,7 +693,7 @@ print(figures.model.step_by_step(swap_in, *earlier.kernels()))
 # column 2 i + 1 the cosine of the same angle. The first pair of columns turns by one radian a token, the last pair by
 # about a ten-thousandth of one.
 #
-# Full marks need the right numbers ({{correct.plain}}) for any N and any even D ({{correct.sizes}}).
+# Full marks need the right numbers for any N and any even D ({{correct.sizes}}).
 
 
 # %% exercise="model.sinusoidal"
@@ -795,7 +797,7 @@ check("model.rotary", rotary)
 # the others far back.
 #
 # The queries are the last nq of nk positions. Keys that lie ahead are not seen anyway, so their bias is 0. Full marks
-# need the right distances and slopes ({{correct.plain}}), queries that are the last ({{correct.decode}}), and any
+# need the right distances and slopes, queries that are the last ({{correct.decode}}), and any
 # number of heads ({{correct.heads}}).
 
 
@@ -1155,15 +1157,26 @@ def norm_forward_kernel(x_ptr, weight_ptr, y_ptr, rstd_ptr, N, BLOCK: tl.constex
 
 @triton.jit
 def norm_backward_kernel(
-    x_ptr, weight_ptr, rstd_ptr, dy_ptr, dx_ptr, parts_ptr, M, N, ROWS: tl.constexpr, BLOCK: tl.constexpr
+    x_ptr,
+    weight_ptr,
+    rstd_ptr,
+    dy_ptr,
+    dx_ptr,
+    parts_ptr,
+    M,
+    N,
+    stride_m,
+    stride_n,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
-    """dx of ROWS rows, and what they add to dweight."""
+    """dx of ROWS rows, and what they add to dweight. dy may have any strides: the gradient of a sum has 0."""
     cols = tl.arange(0, BLOCK)
     weight = tl.load(weight_ptr + cols, mask=cols < N, other=0).to(tl.float32)
     part = tl.zeros((BLOCK,), tl.float32)
     for row in range(tl.program_id(0) * ROWS, tl.minimum((tl.program_id(0) + 1) * ROWS, M)):
         x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
-        dy = tl.load(dy_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
+        dy = tl.load(dy_ptr + row * stride_m + cols * stride_n, mask=cols < N, other=0).to(tl.float32)
         rstd = tl.load(rstd_ptr + row)
         part += dy * x * rstd
         dx = rstd * (dy * weight - x * rstd * rstd * tl.sum(dy * weight * x, 0) / N)
@@ -1190,12 +1203,12 @@ def norm_forward(x, weight):
 
 
 def norm_backward(x, weight, rstd, dy):
-    """-> dx (M, N), dweight (N,). Given: unit 07's."""
+    """-> dx (M, N), dweight (N,). Given: unit 07's, with a dy of any strides."""
     (M, N), dx, dweight = x.shape, torch.empty_like(x), torch.empty_like(weight)
     ROWS = 8
     parts = torch.empty(triton.cdiv(M, ROWS), N, dtype=torch.float32, device=x.device)
     norm_backward_kernel[(len(parts),)](
-        x, weight, rstd, dy, dx, parts, M, N, ROWS=ROWS, BLOCK=triton.next_power_of_2(N)
+        x, weight, rstd, dy, dx, parts, M, N, *dy.stride(), ROWS=ROWS, BLOCK=triton.next_power_of_2(N)
     )
     add_parts_kernel[(triton.cdiv(N, 128),)](parts, dweight, len(parts), N, BLOCK=128)
     return dx, dweight
@@ -1216,7 +1229,7 @@ def _(x, weight):
 def norm_backward_op(
     x: torch.Tensor, weight: torch.Tensor, rstd: torch.Tensor, dy: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return norm_backward(x, weight, rstd, dy.contiguous())
+    return norm_backward(x, weight, rstd, dy)
 
 
 @norm_backward_op.register_fake

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import linecache
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -71,6 +72,17 @@ def tensor_of(written: Any) -> torch.Tensor:
         raise ValueError("has a number that no float holds") from None
 
 
+@contextmanager
+def nan_where_nobody_stores() -> Iterator[None]:
+    """Let torch.empty give NaN: what an earlier kernel left in memory must not be taken for the result of one that stores nothing."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)  # which fills what is not initialised
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
 @dataclass(frozen=True)
 class Given:
     """A kernel that is to be broken.
@@ -123,7 +135,7 @@ class Given:
         """Say what is wrong with the kernel, changed or not, on these arguments; "" if nothing is."""
         function = loaded(mutated(self.source, changes), self.entry)
         try:
-            with trace(work=Work(MOST_WORK)) as t:
+            with nan_where_nobody_stores(), trace(work=Work(MOST_WORK)) as t:
                 out = function(**arguments)
         except KernelFault as fault:
             return fault.fault.kind

@@ -150,7 +150,7 @@ MODULES_OF = {
     "hidden names": {"operator", "linecache", "codeop", "codecs", "base64", "marshal", "types", "builtins", "ast"},
 }
 HIDING = {"eval", "exec", "compile", "__import__", "getattr", "setattr", "delattr", "globals", "locals", "vars"}
-HARMLESS_OS = {"environ", "getenv", "path", "cpu_count", "sep", "linesep"}
+HARMLESS_OS = {"environ", "getenv", "path", "cpu_count", "sep", "linesep", "replace"}  # replace: unit 11 asks for it
 PUBLISHED = {"torch.utils._python_dispatch.TorchDispatchMode"}  # internal by name alone
 PLAIN_DUNDERS = {"__name__", "__doc__", "__version__", "__init__", "__call__", "__post_init__", "__len__", "__file__"}
 

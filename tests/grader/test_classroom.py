@@ -91,7 +91,7 @@ def test_everybody_is_graded_and_a_second_run_judges_nothing(home):
     first, again = Table(), Table()
     found = graded(home, first)
     assert found.keys() == {"blank", "full-marks", "torch-call"}
-    assert len(first.jobs) == 3 and len(set(first.asked)) == len(first.asked) == 30
+    assert len(first.jobs) == 3 and len(set(first.asked)) == len(first.asked) == 36
     assert all(g.complete and list(g.verdicts) == list(grader.exercises(UNIT)) for g in found.values())
     assert graded(home, again).keys() == found.keys() and again.asked == []
 
@@ -171,7 +171,7 @@ def test_ctrl_c_keeps_what_is_done(home):
     kept = len(list((home / "verdicts").glob("*.json")))
     table = Table()
     graded(home, table)
-    assert kept > 0 and len(table.asked) == 30 - kept
+    assert kept > 0 and len(table.asked) == 36 - kept
 
 
 def test_a_job_whose_worker_died_is_judged_piece_by_piece_after_the_others(home):
@@ -182,7 +182,7 @@ def test_a_job_whose_worker_died_is_judged_piece_by_piece_after_the_others(home)
 
     table = Table(answer)
     found = graded(home, table)
-    assert [len(job.answers) for job in table.jobs] == [10] * 3 + [1] * 10
+    assert [len(job.answers) for job in table.jobs] == [12] * 3 + [1] * 12
     assert {job.student for job in table.jobs[3:]} == {"blank"}
     assert found["blank"].verdicts[QUICK[0].id].points == 1 and not found["blank"].poison
 
@@ -195,7 +195,7 @@ def test_poison_is_recorded_and_the_class_goes_on(home):
 
     found = graded(home, Table(answer))
     assert found["blank"].poison == [QUICK[0].id]
-    assert sum(v.points for g in found.values() for v in g.verdicts.values()) == 29
+    assert sum(v.points for g in found.values() for v in g.verdicts.values()) == 35
     retried, again = Table(), Table()
     assert graded(home, retried)["blank"].poison == [QUICK[0].id] and retried.asked == []  # recorded
     assert graded(home, again, again=True)["blank"].poison == [] and len(again.asked) == 1
@@ -316,7 +316,7 @@ def test_a_submission_is_entered_whole_or_not_at_all(home, monkeypatch):
         assert "no space left" in ledger.enter("blank", found["blank"].verdicts, found["blank"].read)
     assert entered() == {}
     assert ledger.enter("blank", found["blank"].verdicts, found["blank"].read) == "ok"
-    assert entered() == {"blank": 10.0}
+    assert entered() == {"blank": 12.0}
 
 
 # ------------------------------------------------------------------------------------------------ real workers
@@ -408,8 +408,8 @@ def test_autograde_is_stopped_by_ctrl_c_and_goes_on_from_there(home):
     said, _ = run.communicate(timeout=60)
     assert run.returncode == 130 and "the same command goes on from there" in said and "Traceback" not in said
     kept = {path: path.stat().st_mtime_ns for path in (home / "verdicts").glob("*.json")}
-    assert 20 <= len(kept) < 30
+    assert 20 <= len(kept) < 36
     done = subprocess.run(command, stdout=subprocess.PIPE, **options)
     assert done.returncode == 0 and "blank" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    assert len(list((home / "verdicts").glob("*.json"))) == 30
+    assert len(list((home / "verdicts").glob("*.json"))) == 36

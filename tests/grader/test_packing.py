@@ -125,14 +125,14 @@ def graded(autograder, notebook):
 
 
 def test_each_criterion_is_a_test(graded):
-    assert graded["score"] == 4 and graded["output"] == "4 of 66 points." and graded["stdout_visibility"] == "hidden"
+    assert graded["score"] == 4 and graded["output"] == "4 of 73 points." and graded["stdout_visibility"] == "hidden"
     of_solved = [test for test in graded["tests"] if test["name"].startswith(SOLVED)]
     exercise = find(SOLVED)
     assert [test["name"] for test in of_solved] == [
         f"{SOLVED}: {criterion.title}" for criterion in (*exercise.gates, *exercise.criteria)
     ]
     assert {test["status"] for test in of_solved} == {"passed"} and sum(t["score"] for t in of_solved) == 4
-    assert sum(test["max_score"] for test in graded["tests"]) == 66
+    assert sum(test["max_score"] for test in graded["tests"]) == 73
 
 
 def test_a_lost_criterion_says_what_a_student_reads(graded):
@@ -266,10 +266,10 @@ def check_step(root, tmp_path, student, pushed):
 def test_the_workflow_prints_points_and_tells_the_reporter(repository, tmp_path):
     ran = check_step(repository, tmp_path, "ben", DUE + timedelta(days=1))
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert ran.stdout.splitlines()[-2:] == ["Late: 0.4 points are taken off, which leaves 3.6.", "Points 3.6/66"]
+    assert ran.stdout.splitlines()[-2:] == ["Late: 0.4 points are taken off, which leaves 3.6.", "Points 3.6/73"]
     encoded = (tmp_path / "output").read_text().removeprefix("result=")
     told = json.loads(base64.b64decode(encoded))
-    assert (told["version"], told["status"], told["max_score"]) == (1, "fail", 66)
+    assert (told["version"], told["status"], told["max_score"]) == (1, "fail", 73)
     assert sum(test["score"] for test in told["tests"]) == pytest.approx(3.6)
 
 

@@ -39,14 +39,14 @@ def test_one_notebook_is_judged_and_no_gradebook_touched(run, notebook):
     done = run("grade", "one", notebook, "--json", "--html", page, "--accept-risk")
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
-    assert (found["unit"], found["student"], found["points"], found["out_of"]) == (UNIT, "ada", 8, 66)
+    assert (found["unit"], found["student"], found["points"], found["out_of"]) == (UNIT, "ada", 8, 73)
     assert found["version"] == VERSION and f"Course version {VERSION}." in page.read_text()
     earned = {v["exercise"]: v["points"] for v in found["verdicts"] if v["points"]}
     assert earned == dict.fromkeys(EXERCISES, 4)
-    assert "8 of 66 points" in page.read_text() and "<script" not in page.read_text()
+    assert "8 of 73 points" in page.read_text() and "<script" not in page.read_text()
     assert not list(notebook.parent.glob("*.db"))
     text = run("grade", "one", notebook, "--student", "ada", "--accept-risk").output  # from disk
-    assert "ada, 04_memory_coalescing: 8 of 66 points" in text and "No code cell defines transpose." in text
+    assert "ada, 04_memory_coalescing: 8 of 73 points" in text and "No code cell defines transpose." in text
 
 
 @pytest.mark.parametrize(

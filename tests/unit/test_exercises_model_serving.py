@@ -29,7 +29,7 @@ from course_lib.exercises.model import (
 from course_lib.observe import observe
 from course_lib.observe.calls import as_a_checkpoint_does
 from course_lib.observe.record import load
-from grader.audit.variants import program, published, solution_cell
+from grader.audit.variants import answer, published, solution_cell
 from grader.judging.hidden.model import serving as hidden
 
 G = torch.Generator
@@ -196,7 +196,7 @@ def test_a_cache_that_copies_is_told_what_it_copies():
 def handed_out(**changed: bool):
     """The attention of `mended` as it was handed out."""
     cell = solution_cell("model.mended").split("### BEGIN SOLUTION")[0]
-    return load([*program("model.mended", cell)[:1], ("<handed out>", cell)], "mended")
+    return load([*answer("model.mended", cell)[:1], ("<handed out>", cell)], "mended")
 
 
 def test_what_is_handed_out_has_all_six_faults():

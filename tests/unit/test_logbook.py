@@ -73,7 +73,7 @@ def test_one_goes_on_with_the_furthest_unit():
     entered("start.num_programs", 0.5)
     entered("coalescing.transpose", 3.0)
     assert progress().unit == "04_memory_coalescing" and "04_memory_coalescing" in progress().next
-    for exercise in progress().units["10_flash_attention_backward"]:
+    for exercise in progress().units[list(UNITS)[-1]]:
         entered(exercise.id, exercise.points)
     assert progress().unit == next(iter(UNITS)), "what was left behind, at last"
 

@@ -73,7 +73,7 @@ sinusoidal = Exercise(
     budget=waves_budget,
     allows=MAKES,
     gates=[Correct("plain")],
-    criteria=[Correct("plain", 1, "sines and cosines"), Correct("sizes", 1, "any N, any even D")],
+    criteria=[Correct("sizes", 2, "any N, any even D")],
     hints=[
         "Column 2 i is sin(angle), column 2 i + 1 is cos(angle), with angle = position / 10000^(2 i / D).",
         "positions[:, None] / 10000 ** (torch.arange(0, D, 2) / D) are all angles, (N, D / 2).",
@@ -238,9 +238,8 @@ alibi = Exercise(
     allows=MAKES,
     gates=[Correct("plain")],
     criteria=[
-        Correct("plain", 1, "the distance times the slope"),
         Correct("decode", 1, "the queries are the last"),
-        Correct("heads", 1, "any number of heads"),
+        Correct("heads", 2, "any number of heads"),
     ],
     hints=[
         "Head h takes off 2^(-8 (h + 1) / heads) for each key that lies further back: 0 on the diagonal, and 0 for keys that are not seen.",

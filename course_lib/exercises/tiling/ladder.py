@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.criteria import GATES, Coalesced, Correct, Traffic, sum_budget
+from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import FP16, given, laid_out
 from course_lib.exercises.slips import Slip
@@ -103,13 +103,15 @@ one_step = Exercise(
         Case("64 x 64 x 20", "short", factors(64, 64, 20, FP16)),
         Case("50 x 90 x 7", "short", factors(50, 90, 7, FP16)),
         Case("70 x 40 x 33, whole numbers", "short", factors(70, 40, 33, FP16, whole=True)),
+        Case("1000 x 40 x 64", "tall", factors(1000, 40, 64, FP16)),
     ],
     oracle=product,
     budget=in_float32,
     gates=GATES,
     criteria=[
         Correct("ragged", 2, "sizes of c that tiles do not divide"),
-        Correct("short", 3, "a K that the block does not fill"),
+        Correct("short", 2, "a K that the block does not fill"),
+        Programs(8, 1),
     ],
     hints=[
         "It is table_kernel of 01, with a product of two tiles in place of a sum. Which tile of a, and which of b, does program "

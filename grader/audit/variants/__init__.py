@@ -113,6 +113,9 @@ def _more_imports(unit: str) -> str:
     """Imports that the unit's notebook adds to the common ones: of Python's own modules, and of other libraries such as einops."""
     source = ROOT / "solutions" / f"{unit}.py"
     text = source.read_text() if source.exists() else ""  # the suite's toy units have none
+    text = text.partition("\nfrom course_lib import ")[
+        0
+    ]  # as far as the first cell goes: demonstrations have imports of their own
     return "".join(
         re.findall(r"^(?:from (?!course_lib)\w+ import .*|import (?!torch|triton)\w+(?: as \w+)?)\n", text, re.M)
     )

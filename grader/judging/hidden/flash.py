@@ -23,7 +23,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 mutant("l is not corrected", ("l = l * alpha", "l = l")),
                 mutant(
                     "the diagonal is not seen",
-                    ("<= rows[:, None] + S - N", "< rows[:, None] + S - N + (rows[:, None] + S - N == 0)"),
+                    ("<= offs_m[:, None] + S - N", "< offs_m[:, None] + S - N + (offs_m[:, None] + S - N == 0)"),
                 ),
                 mutant("the scale of 32 channels", ("D**-0.5", "32**-0.5")),
                 mutant("p in half", ("tl.dot(p, v,", "tl.dot(p.to(tl.float16), v.to(tl.float16),")),

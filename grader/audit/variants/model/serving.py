@@ -318,7 +318,7 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dy):
-        return norm_backward(*ctx.saved_tensors, dy.contiguous())
+        return norm_backward(*ctx.saved_tensors, dy)
 
 
 def operator_norm("""
@@ -336,9 +336,9 @@ OPERATOR = [
     wrong("operator_norm", "the gradient of a sum", [PLAIN], (RETURNS, "    return norm_backward_op(*ctx.saved_tensors, torch.ones_like(dy))\n"), says="is not used"),
     wrong("operator_norm", "rstd made anew", [SAVED], ("    ctx.save_for_backward(*inputs, output[1])", "    ctx.save_for_backward(*inputs, output[1].clone(), output[0])"), (RETURNS, "    x, weight, rstd, y = ctx.saved_tensors\n    y.clone()\n    return norm_backward_op(x, weight, rstd, dy)\n")),
     wrong("operator_norm", "forward runs twice", [FORWARD], ("    return norm_forward(x, weight)\n\n\n@norm_op", "    norm_forward(x, weight)\n    return norm_forward(x, weight)\n\n\n@norm_op")),
-    wrong("operator_norm", "forward runs again in backward", [BACKWARD], ("    return norm_backward(x, weight, rstd, dy.contiguous())", "    return norm_backward(x, weight, norm_forward(x, weight)[1], dy.contiguous())")),
+    wrong("operator_norm", "forward runs again in backward", [BACKWARD], ("    return norm_backward(x, weight, rstd, dy)", "    return norm_backward(x, weight, norm_forward(x, weight)[1], dy)")),
     wrong("operator_norm", "a step of torch behind it", [KERNEL], ("    return norm_op(x, weight)[0]\n", "    return norm_op(x, weight)[0] + 0\n")),
-    wrong("operator_norm", "rows of 32", [RAGGED, *OF_NORM], ("dx, parts, M, N, ROWS=ROWS, BLOCK=triton.next_power_of_2(N)", "dx, parts, M, N, ROWS=ROWS, BLOCK=32")),
+    wrong("operator_norm", "rows of 32", [RAGGED, *OF_NORM], ("dx, parts, M, N, *dy.stride(), ROWS=ROWS, BLOCK=triton.next_power_of_2(N)", "dx, parts, M, N, *dy.stride(), ROWS=ROWS, BLOCK=32")),
     honest("operator_norm", "by its name", ("    return norm_op(x, weight)[0]\n", "    return torch.ops.course.norm(x, weight)[0]\n")),
     honest("operator_norm", "fakes by shapes", ("    return torch.empty_like(x), x.new_empty(x.shape[0], dtype=torch.float32)", "    return x.new_empty(*x.shape), torch.empty(x.shape[0], dtype=torch.float32, device=x.device)")),
 ]  # fmt: skip

@@ -220,9 +220,9 @@ class Checkpoint:
 SAVED = [
     wrong("checkpoint", "own generator not saved", [NEXT, LATER], ('        run.generator.set_state(state["own"])\n', "")),
     wrong("checkpoint", "torch's generator not saved", [NEXT, LATER], ('        torch.set_rng_state(state["global"])\n', "")),
-    wrong("checkpoint", "loader's position not saved", [NEXT, LATER], ('("model", "optimizer", "loader"):', '("model", "optimizer"):')),
-    wrong("checkpoint", "optimizer not saved", [LATER], ('("model", "optimizer", "loader"):', '("model", "loader"):')),
-    wrong("checkpoint", "model not saved", [NEXT, LATER], ('("model", "optimizer", "loader"):', '("optimizer", "loader"):')),
+    wrong("checkpoint", "loader's position not saved", [NEXT, LATER], (', "loader": run.loader}', '}'), ('        run.loader.load_state_dict(state["loader"])\n', '')),
+    wrong("checkpoint", "optimizer not saved", [LATER], ('"optimizer": run.optimizer, ', ''), ('        run.optimizer.load_state_dict(state["optimizer"])\n', '')),
+    wrong("checkpoint", "model not saved", [NEXT, LATER], ('{"model": run.model, ', '{'), ('        run.model.load_state_dict(state["model"])\n', '')),
     wrong("checkpoint", "step not saved", [STEP, LATER], ('        run.step = state["step"]\n', "")),
     wrong("checkpoint", "step off by one", [STEP, LATER], ('run.step = state["step"]', 'run.step = state["step"] + 1')),
     wrong("checkpoint", "seeded anew", [NEXT, LATER], ('torch.set_rng_state(state["global"])', "torch.manual_seed(run.step)")),
