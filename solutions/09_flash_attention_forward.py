@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import bench, check, compile_for, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -63,6 +63,20 @@ figures.flash.explore_program_walk()
 # tile of scores in the middle exists for a moment. Program 0 has the shortest way, the last one the longest. No
 # program needs anything of another.
 #
+# Where do these programs run? Three answers are often heard, and none of them is right.
+#
+# * *"The heads are divided among the cores of the CPU."* The CPU makes one launch. Heads and tiles of queries are the
+#   programs of its grid, and the GPU hands them out to its SMs. The cell below counts them.
+# * *"One CUDA core computes all of the attention."* A program runs on one SM, and all of its threads work on each tile
+#   together. A CUDA core is the arithmetic unit of one lane; the products are made by the SM's tensor cores.
+# * *"FlashAttention saves the way back to the CPU between the steps."* There is no such way, with or without it. Results
+#   of torch's operations stay in the GPU's main memory. It is the way to *that* memory, and back, which is saved.
+
+# %%
+programs, sms = 16 * 16384 // 64, gpu.datasheet("H200").sms
+print(f"16 heads of 16,384 queries, 64 queries a program: {programs:,} programs for the {sms} SMs of an H200")
+
+# %% [markdown]
 # ## Exercise: six numbers
 #
 # {{exercise flash.predictions}}
@@ -585,7 +599,28 @@ for row in figures.flash.recorded()["counters"]:
 # written in **Gluon**, the
 # language below Triton in the same package, where layouts, shared memory, barriers and waiting are one's own:
 # benchmarks/attention_overlapped.py, 197 lines for this one GPU. Read it when you have finished this unit: you will know every
-# line of its arithmetic.
+# line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and names what nothing
+# waits for.
+#
+# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first, of 2022, is the
+# one that runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for
+# Hopper: it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this unit,
+# with tiles that fit. Its tile of q, and the tiles of k and v of all stages, lie in shared memory. Here is, for heads of 128 in
+# half precision, what a program may use and how many keys a tile can then have (powers of two, from 16 to 128):
+
+# %%
+print("                    KiB a program   64 queries, 2 stages   64 queries, 3 stages   128 queries, 2 stages")
+for name in ("T4", "A10G", "L4", "A100 80GB", "H100 SXM"):
+    room, fits = gpu.datasheet(name).shared_bytes_per_block, []
+    for queries, stages in ((64, 2), (64, 3), (128, 2)):
+        most = (room - queries * 128 * 2) // (2 * stages * 128 * 2)  # keys, each with 128 numbers of k and 128 of v
+        fits.append(min(128, 1 << most.bit_length() - 1))
+    print(f"{name:10} {gpu.datasheet(name).architecture:>6} {room / 1024:15.0f} {fits[0]:22} {fits[1]:22} {fits[2]:23}")
+
+# %% [markdown]
+# With the tiles of the published solution, 64 queries, 64 keys and 3 stages, an A10G is asked for 112 KiB, and the launch fails.
+# With 2 stages it is 80 KiB. (This is a count of tiles. The compiler may keep q in registers, or need a little more to
+# rearrange a tile; `compile_for(..., gpu="sm_86")` says what your kernel takes.)
 #
 # And against the length of a text? Left the speed, right what must be held beyond q, k and v.
 
@@ -934,6 +969,7 @@ progress()
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your kernel; section 3.3
 #   of the second is about who does what within a program.
 # * Shah and others, *FlashAttention-3*, 2024: how softmax and products run at the same time on Hopper.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on FlashAttention.
 # * The Triton tutorial *Fused Attention*: the same kernel with descriptors and autotuning.
 # * Ainslie and others, *GQA*, 2023; Jiang and others, *Mistral 7B*, 2023 (section 2, the window).
 # * Dao, Haziza, Massa and Sizov, *Flash-Decoding for long-context inference*, 2023.
