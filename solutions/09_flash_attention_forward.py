@@ -605,22 +605,27 @@ for row in figures.flash.recorded()["counters"]:
 # **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first, of 2022, is the
 # one that runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for
 # Hopper: it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this unit,
-# with tiles that fit. Its tile of q, and the tiles of k and v of all stages, lie in shared memory. Here is, for heads of 128 in
-# half precision, what a program may use and how many keys a tile can then have (powers of two, from 16 to 128):
+# with tiles that fit into its shared memory. What lies there? The tile of q, and tiles of k and v for the stages of the
+# pipeline: for all of them on Hopper, for all but one on the cards before it, where a tile of p needs room as well. The next
+# cell counts that for 64 queries, heads of 128, half precision and 3 stages. Guess first: which of the three tiles of keys is
+# too large for an A10G?
 
 # %%
-print("                    KiB a program   64 queries, 2 stages   64 queries, 3 stages   128 queries, 2 stages")
-for name in ("T4", "A10G", "L4", "A100 80GB", "H100 SXM"):
-    room, fits = gpu.datasheet(name).shared_bytes_per_block, []
-    for queries, stages in ((64, 2), (64, 3), (128, 2)):
-        most = (room - queries * 128 * 2) // (2 * stages * 128 * 2)  # keys, each with 128 numbers of k and 128 of v
-        fits.append(min(128, 1 << most.bit_length() - 1))
-    print(f"{name:10} {gpu.datasheet(name).architecture:>6} {room / 1024:15.0f} {fits[0]:22} {fits[1]:22} {fits[2]:23}")
+KiB, queries, D, stages = 1024, 64, 128, 3
+print("KiB of shared memory  a program may have   32 keys   64 keys   128 keys")
+for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
+    card = gpu.datasheet(name)
+    hopper, room, wants = card.architecture == "sm_90", card.shared_bytes_per_block / KiB, []
+    for keys in (32, 64, 128):
+        k_and_v, p = 2 * keys * D * 2, 0 if hopper else queries * keys * 2
+        need = (queries * D * 2 + (stages if hopper else stages - 1) * k_and_v + p) / KiB
+        wants.append(f"{need:.0f}" + ("" if need <= room else ": no"))
+    print(f"{name:10} {card.architecture:>6} {room:23.0f} {wants[0]:>9} {wants[1]:>9} {wants[2]:>10}")
 
 # %% [markdown]
-# With the tiles of the published solution, 64 queries, 64 keys and 3 stages, an A10G is asked for 112 KiB, and the launch fails.
-# With 2 stages it is 80 KiB. (This is a count of tiles. The compiler may keep q in registers, or need a little more to
-# rearrange a tile; `compile_for(..., gpu="sm_86")` says what your kernel takes.)
+# Tiles of 128 keys fit on an A100 and not on an A10G or an L4, whose programs may have 99 KiB: there a tile has 64 keys, or the
+# pipeline has fewer stages. A launch that asks for more fails. For a kernel of yours ask the compiler, which needs no such
+# card: `compile_for(..., gpu="sm_86")` says what a program takes.
 #
 # And against the length of a text? Left the speed, right what must be held beyond q, k and v.
 
@@ -875,6 +880,51 @@ def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, splits: int)
 
 # %% check="flash.flash_decode"
 check("flash.flash_decode", flash_decode)
+
+# %% [markdown]
+# ## Exercise: name it
+#
+# {{exercise flash.name_maps}}
+#
+# Six kernels of causal attention have one mistake each, and here is where their results are wrong. With the identity matrix as
+# v, o is the matrix of weights: element (i, j) says with which weight query i takes key j. A weight counts as wrong if it is off
+# by more than half a percent, or is there where it should be 0. Which cause has which map? Write one of these into each line, in
+# quotes, and run the check: the explanation of a picture comes with the right answer.
+#
+# * `"a query does not see itself"`
+# * `"acc is not corrected when the maximum grows"`
+# * `"l is not corrected when the maximum grows"`
+# * `"scores are rounded to bfloat16"`
+# * `"the grid rounds down"`
+# * `"tiles on the diagonal are not masked"`
+#
+# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+
+# %%
+figures.flash.name_maps()
+
+# %% exercise="flash.name_maps"
+named_maps = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+    "E": ...,
+    "F": ...,
+}
+### BEGIN SOLUTION
+named_maps = {
+    "A": "tiles on the diagonal are not masked",
+    "B": "l is not corrected when the maximum grows",
+    "C": "the grid rounds down",
+    "D": "scores are rounded to bfloat16",
+    "E": "acc is not corrected when the maximum grows",
+    "F": "a query does not see itself",
+}
+### END SOLUTION
+
+# %% check="flash.name_maps"
+check("flash.name_maps", named_maps)
 
 # %% [markdown]
 # ## Exercise: break a FlashAttention
