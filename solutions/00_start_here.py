@@ -894,4 +894,5 @@ progress()
 #   speeds of every unit, of three generations.
 # * The Triton documentation, first tutorial: vector addition.
 # * Google, *How to Scale Your Model*: TPUs and GPUs side by side.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, why they look as they do.
 # * C. Petzold, *Code*: from a switch to a processor, for the lower rungs of the ladder.

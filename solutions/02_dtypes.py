@@ -767,4 +767,6 @@ progress()
 # * Micikevicius and others, *Mixed Precision Training* (2018): master weights and loss scaling, with the experiments.
 # * Micikevicius and others, *FP8 Formats for Deep Learning* (2022): e4m3 and e5m2.
 # * The PyTorch documentation on `torch.amp`: which operations autocast runs in which dtype, on the CPU and on CUDA.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on low precision
+#   as one of the ways to be fast.
 # * Kalamkar and others, *A Study of BFLOAT16 for Deep Learning Training* (2019).

@@ -1042,4 +1042,5 @@ progress()
 # * Horace He, *Making Deep Learning Go Brrrr From First Principles*: which of compute, bandwidth and overhead a
 #   model waits for.
 # * GPU MODE, a lecture series and community: the lectures on memory, and on profiling CUDA kernels in PyTorch.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on coalescing and bursts.
 # * NVIDIA, *Nsight Compute* documentation, the memory tables: where each counter sits between an SM and DRAM.

@@ -522,9 +522,15 @@ for name, kernel, grid, block in (
 # the bytes that it needs. Tiles bring two things at once: fewer reads, and tensor cores to do the sums. Larger tiles, a
 # pipeline and a good order of the tiles are the rungs that come next in this unit, and `tiling.speed` below shows how far up
 # that is: about nine tenths of cuBLAS. What is missing from there on needs instructions that plain Triton leaves to its
-# compiler: loads of whole tiles by the hardware (TMA), warps that only load and others that only multiply, and programs that
-# stay on their SM for many tiles (*persistent* kernels). Boehm's and the H100 worklogs under *Where to read on* climb these,
-# one by one.
+# compiler: loads of whole tiles by the hardware (TMA), warps that only load and others that only multiply, and *persistent*
+# kernels. A persistent matmul has one program for each SM. Program p computes tile p, then the tile that comes as many places
+# later as there are programs, and so on until none is left. It need not stop between two tiles: while the last one is being
+# stored, the first loads of the next one are under way. The store can be asynchronous as well: the threads put the tile into
+# shared memory, the TMA unit copies it out, and the threads wait only before they use that part of shared memory again. Who
+# waits for what is said by *barriers* in shared memory, which count arrivals and bytes. Triton's language has no words for
+# these. Gluon, the language below it, has, and `course_lib.hopper` runs kernels in Gluon without a GPU and names what is wrong
+# with their barriers. Under *Where to read on*, Boehm's text climbs the rungs up to here, and Gordić's
+# those above.
 #
 # ## Exercise: sums of rows
 #
@@ -1225,4 +1231,7 @@ progress()
 # * Horace He, *What Shapes Do Matrix Multiplications Like?*: the plot that this unit's mystery follows.
 # * NVIDIA, CUTLASS documentation, *Efficient GEMM in CUDA*: thread block tiles, warp tiles, pipelining.
 # * Simon Boehm, *How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance*, 2022.
+# * Aleksa Gordić, *Inside NVIDIA GPUs: Anatomy of high performance matmul kernels*, 2025: PTX and SASS, warp tiles, and on
+#   Hopper TMA, barriers and asynchronous stores.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, which has the plot of this unit's mystery.
 # * Andrej Karpathy on padding nanoGPT's vocabulary to 50304, 2023 (about 25 % faster training).

@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, compile_for, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.hardware.inductor import FUNCTIONS, generated, recorded
 
 # %% [markdown]
@@ -808,6 +808,28 @@ figures.fusion.speeds()
 # with the length; the picture does not say why. And a kernel can be a little faster than torch's copy, which is a kernel
 # like any other.
 #
+# How much of a model's time is this about? Take a layer of width d, with an MLP of 4 d. It has 24 d² FLOPs of products for
+# each token. Beyond them, without fusion, it carries two norms (each reads and writes d numbers), two sums (each reads 2 d and
+# writes d) and an activation (it reads and writes 4 d): 18 d numbers of 2 bytes. (The scores of attention are left out; they
+# are the subject of unit 08.) The next cell divides both by the speeds on the cards' datasheets. Which way has the share of
+# the rest gone from one generation to the next?
+
+# %%
+print("share of the time that is not matmul      d = 1024   d = 4096")
+for name in ("V100", "A100 80GB", "H100 SXM", "B200"):
+    card = gpu.datasheet(name)
+    shares = []
+    for d in (1024, 4096):
+        products, rest = 24 * d**2 / card.fp16_flops, 18 * d * 2 / card.hbm_bandwidth
+        shares.append(rest / (products + rest))
+    print(f"{name:36} {shares[0]:13.0%} {shares[1]:10.0%}")
+
+# %% [markdown]
+# The products are nearly all of the FLOPs, and the rest takes a larger share of the time than of the FLOPs, as a number that
+# is carried costs far more than one that is multiplied. From the V100 to the H100 the share has doubled, since arithmetic grew
+# faster than memory. These shares are estimates from datasheets, and measured ones differ: products seldom reach the printed
+# speed, and a norm that is made of several kernels carries more than 2 d.
+#
 # ## Exercise: break a softmax
 #
 # {{exercise fusion.break_softmax}}
@@ -894,8 +916,50 @@ for block in (16, 32, 128):
 # %% [markdown]
 # For two vectors this is nothing beside the megabytes of output. For an operand of a matrix product, which each of N
 # / BLOCK tiles needs again, it is the difference between an activation computed once and a hundred times, in a kernel
-# whose arithmetic units are already busy. So an activation goes to the *end* of a product (its epilogue, computed
-# once for each output), and seldom to its beginning.
+# whose arithmetic units are already busy. So an activation goes to the *end* of a product, its **epilogue**: it is
+# computed once for each output, while the tile of sums is still in registers. Below, x @ w and a ReLU run as two
+# kernels and as one. How many bytes does the fused epilogue save? Guess first: the result has 256 × 256 numbers.
+
+
+# %%
+@triton.jit
+def product_kernel(x_ptr, w_ptr, out_ptr, N, K, RELU: tl.constexpr, BLOCK: tl.constexpr):
+    """out = x @ w in BLOCK x BLOCK tiles that divide all sides; RELU: with a ReLU as its epilogue."""
+    offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    offs_n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, BLOCK):
+        offs_k = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + offs_m * K + offs_k[None, :])
+        w = tl.load(w_ptr + offs_k[:, None] * N + offs_n)
+        acc = tl.dot(x, w, acc)
+    if RELU:
+        acc = tl.maximum(acc, 0.0)  # the epilogue
+    tl.store(out_ptr + offs_m * N + offs_n, acc)
+
+
+@triton.jit
+def relu_kernel(out_ptr, BLOCK: tl.constexpr):
+    """The same ReLU as a kernel of its own, in place."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.maximum(tl.load(out_ptr + i), 0.0))
+
+
+side = 256
+x, w = torch.randn(2, side, side).half()
+out = torch.empty(side, side, dtype=torch.float16)
+for fused in (False, True):
+    with trace() as t:
+        product_kernel[(side // 64, side // 64)](x, w, out, side, side, RELU=fused, BLOCK=64)
+        if not fused:
+            relu_kernel[(side * side // 1024,)](out, BLOCK=1024)
+    print("fused epilogue:" if fused else "two kernels:   ", f"{t.bytes / 1e6:.2f} MB carried")
+
+# %% [markdown]
+# The fused epilogue saves one load and one store of the result, 2 · 256² · 2 bytes. But while a program computes its
+# epilogue and stores its tile, its tensor cores wait. There are two ways to keep them busy. Another program on the same
+# SM can multiply meanwhile. Or a *persistent* program, which takes one tile after another (unit 05), lets the epilogue
+# **overlap** with the next tile: on Hopper one group of warps finishes a tile while another multiplies.
 #
 # Fusion does not pay, or not by itself,
 # * **where compute is the limit**: right of the bend in the figure above each operation costs its arithmetic. Fusing
@@ -937,6 +1001,7 @@ progress()
 #
 # * Horace He, *Making Deep Learning Go Brrrr From First Principles*: the factory and the warehouse, and which of
 #   compute, bandwidth and overhead a model waits for.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on fusion and the online softmax.
 # * Milakov and Gimelshein, *Online normalizer calculation for softmax* (2018): the one-pass maximum and sum.
 # * The Triton documentation: the tutorials on fused softmax and on layer normalisation.
 # * Ansel et al., *PyTorch 2: Faster Machine Learning Through Dynamic Python Bytecode Transformation and Graph

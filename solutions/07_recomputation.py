@@ -883,6 +883,7 @@ progress()
 #   faster, found by a minimum cut; what torch.compile does.
 # * Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models* (2022): what each part of a transformer
 #   keeps, and which part to recompute.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on recomputation.
 # * Salmon et al., *Parallel Random Numbers: As Easy as 1, 2, 3* (2011): Philox, and why a counter is enough.
 # * The Triton tutorial on low-memory dropout; the PyTorch notes on extending autograd and on saved-tensor hooks.
 # * Dao et al., *FlashAttention* (2022), section 3.1: the backward pass by recomputation.

@@ -149,8 +149,20 @@ def attention(
 check("attention.attention", attention)
 
 # %% [markdown]
-# Where do q, k and v come from, and what are heads in memory? Here is what a layer does around your function. Before
-# you run it: which of these lines copies data?
+# Where do q, k and v come from? A text takes this path:
+#
+# 1. A **tokenizer** cuts the text into **tokens**, which are words or pieces of words, and looks up the number of each in a
+#    vocabulary. The vocabulary is made before training, and has no gradients.
+# 2. The **embedding** is a table with one vector for each token of the vocabulary, and `table[tokens]` picks a row for each
+#    token of the text. The rows begin as random numbers and are learned with all other weights of the model. (Word2Vec is
+#    an older method that learns such vectors on their own; a language model does not need it.)
+# 3. Some models add a vector for the **position** of each token here. The next section is about that.
+# 4. Each layer normalises the vectors that it is given and multiplies them by three learned matrices. The products are
+#    **q, k and v**. Models with rotary embedding put positions into q and k here, and not in step 3.
+# 5. Attention mixes the values. Its output is multiplied by a fourth matrix and added to what the layer was given.
+#
+# And what are heads in memory? Here is what a layer does around your function. Before you run it: which of these lines
+# copies data?
 
 # %%
 B, N, H, D = 2, 10, 4, 16  # batch, tokens, heads, numbers a head
@@ -702,6 +714,8 @@ progress()
 # * Su and others, *RoFormer: Enhanced Transformer with Rotary Position Embedding*, 2021: section 3.
 # * Press, Smith and Lewis, *Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation*, 2022:
 #   ALiBi.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on FlashAttention as
+#   tiles and an online softmax.
 # * Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018: the merge of (m, l), and that it is
 #   associative.
 # * Rabe and Staats, *Self-attention Does Not Need O(n²) Memory*, 2021: attention by chunks.

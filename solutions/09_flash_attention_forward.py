@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import bench, check, compile_for, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -63,6 +63,20 @@ figures.flash.explore_program_walk()
 # tile of scores in the middle exists for a moment. Program 0 has the shortest way, the last one the longest. No
 # program needs anything of another.
 #
+# Where do these programs run? Three answers are often heard, and none of them is right.
+#
+# * *"The heads are divided among the cores of the CPU."* The CPU makes one launch. Heads and tiles of queries are the
+#   programs of its grid, and the GPU hands them out to its SMs. The cell below counts them.
+# * *"One CUDA core computes all of the attention."* A program runs on one SM, and all of its threads work on each tile
+#   together. A CUDA core is the arithmetic unit of one lane; the products are made by the SM's tensor cores.
+# * *"FlashAttention saves the way back to the CPU between the steps."* There is no such way, with or without it. Results
+#   of torch's operations stay in the GPU's main memory. It is the way to *that* memory, and back, which is saved.
+
+# %%
+programs, sms = 16 * 16384 // 64, gpu.datasheet("H200").sms
+print(f"16 heads of 16,384 queries, 64 queries a program: {programs:,} programs for the {sms} SMs of an H200")
+
+# %% [markdown]
 # ## Exercise: six numbers
 #
 # {{exercise flash.predictions}}
@@ -585,7 +599,33 @@ for row in figures.flash.recorded()["counters"]:
 # written in **Gluon**, the
 # language below Triton in the same package, where layouts, shared memory, barriers and waiting are one's own:
 # benchmarks/attention_overlapped.py, 197 lines for this one GPU. Read it when you have finished this unit: you will know every
-# line of its arithmetic.
+# line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and names what nothing
+# waits for.
+#
+# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first, of 2022, is the
+# one that runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for
+# Hopper: it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this unit,
+# with tiles that fit into its shared memory. What lies there? The tile of q, and tiles of k and v for the stages of the
+# pipeline: for all of them on Hopper, for all but one on the cards before it, where a tile of p needs room as well. The next
+# cell counts that for 64 queries, heads of 128, half precision and 3 stages. Guess first: which of the three tiles of keys is
+# too large for an A10G?
+
+# %%
+KiB, queries, D, stages = 1024, 64, 128, 3
+print("KiB of shared memory  a program may have   32 keys   64 keys   128 keys")
+for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
+    card = gpu.datasheet(name)
+    hopper, room, wants = card.architecture == "sm_90", card.shared_bytes_per_block / KiB, []
+    for keys in (32, 64, 128):
+        k_and_v, p = 2 * keys * D * 2, 0 if hopper else queries * keys * 2
+        need = (queries * D * 2 + (stages if hopper else stages - 1) * k_and_v + p) / KiB
+        wants.append(f"{need:.0f}" + ("" if need <= room else ": no"))
+    print(f"{name:10} {card.architecture:>6} {room:23.0f} {wants[0]:>9} {wants[1]:>9} {wants[2]:>10}")
+
+# %% [markdown]
+# Tiles of 128 keys fit on an A100 and not on an A10G or an L4, whose programs may have 99 KiB: there a tile has 64 keys, or the
+# pipeline has fewer stages. A launch that asks for more fails. For a kernel of yours ask the compiler, which needs no such
+# card: `compile_for(..., gpu="sm_86")` says what a program takes.
 #
 # And against the length of a text? Left the speed, right what must be held beyond q, k and v.
 
@@ -842,6 +882,51 @@ def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, splits: int)
 check("flash.flash_decode", flash_decode)
 
 # %% [markdown]
+# ## Exercise: name it
+#
+# {{exercise flash.name_maps}}
+#
+# Six kernels of causal attention have one mistake each, and here is where their results are wrong. With the identity matrix as
+# v, o is the matrix of weights: element (i, j) says with which weight query i takes key j. A weight counts as wrong if it is off
+# by more than half a percent, or is there where it should be 0. Which cause has which map? Write one of these into each line, in
+# quotes, and run the check: the explanation of a picture comes with the right answer.
+#
+# * `"a query does not see itself"`
+# * `"acc is not corrected when the maximum grows"`
+# * `"l is not corrected when the maximum grows"`
+# * `"scores are rounded to bfloat16"`
+# * `"the grid rounds down"`
+# * `"tiles on the diagonal are not masked"`
+#
+# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+
+# %%
+figures.flash.name_maps()
+
+# %% exercise="flash.name_maps"
+named_maps = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+    "E": ...,
+    "F": ...,
+}
+### BEGIN SOLUTION
+named_maps = {
+    "A": "tiles on the diagonal are not masked",
+    "B": "l is not corrected when the maximum grows",
+    "C": "the grid rounds down",
+    "D": "scores are rounded to bfloat16",
+    "E": "acc is not corrected when the maximum grows",
+    "F": "a query does not see itself",
+}
+### END SOLUTION
+
+# %% check="flash.name_maps"
+check("flash.name_maps", named_maps)
+
+# %% [markdown]
 # ## Exercise: break a FlashAttention
 #
 # {{exercise flash.break_attention}}
@@ -934,6 +1019,7 @@ progress()
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your kernel; section 3.3
 #   of the second is about who does what within a program.
 # * Shah and others, *FlashAttention-3*, 2024: how softmax and products run at the same time on Hopper.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on FlashAttention.
 # * The Triton tutorial *Fused Attention*: the same kernel with descriptors and autotuning.
 # * Ainslie and others, *GQA*, 2023; Jiang and others, *Mistral 7B*, 2023 (section 2, the window).
 # * Dao, Haziza, Massa and Sizov, *Flash-Decoding for long-context inference*, 2023.

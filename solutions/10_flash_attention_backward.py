@@ -639,6 +639,19 @@ print(t.table())
 # Try it. Its tests compare o, the kept log-sum-exp and the three gradients on one shape, (4, 128, 64), to 1 % of rtol
 # and atol. A kernel without a running maximum passes them. Ours are harder on you.
 #
+# **In a model.** How does `FlashAttention` take the place of a model's own attention? A layer calls one function on q, k and v,
+# often torch's. You hand it yours:
+#
+# ```python
+# o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)  # before
+# o = FlashAttention.apply(q, k, v, True)  # after, where Nq = Nk
+# ```
+#
+# Before you do, look at what the layer asks for beyond that: a mask for padding, dropout, fewer heads of k and v than of q, or a
+# causal mask aligned at the top left. This function knows none of these, and with a wrong mask a model still runs. A model of
+# the library `transformers` lets you register a function with which all of its layers then compute attention. In unit 11 you
+# write it (`model.attention_for`), with masks, shared heads and both alignments, and put your kernels into a model that trains.
+#
 # ## How long a text?
 #
 # Back to where 08 began: memory. Between forward and backward everything that is kept is there at the same time, for

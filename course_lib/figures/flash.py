@@ -19,12 +19,26 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from course_lib.exercises.flash.naming import MAPS
 from course_lib.exercises.flash.oracles import visible
+from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import recordings
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
 from course_lib.version import old_names
+
+
+@on_white
+def name_maps() -> Figure:
+    """Draw six maps of wrong weights, each (100, 100), with the edges of tiles of 32 x 32."""
+    return error_maps(
+        MAPS,
+        "query",
+        "key",
+        "Six wrong kernels of causal attention, 100 queries and 100 keys in tiles of 32 x 32 (dotted). v is the identity matrix, so "
+        "that o shows the weight of each key. Right of the diagonal the right weight is 0.",
+    )
 
 
 def recorded() -> dict[str, Any]:

@@ -34,9 +34,45 @@ def wrong_maps() -> dict[str, torch.Tensor]:
     return {cause: (c - right).abs() > allowed for cause, c in made.items()}
 
 
+def wrong_weights() -> dict[str, torch.Tensor]:
+    """(100, 100) whether each weight of a causal attention is wrong, made as each of six kernels would make it; v is the identity."""
+    N = 100
+    g = torch.Generator().manual_seed(4)
+    s, queries, keys = 2 * torch.randn(N, N, generator=g), torch.arange(N)[:, None], torch.arange(N)
+
+    def weights(
+        scores: torch.Tensor, seen: torch.Tensor, correct_acc: bool = True, correct_l: bool = True
+    ) -> torch.Tensor:
+        m, l, acc = torch.full((N, 1), -torch.inf), torch.zeros(N, 1), torch.zeros(N, N)
+        for start in range(0, N, TILE):
+            tile = torch.where(seen, scores, -torch.inf)[:, start : start + TILE]
+            m_new = torch.maximum(m, tile.amax(1, keepdim=True))
+            base = torch.where(m_new == -torch.inf, 0, m_new)
+            p, alpha = torch.exp(tile - base), torch.exp(m - base)
+            first = m == -torch.inf
+            l = (l * alpha if correct_l else torch.where(first, 0, l)) + p.sum(1, keepdim=True)
+            acc = acc * alpha if correct_acc else acc
+            acc[:, start : start + TILE] = p
+            m = m_new
+        return acc / torch.where(l == 0, 1, l)
+
+    causal = keys <= queries
+    right = weights(s, causal)
+    made = {
+        "the grid rounds down": torch.where(queries < N // TILE * TILE, right, 0),
+        "a query does not see itself": weights(s, keys < queries),
+        "tiles on the diagonal are not masked": weights(s, keys // TILE <= queries // TILE),
+        "acc is not corrected when the maximum grows": weights(s, causal, correct_acc=False),
+        "l is not corrected when the maximum grows": weights(s, causal, correct_l=False),
+        "scores are rounded to bfloat16": weights(s.bfloat16().float(), causal),
+    }
+    return {cause: (p - right).abs() > 0.005 * right for cause, p in made.items()}
+
+
 def shares(wrong: torch.Tensor, side: int = 4) -> list[str]:
     """Rows of digits: of each patch of 4 x 4 elements the share that is wrong, from 0 to 9."""
-    patches = wrong.float().reshape(M // side, side, N // side, side).mean((1, 3))
+    rows, cols = wrong.shape
+    patches = wrong.float().reshape(rows // side, side, cols // side, side).mean((1, 3))
     return ["".join(str(min(9, int(10 * share))) for share in row) for row in patches.tolist()]
 
 
@@ -69,6 +105,36 @@ TILING_CAUSES = {
         "it.",
     ),
 }  # fmt: skip
+
+ATTENTION_CAUSES = {
+    "the grid rounds down": (
+        "C",
+        "100 // 32 programs: queries 96 to 99 belong to nobody, and their rows of o are never written.",
+    ),
+    "a query does not see itself": (
+        "F",
+        "keys < queries in place of keys <= queries: the diagonal is 0, and row 0 has nothing at all. The weights of the other "
+        "keys are too large by what is missing: in some rows that is much, in others too little to show.",
+    ),
+    "tiles on the diagonal are not masked": (
+        "A",
+        "Weights appear right of the diagonal, as far as the tile goes, and take something from the other weights of the row.",
+    ),
+    "acc is not corrected when the maximum grows": (
+        "E",
+        "Only what was added before the maximum grew is too large: earlier tiles of keys. From the tile with the maximum on "
+        "the row is right. Queries 0 to 31 have one tile, and nothing to correct.",
+    ),
+    "l is not corrected when the maximum grows": (
+        "B",
+        "The sum is too large, so all weights of the row are too small, those of the last tile as well. Queries 0 to 31 have one "
+        "tile, and nothing to correct.",
+    ),
+    "scores are rounded to bfloat16": (
+        "D",
+        "No edge and no tile shows: a weight is off where its score is far from 0 and rounding moves it far, which has nothing to do with its place.",
+    ),
+}
 
 COALESCING_CAUSES = {
     "the rows of a matrix that is not padded": (
@@ -112,4 +178,6 @@ def sealed_texts(exercise_id: str, causes: dict[str, tuple[str, str]]) -> dict[s
 if __name__ == "__main__":
     print({TILING_CAUSES[cause][0]: shares(wrong) for cause, wrong in wrong_maps().items()})
     print(sealed_texts("tiling.name_maps", TILING_CAUSES))
+    print({ATTENTION_CAUSES[cause][0]: shares(wrong) for cause, wrong in wrong_weights().items()})
+    print(sealed_texts("flash.name_maps", ATTENTION_CAUSES))
     print(sealed_texts("coalescing.name_lanes", COALESCING_CAUSES))

@@ -20,7 +20,11 @@ from grader.audit import named
 from grader.audit.variants import published
 
 BREAK = ["coalescing.break_transpose", "tiling.break_matmul", "fusion.break_softmax", "flash.break_attention"]
-NAME = {"tiling.name_maps": named.TILING_CAUSES, "coalescing.name_lanes": named.COALESCING_CAUSES}
+NAME = {
+    "tiling.name_maps": named.TILING_CAUSES,
+    "coalescing.name_lanes": named.COALESCING_CAUSES,
+    "flash.name_maps": named.ATTENTION_CAUSES,
+}
 
 
 def all_cases(exercise_id: str):
@@ -139,6 +143,13 @@ def test_the_maps_are_those_of_the_wrong_kernels():
     from course_lib.exercises.tiling.naming import MAPS
 
     made = {named.TILING_CAUSES[cause][0]: named.shares(wrong) for cause, wrong in named.wrong_maps().items()}
+    assert {name: list(rows) for name, rows in MAPS.items()} == made
+
+
+def test_the_maps_of_attention_are_those_of_the_wrong_weights():
+    from course_lib.exercises.flash.naming import MAPS
+
+    made = {named.ATTENTION_CAUSES[cause][0]: named.shares(wrong) for cause, wrong in named.wrong_weights().items()}
     assert {name: list(rows) for name, rows in MAPS.items()} == made
 
 

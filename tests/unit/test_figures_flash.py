@@ -17,6 +17,7 @@ PICTURES = {
     "ladder": (),
     "against_length": (),
     "decode_splits": (),
+    "name_maps": (),
 }
 
 

@@ -8,6 +8,7 @@ Oracles: torch in float64, head by head, with masks looked at element by element
 
 from course_lib.exercises.flash.breaking import break_attention
 from course_lib.exercises.flash.models import flash_decode, grouped_attention, sliding_window
+from course_lib.exercises.flash.naming import name_maps
 from course_lib.exercises.flash.steps import one_head, online_update, predictions
 from course_lib.exercises.flash.whole import flash_attention_forward
 
@@ -21,6 +22,7 @@ EXERCISES = {
         sliding_window,
         grouped_attention,
         flash_decode,
+        name_maps,
         break_attention,
     )
 }

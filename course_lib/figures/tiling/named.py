@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -15,10 +17,21 @@ SIDE = 4  # elements along each side of a patch
 @on_white
 def name_maps() -> Figure:
     """Draw the six maps, each (100, 80), with the edges of tiles of 32 x 32."""
+    return error_maps(
+        MAPS,
+        "row of c",
+        "column of c",
+        "Six wrong kernels for c = a @ b, (100, 72) times (72, 80), in tiles of 32 x 32 (dotted). Look where each is wrong, and "
+        "where it is right.",
+    )
+
+
+def error_maps(maps: Mapping[str, Sequence[str]], row: str, column: str, caption: str) -> Figure:
+    """Draw six maps, rows of digits for patches of 4 x 4 elements, with the edges of tiles of 32 x 32."""
     figure = Picture(7.2, 6.2)
     shades = LinearSegmentedColormap.from_list("wrong", ["white", RED, INK])
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
-    for ax, (name, digits) in zip(axes.flat, MAPS.items(), strict=True):
+    for ax, (name, digits) in zip(axes.flat, maps.items(), strict=True):
         shares = np.array([[int(digit) for digit in row] for row in digits]) / 9
         rows, columns = (SIDE * n for n in shares.shape)
         image = ax.imshow(shares, cmap=shades, vmin=0, vmax=1, extent=(0, columns, rows, 0))
@@ -27,14 +40,11 @@ def name_maps() -> Figure:
         for edge in range(32, columns, 32):
             ax.axvline(edge, color=INK, linewidth=0.6, linestyle=":")
         ax.set_title(f"map {name}", fontsize=10)
-        ax.set_xticks([0, 32, 64, columns])
+        ax.set_xticks([0, 32, 64, min(columns, 96)])
         ax.set_yticks([0, 32, 64, 96])
-    figure.supylabel("row of c", fontsize=10, color=INK)
+    figure.supylabel(row, fontsize=10, color=INK)
     for ax in axes[1]:
-        ax.set_xlabel("column of c", fontsize=9)
+        ax.set_xlabel(column, fontsize=9)
     figure.colorbar(image, ax=axes, label="share of a patch of 4 x 4 elements that is wrong", shrink=0.7)
-    figure.caption(
-        "Six wrong kernels for c = a @ b, (100, 72) times (72, 80), in tiles of 32 x 32 (dotted). Look where each is wrong, and "
-        "where it is right."
-    )
+    figure.caption(caption)
     return figure

@@ -317,6 +317,17 @@ HONEST = [
 ]  # fmt: skip
 
 KILLS = "kills.mutants"
+NAMES = "names.plain"
+NAMING = [
+    wrong("name_maps", "the same cause everywhere", [NAMES], source="named_maps = {'A': 'the grid rounds down', 'B': 'the grid rounds down', 'C': 'the grid rounds down', 'D': 'the grid rounds down', 'E': 'the grid rounds down', 'F': 'the grid rounds down'}\n"),
+    wrong("name_maps", "three right", [NAMES], *((f'    "{name}": "', f'    "{name}": "not ') for name in "ABC")),
+    wrong("name_maps", "one wrong", [NAMES], ('    "D": "', '    "D": "not ')),
+    wrong("name_maps", "numbers", [NAMES], source="named_maps = {'A': 1, 'B': 1, 'C': 1, 'D': 1, 'E': 1, 'F': 1}\n"),
+    wrong("name_maps", "the two corrections swapped", [NAMES], ('"B": "', '"B swapped": "'), ('"E": "', '"B": "'), ('"B swapped": "', '"E": "')),
+    wrong("name_maps", "a list", [NAMES], source="named_maps = {'A': ['the grid rounds down']}\n"),
+    honest("name_maps", "in another order", source="named_maps = {'F': 'a query does not see itself', 'E': 'acc is not corrected when the maximum grows', 'D': 'scores are rounded to bfloat16', 'C': 'the grid rounds down', 'B': 'l is not corrected when the maximum grows', 'A': 'tiles on the diagonal are not masked'}\n"),
+]  # fmt: skip
+
 BREAKING = [
     wrong("break_attention", "ordinary numbers", [KILLS], source="""
 def breaking_inputs():
@@ -337,4 +348,4 @@ def breaking_inputs():
     honest("break_attention", "in another order", ("return [", "return ["), ("randn(37, 16)", "randn(50, 16)")),
 ]  # fmt: skip
 
-VARIANTS = BREAKING + WRONG + HONEST
+VARIANTS = NAMING + BREAKING + WRONG + HONEST
