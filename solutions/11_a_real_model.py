@@ -1619,7 +1619,7 @@ check("model.name_it", name_it)
 # compared. The check does what a checkpoint does: it runs the function once, and once more on the same q, k and v,
 # for what backward needs.
 #
-# Full marks need gradients ({{correct.plain}}), the mask ({{correct.mask}}), queries that are the last
+# Without gradients nothing is earned. Full marks need the mask ({{correct.mask}}), queries that are the last
 # ({{correct.causal}}), the model's scale ({{correct.scale}}), the same result when it runs again ({{correct.again}}),
 # and no operation that makes k or v for each head of q ({{no_repeats.shared}}).
 

@@ -149,10 +149,9 @@ mended = Exercise(
     ),
     gates=[Correct("plain")],
     criteria=[
-        Correct("plain", 2, "q, k and v have gradients"),
         Correct("mask", 1, "the mask is obeyed"),
-        Correct("causal", 1, "the queries are the last"),
-        Correct("scale", 1, "the scale of the model"),
+        Correct("causal", 2, "the queries are the last"),
+        Correct("scale", 2, "the scale of the model"),
         Correct("again", 2, "the same when it runs again"),
         NoRepeats(1),
     ],
