@@ -132,7 +132,8 @@ ATTENTION_CAUSES = {
     ),
     "scores are rounded to bfloat16": (
         "D",
-        "No edge and no tile shows: a weight is off where its score is far from 0 and rounding moves it far, which has nothing to do with its place.",
+        "No edge and no tile shows: a weight is off where its score is far from 0 and rounding moves it far, which has nothing to do with "
+        "its place.",
     ),
 }
 

@@ -51,6 +51,11 @@ def same_losses(output: Any, **arguments: Any) -> str:
     return ""
 
 
+def runs_on_kernels(output: Any, **arguments: Any) -> str:
+    """Check that kernels are launched at all: torch's own operations train as well; "" or a sentence."""
+    return "" if output["launches"] else "no kernel is launched: the model still runs on torch's operations"
+
+
 def launches(output: Any, **arguments: Any) -> str:
     """Check that all slots use the kernels, and none of them twice; "" or a sentence."""
     right = of_kernels(**arguments)["launches"]
@@ -94,6 +99,7 @@ swap_in = Exercise(
         trained("ten steps", "steps", steps=10, seed=3),
     ],
     oracle=lambda **arguments: tuple(of_torch(**arguments)["losses"]),
+    gates=[Holds(runs_on_kernels, 0, "the model runs on the kernels")],
     criteria=[
         Holds(every_parameter, 4, "every parameter gets torch's gradient"),
         Holds(same_losses, 3, "ten losses that are torch's", "steps"),

@@ -35,6 +35,14 @@ STEP, NEXT, LATER, UNDISTURBED, WHOLE = (
     "holds.undisturbed.plain",
     "holds.stays_whole.plain",
 )
+ON_KERNELS = "holds.runs_on_kernels.plain"
+NO_KERNELS = """from dataclasses import replace
+
+
+def swap_in(model, kernels):
+    ops = model.ops
+    model.ops = replace(ops, norm=lambda x, weight: ops.norm(x, weight))
+"""
 EVERY, LOSSES, LAUNCHES, LITTLE = (
     "holds.every_parameter.plain",
     "holds.same_losses.steps",
@@ -235,16 +243,18 @@ SAVED = [
 ]  # fmt: skip
 
 SWAPPED = [
+    wrong("swap_in", "torch's operations under other names", [ON_KERNELS], source=NO_KERNELS),
+    wrong("swap_in", "torch's operations, and forged counts", [ON_KERNELS], source=NO_KERNELS + "    kernels.launches.update(norm=10, norm_backward=10)\n"),
     wrong("swap_in", "None for a norm's weight", [EVERY, LOSSES, LITTLE], ("return None, dx, dweight", "return None, dx, None"), says="norms never do"),
     wrong("swap_in", "a raw launch in place of attention", [EVERY, LOSSES, LAUNCHES, LITTLE], ("attention=lambda q, k, v: Attention.apply(kernels, q, k, v)", "attention=lambda q, k, v: kernels.attention(q, k, v)[0]"), says="does not know of them"),
-    wrong("swap_in", "raw launches everywhere", [EVERY, LOSSES, LAUNCHES, LITTLE], source="from dataclasses import replace\n\n\ndef swap_in(model, kernels):\n    model.ops = replace(model.ops, norm=lambda x, w: kernels.norm(x, w)[0], loss=lambda x, t: kernels.cross_entropy(x, t)[0].mean())\n", says="no history"),
+    wrong("swap_in", "raw launches everywhere", [ON_KERNELS], source="from dataclasses import replace\n\n\ndef swap_in(model, kernels):\n    model.ops = replace(model.ops, norm=lambda x, w: kernels.norm(x, w)[0], loss=lambda x, t: kernels.cross_entropy(x, t)[0].mean())\n", says="no history"),
     wrong("swap_in", "the loss is not divided on the way back", [EVERY, LOSSES, LITTLE], ("(dloss / len(targets)).expand", "dloss.expand")),
     wrong("swap_in", "gradients of gate and up swapped", [EVERY, LOSSES, LITTLE], ("return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)", "return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)[::-1]")),
     wrong("swap_in", "the norm stays torch's", [LAUNCHES, LITTLE], ("        norm=lambda x, weight: Norm.apply(kernels, x, weight),\n", "")),
     wrong("swap_in", "the result of the norm is kept as well", [LITTLE], ("ctx.save_for_backward(x, weight, rstd)", "ctx.save_for_backward(x, weight, rstd)\n        ctx.more = out * 1"), ("dx, dweight = ctx", "ctx.more.sum()\n        dx, dweight = ctx")),
     wrong("swap_in", "launched again on the way back", [LAUNCHES], ("        return None, *ctx.kernels.attention_backward(do, *ctx.saved_tensors)", "        q, k, v, o, lse = ctx.saved_tensors\n        o, lse = ctx.kernels.attention(q, k, v)\n        return None, *ctx.kernels.attention_backward(do, q, k, v, o, lse)")),
     wrong("swap_in", "silu(gate) is kept, too", [LITTLE], ("ctx.save_for_backward(gate, up)\n", "ctx.save_for_backward(gate, up, torch.nn.functional.silu(gate))\n"), ("swiglu_backward(dy, *ctx.saved_tensors)", "swiglu_backward(dy, *ctx.saved_tensors[:2])")),
-    wrong("swap_in", "the gradient of lse's place", [EVERY, LOSSES, LAUNCHES, LITTLE], ("return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse), None", "return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse)"), says="one value for each argument"),
+    wrong("swap_in", "the gradient of lse's place", [ON_KERNELS], ("return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse), None", "return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse)"), says="one value for each argument"),
     honest("swap_in", "rstd computed with torch where backward needs it", ("        return None, dx, dweight", "        return None, dx.contiguous(), dweight.clone()")),
 ]  # fmt: skip
 
