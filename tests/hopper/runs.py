@@ -39,7 +39,8 @@ def module_of(path: Path, *edits: tuple[str, str]) -> types.ModuleType:
 
 
 def _matrix(*shape: int, dtype=torch.float16, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    numbers = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), device="cpu")
+    return numbers.to(torch.get_default_device(), dtype)
 
 
 def _close(found: torch.Tensor, wanted: torch.Tensor, most: float) -> bool:
