@@ -895,4 +895,5 @@ progress()
 # * The Triton documentation, first tutorial: vector addition.
 # * Google, *How to Scale Your Model*: TPUs and GPUs side by side.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, why they look as they do.
+# * The video that climbs from atoms to transformers, with the corrections of its commenters: the ladder of this unit is theirs.
 # * C. Petzold, *Code*: from a switch to a processor, for the lower rungs of the ladder.

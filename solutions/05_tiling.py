@@ -527,9 +527,9 @@ for name, kernel, grid, block in (
 # later as there are programs, and so on until none is left. It need not stop between two tiles: while the last one is being
 # stored, the first loads of the next one are under way. The store can be asynchronous as well: the threads put the tile into
 # shared memory, the TMA unit copies it out, and the threads wait only before they use that part of shared memory again. Who
-# waits for what is said by *barriers* in shared memory, which count arrivals and bytes. Triton's language has no words for
-# these. Gluon, the language below it, has, and `course_lib.hopper` runs kernels in Gluon without a GPU and names what is wrong
-# with their barriers. Under *Where to read on*, Boehm's text climbs the rungs up to here, and Gordić's
+# waits for what is said by *barriers* in shared memory, which count arrivals and bytes. Triton leaves barriers to its compiler
+# and has no words for them. Gluon, the language below it, has, and `course_lib.hopper` runs kernels in Gluon without a GPU and
+# names what is wrong with their barriers. Under *Where to read on*, Boehm's text climbs the rungs up to here, and Gordić's
 # those above.
 #
 # ## Exercise: sums of rows

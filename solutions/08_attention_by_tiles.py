@@ -718,6 +718,8 @@ progress()
 #   tiles and an online softmax.
 # * Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018: the merge of (m, l), and that it is
 #   associative.
+# * The video on FlashAttention for programmers: the questions below it are where this unit's words on positions, and unit 09's
+#   on heads and cards, come from.
 # * Rabe and Staats, *Self-attention Does Not Need O(n²) Memory*, 2021: attention by chunks.
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your `tiled_attention`,
 #   algorithm 2 your `attention_backward`.
