@@ -17,12 +17,12 @@ def _list(items: list[Any]) -> str:
 
 
 def is_answer(value: Any) -> bool:
-    """Whether anything was written down for a prediction: an ellipsis is nothing."""
+    """Tell whether a prediction was written down; `...` does not count."""
     return value is not None and value != {"unsupported": "a ellipsis"}
 
 
 def as_written(value: Any) -> str:
-    """A prediction as it was written; an ellipsis is none."""
+    """Return a prediction as the student wrote it, or "no answer" for `...`."""
     if isinstance(value, dict) and set(value) == {"unsupported"}:
         kind = str(value["unsupported"])
         return "no answer" if not is_answer(value) else "a tensor" if kind.startswith("a tensor ") else kind

@@ -17,7 +17,7 @@ from course_lib.words import number, plural
 
 
 def accesses(trials: Sequence[Trial], op: str) -> list[Access]:
-    """All loads, or all stores, of these trials; an atomic is both."""
+    """List all loads, or all stores, of these trials. An atomic counts as both."""
     kinds = (op, "atomic")
     return [a for t in trials for launch in t.evidence.launches for a in launch.accesses if a.op in kinds]
 

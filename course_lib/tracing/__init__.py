@@ -24,7 +24,8 @@ results        traced.py  Trace: launches, steps, traffic, FLOPs;  watched.py  v
 elsewhere      __main__.py  a script, from the command line;  as_on_a_gpu.py  what host code asks of a GPU, answered without one
                report.py  table, data and page with lines of files;  assertions.py  for tests of one's own kernels
 
-Only interception.py, and frontend.py, printed.py and sources.py of ttir/, touch Triton's internals. Nothing of
+Only interception.py, tuning.py (hooks of autotune), as_on_a_gpu.py (the active driver), and frontend.py, printed.py and sources.py
+of ttir/ touch Triton's internals. Nothing of
 Triton is changed but where launches go, and that only while a trace is open.
 
 Programs run together in batches whose largest block has traced.BATCH elements in all, whatever the grid, so that a launch takes

@@ -1,4 +1,4 @@
-"""Values of programs that part ways: for some of them, and put together again."""
+"""Values of programs that take different branches: split into groups, and joined again."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Registers = list  # of one function that runs: the value of each number that was
 
 
 def taken(value: Any, which: np.ndarray) -> Any:
-    """The value for some of the programs."""
+    """The part of a value that belongs to some of the programs."""
     if isinstance(value, Descriptor):
         return value.map(lambda part: taken(part, which))
     return value if value is None or value.shape[0] == 1 else value[which]
 
 
 def selected(registers: Registers, numbers: Iterable[int], which: np.ndarray) -> Registers:
-    """Registers of their own for some of the programs."""
+    """A copy of the registers that holds only some of the programs."""
     mine = list(registers)
     for i in numbers:
         mine[i] = taken(registers[i], which)

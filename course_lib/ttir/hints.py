@@ -7,7 +7,7 @@ elements are checked together, even if a promise says more. A promise is read as
     tl.max_contiguous   each group of this many neighbours holds consecutive numbers. A group of zeros passes, too: this is how
                         tutorials keep offsets past the end inside a tensor, and nobody uses what is loaded there
     tl.max_constancy    each group holds one number
-    tl.multiple_of      the number with which a run of consecutive ones begins is a multiple
+    tl.multiple_of      the first number of each run of consecutive numbers is a multiple
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Promise(NamedTuple):
 
     function, value  where it stands there: "%offs_4" of a function. Of tl.assume the condition
     kind             an attribute's name, or ASSUME;  axis, size  of the block: what is promised along which axis
-    step             by which consecutive elements differ: 1, or bytes of what pointers point to
+    step             the difference between consecutive elements: 1, or for pointers the bytes of what they point to
     """
 
     function: str
@@ -46,7 +46,7 @@ class Promise(NamedTuple):
     step: int
 
     def broken(self, values: np.ndarray) -> np.ndarray:
-        """(programs or 1,) for which of them the promise is false. values: (programs or 1, *block), an axis may be 1."""
+        """Tell for each program, or once for all, whether the promise is false. values: (programs or 1, *block); any axis may be 1."""
         if self.kind == ASSUME:
             return ~values.reshape(len(values), -1).all(1)
         block = self.type.shape or (1,)

@@ -40,7 +40,7 @@ from course_lib.exercises.cases import operations
 
 
 def claims_checked() -> dict[str, bool | int]:
-    """Each claim, tried on random numbers."""
+    """Find out each claim of the exercise by trying it on random numbers."""
     g = torch.Generator().manual_seed(8)
     q, k, v = (torch.randn(6, 8, generator=g, dtype=torch.float64) for _ in range(3))
     order, places = torch.randperm(6, generator=g), torch.arange(6)
@@ -89,7 +89,7 @@ claims = Exercise(
 
 
 def halves(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
-    """The other convention: (x[i], x[i + D / 2]) are a pair."""
+    """Compute rotary positions in the other convention: x[i] and x[i + D / 2] form a pair."""
     paired = torch.stack(x.chunk(2, -1), -1).flatten(-2)
     return rotated(paired, positions, base).unflatten(-1, (-1, 2)).mT.flatten(-2)
 

@@ -45,7 +45,7 @@ SUMS = ("sum", "mean", "_softmax", "_log_softmax", "logsumexp")
 
 
 class Moved(TorchDispatchMode):
-    """Launches and bytes of torch's operations, by kind. A view is none; every tensor is read or written once."""
+    """Launches and bytes of torch's operations, by kind. A view counts as no launch; each tensor counts as read or written once."""
 
     def __init__(self) -> None:
         super().__init__()

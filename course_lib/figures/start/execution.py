@@ -17,7 +17,7 @@ from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, SKY, Picture, bare,
 
 
 def _from(first: int, sizes: Sequence[int]) -> str:
-    """Say where a curve measured at `sizes` was crossed, if `first` is the first size after the crossing."""
+    """Say between which two sizes a curve was crossed; `first` is the size just after the crossing."""
     before = sizes.index(first) - 1
     return f"from somewhere between {sizes[before]:,} and {first:,}" if before >= 0 else f"from {first:,}"
 
@@ -26,7 +26,7 @@ def _from(first: int, sizes: Sequence[int]) -> str:
 def one_or_many(guess: float = ...) -> Figure:
     """x + 1 for 1 to 16 777 216 floats: the CPU timed here; the GPU timed here too, or as recorded on an H200.
 
-    guess: from how many elements on the GPU wins; ..., or anything else that is not a number, is no guess.
+    guess: the number of elements from which the GPU wins. Anything that is not a number, `...` included, is no guess.
     """
     sizes = hierarchy.ADD_ONE
     cpu = [seconds for _, seconds in hierarchy.add_one_seconds(sizes, "cpu")]
