@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from course_lib.workloads.activations import Live
 from course_lib.workloads.gpt import GPT, TORCH, Config, Ops
-from course_lib.workloads.launched import ALL, Kernels
+from course_lib.workloads.launched import ALL, Kernels, scaled
 
 SMALL = Config(vocab=11, layers=1, width=16, heads=4, kv_heads=2, hidden=24, context=32)
 
@@ -190,6 +190,11 @@ class Run:
             losses.append(loss.item())
         return losses
 
+    def held(self) -> int:
+        """Count the bytes of weights and moments."""
+        moments = [t for state in self.optimizer.state.values() for t in state.values() if isinstance(t, torch.Tensor)]
+        return sum(t.nbytes for t in [*self.model.state_dict().values(), *moments])
+
 
 def run_straight(*, before: int, after: int, seed: int) -> list[float]:
     """The losses of a run that nobody stops."""
@@ -203,6 +208,7 @@ def run_through_a_checkpoint(checkpoint: Any, *, before: int, after: int, seed: 
 
     went_on   losses of the first run, all of them;  resumed  losses of the other one after loading;  step  its step
     whole     whether, after a save that fails half way, the file from before is still there
+    small     whether the file is too small for weights and moments: then they are kept in the process, which will not be there
     """
     with apart(seed), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.pt")
@@ -222,6 +228,7 @@ def run_through_a_checkpoint(checkpoint: Any, *, before: int, after: int, seed: 
         )  # all that is known of the first run is in its file, under another name by now
         checkpoint.load(elsewhere, other)
         found |= {"step": other.step, "resumed": other.train(after)}
+        found |= {"small": len(saved) < run.held() / 2}
         os.replace(elsewhere, path)
         return found | {"whole": saved == _after_a_failure(checkpoint, path, run)}
 
@@ -261,8 +268,10 @@ def run_swapped(
     length: int,
     steps: int,
     seed: int,
+    factor: float = 1.0,
 ) -> dict[str, Any] | None:
-    """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was.
+    """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was. The kernels' results
+    are `factor` times the right ones.
 
     losses      of each step;  gradients  of each parameter in the first, by name
     launches    in the first step, by kernel;  kept  bytes between its halves
@@ -271,7 +280,7 @@ def run_swapped(
         c = Config(
             vocab=11, layers=layers, width=width, heads=heads, kv_heads=kv_heads, hidden=width * 2, context=length
         )
-        model, kernels = GPT(c).double(), Kernels()
+        model, kernels = GPT(c).double(), Kernels(**(scaled(factor) if factor != 1 else {}))
         swap_in(model, SimpleNamespace(**{name: getattr(kernels, name) for name in ALL}))  # the counts stay here
         if model.ops is TORCH:
             return None

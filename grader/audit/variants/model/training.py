@@ -36,6 +36,41 @@ STEP, NEXT, LATER, UNDISTURBED, WHOLE = (
     "holds.stays_whole.plain",
 )
 ON_KERNELS = "holds.runs_on_kernels.plain"
+NAMED_ALONE = """import copy
+
+STATES = {}
+
+
+class Checkpoint:
+    @staticmethod
+    def save(path, run):
+        own = torch.get_rng_state(), run.generator.get_state()
+        parts = run.model.state_dict(), run.optimizer.state_dict(), run.loader.state_dict()
+        STATES[len(STATES)] = copy.deepcopy((parts, own, run.step))
+        torch.save(len(STATES) - 1, path + ".new")
+        os.replace(path + ".new", path)
+
+    @staticmethod
+    def load(path, run):
+        (model, optimizer, loader), (everybody, own), run.step = STATES[torch.load(path)]
+        run.model.load_state_dict(model)
+        run.optimizer.load_state_dict(optimizer)
+        run.loader.load_state_dict(loader)
+        run.generator.set_state(own)
+        torch.set_rng_state(everybody)
+"""
+DECOYS = """from dataclasses import replace
+
+
+def swap_in(model, kernels):
+    ops = model.ops
+
+    def norm(x, weight):
+        kernels.norm(x.detach(), weight.detach())
+        return ops.norm(x, weight)
+
+    model.ops = replace(ops, norm=norm)
+"""
 NO_KERNELS = """from dataclasses import replace
 
 
@@ -228,6 +263,7 @@ class Checkpoint:
 SAVED = [
     wrong("checkpoint", "own generator not saved", [NEXT, LATER], ('        run.generator.set_state(state["own"])\n', "")),
     wrong("checkpoint", "torch's generator not saved", [NEXT, LATER], ('        torch.set_rng_state(state["global"])\n', "")),
+    wrong("checkpoint", "the file holds a name for what stays in the process", [NEXT, LATER], source=NAMED_ALONE),
     wrong("checkpoint", "loader's position not saved", [NEXT, LATER], (', "loader": run.loader}', '}'), ('        run.loader.load_state_dict(state["loader"])\n', '')),
     wrong("checkpoint", "optimizer not saved", [LATER], ('"optimizer": run.optimizer, ', ''), ('        run.optimizer.load_state_dict(state["optimizer"])\n', '')),
     wrong("checkpoint", "model not saved", [NEXT, LATER], ('{"model": run.model, ', '{'), ('        run.model.load_state_dict(state["model"])\n', '')),
@@ -245,12 +281,13 @@ SAVED = [
 SWAPPED = [
     wrong("swap_in", "torch's operations under other names", [ON_KERNELS], source=NO_KERNELS),
     wrong("swap_in", "torch's operations, and forged counts", [ON_KERNELS], source=NO_KERNELS + "    kernels.launches.update(norm=10, norm_backward=10)\n"),
+    wrong("swap_in", "torch's operations, and launches that nobody reads", [EVERY, LOSSES, LAUNCHES, LITTLE], source=DECOYS),
     wrong("swap_in", "None for a norm's weight", [EVERY, LOSSES, LITTLE], ("return None, dx, dweight", "return None, dx, None"), says="norms never do"),
     wrong("swap_in", "a raw launch in place of attention", [EVERY, LOSSES, LAUNCHES, LITTLE], ("attention=lambda q, k, v: Attention.apply(kernels, q, k, v)", "attention=lambda q, k, v: kernels.attention(q, k, v)[0]"), says="does not know of them"),
     wrong("swap_in", "raw launches everywhere", [ON_KERNELS], source="from dataclasses import replace\n\n\ndef swap_in(model, kernels):\n    model.ops = replace(model.ops, norm=lambda x, w: kernels.norm(x, w)[0], loss=lambda x, t: kernels.cross_entropy(x, t)[0].mean())\n", says="no history"),
     wrong("swap_in", "the loss is not divided on the way back", [EVERY, LOSSES, LITTLE], ("(dloss / len(targets)).expand", "dloss.expand")),
     wrong("swap_in", "gradients of gate and up swapped", [EVERY, LOSSES, LITTLE], ("return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)", "return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)[::-1]")),
-    wrong("swap_in", "the norm stays torch's", [LAUNCHES, LITTLE], ("        norm=lambda x, weight: Norm.apply(kernels, x, weight),\n", "")),
+    wrong("swap_in", "the norm stays torch's", [EVERY, LOSSES, LAUNCHES, LITTLE], ("        norm=lambda x, weight: Norm.apply(kernels, x, weight),\n", "")),
     wrong("swap_in", "the result of the norm is kept as well", [LITTLE], ("ctx.save_for_backward(x, weight, rstd)", "ctx.save_for_backward(x, weight, rstd)\n        ctx.more = out * 1"), ("dx, dweight = ctx", "ctx.more.sum()\n        dx, dweight = ctx")),
     wrong("swap_in", "launched again on the way back", [LAUNCHES], ("        return None, *ctx.kernels.attention_backward(do, *ctx.saved_tensors)", "        q, k, v, o, lse = ctx.saved_tensors\n        o, lse = ctx.kernels.attention(q, k, v)\n        return None, *ctx.kernels.attention_backward(do, q, k, v, o, lse)")),
     wrong("swap_in", "silu(gate) is kept, too", [LITTLE], ("ctx.save_for_backward(gate, up)\n", "ctx.save_for_backward(gate, up, torch.nn.functional.silu(gate))\n"), ("swiglu_backward(dy, *ctx.saved_tensors)", "swiglu_backward(dy, *ctx.saved_tensors[:2])")),

@@ -66,10 +66,11 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "checkpoint":
             return [stopped("a hidden run", rng.randrange(2, 9), rng.randrange(4, 8), N)]
         case "swap_in":
-            heads = rng.choice((2, 4))
+            heads, factor = rng.choice((2, 4)), rng.choice((0.75, 1.25, 1.5))
             return [
                 trained("a hidden model", kv_heads=heads, length=rng.randrange(5, 12), seed=N),
-                trained("hidden steps", "steps", layers=1, kv_heads=heads, steps=10, seed=N),
+                trained("hidden kernels", kv_heads=heads, length=rng.randrange(5, 12), seed=N, factor=factor),
+                trained("hidden steps", "steps", layers=1, kv_heads=heads, steps=10, seed=N, factor=factor),
             ]
     return []
 
