@@ -73,6 +73,16 @@ def test_every_control_changes_the_picture(notebook):
             becomes(cell, before.__eq__, f"{what}: {reset.inner_text()} does not go back")
 
 
+def test_what_plays_moves_the_picture(notebook):
+    for index in notebook.find(WIDGET):
+        cell = notebook.show(index)
+        for player in cell.locator(".widget-play").all():
+            before = shown(cell)
+            player.locator("button").first.click()
+            becomes(cell, before.__ne__, f"{notebook.sources[index]} does not play")
+            player.locator("button").first.click()  # it pauses
+
+
 def test_no_tooltip_says_null(notebook):
     """ipywidgets writes null for a button without one."""
     for index in notebook.find(WIDGET):
@@ -83,7 +93,7 @@ def test_no_tooltip_says_null(notebook):
 
 CONTROLS = "[role=slider], select, .widget-toggle-button, input[type=checkbox], input[type=number]"
 RESETS = "button.jupyter-button:not(.widget-toggle-button):not(.widget-play *)"
-LEAVES = ".widget-container > :not(.widget-container)"
+LEAVES = ".widget-container > :not(.widget-container):not(.widget-play)"
 
 
 def move_there_and_back(cell: Locator, control: Locator, what: str) -> None:
