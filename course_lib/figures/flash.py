@@ -185,6 +185,7 @@ def program_walk(
             ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
         else:
             ax.set_title(name, fontsize=10)
+            ax.set_box_aspect(3.7 / 0.5)  # as high as the square next to it, so that rows lie level
 
     def light(ax, x: float, y: float, w: float, h: float, now: bool, colour: str = SKY) -> None:
         style = dict(facecolor=ORANGE, hatch="//") if now else dict(facecolor=colour)

@@ -86,7 +86,7 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
     step = max(0, min(step, len(steps)))
     done, n = steps[:step], tensors["q"].shape[0]
     walks = {number: walk_of(traced, tensors, number) for number in range(traced.launches[-1].programs)}
-    figure = Picture(6.3, 6.6)
+    figure = Picture(6.3, 7.7)
     axes = figure.subplot_mosaic(
         [
             [".", ".", "k", "."],
@@ -111,6 +111,7 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
             ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
         else:
             ax.set_title(name, fontsize=10)
+            ax.set_box_aspect(5 / 0.6)  # as high as the square next to it, so that rows lie level
 
     def light(name: str, x: float, y: float, w: float, h: float, now: bool, colour: str = SKY) -> None:
         style = dict(facecolor=ORANGE, hatch="//") if now else dict(facecolor=colour)
