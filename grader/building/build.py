@@ -8,7 +8,7 @@ The source is a jupytext percent script. Short cell keys become nbgrader's metad
     # %% gpu="coalescing.speeds"             a cell that shows on a GPU what it cannot show without one
     # {{exercise coalescing.transpose}}       in Markdown: the line that announces it (see announce.py)
 
-The student's notebook is made by nbgrader's own generate_assignment.
+The student's notebook is made by nbgrader's own generate_assignment; hosted.py adds what it needs on Colab and Kaggle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nbgrader.converters import GenerateAssignment
 
 from course_lib.exercise import Exercise
 from grader import exercises
-from grader.building import outputs
+from grader.building import hosted, outputs
 from grader.building.announce import AnnouncementError, Announcer
 from grader.gradebook.converting import convert
 from grader.gradebook.release import KERNELSPEC, LANGUAGE
@@ -216,6 +216,7 @@ def _students_notebook(nb: NotebookNode, unit: str) -> str:
         if problem := convert(GenerateAssignment, settings, unit):
             raise BuildError(f"solutions/{unit}.py: nbgrader cannot make the student's notebook: {problem}")
         made = _read(Path(scratch) / "notebooks" / unit / f"{unit}.ipynb")
+    hosted.add(made, unit)
     text = _text(made)
     if "SOLUTION" in text:
         raise BuildError(f"solutions/{unit}.py: a SOLUTION marker is left in the student's notebook.")
