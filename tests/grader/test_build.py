@@ -96,8 +96,8 @@ def test_check_names_what_differs(course, monkeypatch):
     assert build.check(UNIT, course) == [never]
 
     nb = json.loads(students.read_text())
-    nb["cells"][1]["source"] = ["import os"]
-    nb["cells"][2]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "secret"}]
+    nb["cells"][3]["source"] = ["import os"]
+    nb["cells"][4]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "secret"}]
     students.write_text(json.dumps(nb))
     found = " ".join(build.check(UNIT, course))
     assert "differs from its source in source" in found and "'toy-guess' differs from its source in outputs" in found

@@ -193,7 +193,7 @@ def test_of_copied_solutions_the_judged_one_is_shown(graded):
     course, _ = graded
     chosen = [c for c in autograded(course, "copied_solution").cells if c.id == "toy-double"]
     assert [c.source for c in chosen] == ["def double(x): return 'the last one'"]
-    assert "<code>double</code> is defined in the cells 4, 9; cell 9 counts." in feedback(course, "copied_solution")
+    assert "<code>double</code> is defined in the cells 6, 11; cell 11 counts." in feedback(course, "copied_solution")
 
 
 def test_an_answer_typed_into_its_check_is_shown_above_it(graded):
@@ -209,7 +209,7 @@ def test_formgrader_lists_what_a_person_should_look_at(graded):
         flagged = {s.student_id for s in book.assignment_submissions(UNIT) if s.notebooks[0].flagged}
         comment = book.find_comment("toy-double", UNIT, UNIT, "edited_check").comment
     assert flagged == {"copied_solution", "deleted_cells", "edited_check", "typed_into_the_check", *BROKEN}
-    assert comment == "The check cell of `toy.double` was edited (cell 5)."
+    assert comment == "The check cell of `toy.double` was edited (cell 7)."
 
 
 def test_deleted_checks_come_back_after_their_solution(graded):

@@ -104,13 +104,13 @@ def broken(nb, cell):
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        (renamed, "is defined in no cell; cell 48, its own, defines `transposed`. Call it `transpose` again."),
+        (renamed, "is defined in no cell; cell 50, its own, defines `transposed`. Call it `transpose` again."),
         (
             deleted,
             'is defined in no cell, and its own is gone: reset("coalescing.transpose") brings that back.',
         ),
-        (text, "is defined in no cell: cell 48 is no code cell any more."),
-        (broken, "The cell of transpose (cell 48) does not parse: line 2: expected an indented block"),
+        (text, "is defined in no cell: cell 50 is no code cell any more."),
+        (broken, "The cell of transpose (cell 50) does not parse: line 2: expected an indented block"),
     ],
 )
 def test_what_would_not_be_graded_and_why(notebook, change, sentence):
