@@ -266,13 +266,17 @@ class Notebook:
 
     def _configures(self, s: Statement) -> bool:
         """`configs.append(...)`, `table[0] = ...`, `triton.set_allocator(...)`: they bind nothing and still matter."""
-        if s.imports or s.binds or s.reads & (self._entries | self._course):
+        if s.imports or (s.binds and not s.registers) or s.reads & (self._entries | self._course):
             return False
         method = getattr(getattr(getattr(s.node, "value", None), "func", None), "attr", "")  # "" for an assignment
         origins = self._binding.get(s.mutates, [])
         if any(other.imports for other in origins):  # torch.set_..., but not torch.cuda.synchronize() or plt.show()
             return not method or method.startswith(("set_", "manual_seed", "register"))
-        launches = isinstance(s.node, ast.Expr) and any(isinstance(o.node, ast.FunctionDef) for o in origins)
+        launches = (
+            isinstance(s.node, ast.Expr)
+            and not s.registers
+            and any(isinstance(o.node, ast.FunctionDef) for o in origins)
+        )
         return not launches  # kernel[grid](...), kernel.warmup(...) at top level are a demo
 
 

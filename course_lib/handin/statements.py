@@ -48,6 +48,11 @@ class Statement:
         )
 
     @property
+    def registers(self) -> bool:
+        """Whether the statement registers something with an object, whatever else it binds."""
+        return registered(self.node) is not None
+
+    @property
     def imports(self) -> bool:
         return isinstance(self.node, (ast.Import, ast.ImportFrom))
 
@@ -165,9 +170,19 @@ def _names(table: symtable.SymbolTable, top: bool, bodies: bool = True) -> tuple
     return binds, reads
 
 
+def registered(node: ast.stmt) -> ast.expr | None:
+    """The call or decorator by which a statement registers something with an object, as operators of torch ask for:
+    `op.register_autograd(...)`, `@op.register_fake`. None if it does not."""
+    tried = [node.value.func] if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else []
+    tried += [d.func if isinstance(d, ast.Call) else d for d in getattr(node, "decorator_list", [])]
+    return next((t for t in tried if isinstance(t, ast.Attribute) and t.attr.startswith("register")), None)
+
+
 def mutated(node: ast.stmt) -> str:
-    """The name at the root of `name.method(...)`, `name[i] = ...`, `name.attribute = ...`."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+    """The name at the root of `name.method(...)`, `name[i] = ...`, `name.attribute = ...`, `@name.register_...`."""
+    if isinstance(node, ast.FunctionDef) and (target := registered(node)):
+        pass
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         target = node.value.func
         if isinstance(target, ast.Name):
             return ""

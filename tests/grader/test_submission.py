@@ -532,3 +532,33 @@ def test_the_names_of_a_comprehension_are_its_own(text):
     """Python 3.12 and later have them in the symbol table of the module."""
     (statement,) = statements(Cell(1, "code", text), 1)
     assert (statement.binds, statement.reads, statement.now) == (set(), {"y"}, {"y"})
+
+
+REGISTRY = """
+class Table:
+    def __init__(self):
+        self.found = {}
+
+    def register_as(self, name, function):
+        self.found[name] = function
+
+    def register_here(self, function):
+        self.found[function.__name__] = function
+
+
+def operator(function):
+    return Table()
+
+
+@operator
+def table(x):
+    return x
+"""
+
+
+def test_what_is_registered_with_an_object_belongs_to_it():
+    """As torch's operators are told their gradients and shapes: by a call that looks like a launch, and by decorators."""
+    registered = "def back(x):\n    return 2 * x\n\n\ntable.register_as('double', back)\n"
+    decorated = "@table.register_here\ndef _(x):\n    return x + 1\n"
+    used = "def double(x):\n    return table.found['double'](table.found['_'](x))"
+    assert value(REGISTRY, registered, decorated, used) == 8

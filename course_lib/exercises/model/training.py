@@ -153,7 +153,7 @@ def _mean_of_means(output: dict[str, Any], call: dict[str, Any]) -> bool:
     def means(model, batches):
         losses = [model(tokens, targets) / len(batches) for tokens, targets in batches]
         sum(losses).backward()
-        return float(sum(losses))
+        return float(sum(losses).detach())
 
     guess = run_accumulate(means, **call)["loss"]
     return type(output["loss"]) is float and abs(output["loss"] - guess) < CLOSE < abs(guess - whole(**call)["loss"])
