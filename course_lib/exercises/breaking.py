@@ -83,9 +83,9 @@ def nan_where_nobody_stores() -> Iterator[None]:
         torch.use_deterministic_algorithms(before)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Given:
-    """A kernel that is to be broken.
+    """A kernel that is to be broken. Two are never equal, so that what is found out about one can be kept.
 
     source   the text of the kernel and of the function that launches it, with its imports
     entry    that function
@@ -180,7 +180,7 @@ class Kills(Criterion):
             written = trial.evidence.outputs[0]
             if written is None:
                 return self.lost("no inputs are returned yet", cause=Cause("blank"))
-            if problem := self._unlawful(json.dumps(written)):
+            if problem := _problem(self.given, json.dumps(written)):
                 return self.lost(problem, cause=Cause("wrong", details={"criterion": self.key}))
             if how := self._killed(json.dumps(written), json.dumps(trial.inputs[0]["changes"])):
                 killed.append(f"{trial.case.name} ({how})" if not trial.case.hidden else "")
@@ -196,10 +196,6 @@ class Kills(Criterion):
         points = round(self.points * worth, 2)
         return Finding(self.title, points, self.points, "failed", seen=left, detail=detail, cause=cause, expected="all")
 
-    def _unlawful(self, written: str) -> str:
-        """A sentence if these inputs earn nothing; "" if the kernel as it is given is right on all of them."""
-        return _unlawful(self.given.entry, self.given, written)
-
     def _killed(self, written: str, changes: str) -> str:
         arguments = [self.given.read(one) for one in json.loads(written)]
         for number, one in enumerate(arguments, 1):
@@ -208,20 +204,10 @@ class Kills(Criterion):
         return ""
 
 
-@lru_cache(maxsize=64)
-def _looked_at(entry: str, source: str, written: str) -> list[str]:
-    """Room for what was found out about these inputs: each case of an exercise asks the same."""
-    return []
-
-
-def _unlawful(entry: str, what: Given, written: str) -> str:
-    known = _looked_at(entry, what.source, written)
-    if not known:
-        known.append(_problem(what, json.loads(written)))
-    return known[0]
-
-
-def _problem(what: Given, inputs: Any) -> str:
+@lru_cache(maxsize=64)  # each case of an exercise asks the same
+def _problem(what: Given, written: str) -> str:
+    """A sentence if these inputs earn nothing; "" if the kernel as it is given is right on all of them."""
+    inputs = json.loads(written)
     if not isinstance(inputs, list) or not 1 <= len(inputs) <= MOST_INPUTS:
         return f"expected a list of 1 to {MOST_INPUTS} inputs, got {in_words(inputs)}"
     for number, one in enumerate(inputs, 1):

@@ -557,7 +557,7 @@ def table(x):
 
 
 def test_what_is_registered_with_an_object_belongs_to_it():
-    """As torch's operators are told their gradients and shapes: by a call that looks like a launch, and by decorators."""
+    """Operators of torch are told their gradients and shapes so: by a call that looks like a launch, and by decorators."""
     registered = "def back(x):\n    return 2 * x\n\n\ntable.register_as('double', back)\n"
     decorated = "@table.register_here\ndef _(x):\n    return x + 1\n"
     used = "def double(x):\n    return table.found['double'](table.found['_'](x))"

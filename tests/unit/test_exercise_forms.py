@@ -76,11 +76,11 @@ def test_random_numbers_earn_next_to_nothing(exercise_id):
 def test_where_the_given_kernel_fails_nothing_is_earned(exercise_id, monkeypatch):
     (criterion,) = find(exercise_id).criteria
     monkeypatch.setattr(type(criterion.given), "wrong", lambda self, arguments, changes=(): "another result")
-    importlib.import_module("course_lib.exercises.breaking")._looked_at.cache_clear()
+    importlib.import_module("course_lib.exercises.breaking")._problem.cache_clear()
     try:
         found = broken(exercise_id, published(exercise_id))
     finally:
-        importlib.import_module("course_lib.exercises.breaking")._looked_at.cache_clear()
+        importlib.import_module("course_lib.exercises.breaking")._problem.cache_clear()
     assert found.points == 0 and "fails, too" in found.seen
 
 
