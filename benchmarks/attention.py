@@ -40,7 +40,7 @@ import nsight  # noqa: E402
 import peers  # noqa: E402
 
 from course_lib import figures  # noqa: E402
-from course_lib.hardware import bench, recordings  # noqa: E402
+from course_lib.hardware import bench, measurements  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -446,10 +446,10 @@ def report(record: dict[str, Any]) -> str:
 
 def save(record: dict[str, Any]) -> None:
     """The record, its tables, and the figure where there is something to draw."""
-    recordings.write("attention", record)
+    measurements.write("attention", record)
     (RESULTS / "attention.md").write_text(report(record))
     if record.get("lengths"):
-        recordings.read.cache_clear()
+        measurements.measured.cache_clear()
         (RESULTS / "attention.png").write_bytes(figures.flash.against_length()._repr_png_())
 
 
@@ -470,7 +470,7 @@ def main() -> int:
         launch_counted()
         return 0
     shapes = [shape for shape in SHAPES if shape[0] in asked.dims and shape[1] in asked.lengths]
-    record = recordings.read("attention") if recordings.path("attention").exists() else {}
+    record = measurements.measured("attention") if measurements.path("attention").exists() else {}
     checks = [(look, d, causal) for look in (wrong, wrong_backward) for d in asked.dims for causal in (False, True)]
     problems = [problem for look, d, causal in checks if (problem := look(d, 4096, causal))]
     record |= {"machine": torch.cuda.get_device_name(), "date": date.today().isoformat()}

@@ -14,10 +14,10 @@ import torch
 import triton
 from kernels import flash_forward
 
-from course_lib.hardware import recordings
+from course_lib.hardware import measurements
 from course_lib.tracing import trace
 
-TABLE = recordings.path("flash_footprints")
+TABLE = measurements.path("flash_footprints")
 COLUMNS = ["n", "d", "bm", "bn", "itemsize", "causal", "bytes"]
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from course_lib.exercises import fusion  # noqa: E402
-from course_lib.hardware import bench, gpu, inductor, recordings  # noqa: E402
+from course_lib.hardware import bench, gpu, inductor, measurements  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from course_lib.observe.record import load  # noqa: E402
 from grader.audit.variants import answer, published, solution_cell  # noqa: E402
@@ -171,7 +171,7 @@ def main() -> int:
             for name, (function, shapes) in inductor.SHOWN.items()
         },
     }
-    recordings.write("fusion", recording, digits=4)
+    measurements.write("fusion", recording, digits=4)
     text = "\n".join(
         [
             f"# Unit 06 against torch, torch.compile and a copy, {recording['machine']}",

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib.hardware import bench, hierarchy, recordings  # noqa: E402
+from course_lib.hardware import bench, hierarchy, measurements  # noqa: E402
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
     started = time.perf_counter()
     found = hierarchy.measure_all()
     took = time.perf_counter() - started
-    recordings.write("memory_hierarchy", found, digits=4)
+    measurements.write("memory_hierarchy", found, digits=4)
 
     print(f"{found['machine']}, torch {found['torch']}, triton {found['triton']}: {took:.0f} s in all")
     print("x + 1: " + ", ".join(f"{n:,} in {1e6 * s:.1f} us" for n, s in found["add_one"]))

@@ -15,7 +15,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib.hardware import recordings, throughput  # noqa: E402
+from course_lib.hardware import measurements, throughput  # noqa: E402
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
     started = time.perf_counter()
     found = throughput.measure_all()
     took = time.perf_counter() - started
-    recordings.write("mystery_plot", found)
+    measurements.write("mystery_plot", found)
 
     print(f"{found['machine']}, torch {found['torch']}: {len(found['curve']['points'])} sizes, {took:.0f} s in all")
     print(f"copy {found['ceilings']['copy_bytes_per_second'] / 1e12:.2f} TB/s")

@@ -26,7 +26,7 @@ from course_lib.exercise import Exercise  # noqa: E402
 from course_lib.exercises.recomputation import EXERCISES  # noqa: E402
 from course_lib.exercises.recomputation.oracles import RMS_EPS  # noqa: E402
 from course_lib.figures.recomputation import MADE  # noqa: E402
-from course_lib.hardware import bench, recordings  # noqa: E402
+from course_lib.hardware import bench, measurements  # noqa: E402
 from course_lib.observe import timed  # noqa: E402
 from course_lib.workloads import activations  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
@@ -180,7 +180,7 @@ def main() -> int:
     (ROOT / "benchmarks" / "results" / "recomputation.md").write_text(table)
     if "--record" in sys.argv[1:]:
         kept = machine | {"timelines": {s: asdict(timelines[s]) for s in RECORDED}}
-        recordings.path("memory_timeline").write_text(json.dumps(kept, separators=(",", ":")) + "\n")
+        measurements.path("memory_timeline").write_text(json.dumps(kept, separators=(",", ":")) + "\n")
     print(table)
     return 0 if passed else 1
 

@@ -21,7 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
 from course_lib.exercises.tiling.oracles import rank_correlation  # noqa: E402
-from course_lib.hardware import bench, gpu, recordings, throughput  # noqa: E402
+from course_lib.hardware import bench, gpu, measurements, throughput  # noqa: E402
+from course_lib.hardware.measurements import measured  # noqa: E402
 from course_lib.tracing.cache import grouped, hilbert, row_major  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
 
@@ -236,7 +237,7 @@ def correlations() -> list[str]:
     predict = solution("predicted_throughput")
     curve = throughput.matmul_curve()
     sizes, speeds = [n for n, _ in curve], [f for _, f in curve]
-    ceilings = throughput.recorded()["ceilings"]
+    ceilings = measured("mystery_plot")["ceilings"]
     machine = dict(
         sms=gpu.num_sms(),
         flops_per_second=ceilings["random"]["bf16"],
@@ -276,7 +277,7 @@ def main() -> int:
         "curve": one_tile_for_all(),
         "vocabulary": vocabulary(),
     }
-    recordings.write("tiling", kept)
+    measurements.write("tiling", kept)
     text = "\n".join(
         [
             f"# Unit 05's matmul against cuBLAS, {kept['machine']}",

@@ -33,7 +33,7 @@ from kernels import LAUNCHES, Launch  # noqa: E402
 from course_lib import trace  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
 from course_lib.figures.counters import TOLERANCE  # noqa: E402
-from course_lib.hardware import recordings  # noqa: E402
+from course_lib.hardware import measurements  # noqa: E402
 
 TABLE = ROOT / "benchmarks" / "results" / "trace_vs_counters.md"
 PLOT = ROOT / "docs" / "trace_vs_counters.png"
@@ -241,7 +241,7 @@ def main() -> int:
         }
         if liger:
             numbers["liger"] = rows[len(LAUNCHES) :]
-        recordings.path("trace_vs_counters").write_text(json.dumps(numbers, indent=1) + "\n")
+        measurements.path("trace_vs_counters").write_text(json.dumps(numbers, indent=1) + "\n")
     text = table(counters.measured())
     TABLE.write_text(text)
     counters.predicted_against_counted().savefig(PLOT)

@@ -29,13 +29,14 @@ def moved(old: str, new: str) -> None:
     warnings.warn(f"{old} is {new} now; the old name goes with the next release.", DeprecationWarning, stacklevel=3)
 
 
-def old_names(module: str, now: Mapping[str, str]) -> Callable[[str], Any]:
-    """Make a module's __getattr__, which still finds what had another name there. now: old name -> new name."""
+def old_names(module: str, now: Mapping[str, str], elsewhere: Mapping[str, Any] | None = None) -> Callable[[str], Any]:
+    """Make a module's __getattr__, which still finds what had another name there. now: old name -> new name, or what to
+    write; elsewhere: old name -> what it stands for, where that is not in the module."""
 
     def found(name: str) -> Any:
         if name not in now:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         moved(name, now[name])
-        return getattr(sys.modules[module], now[name])
+        return elsewhere[name] if elsewhere and name in elsewhere else getattr(sys.modules[module], now[name])
 
     return found

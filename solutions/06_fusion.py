@@ -25,7 +25,8 @@ import triton
 import triton.language as tl
 
 from course_lib import check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
-from course_lib.hardware.inductor import FUNCTIONS, generated, recorded
+from course_lib.hardware.inductor import FUNCTIONS, generated
+from course_lib.hardware.measurements import measured
 
 # %% [markdown]
 # ## What you need
@@ -326,12 +327,12 @@ for block_m, block_n in ((1, 1024), (4, 256), (16, 256), (64, 64)):
 # of the next exercise, with tiles of other heights.
 
 # %%
-for row in recorded()["bias_tiles"]:
+for row in measured("fusion")["bias_tiles"]:
     height, width = row["tile"]
     print(
         f"tiles of {height:2} x {width:4}: the bias is read {row['bias_reads']:6,} times, speed / copy {row['speed']:.2f}"
     )
-print(f"(65536 x 1024 float32, recorded on an {recorded()['machine']})")
+print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 
 # %% [markdown]
 # From the first line to the last the re-reading falls to a sixteenth, and the speed does not follow it. A trace
@@ -598,11 +599,11 @@ generated("softmax, rows of 32768")
 # twice. The published softmax has no second loop, and takes the hint too:
 
 # %%
-found = recorded()["hint"]
+found = measured("fusion")["hint"]
 print(
     f"softmax, rows of {found['N']}: speed / copy {found['without']:.3f} without the hint, {found['with']:.3f} with it"
 )
-print(f"({recorded()['machine']}, recorded)")
+print(f"({measured('fusion')['machine']}, recorded)")
 
 # %% [markdown]
 # Hints are for measuring, not for believing.

@@ -25,6 +25,7 @@ import triton
 import triton.language as tl
 
 from course_lib import bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib.hardware.measurements import measured
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -36,7 +37,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # FLOPs. How long does that take at the speed of a matrix product? And your `tiled_attention`, on the same GPU?
 
 # %%
-ceiling = figures.flash.recorded()["ceiling"]  # TFLOP/s of torch's matrix product, measured on an H200
+ceiling = measured("attention")["ceiling"]  # TFLOP/s of torch's matrix product, measured on an H200
 tera = 4 * 16 * 16384**2 * 128 / 1e12
 tiles = (16384 // 128) ** 2  # of all heads at once
 print(f"{tera:.1f} TFLOP at {ceiling:.0f} TFLOP/s: {1000 * tera / ceiling:.1f} ms")
@@ -580,7 +581,7 @@ figures.flash.ladder()
 
 # %%
 print("              tensor cores  special functions  issuing instructions  between L2 and the SMs")
-for row in figures.flash.recorded()["counters"]:
+for row in measured("attention")["counters"]:
     shares = f"{row['tensor']:12.0%} {row['special']:18.0%} {row['issued']:21.0%}"
     print(f"{row['name']:>12}: {shares} {row['l2'] / 1e12:18.1f} TB/s")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from course_lib.hardware import recordings
+from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, RED, Picture, on_white
 
 TOLERANCE = 0.02
@@ -18,14 +18,11 @@ PANELS = (  # title, axis, [(quantity, label, marker, colour)]
 )  # fmt: skip
 
 
-def measured() -> dict:
-    """machine, date, torch, triton, and for each launch what was predicted and what was counted."""
-    return recordings.read("trace_vs_counters")
-
-
 def pairs(quantity: str) -> list[tuple[str, float, float]]:
     """(launch, predicted, counted) of each launch that has this quantity."""
-    found = [(e["name"], e["predicted"][quantity], e["counted"][quantity]) for e in measured()["launches"]]
+    found = [
+        (e["name"], e["predicted"][quantity], e["counted"][quantity]) for e in measured("trace_vs_counters")["launches"]
+    ]
     return [(name, predicted, counted) for name, predicted, counted in found if predicted and counted]
 
 
@@ -68,9 +65,10 @@ def predicted_against_counted() -> Figure:
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
     dots = pairs("dot_flops")
+    found = measured("trace_vs_counters")
     exact = sum(predicted == counted for _, predicted, counted in dots)
     figure.caption(
-        f"{len(measured()['launches'])} kernels on one {measured()['machine']}. On the line, prediction and counter agree. "
+        f"{len(found['launches'])} kernels on one {found['machine']}. On the line, prediction and counter agree. "
         f"The FLOPs of tensor cores, not drawn, are equal in {exact} of {len(dots)} kernels that use them."
     )
     return figure

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from course_lib.exercises.flash.naming import MAPS
 from course_lib.exercises.flash.oracles import visible
 from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
-from course_lib.hardware import recordings
+from course_lib.hardware.measurements import measured, whose
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
 from course_lib.version import old_names
@@ -41,13 +41,8 @@ def name_maps() -> Figure:
     )
 
 
-def recorded() -> dict[str, Any]:
-    """The measurements of benchmarks/attention.py on one H200: machine, date, ceiling in TFLOP/s, and its parts."""
-    return recordings.read("attention")
-
-
 def _whose() -> str:
-    return f"Measured on one {recorded()['machine']}, {recorded()['date']}"
+    return f"Measured on {whose('attention')}"
 
 
 # ------------------------------------------------------------------------------------------------ one program's walk
@@ -339,7 +334,7 @@ OWN = {"unit 09": (BLUE, "o", "-"), "the ladder's best": (GREEN, "D", "-.")}
 @on_white
 def ladder(d: int = 128, length: int = 16384) -> Figure:
     """Draw the speed of this unit's kernel and of what makes it faster, step by step, next to torch's two; full and causal."""
-    rows = [r for r in recorded()["ladder"] if (r["d"], r["length"]) == (d, length)]
+    rows = [r for r in measured("attention")["ladder"] if (r["d"], r["length"]) == (d, length)]
     names = list(rows[0]["contenders"])
     figure = Picture(9, 4.4)
     for ax, row in zip(figure.subplots(1, 2, sharey=True), sorted(rows, key=lambda r: r["causal"]), strict=True):
@@ -353,17 +348,17 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
             edgecolor="white",
         )
         ax.bar_label(bars, [f"{speed:.0f}" for speed in speeds], fontsize=9, padding=3)
-        ax.axvline(recorded()["ceiling"], color=RED, linestyle=":", linewidth=1.5)
+        ax.axvline(measured("attention")["ceiling"], color=RED, linestyle=":", linewidth=1.5)
         ax.set_yticks(range(len(names)), names)
         ax.set_title("causal" if row["causal"] else "full", loc="left", fontsize=11)
-        ax.set(xlabel="TFLOP/s", xlim=(0, 1.15 * recorded()["ceiling"]))
+        ax.set(xlabel="TFLOP/s", xlim=(0, 1.15 * measured("attention")["ceiling"]))
         bare(ax)
     first, best = names[0], [name for name in names if name not in PEERS][-1]
     full = next(r for r in rows if not r["causal"])["contenders"]
     gain = full[best]["tflops"] / full[first]["tflops"]
     figure.caption(
         f"{_whose()}: bfloat16, heads of {d}, {length:,} tokens. From the lowest bar to the last of ours the same algorithm becomes "
-        f"{gain:.2f} times faster. Red: torch's matrix product, {recorded()['ceiling']:.0f} TFLOP/s."
+        f"{gain:.2f} times faster. Red: torch's matrix product, {measured('attention')['ceiling']:.0f} TFLOP/s."
     )
     return figure
 
@@ -371,7 +366,7 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
 @on_white
 def against_length() -> Figure:
     """TFLOP/s, and bytes held beyond q, k and v, against the number of tokens."""
-    rows = recorded()["lengths"]
+    rows = measured("attention")["lengths"]
     figure = Picture(9, 4.4)
     for ax, key, unit in zip(figure.subplots(1, 2), ("tflops", "peak_bytes"), (1, 1e9), strict=True):
         for name, (colour, marker, line) in (PEERS | OWN).items():
@@ -411,7 +406,7 @@ def against_length() -> Figure:
 @on_white
 def decode_splits() -> Figure:
     """One token against a cache: speed by the number of splits, as a share of a copy of as many bytes."""
-    rows = recorded()["decode"]
+    rows = measured("attention")["decode"]
     figure = Picture(8, 4.0)
     ax = figure.subplots()
     sizes = sorted({r["keys"] for r in rows})
@@ -444,4 +439,8 @@ def decode_splits() -> Figure:
     return figure
 
 
-__getattr__ = old_names(__name__, {"program_walk_widget": "explore_program_walk"})
+__getattr__ = old_names(
+    __name__,
+    {"program_walk_widget": "explore_program_walk", "recorded": 'measured("attention")'},
+    {"recorded": partial(measured, "attention")},
+)

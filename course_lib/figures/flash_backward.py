@@ -6,7 +6,7 @@ speeds were measured on one H200 (benchmarks/attention.py), and the picture says
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -16,9 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.flash_backward.memory import kept_bytes, longest
-from course_lib.figures.flash import chip, recorded, walk_of
+from course_lib.figures.flash import chip, walk_of
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
+from course_lib.hardware.measurements import measured, whose
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
 from course_lib.version import old_names
@@ -275,7 +276,7 @@ CONTENDERS = {
 @on_white
 def backward_speed(d: int = 128) -> Figure:
     """TFLOP/s of backward passes on one H200, by length; full and causal."""
-    rows = [row for row in recorded()["backward"] if row["d"] == d]
+    rows = [row for row in measured("attention")["backward"] if row["d"] == d]
     figure = Picture(9, 4.4)
     for ax, causal in zip(figure.subplots(1, 2, sharey=True), (False, True), strict=True):
         mine = [row for row in rows if row["causal"] == causal]
@@ -298,11 +299,15 @@ def backward_speed(d: int = 128) -> Figure:
         (row["length"], naive["peak_bytes"]) for row in rows if (naive := row["contenders"].get("naive"))
     )
     figure.caption(
-        f"Measured on one {recorded()['machine']}, {recorded()['date']}: bfloat16, heads of {d}, 16,384 tokens in all, 10 B N N D FLOPs "
+        f"Measured on {whose('attention')}: bfloat16, heads of {d}, 16,384 tokens in all, 10 B N N D FLOPs "
         f"counted for everyone, half if causal. The unit's kernels reach {min(ratios):.2f} to {max(ratios):.2f} of FlashAttention-2. "
         f"naive was run up to {length // 1024}k: it takes {peak / 1e9:.0f} GB there, and more in proportion to the length."
     )
     return figure
 
 
-__getattr__ = old_names(__name__, {"backward_walk_widget": "explore_backward_walk"})
+__getattr__ = old_names(
+    __name__,
+    {"backward_walk_widget": "explore_backward_walk", "recorded": 'measured("attention")'},
+    {"recorded": partial(measured, "attention")},
+)

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware import inductor
+from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 from course_lib.tracing import trace
 from course_lib.version import old_names
@@ -183,8 +184,8 @@ def five_against_one(guess: float = ...) -> Figure:
     n = 1 << 12
     eager = sum(elements for _, elements in moved_by_torch(inductor.sin2_plus_cos2, torch.ones(n), torch.ones(n))) // n
     rows = [("elements carried for each result (counted)", [eager, 3], "{:.0f}")]
-    free = inductor.recorded()["chain_ms"]
-    machine = inductor.recorded()["machine"]
+    free = measured("fusion")["chain_ms"]
+    machine = measured("fusion")["machine"]
     rows.append(
         (f"milliseconds for {free['n']:,} float32 ({machine}, recorded)", [free["eager"], free["fused"]], "{:.2f} ms")
     )
@@ -209,7 +210,7 @@ def five_against_one(guess: float = ...) -> Figure:
 @on_white
 def free_operations() -> Figure:
     """Time of one kernel that reads a vector, does k multiply-adds to each element, and writes it: recorded on a GPU."""
-    found = inductor.recorded()
+    found = measured("fusion")
     free = found["free"]
     steps, ms, floor = free["operations"], free["ms"], free["copy_ms"]
     figure = Picture(9, 3.8)
@@ -388,7 +389,7 @@ def online_steps(block: int = 8) -> Figure:
 @on_white
 def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cross_entropy")) -> Figure:
     """Speed against a copy of the needed bytes, by row length: torch, torch.compile and this unit's solutions; recorded."""
-    found = inductor.recorded()
+    found = measured("fusion")
     ways = {
         "eager": ("torch", ORANGE, "s", "--"),
         "compile": ("torch.compile", GREEN, "^", "-."),

@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
 from course_lib.figures.widgets import Explorer, live
+from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
 from course_lib.version import old_names
-from course_lib.workloads import activations
 from course_lib.workloads.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
 
 LAYERS = 24
@@ -322,7 +322,7 @@ def on_a_gpu(segments: Sequence[int]) -> tuple[dict[int, Timeline], str]:
     if torch.cuda.is_available():
         train_step(LAYERS, 1, device="cuda", **MADE)  # libraries take their workspaces
         return {s: train_step(LAYERS, s, device="cuda", **MADE) for s in segments}, torch.cuda.get_device_name()
-    kept = activations.recorded()
+    kept = measured("memory_timeline")
     found = {int(s): Timeline(**timeline) for s, timeline in kept["timelines"].items()}
     nearest = {min(found, key=lambda r, s=s: (abs(r - s), bool(r) != bool(s))) for s in segments}
     return {s: found[s] for s in sorted(nearest)}, f"{kept['machine']}, recorded {kept['date']}"

@@ -6,5 +6,5 @@ hierarchy.py      how fast its memories are
 throughput.py     how fast products and copies are
 inductor.py       the kernels that torch.compile writes
 measured/         all that from one H200
-recordings.py     reads and writes measured/
+measurements.py   reads and writes measured/
 """

@@ -4,7 +4,7 @@ latency()           a pointer chase: each load's address is what the load before
 bandwidth()         the opposite: all SMs read as much as they can, round after round
 add_one_seconds()   x + 1 by the size of x, on a GPU or on one core of a CPU
 
-On a GPU of sm_80 or newer these measure here; `recorded()` is the same from one H200. `python benchmarks/latency.py`
+On a GPU of sm_80 or newer these measure here; `measured("memory_hierarchy")` is the same from one H200. `python benchmarks/latency.py`
 records anew. Sizes in bytes, waits in cycles of the SM's clock and in seconds, bandwidth in bytes/s.
 """
 
@@ -21,7 +21,8 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.hardware import bench, gpu, recordings
+from course_lib.hardware import bench, gpu
+from course_lib.hardware.measurements import measured
 from course_lib.threads import one_thread
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
@@ -29,14 +30,6 @@ LINE = 128  # bytes between two places of a chase: none finds its line brought i
 STEPS = 1 << 14  # timed steps of a chase
 L1_BYTES = 16 * KiB  # a set that every L1 holds
 ADD_ONE = [4**k for k in range(13)]  # elements of x, up to 64 MiB
-
-
-def recorded() -> dict[str, Any] | None:
-    """The numbers that measure_all() found on one H200, or None where the file is missing."""
-    try:
-        return recordings.read("memory_hierarchy")
-    except FileNotFoundError:
-        return None
 
 
 @cache
@@ -49,8 +42,8 @@ def of(card: gpu.GPU) -> dict[str, Any] | None:
     """Everything known of this card: measured here if it is this machine's, recorded if it is of the recorded kind, else None."""
     if card.measured:
         return measured_here()
-    kept = recorded()
-    return kept if kept and card.name in kept["machine"].split() else None
+    kept = measured("memory_hierarchy")
+    return kept if card.name in kept["machine"].split() else None
 
 
 # ------------------------------------------------------------------------------------------------------------ kernels

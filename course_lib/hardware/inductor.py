@@ -1,6 +1,6 @@
 """Triton code that torch.compile writes for some functions, and how many kernels it launches.
 
-On a GPU it is asked here; `recorded()` is the same from one H200, for readers without one. `python benchmarks/fusion.py`
+On a GPU it is asked here; `measured("fusion")` is the same from one H200, for readers without one. `python benchmarks/fusion.py`
 records anew. Inductor is the part of torch.compile that writes the kernels.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
-from course_lib.hardware import recordings
+from course_lib.hardware.measurements import measured
+from course_lib.version import old_names
 from course_lib.words import plural
 
 F = torch.nn.functional
@@ -147,14 +149,9 @@ def drawn(shapes: list[tuple[int, ...]]) -> list[torch.Tensor]:
 # ------------------------------------------------------------------------------------------------ recorded
 
 
-def recorded() -> dict[str, Any]:
-    """The recording from one H200: machine, date, torch, triton, code, launches, free, speeds. Raises FileNotFoundError without it."""
-    return recordings.read("fusion")
-
-
 def recorded_launches() -> dict[str, int]:
     """Function -> launches of one call, recorded."""
-    return recorded()["launches"]
+    return measured("fusion")["launches"]
 
 
 class Code(str):
@@ -181,7 +178,10 @@ def generated(name: str) -> Code:
         kernels = triton_code(FUNCTIONS[function], *drawn(shapes))
         where = f"written just now for {torch.cuda.get_device_name()} by torch {torch.__version__}"
     else:
-        found = recorded()
+        found = measured("fusion")
         kernels = found["code"][name]
         where = f"recorded on an {found['machine']} with torch {found['torch']}, {found['date']}"
     return Code(f"# {plural(len(kernels), 'kernel')}, {where}\n" + "\n".join(kernels))
+
+
+__getattr__ = old_names(__name__, {"recorded": 'measured("fusion")'}, {"recorded": partial(measured, "fusion")})

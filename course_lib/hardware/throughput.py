@@ -1,6 +1,6 @@
 """Throughput that a GPU reaches: matrix products by size and dtype, copies, a few operations; and how timers mislead.
 
-On a GPU of sm_80 or newer each function measures here, in seconds; `recorded()` is the same from one H200, for readers
+On a GPU of sm_80 or newer each function measures here, in seconds; `measured("mystery_plot")` is the same from one H200, for readers
 without one. Needs torch alone. `python benchmarks/mystery_plot.py` records anew.
 """
 
@@ -16,20 +16,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 from typing import Any
 
 import torch
 
-from course_lib.hardware import recordings
+from course_lib.hardware.measurements import measured
+from course_lib.version import old_names
 
 FLUSH_BYTES = 1 << 28  # written before each run: larger than any L2, and long enough to hide the launch behind it
 LOW, HIGH = 256, 4352  # sizes of the curve
-
-
-def recorded() -> dict[str, Any]:
-    """The recording from one H200: machine, date, torch, curve, ceilings, operations, relus, pitfalls. Raises FileNotFoundError
-    without it."""
-    return recordings.read("mystery_plot")
 
 
 # ------------------------------------------------------------------------------------------------------------ timing
@@ -210,3 +206,8 @@ def measure_all() -> dict[str, Any]:
         "relus": relus(),
         "pitfalls": timers,
     }
+
+
+__getattr__ = old_names(
+    __name__, {"recorded": 'measured("mystery_plot")'}, {"recorded": partial(measured, "mystery_plot")}
+)

@@ -4,7 +4,7 @@
     with Live() as live: ...                           bytes alive after each operation
     found = train_step(layers=24, segments=12)         one training step of a deep model, as a Timeline
 
-Counted on a CPU, read from the allocator on a GPU. `recorded()` is one H200's. Needs torch alone.
+Counted on a CPU, read from the allocator on a GPU. `measured("memory_timeline")` is one H200's. Needs torch alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
-from course_lib.hardware import recordings
 from course_lib.tracing.modes import Mode
-
-
-def recorded() -> dict[str, Any]:
-    """machine, date, torch, sizes and timelines by number of segments (0: no checkpoints), from one H200."""
-    return recordings.read("memory_timeline")
-
 
 # ------------------------------------------------------------------------------------------------ by name
 

@@ -7,6 +7,7 @@ import pytest
 from pictures import words
 
 from course_lib import figures
+from course_lib.hardware.measurements import measured
 
 F = figures.flash
 
@@ -66,7 +67,7 @@ def test_windows_and_groups_counts_its_tiles(picture):
 
 
 def test_speeds_are_those_of_the_record(picture):
-    record = F.recorded()
+    record = measured("attention")
     assert record["machine"] in words(picture("ladder")) and record["date"] in words(picture("against_length"))
     shown = {round(patch.get_width(), 3) for ax in picture("ladder").axes for patch in ax.patches}
     rows = [r for r in record["ladder"] if (r["d"], r["length"]) == (128, 16384)]

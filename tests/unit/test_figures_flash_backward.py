@@ -11,6 +11,7 @@ from pictures import words
 from course_lib import figures
 from course_lib.exercises import flash_backward as B
 from course_lib.figures.flash import walk_of
+from course_lib.hardware.measurements import measured
 
 F = figures.flash_backward
 
@@ -80,7 +81,7 @@ def test_the_longest_texts_are_those_that_autograd_allows():
 
 
 def test_the_ratios_are_those_of_the_record():
-    rows = [row["contenders"] for row in F.recorded()["backward"] if row["d"] == 64]
+    rows = [row["contenders"] for row in measured("attention")["backward"] if row["d"] == 64]
     ratios = [row["unit 10"]["tflops"] / row["FlashAttention-2"]["tflops"] for row in rows]
     assert len(rows) == 6 and f"{min(ratios):.2f} to {max(ratios):.2f}" in words(F.backward_speed(64))
 

@@ -7,6 +7,7 @@ from pictures import as_shown
 
 from course_lib import figures
 from course_lib.hardware import bench, gpu, throughput
+from course_lib.hardware.measurements import measured
 
 F = figures.flops
 
@@ -94,7 +95,7 @@ def test_the_widget_redraws_when_a_value_changes(notebook):
 
 
 def test_the_recording_is_whole():
-    found = throughput.recorded()
+    found = measured("mystery_plot")
     assert found["machine"] and found["date"] and found["torch"]
     assert [n for n, _ in found["curve"]["points"]] == throughput.curve_sizes()
     assert {n & -n for n in throughput.curve_sizes()} >= {1, 2, 4, 8, 16, 64}
@@ -104,7 +105,7 @@ def test_the_recording_is_whole():
 
 
 def test_nothing_recorded_is_faster_than_the_card():
-    found, sheet = throughput.recorded(), gpu.datasheet("H200")
+    found, sheet = measured("mystery_plot"), gpu.datasheet("H200")
     assert max(speed for _, speed in found["curve"]["points"]) < sheet.bf16_flops
     assert found["ceilings"]["copy_bytes_per_second"] < sheet.hbm_bandwidth
     for op in found["operations"]:
@@ -115,7 +116,7 @@ def test_nothing_recorded_is_faster_than_the_card():
 @recorded
 def test_the_prose_around_the_recording_holds():
     """The notebook's words about the recorded pictures agree with the recording."""
-    found = throughput.recorded()
+    found = measured("mystery_plot")
     assert 1.1 < found["ceilings"]["zeros"]["bf16"] / found["ceilings"]["random"]["bf16"] < 1.3
     points = dict(found["curve"]["points"])
     assert points[4096] / points[4097] > 4

@@ -10,6 +10,7 @@ from pictures import as_shown, words
 
 from course_lib import figures
 from course_lib.hardware import inductor
+from course_lib.hardware.measurements import measured
 from course_lib.workloads.chains import CHAINS
 
 F = figures.fusion
@@ -87,7 +88,7 @@ def test_the_online_softmax_ends_where_two_passes_end(block):
 
 
 def test_recorded_pictures_name_their_machine(picture):
-    machine = inductor.recorded()["machine"]
+    machine = measured("fusion")["machine"]
     assert "NVIDIA" in machine
     assert machine in words(picture("speeds")) and machine in words(picture("free_operations"))
 

@@ -7,6 +7,7 @@ import torch
 from pictures import as_shown, words
 
 from course_lib import figures
+from course_lib.hardware.measurements import measured
 from course_lib.workloads import activations
 
 F = figures.recomputation
@@ -101,7 +102,7 @@ def test_the_timeline_is_drawn_without_a_prediction_too(prediction):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here it is measured, not recorded")
 def test_the_recording_equals_the_count():
     """A GPU's allocator hands out what is counted on a CPU, to the byte but for rounding up to 512."""
-    recorded = activations.recorded()["timelines"]
+    recorded = measured("memory_timeline")["timelines"]
     for segments in (0, 5, 12, 24):
         timeline = activations.Timeline(**recorded[str(segments)])
         counted = activations.train_step(24, segments)

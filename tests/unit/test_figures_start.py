@@ -78,13 +78,10 @@ def test_the_memories_of_an_h200(monkeypatch):
 
 def test_what_is_not_measured_is_not_drawn_as_if_it_were(monkeypatch):
     monkeypatch.setattr(hierarchy, "of", lambda card: None)
-    monkeypatch.setattr(hierarchy, "recorded", lambda: None)
     *_, l2, hbm = F.memories(gpu.datasheet("H200"))
     assert l2.rate is None and l2.wait is None and (hbm.rate, hbm.source) == (4.8e12, "datasheet")
     drawn = F.memory_hierarchy(gpu.datasheet("H200"))
     assert [t.get_text() for ax in drawn.axes for t in ax.texts].count("not measured") == 2 + 4  # speeds, waits
-    assert "No GPU, not measured" in words(F.working_sets())
-    assert "no GPU" in F.one_or_many().axes[0].get_legend().get_texts()[1].get_text()
 
 
 def test_a_card_is_known_by_the_name_that_its_driver_gives_it():
@@ -139,7 +136,7 @@ def test_programs_over_elements_names_a_wrong_argument(arguments):
 
 
 def test_one_or_many_shows_the_guess(monkeypatch):
-    monkeypatch.setattr(hierarchy, "recorded", lambda: MEASURED)
+    monkeypatch.setattr(F.execution, "measured", {"memory_hierarchy": MEASURED}.get)
     monkeypatch.setattr(hierarchy, "add_one_seconds", lambda sizes, device: [(n, 1e-6 * (1 + n / 1000)) for n in sizes])
     told = words(F.one_or_many(5000))
     assert "your guess: 5,000" in told and "wins from somewhere between 4,096 and 16,384 elements on" in told

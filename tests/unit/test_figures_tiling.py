@@ -9,9 +9,9 @@ from pictures import as_shown, words
 from course_lib import figures
 from course_lib.exercises.tiling.oracles import dealt, model_seconds
 from course_lib.figures.tiling.mystery import measured_and_predicted, worst_misses
-from course_lib.figures.tiling.recording import recorded
 from course_lib.figures.tiling.tiles import tile_costs
 from course_lib.hardware import bench, gpu
+from course_lib.hardware.measurements import measured
 
 F = figures.tiling
 
@@ -129,7 +129,7 @@ def test_worst_misses_lie_apart():
 
 
 def test_the_recording_is_whole_and_nothing_is_faster_than_the_card():
-    found, card = recorded(), gpu.datasheet("H200")
+    found, card = measured("tiling"), gpu.datasheet("H200")
     assert found["machine"] == "NVIDIA H200" and {row["n"] for row in found["orders"]} == {4096, 8192, 16384}
     speeds = (
         [row["flops"] for row in found["tiles"]]
@@ -141,7 +141,7 @@ def test_the_recording_is_whole_and_nothing_is_faster_than_the_card():
 
 
 def test_the_prose_about_the_recording_holds():
-    found = recorded()
+    found = measured("tiling")
     by_tile = sorted(found["tiles"], key=lambda row: row["flops"])
     assert by_tile[-1]["flops"] > 0.8 * found["cublas"]["4096"], "the best configuration"
     assert by_tile[-1]["flops"] > 3 * by_tile[0]["flops"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import pytest
 import torch
 
 from course_lib.compiled import ptx_for, sass_for
-from course_lib.hardware import gpu, hierarchy, recordings
+from course_lib.hardware import gpu, hierarchy, measurements
+from course_lib.hardware.measurements import measured
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 H200 = gpu.datasheet("H200")
@@ -32,10 +34,10 @@ def recording() -> dict:
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
-    recordings.read.cache_clear()
+    monkeypatch.setattr(measurements, "FOLDER", tmp_path)
+    measurements.measured.cache_clear()
     yield tmp_path / "memory_hierarchy.json"
-    recordings.read.cache_clear()
+    measurements.measured.cache_clear()
 
 
 def test_each_level_is_read_where_it_is_flat():
@@ -50,14 +52,13 @@ def test_powers():
 
 
 def test_a_recording_is_of_one_kind_of_card_alone(kept):
-    assert hierarchy.of(H200) is None  # no file
     kept.write_text(json.dumps(recording()))
     assert hierarchy.of(H200)["machine"] == "NVIDIA H200"
     assert hierarchy.of(gpu.datasheet("H100 SXM")) is None
 
 
 def test_what_is_recorded_has_three_levels_in_order():
-    found = hierarchy.recorded()
+    found = measured("memory_hierarchy")
     cycles, _, rates = zip(*(hierarchy.level(found, name) for name in ("L1", "L2", "memory")), strict=True)
     assert found["fma"][0] < cycles[0] < cycles[1] < cycles[2]
     assert rates[0] > rates[1] > rates[2] > 0.5 * H200.hbm_bandwidth
@@ -87,3 +88,12 @@ def test_reads_pass_by_l1_or_use_it():
         ptx = ptx_for(hierarchy.read_kernel, x, out, 32, 100, 528, CACHE=modifier, BLOCK=8192, gpu="sm_90", num_warps=8)
         loads = [line for line in ptx.splitlines() if "ld.global" in line]
         assert len(loads) == 8 and all(f"{modifier}.v4.b32" in line for line in loads)
+
+
+@pytest.mark.parametrize(
+    "module", ["hardware.inductor", "hardware.throughput", "figures.flash", "figures.flash_backward"]
+)
+def test_notebooks_of_the_last_release_still_find_what_was_measured(module):
+    with pytest.warns(DeprecationWarning, match=r'recorded is measured\("'):
+        recorded = importlib.import_module(f"course_lib.{module}").recorded
+    assert recorded()["machine"] == "NVIDIA H200"

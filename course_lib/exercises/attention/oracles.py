@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from course_lib.criteria import EPS32, roundings
-from course_lib.hardware import recordings
+from course_lib.hardware.measurements import measured
 from course_lib.words import in_words
 
 # ------------------------------------------------------------------------------------------------ oracles
@@ -106,7 +106,7 @@ def tiles_of(programs: int, bm: int, bn: int, nq: int, nk: int) -> list[list[int
 @cache
 def footprints() -> dict[tuple, int]:
     """(n, d, bm, bn, itemsize, causal) -> bytes that a traced kernel moved."""
-    return {tuple(row[:-1]): row[-1] for row in recordings.read("flash_footprints")["rows"]}
+    return {tuple(row[:-1]): row[-1] for row in measured("flash_footprints")["rows"]}
 
 
 def moved_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> int:

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from course_lib.criteria import sum_budget
-from course_lib.hardware import throughput
+from course_lib.hardware.measurements import measured
 from course_lib.tracing import trace
 from course_lib.tracing.cache import MissCurve, matmul_tiles, row_major
 from course_lib.words import in_words, plural
@@ -180,9 +180,9 @@ def ranks_the_measured(output: Any, sizes: Sequence[int], **_: Any) -> str:
 
 
 def with_the_measured(output: Sequence[float], sizes: Sequence[int]) -> float:
-    """The rank correlation of these speeds with those of throughput.recorded()."""
-    measured = dict(throughput.recorded()["curve"]["points"])
-    return rank_correlation(output, [measured[n] for n in sizes])
+    """The rank correlation of these speeds with those that an H200 reached."""
+    speeds = dict(measured("mystery_plot")["curve"]["points"])
+    return rank_correlation(output, [speeds[n] for n in sizes])
 
 
 def is_an_order(output: Any, grid_m: int, grid_n: int, **_: Any) -> str:

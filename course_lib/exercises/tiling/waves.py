@@ -17,7 +17,7 @@ from course_lib.exercises.tiling.oracles import (
     slows_down,
     with_the_measured,
 )
-from course_lib.hardware import throughput
+from course_lib.hardware.measurements import measured
 from course_lib.mistakes import every
 
 tiles_and_waves = Exercise(
@@ -98,7 +98,7 @@ MISALIGNED = [1025, 1026, 1028, 1032, 2047, 2048, 3002, 3008, 4100, 4104]
 @cache
 def measured_sizes() -> list[int]:
     """The sizes of the recorded curve."""
-    return [n for n, _ in throughput.recorded()["curve"]["points"]]
+    return [n for n, _ in measured("mystery_plot")["curve"]["points"]]
 
 
 predicted_throughput = Exercise(

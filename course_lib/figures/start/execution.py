@@ -13,6 +13,7 @@ from course_lib.exercises.start import issue
 from course_lib.figures.start.cards import when
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu, hierarchy
+from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
 
 
@@ -33,8 +34,8 @@ def one_or_many(guess: float = ...) -> Figure:
     if torch.cuda.is_available():
         other, label = hierarchy.add_one_seconds(sizes, "cuda"), f"{torch.cuda.get_device_name()}, timed here"
     else:
-        kept = hierarchy.recorded()
-        other, label = (kept["add_one"], f"an {kept['machine']}, {when(kept)}") if kept else ([], "no GPU")
+        kept = measured("memory_hierarchy")
+        other, label = kept["add_one"], f"an {kept['machine']}, {when(kept)}"
     other = [seconds for _, seconds in other]
 
     figure = Picture(9, 4.2)
@@ -48,7 +49,7 @@ def one_or_many(guess: float = ...) -> Figure:
         ax.axvline(guess, color=INK, linestyle=":", linewidth=1)
         ax.text(guess, 0.97, f" your guess: {guess:,.0f}", transform=ax.get_xaxis_transform(), va="top", fontsize=9)
     said = f"the GPU wins {_from(wins[0], sizes)} elements on" if wins else "the GPU never wins in this range"
-    if other and cpu[-1] > other[-1]:
+    if cpu[-1] > other[-1]:
         said += f";\nwith {sizes[-1]:,} it takes 1 / {cpu[-1] / other[-1]:.0f} of the time"
     ax.set_title(said, loc="left", fontsize=11)
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))

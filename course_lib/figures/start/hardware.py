@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 
 from course_lib.figures.start.cards import HBM, TENSOR_CORES, YEARS, lanes, size, transistors, when, whose
 from course_lib.hardware import gpu, hierarchy
+from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREEN, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
 
 
@@ -208,10 +209,10 @@ def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
 def working_sets() -> Figure:
     """Wait of one load, and bytes a second of all SMs, by how much memory is gone over again and again: measured on this
     machine's GPU, else as recorded."""
-    found = hierarchy.measured_here() or hierarchy.recorded()
+    found = hierarchy.measured_here() or measured("memory_hierarchy")
     figure = Picture(10, 4)
     left, right = figure.subplots(1, 2)
-    wait, rate = (found["latency"], found["bandwidth"]) if found else ([], [])
+    wait, rate = found["latency"], found["bandwidth"]
     left.plot([n for n, *_ in wait], [c for _, c, _ in wait], color=BLUE, marker="o", markersize=4)
     left.set(xscale="log", ylabel="cycles from one load to the next", ylim=(0, None))
     left.set_title("each load needs what the last one brought", loc="left", fontsize=11)
@@ -219,18 +220,17 @@ def working_sets() -> Figure:
     right.set(xscale="log", ylabel="TB/s read by all SMs together", ylim=(0, None))
     right.set_title("everybody reads, past the L1 caches", loc="left", fontsize=11)
     for ax in (left, right):
-        if found:
-            ax.axvline(found["l2_bytes"], color=INK, linestyle=":", linewidth=1)
-            ax.text(found["l2_bytes"], 0.04, " L2 is full", transform=ax.get_xaxis_transform(), fontsize=9)
-            ticks = [1 << k for k in ((12, 16, 20, 24, 28) if ax is left else (20, 23, 26, 29))]
-            ax.set_xticks(ticks, [size(t) for t in ticks])
+        ax.axvline(found["l2_bytes"], color=INK, linestyle=":", linewidth=1)
+        ax.text(found["l2_bytes"], 0.04, " L2 is full", transform=ax.get_xaxis_transform(), fontsize=9)
+        ticks = [1 << k for k in ((12, 16, 20, 24, 28) if ax is left else (20, 23, 26, 29))]
+        ax.set_xticks(ticks, [size(t) for t in ticks])
         ax.minorticks_off()
         ax.set_xlabel("working set: bytes gone over again and again")
         ax.grid(alpha=0.3)
         bare(ax)
     figure.caption(
         "A flat piece of a curve is a memory, a step is where it is full. Left: L1, L2, main memory. Right: L2, main "
-        f"memory. {found['machine'] if found else 'No GPU'}, {when(found)}."
+        f"memory. {found['machine']}, {when(found)}."
     )
     return figure
 

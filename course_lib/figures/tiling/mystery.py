@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from course_lib.exercises.tiling.oracles import dealt, rank_correlation
 from course_lib.figures.flops import BRANCHES, speeds
-from course_lib.figures.tiling.recording import TERA, recorded, whose
+from course_lib.figures.tiling.recording import TERA, whose
 from course_lib.hardware import bench, gpu
+from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREY, INK, ORANGE, Picture, bare, on_white
 
 Predict = Callable[..., Any]
@@ -140,19 +141,19 @@ def how_well(predict: Predict) -> str:
 @on_white
 def one_tile_for_all(predict: Predict) -> Figure:
     """Throughput of the published kernel with one tile against size, and the model for that tile."""
-    found = recorded()
+    found = measured("tiling")
     bm, bn, *_ = found["curve"]["tile"]
-    sizes, measured = (np.array([point[i] for point in found["curve"]["points"]]) for i in (0, 1))
+    sizes, speeds = (np.array([point[i] for point in found["curve"]["points"]]) for i in (0, 1))
     sms = gpu.datasheet("H200").sms
     counts = np.array([dealt(int(n), int(n), bm, bn, sms)[1] for n in sizes])
     used = sizes.astype(float) ** 2 / (counts * sms * bm * bn)
-    full = (measured / used)[sizes > 3000].max()  # what all SMs together reached, the idle ones counted as well
+    full = (speeds / used)[sizes > 3000].max()  # what all SMs together reached, the idle ones counted as well
     model = _called(
         predict, sizes, bm=bm, bn=bn, sms=sms, flops_per_second=full, bytes_per_second=4.25e12, launch_seconds=5e-6
     )
     figure = Picture(9.5, 4.4)
     ax = figure.subplots()
-    ax.plot(sizes, measured / TERA, color=BLUE, marker="o", markersize=4, linewidth=0.8, label="measured")
+    ax.plot(sizes, speeds / TERA, color=BLUE, marker="o", markersize=4, linewidth=0.8, label="measured")
     if model is not None:
         ax.plot(sizes, model / TERA, color=ORANGE, linestyle="--", label="the model")
     for i in range(1, len(sizes)):
@@ -169,15 +170,15 @@ def one_tile_for_all(predict: Predict) -> Figure:
         )
         return figure
     figure.caption(
-        f"With one tile for all sizes the sawtooth is there: rank correlation {rank_correlation(model, measured):.3f}, "
-        f"and {rank_correlation(sizes, measured):.3f} for size alone. The model's peak is the best that a full wave reached here."
+        f"With one tile for all sizes the sawtooth is there: rank correlation {rank_correlation(model, speeds):.3f}, "
+        f"and {rank_correlation(sizes, speeds):.3f} for size alone. The model's peak is the best that a full wave reached here."
     )
     return figure
 
 
 def vocabulary() -> str:
     """Time of GPT-2's last layer with its vocabulary as it is, and padded."""
-    rows = recorded()["vocabulary"]
+    rows = measured("tiling")["vocabulary"]
     lines = [f"(8192, 768) @ (768, vocabulary), bfloat16; {whose()}"]
     for row in rows:
         flops = 2 * 8192 * 768 * row["vocabulary"]

@@ -4,7 +4,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib.figures.tiling.recording import GIB, MIB, recorded, whose
+from course_lib.figures.tiling.recording import GIB, MIB, whose
+from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREEN, INK, ORANGE, Picture, bare, on_white
 from course_lib.tracing.cache import MissCurve, grouped, hilbert, matmul_tiles, row_major
 
@@ -60,7 +61,7 @@ def order_traffic(side: int = 64, k: int = 32, at_once: int = 132) -> Figure:
         f"the model: a and b of {side * 128} × {k * 128} and {k * 128} × {side * 128}", fontsize=10, loc="left"
     )
 
-    rows = recorded()["orders"]
+    rows = measured("tiling")["orders"]
     names = sorted({row["n"] for row in rows})
     for i, (label, colour, hatch) in enumerate((("grouped, 8", BLUE, "//"), ("Hilbert", GREEN, ".."))):
         own = [next(row for row in rows if row["n"] == n and row["order"] == label) for n in names]

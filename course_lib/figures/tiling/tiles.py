@@ -5,9 +5,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_lib.exercises.tiling.oracles import moved, traced
-from course_lib.figures.tiling.recording import GIB, ITEMSIZE, SIDES, TERA, recorded, whose
+from course_lib.figures.tiling.recording import GIB, ITEMSIZE, SIDES, TERA, whose
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu
+from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
 from course_lib.words import plural
 
@@ -242,7 +243,7 @@ def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
 @on_white
 def autotuned() -> Figure:
     """The published kernel by tile, at 4096 cubed in bfloat16, as a share of cuBLAS."""
-    found = recorded()
+    found = measured("tiling")
     rows = sorted(found["tiles"], key=lambda row: -row["flops"])
     cublas = found["cublas"]["4096"]
     figure = Picture(9.5, 4.6)

@@ -1,7 +1,7 @@
-"""Recordings: what benchmarks/ measured on one H200, for readers without a GPU. They are kept in
+"""Measurements: what benchmarks/ found on one H200, for readers without a GPU. They are kept in
 course_lib/hardware/measured/NAME.json, in SI units.
 
-found = read("mystery_plot")       in course_lib
+found = measured("mystery_plot")   in course_lib and notebooks
 write("mystery_plot", found)       in benchmarks/
 """
 
@@ -16,18 +16,23 @@ FOLDER = Path(__file__).parent / "measured"
 
 
 def path(name: str) -> Path:
-    """The file of a recording."""
+    """The file of that name."""
     return FOLDER / f"{name}.json"
 
 
 @cache
-def read(name: str) -> dict[str, Any]:
-    """The recording of that name. Raises FileNotFoundError without it."""
+def measured(name: str) -> dict[str, Any]:
+    """The measurements of that name: machine, date, and what benchmarks/ keeps. Raises FileNotFoundError without them."""
     return json.loads(path(name).read_text(encoding="utf-8"))
 
 
+def whose(name: str) -> str:
+    """Say on which machine and on which day the measurements of that name were made."""
+    return f"one {measured(name)['machine']}, {measured(name)['date']}"
+
+
 def write(name: str, found: dict[str, Any], digits: int = 5) -> None:
-    """Write a recording, one line for each key. Floats are rounded to `digits` significant digits, since more are noise."""
+    """Write measurements, one line for each key. Floats are rounded to `digits` significant digits, since more are noise."""
     lines = [
         f" {json.dumps(key)}: {json.dumps(_rounded(value, digits), ensure_ascii=False)}" for key, value in found.items()
     ]
