@@ -20,6 +20,7 @@ from course_lib.version import VERSION
 
 Kind = Literal["kernel", "formula", "values"]
 Budget = Callable[[torch.Tensor, torch.dtype, dict[str, Any]], torch.Tensor]
+Mistake = Callable[[Sequence[Any]], str]  # of criteria.Judged: trials that know what is right, on a higher floor
 
 
 @dataclass(frozen=True)
@@ -216,11 +217,7 @@ class Criterion:
     title: str
     points: float
     about: ClassVar[About] = "result"
-
-    @property
-    def missed(self) -> str:
-        """Say in a few words what an answer does that loses the points."""
-        return f"not so: {self.title}"
+    missed = ""  # in a few words, what an answer does that loses the points; a property where that depends on a field
 
     @property
     def key(self) -> str:
@@ -285,7 +282,7 @@ class Exercise:
     without: str = ""
     given: Sequence[str] = ()
     hints: Sequence[str] = ()
-    mistakes: Sequence[Callable[[Sequence[Trial]], str]] = ()
+    mistakes: Sequence[Mistake] = ()
 
     @property
     def points(self) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from course_lib.evidence import Cause
-from course_lib.exercise import ErrorMap, Trial
+from course_lib.exercise import ErrorMap, Mistake, Trial
 
 MAP_ROWS, MAP_COLUMNS = 12, 32
 
@@ -207,8 +207,6 @@ def _period(bad: torch.Tensor, axis: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- of an exercise
-
-Mistake = Callable[[Sequence[Trial]], str]
 
 
 def every(matches: Callable[..., bool], sentence: str) -> Mistake:

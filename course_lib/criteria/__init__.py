@@ -128,7 +128,7 @@ NOT_BEGUN = "not begun"
 
 def _named(criterion: Criterion, finding: Finding) -> Finding:
     """The finding with what its criterion says of itself."""
-    missed = NOT_BEGUN if finding.blank else criterion.missed
+    missed = NOT_BEGUN if finding.blank else criterion.missed or f"not so: {criterion.title}"
     return replace(finding, key=criterion.key, missed=missed, about=criterion.about)
 
 

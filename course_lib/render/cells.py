@@ -31,6 +31,8 @@ class Points(float):
     next one.
     """
 
+    text: str
+    html: str
     _waiting: Points | None = None  # the last ones in a notebook, until they are shown
 
     def __new__(cls, points: float, text: str, html: str) -> Points:

@@ -7,7 +7,7 @@ in a line the lowest one falls tells them apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -43,6 +43,8 @@ class Instruction:
     axes: tuple[int, ...]
     volatile: bool = False
     asks: bool = False
+    itemsize: int = field(init=False, compare=False)
+    lanes: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "itemsize", elements.itemsize(self.element))

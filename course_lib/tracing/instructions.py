@@ -223,7 +223,7 @@ def _descriptor_update(body: Body, op: ir.Operation, scope: dict[str, int], oper
     def step(registers: Registers, programs: Programs) -> None:
         descriptor, *where, values = (registers[i] for i in operands)
         pointers, mask = descriptor.pointers(described.shape, where, size)
-        programs.launched.memory.update(at, programs.numbers, kind, "relaxed", pointers, values, mask, used=False)
+        programs.launched.memory.update(at, programs.numbers, kind, "relaxed", pointers, values, mask)
 
     return step
 

@@ -274,6 +274,21 @@ def test_descriptors(host):
     assert (t.loads.bytes, t.stores.bytes) == (30 * 48 * 4, 30 * 48 * 4)
     assert t.accesses_to("x").bytes == 30 * 48 * 4
     assert t.poisoned == set()  # a descriptor pads with zeros
+
+
+@triton.jit
+def add_by_descriptor(x_ptr, o_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BM, BN])
+    o = tl.make_tensor_descriptor(o_ptr, [M, N], [N, 1], [BM, BN])
+    o.atomic_add([0, 0], x.load([0, 0]))
+
+
+def test_a_descriptor_that_adds():
+    x, o = torch.rand(30, 48), torch.zeros(30, 48)
+    with trace() as t:
+        add_by_descriptor[(3,)](x, o, 30, 48, BM=32, BN=64)
+    torch.testing.assert_close(o, 3 * x)
+    assert sum(a.bytes for a in t.launches[0].accesses if a.op == "atomic") == 3 * o.nbytes and not t.faults
     assert t.faults == []
 
 
