@@ -32,9 +32,10 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# In 08 you wrote attention in tiles, in torch. Nothing of n × n was held, and hardly any bytes are needed. So it
-# should be as fast as the products in it. One layer with 16 heads of 128 and 16 384 tokens does 4 · 16 · 16384² · 128
-# FLOPs. How long does that take at the speed of a matrix product? And your `tiled_attention`, on the same GPU?
+# In 08 you wrote attention in tiles, in torch. It never held anything of size n × n, and it has to move few bytes. So it
+# should be as fast as its matrix products. One layer with 16 heads of 128 and 16 384 tokens does 4 · 16 · 16384² · 128
+# FLOPs. How long would that take at the speed of a matrix product? And how long does your `tiled_attention` take on the
+# same GPU?
 
 # %%
 ceiling = measured("attention")["ceiling"]  # TFLOP/s of torch's matrix product, measured on an H200
@@ -46,23 +47,23 @@ print(
 )
 
 # %% [markdown]
-# Each operation of torch is a launch, and each hands its tiles to the next *through memory*. A tile of scores is
-# small enough to stay in registers, if only one kernel did everything to it: the product, the mask, the exponentials,
-# the second product. (The tiles counted above are those of all heads at once: an operation of torch takes one tile of
-# each.) That is all that is left to do. The outer loop of `tiled_attention` becomes the grid, the inner loop the body
-# of a kernel.
+# Each torch operation is a launch, and each hands its tiles to the next one *through memory*. A tile of scores is small
+# enough to stay in registers, as long as one kernel does everything to it: the product, the mask, the exponentials and the
+# second product. (The tiles counted above are those of all heads at once: an operation of torch takes one tile of each.)
+# Writing that kernel is all that is left to do. The outer loop of `tiled_attention` becomes the grid, and the inner loop
+# becomes the body of the kernel.
 #
-# Here is one program of such a kernel at work: a tile of 64 queries, causal, keys in tiles of 32. The steps are those
-# of a traced launch. Move *step*, then *program*: what does each program load once, and what again and again? Which
+# Here is one program of such a kernel at work: a tile of 64 queries, causal, keys in tiles of 32. The steps are those of a
+# traced launch. Move *step*, then *program*. What does each program load once, and what does it load again and again? Which
 # program has the least to do?
 
 # %%
 figures.flash.explore_program_walk()
 
 # %% [markdown]
-# Its rows of q once, at the beginning. Its rows of o once, at the end. In between it walks along k and v, and the
-# tile of scores in the middle exists for a moment. Program 0 has the shortest way, the last one the longest. No
-# program needs anything of another.
+# Each program loads its rows of q once, at the beginning, and stores its rows of o once, at the end. In between it walks
+# along k and v, and each tile of scores exists only for a moment. Program 0 has the shortest walk and the last program the
+# longest. No program needs anything from another one.
 #
 # Where do these programs run? Three answers are often heard, and none of them is right.
 #
@@ -113,15 +114,15 @@ predictions = {
 check("flash.predictions", predictions)
 
 # %% [markdown]
-# The fifth number decides how large a tile may be. An SM has 65 536 registers of 4 bytes, 256 KiB. The accumulator of
-# 128 queries takes a quarter of them, the tile of scores comes on top, and q, k, v wait in shared memory. That is why
-# everybody's tiles are 64 or 128 queries.
+# The fifth number decides how large a tile may be. An SM has 65 536 registers of 4 bytes, which is 256 KiB. The accumulator
+# of 128 queries takes a quarter of them, and the tile of scores comes on top; q, k and v wait in shared memory. That is why
+# everybody's tiles hold 64 or 128 queries.
 #
 # ## One tile
 #
-# What happens to a program's state when a tile comes? You know it as `merge`: two states, brought to the larger
-# maximum, added. In the loop one of the two is fresh, and there is a shortcut: make the weights of the tile relative
-# to the *new* maximum at once. Then only the old state has to be corrected.
+# What happens to a program's state when the next tile comes? You know the answer as `merge`: both states are brought to the
+# larger maximum and then added. In the loop one of the two is new, which allows a shortcut: make the weights of the tile
+# relative to the *new* maximum at once. Then only the old state has to be corrected.
 #
 # > m_new = max(m, max of each row of s)
 # >
@@ -129,8 +130,8 @@ check("flash.predictions", predictions)
 # >
 # > l = l · alpha + Σ p,  acc = acc · alpha + p @ v
 #
-# Below, one tile of 3 rows and 4 keys comes to a state. Before you run it: which of the three rows keeps its old sums
-# as they are, and which forgets nearly all?
+# Below, one tile of 3 rows and 4 keys comes to a state. Before you run it: which of the three rows keeps its old sums as
+# they are, and which one forgets nearly everything?
 
 # %%
 m = torch.tensor([2.0, 2.0, -torch.inf])  # the third row has seen nothing yet
@@ -149,16 +150,17 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # * A float32 product would be rounded to TF32. `input_precision="ieee"` keeps it float32. For half precision it
 #   changes nothing.
 #
-# And one thing is old: −inf − −inf is NaN. A row may have seen nothing before this tile, and nothing in it.
+# And one thing is familiar: −inf − −inf is NaN. A row may have seen nothing before this tile, and may see nothing in it
+# either.
 #
 # ## Exercise: update the state
 #
 # {{exercise flash.online_update}}
 #
-# Write `online_update`, a `@triton.jit` function that other kernels call. It gets no pointers, only blocks. The two
-# functions below it are given: they walk over scores in tiles, and the check calls `weighted_mean`. All points rest on
-# one plain case, here in every exercise: it must be right, and made by kernels; torch may only allocate and make views.
-# Full marks need
+# Write `online_update`, a `@triton.jit` function that other kernels call. It gets blocks and no pointers. The two functions
+# below it are given: they walk over scores in tiles, and the check calls `weighted_mean`. In every exercise of this unit
+# all points rest on one plain case: its result must be right and computed by kernels, and torch may only allocate memory
+# and make views. Full marks need
 # * any size ({{correct.ragged}}), float32 results that are float32 throughout ({{correct.float32}}),
 # * scores far from 0, rising and falling ({{correct.hard}}), half precision v with 4096 keys ({{correct.half}}),
 # * tiles of −inf before the first score, and rows of −inf alone ({{correct.late}}).
@@ -220,17 +222,16 @@ check("flash.online_update", weighted_mean)
 # %% [markdown]
 # ## One head
 #
-# Now the scores are no longer given. For BLOCK_M queries a program
+# From here on the scores are no longer given. For BLOCK_M queries, a program
 #
 # 1. loads its tile of q,
 # 2. for each tile of keys loads k and v, makes s = scale · q @ k.T, updates the state,
 # 3. divides, and stores o and lse.
 #
 # `k.T` of a block of half precision costs nothing: a tile can be read from shared memory either way, by Hopper's tensor
-# cores themselves, and on older GPUs by the loads that bring it into registers. The scale multiplies s, in
-# float32; q times the scale would be rounded to half precision once more, and lse would show it. What must the scores
-# of keys be that are not there, where the last tile reaches past the end? A masked load gives 0. And 0 is a score
-# like any other:
+# cores themselves, and on older GPUs by the loads that bring it into registers. The scale multiplies s, in float32; q times
+# the scale would be rounded to half precision once more, and lse would show it. The last tile may reach past the last key.
+# What must the scores of these missing keys be? A masked load gives 0. But 0 is a score like any other:
 
 # %%
 s = torch.tensor([-3.0, -2.5, 0.0, 0.0])  # two keys, and two that are not there
@@ -292,8 +293,8 @@ def one_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.T
 check("flash.one_head", one_head)
 
 # %% [markdown]
-# What did it move? Unit 08's `flash_bytes` said: q, o and lse once, k and v once for each program. Compare what it
-# predicts with what was traced.
+# What did your kernel move? Unit 08's `flash_bytes` said that q, o and lse move once, and k and v once for each program.
+# Compare this prediction with what was traced.
 
 # %%
 n, d = 256, 64
@@ -309,14 +310,14 @@ else:
     print(f"{t.flops.dot:,} FLOPs in tl.dot: {t.flops.dot / t.bytes:.0f} a byte")
 
 # %% [markdown]
-# And this is your own kernel on its way (if it is solved; else the footsteps from the beginning).
+# And this is the walk of your own kernel. (If you have not solved it yet, you see the walk from the beginning again.)
 
 # %%
 mine = {} if done is None else dict(traced=t, q=q, k=k, v=v, o=done[0])
 figures.flash.explore_program_walk(**mine)
 
 # %% [markdown]
-# What does the compiler make of it? For an H100 or H200 (sm_90), without one:
+# What does the compiler make of it for an H100 or H200 (sm_90)? You need neither of them to find out:
 
 # %%
 if done is None:
@@ -328,39 +329,40 @@ else:
     print(compile_for(one_head_kernel, q, k, v, *done, 0.125, n, n, gpu="sm_90", **shape))
 
 # %% [markdown]
-# `wgmma` is Hopper's tensor core instruction, and both products use it. "None" beside *spills* is what you want to
-# see: an accumulator that does not fit into the registers goes to memory and back in every step.
+# `wgmma` is Hopper's tensor core instruction, and both products use it. "None" in the row *spills* is what you want to see:
+# an accumulator that does not fit into the registers would go to memory and back in every step.
 #
 # ## Causal: two loops
 #
-# Only tiles on the diagonal need a mask. How many keys does row i see? Causal: i + 1 + Nk − Nq, at least 0, at most
-# Nk. Not causal: Nk. Call this number `sees`; then a score stays where **key < sees**, and the one comparison serves
-# the causal mask *and* the keys that are not there. With it a program knows its walk:
+# Only the tiles on the diagonal need a mask. How many keys does row i see? In causal attention it sees i + 1 + Nk − Nq of
+# them, but at least 0 and at most Nk; otherwise it sees all Nk. Call this number `sees`. A score stays where **key <
+# sees**, and this one comparison serves the causal mask *and* the keys that are not there. It also tells a program where to
+# walk:
 #
 # * up to the smallest `sees` of its rows, in whole tiles, all rows see everything: no mask, not even on the loads;
 # * from there to the largest `sees`, with a mask;
 # * beyond, nothing.
 #
-# So there are two loops, one after the other, with the same body. A helper function with a `tl.constexpr` that says
-# which, called twice, is compiled twice. Play with unequal tiles: how many masked tiles has a row of tiles, if keys
-# come in half as wide tiles as queries?
+# So there are two loops, one after the other, with the same body. A helper function with a `tl.constexpr` that says which,
+# called twice, is compiled twice. Play with unequal tiles. How many masked tiles does a row of tiles have if the tiles of
+# keys are half as wide as those of queries?
 
 # %%
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# Two, and it stays two when a row has 256 tiles: the mask costs a comparison and a selection for each score of a
-# masked tile.
+# It has two, and it still has two when the row is 256 tiles long. The mask costs one comparison and one selection for each
+# score of a masked tile.
 #
 # ## Heads and strides
 #
-# q comes as (B, H, N, D), as (N, D), or as something else with heads in front. Often it is a *view*: (B, N, H, D)
-# with two dimensions swapped, as in 08. Nobody wants to copy it. What does a kernel need to know to read any of these
-# where they are?
+# q comes as (B, H, N, D), as (N, D), or as something else with heads in front. Often it is a *view*: (B, N, H, D) with two
+# dimensions swapped, as in 08. Nobody wants to copy it. What does a kernel need to know to read any of these tensors where
+# they lie?
 #
-# A pointer and four strides. `x[None]` adds a dimension in front until there are four; `x.flatten(0, -4)` folds what
-# is in front of the last three into one. Both are views. (A fold of dimensions that do not lie one after the other
-# would be a copy. Batches in front do.) A program's number gives its head, its head gives two offsets, and rows and
+# It needs a pointer and four strides. `x[None]` adds a dimension in front until there are four; `x.flatten(0, -4)` folds
+# what is in front of the last three into one. Both are views. (Folding dimensions that do not lie one after the other would
+# make a copy. Batches in front do lie so.) A program's number gives its head, its head gives two offsets, and rows and
 # columns of a tile take the other two strides.
 
 # %%
@@ -374,16 +376,16 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
     print(tuple(y.shape), "->", tuple(four.shape), "strides", four.stride(), "a view:", four.data_ptr() == y.data_ptr())
 
 # %% [markdown]
-# Heads of 80 or 96 exist, and blocks have powers of two as sizes. Take the next one as BLOCK_D and mask the rest:
-# columns of 0 change no product. Products with keys of 0 cost time, though; there is no free lunch for odd heads.
+# Heads of 80 or 96 exist, and blocks have powers of two as sizes. Take the next one as BLOCK_D and mask the rest: columns
+# of 0 change no product. Multiplying by those zeros still takes time, though: odd heads get no free lunch.
 #
 # ## Exercise: FlashAttention, forward
 #
 # {{exercise flash.flash_attention_forward}}
 #
-# The real thing. Begin from `one_head`. (You may write further `@triton.jit` helpers in the cell.) Return o with q's
-# shape and dtype, and lse, contiguous float32. torch may only allocate and make views: one `.contiguous()`, and no
-# point is left. Heads beyond 128 need smaller tiles, or `num_stages=2`: the check compiles for an A100 (sm_80) as well, which has
+# The real thing. Begin from `one_head`. (You may write further `@triton.jit` helpers in the cell.) Return o with q's shape
+# and dtype, and lse, contiguous float32. torch may only allocate memory and make views: a single `.contiguous()` costs all
+# points. Heads beyond 128 need smaller tiles, or `num_stages=2`: the check compiles for an A100 (sm_80) as well, which has
 # less shared memory than an H100. Full marks need
 # * any Nq and Nk ({{correct.ragged}}), any leading dimensions ({{correct.leading}}), views without copies
 #   ({{correct.strided}}), D from 16 to 256 ({{correct.dims}}),
@@ -513,8 +515,8 @@ def flash_attention_forward(
 check("flash.flash_attention_forward", flash_attention_forward)
 
 # %% [markdown]
-# Does it agree with torch, on a layer's own views? (B, N, H, D) goes in as (B, H, N, D), and comes out so that the
-# layer's last matrix can take it without a copy, if you made o like q.
+# Does it agree with torch on a layer's own views? A tensor (B, N, H, D) goes in as a view (B, H, N, D). If you made o like
+# q, the result comes out in a form that the layer's last matrix can take without a copy.
 #
 # How large a difference is rounding? The step printed is the one just below 1. Causal rows at the beginning are means of
 # a few values and reach 2 to 4, where bfloat16 has steps of 0.0156; rounding is off by up to half of one, 0.0078.
@@ -539,8 +541,8 @@ else:
 # %% [markdown]
 # ## How fast?
 #
-# Guess before you look: what share of torch's FlashAttention-2, written in CUDA by specialists, does your kernel
-# reach?
+# Guess before you look: what share of the speed of torch's FlashAttention-2, which specialists wrote in CUDA, does your
+# kernel reach?
 
 # %% gpu="flash.speed"
 if bench.has_gpu() and done is not None:
@@ -561,8 +563,9 @@ else:
 figures.flash.ladder()
 
 # %% [markdown]
-# The lowest step is the solution of this unit: pointers, `tl.exp`, two loops. It has 1.33 times FlashAttention-2's
-# speed, and 1.48 times if causal. The next three change nothing of what you know, only how it is said to the hardware:
+# The lowest step is the solution of this unit: pointers, `tl.exp`, two loops. It has 1.33 times FlashAttention-2's speed,
+# and 1.48 times if causal. The next three steps change nothing in the algorithm. They only say it differently to the
+# hardware:
 #
 # * **exp2.** The hardware has 2ˣ and no eˣ: `tl.exp` multiplies by log₂ e first, once for each score. Put log₂ e into
 #   the scale, and use `tl.exp2`; the scale and the subtraction of the maximum become one fused operation.
@@ -572,12 +575,12 @@ figures.flash.ladder()
 #   of 128 the first tiles were the fastest, so two bars are one kernel, timed twice; with heads of 64 tuning
 #   brings up to 10 %. (A check tries nothing out: it times the first configuration.)
 #
-# They are in benchmarks/attention_ladder.py, and cost generality: a descriptor wants rows of unit stride, and lengths
-# that tiles divide.
+# These steps are in benchmarks/attention_ladder.py. They cost generality: a descriptor wants rows of unit stride, and there
+# the length must be a multiple of the tile.
 #
-# The last step is another matter: with heads of 128 it brings a quarter more, and is a little faster than cuDNN, which NVIDIA
-# writes for its own GPUs. What has it that the others have not? Nsight Compute counts how busy the parts of an SM are. Look
-# for the busiest part of "unit 09" and of "descriptors" before you read on.
+# The last step is another matter: with heads of 128 it brings a quarter more, and is a little faster than cuDNN, which
+# NVIDIA writes for its own GPUs. What does it do that the others do not? Nsight Compute counts how busy the parts of an SM
+# are. Look for the busiest part of "unit 09" and of "descriptors" before you read on.
 
 # %%
 print("              tensor cores  special functions  issuing instructions  between L2 and the SMs")
@@ -586,8 +589,9 @@ for row in measured("attention")["counters"]:
     print(f"{row['name']:>12}: {shares} {row['l2'] / 1e12:18.1f} TB/s")
 
 # %% [markdown]
-# In the first two, no part is busy all of the time: in a program the products and the softmax *take turns*. The tensor cores
-# wait while exponentials are computed, and the other way round, unless the SM's second program happens to be in the other phase.
+# In the first two kernels no part is busy all of the time: in a program the products and the softmax *take turns*. The
+# tensor cores wait while exponentials are computed, and the other way round, unless the SM's second program happens to be
+# in the other phase.
 #
 # **Overlap.** The last step, like FlashAttention-3 and cuDNN, gives the jobs to different warps of one program: one warp fetches
 # tiles, and two groups of four warps have 64 queries each. A group issues s = q @ k.T of a tile and right behind it the product
@@ -603,13 +607,13 @@ for row in measured("attention")["counters"]:
 # line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and names what nothing
 # waits for.
 #
-# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first, of 2022, is the
-# one that runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for
-# Hopper: it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this unit,
-# with tiles that fit into its shared memory. What lies there? The tile of q, and tiles of k and v for the stages of the
-# pipeline: for all of them on Hopper, for all but one on the cards before it, where a tile of p needs room as well. The next
-# cell counts that for 64 queries, heads of 128, half precision and 3 stages. Guess first: which of the three tiles of keys is
-# too large for an A10G?
+# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first one, from 2022,
+# runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for Hopper:
+# it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this unit, with
+# tiles that fit into its shared memory. What lies there? The tile of q, and tiles of k and v for the stages of the
+# pipeline: for all of them on Hopper, for all but one on the cards before it, where a tile of p needs room as well. The
+# next cell counts that for 64 queries, heads of 128, half precision and 3 stages. Guess first: which of the three tiles of
+# keys is too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -628,7 +632,8 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
 # pipeline has fewer stages. A launch that asks for more fails. For a kernel of yours ask the compiler, which needs no such
 # card: `compile_for(..., gpu="sm_86")` says what a program takes.
 #
-# And against the length of a text? Left the speed, right what must be held beyond q, k and v.
+# How does all this change with the length of a text? The left picture shows the speed, the right one what must be held in
+# addition to q, k and v.
 
 # %%
 figures.flash.against_length()
@@ -644,12 +649,12 @@ figures.flash.against_length()
 figures.flash.windows_and_groups()
 
 # %% [markdown]
-# The rows of a tile see window + BLOCK_M − 1 keys together. Here these are 111, and lie in 4 tiles of 32. The walk gets
-# a beginning as well as an end, and the mask a second comparison.
+# The rows of a tile together see window + BLOCK_M − 1 keys. Here that is 111 keys, which lie in 4 tiles of 32. So the walk
+# gets a beginning as well as an end, and the mask a second comparison.
 #
-# There is a trap, though. In a tile at the *beginning* of the walk the lower rows of a tile of queries see nothing,
-# and their first keys come later. `online_update` must live with rows that have seen nothing yet, which causal masks
-# alone hardly ever ask of it.
+# There is a trap, though. In a tile at the *beginning* of the walk the lower rows of a tile of queries see nothing, and
+# their first keys come later. `online_update` must cope with rows that have seen nothing yet, which a causal mask alone
+# hardly ever asks of it.
 #
 # ## Exercise: a sliding window
 #
@@ -719,13 +724,13 @@ for kv_heads in (32, 8, 1):
     print(f"32 heads of q, {kv_heads:2} of k and v: {size / 1e9:.2f} GB a layer, for each text")
 
 # %% [markdown]
-# So models have fewer heads of k and v than of q (**grouped-query attention**; Ainslie and others, 2023). With Hq
+# That is why models have fewer heads of k and v than of q (**grouped-query attention**; Ainslie and others, 2023). With Hq
 # heads of q and Hkv of k and v, heads 0 to Hq / Hkv − 1 of q read head 0, the next ones head 1, and so on.
 #
-# The cache is smaller. Are fewer bytes read, too? If each head of q has programs of its own, each reads k and v of
-# its group by itself, as before. But rows of q are rows of q. Put the queries of a *group* of heads one below the
-# other, and cut *that* into tiles, as in the right picture of the section before: 8 heads of 16 queries are 128 rows,
-# and k and v are read for 64 or 128 rows at a time (for 32 in the picture: two heads a tile).
+# The cache is smaller. Are fewer bytes read, too? If each head of q has programs of its own, each of them reads the k and v
+# of its group by itself, as before. But a program need not care which head a row of q belongs to. Put the queries of a
+# *group* of heads one below the other, and cut *that* into tiles, as in the right picture of the section before: 8 heads of
+# 16 queries are 128 rows, and k and v are read for 64 or 128 rows at a time (for 32 in the picture: two heads a tile).
 #
 # ## Exercise: grouped heads
 #
@@ -788,9 +793,9 @@ check("flash.grouped_attention", grouped_attention)
 # %% [markdown]
 # ## What models add: one token
 #
-# While it writes, a model has *one* query a head, and a cache of perhaps 65 536 keys. How many programs would your
-# kernels launch for 32 heads on 8 heads of k and v, and how many SMs has an H200? 8, and 132. Each of the 8 walks
-# along 65 536 keys alone, and the memory waits.
+# While it writes, a model has *one* query per head, and a cache of perhaps 65 536 keys. How many programs would your
+# kernels launch for 32 heads on 8 heads of k and v, and how many SMs has an H200? They would launch 8 programs, and an H200
+# has 132 SMs. Each of the 8 walks along 65 536 keys alone, and most of the chip idles.
 #
 # In 08 you saw the way out: states merge in any order. Cut the keys into `splits` shares. A program takes one share
 # for one group, and stores its state. A second kernel merges the states of each head. (This is *flash decoding*; Dao
@@ -932,7 +937,7 @@ check("flash.name_maps", named_maps)
 #
 # {{exercise flash.break_attention}}
 #
-# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
+# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of it,
 # *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or an alpha that is
 # forgotten. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #
