@@ -13,16 +13,16 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small
-# Triton kernels, and read what a trace says of them. About two hours, {{unit minutes}} of them for {{unit exercises}}. You need
-# Python and a little torch: what a tensor is, and that `x + 1` adds to each element. You need no GPU.
-# Run the cells from top to bottom, with Shift+Enter.
+# **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small Triton
+# kernels, and read what a trace says about them. About two hours, {{unit minutes}} of them for {{unit exercises}}. You need
+# Python and a little torch: what a tensor is, and that `x + 1` adds to each element. You need no GPU. Run the cells from
+# top to bottom, with Shift+Enter.
 #
 # ## The question
 #
-# Take `x + 1`. On one core of a CPU and on a GPU it is the same line, and the GPU is said to be fast. Is it? With one
-# element in x, the GPU is *slower*. With 16 million, it is faster by far. From how many elements on does it win? (x
-# lies in the memory of the machine that adds: sending it from one to the other would take longer than either sum.)
+# Take `x + 1`. The line is the same on one core of a CPU and on a GPU, and the GPU is said to be fast. Is it? With one
+# element in x the GPU is *slower*. With 16 million it is faster by far. From how many elements on does the GPU win? (x lies
+# in the memory of the machine that adds: sending it from one to the other would take longer than either sum.)
 
 # %% gpu="start.card"
 import torch
@@ -46,12 +46,13 @@ guess_elements = ...
 figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too, if there is one
 
 # %% [markdown]
-# Read the right end first: both lines rise, and the GPU's lies far below. On the left it is flat for a long time. The
-# GPU takes some microseconds to be asked (a *launch*) and to answer, and a quarter of a million elements cost next to
-# nothing on top. The CPU has less to pay before it starts.
+# Read the right end first: both lines rise, and the GPU's line lies far below the other. On the left the GPU's line is flat
+# for a long time. The GPU takes some microseconds to be asked (a *launch*) and to answer, and a quarter of a million
+# elements cost next to nothing on top. The CPU has much less to do before it can start.
 #
 # Two questions follow. How do you write a program for such a machine? You will have written one in a few minutes. And what
-# kind of machine takes that long for one element, and no longer for many? The rest of the unit is about that.
+# kind of machine takes that long for one element, but no longer for many? The rest of the unit is about this second
+# question.
 #
 # ## Your first kernel
 #
@@ -80,9 +81,9 @@ print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} by
 
 # %% [markdown]
 # * `@triton.jit` makes the function a kernel. It is compiled when it is launched, and not run by Python.
-# * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. Square brackets for how many, round ones for the
-#   arguments. All 3 run the same code. Why 3? 10 elements, 4 to a program, are two full blocks and a part of a third.
-#   The grid is a tuple, since it may have up to three numbers; one will do here.
+# * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. The square brackets say how many programs there are,
+#   and the round ones hold the arguments. All 3 run the same code. Why 3? With 4 elements to a program, 10 elements are two
+#   full blocks and a part of a third. The grid is a tuple, since it may have up to three numbers; one is enough here.
 # * `tl.program_id(0)` is the one thing in which they differ: 0, 1 or 2.
 # * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and known when the
 #   kernel is compiled: that is what `tl.constexpr` says. So `i` is a block as well: in program 1 it is 4, 5, 6, 7.
@@ -105,8 +106,9 @@ figures.start.explore_programs_over_elements()
 # %% [markdown]
 # ## From a kernel to a function
 #
-# A kernel returns nothing, and somebody must make room for its result. So each kernel gets a function around it that runs
-# on the CPU, and is called the *host* function. It has four lines: sizes, output, launch, return.
+# A kernel returns nothing, and somebody must make room for its result. So each kernel gets a function around it, which runs
+# on the CPU and is called the *host* function. It has four lines: one each for the sizes, the output, the launch and the
+# return.
 #
 # `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid.
 
@@ -124,16 +126,16 @@ with trace():
     print(double(torch.arange(5.0)))
 
 # %% [markdown]
-# Which BLOCK? A power of two that gives each thread a few elements. A program has 128 threads unless you say otherwise,
-# so 256 to 4096 are all fine, and 1024 is what you will see most. The results do not depend on it.
+# Which BLOCK should you take? Take a power of two that gives each thread a few elements. A program has 128 threads unless
+# you say otherwise, so 256 to 4096 are all fine, and 1024 is what you will see most. The results do not depend on it.
 #
 # ## Exercise: add one
 #
 # {{exercise start.add_one}}
 #
 # Write the kernel and the function that launches it, each in the place of its `...  # your code here`. `add_one(x)` returns
-# a new tensor, x + 1, of the same dtype. x has n elements, from 1 up, that lie side by side in memory (it is *contiguous*),
-# and is float32 or float16.
+# a new tensor, x + 1, of the same dtype. x has n elements, at least one, which lie side by side in memory (x is
+# *contiguous*). Its dtype is float32 or float16.
 #
 # In a kernel exercise **your kernel does the work**. Torch may make tensors (`torch.empty_like`) and views of them;
 # `x + 1` in the function is torch's kernel, and does not count. The check traces by itself. To try the function yourself,
@@ -172,17 +174,17 @@ def add_one(x: torch.Tensor) -> torch.Tensor:
 check("start.add_one", add_one)
 
 # %% [markdown]
-# The verdict begins with what came of it: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not begun*.
-# Below that stands what lost points, and what was seen: a wrong result beside the right one, and bars for what was spent and
-# what would do. The triangle unfolds what holds. If you are stuck, remove the first `#` below and run the cell; run it again
-# for a stronger hint. There are three.
+# The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
+# begun*. Below that you find what lost points and what was seen: a wrong result next to the right one, and bars for what
+# was spent and what would have been enough. The triangle unfolds what is right. If you are stuck, remove the first `#`
+# below and run the cell; run it again for a stronger hint. There are three.
 
 # %%
 # hint("start.add_one")
 
 # %% [markdown]
-# Your points are kept: the best that a check has given you. They lie in a file of yours outside the course, which `progress()`
-# names, so that neither a restart nor a new copy of the course loses them. What is next?
+# Your points are kept: the best that a check has given you. They are kept in a file of yours outside the course, whose name
+# `progress()` tells you, so that neither a restart nor a new copy of the course loses them. What comes next?
 
 # %%
 progress()
@@ -199,11 +201,11 @@ progress()
 # | an exercise | replace `...  # your code here` by your code, and in a dict each `...` by your answer |
 # | a check | run it: it says what is right, what is not, and gives points |
 #
-# A check is the grader: when you hand the notebook in, the same criteria are applied, on some inputs that you have
-# not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
+# A check is the grader itself: when you hand in the notebook, the same criteria are applied, also to some inputs that you
+# have not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
 # that name, and a stronger one each time. Hints cost nothing. `progress()` shows your points and what is next.
 #
-# Three more are for later: `from course_lib import reset, validate, make_zip`.
+# Three more functions are for later: `from course_lib import reset, validate, make_zip`.
 # * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
 # * `validate()` says what of the notebook, as you have saved it, would be graded, and which names are missing.
 # * `make_zip()` says the same and makes the zip to hand in.
@@ -231,8 +233,8 @@ progress()
 #
 # {{exercise start.num_programs}}
 #
-# n elements, `block` of them to a program: how many programs must a launch have, so that every element has one and no
-# program is without an element? Full marks need the right number
+# There are n elements, and each program takes `block` of them. How many programs must a launch have so that every element
+# has a program and no program is without an element? Full marks need the right number
 # * where blocks divide n ({{correct.whole}}) and where they do not ({{correct.ragged}}),
 # * for n less than a block, and for n = 0 ({{correct.small}}).
 
@@ -253,8 +255,8 @@ check("start.num_programs", num_programs)
 #
 # {{exercise start.predictions}}
 #
-# Predictions are graded, too: the trace tells. `double_kernel` is launched on **5000** elements with **BLOCK = 1024**
-# and as many programs as it needs. This time x is **float16** (2 bytes an element) and out is **float32** (4 bytes);
+# Predictions are graded, too: a trace says what is right. `double_kernel` is launched on **5000** elements with **BLOCK =
+# 1024** and as many programs as it needs. This time x is **float16** (2 bytes an element) and out is **float32** (4 bytes);
 # `tl.store` converts to the dtype of the tensor that it writes. How many programs are there? How many positions of the
 # *load* are masked, over all programs? How many bytes are loaded, and how many stored?
 #
@@ -288,9 +290,9 @@ print(f"{t.loads.bytes:,} bytes loaded, {t.stores.bytes:,} bytes stored")
 # %% [markdown]
 # ## What if the mask is missing?
 #
-# A kernel without a mask reads and writes past the end of its tensors. On a GPU one of two things happens: the
-# program is stopped with an error that names no line, or nothing is noticed, and another tensor's numbers have
-# changed. A trace looks at each address before it is used. What do you expect it to say here?
+# A kernel without a mask reads and writes past the end of its tensors. On a GPU one of two things happens: the program is
+# stopped with an error that names no line, or nothing is noticed, and another tensor's numbers have changed. A trace looks
+# at each address before it is used. What do you expect the trace to say here?
 
 
 # %%
@@ -314,8 +316,8 @@ except Exception as fault:
 #
 # ## The ladder
 #
-# A GPU is a tall stack of simple ideas. Each rung rests on those below it, and nobody works on all of them. You need not
-# remember the names now: each comes back where it is used.
+# A GPU is a tall stack of simple ideas. Each rung of this ladder rests on those below it, and nobody works on all of them.
+# You need not remember the names now: each comes back where it is used.
 
 # %% gpu="start.ladder"
 figures.start.ladder()
@@ -344,7 +346,7 @@ figures.start.ladder()
 #   **Triton**, which you will use, is a language for kernels inside Python; its compiler writes PTX, too.
 # * **PyTorch** keeps tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
 #   when PyTorch was built. This is called *eager* mode; nothing is compiled then (`torch.compile` is another matter).
-# * A **transformer** is, seen from here, a sequence of kernel launches. More of it at the end of this unit.
+# * A **transformer** is, seen from here, a sequence of kernel launches. The end of this unit says more about it.
 #
 # In CUDA C++ the first kernel of this unit would look like this. One *thread* has one element, and the grid counts blocks of
 # threads:
@@ -357,9 +359,9 @@ figures.start.ladder()
 # double_kernel<<<(n + 1023) / 1024, 1024>>>(x, out, n);
 # ```
 #
-# You have written a kernel. What becomes of one on the way down the ladder? Here is `double_kernel` compiled for two
-# generations of GPUs, the A100's (NVIDIA calls it sm_80) and that of H100 and H200 (sm_90), without either being
-# here. First the PTX, only the lines that touch memory or do arithmetic on floats:
+# You have written a kernel. What becomes of it on the way down the ladder? Here is `double_kernel` compiled for two
+# generations of GPUs, the A100's (NVIDIA calls it sm_80) and that of H100 and H200 (sm_90), without either being here.
+# First comes the PTX, of which we show only the lines that touch memory or do arithmetic on floats:
 
 # %%
 from course_lib.compiled import ptx_for, sass_for  # noqa: E402
@@ -371,8 +373,8 @@ for architecture in ("sm_80", "sm_90"):
     print("\n".join(line for line in ptx.splitlines() if any(word in line for word in (".global.b", ".f32"))))
 
 # %% [markdown]
-# The same text for both (the compiler has made x + x of 2 * x). `ld.global` loads from main memory, `st.global`
-# stores, `@%p1` is the mask. `%r1` is a register. Now the machine code:
+# The text is the same for both. (The compiler has turned 2 * x into x + x.) `ld.global` loads from main memory, `st.global`
+# stores, `@%p1` is the mask, and `%r1` is a register. Now comes the machine code:
 
 # %%
 for architecture in ("sm_80", "sm_90"):
@@ -388,8 +390,8 @@ for architecture in ("sm_80", "sm_90"):
         print(error)
 
 # %% [markdown]
-# The instructions have other names here (`LDG`, `STG`), and the two generations do not agree even on these few lines.
-# As bits they have nothing in common that a program could rely on: SASS for sm_80 does not run on an sm_90 chip.
+# The instructions have other names here (`LDG`, `STG`), and the two generations do not agree even on these few lines. Their
+# bits have nothing in common that a program could rely on: SASS for sm_80 does not run on an sm_90 chip.
 #
 # ## Two chips
 #
@@ -406,22 +408,20 @@ figures.start.two_dies()
 #
 # ## Latency and throughput
 #
-# *Latency* is how long one thing takes. *Throughput* is how many get done in a second. A CPU is built for latency: a
-# few large cores, each of which does its best to finish one chain of instructions soon. A GPU is built for
-# throughput.
+# *Latency* is how long one thing takes. *Throughput* is how many get done in a second. A CPU is built for latency: it has a
+# few large cores, and each of them does its best to finish one chain of instructions soon. A GPU is built for throughput.
 #
 # A *cycle* is one tick of the chip's clock. In one cycle an ALU starts one FMA. An answer from main memory takes
 # hundreds of cycles; you will see how many below.
 #
-# How can such a machine be fast? By never waiting with nothing to do. An SM holds many **warps**, groups of 32 threads.
-# (A *thread* is one chain of instructions with registers of its own.) When one warp waits for memory, the scheduler
-# takes an instruction of another. Changing over costs nothing, since all warps keep their registers in the SM at the
-# same time.
+# How can such a machine be fast? It never waits with nothing to do. An SM holds many **warps**, groups of 32 threads. (A
+# *thread* is one chain of instructions with registers of its own.) When one warp waits for memory, the scheduler takes an
+# instruction from another one. Switching costs nothing, since all warps keep their registers in the SM at the same time.
 #
-# Below is one scheduler with a few warps. Each works for some cycles, then waits for memory, again and again. Move
-# the sliders; work and wait count cycles.
+# Below is one scheduler with a few warps. Each warp works for some cycles, then waits for memory, again and again. Move the
+# sliders; *work* and *wait* are in cycles.
 # * With 4 warps, a wait of 400 and 40 cycles of work: what share of the time are the ALUs at work? Why that number?
-# * Keep the wait. What else than more warps keeps the ALUs at work?
+# * Keep the wait as it is. What else besides more warps keeps the ALUs at work?
 
 # %%
 figures.start.explore_hiding_latency()
@@ -467,7 +467,7 @@ print(
 # %% [markdown]
 # ## Threads, warps, blocks, grid
 #
-# Work for a GPU is cut up in levels. From the top: a launch starts a **grid** of *programs*. (CUDA calls a program a
+# Work for a GPU is divided in levels. From the top down: a launch starts a **grid** of *programs*. (CUDA calls a program a
 # *thread block*.) Each program runs on one SM, as a few warps. Each warp has 32 threads, also called lanes.
 
 # %%
@@ -494,7 +494,7 @@ figures.start.thread_hierarchy()
 #
 # ## Debugging a race
 #
-# Somebody wrote a copy. It was tried on a small tensor, where it worked.
+# Somebody wrote a kernel that copies a tensor, and tried it on a small one, where it worked.
 
 
 # %%
@@ -526,13 +526,13 @@ for fault in t.faults:
     print(fault.sentence)
 
 # %% [markdown]
-# A **race** is when two programs touch the same element, at least one of them to write, and the result depends on who
-# comes last. Here both happen to write the same number, so a test of the values would not notice. The trace does: it
-# remembers which program wrote each element. (It counts 3072 elements: programs 1, 2 and 3 each store to the same 1024, which
-# program 0 has written. *Atomics*, which it mentions, are for programs that must share an element: 04.)
+# In a **race** two programs touch the same element, at least one of them writes to it, and the result depends on who comes
+# last. Here both happen to write the same number, so a test of the values would not notice. The trace does: it remembers
+# which program wrote each element. (It counts 3072 elements: programs 1, 2 and 3 each store to the same 1024, which program
+# 0 has written. *Atomics*, which it mentions, are for programs that must share an element: 04.)
 #
-# Races are the reason why "it worked when I tried it" says little about a kernel. On the CPU the programs of a trace
-# run one after the other; on a GPU they do not.
+# Because of races, "it worked when I tried it" says little about a kernel. On the CPU the programs of a trace run one after
+# the other; on a GPU they do not.
 #
 # ## Exercise: repair the copy
 #
@@ -577,8 +577,8 @@ check("start.fixed_copy", fixed_copy)
 # %% [markdown]
 # ## Where numbers live
 #
-# Your kernel loaded from main memory into registers, computed, and stored. What lies between? Each of these memories
-# is there because the next one is too slow or too small.
+# Your kernel loaded from main memory into registers, computed, and stored. What lies between the two? Each of these
+# memories exists because the next one is too slow or too small.
 
 # %% gpu="start.memory_hierarchy"
 figures.start.memory_hierarchy()
@@ -593,10 +593,10 @@ figures.start.memory_hierarchy()
 figures.start.working_sets()
 
 # %% [markdown]
-# Each memory is a step on the left, as long as the list fits into it. The last step is not a sharp one: of a list twice as
-# large as L2, half is still found there. On the right all SMs read as much as they can, past L1: data comes from L2 while
-# it fits, else from main memory. (At the far left several programs read the same block at the same time, which seems to
-# cost L2 less. The bump where L2 is nearly full, on the recorded H200, we measured and cannot explain.)
+# Each memory is a step on the left, as long as the list fits into it. The last step is not sharp: when a list is twice as
+# large as L2, half of it is still found there. On the right all SMs read as much as they can, past L1: data comes from L2
+# while it fits, else from main memory. (At the far left several programs read the same block at the same time, which seems
+# to cost L2 less. We measured the bump where L2 is nearly full on an H200, and we cannot explain it.)
 #
 # Put the two together. A pipe that delivers 5 litres a second, and through which water takes 3 seconds, holds 15 litres.
 # Memory is such a pipe: if it is never to be idle, bandwidth × wait bytes must be on their way at any time.
@@ -612,7 +612,7 @@ else:
     print(f"The wait for {card.name}'s memory is not measured.")
 
 # %% [markdown]
-# So each thread of a GPU that is full of threads must have a number or two under way, all the time. This is why kernels
+# So on a GPU that is full of threads, each thread must have one or two numbers under way all the time. This is why kernels
 # are launched with so many programs. With fewer threads, each must ask for more at once.
 #
 # What the memories are made of explains the picture. Registers, shared memory, L1 and L2 are **SRAM**: several
@@ -624,8 +624,8 @@ else:
 # (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory on
 # purpose; a cache keeps by itself what was read a moment ago. (In Triton the compiler uses shared memory for you.)
 #
-# Distance counts as well. In a picture of the chip as it lies on its package, the memory stands beside it, millimetres away,
-# and L2 in the middle:
+# Distance counts as well. Here is the chip as it lies on its package: the memory is next to it, millimetres away, and L2 is
+# in its middle:
 
 # %%
 figures.start.floor_plan()
@@ -663,8 +663,8 @@ figures.start.floor_plan()
 figures.start.compute_outgrew_memory()
 
 # %% [markdown]
-# One byte fetched from memory must now be used in hundreds of operations if the tensor cores are to be busy. (The
-# H200 is an H100 with faster memory, hence the dip.) What does `x + 1` do with its bytes?
+# One byte fetched from memory must now be used in hundreds of operations if the tensor cores are to be busy. (The H200 is
+# an H100 with faster memory, hence the dip.) How many operations does `x + 1` do for each byte?
 
 # %% gpu="start.idle"
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
@@ -728,13 +728,14 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 figures.start.dots_and_weights()
 
 # %% [markdown]
-# Not near 1, but near 64: the dot product of a vector with itself is the sum of 64 squares, each 1 on average. (This
-# query is a little longer than most.) It is the *weight* that comes out near 1, since the other dot products are so much
-# smaller.
+# The bar is not near 1 but near 64: the dot product of a vector with itself is the sum of 64 squares, each of which is 1 on
+# average. (This query is a little longer than most.) It is the *weight* that comes out near 1, since the other dot products
+# are so much smaller.
 #
 # ## An aside: TPUs
 #
-# You may skip this; nothing later needs it. Is any of this NVIDIA's alone? Google's TPUs are the same idea with other names:
+# You may skip this section; nothing later needs it. Does any of this belong to NVIDIA alone? Google's TPUs are the same
+# idea with other names:
 #
 # | NVIDIA GPU | TPU | |
 # | --- | --- | --- |
@@ -745,8 +746,8 @@ figures.start.dots_and_weights()
 # | HBM | HBM | the same kind of memory |
 # | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
 #
-# A TPU hides latency in another way: not by many warps, but by copies into VMEM that are planned ahead. And the
-# balance?
+# A TPU hides latency in another way: not by many warps, but by copies into VMEM that are planned ahead. And what about the
+# balance of compute and memory?
 
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # TPU v5p, bf16, a chip: Google Cloud's documentation, page "TPU v5p"
@@ -759,9 +760,9 @@ print(
 #
 # {{exercise start.myths}}
 #
-# Much that is told about GPUs and transformers is nearly right. Here are 22 statements, {{all / 22}} each. Write
-# `True` or `False` for `...`. All were touched on above. The check shows an explanation beside each statement that has
-# an answer.
+# Much of what is said about GPUs and transformers is only nearly right. Here are 22 statements, {{all / 22}} each. Write
+# `True` or `False` for `...`. The unit has touched on all of them. The check shows an explanation beside each statement
+# that has an answer.
 
 # %% exercise="start.myths"
 myths = {

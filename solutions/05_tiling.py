@@ -13,11 +13,10 @@
 # %% [markdown]
 # # 05 · Tiling
 #
-# **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands,
-# say beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. Three to four hours,
-# {{unit minutes}} of them for {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors,
-# traces). No
-# GPU is needed: traffic is counted on the CPU. What is timed was timed on an NVIDIA H200, and each picture says so.
+# **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands, say
+# beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. Three to four hours, {{unit
+# minutes}} of them for {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces).
+# No GPU is needed: traffic is counted on the CPU. Times were measured on an NVIDIA H200, and each picture says so.
 
 # %%
 import torch
@@ -41,14 +40,14 @@ figures.flops.mystery_plot()
 # leads through the question that decides the speed of every product: how often is each element *read*?
 #
 # A product of two 4096 by 4096 matrices takes 2 × 4096³ FLOPs. In bfloat16 the two factors have 2 × 32 MiB. Suppose a
-# kernel computes each element of the result by itself: it reads a row of a, a column of b, multiplies, adds up.
+# kernel computes each element of the result by itself: it reads a row of a and a column of b, multiplies them and adds up.
 
 # %% predict="tiling.guess_bytes"
 # How many GiB does that kernel read in all? Write a number before you go on; no points hang on it.
 guess_gib = ...
 
 # %% [markdown]
-# Each element of the result wants 2 × 4096 numbers of 2 bytes, and there are 4096² elements:
+# Each element of the result needs 2 × 4096 numbers of 2 bytes, and there are 4096² elements:
 
 # %%
 naive = 4096**2 * 2 * 4096 * 2
@@ -58,7 +57,8 @@ reading, computing = naive / card.hbm_bandwidth * 1e3, 2 * 4096**3 / card.bf16_f
 print(f"if each read went to DRAM, an H200 would read for {reading:.0f} ms; the arithmetic takes {computing:.2f} ms")
 
 # %% [markdown]
-# The FLOPs are right. Each element is read 4096 times, and that is what costs. Here is such a kernel, small, on a trace.
+# There is nothing to save in the FLOPs. But each element is read 4096 times, and that is what takes the time. Here is such
+# a kernel, traced on small matrices.
 
 
 # %%
@@ -78,7 +78,8 @@ print("right:", torch.allclose(c, a @ b, atol=1e-4))
 print(f"each element of a is read {t.reread(a):.0f} times, of b {t.reread(b):.0f} times")
 
 # %% [markdown]
-# 32 columns, 32 reads of each element of a. What could a program do with a row of a, once it has it?
+# The result has 32 columns, and each element of a is read 32 times. What more could a program do with a row of a once it
+# has loaded it?
 #
 # ## A product is a sum of outer products
 #
@@ -90,15 +91,15 @@ print(f"each element of a is read {t.reread(a):.0f} times, of b {t.reread(b):.0f
 figures.tiling.outer_products()
 
 # %% [markdown]
-# Now count. M + N numbers are read, and M × N multiplications come of them. That is the whole secret: **read a few, use each
-# many times.**
+# Now count. M + N numbers are read, and M × N multiplications are done with them. That is the whole secret: **read a few
+# numbers, and use each many times.**
 #
 # ## Exercise: outer products
 #
 # {{exercise tiling.outer_product_matmul}}
 #
-# Write a @ b as a sum of outer products, in torch, on the CPU. There is one loop, over k. Torch may multiply and add
-# elementwise here, and must not multiply matrices. Full marks need
+# Write a @ b as a sum of outer products, in torch, on the CPU. Write one loop, over k. Torch may multiply and add
+# elementwise here, but it must not multiply matrices. Full marks need
 # * the right result for any sizes ({{correct.ragged}}),
 # * one outer product for each k ({{counted.plain}}).
 #
@@ -123,17 +124,17 @@ check("tiling.outer_product_matmul", outer_product_matmul)
 # %% [markdown]
 # ## Tiles
 #
-# There is a catch. The sum c has M × N numbers and is touched in every step. For 4096 by 4096 it does not fit next to the
-# arithmetic: an SM has registers for 65,536 numbers. So cut c into **tiles** that do fit. A program keeps one tile
-# (BLOCK_M, BLOCK_N) of c in registers, from the first k to the last. For it, it needs BLOCK_M rows of a and BLOCK_N columns
-# of b, and loads them in pieces of BLOCK_K.
+# There is a catch. The sum c has M × N numbers and is touched in every step. A result of 4096 by 4096 does not fit where
+# the arithmetic happens: an SM has registers for 65,536 numbers. So cut c into **tiles** that do fit. A program keeps one
+# tile (BLOCK_M, BLOCK_N) of c in registers, from the first k to the last. For this tile it needs BLOCK_M rows of a and
+# BLOCK_N columns of b, and it loads them in pieces of BLOCK_K.
 
 # %%
 figures.tiling.tile_anatomy()
 
 # %% [markdown]
-# How often is row 0 of a loaded now? By every program whose tile lies in the first row of tiles. There are N / BLOCK_N of
-# those.
+# How often is row 0 of a loaded now? Every program whose tile lies in the first row of tiles loads it once, and there are N
+# / BLOCK_N of those.
 #
 # > Each element of **a** is read **N / BLOCK_N** times, each element of **b** **M / BLOCK_M** times.
 #
@@ -141,8 +142,9 @@ figures.tiling.tile_anatomy()
 #
 # {{exercise tiling.tiled_matmul}}
 #
-# First without a GPU in mind. Cut the product into tiles: for each tile (bm, bn) of the result, add up products of a tile
-# (bm, bk) of a and a tile (bk, bn) of b, each made with `@`. Sizes need not be multiples of the tile's. Full marks need
+# Do it first without a GPU in mind. Cut the product into tiles: for each tile (bm, bn) of the result, add up products of a
+# tile (bm, bk) of a and a tile (bk, bn) of b, each made with `@`. Sizes need not be multiples of the tile's. Full marks
+# need
 # * the right result for ragged sizes ({{correct.ragged}}),
 # * one product for each triple of tiles ({{counted.plain}}).
 
@@ -169,12 +171,12 @@ check("tiling.tiled_matmul", tiled_matmul)
 #
 # {{exercise tiling.predictions}}
 #
-# A product of two 256 by 256 matrices. How many times is each element of a, or of b, loaded
+# Think of a product of two 256 by 256 matrices. How many times is each element of a, or of b, loaded
 # * with tiles of 64 × 64 (that is BLOCK_M × BLOCK_N),
 # * with tiles of 32 × 128, which hold as many elements,
 # * and if BLOCK_K, the length of the pieces, is doubled from 32 to 64?
 #
-# Write down five numbers. A trace will count.
+# Write down five numbers. Then a trace will count.
 #
 # Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
@@ -244,8 +246,9 @@ for tile in (1, 16, 64, 128, 256):
 #
 # So tiles should be as large as possible. What stops them?
 #
-# * The **accumulator**, the tile of c, lives in registers: BLOCK_M × BLOCK_N float32 numbers. All registers of an SM hold 65,536
-#   of them, and addresses need some. Half of that, 32,768 numbers, is as far as one goes: 128 × 256.
+# * The **accumulator**, the tile of c, lives in registers: BLOCK_M × BLOCK_N float32 numbers. The registers of an SM hold
+#   65,536 of them in all, and addresses need some. In practice one stops at half of that, 32,768 numbers, which is a tile
+#   of 128 × 256.
 # * The tiles of a and b pass through **shared memory**. From there Hopper's `wgmma` instruction feeds the tensor cores
 #   directly. The older `mma.sync`, all that an A100 has, takes its operands from registers, so each warp first loads its
 #   part of the tiles into them. An H200 gives one program at most 227 KiB of shared memory, an A100 163 KiB.
@@ -257,11 +260,11 @@ for tile in (1, 16, 64, 128, 256):
 figures.tiling.pipelining()
 
 # %% [markdown]
-# * If several programs fit onto one SM, one may work while another waits. Its **occupancy** is the warps on an SM by the warps
-#   that it has room for. With tiles of 128 × 256 × 64 and three stages, a program fills 144 KiB of shared memory, so an H200's
-#   SM (228 KiB, of which the system takes 1 for each program) holds one: 8 warps, where there is room for 64. That is 12.5 %. A
-#   kernel without a pipeline would starve: while a warp waits for memory, nobody else has work. A matmul lives with it, since its
-#   pipeline hides the waits.
+# * If several programs fit onto one SM, one may work while another waits. Its **occupancy** is the warps on an SM by the
+#   warps that it has room for. With tiles of 128 × 256 × 64 and three stages, a program fills 144 KiB of shared memory, so
+#   an H200's SM (228 KiB, of which the system takes 1 for each program) holds one: 8 warps, where there is room for 64.
+#   That is 12.5 %. A kernel without a pipeline would starve: while a warp waits for memory, nobody else has work. A matmul
+#   can live with that, since its pipeline hides the waits.
 #
 # Move the sliders. Which tile has the highest intensity and still fits? What does a third stage cost? And why is 256 × 256 out
 # of the question?
@@ -270,9 +273,9 @@ figures.tiling.pipelining()
 figures.tiling.explore_tile_sizes()
 
 # %% [markdown]
-# With BLOCK_K = 64 on an H200, 128 × 256 (or 256 × 128) has the highest intensity of those that fit: 85 FLOP/byte. Each of its
-# stages costs 48 KiB, the third as much as the first. And 256 × 256 sums are all the registers that an SM has, with none left for
-# an address.
+# With BLOCK_K = 64 on an H200, 128 × 256 (or 256 × 128) has the highest intensity of all tiles that fit: 85 FLOP/byte. Each
+# of its stages takes 48 KiB, the third as much as the first. And 256 × 256 sums would take all the registers of an SM, with
+# none left for an address.
 #
 # ## Exercise: the best tile
 #
@@ -309,8 +312,8 @@ check("tiling.best_tile", best_tile)
 #
 # {{exercise tiling.occupancy}}
 #
-# The tile was limited by shared memory and by registers. The number of programs on an SM has four limits, and the one that is
-# reached first counts:
+# Shared memory and registers limit the tile. The number of programs on an SM has four limits, and the one that is reached
+# first counts:
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
@@ -319,9 +322,9 @@ check("tiling.best_tile", best_tile)
 # | `"warps"` | its warps: 64 of them are the 2048 threads of which CUDA's manuals speak | 64 |
 # | `"programs"` | one: CUDA says *blocks* | 32 |
 #
-# `sm` has the last column of any GPU, as `sm["registers"]`, `sm["shared_bytes"]`, `sm["warps"]` and `sm["programs"]`. Return
-# how many programs fit, and the name of the limit, as in the first column, that keeps one more from it (of several, any).
-# Full marks need that
+# `sm` has the last column of any GPU, as `sm["registers"]`, `sm["shared_bytes"]`, `sm["warps"]` and `sm["programs"]`.
+# Return how many programs fit, and the name (from the first column) of the limit that keeps one more from fitting. If there
+# are several such limits, name any of them. Full marks need that
 # * where shared memory is the limit ({{holds.fills_the_sm.shared memory}}),
 # * where registers are ({{holds.fills_the_sm.registers}}),
 # * where one of the others is, or not a single program fits ({{holds.fills_the_sm.the rest}}).
@@ -361,31 +364,32 @@ for name, kernel in {
     print(f"{name:28} {found[0]:2} programs, occupancy {found[0] * kernel[0] / 64:4.0%}; limit: {found[1]}")
 
 # %% [markdown]
-# High occupancy is no aim by itself. A copy needs many warps, since only other warps fill the time in which one waits. A matmul
-# has work of its own for that time: its pipeline, and many independent multiplications in a row (*instruction-level
-# parallelism*). It gives up warps for a larger tile.
+# High occupancy is not a goal in itself. A copy needs many warps, since only other warps can fill the time in which one
+# waits. A matmul has work of its own for that time: its pipeline, and many independent multiplications in a row
+# (*instruction-level parallelism*). It gives up warps for a larger tile.
 #
 # ## A roof for each level
 #
-# Unit 03 drew one roof, DRAM's. But a tile passes through three memories, and each has a rate of its own and gets another
-# number of bytes:
+# Unit 03 drew one roof, DRAM's. But a tile passes through three memories. Each has a rate of its own, and each delivers a
+# different number of bytes:
 #
 # * **DRAM** gives each matrix once, if the L2 cache does its work,
 # * **L2** gives every program its rows of a and its columns of b, and takes its tile of c: what `matmul_bytes` counts,
 # * **shared memory** gives every *warp* the rows and columns for its own part of the tile, again and again. A program of 4
 #   warps with a tile of 128 × 128 gives each a part of 64 × 64, and so each row is read by the two warps side by side.
 #
-# So there are tiles of tiles: a program's against L2, a warp's against shared memory, and, on ordinary ALUs, a thread's against
-# registers. Each level has an intensity of its own, and the same question: which is the slowest?
+# So there are tiles of tiles: a program's against L2, a warp's against shared memory, and, on ordinary ALUs, a thread's
+# against registers. Each level has an intensity of its own, and the question is always the same: which level is the
+# slowest?
 #
 # ## Exercise: the slowest level
 #
 # {{exercise tiling.roofs}}
 #
 # (m, k) @ (k, n) in programs' tiles `tile = [bm, bn]`, cut into warps' parts `warp_tile = [wm, wn]`. `rates` has FLOP/s for
-# `"tensor cores"`, and bytes/s for `"DRAM"`, `"L2"` and `"shared memory"`. From shared memory come a and b alone: each part
-# reads its rows and columns once, masked positions move nothing, and the result leaves through registers. Return the seconds
-# of the slowest of the four, and its name. They work at the same time. Full marks need that
+# `"tensor cores"`, and bytes/s for `"DRAM"`, `"L2"` and `"shared memory"`. Only a and b come from shared memory: each part
+# reads its rows and columns once, masked positions move nothing, and the result leaves through registers. All four work at
+# the same time. Return the seconds that the slowest of them takes, and its name. Full marks need that
 # * where the L2 cache is the slowest ({{holds.is_the_slowest.L2}}),
 # * where it is another one ({{holds.is_the_slowest.the others}}).
 
@@ -427,9 +431,9 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 #
 # ## From naive up, rung by rung
 #
-# How does the plainest kernel fare, and what does each idea save? Here are three rungs. The first makes one element of c in
-# each program: a row of a times a column of b. The second makes a strip of a row of c: one number of a at a time, and a piece
-# of a row of b. The third makes a tile.
+# How does the plainest kernel fare, and what does each idea save? Here are three rungs of a ladder. In the first, each
+# program makes one element of c, from a row of a and a column of b. In the second, it makes a strip of a row of c, from one
+# number of a and a piece of a row of b at a time. In the third, it makes a tile.
 
 
 # %%
@@ -587,7 +591,7 @@ check("tiling.row_sums", row_sums)
 # **Pointers that move.** Inside the loop over k only the position along K changes. So set up two blocks of pointers before the
 # loop, and advance them: `a_ptrs += BLOCK_K * stride_ak`.
 #
-# Here are all three in one program, which multiplies two matrices of one tile each and needs no mask.
+# Here are all three in one program. It multiplies two matrices of one tile each and needs no mask.
 
 
 # %%
@@ -618,9 +622,9 @@ print(f"in float32, as TF32: off by {(c32 - a32 @ b32).abs().max():.4f}; such su
 print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gpu="sm_90"))
 
 # %% [markdown]
-# What the compiler says: loads and stores of 128 bits, the widest there are; an instruction of the tensor cores (`mma`, or
-# `wgmma` for tiles of 64 rows and more); how much of the 232,448 bytes (227 KiB) of shared memory a program takes; and registers.
-# A *thread* is what unit 04 called a lane: a warp has 32.
+# The compiler tells us this: loads and stores of 128 bits, the widest there are; an instruction of the tensor cores (`mma`,
+# or `wgmma` for tiles of 64 rows and more); how much of the 232,448 bytes (227 KiB) of shared memory a program takes; and
+# registers. A *thread* is what unit 04 called a lane: a warp has 32.
 #
 # **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. Unless you say otherwise,
 # a program has 4 warps. Those are 128 threads, and 128 × 256 sums are then 256 for each: one more than a thread has registers.
@@ -790,9 +794,9 @@ else:
 #
 # {{exercise tiling.name_maps}}
 #
-# What a verdict shows of a wrong product is a map: where it is wrong. With some practice the map says why. Here are six, of
-# six kernels with one mistake each. Which cause has which? Write one of these into each line, in quotes, and run the check:
-# the explanation of a picture comes with the right answer.
+# When a product is wrong, the verdict shows a map of where it is wrong. With some practice you can read from the map why.
+# Here are six maps, of six kernels with one mistake each. Which mistake belongs to which map? Write one of these into each
+# line, in quotes, and run the check: the explanation of a picture comes with the right answer.
 #
 # * `"all programs load the first columns of b"`
 # * `"no mask on the store's columns"`
@@ -834,9 +838,9 @@ check("tiling.name_maps", named_maps)
 #
 # {{exercise tiling.break_matmul}}
 #
-# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
-# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a sum that is kept
-# in float16. On most inputs a mutant gives the right result. Write inputs on which it does not.
+# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of it,
+# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a sum that is
+# kept in float16. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #
 # `breaking_inputs()` returns a list of at most three dicts, `{"a": tensor, "b": tensor}`. Each tensor may span at most 16,384
 # numbers of float32 or float16. a is (M, K), b is (K, N), of any strides, and no side is longer than 256. The check runs the
@@ -887,9 +891,9 @@ check("tiling.break_matmul", breaking_inputs)
 # %% [markdown]
 # ## Autotuning
 #
-# Which tile is fastest? The bytes are one part of it. Registers, stages, warps and the size at hand are others, and nobody
-# predicts all of them. So one measures. `triton.autotune` takes a kernel and a list of configurations, times each of them when
-# a new `key` comes along (here: new sizes), and remembers the best:
+# Which tile is fastest? The bytes are one part of it. Registers, stages, warps and the size of the product are others, and
+# nobody can predict all of them together. So people measure. `triton.autotune` takes a kernel and a list of configurations,
+# times each of them when a new `key` comes along (here: new sizes), and remembers the best:
 #
 # ```python
 # configs = [
@@ -910,26 +914,28 @@ figures.tiling.autotuned()
 # %% [markdown]
 # ## Tiles that are not full
 #
-# 256 columns are one tile of 256. How many are 257?
+# 256 columns fit into one tile of 256. How many tiles do 257 columns take?
 
 # %%
 figures.tiling.tile_quantization()
 
 # %% [markdown]
-# Two, and the second does a whole tile's work for one column. This is **tile quantization**. There is a second staircase behind
-# it. A GPU deals tiles out to its SMs. An A100 has 108. With 98 tiles, all run at once: one **wave**. With 120 tiles, 108 run in
-# a first wave, and 12 in a second one, which takes as long as the first. That is **wave quantization**.
+# They take two, and the second one does a whole tile's work for a single column. This is **tile quantization**. There is a
+# second staircase behind it. A GPU deals tiles out to its SMs. An A100 has 108. With 98 tiles, all run at once: one
+# **wave**. With 120 tiles, 108 run in a first wave, and 12 in a second one, which takes as long as the first. That is
+# **wave quantization**.
 #
 # Both at once, on an A100 with tiles of 256 × 128: at N = 1792 there are 7 × 14 = 98 tiles. And at N = 1793?
 #
-# Move the sliders, and find sizes that waste most.
+# Move the sliders, and find the sizes that waste the most.
 
 # %%
 figures.tiling.explore_waves()
 
 # %% [markdown]
-# Sizes just above a cliff waste most: at 1793 a full wave and a second one of 12 tiles use 45 % of what the SMs could have
-# done. The larger N, the more waves there are, and the less the last one weighs. And very small sizes never fill the first.
+# Sizes just above a cliff waste the most: at 1793 a full wave and a second one of 12 tiles use 45 % of what the SMs could
+# have done. The larger N is, the more waves there are, and the less the last one matters. Very small sizes never even fill
+# the first wave.
 #
 # ## Exercise: tiles and waves
 #
@@ -963,13 +969,14 @@ for n in (1792, 1793, 1794):
 # ## The branches
 #
 # What about the branches of the mystery plot? They follow from the largest power of two that divides N. A row of N bfloat16
-# numbers is 2 N bytes long. A copy into shared memory moves 16 bytes at a time for a thread, and they must begin at a multiple
-# of 16. If 8 divides N, every row begins so. If N is 4 × odd, only every second row does, and no kernel may rely on it. What
-# holds for every row are 8 bytes for 4 × odd, 4 for 2 × odd, 2 for odd. An H200's fast copy unit (TMA, new in the Hopper
-# generation) refuses such rows altogether.
+# numbers is 2 N bytes long. A copy into shared memory moves 16 bytes at a time for each thread, and these bytes must begin
+# at a multiple of 16. If 8 divides N, every row begins at such a multiple. If N is 4 × odd, only every second row does, and
+# no kernel may rely on it. What every row can rely on is a multiple of 8 bytes for 4 × odd, of 4 for 2 × odd, and of 2 for
+# odd. An H200's fast copy unit (TMA, new in the Hopper generation) refuses such rows altogether.
 #
-# So four branches are possible. The plot shows three: 2 × odd and 4 × odd coincide. The bytes of a copy are not all of it, then;
-# which kernels cuBLAS takes for those sizes, the plot does not say. The shares must be read off, they do not follow from 8, 4, 2.
+# So four branches are possible. The plot shows three: 2 × odd and 4 × odd coincide. So the bytes of a copy cannot be the
+# whole story, and the plot does not say which kernels cuBLAS takes for those sizes. You have to read the shares off the
+# plot, since they do not follow from 8, 4 and 2.
 #
 # You can see alignment in a kernel of your own, without a GPU: the compiler says how wide its loads are.
 
@@ -988,7 +995,7 @@ for stride in (4096, 4100, 4098, 4097):
     print(f"rows {stride} numbers apart: a thread loads {facts.load_bits} bits at a time")
 
 # %% [markdown]
-# (Triton asks whether 16 divides the stride, and knows nothing of 8, 4 and 2.)
+# (Triton only asks whether 16 divides the stride. It makes no difference between 8, 4 and 2.)
 #
 # ## Exercise: predict the mystery plot
 #
@@ -996,8 +1003,8 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # A model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
-# 1. **Waves.** One SM does a share 1 / sms of `flops_per_second`. A tile is 2 × bm × bn × n FLOPs, and so takes so long. Time =
-#    waves × time of one tile, however full the last wave is.
+# 1. **Waves.** One SM does a share 1 / sms of `flops_per_second`. A tile has 2 × bm × bn × n FLOPs, which gives its time.
+#    The total time is the number of waves × the time of one tile, however full the last wave is.
 # 2. **Memory.** Three matrices pass through memory at least once, at `bytes_per_second`.
 # 3. Waves and memory work at the same time, so the slower of the two counts. Add the **launch**: `launch_seconds`.
 # 4. **Alignment.** If 8 does not divide n, the product reaches only a share of that speed. Which one for odd sizes, for 2 × odd,
@@ -1050,11 +1057,11 @@ figures.tiling.predicted_against_measured(predicted_throughput)
 print(figures.tiling.how_well(predicted_throughput))
 
 # %% [markdown]
-# What follows is said of an H200. (If there is a GPU here, the picture was measured on it just now: which of the sentences
-# hold for yours?) First the picture. For multiples of 8 the lines lie some 15 % below the marks: a factor that all sizes
-# share changes no order, and order is all that a rank correlation sees. Below N = 1000 sizes that 8 does not divide are 2 to
-# 3 times faster than predicted, with the shares of the published solution: part 4 divides the time of the launch as well,
-# which knows nothing of alignment.
+# The following sentences are about an H200. (If there is a GPU here, the picture was measured on it just now: which of the
+# sentences hold for yours?) Look at the picture first. For multiples of 8 the lines lie some 15 % below the marks: a factor
+# that all sizes share changes no order, and order is all that a rank correlation sees. Below N = 1000 sizes that 8 does not
+# divide are 2 to 3 times faster than predicted, with the shares of the published solution: part 4 divides the time of the
+# launch as well, which knows nothing of alignment.
 #
 # Then read the table in three steps.
 #
@@ -1063,12 +1070,12 @@ print(figures.tiling.how_well(predicted_throughput))
 #   makes no difference to speak of: there the share is one factor for all.)
 # * Among *large* multiples of 8, where size and alignment say little, the order is that of the waves. There the model does
 #   better than *size alone*, and it is far from perfect.
-# * The worst misses tell why. Those that 8 divides, if there are any, are sizes whose last wave has a handful of tiles, and
+# * The worst misses show why. Those that 8 divides, if there are any, are sizes whose last wave has a handful of tiles, and
 #   there the product is *faster* than predicted. (Which of the others are among them depends on your shares.) cuBLAS has a
 #   whole shelf of kernels, and takes another tile where one leaves a poor last wave. And on a large product power sets the
 #   limit: SMs that have nothing to do leave their watts to the others, which then run at a higher clock.
 #
-# So what does a kernel do that has *one* tile? The published matmul, with a fixed tile, on the same GPU:
+# So what does a kernel do that has only *one* tile? The published matmul, with a fixed tile, on the same GPU:
 
 # %%
 figures.tiling.one_tile_for_all(predicted_throughput)
@@ -1102,7 +1109,7 @@ print("50257 padded to a multiple of 64:", pad_to_multiple(50257, 64))
 print(figures.tiling.vocabulary())
 
 # %% [markdown]
-# More work, in less time.
+# That is more work, done in less time.
 #
 # ## Which tile first?
 #
@@ -1125,9 +1132,9 @@ figures.tiling.orders()
 #
 # {{exercise tiling.grouped_order}}
 #
-# Program `pid` of a grid of grid_m × grid_n tiles: which tile (m, n) is its? The first `group` programs take the first `group`
-# rows of column 0, the next ones column 1, and so on; after the last column come the next `group` rows. The last group may have
-# fewer rows. Full marks need
+# Which tile (m, n) belongs to program `pid` of a grid of grid_m × grid_n tiles? The first `group` programs take the first
+# `group` rows of column 0, the next ones column 1, and so on; after the last column come the next `group` rows. The last
+# group may have fewer rows. Full marks need
 # * each tile once ({{holds.is_an_order.plain}}),
 # * groups, column by column ({{holds.finishes_groups.plain}}), also when the last one is not full
 #   ({{holds.finishes_groups.ragged}}),
@@ -1154,15 +1161,16 @@ check("tiling.grouped_order", grouped_order)
 # Now go back to your matmul. These lines, with `GROUP` for `group` and grid_m = tl.cdiv(M, BLOCK_M), replace the two of row
 # order; `GROUP=8` in the launch is a good start. Check it again: it must stay right.
 #
-# And without a parameter? **Hilbert's curve** visits each cell of a square, always steps to a neighbour, and stays near where it
-# was at every scale. Whatever the number of programs that run together, they form a patch. It is made of itself: four curves of
-# half the size, of which the first and the last are turned.
+# Can one do it without a parameter? **Hilbert's curve** visits each cell of a square, always steps to a neighbour, and
+# stays near where it was at every scale. Whatever the number of programs that run together, they form a patch. The curve is
+# made of itself: it consists of four curves of half the size, the first and last of which are turned.
 #
 # ## Exercise: Hilbert's order
 #
 # {{exercise tiling.hilbert_order}}
 #
-# For those who want more. `side` is a power of two (1 included). Any of the curve's mirror images will do. Full marks need
+# This exercise is for those who want more. `side` is a power of two (1 included). Any of the curve's mirror images will do.
+# Full marks need
 # * each tile once, beside the one before ({{holds.touches.plain}}),
 # * squares within squares: the first 4, 16, 64, ... and so on fill squares ({{holds.stays_near.plain}}),
 # * at most 0.65 of the DRAM bytes of row order ({{holds.saves_traffic.cache}}).
@@ -1191,18 +1199,18 @@ def hilbert_order(pid: int, side: int) -> tuple[int, int]:
 check("tiling.hilbert_order", hilbert_order)
 
 # %% [markdown]
-# How many bytes does DRAM deliver in each order, and how much does it matter for the time? Left the model, for an L2 of any size.
-# Right the same kernel, timed on an H200 with its tiles in each order.
+# How many bytes does DRAM deliver in each order, and how much does it matter for the time? The left picture shows the
+# model, for an L2 of any size. The right one shows the same kernel, timed on an H200 with its tiles in each order.
 
 # %%
 figures.tiling.order_traffic()
 
 # %% [markdown]
-# In the model the bytes fall to about a quarter. On the GPU the speed rises by one to a few percent. Why so little? At these
-# sizes arithmetic sets the pace, and the product seldom waits for DRAM. Which of the two orders is ahead changed from run to
-# run at 16384 (`benchmarks/results/tiling.md` has the spread), though Hilbert's curve reads fewest bytes in the model: the
-# model runs 132 programs in lock-step, and on the machine they drift apart. A model explains, and a clock decides. Grouped
-# order costs five lines, and it pays.
+# In the model the bytes fall to about a quarter. On the GPU the speed rises by one to a few percent. Why so little? At
+# these sizes arithmetic sets the pace, and the product seldom waits for DRAM. Which of the two orders is ahead changed from
+# run to run at 16384 (`benchmarks/results/tiling.md` has the spread), though Hilbert's curve reads fewest bytes in the
+# model: the model runs 132 programs in lock-step, and on the machine they drift apart. A model explains, but the clock
+# decides. Grouped order costs five lines, and it pays off.
 #
 # ## What you now know
 #
