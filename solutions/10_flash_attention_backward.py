@@ -32,7 +32,7 @@ from course_lib.hardware.measurements import measured
 # %% [markdown]
 # ## The question
 #
-# A forward pass does two products of n × n × D for each head. A backward pass must find dq, dk and dv, and may not read
+# A forward pass does two products of n × n × D for each head. A backward pass must find dq, dk and dv, and it cannot read
 # the matrix of probabilities, because nobody stored it. How many times as long as forward does it take?
 
 # %% predict="flash_backward.guess_times"
@@ -50,15 +50,15 @@ guess_times = ...
 # | sums over **queries** | dV = Pᵀ dO,  dK = scale · dSᵀ Q | keys × D |
 # | a sum over **keys** | dQ = scale · dS K | queries × D |
 #
-# Look at the last two lines. They sum in different directions. A program that walks over keys, as in 09, can keep dQ of
-# its queries in registers, and has a share of every key's dK and dV, as all other programs have. A program that walks
-# over queries has it the other way round. Whatever the order, one of the two sums is scattered over many programs. What
-# can be done about it?
+# Look at the last two lines: they sum in different directions. A program that walks over keys, as in 09, can keep the dQ of
+# its queries in registers, but it has only a share of every key's dK and dV, and so has every other program. For a program
+# that walks over queries it is the other way round. Whatever the order, one of the two sums is scattered over many
+# programs. What can be done about it?
 #
 # * **Atomics.** All programs add their share of dQ to the same memory. That works, and FlashAttention-2 does it. But
 #   programs arrive in an order that changes from run to run.
-# * **Two kernels.** One walks over queries and owns dK and dV. The other walks over keys and owns dQ. Nobody adds to
-#   what is not theirs. The price: both need S and dP.
+# * **Two kernels.** One walks over queries and owns dK and dV. The other walks over keys and owns dQ. No program adds to
+#   what belongs to another. The price is that both kernels need S and dP.
 #
 # Does the order matter? A sum is a sum.
 
@@ -66,11 +66,13 @@ guess_times = ...
 figures.flash_backward.sums_in_any_order()
 
 # %% [markdown]
-# It matters in the last bits. Nobody needs these bits; everybody needs *the same* ones, who wants to know why a
-# training run of yesterday went astray, or whether a change of the code changed anything at all. We take two kernels.
+# It matters in the last bits. Nobody needs those bits as such. But you need *the same* bits in every run if you want to
+# know why yesterday's training run went astray, or whether a change of the code changed anything at all. So we take two
+# kernels.
 #
-# Here are both. Choose the kernel, the program and the step. Before you do: which rows does program 1 of `dkdv` skip
-# when attention is causal, those at the beginning or those at the end? And `dq`?
+# Here are both kernels. Choose the kernel, the program and the step. Before you do, guess: which rows does program 1 of
+# `dkdv` skip when attention is causal, those at the beginning or those at the end? And which keys does program 1 of `dq`
+# skip?
 
 # %%
 figures.flash_backward.explore_backward_walk()
@@ -113,13 +115,13 @@ costs = {
 check("flash_backward.costs", costs)
 
 # %% [markdown]
-# Seven products instead of five: the price of the same bits in every run is 40 % more arithmetic in backward. A GPU may
-# still win, because atomics are not free either.
+# There are seven products instead of five, so the price of the same bits in every run is 40 % more arithmetic in the
+# backward pass. A GPU may still win, because atomics are not free either.
 #
 # ## First: delta
 #
-# delta = rowsum(dO × O) is needed by every tile of its row. So it is computed once, by a small kernel of its own, n
-# numbers a head. It is also a good place to settle three things that all kernels of this unit need.
+# Every tile of a row needs delta = rowsum(dO × O) of that row. So a small kernel of its own computes it once: n numbers for
+# each head. It is also a good place to settle three things that all kernels of this unit need.
 #
 # **Any number of leading dimensions.** A kernel that knows (B, H, N, D) is enough for all: `x[None, None].flatten(0,
 # -4)` is a *view* of that shape, whether x has two dimensions or six. In 09 a loop did the same; this is shorter. Try
@@ -139,9 +141,8 @@ print(
 # x.stride(), ...)`, and inside it `strides[2]` is the stride of N. Triton looks at each number in it, as it does at
 # other arguments: 1 becomes a constant.
 #
-# **A gradient that arrives as it likes.** dO is made by whatever came after your function. After `o.sum().backward()`
-# it is a single 1, expanded: all its strides are 0. After a transpose it is a view. Kernels that take any strides need
-# no copy.
+# **A gradient with any strides.** dO is made by whatever came after your function. After `o.sum().backward()` it is a
+# single 1, expanded: all its strides are 0. After a transpose it is a view. Kernels that take any strides need no copy.
 #
 # `load_rows` and `store_rows` below are given. Read them: they do the masks, for rows that are not there and for a D
 # that is no power of two.
@@ -150,9 +151,9 @@ print(
 #
 # {{exercise flash_backward.delta}}
 #
-# Write `delta(o, do)`. Sum in float32, whatever comes in: inputs are float32 but for those of half precision.
-# torch may only allocate and make views, here and in the two kernels below: one `.contiguous()`, and no point is left.
-# Full marks need
+# Write `delta(o, do)`. Sum in float32, whatever the dtype of the inputs. They are float32, except in the cases of half
+# precision. Here and in the two exercises below torch may only allocate memory and make views: a single `.contiguous()`
+# costs all points. Full marks need
 # * any N, any D from 16 to 256 ({{correct.ragged}}),
 # * views of any strides, without copies ({{correct.strided}}),
 # * half precision in, float32 inside, for o and dO far from 0 ({{correct.half}}),
@@ -221,30 +222,30 @@ check("flash_backward.delta", delta)
 # ## Second: dK and dV
 #
 # A program owns BLOCK_N keys. It loads their k and v once, and keeps dK and dV in float32. Then it walks over tiles of
-# queries: four products each. Three remarks before you write it.
+# queries, with four products for each tile. Three remarks before you write it.
 #
 # **Which way round?** You may compute tiles of queries × keys, as in the table, or of keys × queries. Take the second:
 #
 # > Sᵀ = K Qᵀ,  Pᵀ = exp(Sᵀ − lse),  dV += Pᵀ dO,  dPᵀ = V dOᵀ,  dSᵀ = Pᵀ × (dPᵀ − delta),  dK += dSᵀ Q
 #
-# Now P and dS leave one product and enter the next as they are. The only thing that is ever turned is `q.T` and `do.T`,
-# of tiles that were just loaded, and that costs nothing. lse and delta belong to queries, so here they run along the
-# columns: `lse[None, :]`.
+# Then P and dS leave one product and enter the next as they are. Only tiles that were just loaded are ever transposed, as
+# `q.T` and `do.T`, and that costs nothing. lse and delta belong to queries, so here they run along the columns: `lse[None,
+# :]`.
 #
 # **Mask after exp, not before.** A query that sees nothing has lse = −inf, and −inf − −inf is NaN. So compute p as if
 # all were seen, and then write 0 where the mask says so: `p = tl.where(seen, p, 0.0)`. What p was before does not
 # matter, not even inf.
 #
-# **Rows that are not there** come from `load_rows` as zeros. Load their lse and delta as 0, too. What do they add to
-# dV, and to dK? (Pᵀ dO with dO = 0: nothing. And dS = 1 × (0 − 0).) Keys that are not there make rows of dK and dV that
-# are not stored. So the ends of both axes need no mask in this kernel. Only causal tiles on the diagonal do.
+# **Rows that are not there** come from `load_rows` as zeros. Load their lse and delta as 0, too. What do these rows add to
+# dV, and to dK? (Pᵀ dO is 0, since their dO is 0. And dS = 1 × (0 − 0) is 0 as well.) Keys that are not there make rows of
+# dK and dV that are not stored. So the ends of both axes need no mask in this kernel. Only causal tiles on the diagonal do.
 #
 # P and dS are rounded to the dtype of the inputs for their products, `p.to(do.dtype)`, as in 09; the sums stay in
 # float32. Write `input_precision="ieee"` in every dot, so that float32 is not rounded to TF32.
 #
-# Which tiles? With causal, query i sees key j where j ≤ i + Nk − Nq. The first query that sees the program's first key
-# is the key's number minus (Nk − Nq), if that is not negative. The queries that see its *last* key, and all after them,
-# need no mask: a second loop, without it, is worth a tenth of the time.
+# Which tiles does a program need? If attention is causal, query i sees key j where j ≤ i + Nk − Nq. The first query that
+# sees the program's first key is the key's number minus (Nk − Nq), if that is not negative. The queries that see its *last*
+# key, and all after them, need no mask: a second loop without the mask saves a tenth of the time.
 #
 # ## Exercise: dkdv
 #
@@ -263,7 +264,7 @@ check("flash_backward.delta", delta)
 #   32 programs for 64 heads ({{rereads.q.performance}}), nothing of Nq × Nk in memory ({{buffers_below.performance}}),
 #   dense loads ({{coalesced.load.performance}}).
 #
-# Begin without causal and with one loop: that alone earns most of it.
+# Begin with one loop and without causal attention: that alone earns most of the points.
 
 
 # %% exercise="flash_backward.dkdv"
@@ -352,9 +353,9 @@ def dkdv(
 check("flash_backward.dkdv", dkdv)
 
 # %% [markdown]
-# What do the {{correct.half}} for half precision test? In one of the inputs dO is around 3 for the first half of the queries
-# and around −3 for the second. Sums over queries grow, and then cancel. Here is what becomes of dV with an accumulator
-# in bfloat16, and with one in float32. Guess the number of right digits of each.
+# What do the {{correct.half}} for half precision test? In one of the inputs dO is around 3 for the first half of the
+# queries and around −3 for the second. Sums over queries grow, and then cancel. Here is what becomes of dV with an
+# accumulator in bfloat16, and with one in float32. Guess how many digits of each are right.
 
 # %%
 g = torch.Generator().manual_seed(0)
@@ -371,11 +372,11 @@ for dtype in (torch.bfloat16, torch.float32):
 # %% [markdown]
 # ## Third: dQ
 #
-# This is the loop of 09 again: a program owns BLOCK_M queries and walks over keys. It loads q, dO, lse and delta once.
-# Three products a tile: S, dP, and dQ += dS K, where dS is rounded to the dtype of k.
+# This is the loop of 09 again: a program owns BLOCK_M queries and walks over keys. It loads q, dO, lse and delta once. Each
+# tile takes three products: S, dP, and dQ += dS K, where dS is rounded to the dtype of k.
 #
-# One thing is *not* as in `dkdv`. What does a key that is not there add? Its k is zeros, so s = 0 and p = exp(0 − lse).
-# With lse = −200 that is inf. And inf × 0 is NaN, in a sum that is stored. So here the last tile needs a mask as well.
+# One thing is *not* as in `dkdv`. What does a missing key add? Its k is all zeros, so s = 0 and p = exp(0 − lse). With lse
+# = −200 that is inf, and inf × 0 is NaN, in a sum that is stored. So here the last tile needs a mask as well.
 #
 # ## Exercise: dq
 #
@@ -479,13 +480,13 @@ check("flash_backward.dq", dq)
 # lose {{flash_backward.flash_attention kernels_alone.strided + launches.performance.forward +
 # buffers_below.performance}}, and nothing else: gradients come from your kernels.
 #
-# What may be kept? q, k, v and o are there anyway: three inputs, and an output that somebody else keeps for the next
-# layer. Beside them one number a query: lse. (Why not delta? It is made with dO, and there is no dO before the way
-# back.) Keep them with `ctx.save_for_backward`. An attribute, `ctx.kept = (q, k, v, o, lse)`, passes every check and
-# leaks: o holds ctx, ctx would hold o, and the memory waits for Python's garbage collector.
+# What may be kept? q, k, v and o are there anyway: three inputs, and an output that somebody else keeps for the next layer.
+# In addition you keep one number for each query: lse. (Why not delta? It is made from dO, and there is no dO before the
+# backward pass.) Keep them with `ctx.save_for_backward`. An attribute, `ctx.kept = (q, k, v, o, lse)`, passes every check
+# and leaks: o holds ctx, ctx would hold o, and the memory waits for Python's garbage collector.
 #
-# Inside `backward` give results names of their own. After `dq = dq(...)` Python takes `dq` for a local name in the whole
-# function, and says UnboundLocalError where you call yours.
+# Inside `backward`, give the results names of their own. After `dq = dq(...)` Python takes `dq` for a local name in the
+# whole function, and says UnboundLocalError where you call yours.
 #
 # ## Exercise: FlashAttention
 #
@@ -637,8 +638,8 @@ print(t.table())
 #     return FlashAttention
 # ```
 #
-# Try it. Its tests compare o, the kept log-sum-exp and the three gradients on one shape, (4, 128, 64), to 1 % of rtol
-# and atol. A kernel without a running maximum passes them. Ours are harder on you.
+# Try it. Its tests compare o, the kept log-sum-exp and the three gradients on one shape, (4, 128, 64), to 1 % of rtol and
+# atol. A kernel without a running maximum passes them. Our cases ask for more.
 #
 # **In a model.** How does `FlashAttention` take the place of a model's own attention? A layer calls one function on q, k and v,
 # often torch's. You hand it yours:
@@ -655,16 +656,16 @@ print(t.table())
 #
 # ## How long a text?
 #
-# Back to where 08 began: memory. Between forward and backward everything that is kept is there at the same time, for
-# all layers. What is kept for a text of n tokens, if autograd keeps the probabilities, and what does FlashAttention
-# keep?
+# We return to where 08 began: memory. Between the forward and the backward pass everything that is kept is there at the
+# same time, for all layers. What is kept for a text of n tokens if autograd keeps the probabilities, and what does
+# FlashAttention keep?
 
 # %%
 figures.flash_backward.context_against_memory()
 
 # %% [markdown]
-# One line has the slope 2, the other 1. (On axes like these n² is a straight line, too, and twice as steep.) From some
-# thousand tokens on there is no choice.
+# One line has the slope 2, the other one 1. (On logarithmic axes n² is a straight line, too, and twice as steep.) From a
+# few thousand tokens on you have no choice.
 #
 # ## Exercise: longest_context
 #
@@ -719,17 +720,17 @@ else:
 # %% [markdown]
 # ## How fast is it?
 #
-# Seven products instead of five, recomputed scores, no atomics. Here are backward passes alone, on one H200: torch's
-# naive way, FlashAttention-2 (CUDA), flex_attention (Triton, generated by torch.compile), the published solution of this
-# unit, and cuDNN, which NVIDIA writes for its own machines.
+# Our backward pass has seven products instead of five, recomputes the scores and needs no atomics. How does that compare?
+# Here are backward passes alone, on one H200: torch's naive way, FlashAttention-2 (CUDA), flex_attention (Triton, generated
+# by torch.compile), the published solution of this unit, and cuDNN, which NVIDIA writes for its own machines.
 
 # %%
 figures.flash_backward.backward_speed()
 
 # %% [markdown]
-# You wrote a guess at the beginning: how many times as long as forward does backward take? Forward has two products. Backward
-# has four if P is kept, which is 2 times the FLOPs; five if S is computed again, 2.5 times; and seven as we do it, since
-# both kernels need S and dP: 3.5 times. Here is what the clock said there, for the solutions of 09 and 10.
+# You wrote a guess at the beginning: how many times as long as forward does backward take? Forward has two products.
+# Backward has four if P is kept, which is 2 times the FLOPs; five if S is computed again, 2.5 times; and seven as we do it,
+# since both kernels need S and dP: 3.5 times. Here is what the clock said on the H200, for the solutions of 09 and 10.
 
 # %%
 found = measured("attention")
@@ -750,9 +751,9 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # wait less: full, at 16k, they do 7/5 · 433 = 606 TFLOP/s, the products that are computed twice included, and 465
 # forward.
 #
-# That is also the whole gap to cuDNN, whose 606 count the same five products as our 433: at the rate at which we do
-# seven, five would be done as fast. And what made these kernels as fast as they are? Tiles and warps, found by trying.
-# Here is `dkdv` alone on the H200 (2026-11-21, 4096 tokens, full, TFLOP/s of its own 8 B N² D):
+# That is also the whole gap to cuDNN, whose 606 count the same five products as our 433: at the rate at which we do seven,
+# five would be done as fast. And what made these kernels as fast as they are? It was the choice of tiles and warps, found
+# by trying them out. Here is `dkdv` alone on the H200 (2026-11-21, 4096 tokens, full, TFLOP/s of its own 8 B N² D):
 #
 # | BLOCK_M × BLOCK_N, warps, stages | D = 64 | D = 128 |
 # | --- | --- | --- |
@@ -790,7 +791,7 @@ progress()
 #
 # * Dao and others, *FlashAttention* (2022), appendix B: the backward pass, with delta derived. Dao, *FlashAttention-2*
 #   (2023), algorithm 2: one kernel, dQ by atomics.
-# * Shah and others, *FlashAttention-3* (2024): Hopper's asynchrony, and a backward pass with a warp of its own for dQ.
+# * Shah and others, *FlashAttention-3* (2024): Hopper's asynchrony, and a backward pass that has a warp just for dQ.
 # * Triton's tutorial on fused attention: another backward pass in two walks, in one launch.
 # * PyTorch's notes on extending autograd, and on `torch.use_deterministic_algorithms`.
 # * Stanford CS336, assignment 2: the same function, with its own tests.
