@@ -599,7 +599,7 @@ check("coalescing.transpose", transpose)
 #
 # {{exercise coalescing.break_transpose}}
 #
-# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
+# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of it,
 # *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a grid that is
 # turned. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #

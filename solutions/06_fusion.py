@@ -13,11 +13,11 @@
 # %% [markdown]
 # # 06 · Fusion
 #
-# **After this unit you can** say how many bytes a chain of operations must move and how many it does move, write it
-# as one kernel that moves the least, reduce rows of any length without overflow, and read what torch.compile makes of
-# the same function. Three hours, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and
-# FLOPs) and 04 (tiles, traces); what matters of them is repeated below. No GPU is needed: traffic is counted on the
-# CPU. Times that the notebook shows without a GPU were recorded on one, and say so.
+# **After this unit you can** say how many bytes a chain of operations must move and how many it does move, write it as one
+# kernel that moves the least, reduce rows of any length without overflow, and read what torch.compile makes of the same
+# function. Three hours, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs)
+# and 04 (tiles, traces); what you need from them is repeated below. No GPU is needed: traffic is counted on the CPU. Times
+# that the notebook shows without a GPU were recorded on one, and say so.
 
 # %%
 import torch
@@ -39,9 +39,9 @@ from course_lib.hardware.measurements import measured
 # A block lives in **registers**, inside the processor (SM) that runs the program. What was loaded stays there, free
 # to use, until the program ends. A tensor lives in **memory** (DRAM). This unit is about the road between the two.
 #
-# New here are **reductions**: `tl.max(x, axis=0)` and `tl.sum(x, axis=0)` turn a block into one number that every
-# lane can use. For a two-dimensional block, `axis=1` gives one number for each row; `keep_dims=True` keeps it a
-# column (BLOCK_M, 1), which broadcasts against the tile. All of it in one kernel:
+# New here are **reductions**: `tl.max(x, axis=0)` and `tl.sum(x, axis=0)` turn a block into one number that every lane can
+# use. For a two-dimensional block, `axis=1` gives one number for each row; `keep_dims=True` keeps it a column (BLOCK_M, 1),
+# which broadcasts against the tile. Here is all of it in one kernel:
 
 
 # %%
@@ -86,9 +86,9 @@ print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} stored, {x.nbytes} in x; 
 # out = x.sin() ** 2 + y.cos() ** 2
 # ```
 #
-# The result needs each element of x and y once, and each element of the result is written once: three numbers carried
-# for each one computed. Torch runs this line as five operations, one kernel each. How many times as long does it take
-# as one kernel that does everything?
+# The result needs each element of x and y once, and each element of the result is written once. So three numbers are
+# carried for each one that is computed. Torch runs this line as five operations, one kernel each. How many times as long
+# does it take as one kernel that does everything?
 
 # %% predict="fusion.guess_chain"
 # How many times as long do the five kernels take? Write a number before you run the next cell; no points hang on it.
@@ -98,8 +98,8 @@ guess_chain = ...
 figures.fusion.five_against_one(guess_chain)
 
 # %% [markdown]
-# The sines were the same in both. What torch pays for is the road: `x.sin()` writes a whole tensor to memory, and the
-# square reads it back.
+# Both compute the same sines. What torch pays for is the road: `x.sin()` writes a whole tensor to memory, and the square
+# reads it back.
 #
 # ## A factory and its conveyor belt
 #
@@ -108,8 +108,8 @@ figures.fusion.five_against_one(guess_chain)
 # all back, for every step. Most of the day the workers wait for the belt. A fused kernel does every step while the
 # parts are inside.
 #
-# Below is the chain as it runs eagerly. Press the switches to remove cuts between kernels. Before each press, say
-# what will happen to the number of tensors carried. Three to try:
+# Below is the chain as it runs eagerly. Press the switches to remove cuts between kernels. Before each press, say what will
+# happen to the number of tensors carried. Here are three things to try:
 # * Fuse each square with what comes before it. What is saved?
 # * Fuse everything. Which tensors never exist in memory?
 # * Choose the chain *SwiGLU*, fused completely. Why is `a` carried once, though two operations need it?
@@ -226,9 +226,9 @@ figures.fusion.free_operations()
 generated("sin2_plus_cos2")
 
 # %% [markdown]
-# Names like `tmp3` aside, it is your kernel: two loads, five operations, one store. (`xindex` is the block of
-# offsets, `xnumel` the length, `XBLOCK` the block size, which Inductor picks at the first launch. There is no mask:
-# it compiled for this one length, and knows that blocks divide it.)
+# Apart from names like `tmp3`, this is your kernel: two loads, five operations, one store. (`xindex` is the block of
+# offsets, `xnumel` the length, `XBLOCK` the block size, which Inductor picks at the first launch. There is no mask: it
+# compiled for this one length, and knows that blocks divide it.)
 #
 # When can it not fuse? Fusion hands a value from one operation to the next inside a *program*. It stops
 # * where an operation needs values that **other programs** make, such as the sum of a whole tensor: all programs must
@@ -243,8 +243,8 @@ generated("sin2_plus_cos2")
 #
 # {{exercise fusion.predicted_launches}}
 #
-# How many kernels does a GPU run for one call of each of these functions under torch.compile? Memory sets and copies
-# do not count. {{correct.plain / 7}} each. The cell prints the functions.
+# How many kernels does a GPU run for one call of each of these functions under torch.compile? Memory sets and copies do not
+# count. Each function is worth {{correct.plain / 7}}. The cell prints them.
 #
 # Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
@@ -296,9 +296,9 @@ check("fusion.predicted_launches", predicted_launches)
 #
 # > gelu(z) = z / 2 · (1 + erf(z / √2)), with z = x + bias
 #
-# (erf is the error function, `tl.erf` in Triton.) x is (M, N), and the bias (N,) is the same for all rows. It is
-# small. But who reads it, how often? The next cell lets programs hold tiles of different heights. Before you run it:
-# with one row a program, how many bytes of bias are loaded, against those of x?
+# (erf is the error function, `tl.erf` in Triton.) x is (M, N), and the bias (N,) is the same for all rows. It is small. But
+# how often is it read, and by whom? The next cell lets programs hold tiles of different heights. Before you run it: with
+# one row a program, how many bytes of bias are loaded, against those of x?
 
 
 # %%
@@ -404,8 +404,8 @@ for top in (1.0, 80.0, 100.0):
 # since both sides of the fraction shrink by exp(m). The largest exponent is now 0, no term exceeds 1, and the sum is
 # at least 1.
 #
-# The price: m must be known before the first exponential, and the sum before the first division. How often must a row
-# be read? Guess the total for each way before you look.
+# The price is that m must be known before the first exponential, and the sum before the first division. How often must a
+# row be read? Guess the total for each way before you look.
 
 # %%
 figures.fusion.softmax_passes()
@@ -458,13 +458,13 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 check("fusion.softmax", softmax)
 
 # %% [markdown]
-# What does torch.compile do here? Its rows of 1024:
+# What does torch.compile do here? This is what it writes for rows of 1024:
 
 # %% gpu="fusion.generated_softmax"
 generated("softmax, rows of 1024")
 
 # %% [markdown]
-# The same kernel again, found by a compiler: one load, a maximum, a sum, one store (`R0_BLOCK` is the block along the
+# The compiler has found the same kernel again: one load, a maximum, a sum, one store (`R0_BLOCK` is the block along the
 # row, `libdevice.exp` an exponential). It calls this a *persistent* reduction: the row persists in registers. (A
 # *persistent kernel*, in most texts, is something else: one program for each SM, which takes one tile after another.)
 #
@@ -490,9 +490,9 @@ for N, num_warps in ((1024, 4), (8192, 4), (32768, 4), (32768, 16), (32768, 32),
     print(f"N = {N:5}, {num_warps:2} warps: {facts.registers} registers a lane, {facts.spill_bytes} bytes a lane spill")
 
 # %% [markdown]
-# 32768 floats are the end: with 32 warps each lane holds 32 of them. At 65536 registers spill, and a spill is a trip
-# to memory that your source does not show. (And no block may exceed 2²⁰ elements at all.) Two lessons: give a long
-# row more warps, and for rows without end find another way.
+# 32768 floats are the limit: with 32 warps each lane holds 32 of them. At 65536 registers spill, and a spill is a trip to
+# memory that your source does not show. (And no block may exceed 2²⁰ elements at all.) Two lessons: give a long row more
+# warps, and for rows without end find another way.
 #
 # Now go back to your softmax. Warps are an argument of the launch: `kernel[grid](..., num_warps=...)`; without it there
 # are 4, and the third line above is your row of 32768. 32 elements a lane are `min(32, max(4, BLOCK // 1024))` warps. No
@@ -581,22 +581,22 @@ def online_softmax(x: torch.Tensor) -> torch.Tensor:
 check("fusion.online_softmax", online_softmax)
 
 # %% [markdown]
-# Read twice, written once: 3 elements carried instead of 2. Does it cost half as much again? Not always. The second
-# pass follows the first at once, and a row of 32768 floats is 128 KiB. Those of 132 SMs together are 17 MB, and an
-# H200's L2 cache has 60. The trace counts the second reading; DRAM may never see it. What torch.compile does with
-# rows of 32768:
+# Each element is read twice and written once, so 3 elements are carried instead of 2. Does that cost half as much again?
+# Not always. The second pass follows the first at once, and a row of 32768 floats is 128 KiB. Those of 132 SMs together are
+# 17 MB, and an H200's L2 cache has 60. The trace counts the second reading; DRAM may never see it. And here is what
+# torch.compile does with rows of 32768:
 
 # %% gpu="fusion.generated_long_softmax"
 generated("softmax, rows of 32768")
 
 # %% [markdown]
-# Two loops, your algorithm: in the first one a running maximum and a running sum (the correction is hidden in the
-# helper `online_softmax_combine`), in the second one the result. Two things differ. Its maximum starts at -inf, and the
-# helper catches the NaN: where both maxima are -inf it takes 1 for alpha. And it keeps a maximum and a sum *for
-# each lane*, and merges the lanes after the loop. Then a block needs no exchange between lanes, and pays with more
-# exponentials. `eviction_policy="evict_last"` in the first loop asks the cache to keep what the second will want.
-# Such a hint changes no result and no count of a trace. It may change the time, and not only where a row is read
-# twice. The published softmax has no second loop, and takes the hint too:
+# It has two loops, and they are your algorithm: in the first one a running maximum and a running sum (the correction is
+# hidden in the helper `online_softmax_combine`), in the second one the result. Two things differ. Its maximum starts at
+# -inf, and the helper catches the NaN: where both maxima are -inf it takes 1 for alpha. And it keeps a maximum and a sum
+# *for each lane*, and merges the lanes after the loop. Then a block needs no exchange between lanes, and pays with more
+# exponentials. `eviction_policy="evict_last"` in the first loop asks the cache to keep what the second will want. Such a
+# hint changes no result and no count of a trace. It may change the time, and not only where a row is read twice. The
+# published softmax has no second loop, and takes the hint too:
 
 # %%
 found = measured("fusion")["hint"]
@@ -670,10 +670,9 @@ check("fusion.rmsnorm", rmsnorm)
 #
 # {{exercise fusion.add_rmsnorm}}
 #
-# In a transformer the norm follows an addition: h = x + residual is normalised for the next layer, and h itself is
-# the next residual. As two kernels that is 3 + 2 tensors carried. Fused it is 4: two in, two out. Write
-# `add_rmsnorm(x, residual, weight, eps)`, which returns `(rmsnorm(h), h)`, both in x's dtype, for contiguous inputs.
-# Full marks need
+# In a transformer the norm follows an addition: h = x + residual is normalised for the next layer, and h itself is the next
+# residual. Two kernels carry 3 + 2 tensors. A fused one carries 4: two in, two out. Write `add_rmsnorm(x, residual, weight,
+# eps)`, which returns `(rmsnorm(h), h)`, both in x's dtype, for contiguous inputs. Full marks need
 # * the right results for ragged sizes ({{correct.ragged}}), for large and tiny values ({{correct.hard}}),
 # * one launch ({{launches.performance}}),
 # * both inputs read once, both results written once, by at least 32 programs where the input is large
@@ -835,7 +834,7 @@ for name in ("V100", "A100 80GB", "H100 SXM", "B200"):
 #
 # {{exercise fusion.break_softmax}}
 #
-# Tests are inputs, and someone has to think of them. Below is a kernel that is right. There are also wrong versions of it,
+# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of it,
 # *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a sum that is not
 # corrected. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #
@@ -889,8 +888,8 @@ check("fusion.break_softmax", breaking_inputs)
 # %% [markdown]
 # ## When fusion does not pay
 #
-# Fusion is not free of cost. A fused kernel computes a value where it is used. What if it is used many times? Here
-# every tile of an outer product needs sin of its rows and sin of its columns. Fused, each tile computes them anew.
+# Fusion is not free. A fused kernel computes a value where it is used. What if the value is used many times? Here every
+# tile of an outer product needs sin of its rows and sin of its columns. Fused, each tile computes them anew.
 
 
 # %%
@@ -979,7 +978,7 @@ for fused in (False, True):
 #
 # ## What you now know
 #
-# * A chain costs what it carries: each kernel loads what it needs, once, and stores what others need. Results stay in
+# * A chain costs what it carries. Each kernel loads what it needs once, and stores what others need. Results stay in
 #   registers only until the kernel ends.
 # * Tens of multiply-adds an element are free while memory is the limit; the launch and the bytes are not.
 # * torch.compile fuses elementwise operations and row reductions into Triton like yours. It stops at library calls,
