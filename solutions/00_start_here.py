@@ -664,7 +664,7 @@ figures.start.compute_outgrew_memory()
 
 # %% [markdown]
 # One byte fetched from memory must now be used in hundreds of operations if the tensor cores are to be busy. (The H200 is
-# an H100 with faster memory, hence the dip.) How many operations does `x + 1` do for each byte?
+# an H100 with faster memory, which explains the dip.) How many operations does `x + 1` do for each byte?
 
 # %% gpu="start.idle"
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
@@ -761,7 +761,7 @@ print(
 # {{exercise start.myths}}
 #
 # Much of what is said about GPUs and transformers is only nearly right. Here are 22 statements, {{all / 22}} each. Write
-# `True` or `False` for `...`. The unit has touched on all of them. The check shows an explanation beside each statement
+# `True` or `False` for `...`. The unit has touched on all of them. The check shows an explanation next to each statement
 # that has an answer.
 
 # %% exercise="start.myths"

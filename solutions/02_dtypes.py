@@ -352,7 +352,8 @@ figures.dtypes.running_sum()
 # and `torch.nn.functional`, are refused. Full marks need
 # * rows of thousands of numbers ({{correct.long}}),
 # * sums, and parts of sums, beyond 65 504 ({{correct.large}}),
-# * no float32 copy of x: what is allocated beside the result is, all together, smaller than x ({{buffers_below.performance}}).
+# * no float32 copy of x: everything that is allocated in addition to the result is together smaller than x
+#   ({{buffers_below.performance}}).
 
 
 # %% exercise="dtypes.half_sum"
@@ -736,10 +737,10 @@ for name, scale in (("as it is", torch.ones(4)), ("a scale for each row", x.abs(
     print(f"{name:>21}: errors of " + ", ".join(f"{error:.1%}" for error in errors.tolist()))
 
 # %% [markdown]
-# The rows of size 1 and 30 are as good without one: that is what an exponent is for. The row of 0.01 lies among the subnormals,
-# with fewer digits, and the row of 0.0001 is gone. A **scaled cast**
-# divides by the scale in float32, casts, and keeps the scale beside the row. A kernel for it needs no new idea: it loads low,
-# computes high and stores lower still.
+# The rows of size 1 and 30 are as good without one: that is what an exponent is for. The row of 0.01 lies among the
+# subnormals, with fewer digits, and the row of 0.0001 is gone. A **scaled cast** divides by the scale in float32, casts,
+# and keeps the scale next to the row. A kernel for it needs no new idea: it loads low, computes high and stores lower
+# still.
 
 # %% gpu="dtypes.progress"
 progress()

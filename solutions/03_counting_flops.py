@@ -95,9 +95,9 @@ check("flops.matmul_cost", matmul_cost)
 # %% [markdown]
 # ## Torch counts, too
 #
-# Torch has a counter. It watches the operations that run, and adds up the products by 2 m n k. All else, such as a
-# ReLU or a sum, counts as 0: those are few FLOPs beside the products, and other things than FLOPs set their pace.
-# (How few, and what else? That is the second half of this unit.)
+# Torch has a counter. It watches the operations that run, and adds up the products by 2 m n k. All else, such as a ReLU or
+# a sum, counts as 0: those are few FLOPs compared with the products, and other things than FLOPs set their pace. (How few,
+# and what else? That is the second half of this unit.)
 #
 # A tensor on the device `"meta"` has a shape and a dtype and no data. Operations on it do nothing but compute shapes.
 # So you can count a product that no GPU could hold.
@@ -470,8 +470,8 @@ figures.flops.blow_up()
 #
 # {{exercise flops.init_scale}}
 #
-# `torch.randn(fan_in, fan_out) * init_scale(fan_in)` shall keep the spread of random inputs: 1 in, about 1 out. Full
-# marks need that
+# `torch.randn(fan_in, fan_out) * init_scale(fan_in)` is to keep the spread of random inputs: with a spread of 1 going in,
+# about 1 comes out. Full marks need that
 # * after one layer ({{holds.keeps_one_layer.one}}),
 # * after twelve ({{holds.keeps_twelve_layers.deep}}).
 
@@ -647,11 +647,11 @@ def roofline_seconds(cost: tuple[int, int], flops_per_second: float, bytes_per_s
 check("flops.roofline_seconds", roofline_seconds)
 
 # %% [markdown]
-# Is it a good prediction? The next cell sets your time for ten operations beside a measured one: here, if there is a
-# GPU, and from the recorded run on an H200 else. The two ceilings are measured as well: a large copy, and a product
-# of 8192 by 8192 matrices. That makes a second ridge, a lower one. Beside the products, FLOPs are counted by hand:
-# softmax has 5 for each element (maximum, subtract, exp, add, divide), gelu by its tanh formula 8. Which of the ten
-# will take much longer than predicted?
+# Is it a good prediction? The next cell compares your time for ten operations with a measured one. It is measured here if
+# there is a GPU, and otherwise comes from the run on an H200. The two ceilings are measured as well: a large copy, and a
+# product of 8192 by 8192 matrices. That makes a second ridge, a lower one. For everything but the products, FLOPs are
+# counted by hand: softmax has 5 for each element (maximum, subtract, exp, add, divide), gelu by its tanh formula 8. Which
+# of the ten will take much longer than predicted?
 
 # %% gpu="flops.operations"
 ceilings, whose = figures.flops.speeds("ceilings")

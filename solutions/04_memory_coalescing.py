@@ -13,9 +13,9 @@
 # %% [markdown]
 # # 04 · Memory coalescing
 #
-# **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read
-# the same number off a trace, and rewrite a kernel that wastes seven eighths of them. Two to three hours, {{unit minutes}}
-# of them for {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what matters of them is repeated
+# **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the same
+# number off a trace, and rewrite a kernel that wastes seven eighths of them. Two to three hours, {{unit minutes}} of them
+# for {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what you need from them is repeated
 # below. No GPU is needed: traffic is counted on the CPU, and timed as well where there is a GPU.
 
 # %%
@@ -381,7 +381,7 @@ loads = t.accesses_to("x_ptr", "load")
 print(f"the lanes ask for {loads.sectors} sectors; {loads.l2_sectors} come from L2")
 
 # %% [markdown]
-# Now the points beside the line. What does a trace not know?
+# Now look at the points that are off the line. What does a trace not know?
 #
 # * **Reading twice.** A softmax that reads its row a second time finds part of it still in L1. The trace counts both
 #   readings. A cache may forgive you; how much depends on what else runs on that SM, so do not build on it.
@@ -760,8 +760,8 @@ print(f"{t.loads.sectors} sectors loaded, {x.numel() * 4 // 32} would do, effici
 print(t.source())
 
 # %% [markdown]
-# `t.source()` writes the bytes and the efficiency of each line beside it. Each load skips every other element, and
-# then the second load asks for the same sectors again. How could one read do?
+# `t.source()` writes the bytes and the efficiency of each line next to it. Each load skips every other element, and then
+# the second load asks for the same sectors again. How could one read do?
 #
 # Load a dense block of twice the length, and sort it out where moving is cheap: in registers. A block of 2 n
 # neighbours, seen as (n, 2), has the even elements in its first column and the odd ones in its second.

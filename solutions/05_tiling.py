@@ -1083,8 +1083,8 @@ figures.tiling.one_tile_for_all(predicted_throughput)
 # %% [markdown]
 # ## Why a vocabulary is padded
 #
-# GPT-2 has 50 257 tokens in its vocabulary. The last layer multiplies by a (d_model, 50257) matrix: odd, hence the lowest
-# branch. Add 47 tokens that never occur, and it is 50 304 = 64 × 786.
+# GPT-2 has 50 257 tokens in its vocabulary. The last layer multiplies by a (d_model, 50257) matrix: the size is odd, so it
+# lies on the lowest branch. Add 47 tokens that never occur, and it is 50 304 = 64 × 786.
 #
 # ## Exercise: pad
 #
@@ -1171,7 +1171,7 @@ check("tiling.grouped_order", grouped_order)
 #
 # This exercise is for those who want more. `side` is a power of two (1 included). Any of the curve's mirror images will do.
 # Full marks need
-# * each tile once, beside the one before ({{holds.touches.plain}}),
+# * each tile once, next to the one before ({{holds.touches.plain}}),
 # * squares within squares: the first 4, 16, 64, ... and so on fill squares ({{holds.stays_near.plain}}),
 # * at most 0.65 of the DRAM bytes of row order ({{holds.saves_traffic.cache}}).
 

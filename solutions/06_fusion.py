@@ -789,9 +789,9 @@ check("fusion.cross_entropy", cross_entropy)
 # %% [markdown]
 # ## What it brings
 #
-# Here is what the published solutions of this unit reach on a GPU, beside torch and torch.compile, as a share of the
-# speed of a plain copy of the bytes that must move. Which operation gains most from fusion? Which way drops with long
-# rows, and why?
+# Here is what the published solutions of this unit reach on a GPU, compared with torch and torch.compile, as a share of the
+# speed of a plain copy of the bytes that must move. Which operation gains most from fusion? Which way drops with long rows,
+# and why?
 
 # %%
 figures.fusion.speeds()
@@ -914,11 +914,11 @@ for block in (16, 32, 128):
     )
 
 # %% [markdown]
-# For two vectors this is nothing beside the megabytes of output. For an operand of a matrix product, which each of N
-# / BLOCK tiles needs again, it is the difference between an activation computed once and a hundred times, in a kernel
-# whose arithmetic units are already busy. So an activation goes to the *end* of a product, its **epilogue**: it is
-# computed once for each output, while the tile of sums is still in registers. Below, x @ w and a ReLU run as two
-# kernels and as one. How many bytes does the fused epilogue save? Guess first: the result has 256 × 256 numbers.
+# For two vectors this is nothing compared with the megabytes of output. For an operand of a matrix product, which each of N
+# / BLOCK tiles needs again, it is the difference between an activation computed once and a hundred times, in a kernel whose
+# arithmetic units are already busy. So an activation goes to the *end* of a product, its **epilogue**: it is computed once
+# for each output, while the tile of sums is still in registers. Below, x @ w and a ReLU run as two kernels and as one. How
+# many bytes does the fused epilogue save? Guess first: the result has 256 × 256 numbers.
 
 
 # %%

@@ -14,9 +14,9 @@
 # # 07 · Recomputation
 #
 # **After this unit you can** say what autograd keeps between forward and backward and what that costs, write backward
-# kernels that compute again what is dear to keep, drop elements at random without storing which, and train a deep
+# kernels that compute again what is expensive to keep, drop elements at random without storing which, and train a deep
 # model in a fraction of its memory. About three hours, {{unit minutes}} of them for {{unit exercises}}. You need 04 (memory
-# traffic) and 06 (fusion, softmax, RMSNorm); what matters of them is repeated below. No GPU is needed: traffic and live
+# traffic) and 06 (fusion, softmax, RMSNorm); what you need from them is repeated below. No GPU is needed: traffic and live
 # bytes are counted on the CPU.
 
 # %%
@@ -171,9 +171,9 @@ check("recomputation.saved_bytes", saved_bytes)
 # %% [markdown]
 # ## Recomputing for speed
 #
-# Take the three sigmoids. In torch each is a kernel of its own. Forward: three kernels read and write one tensor each.
-# Backward: three kernels read two (the gradient that arrives, and the saved output) and write one. How many times does
-# a tensor pass through memory? And if all three were fused, as in unit 06?
+# Take the three sigmoids. In torch each is a kernel of its own. In the forward pass three kernels each read one tensor and
+# write one. In the backward pass three kernels each read two (the gradient that arrives, and the saved output) and write
+# one. How many times does a tensor pass through memory? And if all three were fused, as in unit 06?
 
 # %%
 figures.recomputation.three_ways()
@@ -181,7 +181,7 @@ figures.recomputation.three_ways()
 # %% [markdown]
 # Say that one whole tensor, read or written once, is one **memory operation**. Fusing helps, from 15 to 8. But the fused
 # forward kernel still writes s1 and s2, for backward alone. (Not the third sigmoid: backward makes it from s2. There,
-# without noticing, you have begun to recompute.) Go on, keep nothing but x, and 5 are left. Backward now computes all
+# without noticing, you have begun to recompute.) Go on and keep nothing but x: then 5 are left. Backward now computes all
 # three sigmoids again, in registers, where it is free: the kernel waits for memory anyway.
 #
 # ## Exercise: the bytes of three sigmoids
@@ -209,7 +209,7 @@ check("recomputation.sigmoid3_traffic", sigmoid3_traffic)
 # %% [markdown]
 # ## A function with a backward of its own
 #
-# This is how torch is told. Here for a square, with kernels:
+# This is how you tell torch. The example is a square, with kernels:
 
 
 # %%
@@ -252,9 +252,10 @@ print("right:", torch.allclose(dx, 2 * x))
 print(t.table())
 
 # %% [markdown]
-# Five rows, five memory operations. One thing to know before you use such a function elsewhere: the `dy` that arrives
-# may be a view with any strides. After `y.sum().backward()` it is a single 1, expanded with strides of 0. Library code says
-# `dy = dy.contiguous()`. In these exercises dy, like x, is contiguous, and torch may allocate and make views only.
+# The table has five rows: five memory operations. You should know one thing before you use such a function elsewhere: the
+# `dy` that arrives may be a view with any strides. After `y.sum().backward()` it is a single 1, expanded with strides of 0.
+# Library code says `dy = dy.contiguous()`. In these exercises dy, like x, is contiguous, and torch may allocate and make
+# views only.
 #
 # ## Exercise: three sigmoids, five memory operations
 #
@@ -403,8 +404,8 @@ check("recomputation.recomputed_gelu", RecomputedGelu)
 # %% [markdown]
 # ## Keep one number a row
 #
-# Recomputing is cheap where every element stands alone. A softmax is different: its derivative needs probabilities, and
-# a probability needs the sum over its row. Read the row once for the sum, once more for the result?
+# Recomputing is cheap where every element stands alone. A softmax is different: its derivative needs probabilities, and a
+# probability needs the sum over its row. Must the row be read once for the sum and once more for the result?
 #
 # There is a middle way: **keep the sum, forget the rest**. It is one number a row. For the cross-entropy of a row of
 # logits x with the right answer t,
@@ -436,7 +437,7 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #   words; never a whole row) ({{correct.hard}}),
 # * x read once, the gradient written once, by at least 32 programs where the input is large ({{traffic.performance}}),
 #   densely ({{coalesced.load.performance}}),
-# * no table of probabilities beside the result ({{buffers_below.performance}}).
+# * no table of probabilities in addition to the result ({{buffers_below.performance}}).
 #
 # Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192
 # rows of 8192).
@@ -490,7 +491,8 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 # The weight is shared by all rows, so each row adds to its gradient: dweight[j] = Σ dy · n over all rows. A million
 # rows, handled by many programs. Two ways to add up, as in unit 04's `column_sum`:
 # * **atomics**: simple, and the programs arrive in any order. Float addition depends on the order, so two runs of one
-#   training differ in the last bits, and soon in everything. A bug that shows in one run of two is no fun to look for.
+#   training differ in the last bits, and soon in everything. A bug that shows only in every second run is no fun to look
+#   for.
 # * **partial sums**: each program adds up its own rows in registers and stores one row of partial sums. A second, small
 #   kernel adds those, always in the same order.
 #
@@ -669,9 +671,9 @@ check("recomputation.seeded_dropout", SeededDropout)
 # %% [markdown]
 # ## What was it worth?
 #
-# The solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. 1.0 in the first column is the speed of a plain
-# copy of as many bytes as the recomputing version must move. (Measured on 2026-11-21; all sizes and spreads are in
-# `benchmarks/results/recomputation.md` of the course's repository.)
+# Here are the solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. In the first column 1.0 is
+# the speed of a plain copy of as many bytes as the recomputing version must move. (Measured on 2026-11-21; all sizes and
+# spreads are in `benchmarks/results/recomputation.md` of the course's repository.)
 #
 # | | speed of a copy = 1 | of torch eager = 1 | of torch.compile = 1 |
 # | --- | --- | --- | --- |
@@ -681,9 +683,9 @@ check("recomputation.seeded_dropout", SeededDropout)
 # | rmsnorm_backward, 8192 rows of 4096 | 0.86 | 2.04 | 1.18 |
 # | SeededDropout, forward and backward | 0.62 | 0.80 | 0.89 |
 #
-# Look at the first row: 15 memory operations against 5 promise a factor of 3, and 2.98 it is. torch.compile also fuses and also
-# chooses what to keep, so nobody is far ahead of it, and with the cross-entropy it is ahead of us. RMSNorm's 0.86 has sums along
-# rows and a second launch in it, which a copy has not.
+# Look at the first row: 15 memory operations against 5 promise a factor of 3, and 2.98 it is. torch.compile also fuses and
+# also chooses what to keep, so nobody is far ahead of it, and with the cross-entropy it is ahead of us. RMSNorm reaches
+# 0.86, since it has sums along rows and a second launch, which a copy does not have.
 #
 # And the last row? It is far from the speed of memory, and slower than torch. Philox mixes seed and counter in ten rounds of
 # multiplications and exclusive ors, some hundred integer operations, and one call makes *four* random numbers, of which
@@ -716,7 +718,7 @@ guess_segments = ...
 figures.recomputation.explore_checkpoints()
 
 # %% [markdown]
-# Try your guess, and 1 segment, 5, 12 and 24, with 24 layers.
+# Try your guess, and then 1, 5, 12 and 24 segments, with 24 layers.
 # * One segment saves nothing. When it is recomputed, everything inside is alive at once.
 # * More segments: more boundaries pile up (orange), and less is inside of one segment (blue).
 # * The extra compute is the same for all of them. Only memory depends on the number.
@@ -755,7 +757,7 @@ figures.recomputation.masks()
 #
 # Four things that surprise people:
 # * Inside `forward` of a Function, gradients are off: that is what you want.
-# * Inside `backward` they are off, too: that is not.
+# * Inside `backward` they are off, too: that is not what you want.
 # * Recomputing on the arguments themselves would run their own history; `detach()` cuts it, and drops `requires_grad` with it.
 # * A tensor on `ctx.anything` stays until the whole graph is gone; `ctx.save_for_backward` lets go of it as soon as backward has
 #   passed. It takes None in place of what is no tensor.
@@ -831,10 +833,10 @@ check("recomputation.segments_for", segments_for)
 # %% [markdown]
 # ## Prediction against measurement
 #
-# Here is the model, run with your checkpoint and your number of segments: the bytes of all storages that are alive, after every
-# operation. Beside it, the same on a GPU, as its allocator tells it, with torch's checkpoint. Below, the lower part of both once
-# more. The dashed line is your prediction, and on top of it the temporary tensors of one layer's backward pass. Does the curve
-# stay below?
+# Here is the model, run with your checkpoint and your number of segments: the bytes of all storages that are alive, after
+# every operation. Next to it is the same on a GPU, as the GPU's allocator reports it, with torch's checkpoint. Below you
+# see the lower part of both once more. The dashed line is your prediction, and on top of it the temporary tensors of one
+# layer's backward pass. Does the curve stay below?
 
 # %% gpu="recomputation.memory_timeline"
 figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
@@ -853,9 +855,9 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # | costs | nothing, while memory sets the pace | about a third more compute |
 # | who does it for you | torch.compile (it chooses what to keep by a minimum cut), FlashAttention | torch.utils.checkpoint |
 #
-# *Selective* checkpoints lie between: keep the results of matrix products, which are dear to compute, and recompute what
-# is cheap. FlashAttention is the finest example of all: it keeps the output and one number a row of a matrix that it never
-# stores, and recomputes the rest, tile by tile. It moves fewer bytes *and* keeps fewer. Three units to go.
+# *Selective* checkpoints lie between: keep the results of matrix products, which are expensive to compute, and recompute
+# what is cheap. FlashAttention is the finest example of all: it keeps the output and one number a row of a matrix that it
+# never stores, and recomputes the rest, tile by tile. It moves fewer bytes *and* keeps fewer. Three units to go.
 #
 # ## What you now know
 #

@@ -146,7 +146,7 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # * **Tensor cores** multiply half precision. p is float32; round it to v's dtype, `p.to(v.dtype)`, for the product.
 #   Its weights are between 0 and 1, and each is off by half a unit in its last place: that is no worse than v itself.
 #   The *sums* m, l and acc stay float32.
-# * `tl.dot(a, b, acc)` adds the product to `acc`, which tensor cores do for nothing.
+# * `tl.dot(a, b, acc)` adds the product to `acc`, which costs the tensor cores nothing.
 # * A float32 product would be rounded to TF32. `input_precision="ieee"` keeps it float32. For half precision it
 #   changes nothing.
 #
