@@ -44,32 +44,32 @@ print(f"what goes in and comes out, 4 x 128 numbers a token and head: {4 * 32 * 
 print(f"all memory of an H200: {gpu.datasheet('H200').hbm_bytes / 1e9:.0f} GB")
 
 # %% [markdown]
-# Half of an H200, for one layer, for numbers that nobody keeps: a softmax turns them into weights, the weights make a
-# mean, and both are thrown away. Can one get to the result without writing the scores down?
+# That would fill half of an H200, for one layer, with numbers that nobody keeps: a softmax turns them into weights, the
+# weights make a mean, and both are thrown away. Can one get to the result without writing the scores down?
 
 # %%
 figures.attention.memory_against_length()
 
 # %% [markdown]
-# Left, what is moved; right, what must be held at once. The lower curves are this unit's: the scores are made in
-# tiles, used, and forgotten. (The left panel has two of them. Programs that walk over tiles ask for k and v again and
-# again, as unit 05 taught you to count; most of that is answered by the L2 cache, which can keep k and v of a head,
-# and never n × n scores.)
+# The left panel shows what is moved, the right one what must be held at once. The lower curves are this unit's: the scores
+# are made in tiles, used, and forgotten. (The left panel has two of them. Programs that walk over tiles ask for k and v
+# again and again, as unit 05 taught you to count; most of that is answered by the L2 cache, which can keep k and v of a
+# head, and never n × n scores.)
 #
 # The plan has six steps, and you know most of them: attention as it is defined; its softmax in parts that can be
 # merged; the same by tiles; which tiles a causal mask leaves out; the bytes; and the way back, for gradients.
 #
 # ## Attention
 #
-# Each token has three vectors of D numbers, made from its state by three learned matrices. Its **query** q says what
-# it looks for, its **key** k what can be found at it, its **value** v what is handed over. For one query:
+# Each token has three vectors of D numbers, made from its state by three learned matrices. Its **query** q says what it
+# looks for, its **key** k says what can be found there, and its **value** v is what is handed over. For one query:
 #
 # 1. **scores**: its dot product with every key, times a **scale** of 1 / √D;
 # 2. **weights**: the softmax of the scores, positive, of sum 1;
 # 3. **output**: the mean of the values with these weights.
 #
-# Why the scale? A dot product of D random numbers of size 1 has the size √D. The softmax of numbers that large is all
-# but 0 and 1, and has hardly a gradient. Dividing by √D brings them back to size 1.
+# Why the scale? A dot product of D random numbers of size 1 has the size √D. The softmax of numbers that large is almost
+# exactly 0 or 1, and has hardly any gradient. Dividing by √D brings them back to size 1.
 
 # %%
 for D in (16, 64, 256):
@@ -77,7 +77,7 @@ for D in (16, 64, 256):
     print(f"D = {D:3}: q . k has the standard deviation {products.std():5.2f}, scaled {products.std() * D**-0.5:.2f}")
 
 # %% [markdown]
-# A few words and letters that stay with us to the end of the course:
+# These words and letters stay with us to the end of the course:
 #
 # | | shape | |
 # | --- | --- | --- |
@@ -116,10 +116,10 @@ print("top left, as torch's is_causal:\n", torch.ones(Nq, Nk, dtype=torch.int).t
 #
 # {{exercise attention.attention}}
 #
-# Write it in torch, with the whole matrix of scores: everything after this will be compared with it. Return o in q's
-# dtype, and lse in float32. Compute in float32, whatever comes in. torch.softmax and torch.logsumexp are allowed, and
-# torch's own attention is not. Nor is an `if` on a number in a tensor, or `.item()`, here and in all exercises of this unit
-# that take tensors: torch.where chooses for each element. Full marks need
+# Write attention in torch, with the whole matrix of scores: everything after this will be compared with it. Return o in q's
+# dtype, and lse in float32. Compute in float32, whatever comes in. torch.softmax and torch.logsumexp are allowed, but
+# torch's own attention is not. In this and all other exercises of this unit that take tensors, neither an `if` on a number
+# in a tensor nor `.item()` is allowed; torch.where chooses for each element. Full marks need
 # * leading dimensions, any Nq and Nk, a scale other than 1 / √D ({{correct.ragged}}),
 # * causal, with Nq ≠ Nk as well ({{correct.causal}}), and queries that see nothing ({{correct.nothing}}),
 # * scores far from 0 ({{correct.hard}}), and half precision in and out ({{correct.half}}).
@@ -204,10 +204,10 @@ else:
 figures.attention.rotary_positions()
 
 # %% [markdown]
-# Only on the *difference* of their positions: turning both by the same angle changes no dot product. That is what one
-# wants of "three words back", and it is why **q and k are turned, and v is not**. The scores are dot products, in
-# which the absolute position cancels. A value is handed over as it is; were it turned, o would carry the absolute
-# positions of the tokens it came from, and nothing would cancel.
+# It depends only on the *difference* of their positions: turning both by the same angle changes no dot product. That is
+# what one wants of "three words back", and it is why **q and k are turned, and v is not**. The scores are dot products, in
+# which the absolute position cancels. A value is handed over as it is; were it turned, o would carry the absolute positions
+# of the tokens it came from, and nothing would cancel.
 #
 # ## Exercise: rotary
 #
@@ -242,11 +242,10 @@ check("attention.rotary", rotary)
 #
 # {{exercise attention.claims}}
 #
-# Which of these hold, for random q, k, v, without a mask where none is named? The first eight are True or False, for
-# {{truths.plain}}: the share of the true ones
-# that you find, plus that of the false ones, minus 1, so that one word everywhere earns nothing. The last two are
-# numbers, {{numbers.plain / 2}} each. Write answers, no code that finds them. Then try: the cell after the check runs your
-# functions on most of them.
+# Which of these hold, for random q, k, v, without a mask where none is named? The first eight are True or False and
+# together worth {{truths.plain}}: you get the share of the true ones that you find, plus the share of the false ones, minus
+# 1, so that one word everywhere earns nothing. The last two are numbers, {{numbers.plain / 2}} each. Write answers, no code
+# that finds them. Then try: the cell after the check runs your functions on most of them.
 
 
 # %% exercise="attention.claims"
@@ -318,8 +317,8 @@ else:
 figures.attention.explore_online_softmax()
 
 # %% [markdown]
-# One large score at the end, and the sum of all that came before is multiplied by nearly 0. Nothing is lost: those
-# keys *have* hardly any weight.
+# There is one large score at the end, and so the sum of everything before it is multiplied by nearly 0. Nothing is lost:
+# those keys *have* hardly any weight.
 #
 # Here is the same idea, turned around. Forget the walk. Take any two sets of keys, each with its state. What is the
 # state of both together? Both sums are relative to their own maximum; bring them to the larger of the two, and add.
@@ -409,18 +408,18 @@ figures.attention.merge_orders()
 # over the tiles of keys, merges, and writes its rows of o and lse once. The largest thing that ever exists is one
 # tile of scores, bm × bn. The tiles of queries know nothing of each other, which will make them programs.
 #
-# How about a causal mask? For many tiles it is settled beforehand.
+# What about a causal mask? For many tiles it is known beforehand what the mask does.
 
 # %%
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# Three kinds of tiles. **Full**: every query sees every key, no mask needed. **Skipped**: no query sees any key, and
-# nothing is read or computed. Only those on the line need the **mask**. Make the tiles smaller and watch the FLOPs:
-# what do they approach, and why do they stay above it? Then make *keys* fewer than *queries*.
+# There are three kinds of tiles. In a **full** one every query sees every key, and no mask is needed. In a **skipped** one
+# no query sees any key, and nothing is read or computed. Only the tiles on the line need the **mask**. Make the tiles
+# smaller and watch the FLOPs: what do they approach, and why do they stay above it? Then make *keys* fewer than *queries*.
 #
-# (One half; the masked tiles on the line are computed whole. And a last tile that is short counts as masked here: in
-# a kernel it *has* keys that are not there.)
+# (They approach one half, and stay above it because the masked tiles on the line are computed whole. And a last tile that
+# is short counts as masked here: in a kernel it *has* keys that are not there.)
 #
 # ## Exercise: which tiles?
 #
@@ -503,8 +502,8 @@ def tiled_attention(
 check("attention.tiled_attention", tiled_attention)
 
 # %% [markdown]
-# Now a text that `attention` would rather not see. The scores of 4 heads and 4096 tokens in float32 are 256 MiB;
-# yours never has more than a tile of them. Is it slower? Guess, then look.
+# Now take a text that is too long for `attention`. The scores of 4 heads and 4096 tokens in float32 are 256 MiB; yours
+# never has more than a tile of them. Is it slower? Guess, then look.
 
 # %%
 q, k, v = torch.randn(3, 4, 4096, 64)
@@ -524,14 +523,14 @@ else:
 torch.set_num_threads(threads)
 
 # %% [markdown]
-# A CPU feels the same as a GPU: a tile stays in a cache, the matrix of scores does not, and nearly half of the tiles are
+# A CPU behaves like a GPU here: a tile stays in a cache, the matrix of scores does not, and nearly half of the tiles are
 # skipped.
 #
 # ## How many bytes?
 #
-# A kernel that works like this keeps a tile of q in registers and shared memory, and its state too. It loads tile
-# after tile of k and v. So what crosses the bus, for one head of n queries and n keys? Each number is loaded by how
-# many programs?
+# A kernel that works like this keeps a tile of q in registers and shared memory, and its state too. It loads tile after
+# tile of k and v. So what crosses the bus, for one head of n queries and n keys? By how many programs is each number
+# loaded?
 #
 # ## Exercise: the bytes of a forward pass
 #
@@ -677,8 +676,8 @@ else:
         print(f"{name}: largest difference {(mine - torchs).abs().max():.1e}")
 
 # %% [markdown]
-# Five products a tile on the way back, two on the way there: S again, dP, dv, dq, dk. So backward costs 2.5 times
-# forward, and one of the five is the price of not keeping P. What is kept? q, k, v and o, which exist anyway, and
+# A tile takes five products on the way back (S again, dP, dv, dq and dk), and two on the way there. So backward costs 2.5
+# times forward, and one of the five is the price of not keeping P. What is kept? q, k, v and o, which exist anyway, and
 # lse. Here is the difference for the text we began with.
 
 # %%
@@ -694,8 +693,8 @@ print(f"lse, 4 bytes an element:                       {heads * n * 4 / 1e6:7.1f
 # * The state (m, l, acc) of a query after some keys can be merged with its state after others, in any order and any
 #   grouping. −inf, 0, 0 is the empty state, and the only trap is −inf − −inf.
 # * By tiles, the largest thing in memory is one tile of scores. k and v are read once for each tile of queries.
-# * A causal mask leaves full tiles, tiles to skip, and a diagonal of masked ones. Aligned at the bottom right, the
-#   last query sees all keys.
+# * A causal mask divides the tiles into full ones, skipped ones, and a diagonal of masked ones. Aligned at the bottom
+#   right, the last query sees all keys.
 # * With lse and delta = rowsum(do × o), every tile of the backward pass stands alone: five products, no softmax, nothing
 #   of size n × n kept.
 #
