@@ -54,35 +54,70 @@ except ImportError:  # an older Triton: this can be read, not run
 
 BLOCK_N, GROUP_N = tl.constexpr(128), tl.constexpr(64)  # keys of a program, keys of a consumer
 STAGES = tl.constexpr(2)  # tiles of q and do in a ring, and of ds
+TURNS_AT = tl.constexpr(64)
+SLOTS = tl.constexpr(2)  # places of each consumer's dQ on its way out
 
 
 @jit
-def place(N, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr):
-    """(first key, first query, steps) of a program: head by head, and in each of them the longest walk first."""
-    keys = gl.program_id(0) * BLOCK_N  # all heads' rows lie below one another
-    end = (keys // N + 1) * N
-    first = keys if CAUSAL else end - N
-    return keys, first, (end - first) // BLOCK_M
+def place(N, together, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr, DETERMINISTIC: gl.constexpr):
+    """(first key, first query, steps, step of the walk to begin with, spacing) of a program: head by head.
+
+    Causal walks begin on the diagonal, the longest first. Full ones begin `spacing` steps apart and go round, so that those that
+    run together never add to the same rows at once. `rank` needs the shortest first.
+    """
+    n = N // BLOCK_N
+    head, j = gl.program_id(0) // n, gl.program_id(0) % n
+    if CAUSAL:
+        if DETERMINISTIC:
+            j = n - 1 - j
+        keys = head * N + j * BLOCK_N  # all heads' rows lie below one another
+        return keys, keys, (n - j) * (BLOCK_N // BLOCK_M), 0, BLOCK_N // BLOCK_M
+    else:
+        steps = N // BLOCK_M
+        spacing = steps // together
+        return head * N + j * BLOCK_N, head * N, steps, j % together * spacing, spacing
 
 
 @jit
-def produce(q_desc, k_desc, v_desc, do_desc, stats_desc, kv, ring, N, CAUSAL: gl.constexpr):
+def tile_of(i, first, steps, start, BLOCK_M: gl.constexpr):
+    """Return which tile of all queries the i-th step takes."""
+    i += start
+    return first // BLOCK_M + gl.where(i >= steps, i - steps, i)
+
+
+@jit
+def rank(i, keys, N, together, spacing, CAUSAL: gl.constexpr):
+    """Return how many programs add to the rows of the i-th step before this one does: those that come there earlier by themselves.
+
+    None waits for one that may not be running: all of the `together` before, and of its own those that are ahead.
+    """
+    if CAUSAL:
+        return i // spacing
+    else:
+        return keys % N // BLOCK_N // together * together + i // spacing
+
+
+@jit
+def produce(
+    q_desc, k_desc, v_desc, do_desc, stats_desc, kv, ring, N, together,
+    CAUSAL: gl.constexpr, DETERMINISTIC: gl.constexpr,
+):  # fmt: skip
     ks, vs, kv_full = kv
     qs, dos, stats, full, empty = ring
     BLOCK_M: gl.constexpr = q_desc.block_type.shape[0]
     BYTES: gl.constexpr = q_desc.block_type.nbytes + do_desc.block_type.nbytes + stats_desc.block_type.nbytes
-    keys, first, steps = place(N, BLOCK_M, CAUSAL)
+    keys, first, steps, start, _ = place(N, together, BLOCK_M, CAUSAL, DETERMINISTIC)
     mbarrier.expect(kv_full, 2 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
     for g in gl.static_range(2):
         tma.async_copy_global_to_shared(k_desc, [keys + g * GROUP_N, 0], kv_full, ks.index(g))
         tma.async_copy_global_to_shared(v_desc, [keys + g * GROUP_N, 0], kv_full, vs.index(g))
     for i in range(steps):
-        slot, row = i % STAGES, first + i * BLOCK_M
+        slot, tile = i % STAGES, tile_of(i, first, steps, start, BLOCK_M)
         mbarrier.wait(empty.index(slot), (i // STAGES + 1) & 1)
         mbarrier.expect(full.index(slot), BYTES)
-        tma.async_copy_global_to_shared(q_desc, [row, 0], full.index(slot), qs.index(slot))
-        tma.async_copy_global_to_shared(stats_desc, [row // BLOCK_M * 2, 0], full.index(slot), stats.index(slot))
-        tma.async_copy_global_to_shared(do_desc, [row, 0], full.index(slot), dos.index(slot))
+        tma.async_copy_global_to_shared(q_desc, [tile * BLOCK_M, 0], full.index(slot), qs.index(slot))
+        tma.async_copy_global_to_shared(stats_desc, [tile * 2, 0], full.index(slot), stats.index(slot))
+        tma.async_copy_global_to_shared(do_desc, [tile * BLOCK_M, 0], full.index(slot), dos.index(slot))
 
 
 @jit
@@ -95,7 +130,7 @@ def as_registers_hold(x):
 @jit
 def issue_dq(i, ks, exchange, GROUP: gl.constexpr):
     """dQ = dS K of the i-th step, of all keys, as soon as both consumers have stored their dS: a half of it for each consumer."""
-    ds, ds_full, _, _ = exchange  # tiles, open when both have stored, when both have read; whose turn it is
+    ds, ds_full, _, _ = exchange  # tiles, open when both have stored, when both have read k; whose turn it is
     DQ_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
     dq = gl.zeros((64, 64), gl.float32, DQ_LAYOUT)
     mbarrier.wait(ds_full.index(i % STAGES), i // STAGES & 1)
@@ -110,13 +145,60 @@ def issue_dq(i, ks, exchange, GROUP: gl.constexpr):
 
 
 @jit
-def add_dq(dq, i, tile, dq_desc, dq_place, exchange):
-    """Add the i-th step's dQ to the sum, by TMA: the consumer goes on meanwhile."""
-    mbarrier.arrive(exchange[2].index(i % STAGES))  # its dS has been read
-    tma.store_wait(0)  # what was there has left
-    dq_place.store(as_registers_hold(dq))
+def hand_over(dq, i, outbox, GROUP: gl.constexpr):
+    """Leave the i-th step's dQ to `add`."""
+    places, full, empty = outbox
+    slot = i % SLOTS * 2 + GROUP
+    mbarrier.wait(empty.index(slot), (i // SLOTS + 1) & 1)
+    places.index(slot).store(as_registers_hold(dq))
     fence_async_shared()
-    tma_add(dq_desc, [tile * 16, 0], dq_place)
+    mbarrier.arrive(full.index(slot))
+
+
+@jit
+def acquire(lock):
+    """Read a lock, before what follows."""
+    code: gl.constexpr = "ld.acquire.gpu.global.b32 $0, [$1];"
+    return gl.inline_asm_elementwise(code, "=r,l", [lock.to(gl.int64)], dtype=gl.int32, is_pure=False, pack=1)
+
+
+@jit
+def release(lock):
+    """Add 1 to a lock, by one thread, when all that this warp's TMA has added is there."""
+    code: gl.constexpr = """{
+        .reg .pred first; .reg .b32 lane;
+        cp.async.bulk.wait_group 0;
+        bar.warp.sync 0xffffffff;
+        mov.u32 lane, %laneid;
+        setp.eq.u32 first, lane, 0;
+        @first red.release.gpu.global.add.s32 [$1], 1;
+        mov.b32 $0, 0;
+    }"""
+    gl.inline_asm_elementwise(code, "=r,l", [lock.to(gl.int64)], dtype=gl.int32, is_pure=False, pack=1)
+
+
+@jit
+def add(dq_desc, outbox, locks, N, together, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr, DETERMINISTIC: gl.constexpr):
+    """Add each step's dQ to the sum, by TMA, which no consumer waits for. A tile's lock counts the programs that have added."""
+    places, full, empty = outbox
+    keys, first, steps, start, spacing = place(N, together, BLOCK_M, CAUSAL, DETERMINISTIC)
+    for i in range(steps):
+        tile = tile_of(i, first, steps, start, BLOCK_M)
+        if DETERMINISTIC:
+            while acquire(locks + tile) != rank(i, keys, N, together, spacing, CAUSAL):
+                pass
+        for g in gl.static_range(2):
+            slot = i % SLOTS * 2 + g
+            mbarrier.wait(full.index(slot), i // SLOTS & 1)
+            tma_add(dq_desc, [tile * 32 + g * 16, 0], places.index(slot))
+            tma.store_wait(1)  # the one before has left its place
+            if g == 1:
+                mbarrier.arrive(empty.index(i % SLOTS * 2))
+            elif i > 0:
+                mbarrier.arrive(empty.index((i - 1) % SLOTS * 2 + 1))
+        if DETERMINISTIC:
+            release(locks + tile)
+    tma.store_wait(0)
 
 
 @jit
@@ -127,42 +209,43 @@ def same(x, i):
 
 @jit
 def step(
-    s, dk, dv, i, steps, first, keys, scale, kv, ring, exchange, dq_desc, dq_place,
+    s, dk, dv, i, steps, scale, kv, ring, exchange, outbox,
     GROUP: gl.constexpr, CAUSAL: gl.constexpr, FIRST: gl.constexpr,
 ):  # fmt: skip
     """One tile of queries, whose s is there. dQ is that of the step before: no consumer waits for the other one's dS at once."""
     ks, vs, _ = kv
     qs, dos, stats, full, empty = ring
-    ds, ds_full, ds_empty, turns = exchange
+    ds, ds_full, _, turns = exchange
     BLOCK_M: gl.constexpr = qs.shape[1]
+    TURNS: gl.constexpr = qs.shape[2] == TURNS_AT
     S_LAYOUT: gl.constexpr = s.type.layout
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, dk.type.layout, 2)
     none = gl.zeros((GROUP_N, BLOCK_M), gl.float32, S_LAYOUT)
     slot = i % STAGES
     q, do, stat = qs.index(slot), dos.index(slot), stats.index(slot)
     if CAUSAL:  # noqa: SIM102, since one of them is known to the compiler
-        if i < BLOCK_N // BLOCK_M:  # on the diagonal
-            key = keys + GROUP * GROUP_N + gl.arange(0, GROUP_N, gl.SliceLayout(1, S_LAYOUT))
-            query = first + i * BLOCK_M + gl.arange(0, BLOCK_M, gl.SliceLayout(0, S_LAYOUT))
+        if i < BLOCK_N // BLOCK_M:  # on the diagonal: keys and queries are counted from the first key
+            key = GROUP * GROUP_N + gl.arange(0, GROUP_N, gl.SliceLayout(1, S_LAYOUT))
+            query = i * BLOCK_M + gl.arange(0, BLOCK_M, gl.SliceLayout(0, S_LAYOUT))
             s = gl.where(key[:, None] <= query[None, :], s, -float("inf"))
-    if GROUP == 1:  # half a step behind
+    if TURNS and GROUP == 1:  # half a step behind
         mbarrier.wait(turns.index(slot), i // STAGES & 1)
     p = gl.exp2(s * scale - stat.slice(0, 1).load(S_LAYOUT))
     dv = mma(gl.convert_layout(p.to(q.dtype), P_LAYOUT), do, dv, is_async=True)
-    if GROUP == 0:
+    if TURNS and GROUP == 0:
         mbarrier.arrive(turns.index(slot))
     if not FIRST:
         dq = issue_dq(i - 1, ks, exchange, GROUP)
         dq, dv = mma_wait(0, deps=[dq, dv])
     dp = mma(vs.index(same(GROUP, i)), do.permute((1, 0)), none, use_acc=False, is_async=True)
     if not FIRST:
-        add_dq(dq, i - 1, first // BLOCK_M * 2 + (i - 1) * 2 + GROUP, dq_desc, dq_place, exchange)
-    mbarrier.wait(ds_empty.index(slot), (i // STAGES + 1) & 1)
+        hand_over(dq, i - 1, outbox, GROUP)
     if FIRST:
         dp, dv = mma_wait(0, deps=[dp, dv])
     else:
         dp = mma_wait(0, deps=[dp])
     d = (p * (dp - stat.slice(1, 1).load(S_LAYOUT))).to(q.dtype)
+    # What was there has been read: the other consumer stored its next dS, which this one has waited for, after that.
     ds.index(slot * 2 + GROUP).store(d)
     fence_async_shared()
     mbarrier.arrive(ds_full.index(slot))
@@ -177,18 +260,9 @@ def step(
 
 @jit
 def consume(
-    dq_desc,
-    dk_desc,
-    dv_desc,
-    kv,
-    ring,
-    exchange,
-    dq_places,
-    softmax_scale,
-    N,
-    GROUP: gl.constexpr,
-    CAUSAL: gl.constexpr,
-):
+    dk_desc, dv_desc, kv, ring, exchange, outbox, softmax_scale, N, together,
+    GROUP: gl.constexpr, CAUSAL: gl.constexpr, DETERMINISTIC: gl.constexpr,
+):  # fmt: skip
     ks, vs, kv_full = kv
     qs, full = ring[0], ring[3]
     BLOCK_M: gl.constexpr = qs.shape[1]
@@ -196,25 +270,22 @@ def consume(
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
     DKV_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     scale = softmax_scale * LOG2_E
-    k, v, dq_place = ks.index(GROUP), vs.index(GROUP), dq_places.index(GROUP)
-    keys, first, steps = place(N, BLOCK_M, CAUSAL)
+    k, v = ks.index(GROUP), vs.index(GROUP)
+    keys, _, steps, _, _ = place(N, together, BLOCK_M, CAUSAL, DETERMINISTIC)
     dk = gl.zeros((GROUP_N, D), gl.float32, DKV_LAYOUT)
     dv = gl.zeros((GROUP_N, D), gl.float32, DKV_LAYOUT)
     s = gl.zeros((GROUP_N, BLOCK_M), gl.float32, S_LAYOUT)
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(full.index(0), 0)
     s = mma(k, qs.index(0).permute((1, 0)), s, use_acc=False)
-    s, dk, dv = step(
-        s, dk, dv, 0, steps, first, keys, scale, kv, ring, exchange, dq_desc, dq_place, GROUP, CAUSAL, True
-    )
+    s, dk, dv = step(s, dk, dv, 0, steps, scale, kv, ring, exchange, outbox, GROUP, CAUSAL, True)
     for i in range(1, steps):
-        s, dk, dv = step(
-            s, dk, dv, i, steps, first, keys, scale, kv, ring, exchange, dq_desc, dq_place, GROUP, CAUSAL, False
-        )
+        s, dk, dv = step(s, dk, dv, i, steps, scale, kv, ring, exchange, outbox, GROUP, CAUSAL, False)
     dq = mma_wait(0, deps=[issue_dq(steps - 1, ks, exchange, GROUP)])
-    add_dq(dq, steps - 1, first // BLOCK_M * 2 + (steps - 1) * 2 + GROUP, dq_desc, dq_place, exchange)
+    mbarrier.arrive(exchange[2])
+    hand_over(dq, steps - 1, outbox, GROUP)
     v.store(dv.to(v.dtype))
-    mbarrier.wait(exchange[2].index((steps - 1) % STAGES), (steps - 1) // STAGES & 1)  # both are done with k
+    mbarrier.wait(exchange[2], 0)  # both are done with k
     k.store((dk * softmax_scale).to(k.dtype))
     fence_async_shared()
     tma.async_copy_shared_to_global(dv_desc, [keys + GROUP * GROUP_N, 0], v)
@@ -236,7 +307,10 @@ def new_tiles(desc, N: gl.constexpr):
 
 
 @jit
-def backward(q_desc, k_desc, v_desc, do_desc, stats_desc, dq_desc, dk_desc, dv_desc, scale, N, CAUSAL: gl.constexpr):
+def backward(
+    q_desc, k_desc, v_desc, do_desc, stats_desc, dq_desc, dk_desc, dv_desc, locks, scale, N, together,
+    CAUSAL: gl.constexpr, DETERMINISTIC: gl.constexpr,
+):  # fmt: skip
     BLOCK_M: gl.constexpr = q_desc.block_type.shape[0]
     DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for([GROUP_N, BLOCK_M], q_desc.dtype)
     ds = gl.allocate_shared_memory(q_desc.dtype, [2 * STAGES, GROUP_N, BLOCK_M], DS_LAYOUT)
@@ -245,22 +319,23 @@ def backward(q_desc, k_desc, v_desc, do_desc, stats_desc, dq_desc, dk_desc, dv_d
         new_tiles(q_desc, STAGES), new_tiles(do_desc, STAGES), new_tiles(stats_desc, STAGES),
         new_barriers(STAGES, 1), new_barriers(STAGES, 2),
     )  # fmt: skip
-    exchange = (ds, new_barriers(STAGES, 2), new_barriers(STAGES, 2), new_barriers(STAGES, 1))
-    dq_places = new_tiles(dq_desc, 2)
+    exchange = (ds, new_barriers(STAGES, 2), new_barriers(1, 2).index(0), new_barriers(STAGES, 1))
+    outbox = (new_tiles(dq_desc, 2 * SLOTS), new_barriers(2 * SLOTS, 1), new_barriers(2 * SLOTS, 1))
     gl.warp_specialize(
         [
-            (consume, (dq_desc, dk_desc, dv_desc, kv, ring, exchange, dq_places, scale, N, 0, CAUSAL)),
-            (consume, (dq_desc, dk_desc, dv_desc, kv, ring, exchange, dq_places, scale, N, 1, CAUSAL)),
-            (produce, (q_desc, k_desc, v_desc, do_desc, stats_desc, kv, ring, N, CAUSAL)),
+            (consume, (dk_desc, dv_desc, kv, ring, exchange, outbox, scale, N, together, 0, CAUSAL, DETERMINISTIC)),
+            (consume, (dk_desc, dv_desc, kv, ring, exchange, outbox, scale, N, together, 1, CAUSAL, DETERMINISTIC)),
+            (produce, (q_desc, k_desc, v_desc, do_desc, stats_desc, kv, ring, N, together, CAUSAL, DETERMINISTIC)),
+            (add, (dq_desc, outbox, locks, N, together, BLOCK_M, CAUSAL, DETERMINISTIC)),
         ],
-        [4, 1],  # warps of the second consumer and of the producer; the first consumer is num_warps
-        [REGISTERS, 24],
+        [4, 1, 1],  # warps of the second consumer, of produce and of add; the first consumer is num_warps
+        [REGISTERS, 24, 24],
     )
 
 
 @triton.jit
-def prepare(o_ptr, do_ptr, lse_ptr, stats_ptr, dq_ptr, D: tl.constexpr, BLOCK_M: tl.constexpr):
-    """Prepare each tile of queries: lse in units of log2, delta = rowsum(o * do), and zeros for dq."""
+def prepare(o_ptr, do_ptr, lse_ptr, stats_ptr, dq_ptr, locks, D: tl.constexpr, BLOCK_M: tl.constexpr):
+    """Prepare each tile of queries: lse in units of log2, delta = rowsum(o * do), zeros for dq, and an open lock."""
     tile = tl.program_id(0).to(tl.int64)
     rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     at = rows[:, None] * D + tl.arange(0, D)[None, :]
@@ -269,6 +344,7 @@ def prepare(o_ptr, do_ptr, lse_ptr, stats_ptr, dq_ptr, D: tl.constexpr, BLOCK_M:
     tl.store(place, tl.load(lse_ptr + rows) * LOG2_E)
     tl.store(place + BLOCK_M, delta)
     tl.store(dq_ptr + at, tl.zeros((BLOCK_M, D), tl.float32))
+    tl.store(locks + tile, 0)
 
 
 @triton.jit
@@ -303,15 +379,22 @@ def descriptors(q, k, v, do, stats, dq_sum, dk, dv) -> list[TensorDescriptor]:
     return [rows(q, m), rows(k, n), rows(v, n), rows(do, m), numbers, total, rows(dk, n), rows(dv, n)]
 
 
-def launch(q, k, v, o, lse, do, causal: bool):
+def at_once(programs: int, sms: int) -> int:
+    """Return how many programs of a head may wait for one another: a divisor of all of them, since all of these must be running."""
+    return max(n for n in range(1, min(programs, sms) + 1) if programs % n == 0)
+
+
+def launch(q, k, v, o, lse, do, causal: bool, deterministic: bool = False):
     """(dq, dk, dv) of contiguous (B, H, N, D), N a multiple of 128, D 64 or 128."""
     B, H, N, D = q.shape
     rows, m = B * H * N, block_m(D)
     stats = torch.empty(rows // m * 2, m, device=q.device)
     dq_sum = torch.empty(rows, D, device=q.device)
+    locks = torch.empty(rows // m, dtype=torch.int32, device=q.device)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-    prepare[(rows // m,)](o, do, lse, stats, dq_sum, D=D, BLOCK_M=m, num_warps=8)
-    values = descriptors(q, k, v, do, stats, dq_sum, dk, dv)
-    backward[(rows // BLOCK_N.value,)](*values, D**-0.5, N, CAUSAL=causal, num_warps=4)
+    prepare[(rows // m,)](o, do, lse, stats, dq_sum, locks, D=D, BLOCK_M=m, num_warps=8)
+    together = at_once(N // BLOCK_N.value, torch.cuda.get_device_properties(q.device).multi_processor_count)
+    values = (*descriptors(q, k, v, do, stats, dq_sum, dk, dv), locks, D**-0.5, N, together)
+    backward[(rows // BLOCK_N.value,)](*values, CAUSAL=causal, DETERMINISTIC=deterministic, num_warps=4)
     finish[(rows * D // 4096,)](dq_sum, dq, D**-0.5, D=D)
     return dq, dk, dv
