@@ -126,13 +126,13 @@ def own_both(q, k, v, causal: bool) -> Work:
     return lambda: attention.apply(q, k, v, causal)
 
 
-def own_overlapped(q, k, v, do, causal: bool) -> Work:
+def own_overlapped(q, k, v, do, causal: bool, deterministic: bool = False) -> Work:
     """The backward pass in Gluon, on what the forward pass in Gluon has left."""
     import attention_backward_overlapped
     import attention_overlapped
 
     o, lse = attention_overlapped.launch(q, k, v, causal)
-    return lambda: attention_backward_overlapped.launch(q, k, v, o, lse, do, causal)
+    return lambda: attention_backward_overlapped.launch(q, k, v, o, lse, do, causal, deterministic)
 
 
 def backward_of(make: Callable[..., Work]) -> Callable[..., Work]:
@@ -155,7 +155,7 @@ PEERS: dict[str, Callable[..., Work]] = {
 }
 FORWARD = PEERS | {"unit 09": own_forward, "the ladder's best": own_ladder}
 BACKWARD = {name: backward_of(make) for name, make in (PEERS | {"unit 10": own_both}).items()}
-BACKWARD["overlapped"] = own_overlapped
+BACKWARD |= {"overlapped": own_overlapped, "in a fixed order": partial(own_overlapped, deterministic=True)}
 
 # ------------------------------------------------------------------------------------------------ measuring
 
@@ -241,14 +241,17 @@ def wrong(d: int, length: int, causal: bool) -> str:
 def wrong_backward(d: int, length: int, causal: bool) -> str:
     """ "" if the unit's gradients agree with torch's FlashAttention-2 here, and have the same bits in two runs."""
     given = inputs(d, length)
-    names = (FA2, "unit 10", "unit 10", "overlapped")
-    expected, own, again, overlapped = (BACKWARD[name](*given, causal)() for name in names)
+    names = (FA2, "unit 10", "unit 10", "overlapped", "in a fixed order", "in a fixed order")
+    expected, own, again, overlapped, *in_order = (BACKWARD[name](*given, causal)() for name in names)
     where = f"at D {d}, length {length}, causal {causal}"
-    for name, found in (("unit 10", own), ("overlapped", overlapped)):
+    for name, found in (("unit 10", own), ("overlapped", overlapped), ("in a fixed order", in_order[0])):
         off = max(float((x.float() - y.float()).abs().max()) for x, y in zip(found, expected, strict=True))
         if not off < 0.05:
             return f"{name}: gradients differ from {FA2} by {off:.3g} {where}"
-    return "" if all(map(torch.equal, own, again)) else f"unit 10's gradients differ from run to run {where}"
+    for name, (one, other) in {"unit 10": (own, again), "in a fixed order": in_order}.items():
+        if not all(map(torch.equal, one, other)):
+            return f"{name}: gradients differ from run to run {where}"
+    return ""
 
 
 def ceiling() -> float:

@@ -5,14 +5,16 @@ algorithm 2: a program owns 128 keys and walks over the queries, 64 (D 128) or 1
 
     produce     one warp: TMA fetches k and v once; q, do and their lse and delta step after step, into a ring in shared memory
     consume     twice, a warpgroup (four warps, which issue a product together) for 64 of the keys; dk and dv stay in registers
+    add         one warp: TMA adds the dQ that consumers leave to a sum in float32
 
-and adds its dQ to a sum in float32. Other programs add to the same rows in any order: **dq differs in its last bits from run to
-run**. dk and dv do not, and unit 10's gradients do not either. It needs Hopper (sm_90); importing this needs neither GPU nor Gluon.
+Other programs add to the same rows in any order: **dq differs in its last bits from run to run**. dk and dv do not, and unit 10's
+gradients do not either. With `deterministic=True` dq does not differ: each tile of queries has a lock, and programs add in a fixed
+order. It needs Hopper (sm_90); importing this needs neither GPU nor Gluon.
 
 What it took. Each step was measured on an H100 in one run with cuDNN; a number is the share of cuDNN's speed, 4096 tokens:
 
                           D 128: full, causal   D 64: full, causal
-1  as above                       0.86   0.74          0.81   0.72   two consumers, which wait for one another's dS in each step
+1  five products                  0.86   0.74          0.81   0.72   two consumers, which wait for one another's dS in each step
 2  registers' order               0.92   0.69          0.86   0.64   dQ leaves as registers hold it: 16 bytes a thread, no bank
                                                                      conflict, and TMA adds whole kilobytes instead of rows
 3  a program for each tile        0.98   0.99          0.94   1.04   the GPU hands them out, head by head, longest walks first:
@@ -22,8 +24,23 @@ What it took. Each step was measured on an H100 in one run with cuDNN; a number 
                                                                      behind the other, and is made to: its exponentials run while
                                                                      the tensor cores do the other one's products
 5  P stays in float32             1.00   1.09          1.18   1.23   dS needs it: fewer instructions, and fewer roundings
+6  a warp that adds               1.09   1.13          1.18   1.24   consumers no longer wait until TMA has read the dQ before
+7  walks that go round, and no barrier that another one implies      (with 6)
 
-Before step 4 the tensor cores were busy in 59 % (D 128) and 44 % (D 64) of all cycles, by Nsight Compute, in step 3 as in step 2.
+Steps 6 and 7 were found with Nsight Compute, D 128, 16 384 tokens, full. The tensor cores were busy in 59 % of all cycles before step
+4, in 68 % before step 6, and in 75 % after step 7 (causal: 73 and 75 %). For each instruction issued, warps stood at barriers for 5.6
+cycles before and for 3.7 after: each step waited until the dQ of the step before had left, and a consumer's four warps for the one that
+waits. Stores to shared memory met 14 million bank conflicts with what TMA read, and 0.6 million since. Full walks suffered most, at 0.95
+of cuDNN and 0.83 of FlashAttention-4: all programs of a head added to the same rows at the same time. They reach 1.11 and 0.95 now.
+
+What did not help, D 128, 16 384 tokens, full, of cuDNN (1.11 with what stands here): dQ added from registers, red.global.add.v4.f32
+(0.97); a third tile in the ring (1.04); a second place for each dQ on its way out (0.95: one place makes the consumers take turns, with
+two they drift into step); the order of FlashAttention-4, S and dP at once and dQ in the same step (1.11); S of the next step before dS of
+this one (ptxas then waits after each product).
+
+A fixed order costs 9 to 17 % at D 128 and 1 to 7 % at D 64 (results/attention_backward_h100.md). Walks are laid out so that the order is
+the one in which programs come to a tile by themselves: `rank`. Where causal walks began with the longest, as they do without it, each
+tile's order was a chain of waits, and the pass took almost twice as long.
 """
 
 from __future__ import annotations
@@ -54,8 +71,6 @@ except ImportError:  # an older Triton: this can be read, not run
 
 BLOCK_N, GROUP_N = tl.constexpr(128), tl.constexpr(64)  # keys of a program, keys of a consumer
 STAGES = tl.constexpr(2)  # tiles of q and do in a ring, and of ds
-TURNS_AT = tl.constexpr(64)
-SLOTS = tl.constexpr(2)  # places of each consumer's dQ on its way out
 
 
 @jit
@@ -148,11 +163,10 @@ def issue_dq(i, ks, exchange, GROUP: gl.constexpr):
 def hand_over(dq, i, outbox, GROUP: gl.constexpr):
     """Leave the i-th step's dQ to `add`."""
     places, full, empty = outbox
-    slot = i % SLOTS * 2 + GROUP
-    mbarrier.wait(empty.index(slot), (i // SLOTS + 1) & 1)
-    places.index(slot).store(as_registers_hold(dq))
+    mbarrier.wait(empty.index(GROUP), (i + 1) & 1)
+    places.index(GROUP).store(as_registers_hold(dq))
     fence_async_shared()
-    mbarrier.arrive(full.index(slot))
+    mbarrier.arrive(full.index(GROUP))
 
 
 @jit
@@ -188,14 +202,10 @@ def add(dq_desc, outbox, locks, N, together, BLOCK_M: gl.constexpr, CAUSAL: gl.c
             while acquire(locks + tile) != rank(i, keys, N, together, spacing, CAUSAL):
                 pass
         for g in gl.static_range(2):
-            slot = i % SLOTS * 2 + g
-            mbarrier.wait(full.index(slot), i // SLOTS & 1)
-            tma_add(dq_desc, [tile * 32 + g * 16, 0], places.index(slot))
-            tma.store_wait(1)  # the one before has left its place
-            if g == 1:
-                mbarrier.arrive(empty.index(i % SLOTS * 2))
-            elif i > 0:
-                mbarrier.arrive(empty.index((i - 1) % SLOTS * 2 + 1))
+            mbarrier.wait(full.index(g), i & 1)
+            tma_add(dq_desc, [tile * 32 + g * 16, 0], places.index(g))
+            tma.store_wait(1)  # the other consumer's, which went before, has left its place
+            mbarrier.arrive(empty.index(1 - g), pred=i + g > 0)
         if DETERMINISTIC:
             release(locks + tile)
     tma.store_wait(0)
@@ -217,7 +227,7 @@ def step(
     qs, dos, stats, full, empty = ring
     ds, ds_full, _, turns = exchange
     BLOCK_M: gl.constexpr = qs.shape[1]
-    TURNS: gl.constexpr = qs.shape[2] == TURNS_AT
+    TURNS: gl.constexpr = CAUSAL or qs.shape[2] == 64  # else it costs 2 %: what waits in the outbox takes turns, too
     S_LAYOUT: gl.constexpr = s.type.layout
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, dk.type.layout, 2)
     none = gl.zeros((GROUP_N, BLOCK_M), gl.float32, S_LAYOUT)
@@ -320,7 +330,7 @@ def backward(
         new_barriers(STAGES, 1), new_barriers(STAGES, 2),
     )  # fmt: skip
     exchange = (ds, new_barriers(STAGES, 2), new_barriers(1, 2).index(0), new_barriers(STAGES, 1))
-    outbox = (new_tiles(dq_desc, 2 * SLOTS), new_barriers(2 * SLOTS, 1), new_barriers(2 * SLOTS, 1))
+    outbox = (new_tiles(dq_desc, 2), new_barriers(2, 1), new_barriers(2, 1))
     gl.warp_specialize(
         [
             (consume, (dk_desc, dv_desc, kv, ring, exchange, outbox, scale, N, together, 0, CAUSAL, DETERMINISTIC)),

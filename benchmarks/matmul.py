@@ -1,8 +1,9 @@
-"""matmul_persistent.py against cuBLAS, on a GPU: `python benchmarks/matmul.py`, half a minute on an H200.
+"""matmul_persistent.py against cuBLAS, on a GPU: `python benchmarks/matmul.py`, half a minute on an H100.
 
-Squares, shapes of a transformer, transposed operands, and rows that begin at no multiple of 16 bytes, which are copied first: that copy
-is timed, too. Each ratio is one interleaved run on random data; each result is held against float64 first, in memory that held NaN.
-The table goes to benchmarks/results/matmul.md.
+Squares, shapes of a transformer, transposed operands, float8, and rows that begin at no multiple of 16 bytes, which are copied first:
+that copy is timed, too, and its parts for one size. Each ratio is one interleaved run on random data; each result is held against
+float64 first, in memory that held NaN. The table goes to benchmarks/results/matmul.md, the parts to
+course_lib/hardware/measured/matmul.json, where unit 05 reads them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from datetime import date
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import matmul_persistent  # noqa: E402
 
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
-from course_lib.hardware import bench  # noqa: E402
+from course_lib.hardware import bench, measurements  # noqa: E402
 
 
 def random(rows: int, cols: int) -> torch.Tensor:
@@ -44,6 +46,13 @@ def works() -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     for n in (3001, 4095, 4097, 8191):
         yield "copied first", random(n, n), random(n, n)
     yield "b transposed, copied first", random(4097, 4097), random(4097, 4097).T
+
+
+def in_8_bits(n: int, along: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return random numbers as float8_e4m3fn and their scales, which bring the largest of each row or column to its largest number."""
+    x = torch.randn(n, n, device="cuda")
+    scales = x.abs().amax(along, keepdim=True) / torch.finfo(torch.float8_e4m3fn).max
+    return (x / scales).to(torch.float8_e4m3fn), scales
 
 
 def right(a: torch.Tensor, b: torch.Tensor, rows: int = 4096) -> bool:
@@ -71,6 +80,52 @@ def measured() -> Iterator[dict[str, Any]]:
         yield row
 
 
+def measured_in_8_bits() -> Iterator[dict[str, Any]]:
+    """Yield a row for each product of float8 numbers, against torch._scaled_mm with either way of adding."""
+    for n in (4096, 8192):
+        (a, a_scales), (b, b_scales) = in_8_bits(n, 1), in_8_bits(n, 0)
+        b = b.T.contiguous().T
+        own = partial(matmul_persistent.scaled_product, a, b, a_scales.view(-1), b_scales.view(-1))
+        expected = (a.double() @ b.double()) * a_scales * b_scales
+        off = float((own().double() - expected).norm() / expected.norm())
+        for fast in (True, False):
+            row = {
+                "what": f"float8, scaled by rows; torch adds {'as fast' if fast else 'more exactly'}",
+                "size": f"{n} x {n} x {n}",
+            }
+            row["right"] = off < 2**-8  # half the last bit of the bfloat16 that both return
+            if row["right"]:
+                theirs = partial(
+                    torch._scaled_mm,
+                    a,
+                    b,
+                    scale_a=a_scales,
+                    scale_b=b_scales,
+                    out_dtype=torch.bfloat16,
+                    use_fast_accum=fast,
+                )
+                found = bench.ratio(own, theirs)
+                row |= {"ratio": found.speedup, "spread": found.spread}
+                row |= {"own": 2 * n**3 / found.own_ms / 1e9, "torch": 2 * n**3 / found.baseline_ms / 1e9}
+            yield row
+
+
+def copied_first(n: int) -> dict[str, float]:
+    """Return the seconds of torch's product of (n, n), of our whole product, and of its parts: copies in, product, copy out."""
+    a, b = random(n, n), random(n, n)
+    wide_a, wide_b, wide_c = (matmul_persistent.aligned_copy(x) for x in (a, b, a))
+    parts = {
+        "whole": partial(matmul_persistent.product, a, b),
+        "copy_in": lambda: (matmul_persistent.aligned_copy(a), matmul_persistent.aligned_copy(b)),
+        "product": partial(matmul_persistent.launch, wide_a, wide_b, wide_c, False, False),
+        "copy_out": lambda: matmul_persistent.copied(wide_c, a.new_empty(n, n), n),
+    }
+    found = {name: bench.ratio(part, partial(torch.matmul, a, b), pairs=12) for name, part in parts.items()}
+    return {"n": n, "torch": found["whole"].baseline_ms / 1e3} | {
+        name: each.own_ms / 1e3 for name, each in found.items()
+    }
+
+
 def line(row: dict[str, Any]) -> str:
     """Return a row of the table."""
     if not row["right"]:
@@ -79,20 +134,24 @@ def line(row: dict[str, Any]) -> str:
     return f"| {row['size']} | {row['what']} | {speeds} | {row['ratio']:.3f} ± {row['spread']:.3f} |"
 
 
-def report(rows: list[dict[str, Any]], machine: str) -> str:
+def report(found: dict[str, Any]) -> str:
     """Return the page of results."""
+    parts = {name: f"{1e6 * seconds:.0f}" for name, seconds in found["copied_first"].items() if name != "n"}
     return "\n".join(
         [
-            f"# A persistent product in Gluon against cuBLAS, {machine}",
+            f"# A persistent product in Gluon against cuBLAS, {found['machine']}",
             "",
-            f"{date.today().isoformat()}, torch {torch.__version__}, triton {triton.__version__}, bfloat16, random data. `ratio` is "
+            f"{found['date']}, torch {found['torch']}, triton {found['triton']}, bfloat16 but for float8, random data. `ratio` is "
             "torch.matmul's time / the kernel's, median of interleaved pairs ± median absolute deviation. All results are within the "
             "budget of unit 05's exercise. Where rows begin at no multiple of 16 bytes, a and b are copied into rows that do, and the "
             "result is copied back: all three copies are in the time.",
             "",
             "| M x K x N | what | TFLOP/s | torch's TFLOP/s | ratio |",
             "| --- | --- | --- | --- | --- |",
-            *map(line, rows),
+            *map(line, found["rows"]),
+            "",
+            f"{found['copied_first']['n']} cubed, in microseconds: torch {parts['torch']}, ours {parts['whole']}. Each alone: copies of a "
+            f"and b {parts['copy_in']}, the product of the copies {parts['product']}, the copy of its result {parts['copy_out']}.",
             "",
         ]
     )
@@ -102,14 +161,15 @@ def main() -> int:
     if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
         print("This benchmark needs a Hopper GPU, sm_90: its kernel is written for it.")
         return 0
-    rows = []
-    for row in measured():
+    found = {"machine": torch.cuda.get_device_name(), "date": date.today().isoformat()}
+    found |= {"torch": torch.__version__, "triton": triton.__version__, "copied_first": copied_first(4097), "rows": []}
+    for row in chain(measured(), measured_in_8_bits()):
         print(line(row), flush=True)
-        rows.append(row)
-    text = report(rows, torch.cuda.get_device_name())
-    (ROOT / "benchmarks" / "results" / "matmul.md").write_text(text)
+        found["rows"].append(row)
+    measurements.write("matmul", {key: value for key, value in found.items() if key != "rows"})
+    (ROOT / "benchmarks" / "results" / "matmul.md").write_text(text := report(found))
     print(text)
-    return 0 if all(row["right"] for row in rows) else 1
+    return 0 if all(row["right"] for row in found["rows"]) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measurements: what benchmarks/ found on one H200, for readers without a GPU. They are kept in
+"""Measurements: what benchmarks/ found on one GPU, named in each, for readers without one. They are kept in
 course_lib/hardware/measured/NAME.json, in SI units.
 
 found = measured("mystery_plot")   in course_lib and notebooks

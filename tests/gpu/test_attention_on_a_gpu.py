@@ -55,10 +55,23 @@ def test_the_overlapped_backward_pass_is_right(scripts, d, dtype, causal):
         given = A.cases.qkv(n, n, d, dtype, lead=(2, 3), scores="rising")(g) | {"causal": causal}
         given["do"] = torch.randn(2, 3, n, d, generator=g, device="cuda").to(dtype)
         o, lse = forward.launch(**{name: x for name, x in given.items() if name != "do"})
-        run = lambda: backward.launch(**given, o=o, lse=lse)  # noqa: B023, E731, called at once
+        run = lambda **how: backward.launch(**given, o=o, lse=lse, **how)  # noqa: B023, E731, called at once
         torch.full((1 << 26,), torch.nan, device="cuda")  # freed at once: what is not stored shows
-        found, (_, dk, dv) = run(), run()
+        found, (_, dk, dv), in_order, again = run(), run(), run(deterministic=True), run(deterministic=True)
         assert torch.equal(found[1], dk) and torch.equal(found[2], dv)  # dq is added in any order
+        assert all(map(torch.equal, in_order, again))
         rights, budgets = B.oracles.gradients(**given), B.oracles.allowances(**given, o_rounded=True)
-        for got, right, budget in zip(found, rights, budgets, strict=True):
-            assert ((got.double() - right).abs() <= roundings(right, dtype, 1) + budget).all()
+        for gradients in (found, in_order):
+            for got, right, budget in zip(gradients, rights, budgets, strict=True):
+                assert ((got.double() - right).abs() <= roundings(right, dtype, 1) + budget).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 128])
+def test_a_fixed_order_holds_where_not_all_programs_run_at_once(scripts, d, causal):
+    forward, backward = scripts
+    g = torch.Generator("cuda").manual_seed(d)
+    q, k, v, do = (torch.randn(1, 1, 128 * 264, d, generator=g, device="cuda").bfloat16() for _ in range(4))
+    o, lse = forward.launch(q, k, v, causal)
+    found, again = (backward.launch(q, k, v, o, lse, do, causal, deterministic=True) for _ in range(2))
+    assert all(map(torch.equal, found, again))

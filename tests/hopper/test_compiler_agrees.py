@@ -35,8 +35,8 @@ def arguments(name):
         return (
             module,
             module.persistent,
-            (*module.descriptors(a, b, c, False, False), *numbers),
-            {"A_T": False, "B_T": False},
+            (*module.descriptors(a, b, c, False, False), None, None, *numbers),
+            {"A_T": False, "B_T": False, "SCALED": False},
         )
     module = module_of(KERNELS)
     if name == "copied":

@@ -21,16 +21,24 @@ def script():
         sys.path.pop(0)
 
 
-@pytest.mark.parametrize("D, causal, deterministic", [(64, False, True), (64, True, False), (128, False, False), (128, True, True)])
+@pytest.mark.parametrize(
+    "D, causal, deterministic", [(64, False, True), (64, True, False), (128, False, False), (128, True, True)]
+)
 def test_the_kernel_fits_on_a_hopper_gpu(script, D, causal, deterministic):
     x, m = torch.empty(1, 2, 512, D, dtype=torch.bfloat16), script.block_m(D)
-    stats, dq_sum, locks = torch.empty(2 * 1024 // m, m), torch.empty(1024, D), torch.empty(1024 // m, dtype=torch.int32)
+    stats, dq_sum, locks = (
+        torch.empty(2 * 1024 // m, m),
+        torch.empty(1024, D),
+        torch.empty(1024 // m, dtype=torch.int32),
+    )
     values = (*script.descriptors(x, x, x, x, stats, dq_sum, x, x), locks, D**-0.5, 512, 4)
     kernel = compiled_for_hopper(script.backward, *values, CAUSAL=causal, DETERMINISTIC=deterministic)
     assert kernel.metadata.shared <= SHARED_BYTES
     assert "wgmma.mma_async" in kernel.asm["ptx"] and "cp.reduce.async.bulk.tensor" in kernel.asm["ptx"]
 
 
-@pytest.mark.parametrize("keys, sms, found", [(128, 132, 128), (256, 132, 128), (1, 132, 1), (96, 64, 48), (257, 132, 1)])
+@pytest.mark.parametrize(
+    "keys, sms, found", [(128, 132, 128), (256, 132, 128), (1, 132, 1), (96, 64, 48), (257, 132, 1)]
+)
 def test_only_programs_that_run_together_wait_for_one_another(script, keys, sms, found):
     assert script.at_once(keys, sms) == found

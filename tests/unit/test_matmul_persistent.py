@@ -26,10 +26,19 @@ def scripts():
 def test_the_kernel_fits_on_a_hopper_gpu(scripts, a_t, b_t):
     persistent, _ = scripts
     x = torch.empty(512, 512, dtype=torch.bfloat16)
-    values = (*persistent.descriptors(x, x, x, a_t, b_t), 512, 512, 512)
-    kernel = compiled_for_hopper(persistent.persistent, *values, A_T=a_t, B_T=b_t)
+    values = (*persistent.descriptors(x, x, x, a_t, b_t), None, None, 512, 512, 512)
+    kernel = compiled_for_hopper(persistent.persistent, *values, A_T=a_t, B_T=b_t, SCALED=False)
     assert kernel.metadata.shared <= SHARED_BYTES
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in kernel.asm["ptx"]
+
+
+def test_the_kernel_for_8_bits_fits_on_a_hopper_gpu(scripts):
+    persistent, _ = scripts
+    x, c, scales = torch.empty(512, 512).to(torch.float8_e4m3fn), torch.empty(512, 512).bfloat16(), torch.empty(512)
+    values = (*persistent.descriptors(x, x, c, False, True), scales, scales, 512, 512, 512)
+    kernel = compiled_for_hopper(persistent.persistent, *values, A_T=False, B_T=True, SCALED=True)
+    assert kernel.metadata.shared <= SHARED_BYTES
+    assert "wgmma.mma_async.sync.aligned.m64n256k32" in kernel.asm["ptx"]
 
 
 def test_a_matrix_is_copied_only_where_its_rows_do_not_begin_at_16_bytes(scripts):
@@ -47,8 +56,8 @@ def test_a_matrix_is_copied_only_where_its_rows_do_not_begin_at_16_bytes(scripts
         wide[:1].expand(8, -1),
     ):
         found, turned = persistent.as_it_lies(x)
-        assert persistent.aligned(found) and not turned and found.data_ptr() != x.data_ptr()
-        assert torch.equal(found, x)
+        assert persistent.aligned(found) and turned == (x.stride(0) == 1) and found.data_ptr() != x.data_ptr()
+        assert torch.equal(found.T if turned else found, x)
 
 
 def test_what_is_wrong_is_not_timed(scripts, monkeypatch):
