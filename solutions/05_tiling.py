@@ -1111,6 +1111,21 @@ print(figures.tiling.vocabulary())
 # %% [markdown]
 # That is more work, done in less time.
 #
+# What if the size is not yours to choose, because the matrices come from elsewhere? You can copy them into longer rows, which
+# begin at multiples of 16 bytes, multiply the copies, and copy the result back. Is that worth its time? Predict it for
+# matrices of (4097, 4097): each of the three copies reads and writes 2 bytes for each number, and memory on an H100 moves about
+# 3 TB in a second. The product runs at the speed of the lowest branch as it lies, and at that of the highest when copied.
+
+# %%
+print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
+print(figures.tiling.copied_first())
+
+# %% [markdown]
+# The copies take less time than the product, and all of it takes less than half of cuBLAS's time for the rows as they lie. The
+# time of the copies grows with N², what they save grows with N³: the larger the product, the better the bargain. (The kernel
+# is `benchmarks/matmul_persistent.py`, about as fast as cuBLAS where rows are aligned. It has one row and one column of tiles
+# more than for 4096, each for a single row or column of numbers, so the wave quantization from above costs it time, too.)
+#
 # ## Which tile first?
 #
 # One thing is left. The trace says that a is read N / BLOCK_N times: 16 times for 4096 columns and tiles of 256. Must all of

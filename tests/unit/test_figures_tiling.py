@@ -149,6 +149,10 @@ def test_the_prose_about_the_recording_holds():
     assert all(1 <= ratio < 1.15 for ratio in grouped_8), "a few percent"
     odd, padded = (row["seconds"] for row in found["vocabulary"])
     assert odd > 2 * padded
+    copied = measured("matmul")["copied_first"]
+    assert copied["n"] == 4097 and copied["copy_in"] + copied["copy_out"] < copied["product"]
+    assert copied["whole"] < copied["torch"] / 2
+    assert "4097" in figures.tiling.copied_first() and "H100" in figures.tiling.copied_first()
     points = dict(found["curve"]["points"])
     assert points[2112] < 0.7 * points[2048], "a cliff: from one wave to two"
 

@@ -12,7 +12,13 @@ torch's products here where there is a GPU, else on one H200, and the unit's own
 picture says which.
 """
 
-from course_lib.figures.tiling.mystery import how_well, one_tile_for_all, predicted_against_measured, vocabulary
+from course_lib.figures.tiling.mystery import (
+    copied_first,
+    how_well,
+    one_tile_for_all,
+    predicted_against_measured,
+    vocabulary,
+)
 from course_lib.figures.tiling.named import name_maps
 from course_lib.figures.tiling.order import order_traffic, orders
 from course_lib.figures.tiling.scheduling import explore_waves, tile_quantization, waves
@@ -28,6 +34,7 @@ from course_lib.version import old_names
 
 __all__ = [
     "autotuned",
+    "copied_first",
     "explore_tile_sizes",
     "explore_waves",
     "how_well",

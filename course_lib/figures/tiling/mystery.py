@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from course_lib.exercises.tiling.oracles import dealt, rank_correlation
 from course_lib.figures.flops import BRANCHES, speeds
-from course_lib.figures.tiling.recording import TERA, whose
+from course_lib.figures.tiling.recording import TERA, whose, whose_are
 from course_lib.hardware import bench, gpu
 from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREY, INK, ORANGE, Picture, bare, on_white
@@ -174,6 +174,23 @@ def one_tile_for_all(predict: Predict) -> Figure:
         f"and {rank_correlation(sizes, speeds):.3f} for size alone. The model's peak is the best that a full wave reached here."
     )
     return figure
+
+
+def copied_first() -> str:
+    """Time of a product of odd sizes: as it lies, and with its matrices copied to longer rows first."""
+    found = measured("matmul")["copied_first"]
+    n, alone = found["n"], ("copy_in", "product", "copy_out")
+    names = ("copies of a and b", "product of the copies", "copy of the result")
+    lines = [f"({n}, {n}) @ ({n}, {n}), bfloat16; measured on {whose_are('matmul')}"]
+    lines.append(
+        f"    {'as it lies, cuBLAS':24}{found['torch'] * 1e6:6.0f} us   {2 * n**3 / found['torch'] / TERA:4.0f} TFLOP/s"
+    )
+    lines.append(
+        f"    {'copied first':24}{found['whole'] * 1e6:6.0f} us   {2 * n**3 / found['whole'] / TERA:4.0f} TFLOP/s"
+    )
+    lines += [f"        {name:24}{found[part] * 1e6:6.0f} us alone" for name, part in zip(names, alone, strict=True)]
+    lines.append(f"    {found['torch'] / found['whole']:.1f} times faster, three copies included")
+    return "\n".join(lines)
 
 
 def vocabulary() -> str:
