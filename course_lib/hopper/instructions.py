@@ -250,9 +250,12 @@ def _same_shape(view: View, shape: tuple[int, ...], spot: Spot) -> None:
 
 
 def _tma_store(body: Body, op: ir.Operation, spot: Spot) -> Act:
+    """TMA out of shared memory: a copy, or an update of what is there."""
     described = body.type_of(op.operands[0])
-    at = Instruction("store", body.site(op.place), described.pointee, described.shape)
-    size = itemsize(described.pointee)
+    kind, size = op.attributes.get("kind"), itemsize(described.pointee)
+    at = Instruction("atomic" if kind else "store", body.site(op.place), described.pointee, described.shape)
+    if kind == "add" and described.pointee.startswith(("f", "bf")):
+        kind = "fadd"
 
     def act(programs: Partition, values: list) -> None:
         descriptor, *where, view = values
@@ -262,7 +265,11 @@ def _tma_store(body: Body, op: ir.Operation, spot: Spot) -> Act:
 
         def do() -> None:
             pointers, mask = descriptor.pointers(described.shape, where, size)
-            programs.launched.memory.store(at, programs.numbers, pointers, view.array[None], mask)
+            memory, values = programs.launched.memory, view.array[None]
+            if kind:
+                memory.update(at, programs.numbers, kind, "relaxed", pointers, values, mask)
+            else:
+                memory.store(at, programs.numbers, pointers, values, mask)
 
         flight = machine.flight(agent, "TMA store", spot, op, do)
         flight.bytes = view.bytes
@@ -426,6 +433,7 @@ INSTRUCTIONS: dict[str, Callable[[Body, ir.Operation, Spot], Act]] = {
     "ttng.wait_barrier": _wait,
     "ttng.async_tma_copy_global_to_local": _tma_load,
     "ttng.async_tma_copy_local_to_global": _tma_store,
+    "ttng.async_tma_reduce": _tma_store,
     "ttng.async_tma_store_wait": _store_wait,
     "ttg.async_copy_global_to_local": _async_copy,
     "ttg.async_commit_group": _commit_group,

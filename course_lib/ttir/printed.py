@@ -86,6 +86,7 @@ UNNAMED = {
     "tt.atomic_store": ("sem", "scope"),
     "tt.atomic_poll": ("sem", "scope"),
     "tt.descriptor_reduce": ("kind",),
+    "ttng.async_tma_reduce": ("kind",),
     "tt.print": ("prefix",),
     "tt.assert": ("message",),
     "tt.elementwise_inline_asm": ("asm",),
