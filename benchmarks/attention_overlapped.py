@@ -10,6 +10,9 @@ A consumer issues S = Q K^T of a tile and, right behind it, O += P V of the tile
 the tensor cores do P V and the other consumer's products. Keys are walked from the last to the first: the first tile is
 the one on the diagonal, the only one with a mask. There is a program for each SM, which takes 128 queries after 128: the
 producer is ahead of the consumers. It needs Hopper (sm_90); importing this needs neither GPU nor Gluon.
+
+Tried on an H100 and left out: consumers that take turns, as in the paper (0.98 to 1.01 of the speed of this), and at D 64 three or four
+tiles in a ring (0.99 to 1.00, but 1.04 to 1.07 for causal walks over 4096 tokens).
 """
 
 from __future__ import annotations
