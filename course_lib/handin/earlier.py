@@ -19,7 +19,7 @@ from course_lib.handin import files
 from course_lib.handin.answer import Notebook
 from course_lib.handin.cells import Problem
 from course_lib.observe.record import load
-from course_lib.workloads import launched
+from course_lib.workloads import launched, shared_heads
 from course_lib.workloads.launched import EPS, Kernels
 
 
@@ -43,14 +43,16 @@ def solution(exercise_id: str, folder: Path | None = None) -> Any:
 
 
 def kernels(folder: Path | None = None) -> tuple[Kernels, dict[str, str]]:
-    """The kernels of a model, with the student's RMSNorm and cross-entropy of units 06 and 07 where these are solved.
+    """The kernels of a model, with the student's where these are solved: RMSNorm and cross-entropy of units 06 and 07, attention
+    of 09 and 10, for heads that share k and v by this unit's grouped_backward.
 
     Returns them, and the name of each kernel -> "yours" or "given".
     """
     own: dict[str, Callable] = {}
-    for name, (exercise_id, adapt) in ADAPTED.items():
-        if (found := solution(exercise_id, folder)) is not None:
-            own[name] = adapt(found)
+    for name, (exercise_ids, adapt) in ADAPTED.items():
+        found = [solution(exercise_id, folder) for exercise_id in exercise_ids]
+        if all(each is not None for each in found):
+            own[name] = adapt(*found)
     return Kernels(**own), {name: "yours" if name in own else "given" for name in launched.ALL}
 
 
@@ -83,10 +85,13 @@ def _cross_entropy_backward(backward: Callable) -> Callable:
     return lambda dlosses, logits, targets, lse: backward(logits, targets, lse, dlosses.contiguous())
 
 
-ADAPTED: dict[str, tuple[str, Callable[[Callable], Callable]]] = {
-    "norm": ("fusion.rmsnorm", _norm),
-    "norm_backward": ("recomputation.rmsnorm_backward", _norm_backward),
-    "cross_entropy": ("fusion.cross_entropy", _cross_entropy),
-    "cross_entropy_backward": ("recomputation.cross_entropy_backward", _cross_entropy_backward),
+ATTENTION = ("flash_backward.delta", "flash_backward.dq", "model.grouped_backward")
+ADAPTED: dict[str, tuple[tuple[str, ...], Callable[..., Callable]]] = {
+    "norm": (("fusion.rmsnorm",), _norm),
+    "norm_backward": (("recomputation.rmsnorm_backward",), _norm_backward),
+    "attention": (("flash.flash_attention_forward",), shared_heads.forward),
+    "attention_backward": (ATTENTION, shared_heads.backward),
+    "cross_entropy": (("fusion.cross_entropy",), _cross_entropy),
+    "cross_entropy_backward": (("recomputation.cross_entropy_backward",), _cross_entropy_backward),
 }
-"""Kernels that another unit asks for -> the exercise, and what makes its function fit."""
+"""Kernels that another unit asks for -> the exercises, and what makes their functions fit."""
