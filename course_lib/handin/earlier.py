@@ -2,6 +2,7 @@
 
     solution("fusion.rmsnorm")      the function, or None where that notebook is not there or has no answer yet
     kernels()                       the kernels of a model, the student's where they are solved, and whose each is
+    attention()                     attention(q, k, v, scale) for heads that share k and v, with a way back
 
 Nothing here judges: a wrong solution is used as it is.
 """
@@ -54,6 +55,18 @@ def kernels(folder: Path | None = None) -> tuple[Kernels, dict[str, str]]:
         if all(each is not None for each in found):
             own[name] = adapt(*found)
     return Kernels(**own), {name: "yours" if name in own else "given" for name in launched.ALL}
+
+
+def attention(folder: Path | None = None) -> tuple[Callable, str]:
+    """attention(q, k, v, scale) for heads that share k and v, causal, with a way back, and whose it is.
+
+    Of the student's flash_attention_forward, delta, dq and grouped_backward where all four are solved; else torch's.
+    """
+    needed = {name: ADAPTED[name] for name in ("attention", "attention_backward")}
+    found = {name: [solution(each, folder) for each in ids] for name, (ids, _) in needed.items()}
+    if any(each is None for functions in found.values() for each in functions):
+        return shared_heads.of_torch, "torch's"
+    return shared_heads.differentiable(*(adapt(*found[name]) for name, (_, adapt) in needed.items())), "yours"
 
 
 def _norm(rmsnorm: Callable) -> Callable:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -69,6 +70,11 @@ def differentiable(attention: Callable, attention_backward: Callable) -> Callabl
         return _Shared.apply(attention, attention_backward, q, k.contiguous(), v.contiguous(), scale)
 
     return shared
+
+
+def of_torch(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
+    """The same by torch's own attention, for Nq = Nk."""
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=True)
 
 
 class _Shared(torch.autograd.Function):
