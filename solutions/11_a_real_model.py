@@ -1106,10 +1106,10 @@ def grouped_backward(q, k, v, do, lse, delta, scale):
     ### BEGIN SOLUTION
     (B, Hq, Nq, D), (Hkv, Nk) = q.shape, k.shape[1:3]
     dk, dv = torch.empty_like(k), torch.empty_like(v)
-    BLOCK_N = 64
+    BLOCK_M, BLOCK_N = 32 if q.dtype == torch.float32 else 64, 64
     grouped_dkdv_kernel[(triton.cdiv(Nk, BLOCK_N), B * Hkv)](
         q, k, v, do, lse, delta, dk, dv, *(x.stride() for x in (q, k, v, do, dk, dv)), Hkv, Nq, Nk, scale,
-        GROUP=Hq // Hkv, D=D, BLOCK_M=32, BLOCK_N=BLOCK_N,
+        GROUP=Hq // Hkv, D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_stages=2,
     )  # fmt: skip
     return dk, dv
     ### END SOLUTION
