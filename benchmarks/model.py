@@ -41,7 +41,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from course_lib import trace  # noqa: E402
 from course_lib.hardware import gpu, recordings  # noqa: E402
@@ -56,7 +56,7 @@ C = replace(TOY, vocab=64, context=64) if DRY else LARGE
 BATCH, LENGTH = (2, 32) if DRY else (4, 4096)
 SHORT = (1, 32) if DRY else (1, 2048)
 PROMPT = 40 if DRY else 4000
-BATCHES = (1, 2) if DRY else (1, 16)
+BATCHES = (1, 2) if DRY else (1, 16, 64)
 ROUNDS = 1 if DRY else 7
 FLASH, CUDNN = SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION
 
@@ -182,6 +182,25 @@ def both_ways() -> tuple[Callable, Callable]:
     return shared_heads.forward(course("flash.flash_attention_forward")), shared_heads.backward(*map(course, names))
 
 
+def in_gluon() -> Callable:
+    """Attention of this folder's two kernels in Gluon, which know no shared heads: k and v are repeated, dk and dv summed by torch."""
+    import attention_backward_overlapped
+    import attention_overlapped
+
+    def for_each_head(x: Tensor, heads: int) -> Tensor:
+        return x.repeat_interleave(heads // x.shape[1], 1)
+
+    def there(q: Tensor, k: Tensor, v: Tensor, scale: None) -> tuple[Tensor, Tensor]:
+        return attention_overlapped.launch(q, *(for_each_head(x, q.shape[1]) for x in (k, v)), True)
+
+    def back(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, scale: None) -> tuple[Tensor, ...]:
+        wide = [for_each_head(x, q.shape[1]) for x in (k, v)]
+        dq, *others = attention_backward_overlapped.launch(q, *wide, o, lse, do.contiguous(), True)
+        return dq, *(x.unflatten(1, (k.shape[1], -1)).sum(2) for x in others)
+
+    return shared_heads.differentiable(there, back)
+
+
 def dense_as(x: Tensor) -> Tensor:
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
@@ -260,11 +279,14 @@ def scores_in_memory(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def ways() -> list[Way]:
-    return [
+    found = [
         Way("torch, FlashAttention-2", TORCH, FLASH),
         Way("torch, cuDNN", TORCH, CUDNN),
         Way("the course's kernels", of_course()),
     ]
+    if not DRY and torch.cuda.get_device_capability() == (9, 0):  # lengths must be multiples of 128
+        found.append(Way("the course's, attention in Gluon", replace(of_course(), attention=in_gluon())))
+    return found
 
 
 def compiled_ways() -> list[Way]:
@@ -402,6 +424,10 @@ class Steps:
             weights().zero_grad(set_to_none=True)
             self.found[way.name] = {"out_of_memory": True}
             return
+        except Exception as error:  # of a compiler, say: the other ways may go
+            print(f"{way.name} failed: {type(error).__name__}: {str(error)[:600]}", flush=True)
+            weights().zero_grad(set_to_none=True)
+            return
         self.found[way.name] = {"peak_bytes": peak(), "first_step_s": first}
         self.steps[way.name] = step
         if not way.compiled:  # it would be compiled once more
@@ -427,13 +453,11 @@ def compiled(run: Run) -> dict[str, Any]:
         if run.left() < 45:
             print(f"no time left for {way.name}", flush=True)
             continue
-        try:
-            steps.add(way)
-        except Exception as error:  # of the compiler: the other way may go
-            print(f"{way.name} failed: {type(error).__name__}: {str(error)[:600]}", flush=True)
-            continue
-        print(f"{way.name}: first step {steps.found[way.name].get('first_step_s', 0):.0f} s", flush=True)
-    return {"training": steps.run()}
+        steps.add(way)
+        print(f"{way.name}: first step {steps.found.get(way.name, {}).get('first_step_s', 0):.0f} s", flush=True)
+    found = {"training": steps.run()}
+    both = {way.name: steps.found[way.name] for way in compiled_ways() if way.name in steps.found}
+    return found | ({"under_compile": {**found["training"], "ways": both}} if len(both) == 2 else {})
 
 
 def scores(run: Run) -> dict[str, Any]:
@@ -505,6 +529,8 @@ def prefill(run: Run) -> dict[str, Any]:
     caches = [Cache(each) for each in places(1)]
     work = {}
     for way in ways():
+        if "Gluon" in way.name and PROMPT % 128:
+            continue
         model = model_of(way)
 
         def one(way=way, model=model) -> None:
@@ -657,6 +683,13 @@ def tables(found: dict[str, Any]) -> str:
             "",
             *of_steps(t, found),
         ]
+    if t := found.get("under_compile"):
+        lines += [
+            "",
+            "## Attention alone is another, all else is torch.compile's",
+            "",
+            *of_steps(t, found, "torch.compile, cuDNN"),
+        ]
     if t := found.get("scores"):
         lines += ["", f"## The same, {t['batch']} x {t['length']} tokens", "", *of_steps(t, found)]
     if t := found.get("prefill"):
@@ -693,9 +726,9 @@ def table(heads: list[str], rows: list[list[Any]]) -> list[str]:
     return [f"| {' | '.join(map(str, row))} |" for row in (heads, ["---"] * len(heads), *rows)]
 
 
-def of_steps(t: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """A row for each way; ratios are medians over rounds."""
-    base, rows = t["ways"].get("torch, cuDNN", {}).get("step_all_ms"), []
+def of_steps(t: dict[str, Any], found: dict[str, Any], one: str = "torch, cuDNN") -> list[str]:
+    """A row for each way; speeds are medians of the ratio to that of `one`, round by round."""
+    base, rows = t["ways"].get(one, {}).get("step_all_ms"), []
     for name, way in t["ways"].items():
         if "step_ms" not in way:
             rows.append([name, "does not fit", *[""] * 5])
@@ -705,7 +738,7 @@ def of_steps(t: dict[str, Any], found: dict[str, Any]) -> list[str]:
         rates = f"{t['batch'] * t['length'] / seconds:,.0f}", f"{t['flops'] / seconds / found['peak_flops']:.3f}"
         forward = f"{way['forward_ms']:.1f}" if "forward_ms" in way else ""
         rows.append([name, forward, f"{way['step_ms']:.1f}", f"{ratio:.2f}", *rates, f"{way['peak_bytes'] / 1e9:.1f}"])
-    return table(["way", "forward ms", "step ms", "speed, cuDNN is 1", "tokens/s", "MFU", "peak GB"], rows)
+    return table(["way", "forward ms", "step ms", f"speed, {one} is 1", "tokens/s", "MFU", "peak GB"], rows)
 
 
 def main() -> None:
