@@ -286,7 +286,7 @@ check("model.adamw_step", adamw_step)
 # * loss and gradients of one large batch ({{holds.same_loss.plain}}), where micro-batches have different numbers of targets,
 #   too ({{holds.same_loss.padded}}),
 # * gradients that do not depend on those from before ({{holds.begins_anew.plain}}),
-# * one micro-batch's graph alive at a time ({{holds.one_at_a_time.memory}}).
+# * one micro-batch's graph alive at a time ({{seen.one_at_a_time.memory}}).
 
 
 # %% exercise="model.accumulate"
@@ -562,8 +562,8 @@ check("model.checkpoint", Checkpoint)
 # model that still computes with torch shows. Full marks need
 # * torch's gradient for every parameter ({{holds.every_parameter.plain}}), and ten losses that are torch's
 #   ({{holds.same_losses.steps}}),
-# * every slot on its kernels, each launched once each way ({{holds.launches.plain}}),
-# * nothing kept but what backward needs ({{holds.keeps_little.plain}}).
+# * every slot on its kernels, each launched once each way ({{seen.launches.plain}}),
+# * nothing kept but what backward needs ({{seen.keeps_little.plain}}).
 
 
 # %% exercise="model.swap_in"

@@ -86,7 +86,7 @@ def large_decoding() -> Figure:
         floor = 1e3 * rows[kinds[0]]["bytes"] / bandwidth
         ax.axhline(floor, color=INK, linestyle="--", linewidth=1)
         labels = [kind.replace(", ", "\n").replace("the course's kernels", "course") for kind in kinds]
-        ax.set(ylim=(0, 1.15 * max(row["ms"] for row in rows.values())))
+        ax.set(xlabel="kernels, and who launches them", ylim=(0, 1.15 * max(row["ms"] for row in rows.values())))
         ax.set_xticks(range(len(kinds)), labels, fontsize=8)
         ax.set_title(f"{batch} text{'s' * (batch > 1)}: at least {floor:.2g} ms", fontsize=10)
         bare(ax)
