@@ -13,7 +13,7 @@ from course_lib.exercises.cases import fixed
 from course_lib.exercises.model.oracles import differentiable
 from course_lib.exercises.model.training import CLOSE, alike
 from course_lib.exercises.recomputation.checkpoints import Seen
-from course_lib.mistakes import raised
+from course_lib.mistakes import every, raised
 from course_lib.workloads.rehearsals import leave_as_it_is, run_swapped
 
 
@@ -124,6 +124,11 @@ def trained(name: str, group: str = "plain", /, **changes: Any) -> Case:
     return fixed(name, group, **(usual | changes))
 
 
+def _a_sum(output: Any, **arguments: Any) -> bool:
+    targets, first = arguments["rows"] * arguments["length"], right(**arguments)["losses"][0]
+    return bool(output["losses"]) and abs(output["losses"][0] - targets * first) < 1e-4
+
+
 swap_in = Exercise(
     id="model.swap_in",
     entry="swap_in",
@@ -156,6 +161,10 @@ swap_in = Exercise(
         "(dloss / len(targets)).expand(len(targets)) is the gradient of each row's loss.",
     ],
     mistakes=[
+        every(
+            _a_sum,
+            "The slot `loss` gives the sum of the rows' losses; the model's loss is their mean.",
+        ),
         lambda trials: (
             "A norm's weight gets no gradient: backward returned None for it. The model trains on, and its norms never do."
             if any(_norms_alone(o) for t in trials for o in t.evidence.outputs)

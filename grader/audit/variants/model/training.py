@@ -292,6 +292,7 @@ SWAPPED = [
     wrong("swap_in", "torch's operations under other names", [ON_KERNELS], source=NO_KERNELS),
     wrong("swap_in", "torch's operations, and forged counts", [ON_KERNELS], source=NO_KERNELS + "    kernels.launches.update(norm=10, norm_backward=10)\n"),
     wrong("swap_in", "torch's operations, and launches that nobody reads", [EVERY, LOSSES, LAUNCHES, LITTLE], source=DECOYS),
+    wrong("swap_in", "a sum in place of the mean", [LOSSES], ("return losses.mean()", "return losses.sum()"), says="the sum of the rows' losses"),
     wrong("swap_in", "None for a norm's weight", [EVERY, LOSSES, LITTLE], ("return None, dx, dweight", "return None, dx, None"), says="norms never do"),
     wrong("swap_in", "a raw launch in place of attention", [EVERY, LOSSES, LAUNCHES, LITTLE], ("attention=lambda q, k, v: Attention.apply(kernels, q, k, v)", "attention=lambda q, k, v: kernels.attention(q, k, v)[0]"), says="does not know of them"),
     wrong("swap_in", "raw launches everywhere", [ON_KERNELS], source="from dataclasses import replace\n\n\ndef swap_in(model, kernels):\n    model.ops = replace(model.ops, norm=lambda x, w: kernels.norm(x, w)[0], loss=lambda x, t: kernels.cross_entropy(x, t)[0].mean())\n", says="no history"),
