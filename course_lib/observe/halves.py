@@ -51,7 +51,7 @@ def _alive(events: Sequence[Mapping[str, Any]], given: set[str]) -> int:
     changes = [0] * (len(events) + 1)
     for identity, nbytes in size.items():
         changes[first[identity]] += nbytes
-        changes[last[identity]] -= nbytes
+        changes[last[identity] + 1] -= nbytes
     return max(accumulate(changes), default=0)
 
 
