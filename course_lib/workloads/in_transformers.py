@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
@@ -49,16 +49,21 @@ class NotWritten(Exception):
     """A function that a student has not written yet."""
 
 
+OLDEST = (5, 24)  # of the library: what a mask's function is given has changed before
 REFUSED = ("softcap", "position_bias", "s_aux")  # what some models' layers ask for besides
 
 
 def missing() -> str:
-    """Say in a sentence that the library is not here, and how to get it; "" if it is."""
-    if find_spec("transformers"):
+    """Say in a sentence that the library is not here, or too old, and how to get it; "" if it is."""
+    try:
+        found = version("transformers")
+    except PackageNotFoundError:
+        found = ""
+    if found and tuple(map(int, found.split(".")[:2])) >= OLDEST:
         return ""
-    return (
-        "The library transformers is not installed here: `python -m pip install transformers`. Nothing else needs it."
-    )
+    oldest = ".".join(map(str, OLDEST))
+    says = f"is here in version {found}, and {oldest} is needed" if found else "is not installed here"
+    return f"The library transformers {says}: `python -m pip install 'transformers>={oldest}'`. Nothing else needs it."
 
 
 def random_model(name: str, attention: str = "sdpa", seed: int = 0) -> nn.Module:
@@ -210,5 +215,7 @@ def report(attention_for: Callable, attention: Callable) -> str:
             same = "the same" if c.tokens else "others"
             lines.append(f"{name:24} {texts:18} {c.logits:8.1g} {c.gradients:10.1g}   {same}")
     except NotWritten as error:
-        return str(error)
+        lines = [str(error)]
+    except Exception as error:  # a student's, in a layer of the library: its check says more
+        lines.append(f"{name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}. What does its check say?")
     return "\n".join(lines)

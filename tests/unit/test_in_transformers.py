@@ -2,6 +2,7 @@
 
 import os
 from functools import cache
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 import torch
@@ -27,11 +28,21 @@ def attention_for():
     return published("model.attention_for")
 
 
-def test_without_the_library_there_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(in_transformers, "find_spec", lambda name: None)
+@pytest.mark.parametrize("found", ["", "4.57.1", "5.9.0"])
+def test_without_the_library_or_with_an_old_one_there_is_one_sentence(found, monkeypatch):
+    def version(name):
+        if not found:
+            raise PackageNotFoundError
+        return found
+
+    monkeypatch.setattr(in_transformers, "version", version)
     said = in_transformers.report(None, None)
-    assert said == in_transformers.missing()
-    assert said.count("\n") == 0 and "pip install transformers" in said
+    assert said == in_transformers.missing() and "\n" not in said
+    assert "pip install 'transformers>=5.24'" in said and found in said
+
+
+def test_the_version_that_is_pinned_is_new_enough():
+    assert in_transformers.missing() == ""
 
 
 @pytest.mark.slow
@@ -115,5 +126,7 @@ def test_the_report_has_a_line_for_each_model_and_none_of_unwritten_functions(ca
     lines = in_transformers.report(attention_for(), course()).splitlines()
     assert len(lines) == 2 + 2 * len(MODELS) and all("the same" in line for line in lines[1:-1])
     assert in_transformers.report(lambda *given, **more: None, course()).startswith("attention_for gives nothing yet")
+    said = in_transformers.report(lambda *given, **more: 1 / 0, course())
+    assert said.endswith("Llama: ZeroDivisionError: division by zero. What does its check say?"), "no stack trace"
     assert capfd.readouterr() == ("", ""), "the library says nothing"
     assert os.environ["HF_HUB_OFFLINE"] == "1", "and asks nobody"
