@@ -39,6 +39,7 @@ BENCHMARKS = [
     "fusion_peers",
     "recomputation",
     *(f"attention-{part}" for part in ("counters", "ladder", "forward", "backward", "lengths", "decode")),
+    "model",
     "timing",
     "trace_vs_counters",
 ]

@@ -184,12 +184,14 @@ class Steps:
     """Facts about both halves of a call, read from its log; nothing is replayed (see observe/halves.py).
 
     kept         bytes of what the forward half made and the backward half used
+    alive        most bytes that were made and used again later, at any moment of both halves
     operations   of torch's, by name, in each half
     states       for each random operation of a half the state that it drew from, as a number; equal ones were equal
     restored     the random state was the same at the end of the backward half as at its beginning
     """
 
     kept: int = 0
+    alive: int = 0
     operations: list[list[str]] = field(default_factory=lambda: [[], []])
     states: list[list[int]] = field(default_factory=lambda: [[], []])
     restored: bool = False

@@ -33,7 +33,7 @@ import triton.language as tl
 
 from course_lib import check, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.handin import earlier
-from course_lib.workloads import text
+from course_lib.workloads import in_transformers, text
 from course_lib.workloads.gpt import GPT, LARGE, TOY
 
 # %% [markdown]
@@ -286,7 +286,7 @@ check("model.adamw_step", adamw_step)
 # * loss and gradients of one large batch ({{holds.same_loss.plain}}), where micro-batches have different numbers of targets,
 #   too ({{holds.same_loss.padded}}),
 # * gradients that do not depend on those from before ({{holds.begins_anew.plain}}),
-# * one micro-batch's graph alive at a time ({{holds.one_at_a_time.memory}}).
+# * one micro-batch's graph alive at a time ({{seen.one_at_a_time.memory}}).
 
 
 # %% exercise="model.accumulate"
@@ -562,8 +562,8 @@ check("model.checkpoint", Checkpoint)
 # model that still computes with torch shows. Full marks need
 # * torch's gradient for every parameter ({{holds.every_parameter.plain}}), and ten losses that are torch's
 #   ({{holds.same_losses.steps}}),
-# * every slot on its kernels, each launched once each way ({{holds.launches.plain}}),
-# * nothing kept but what backward needs ({{holds.keeps_little.plain}}).
+# * every slot on its kernels, each launched once each way ({{seen.launches.plain}}),
+# * nothing kept but what backward needs ({{seen.keeps_little.plain}}).
 
 
 # %% exercise="model.swap_in"
@@ -665,11 +665,36 @@ figures.model.losses(swap_in)
 # step starts from weights that differ a little more. That is why a check compares gradients, and losses of few steps.
 #
 # These kernels were written in torch. Yours in Triton fit into the same slots. The next cell looks into your notebooks of units
-# 06 and 07, which should lie beside this one, and takes RMSNorm and the cross-entropy from there, both ways, where they are
-# solved. Without a GPU they are traced, which takes a second a step.
+# 06, 07, 09 and 10, which should lie beside this one, and takes RMSNorm, the cross-entropy and attention from there, both ways,
+# where they are solved. Without a GPU they are traced, which takes some seconds a step.
+#
+# Your FlashAttention knows nothing of heads that share k and v, and the toy has two heads of q for each of k. Which of its
+# functions must change? One that owns queries need not: k is handed over as a view that shows each head to its whole group, and
+# such a view takes no memory. dk and dv belong to keys, which several heads read, so they come from an exercise of part two,
+# `grouped_backward`.
 
 # %%
 print(figures.model.step_by_step(swap_in, *earlier.kernels()))
+
+# %% [markdown]
+# ## The large one
+#
+# The same file at 1.1 billion parameters was trained on a GPU, 4 texts of 4096 tokens at a time. Your `training_memory` says what
+# the peak should be. Before you run the next cell, order these three by speed: torch's operations with FlashAttention-2, the same
+# with cuDNN's attention, and the course's kernels. Where will `torch.compile` stand, which fuses what lies between products by itself?
+
+# %%
+figures.model.large_steps()
+
+# %% [markdown]
+# Both of torch's rows run the same operations around attention, and differ in attention alone. The course's kernels have a slower
+# attention than cuDNN. They win by what they do not move in norms, rotary positions, SwiGLU and the loss. `torch.compile` fuses
+# those as well, and keeps cuDNN's attention. The fourth row has the course's kernels and an attention that is written in Gluon, a
+# language of Triton's for one kind of GPU, in which copies and products run at the same time. It passes `torch.compile`.
+# (`benchmarks/results/model.md` has all numbers.)
+#
+# The peak lies more than a GB below what `training_memory` says. Which row of its table is another here? The slot copies v before
+# it is kept, and so lets go of all of qkv's result: 22 blocks · 16,384 tokens · 2,560 numbers of 2 bytes are 1.8 GB.
 
 # %% [markdown]
 # # Part two: writing text
@@ -1106,10 +1131,10 @@ def grouped_backward(q, k, v, do, lse, delta, scale):
     ### BEGIN SOLUTION
     (B, Hq, Nq, D), (Hkv, Nk) = q.shape, k.shape[1:3]
     dk, dv = torch.empty_like(k), torch.empty_like(v)
-    BLOCK_N = 64
+    BLOCK_M, BLOCK_N = 32 if q.dtype == torch.float32 else 64, 64
     grouped_dkdv_kernel[(triton.cdiv(Nk, BLOCK_N), B * Hkv)](
         q, k, v, do, lse, delta, dk, dv, *(x.stride() for x in (q, k, v, do, dk, dv)), Hkv, Nq, Nk, scale,
-        GROUP=Hq // Hkv, D=D, BLOCK_M=32, BLOCK_N=BLOCK_N,
+        GROUP=Hq // Hkv, D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_stages=2,
     )  # fmt: skip
     return dk, dv
     ### END SOLUTION
@@ -1281,6 +1306,35 @@ if "norm_op" in globals():  # the name that you gave to your operator
 # That needs a GPU's driver, so it is not for a laptop.
 
 # %% [markdown]
+# ## A model of somebody else
+#
+# This section earns no points. It needs the library `transformers`, and says so where that is missing. Nothing is downloaded: the
+# weights are random, and the question is whether your attention gives what torch's gives.
+#
+# A model of this library asks for its attention by a name. `course_lib/workloads/in_transformers.py` registers two things under
+# one name:
+#
+# ```python
+# AttentionInterface.register("course", of_layer)  # what a layer calls on q, k, v: your attention_for
+# AttentionMaskInterface.register("course", mask_for)  # what says who sees whom, and None where shapes say it
+# model.set_attn_implementation("course")
+# ```
+#
+# In training, where nothing is masked, layers call your FlashAttention with `grouped_backward`; both are taken from your notebooks,
+# and torch's where they are not solved. Windows and masks go forward by `attention_for` and back by torch. The table compares
+# logits, gradients and eight written tokens with those of torch's attention, for three models.
+#
+# In the last line the second registration was forgotten. The library then hands over no mask at all. Which texts will it hurt:
+# those of one length, or those padded on the left to the length of the longest?
+
+# %%
+attention, whose = earlier.attention()
+print(f"attention in training: {whose}")
+print(in_transformers.report(attention_for, attention))
+
+# %% [markdown]
+# Nothing failed, and nobody was told. The padded texts read their padding as if it were text.
+#
 # ## Writing a text
 #
 # A model writes one token at a time, and each new token attends to all before it. Their keys and values do not change
@@ -1569,6 +1623,17 @@ def serving(config: dict, tokens: int, memory: int, bandwidth: float) -> tuple[i
 check("model.serving", serving)
 
 # %% [markdown]
+# Is a step really as fast as its bytes? Here is the large model of part one on a GPU, where it writes one more token for each text.
+# How many times longer than the bytes of its weights and caches will it take, if Python launches every kernel?
+
+# %%
+figures.model.large_decoding()
+
+# %% [markdown]
+# For one text it takes more than twenty times as long. Each launch costs Python some microseconds, and there are hundreds for each
+# token. A **CUDA graph** records all launches once, and replays them without Python. Then one text takes about twice the time of
+# its bytes, and 64 texts take 1.4 times theirs. The rest is small kernels, each of which must end before the next one begins.
+#
 # ## What is wrong here?
 #
 # Your kernel is right, and the model is wrong. All of these happened, in libraries that many people use:

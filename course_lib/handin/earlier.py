@@ -2,6 +2,7 @@
 
     solution("fusion.rmsnorm")      the function, or None where that notebook is not there or has no answer yet
     kernels()                       the kernels of a model, the student's where they are solved, and whose each is
+    attention()                     attention(q, k, v, scale) for heads that share k and v, with a way back
 
 Nothing here judges: a wrong solution is used as it is.
 """
@@ -19,7 +20,7 @@ from course_lib.handin import files
 from course_lib.handin.answer import Notebook
 from course_lib.handin.cells import Problem
 from course_lib.observe.record import load
-from course_lib.workloads import launched
+from course_lib.workloads import launched, shared_heads
 from course_lib.workloads.launched import EPS, Kernels
 
 
@@ -43,15 +44,29 @@ def solution(exercise_id: str, folder: Path | None = None) -> Any:
 
 
 def kernels(folder: Path | None = None) -> tuple[Kernels, dict[str, str]]:
-    """The kernels of a model, with the student's RMSNorm and cross-entropy of units 06 and 07 where these are solved.
+    """The kernels of a model, with the student's where these are solved: RMSNorm and cross-entropy of units 06 and 07, attention
+    of 09 and 10, for heads that share k and v by this unit's grouped_backward.
 
     Returns them, and the name of each kernel -> "yours" or "given".
     """
     own: dict[str, Callable] = {}
-    for name, (exercise_id, adapt) in ADAPTED.items():
-        if (found := solution(exercise_id, folder)) is not None:
-            own[name] = adapt(found)
+    for name, (exercise_ids, adapt) in ADAPTED.items():
+        found = [solution(exercise_id, folder) for exercise_id in exercise_ids]
+        if all(each is not None for each in found):
+            own[name] = adapt(*found)
     return Kernels(**own), {name: "yours" if name in own else "given" for name in launched.ALL}
+
+
+def attention(folder: Path | None = None) -> tuple[Callable, str]:
+    """attention(q, k, v, scale) for heads that share k and v, causal, with a way back, and whose it is.
+
+    Of the student's flash_attention_forward, delta, dq and grouped_backward where all four are solved; else torch's.
+    """
+    needed = {name: ADAPTED[name] for name in ("attention", "attention_backward")}
+    found = {name: [solution(each, folder) for each in ids] for name, (ids, _) in needed.items()}
+    if any(each is None for functions in found.values() for each in functions):
+        return shared_heads.of_torch, "torch's"
+    return shared_heads.differentiable(*(adapt(*found[name]) for name, (_, adapt) in needed.items())), "yours"
 
 
 def _norm(rmsnorm: Callable) -> Callable:
@@ -83,10 +98,13 @@ def _cross_entropy_backward(backward: Callable) -> Callable:
     return lambda dlosses, logits, targets, lse: backward(logits, targets, lse, dlosses.contiguous())
 
 
-ADAPTED: dict[str, tuple[str, Callable[[Callable], Callable]]] = {
-    "norm": ("fusion.rmsnorm", _norm),
-    "norm_backward": ("recomputation.rmsnorm_backward", _norm_backward),
-    "cross_entropy": ("fusion.cross_entropy", _cross_entropy),
-    "cross_entropy_backward": ("recomputation.cross_entropy_backward", _cross_entropy_backward),
+ATTENTION = ("flash_backward.delta", "flash_backward.dq", "model.grouped_backward")
+ADAPTED: dict[str, tuple[tuple[str, ...], Callable[..., Callable]]] = {
+    "norm": (("fusion.rmsnorm",), _norm),
+    "norm_backward": (("recomputation.rmsnorm_backward",), _norm_backward),
+    "attention": (("flash.flash_attention_forward",), shared_heads.forward),
+    "attention_backward": (ATTENTION, shared_heads.backward),
+    "cross_entropy": (("fusion.cross_entropy",), _cross_entropy),
+    "cross_entropy_backward": (("recomputation.cross_entropy_backward",), _cross_entropy_backward),
 }
-"""Kernels that another unit asks for -> the exercise, and what makes its function fit."""
+"""Kernels that another unit asks for -> the exercises, and what makes their functions fit."""

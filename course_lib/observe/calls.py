@@ -19,7 +19,15 @@ from course_lib.evidence import described
 from course_lib.tracing.interception import launches_go_to
 from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
 from course_lib.workloads.counted import SimulatedGPU, workload
-from course_lib.workloads.rehearsals import run_accumulate, run_batches, run_clip, run_swapped, run_through_a_checkpoint
+from course_lib.workloads.rehearsals import (
+    rehearse_accumulate,
+    rehearse_swapped,
+    run_accumulate,
+    run_batches,
+    run_clip,
+    run_swapped,
+    run_through_a_checkpoint,
+)
 
 Mark = Callable[..., int]
 
@@ -103,8 +111,7 @@ def on_a_chain(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any
 def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
     """f(fn, *args) as a checkpoint, then backward: once in sight, its halves marked, and once measured. arguments: those of
     course_lib.workloads.activations.run_checkpoint."""
-    rehearse_checkpoint(function, mark, **arguments)
-    return run_checkpoint(function, **arguments)
+    return in_sight(rehearse_checkpoint, run_checkpoint)(function, arguments, mark)
 
 
 def as_a_module(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
@@ -174,12 +181,22 @@ def rehearsed(run: Callable[..., Any]) -> Callable[[Any, dict[str, Any], Mark], 
     return lambda function, arguments, mark: run(function, **arguments)
 
 
+def in_sight(rehearse: Callable[..., None], run: Callable[..., Any]) -> Callable[[Any, dict[str, Any], Mark], Any]:
+    """Make the same of two functions: the first does it in sight of the log, its halves marked, and the second measures."""
+
+    def call(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
+        rehearse(function, mark, **arguments)
+        return run(function, **arguments)
+
+    return call
+
+
 REHEARSALS = {
     "from a file": rehearsed(run_batches),
-    "in micro-batches": rehearsed(run_accumulate),
+    "in micro-batches": in_sight(rehearse_accumulate, run_accumulate),
     "on gradients": rehearsed(run_clip),
     "through a checkpoint": rehearsed(run_through_a_checkpoint),
-    "into a model": rehearsed(run_swapped),
+    "into a model": in_sight(rehearse_swapped, run_swapped),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from course_lib.evidence import Steps
@@ -30,10 +31,28 @@ def steps(events: Sequence[Mapping[str, Any]]) -> Steps:
     used = {identity for e in backward for identity, _ in _storages([e["args"], e["kwargs"]])}
     return Steps(
         kept=sum(nbytes for identity, nbytes in made.items() if identity in used),
+        alive=_alive(forward + backward, given),
         operations=[[str(e["op"]).split(".")[1] for e in half] for half in (forward, backward)],
         states=[[int(e["state"]) for e in half if "state" in e] for half in (forward, backward)],
         restored=events[marks[BACKWARD]]["state"] == events[marks[END]]["state"],
     )
+
+
+def _alive(events: Sequence[Mapping[str, Any]], given: set[str]) -> int:
+    """Most bytes that wait for their last use, of storages that these events make. What is held and never used does not count."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    size: dict[str, int] = {}
+    for i, event in enumerate(events):
+        for identity, nbytes in _storages([event["args"], event["kwargs"], event["out"]]):
+            if identity not in given:
+                first.setdefault(identity, i)
+                last[identity], size[identity] = i, max(nbytes, size.get(identity, 0))
+    changes = [0] * (len(events) + 1)
+    for identity, nbytes in size.items():
+        changes[first[identity]] += nbytes
+        changes[last[identity] + 1] -= nbytes
+    return max(accumulate(changes), default=0)
 
 
 def _storages(value: Any) -> Iterator[tuple[str, int]]:

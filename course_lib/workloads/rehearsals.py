@@ -118,6 +118,20 @@ def run_accumulate(
         return {"loss": number, "gradients": first, "again": again, "peak": max(live.bytes, default=0)}
 
 
+def rehearse_accumulate(
+    accumulate: Callable, mark: Callable[[str], Any], *, rows: int, length: int, parts: int, padded: bool, seed: int
+) -> None:
+    """The first of these calls, for whoever sees torch's operations. All of it is one half."""
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = GPT(SMALL).double()
+        batches = micro_batches(rows, length, parts, padded)
+        mark("begin")
+        accumulate(model, batches)
+        mark("backward")
+        mark("end")
+
+
 def run_clip(clip: Callable, *, sizes: list[int], scale: float, largest: float, seed: int) -> dict[str, Any] | None:
     """Call clip(gradients, largest) on tensors of these sizes. None where it gives nothing.
 
@@ -277,17 +291,14 @@ def run_swapped(
     launches    in the first step, by kernel;  kept  bytes between its halves
     """
     with apart(seed):
-        c = Config(
-            vocab=11, layers=layers, width=width, heads=heads, kv_heads=kv_heads, hidden=width * 2, context=length
-        )
-        model, kernels = GPT(c).double(), Kernels(**(scaled(factor) if factor != 1 else {}))
+        model, kernels = model_and_kernels(layers, width, heads, kv_heads, length, factor)
         swap_in(model, SimpleNamespace(**{name: getattr(kernels, name) for name in ALL}))  # the counts stay here
         if model.ops is TORCH:
             return None
         optimizer = model.ops.optimizer(model, 1e-2)
         found: dict[str, Any] = {"losses": []}
         for step in range(steps):
-            tokens, targets = torch.randint(0, c.vocab, (2, rows, length)).unbind()
+            tokens, targets = torch.randint(0, model.c.vocab, (2, rows, length)).unbind()
             with Live() as live:  # whoever holds it: what ctx.anything keeps is kept, too
                 loss = model(tokens, targets)
                 kept = live.now()
@@ -301,6 +312,43 @@ def run_swapped(
             optimizer.step()
             found["losses"].append(round(loss.item(), 10))
         return found
+
+
+def rehearse_swapped(
+    swap_in: Callable,
+    mark: Callable[[str], Any],
+    *,
+    layers: int,
+    width: int,
+    heads: int,
+    kv_heads: int,
+    rows: int,
+    length: int,
+    steps: int,
+    seed: int,
+    factor: float = 1.0,
+) -> None:
+    """The first step after swap_in, for whoever sees torch's operations, those of the kernels among them."""
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model, kernels = model_and_kernels(layers, width, heads, kv_heads, length, factor)
+        swap_in(model, SimpleNamespace(**{name: getattr(kernels, name) for name in ALL}))
+        if model.ops is TORCH:
+            return
+        tokens, targets = torch.randint(0, model.c.vocab, (2, rows, length)).unbind()
+        mark("begin")
+        loss = model(tokens, targets)
+        mark("backward")
+        loss.backward()
+        mark("end")
+
+
+def model_and_kernels(
+    layers: int, width: int, heads: int, kv_heads: int, length: int, factor: float
+) -> tuple[GPT, Kernels]:
+    """Make what these two train, in float64, and what they put into it."""
+    model = GPT(Config(11, layers, width, heads, kv_heads, 2 * width, length)).double()
+    return model, Kernels(**(scaled(factor) if factor != 1 else {}))
 
 
 def leave_as_it_is(model: GPT, kernels: Kernels) -> None:

@@ -98,19 +98,23 @@ def renew(nb: NotebookNode, root: Path, need_gpu: Collection[str], *, again: boo
 
 
 def execute(nb: NotebookNode, root: Path) -> None:
-    """Runs a notebook in place, in an empty folder. Raises Failed if a cell does."""
+    """Runs a notebook in place, in an empty folder, with the other units' notebooks beside it, as a student has them. Raises Failed
+    if a cell does."""
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(
-            nb, timeout=600, kernel_name="python3", record_timing=False, resources={"metadata": {"path": folder}}
-        )
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "here"
+        folder.mkdir()
+        for unit in filter(Path.is_dir, (root / "solutions").iterdir() if (root / "solutions").is_dir() else ()):
+            (Path(scratch) / unit.name).symlink_to(unit)
+        where = {"metadata": {"path": str(folder)}}
+        client = NotebookClient(nb, timeout=600, kernel_name="python3", record_timing=False, resources=where)
         own = {
             "PYTHONPATH": paths,
             picture.STILL: "1",
-            "COURSE_PROGRESS": str(Path(folder) / ".progress.json"),
+            "COURSE_PROGRESS": str(folder / ".progress.json"),
         }  # not that of whoever builds
         reached = []
         client.on_cell_execute = lambda cell, cell_index: reached.append(cell.id)

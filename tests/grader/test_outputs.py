@@ -275,3 +275,12 @@ def test_running_and_not_running_are_not_asked_for_at_once(capsys):
 
     said = CliRunner().invoke(command_line.app, ["build", "--again", "--no-execute"])
     assert said.exit_code and "take one of them" in said.output
+
+
+def test_it_runs_in_a_folder_of_its_own_and_the_other_units_lie_beside(tmp_path):
+    (tmp_path / "solutions" / "89_other").mkdir(parents=True)
+    nb = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("import os\nprint(sorted(os.listdir('..')), os.listdir())")]
+    )
+    outputs.execute(nb, tmp_path)
+    assert nb.cells[0].outputs[0].text == "['89_other', 'here'] []\n"

@@ -24,6 +24,8 @@ PICTURES = {
     "which_rows": (2, 3),
     "explore_which_rows": (),
     "prefill_and_decode": (),
+    "large_steps": (),
+    "large_decoding": (),
 }
 
 
@@ -36,7 +38,7 @@ def test_products_are_the_same_and_kernels_replace_most_of_the_rest():
 
 def test_the_formula_behind_the_widget_is_what_is_counted():
     c = Config(vocab=40, layers=3, width=32, heads=4, kv_heads=2, hidden=48)
-    assert training._kept_bytes(c, 2, 9) == kept_of(c, 2, 9)
+    assert training.kept_bytes(c, 2, 9) == kept_of(c, 2, 9)
 
 
 def test_the_steps_peak_is_where_the_prediction_lies():

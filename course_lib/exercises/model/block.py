@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from course_lib.criteria import Holds
+from course_lib.evidence import Steps
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.model.oracles import differentiable
 from course_lib.exercises.model.training import CLOSE, alike
-from course_lib.mistakes import raised
+from course_lib.exercises.recomputation.checkpoints import Seen
+from course_lib.mistakes import every, raised
 from course_lib.workloads.rehearsals import leave_as_it_is, run_swapped
 
 
@@ -80,18 +83,50 @@ def keeps_little(output: Any, **arguments: Any) -> str:
     """Check what lies between forward and backward; "" or a sentence. Nothing is credited to who has no way back."""
     if problem := every_parameter(output, **arguments):
         return problem
+    return too_much(output["kept"], **arguments)
+
+
+def too_much(kept: int, /, **arguments: Any) -> str:
+    """Say that more is kept than the kernels need; "" or a sentence."""
     allowed = of_kernels(**arguments)["kept"]
-    return (
-        ""
-        if output["kept"] <= 1.02 * allowed
-        else f"{output['kept']:,} bytes are kept for backward; {allowed:,} would do"
-    )
+    return "" if kept <= 1.02 * allowed else f"{kept:,} bytes are kept for backward; {allowed:,} would do"
+
+
+# Operations of torch by which the log knows a kernel: half, name -> how many for so many layers
+SIGNS: dict[tuple[int, str], Callable[[int], int]] = {
+    (0, "rsqrt"): lambda layers: 2 * layers + 1,  # norm
+    (0, "logsumexp"): lambda layers: layers + 1,  # attention and cross_entropy
+    (1, "logsumexp"): lambda layers: 0,
+    (1, "tril"): lambda layers: layers,  # attention_backward
+    (1, "sigmoid"): lambda layers: layers,  # swiglu_backward
+}
+
+
+def in_the_log(seen: Steps, /, layers: int, **_: Any) -> str:
+    """Check that the log has the operations of each kernel as often as it should be launched; "" or a sentence."""
+    for (half, name), count in SIGNS.items():
+        if (found := seen.operations[half].count(name)) != count(layers):
+            where = "forward" if half == 0 else "on the way back"
+            return (
+                f"{name}, which a kernel does, is seen {found} times {where} in a step; {count(layers)} would be right"
+            )
+    return ""
+
+
+def used_later(seen: Steps, /, **arguments: Any) -> str:
+    """Check the bytes that the log shows to be kept and used; "" or a sentence."""
+    return too_much(seen.kept, **arguments)
 
 
 def trained(name: str, group: str = "plain", /, **changes: Any) -> Case:
     """Make a case of a small model that trains some steps."""
     usual = {"layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "rows": 2, "length": 9, "steps": 4, "seed": 1}
     return fixed(name, group, **(usual | changes))
+
+
+def _a_sum(output: Any, **arguments: Any) -> bool:
+    targets, first = arguments["rows"] * arguments["length"], right(**arguments)["losses"][0]
+    return bool(output["losses"]) and abs(output["losses"][0] - targets * first) < 1e-4
 
 
 swap_in = Exercise(
@@ -114,8 +149,8 @@ swap_in = Exercise(
     criteria=[
         Holds(every_parameter, 4, "every parameter gets torch's gradient"),
         Holds(same_losses, 3, "ten losses that are torch's", "steps"),
-        Holds(launches, 3, "every slot launches its kernels, once each way"),
-        Holds(keeps_little, 3, "keeps what backward needs, and no more"),
+        Seen(launches, 3, "every slot launches its kernels, once each way", log=in_the_log),
+        Seen(keeps_little, 3, "keeps what backward needs, and no more", log=used_later),
     ],
     hints=[
         "One torch.autograd.Function for each slot. forward(ctx, kernels, ...) launches, saves, and returns the result alone; backward "
@@ -126,6 +161,10 @@ swap_in = Exercise(
         "(dloss / len(targets)).expand(len(targets)) is the gradient of each row's loss.",
     ],
     mistakes=[
+        every(
+            _a_sum,
+            "The slot `loss` gives the sum of the rows' losses; the model's loss is their mean.",
+        ),
         lambda trials: (
             "A norm's weight gets no gradient: backward returned None for it. The model trains on, and its norms never do."
             if any(_norms_alone(o) for t in trials for o in t.evidence.outputs)

@@ -131,8 +131,13 @@ def full_pass(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Te
     return turned_by(lambda rows: rows)(q, k, v, cos, sin, cache_k, cache_v, start)
 
 
-def turned_by(rows_of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """Make a pass over the whole text in which the tokens from `start` on are turned by rows_of(their positions) of the tables."""
+def turned_by(
+    rows_of: Callable[[torch.Tensor], torch.Tensor], own: bool = True
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """Make a pass over the whole text in which the tokens from `start` on are turned by rows_of(their positions) of the tables.
+
+    own: whether a token sees its own key
+    """
 
     def outputs(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Tensor, ...]:
         rows, slots = torch.arange(q.shape[2]), cache_k.shape[2]
@@ -140,7 +145,7 @@ def turned_by(rows_of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., 
         keys, queries = (turned(x, cos[rows].double(), sin[rows].double()) for x in (k, q))
         keys, found = keys.to(k.dtype), []
         for t in range(start, q.shape[2]):
-            seen = slice(max(0, t + 1 - slots), t + 1)
+            seen = slice(max(0, t + 1 - slots), t + own)
             found.append(one_query(queries[:, :, t], keys[:, :, seen], v[:, :, seen])[:, :, None])
         return tuple(found)
 
@@ -216,6 +221,11 @@ decode_step = Exercise(
         Slip(
             turned_by(lambda rows: (rows - 1).clamp(min=0)),
             "New tokens are turned by the position before theirs: the first token is number 0, and `position` is this token's own.",
+            full_pass,
+        ),
+        Slip(
+            turned_by(lambda rows: rows, own=False),
+            "A token does not see its own key: with it there are position + 1 keys, or as many as the cache has slots.",
             full_pass,
         ),
     ],

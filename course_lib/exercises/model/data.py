@@ -55,7 +55,8 @@ def everywhere(output: Any, tokens: int, split: str, context: int, zeros: int, *
     """Check that every place of a split is drawn, sooner or later; "" or a sentence."""
     missing = set(starts_of(tokens, split, context, zeros)) - {row[0] for row in output["rows"]}
     seen = len(output["rows"])
-    return f"of {seen} windows none begins at {min(missing)}, or at {max(missing)}" if missing else ""
+    places = " or ".join(f"at {place}" for place in sorted({min(missing, default=0), max(missing, default=0)}))
+    return f"of {seen} windows none begins {places}" if missing else ""
 
 
 def by_the_generator(output: Any, **_: Any) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, NoAtomics, Traffic, roundings
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import BF16, operations
 from course_lib.exercises.flash.criteria import pairs
 from course_lib.exercises.flash_backward.oracles import CHANCE, KeysAndValues, remembered
 from course_lib.exercises.model.cases import layer, shared_heads
-from course_lib.exercises.slips import Slip
+from course_lib.exercises.slips import Slip, part
 
 # ------------------------------------------------------------------------------------------------ what is seen
 
@@ -69,6 +69,16 @@ def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
     if group == 1 or heads == 1:
         return None
     return attended(q, *(x.repeat(1, group, 1, 1) for x in (k, v)), **more)
+
+
+def laid_out_as_q(trials: Sequence[Trial]) -> str:
+    """Say so if a result has the layout of q."""
+    for trial in trials:
+        for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            q, o = call["q"], part(out, 0)
+            if isinstance(o, torch.Tensor) and o.shape == q.shape != q.transpose(1, 2).shape:
+                return "The result is laid out as q is. The layer wants (B, Nq, Hq, D), each token's heads one after the other."
+    return ""
 
 
 def scores_flops(side: int) -> Callable[..., int]:
@@ -135,6 +145,7 @@ attention_for = Exercise(
         "as 0 where it is still -inf before you subtract it.",
     ],
     mistakes=[
+        laid_out_as_q,
         Slip(
             but(mask=None),
             "The mask is dropped: where attention_mask is not None, it alone says what a query sees.",

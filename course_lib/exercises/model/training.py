@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from course_lib.criteria import Correct, Holds
+from course_lib.evidence import Steps
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
+from course_lib.exercises.recomputation.checkpoints import Seen
 from course_lib.mistakes import every
 from course_lib.workloads.gpt import GPT
 from course_lib.workloads.rehearsals import run_accumulate, run_clip
@@ -84,10 +86,20 @@ def one_at_a_time(output: Any, rows: int, parts: int, **arguments: Any) -> str:
     """Check that hardly more is alive than one micro-batch needs; "" or a sentence."""
     if not any(output["gradients"]):
         return "no parameter has a gradient"
+    return too_many(output["peak"], rows, parts, **arguments)
+
+
+def too_many(alive: int, rows: int, parts: int, **arguments: Any) -> str:
+    """Say that more bytes are alive than a micro-batch needs, half of it to spare; "" or a sentence."""
     allowed = int(1.5 * whole(rows=rows // parts, parts=1, **arguments)["peak"])
-    if output["peak"] <= allowed:
+    if alive <= allowed:
         return ""
-    return f"{output['peak']:,} bytes are alive at once; a micro-batch by itself needs {allowed:,}, half of it to spare"
+    return f"{alive:,} bytes are alive at once; a micro-batch by itself needs {allowed:,}, half of it to spare"
+
+
+def waiting(steps: Steps, **arguments: Any) -> str:
+    """Check the same of what the log shows to be used again later; "" or a sentence."""
+    return too_many(steps.alive, **arguments)
 
 
 def micro(name: str, group: str, /, **changes: Any) -> Case:
@@ -121,7 +133,7 @@ accumulate = Exercise(
         Holds(same_loss, 3, "loss and gradients of one batch"),
         Holds(same_loss, 2, "the mean over all targets that count", "padded"),
         Holds(begins_anew, 1, "begins anew in each call"),
-        Holds(one_at_a_time, 1, "one micro-batch alive at a time", "memory"),
+        Seen(one_at_a_time, 1, "one micro-batch alive at a time", "memory", log=waiting),
     ],
     hints=[
         "backward() adds to p.grad: call it once for each micro-batch, on a loss that is its share of the whole mean.",

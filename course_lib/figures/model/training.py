@@ -204,7 +204,7 @@ def memory_of_a_step() -> Figure:
     return figure
 
 
-def _kept_bytes(c: Config, batch: int, n: int) -> int:
+def kept_bytes(c: Config, batch: int, n: int) -> int:
     """Bytes that the forward pass keeps in bfloat16: the formula of the unit's exercise, which a count confirms."""
     D, qkv = c.head_dim, (c.heads + 2 * c.kv_heads) * c.head_dim
     numbers = 5 * c.width + (c.heads + c.kv_heads) * D + qkv + 3 * c.hidden
@@ -217,7 +217,7 @@ def memory_of_a_model(layers: int = 22, width: int = 2048, batch: int = 4, conte
     """Draw what a training step in bfloat16 with AdamW holds, part by part, beside the memory of three GPUs."""
     hidden = -(-8 * width // (3 * 256)) * 256  # as LARGE has it
     c = Config(LARGE.vocab, layers, width, width // 64, max(1, width // 256), hidden, context)
-    parameters, kept = parameters_of(c), _kept_bytes(c, batch, context)
+    parameters, kept = parameters_of(c), kept_bytes(c, batch, context)
     parts = {
         "weights": (2 * parameters, BLUE),
         "gradients": (2 * parameters, SKY),

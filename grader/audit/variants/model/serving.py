@@ -81,6 +81,7 @@ DECODE = [
     wrong("decode_step", "heads dealt out in turn", [PLAIN], ("heads = j * GROUP + rows", "heads = batch * Hkv * GROUP + rows * Hkv + head")),
     wrong("decode_step", "the first text's cache for all", [PLAIN], ("k_ptr += batch * k_strides[0] + head", "k_ptr += head")),
     wrong("decode_step", "copies the cache", [COPIED], ("    splits = max(", "    whole_k, whole_v = cache_k.clone(), cache_v.clone()\n    splits = max("), ("turned, cache_k, cache_v, m", "turned, whole_k, whole_v, m")),
+    wrong("decode_step", "its own key is not seen", [PLAIN], ("n, GROUP = min(position + 1, slots), Hq", "n, GROUP = min(position, slots), Hq"), says="its own key"),
     wrong("decode_step", "repeats the heads in memory", [TRAFFIC, COPIED], (SHARES, SHARES + "    cache_k, cache_v = (x[:, :, None].expand(B, Hkv, GROUP, slots, D).clone().view(B, Hq, slots, D) for x in (cache_k, cache_v))\n    Hkv, GROUP, rows = Hq, 1, dict(BLOCK_M=16, BLOCK_N=64)\n"), ("    share, rows = triton.cdiv(n, splits), dict(BLOCK_M=max(16, triton.next_power_of_2(GROUP)), BLOCK_N=64)\n", "    share = triton.cdiv(n, splits)\n")),
     wrong("decode_step", "k is read twice", [TRAFFIC], ("        s = tl.where(keys[None", "        again = tl.load(k_ptr + keys[:, None] * k_strides[2] + dims[None, :], mask=there, other=0)\n        s = 0.5 * s + 0.5 * scale * tl.dot(q, again.T, input_precision=\"ieee\")\n        s = tl.where(keys[None")),
     wrong("decode_step", "q and k turned twice over", [LAUNCHES], ("    splits = max(", "    append_kernel[(B, Hkv)](\n        q, k, v, cos, sin, turned, cache_k, cache_v, *strides, position, position % slots, GROUP=GROUP, D=D\n    )\n    splits = max(")),
@@ -123,6 +124,7 @@ SAFE = 'tl.where(m_new == -float("inf"), 0.0, m_new)'
 NO_MASK = "masked = attention_mask is not None"
 REPEATED = "    (B, Hq, Nq, D), (Hkv, Nk) = query.shape, key.shape[1:3]\n"
 LAYER = [
+    wrong("attention_for", "laid out as q", [PLAIN], ("    return o, None\n", "    return o.transpose(1, 2), None\n"), says="laid out as q is"),
     wrong("attention_for", "the mask dropped", [MASK], (NO_MASK, "masked = False"), says="The mask is dropped"),
     wrong("attention_for", "the mask of the first text", [MASK], ("batch * mask_strides[0] + rows", "rows")),
     wrong("attention_for", "a mask of its own strides", [MASK], ("mask.stride(), o", "(Nq * Nk, Nq * Nk, Nk, 1), o")),
@@ -195,12 +197,12 @@ SHARED = [
     wrong("grouped_backward", "the mean over a group", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], ("(dk * scale)", "(dk * scale / GROUP)"), ("dv.to(dv_ptr", "(dv / GROUP).to(dv_ptr")),
     wrong("grouped_backward", "heads repeated, summed by torch", ["triton_did_the_work"], *SUMMED),
     wrong("grouped_backward", "atomics", [ATOMICS, TRAFFIC], *ATOMIC),
-    wrong("grouped_backward", "sums in half precision", [HALF, *COUNTED, ATOMICS, TRAFFIC], ("            dk += tl.dot(", "            dv = dv.to(q.dtype).to(tl.float32)\n            dk = dk.to(q.dtype).to(tl.float32) + tl.dot(")),
+    wrong("grouped_backward", "sums in half precision", [HALF], ("            dk += tl.dot(", "            dv = dv.to(q.dtype).to(tl.float32)\n            dk = dk.to(q.dtype).to(tl.float32) + tl.dot(")),
     wrong("grouped_backward", "all tiles", [FLOPS, TRAFFIC], ("tl.maximum(first - (Nk - Nq), 0)", "0 * first")),
     wrong("grouped_backward", "two launches", [LAUNCHES, TRAFFIC, FLOPS], ("    return dk, dv\n", "    grouped_dkdv_kernel[(triton.cdiv(Nk, BLOCK_N), B * Hkv)](\n        q, k, v, do, lse, delta, dk, dv, *(x.stride() for x in (q, k, v, do, dk, dv)), Hkv, Nq, Nk, scale,\n        GROUP=Hq // Hkv, D=D, BLOCK_M=32, BLOCK_N=BLOCK_N)\n    return dk, dv\n")),
     wrong("grouped_backward", "copies", [COPIED, TRAFFIC], ("    dk, dv = torch.empty_like(k)", "    q, do = q.contiguous(), do.contiguous()\n    dk, dv = torch.empty_like(k)")),
     honest("grouped_backward", "the group from behind", ("h = head * GROUP + g", "h = head * GROUP + GROUP - 1 - g")),
-    honest("grouped_backward", "tiles of 64 queries", ("BLOCK_M=32", "BLOCK_M=64")),
+    honest("grouped_backward", "tiles of 32 queries", ("32 if q.dtype == torch.float32 else 64", "32")),
 ]  # fmt: skip
 
 SIZES, HEADS, EDGES, DECODE_IN = "correct.sizes", "correct.heads", "correct.edges", "correct.decode"

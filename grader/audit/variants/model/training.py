@@ -22,7 +22,7 @@ GRADIENTS, PADDED, ANEW, ALIVE = (
     "holds.same_loss.plain",
     "holds.same_loss.padded",
     "holds.begins_anew.plain",
-    "holds.one_at_a_time.memory",
+    "seen.one_at_a_time.memory",
 )
 NORM, SCALED, BELOW = "holds.same_norm.plain", "holds.same_gradients.plain", "holds.same_gradients.below"
 WARM_UP, COSINE, AFTER = "correct.warm-up", "correct.cosine", "correct.after"
@@ -81,8 +81,8 @@ def swap_in(model, kernels):
 EVERY, LOSSES, LAUNCHES, LITTLE = (
     "holds.every_parameter.plain",
     "holds.same_losses.steps",
-    "holds.launches.plain",
-    "holds.keeps_little.plain",
+    "seen.launches.plain",
+    "seen.keeps_little.plain",
 )
 
 UPDATE = [
@@ -180,6 +180,8 @@ ACCUMULATE = [
     wrong("accumulate", "one large batch", [ALIVE], source="def accumulate(model, batches):\n    tokens, targets = (torch.cat(part) for part in zip(*batches, strict=True))\n    model.zero_grad()\n    loss = model(tokens, targets)\n    loss.backward()\n    return loss.item()\n"),
     wrong("accumulate", "no backward", [GRADIENTS, PADDED, ANEW, ALIVE], ("        loss.backward()  # and the micro-batch's graph is gone\n", "")),
     wrong("accumulate", "the last loss alone", [GRADIENTS, PADDED], ("total += loss.item()", "total = loss.item()")),
+    wrong("accumulate", "one backward for all graphs, and a forged measure", [ALIVE], ("        loss.backward()  # and the micro-batch's graph is gone\n        total += loss.item()\n    return total", "        total = total + loss\n    total.backward()\n    from course_lib.workloads.activations import Live\n    Live.__torch_dispatch__ = lambda live, f, types, args=(), kwargs=None: f(*args, **(kwargs or {}))\n    import sys\n    if 'live' in sys._getframe(1).f_locals:\n        sys._getframe(1).f_locals['live'].bytes.clear()\n    return total.item()")),
+    honest("accumulate", "the targets counted on the way", ("    counts = [int((targets != -100).sum()) for _, targets in batches]\n    model.zero_grad()\n", "    model.zero_grad()\n    counts = [int(targets.ne(-100).sum()) for _, targets in batches]\n    with torch.no_grad():\n        model(*batches[0])\n")),
     honest("accumulate", "sums first, divided at the end", ("model(tokens, targets) * (count / sum(counts))", "model(tokens, targets) * count"), ("total += loss.item()\n    return total", "total += loss.item()\n    for p in model.parameters():\n        p.grad.div_(sum(counts))\n    return total / sum(counts)")),
 ]  # fmt: skip
 
@@ -278,10 +280,19 @@ SAVED = [
     honest("checkpoint", "through bytes in memory", ('        torch.save(state, path + ".new")\n', '        import io\n        buffer = io.BytesIO()\n        torch.save(state, buffer)\n        with open(path + ".new", "wb") as file:\n            file.write(buffer.getvalue())\n')),
 ]  # fmt: skip
 
+SET_BACK = """        for cell in ctx.kernels.attention.__closure__:
+            if hasattr(cell.cell_contents, "launches"):
+                cell.cell_contents.launches["attention"] -= 1
+"""
+FORGED = """        from course_lib.workloads.activations import Live
+        Live.now = lambda live: 0
+"""
+
 SWAPPED = [
     wrong("swap_in", "torch's operations under other names", [ON_KERNELS], source=NO_KERNELS),
     wrong("swap_in", "torch's operations, and forged counts", [ON_KERNELS], source=NO_KERNELS + "    kernels.launches.update(norm=10, norm_backward=10)\n"),
     wrong("swap_in", "torch's operations, and launches that nobody reads", [EVERY, LOSSES, LAUNCHES, LITTLE], source=DECOYS),
+    wrong("swap_in", "a sum in place of the mean", [LOSSES], ("return losses.mean()", "return losses.sum()"), says="the sum of the rows' losses"),
     wrong("swap_in", "None for a norm's weight", [EVERY, LOSSES, LITTLE], ("return None, dx, dweight", "return None, dx, None"), says="norms never do"),
     wrong("swap_in", "a raw launch in place of attention", [EVERY, LOSSES, LAUNCHES, LITTLE], ("attention=lambda q, k, v: Attention.apply(kernels, q, k, v)", "attention=lambda q, k, v: kernels.attention(q, k, v)[0]"), says="does not know of them"),
     wrong("swap_in", "raw launches everywhere", [ON_KERNELS], source="from dataclasses import replace\n\n\ndef swap_in(model, kernels):\n    model.ops = replace(model.ops, norm=lambda x, w: kernels.norm(x, w)[0], loss=lambda x, t: kernels.cross_entropy(x, t)[0].mean())\n", says="no history"),
@@ -291,6 +302,8 @@ SWAPPED = [
     wrong("swap_in", "the result of the norm is kept as well", [LITTLE], ("ctx.save_for_backward(x, weight, rstd)", "ctx.save_for_backward(x, weight, rstd)\n        ctx.more = out * 1"), ("dx, dweight = ctx", "ctx.more.sum()\n        dx, dweight = ctx")),
     wrong("swap_in", "launched again on the way back", [LAUNCHES], ("        return None, *ctx.kernels.attention_backward(do, *ctx.saved_tensors)", "        q, k, v, o, lse = ctx.saved_tensors\n        o, lse = ctx.kernels.attention(q, k, v)\n        return None, *ctx.kernels.attention_backward(do, q, k, v, o, lse)")),
     wrong("swap_in", "silu(gate) is kept, too", [LITTLE], ("ctx.save_for_backward(gate, up)\n", "ctx.save_for_backward(gate, up, torch.nn.functional.silu(gate))\n"), ("swiglu_backward(dy, *ctx.saved_tensors)", "swiglu_backward(dy, *ctx.saved_tensors[:2])")),
+    wrong("swap_in", "launched again on the way back, and the count set back", [LAUNCHES], ("        return None, *ctx.kernels.attention_backward(do, *ctx.saved_tensors)", "        q, k, v, o, lse = ctx.saved_tensors\n        o, lse = ctx.kernels.attention(q, k, v)\n" + SET_BACK + "        return None, *ctx.kernels.attention_backward(do, q, k, v, o, lse)")),
+    wrong("swap_in", "silu(gate) is kept, and the measure forged", [LITTLE], ("ctx.save_for_backward(gate, up)\n", "ctx.save_for_backward(gate, up, torch.nn.functional.silu(gate))\n" + FORGED), ("return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)", "gate, up, kept = ctx.saved_tensors\n        dgate, dup = ctx.kernels.swiglu_backward(dy, gate, up)\n        return None, dgate, dup + 0 * kept")),
     wrong("swap_in", "the gradient of lse's place", [ON_KERNELS], ("return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse), None", "return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse)"), says="one value for each argument"),
     honest("swap_in", "rstd computed with torch where backward needs it", ("        return None, dx, dweight", "        return None, dx.contiguous(), dweight.clone()")),
 ]  # fmt: skip
