@@ -1,6 +1,8 @@
 """Do what `make` does, in plain Python: `make lab` and `python3 make.py lab` are the same.
 
     lab      open the course in JupyterLab; your work is in work/ (`python3 make.py lab --no-browser` passes options on)
+    hub      a JupyterHub with the course and nbgrader's exchange, on this machine (`python3 make.py hub --port=8001` passes
+             options on): docs/jupyterhub.md
     demo     grade a sample class without a GPU and show its gradebook
     quick    while you work: lint, and the tests of trace, check and observe and of one unit, in about two minutes
     test     lint, unit tests and one unit end to end
@@ -46,6 +48,7 @@ def main() -> int:
     command, *arguments = sys.argv[1:] or ["help"]
     targets = {
         "lab": lab,
+        "hub": hub,
         "demo": demo,
         "quick": quick,
         "test": test,
@@ -182,6 +185,13 @@ def code_of(notebook: Path) -> str:
     return hashlib.sha256(json.dumps([c["source"] for c in cells if c["cell_type"] == "code"]).encode()).hexdigest()
 
 
+def hub(*options: str) -> int:
+    setup("hub")
+    settings = ROOT / "grader" / "hub" / "jupyterhub_config.py"
+    print("JupyterHub starts; its address follows, and docs/jupyterhub.md goes on. Ctrl+C here ends it.", flush=True)
+    return call(PYTHON, "-m", "jupyterhub", "--config", settings, *options)
+
+
 def demo() -> int:
     setup("grader")
     return call(PYTHON, "-m", "grader", "demo")
@@ -234,7 +244,7 @@ def chromium() -> str | None:
 
 
 def test_browser() -> int:
-    setup("browser", "site")
+    setup("browser", "site", "hub")
     if not chromium() and call(PYTHON, "-m", "playwright", "install", "chromium"):
         print(f"No browser, and none could be downloaded. {NO_BROWSER}")
         return 1
@@ -307,9 +317,9 @@ def format_code() -> int:
 
 def constraints() -> int:
     """Asks pip what it would install into an empty environment today, with every extra, and installs nothing."""
-    setup("browser", "site")
+    setup("browser", "site", "hub")
     print("pip resolves everything from nothing; this takes some minutes.", flush=True)
-    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser,site]"]
+    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser,site,hub]"]
     ran = subprocess.run([PYTHON, "-m", "pip", "install", *asked], stdout=subprocess.PIPE, text=True)
     if ran.returncode:
         return ran.returncode
