@@ -301,6 +301,10 @@ def take_away(module: str) -> None:
     def gone(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("this part of torch does what the exercise asks you to write, and is taken away here")
 
+    def gone_in_steps(*args: Any, **kwargs: Any) -> Iterator[None]:  # a generator's code may only become a generator's
+        raise RuntimeError("this part of torch does what the exercise asks you to write, and is taken away here")
+        yield
+
     class Taken(ModuleType):
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):  # what an import asks for
@@ -316,10 +320,11 @@ def take_away(module: str) -> None:
         elif getattr(value, "__module__", "") == module and isinstance(value, type):
             value.__init__ = value.__enter__ = refuse
         elif getattr(value, "__module__", "") == module:
-            while hasattr(
-                value, "__code__"
-            ):  # a function, and what it wraps; its code must name the variables it closes over
-                value.__code__ = gone.__code__.replace(co_freevars=value.__code__.co_freevars)
+            while hasattr(value, "__code__"):  # a function, and what it wraps
+                code = (gone_in_steps if inspect.isgeneratorfunction(value) else gone).__code__
+                value.__code__ = code.replace(
+                    co_freevars=value.__code__.co_freevars
+                )  # it must name what it closes over
                 value = getattr(value, "__wrapped__", None)
     sys.modules[module] = Taken(module)
 

@@ -15,13 +15,15 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
 from lab import STARTING, Notebook
 from playwright.sync_api import expect
+from traitlets.config.loader import PyFileConfigLoader
 
 import grader
 from course_lib.exercises import find
@@ -38,7 +40,9 @@ POINTS = sum(exercise.points for exercise in grader.exercises(UNIT).values())
 
 def copy_of_the_clone(folder: Path) -> Path:
     """All files that git knows or would add, and a .venv that counts as set up for `make hub`."""
-    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    listed = subprocess.run(
+        ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True, stdout=subprocess.PIPE
+    )
     for name in filter(None, listed.stdout.decode().split("\0")):
         if (ROOT / name).is_file() and not (ROOT / name).is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -53,6 +57,7 @@ def copy_of_the_clone(folder: Path) -> Path:
 
 
 def free_ports(number: int) -> list[int]:
+    """Ports of this machine that nobody listens on."""
     sockets = [socket.socket() for _ in range(number)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -80,6 +85,7 @@ class Hub:
 
     @contextmanager
     def running(self):
+        """The hub while the context lasts, as the page's second line starts it."""
         assert START.split("\n")[1].strip() == "make hub"
         environment = os.environ | {"HUB_HOME": str(self.home), "PYTHONPATH": str(self.course)}
         with self.log.open("w") as log:
@@ -99,6 +105,7 @@ class Hub:
 
     @contextmanager
     def person(self, name: str):
+        """Log in under a name, while the context lasts."""
         context = self.browser.new_context(viewport={"width": 1400, "height": 1000})
         page = context.new_page()
         page.goto(f"{self.address}/hub/login")
@@ -111,6 +118,8 @@ class Hub:
 
 
 class Person:
+    """Somebody who has logged in, in a browser of their own, and the server that was started for them."""
+
     def __init__(self, hub: Hub, name: str, page) -> None:
         self.hub, self.page, self.home = hub, page, hub.home / "homes" / name
         self.base = f"{hub.address}/user/{name}/"
@@ -135,7 +144,7 @@ class Person:
         assert done.read_text().strip() == "0", Path(f"{done}.log").read_text()
 
     def presses(self, button: str) -> None:
-        """Presses a button in nbgrader's list of assignments, and waits until the list is there again."""
+        """Presses a button in nbgrader's list of assignments."""
         self.page.goto(self.url("lab?reset"))
         self.page.get_by_role("menuitem", name="Nbgrader").click()
         self.page.get_by_text("Assignment List", exact=True).click()
@@ -149,6 +158,7 @@ def hub(tmp_path_factory, browser):
 
 
 def wait_for(found):
+    """Ask until the answer is true, and return it."""
     deadline = time.monotonic() + STARTING
     while not (result := found()):
         assert time.monotonic() < deadline
@@ -168,7 +178,7 @@ def test_a_class_goes_round(hub):
         notebook.write(*notebook.find(r"@triton.jit\ndef add_one_kernel.*"), solution_cell(EXERCISE.id))
         ada.page.keyboard.press("Shift+Enter")
         verdict = notebook.run(*notebook.find(re.escape(f'check("{EXERCISE.id}", add_one)')))
-        expect(verdict).to_contain_text(f"{EXERCISE.points:g} of {EXERCISE.points:g}")
+        expect(verdict).to_contain_text(f"right {EXERCISE.points:g} / {EXERCISE.points:g} points")
         ada.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
         notebook.close()
         for student in (ada, ben):
@@ -189,3 +199,27 @@ def test_a_class_goes_round(hub):
         pages = [wait_for(lambda s=s: list((s.home / UNIT / "feedback").rglob("*.html")))[0] for s in (ada, ben)]
         assert f"{EXERCISE.points:g} / {POINTS:g}" in re.sub(r"<[^>]*>|\s+", " ", pages[0].read_text())
         assert pages[0].read_text() != pages[1].read_text()
+
+
+def test_a_class_s_own_settings_run_each_server_as_its_owner(tmp_path, monkeypatch):
+    """The page's file for a class, loaded and asked what each server is told; no account is made."""
+    monkeypatch.setenv("HUB_HOME", str(tmp_path / "hub"))
+    monkeypatch.setenv("HUB_INSTRUCTORS", "grace,alan")
+    (settings,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "hub.py").write_text(settings.replace("/srv/course", str(ROOT)))
+    found = PyFileConfigLoader("hub.py", str(tmp_path)).load_config()
+    assert (found.JupyterHub.authenticator_class, found.JupyterHub.spawner_class) == ("pam", "localprocess")
+
+    def told(kind, name):
+        spawner = kind()
+        spawner.user = SimpleNamespace(name=name)
+        found.Spawner.pre_spawn_hook(spawner)
+        return spawner
+
+    student, instructor = told(LocalProcessSpawner, "ada"), told(LocalProcessSpawner, "alan")
+    assert "HUB_STUDENT" not in student.environment and student.notebook_dir == "", "the account says who it is"
+    assert told(SimpleLocalProcessSpawner, "ada").environment["HUB_STUDENT"] == "ada"
+    assert str(ROOT / "grader") in instructor.environment["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert instructor.notebook_dir == str(ROOT) and "GRADER_HOME" not in student.environment
+    exchange = Path(student.environment["HUB_EXCHANGE"])
+    assert exchange == tmp_path / "hub" / "exchange" and exchange.stat().st_mode & 0o777 == 0o777
