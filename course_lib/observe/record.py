@@ -84,7 +84,7 @@ class _Storages:
         return {"tensor": self.ids[tensor.untyped_storage()._cdata]} | layout(tensor)
 
 
-class _Recorder(Mode):
+class Recorder(Mode):
     """Sees every torch operation of this thread below autograd, and every launch."""
 
     def __init__(self) -> None:
@@ -251,7 +251,7 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
 
     called: see Exercise.
     """
-    recorder = _Recorder()
+    recorder = Recorder()
     log: dict[str, Any] = {"kernels": recorder.kernels, "calls": []}
     for index, arguments in enumerate(calls):
         for identity, _, tensor in tensors_of(index, arguments):
