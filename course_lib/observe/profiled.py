@@ -26,8 +26,8 @@ import torch
 from course_lib.evidence import Launch
 from course_lib.hardware import bench, gpu, nsight
 from course_lib.observe import kernels, wire
-from course_lib.observe.record import RecordError, Recorder
-from course_lib.observe.replay import Refused, Tape
+from course_lib.observe.record import Recorder, RecordError
+from course_lib.observe.replay import Tape
 from course_lib.tracing.as_on_a_gpu import as_on_a_gpu
 from course_lib.tracing.interception import launches_go_to
 from course_lib.tracing.traced import Trace
