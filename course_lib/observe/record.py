@@ -51,7 +51,7 @@ from course_lib.tracing.modes import Mode
 from course_lib.tracing.tuning import Tuning, tuning
 from course_lib.ttir.frontend import LAUNCH_OPTIONS
 from course_lib.ttir.launching import KernelError, grid_of, tensors_in
-from course_lib.ttir.sources import jit_function
+from course_lib.ttir.sources import TRITON_FOLDER, jit_function
 
 MAX_EVENTS = 2_000
 TORCHS_OWN = {name.partition("::")[0] for name in torch.library._defs}  # libraries that torch itself makes in Python
@@ -351,7 +351,7 @@ def _cause_of(error: BaseException) -> Cause:
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Frames in which the error passed through the student's code, the nearest one last."""
-    packages = ("/course_lib/", "/site-packages/", "/dist-packages/")
+    packages = ("/course_lib/", "/site-packages/", "/dist-packages/", TRITON_FOLDER)
     frames = traceback.extract_tb(error.__traceback__)
     return [f for f in frames if not any(folder in f.filename.replace("\\", "/") for folder in packages)]
 
