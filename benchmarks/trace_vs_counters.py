@@ -211,7 +211,7 @@ def main() -> int:
         if liger:
             numbers["liger"] = rows[len(LAUNCHES) :]
         measurements.path("trace_vs_counters").write_text(json.dumps(numbers, indent=1) + "\n")
-    text = table(counters.measured())
+    text = table(counters.measured("trace_vs_counters"))
     TABLE.write_text(text)
     counters.predicted_against_counted().savefig(PLOT)
     print(text)

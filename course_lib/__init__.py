@@ -40,6 +40,7 @@ What exercises and pictures are about
     hardware/         the GPU: datasheets, timed ratios, and what an H200 showed
     figures/          the pictures of each unit;  picture.py has what they are made of
 
+fixtures.py           pytest's: a kernel's test, traced
 version.py            which course this is: `course_lib.__version__`
 """
 

@@ -89,7 +89,7 @@ class Roofline:
 
     @property
     def limit(self) -> str:
-        """Which of the three it is: "memory", "products" or "other"."""
+        """The longest of the three: "memory", "products" or "other"."""
         return max(("memory", "products", "other"), key=lambda name: getattr(self, name))
 
 
@@ -212,7 +212,7 @@ def _peak(launch: Launch, text: str, card: gpu.GPU) -> float:
 
 
 class _Launches:
-    """What is launched: traced on this CPU, and written down so that another process can launch it again."""
+    """Launches as they are made: traced on this CPU, and written down so that another process can launch it again."""
 
     def __init__(self) -> None:
         self.trace, self.recorder = Trace(), Recorder()
