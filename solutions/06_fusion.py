@@ -975,13 +975,13 @@ def fused_product(side):
     product_kernel[(side // 64, side // 64)](x, w, out, side, side, RELU=True, BLOCK=64)
 
 
-print(profile(lambda: fused_product(256)))
-print(profile(lambda: fused_product(1024)))
+print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)), sep="\n\n")
 
 # %% [markdown]
 # A product of side n has 2 n³ FLOPs for 6 n² bytes in half precision, which is n / 3 FLOPs for each byte. An H200 multiplies 206
 # FLOPs in the time of a byte (989 TFLOP/s and 4.8 TB/s). So up to a side of about 620 memory is the limit, and beyond it the
-# product is. The sectors from L2 are many times the bytes from DRAM, since each row of tiles reads all of w again (unit 05).
+# product is. The bytes from L2, 32 for each sector, are 4 and 16 times those from DRAM: each row of tiles reads all of w again
+# (unit 05).
 #
 # While a program computes its epilogue and stores its tile, its tensor cores wait. There are two ways to keep them busy.
 # Another program on the same SM can multiply meanwhile. Or a *persistent* program, which takes one tile after another (unit
