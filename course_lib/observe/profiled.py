@@ -315,7 +315,10 @@ def with_counters(launch: Profiled, row: Mapping[str, float]) -> Profiled:
 
 def _text(card: gpu.GPU, launch: Profiled) -> str:
     counted = launch.counted
-    lines = [f"{launch.kernel}, grid {launch.grid}", f"  {'':30}{'trace':>16}{'counted' if counted else '':>16}".rstrip()]
+    lines = [
+        f"{launch.kernel}, grid {launch.grid}",
+        f"  {'':30}{'trace':>16}{'counted' if counted else '':>16}".rstrip(),
+    ]
     for name, title in ROWS.items():
         if launch.predicted[name]:
             known = f"{counted[name]:>16,.0f}" if counted else ""
