@@ -1,7 +1,7 @@
 """The container of the Dockerfile: built, looked at, started, and a sample class graded in it.
 
-It runs where Docker or Podman can build: `make verify` on such a machine, and a hosted workflow. Building takes the time of downloading torch
-for GPUs, about 3 GB; CONTAINER_IMAGE names an image that was built already.
+It runs where Docker or Podman can build: in `make verify` on such a machine, and in a hosted workflow. Building takes the time of
+downloading torch for GPUs, about 3 GB; CONTAINER_IMAGE names an image that was built already.
 """
 
 from __future__ import annotations
