@@ -11,8 +11,8 @@
     verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
     unit     one unit's tests and kill matrix, or of one exercise the kill matrix alone: `make unit UNIT=05_tiling
              EXERCISE=matmul`, `python3 make.py unit 05_tiling matmul`
-    versions what touches Triton, tested under every Triton named in pyproject.toml (or those given), unpacked into .versions/:
-             the trace, recording and replaying, and the compiler
+    versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/; under those
+             that a class may have, also the tests of recording, replaying and compiling
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
     site     the course as pages for self-study, in build/site/html: units with their outputs, guides, measurements, names
     format   ruff's formatter and fixes
@@ -278,12 +278,12 @@ def module_of(unit: str) -> str:
     return subprocess.run([PYTHON, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
 
 
-TOUCHES_TRITON = ("tests/trace", "tests/observe", "tests/unit/test_compiled.py", "tests/unit/test_lower.py")
+OF_A_CHECK = ("tests/observe", "tests/unit/test_compiled.py", "tests/unit/test_lower.py")
 
 
 def versions(*wanted: str) -> int:
     setup("tests")
-    matrix = pyproject()["tool"]["triton-versions"]
+    matrix, whole = pyproject()["tool"]["triton-versions"], pyproject()["tool"]["triton-of-a-check"]["versions"]
     results = {}
     for version in wanted or matrix:
         if version not in matrix:
@@ -296,7 +296,8 @@ def versions(*wanted: str) -> int:
                 return 1
             (folder / "complete").touch()
         print(f"Triton {version}", flush=True)
-        tests = [PYTHON, "-m", "pytest", *TOUCHES_TRITON, "-m", "not gpu", "-p", "no:cacheprovider"]
+        more = OF_A_CHECK if version in whole else ()
+        tests = [PYTHON, "-m", "pytest", "tests/trace", *more, "-m", "not gpu", "-p", "no:cacheprovider"]
         cache = str(folder / "cache")  # what one version compiled is nothing to another
         results[version] = call(*tests, PYTHONPATH=str(folder), TRITON_CACHE_DIR=cache, PYTHONDONTWRITEBYTECODE="1")
     print("\n".join(f"Triton {v:<8} {'passed' if code == 0 else 'FAILED'}" for v, code in results.items()))

@@ -76,10 +76,7 @@ def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, ac
     passes.gluon.add_inliner(manager)
     version = get_ptx_version_from_options(options, target.arch)
     nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, target.arch, version)
-    try:
-        manager.run(module, "shared memory")
-    except TypeError:  # up to Triton 3.5 a run has no name
-        manager.run(module)
+    manager.run(module, "shared memory")
     return module.get_int_attr("ttg.shared")
 
 
