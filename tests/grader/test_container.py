@@ -54,7 +54,7 @@ class Engine:
 
     @contextmanager
     def inside(self, image: str, command: Sequence[str] = ()) -> Iterator[list[str]]:
-        """What runs a command in a new container, by default the image's own."""
+        """The words that run a command in a new container, by default the image's own."""
         yield [self.name, "run", "--rm", "--network=host", image, *command]
 
 
