@@ -136,6 +136,6 @@ def test_it_answers(engine, tmp_path):
 
 
 def test_a_sample_class_is_graded_in_it(inside):
-    """With the sandbox that there is: without namespaces for bubblewrap, Landlock and seccomp."""
+    """The sandbox is what there is: without namespaces for bubblewrap, Landlock and seccomp."""
     said = inside(".venv/bin/python", "-m", "grader", "demo", "00_start_here", "--folder", "/tmp/demo")
     assert "full-marks" in said and "blank" in said
