@@ -1,6 +1,8 @@
 """Do what `make` does, in plain Python: `make lab` and `python3 make.py lab` are the same.
 
     lab      open the course in JupyterLab; your work is in work/ (`python3 make.py lab --no-browser` passes options on)
+    hub      a JupyterHub with the course and nbgrader's exchange, on this machine (`python3 make.py hub --port=8001` passes
+             options on): docs/jupyterhub.md
     demo     grade a sample class without a GPU and show its gradebook
     quick    while you work: lint, and the tests of trace, check and observe and of one unit, in about two minutes
     test     lint, unit tests and one unit end to end
@@ -9,8 +11,8 @@
     verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
     unit     one unit's tests and kill matrix, or of one exercise the kill matrix alone: `make unit UNIT=05_tiling
              EXERCISE=matmul`, `python3 make.py unit 05_tiling matmul`
-    versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/; what
-             else touches Triton (compiled/, observe/, a GPU) is tested under the installed one alone
+    versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/; under those
+             that a class may have, also the tests of recording, replaying and compiling
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
     site     the course as pages for self-study, in build/site/html: units with their outputs, guides, measurements, names
     format   ruff's formatter and fixes
@@ -46,6 +48,7 @@ def main() -> int:
     command, *arguments = sys.argv[1:] or ["help"]
     targets = {
         "lab": lab,
+        "hub": hub,
         "demo": demo,
         "quick": quick,
         "test": test,
@@ -182,6 +185,13 @@ def code_of(notebook: Path) -> str:
     return hashlib.sha256(json.dumps([c["source"] for c in cells if c["cell_type"] == "code"]).encode()).hexdigest()
 
 
+def hub(*options: str) -> int:
+    setup("hub")
+    settings = ROOT / "grader" / "hub" / "jupyterhub_config.py"
+    print("JupyterHub starts; its address follows, and docs/jupyterhub.md goes on. Ctrl+C here ends it.", flush=True)
+    return call(PYTHON, "-m", "jupyterhub", "--config", settings, *options)
+
+
 def demo() -> int:
     setup("grader")
     return call(PYTHON, "-m", "grader", "demo")
@@ -234,7 +244,7 @@ def chromium() -> str | None:
 
 
 def test_browser() -> int:
-    setup("browser", "site")
+    setup("browser", "site", "hub")
     if not chromium() and call(PYTHON, "-m", "playwright", "install", "chromium"):
         print(f"No browser, and none could be downloaded. {NO_BROWSER}")
         return 1
@@ -268,9 +278,12 @@ def module_of(unit: str) -> str:
     return subprocess.run([PYTHON, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
 
 
+OF_A_CHECK = ("tests/observe", "tests/unit/test_compiled.py", "tests/unit/test_lower.py")
+
+
 def versions(*wanted: str) -> int:
     setup("tests")
-    matrix = pyproject()["tool"]["triton-versions"]
+    matrix, whole = pyproject()["tool"]["triton-versions"], pyproject()["tool"]["triton-of-a-check"]["versions"]
     results = {}
     for version in wanted or matrix:
         if version not in matrix:
@@ -283,9 +296,15 @@ def versions(*wanted: str) -> int:
                 return 1
             (folder / "complete").touch()
         print(f"Triton {version}", flush=True)
-        tests = [PYTHON, "-m", "pytest", "tests/trace", "-m", "not gpu", "-p", "no:cacheprovider"]
-        cache = str(folder / "cache")  # what one version compiled is nothing to another
-        results[version] = call(*tests, PYTHONPATH=str(folder), TRITON_CACHE_DIR=cache, PYTHONDONTWRITEBYTECODE="1")
+        more = OF_A_CHECK if version in whole else ()
+        tests = [PYTHON, "-m", "pytest", "tests/trace", *more, "-m", "not gpu", "-p", "no:cacheprovider"]
+        settings = {
+            "PYTHONPATH": str(folder),
+            "TRITON_CACHE_DIR": str(folder / "cache"),  # what one version compiled is nothing to another
+            "TRITON_DEFAULT_FP_FUSION": "1",  # as it is; 3.9 warns where nobody says so
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        results[version] = call(*tests, **settings)
     print("\n".join(f"Triton {v:<8} {'passed' if code == 0 else 'FAILED'}" for v, code in results.items()))
     return max(results.values())
 
@@ -307,9 +326,9 @@ def format_code() -> int:
 
 def constraints() -> int:
     """Asks pip what it would install into an empty environment today, with every extra, and installs nothing."""
-    setup("browser", "site")
+    setup("browser", "site", "hub")
     print("pip resolves everything from nothing; this takes some minutes.", flush=True)
-    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser,site]"]
+    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser,site,hub]"]
     ran = subprocess.run([PYTHON, "-m", "pip", "install", *asked], stdout=subprocess.PIPE, text=True)
     if ran.returncode:
         return ran.returncode

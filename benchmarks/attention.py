@@ -36,11 +36,10 @@ from torch.nn.functional import scaled_dot_product_attention
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-import nsight  # noqa: E402
 import peers  # noqa: E402
 
 from course_lib import figures  # noqa: E402
-from course_lib.hardware import bench, measurements  # noqa: E402
+from course_lib.hardware import bench, measurements, nsight  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -339,7 +338,7 @@ def launch_counted() -> None:
 
 
 def counters(record: dict[str, Any]) -> Iterator[None]:
-    rows = nsight.counted(__file__, ["--launch"], list(COUNTERS.values()))
+    rows = nsight.counted([sys.executable, __file__, "--launch"], list(COUNTERS.values()))
     shares = {key: 1.0 if key == "l2" else 0.01 for key in COUNTERS}
     record["counters"] = [
         {"name": name} | {key: shares[key] * row[metric] for key, metric in COUNTERS.items()}

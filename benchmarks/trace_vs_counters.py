@@ -20,41 +20,24 @@ import sys
 from datetime import date
 from pathlib import Path
 
-import numpy as np
 import torch
 import triton
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-import nsight  # noqa: E402
 from kernels import LAUNCHES, Launch  # noqa: E402
 
 from course_lib import trace  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
 from course_lib.figures.counters import TOLERANCE  # noqa: E402
-from course_lib.hardware import measurements  # noqa: E402
+from course_lib.hardware import measurements, nsight  # noqa: E402
+from course_lib.observe.profiled import predicted  # noqa: E402
 
 TABLE = ROOT / "benchmarks" / "results" / "trace_vs_counters.md"
 PLOT = ROOT / "docs" / "trace_vs_counters.png"
-DRAM_UNIT = 64  # bytes: the least that DRAM fetches
 
-XBAR = "l1tex__m_xbar2l1tex_read_sectors"  # from L2, over the crossbar, into L1
-L1 = "l1tex__t_sectors_pipe_lsu_mem"  # at L1's own door
-METRICS: dict[str, tuple[str, ...]] = {  # each is the sum of these counters
-    "load_sectors": (f"{XBAR}_mem_lg_op_ld", f"{XBAR}_pipe_tma"),
-    "store_sectors": ("l1tex__m_l1tex2xbar_write_sectors",),
-    "dram_read_bytes": ("dram__bytes_read",),
-    "dot_flops": (
-        "sm__ops_path_tensor_src_fp16",
-        "sm__ops_path_tensor_src_bf16_dst_fp32",
-        "sm__ops_path_tensor_src_tf32_dst_fp32",
-    ),
-    "l1_hits": (f"{L1}_global_op_ld_lookup_hit",),
-    "l1_load_sectors": (f"{L1}_global_op_ld",),
-    "l1_store_sectors": (f"{L1}_global_op_st",),
-    "spill_loads": (f"{L1}_local_op_ld",),
-    "spill_stores": (f"{L1}_local_op_st",),
+METRICS: dict[str, tuple[str, ...]] = nsight.SUMS | {  # each is the sum of these counters
     "l2_lookups": ("lts__t_sectors_srcunit_tex_op_read",),
     "coalesced_in": ("lrc__xbar2gpc_sectors_op_read",),
     "coalesced_out": ("lrc__lts2lrc_sectors_op_read",),
@@ -81,16 +64,7 @@ def of_liger(device: str) -> list[Launch]:
 def predict(launch: Launch) -> dict[str, int]:
     with trace() as t:
         launch.run("cpu")
-    loads = [step for step in t.steps[0] if step.op == "load"]
-    units = np.unique(np.concatenate([step.pattern.units(step.address, DRAM_UNIT) for step in loads]))
-    return {
-        "load_sectors": t.loads.l2_sectors,
-        "store_sectors": t.stores.l2_sectors,
-        "dram_read_bytes": units.size * DRAM_UNIT,
-        "dot_flops": t.flops.dot,
-        "other_flops": t.flops.total - t.flops.dot,
-        "by_request": t.loads.sectors,
-    }
+    return predicted(t)
 
 
 def launch_all() -> None:
@@ -109,15 +83,10 @@ def launch_all() -> None:
 
 def count(launches: int) -> list[dict[str, float]]:
     """The counters of each launch, in order."""
-    wanted = sorted({f"{counter}.sum" for counters in METRICS.values() for counter in counters})
-    rows = nsight.counted(__file__, ["--launch"], wanted)
+    rows = nsight.counted([sys.executable, __file__, "--launch"], nsight.names(METRICS))
     if len(rows) != launches:
         raise SystemExit(f"Nsight Compute counted {len(rows)} launches, expected {launches}. Is profiling allowed?")
-
-    def total(row: dict[str, float], counters: tuple[str, ...]) -> float:
-        return sum(row.get(f"{counter}.sum", 0.0) for counter in counters)
-
-    return [{name: total(row, counters) for name, counters in METRICS.items()} for row in rows]
+    return [nsight.added(row, METRICS) for row in rows]
 
 
 # ----------------------------------------------------------------------------------------------------- reasons
@@ -242,7 +211,7 @@ def main() -> int:
         if liger:
             numbers["liger"] = rows[len(LAUNCHES) :]
         measurements.path("trace_vs_counters").write_text(json.dumps(numbers, indent=1) + "\n")
-    text = table(counters.measured())
+    text = table(counters.measured("trace_vs_counters"))
     TABLE.write_text(text)
     counters.predicted_against_counted().savefig(PLOT)
     print(text)

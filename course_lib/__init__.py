@@ -8,6 +8,7 @@
     make_zip()            the zip to hand in
     trace()               count what a kernel does to memory, without a GPU
     compile_for(k, ...)   what the compiler makes of a kernel, without a GPU
+    profile(f)            what limits the kernels that f launches: predicted, and counted where a GPU and `ncu` are
     gpu                   which GPU this is, and datasheets
     bench                 timed ratios on a GPU
     figures               the pictures of each unit
@@ -39,6 +40,7 @@ What exercises and pictures are about
     hardware/         the GPU: datasheets, timed ratios, and what an H200 showed
     figures/          the pictures of each unit;  picture.py has what they are made of
 
+fixtures.py           pytest's: a kernel's test, traced
 version.py            which course this is: `course_lib.__version__`
 """
 
@@ -55,6 +57,7 @@ _HOMES = {
     "make_zip": ("course_lib.handin.zipped", "make_zip"),
     "trace": ("course_lib.tracing", "trace"),
     "compile_for": ("course_lib.compiled", "compile_for"),
+    "profile": ("course_lib.observe.profiled", "profile"),
     "gpu": ("course_lib.hardware.gpu", None),
     "bench": ("course_lib.hardware.bench", None),
     "figures": ("course_lib.figures", None),

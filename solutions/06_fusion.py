@@ -956,10 +956,36 @@ for fused in (False, True):
     print("fused epilogue:" if fused else "two kernels:   ", f"{t.bytes / 1e6:.2f} MB carried")
 
 # %% [markdown]
-# The fused epilogue saves one load and one store of the result, 2 · 256² · 2 bytes. But while a program computes its
-# epilogue and stores its tile, its tensor cores wait. There are two ways to keep them busy. Another program on the same
-# SM can multiply meanwhile. Or a *persistent* program, which takes one tile after another (unit 05), lets the epilogue
-# **overlap** with the next tile: on Hopper one group of warps finishes a tile while another multiplies.
+# The fused epilogue saves one load and one store of the result, 2 · 256² · 2 bytes.
+#
+# **Optional: what limits it?** `profile` answers that for a kernel of your own. It traces the launch, and compares it with the
+# roofline of unit 03: the time that a card needs to move each byte once, and the time for the products, by its datasheet. Where
+# there are a GPU and NVIDIA's profiler, Nsight Compute (`ncu`), it also launches the kernel under `ncu`. Then it shows what the
+# GPU counted, and which part of it was busiest. Guess first: is memory or the product the limit if the side is 256? And if it
+# is 1024?
+
+
+# %%
+from course_lib import profile
+
+
+def fused_product(side):
+    x, w = torch.randn(2, side, side).half()
+    out = torch.empty(side, side, dtype=torch.float16)
+    product_kernel[(side // 64, side // 64)](x, w, out, side, side, RELU=True, BLOCK=64)
+
+
+print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)), sep="\n\n")
+
+# %% [markdown]
+# A product of side n has 2 n³ FLOPs for 6 n² bytes in half precision, which is n / 3 FLOPs for each byte. An H200 multiplies 206
+# FLOPs in the time of a byte (989 TFLOP/s and 4.8 TB/s). So up to a side of about 620 memory is the limit, and beyond it the
+# product is. The bytes from L2, 32 for each sector, are 4 and 16 times those from DRAM: each row of tiles reads all of w again
+# (unit 05).
+#
+# While a program computes its epilogue and stores its tile, its tensor cores wait. There are two ways to keep them busy.
+# Another program on the same SM can multiply meanwhile. Or a *persistent* program, which takes one tile after another (unit
+# 05), lets the epilogue **overlap** with the next tile: on Hopper one group of warps finishes a tile while another multiplies.
 #
 # Fusion does not pay, or not by itself,
 # * **where compute is the limit**: right of the bend in the figure above each operation costs its arithmetic. Fusing

@@ -3,6 +3,7 @@
 record.py   calls the function and writes down what it did
 replay.py   runs that log on fresh inputs, traced
 timed.py    runs that log on a GPU, timed
+profiled.py profile(): one's own launches, predicted, and counted by a GPU
 calls.py    how a function is called, where it takes more than tensors and numbers
 halves.py   what a log shows of the two halves of a call, where nothing is replayed
 kernels.py  a kernel as plain data and back, and what it may use

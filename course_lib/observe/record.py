@@ -51,7 +51,7 @@ from course_lib.tracing.modes import Mode
 from course_lib.tracing.tuning import Tuning, tuning
 from course_lib.ttir.frontend import LAUNCH_OPTIONS
 from course_lib.ttir.launching import KernelError, grid_of, tensors_in
-from course_lib.ttir.sources import jit_function
+from course_lib.ttir.sources import TRITON_FOLDER, jit_function
 
 MAX_EVENTS = 2_000
 TORCHS_OWN = {name.partition("::")[0] for name in torch.library._defs}  # libraries that torch itself makes in Python
@@ -84,7 +84,7 @@ class _Storages:
         return {"tensor": self.ids[tensor.untyped_storage()._cdata]} | layout(tensor)
 
 
-class _Recorder(Mode):
+class Recorder(Mode):
     """Sees every torch operation of this thread below autograd, and every launch."""
 
     def __init__(self) -> None:
@@ -251,7 +251,7 @@ def record(function: Any, calls: Sequence[dict[str, Any]], called: str = "") -> 
 
     called: see Exercise.
     """
-    recorder = _Recorder()
+    recorder = Recorder()
     log: dict[str, Any] = {"kernels": recorder.kernels, "calls": []}
     for index, arguments in enumerate(calls):
         for identity, _, tensor in tensors_of(index, arguments):
@@ -301,6 +301,10 @@ def take_away(module: str) -> None:
     def gone(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("this part of torch does what the exercise asks you to write, and is taken away here")
 
+    def gone_in_steps(*args: Any, **kwargs: Any) -> Iterator[None]:  # a generator's code may only become a generator's
+        raise RuntimeError("this part of torch does what the exercise asks you to write, and is taken away here")
+        yield
+
     class Taken(ModuleType):
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):  # what an import asks for
@@ -316,10 +320,11 @@ def take_away(module: str) -> None:
         elif getattr(value, "__module__", "") == module and isinstance(value, type):
             value.__init__ = value.__enter__ = refuse
         elif getattr(value, "__module__", "") == module:
-            while hasattr(
-                value, "__code__"
-            ):  # a function, and what it wraps; its code must name the variables it closes over
-                value.__code__ = gone.__code__.replace(co_freevars=value.__code__.co_freevars)
+            while hasattr(value, "__code__"):  # a function, and what it wraps
+                code = (gone_in_steps if inspect.isgeneratorfunction(value) else gone).__code__
+                value.__code__ = code.replace(
+                    co_freevars=value.__code__.co_freevars
+                )  # it must name what it closes over
                 value = getattr(value, "__wrapped__", None)
     sys.modules[module] = Taken(module)
 
@@ -346,7 +351,7 @@ def _cause_of(error: BaseException) -> Cause:
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Frames in which the error passed through the student's code, the nearest one last."""
-    packages = ("/course_lib/", "/site-packages/", "/dist-packages/")
+    packages = ("/course_lib/", "/site-packages/", "/dist-packages/", TRITON_FOLDER)
     frames = traceback.extract_tb(error.__traceback__)
     return [f for f in frames if not any(folder in f.filename.replace("\\", "/") for folder in packages)]
 

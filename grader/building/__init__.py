@@ -8,4 +8,5 @@ announce.py       points, minutes, sums in its text: {{...}} -> what the exercis
 units.py          the table of units, in README.md and in the first notebook
 index.py          docs/solutions.md
 site.py           the pages for self-study, of `make site`
+states.py         its widgets, as rows of pictures
 """

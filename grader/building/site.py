@@ -21,12 +21,13 @@ import course_lib
 from course_lib.exercise import Exercise
 from course_lib.exercises import UNITS
 from grader import ROOT, exercises
+from grader.building import states
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-MOVES = "*In the notebook this is a picture with controls, which is drawn anew as you move them.*"
+MOVES = "*In the notebook this picture has controls, and is drawn anew as you move them. Below are some of its states.*"
 GUIDES = {
     "For readers": ["trace", "hosted", "what_next"],
-    "For instructors": ["instructors", "cluster", "adding_an_exercise", "design"],
+    "For instructors": ["instructors", "cluster", "jupyterhub", "adding_an_exercise", "design"],
 }
 CONF = """\
 project = "From Strides to FlashAttention"
@@ -118,7 +119,7 @@ def unit_page(unit: str) -> NotebookNode:
             cell.outputs = [output for output in cell.outputs if not _clutter(output)]
             if any(WIDGET in output.get("data", {}) for output in cell.outputs):
                 cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
-                cells += [cell, v4.new_markdown_cell(MOVES)]
+                cells += [cell, *map(v4.new_markdown_cell, filter(None, [MOVES, states.row_of(cell.source)]))]
                 continue
         cells.append(cell)
     notebook.cells = cells

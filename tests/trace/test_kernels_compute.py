@@ -24,6 +24,7 @@ def run(kernel, *arguments, grid=(1,), **constants):
     """Trace one launch. A warning is an error: a GPU prints none."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "AnnAssign")  # Python 3.13's, of Triton's front end
         with trace() as t:
             kernel[grid](*arguments, **constants)
     assert t.faults == []

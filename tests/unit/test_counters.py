@@ -22,7 +22,7 @@ def comparison():
 
 
 def entries():
-    return {entry["name"]: entry for entry in counters.measured()["launches"]}
+    return {entry["name"]: entry for entry in counters.measured("trace_vs_counters")["launches"]}
 
 
 QUICK = ("copy, stride 8", "copy, shifted by one", "gather elements", "column sums", "matmul fp16, tile 128")
@@ -62,7 +62,7 @@ def test_the_counters_agree_except_where_a_reason_is_known(comparison):
 
 
 def test_the_committed_table_is_that_of_the_numbers(comparison):
-    assert comparison.TABLE.read_text() == comparison.table(counters.measured())
+    assert comparison.TABLE.read_text() == comparison.table(counters.measured("trace_vs_counters"))
 
 
 def test_the_figure_draws_every_pair_and_names_those_beside_the_line():

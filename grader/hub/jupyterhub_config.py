@@ -1,0 +1,59 @@
+"""JupyterHub's settings for this course on one machine: `make hub` starts it, docs/jupyterhub.md says how a class works on it.
+
+Homes, nbgrader's exchange and the hub's own files lie in the folder named by HUB_HOME, which is hub/ in the clone unless
+said otherwise; what grading writes lies where nbgrader_config.py in grader/ says. HUB_INSTRUCTORS names who grades.
+"""
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+from jupyterhub.spawner import SimpleLocalProcessSpawner
+
+import grader
+import make
+from grader.nbgrader_config import scripts_on_path
+
+HERE = Path(__file__).resolve().parent
+HOME = Path(os.environ.get("HUB_HOME") or make.ROOT / "hub").resolve()
+EXCHANGE = HOME / "exchange"
+INSTRUCTORS = os.environ.get("HUB_INSTRUCTORS", "instructor").split(",")
+
+c = get_config()  # noqa: F821 - JupyterHub's
+
+# For a trial: everybody gets in under any name, and all servers run as one account. docs/jupyterhub.md names the lines for a class.
+c.JupyterHub.authenticator_class = "dummy"
+c.JupyterHub.spawner_class = "simple"
+c.JupyterHub.bind_url = "http://127.0.0.1:8000"
+c.SimpleLocalProcessSpawner.home_dir_template = str(HOME / "homes" / "{username}")
+
+# Its files. Its proxy is the `configurable-http-proxy` of this environment, in Python, which needs no npm; npm's is called the same.
+scripts_on_path()
+HOME.mkdir(parents=True, exist_ok=True)
+c.JupyterHub.db_url = f"sqlite:///{HOME / 'jupyterhub.sqlite'}"
+c.JupyterHub.cookie_secret_file = str(HOME / "cookie_secret")
+c.ConfigurableHTTPProxy.pid_file = str(HOME / "proxy.pid")
+
+# nbgrader wants an exchange to which everybody can write: it makes folders in it that are safer.
+EXCHANGE.mkdir(exist_ok=True)
+EXCHANGE.chmod(stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
+
+
+def role(spawner) -> None:
+    """A student's server opens at home; an instructor's in the clone, with the grader's settings."""
+    settings = [HERE, make.STUDENTS_LAB]
+    told = {"HUB_EXCHANGE": str(EXCHANGE)}
+    if spawner.user.name in INSTRUCTORS:
+        spawner.notebook_dir = str(make.ROOT)
+        settings.append(make.ROOT / "grader")
+        told |= {"COURSE": str(make.ROOT), "GRADER_HOME": str(grader.home())}
+    elif isinstance(spawner, SimpleLocalProcessSpawner):
+        told["HUB_STUDENT"] = spawner.user.name
+    spawner.environment = told | {"JUPYTER_CONFIG_PATH": os.pathsep.join(map(str, settings))}
+
+
+c.Spawner.pre_spawn_hook = role
+c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
+c.Spawner.default_url = "/lab"
+c.Spawner.args = ["--allow-root"] * (os.geteuid() == 0)
