@@ -1,0 +1,8 @@
+"""The pictures of 12_hopper_by_hand.
+
+anywhere.py      what needs no Hopper: limits, tiles, machine code, orders of tiles
+asynchrony.py    layouts, banks, cp.async, mbarriers, TMA, wgmma, one at a time
+pipelines.py     pipelined and specialised products and attention, races to be named
+
+Each function returns a matplotlib Figure.
+"""
