@@ -218,7 +218,9 @@ class Compiled:
     )  # "line 3: `x = tl.load(...)`" -> bits of its narrowest instruction
     stores: dict[str, int] = field(default_factory=dict)
     tensor_instructions: list[str] = field(default_factory=list)  # "wgmma.mma_async m64n64k16 f32.f16.f16"
-    copies: list[str] = field(default_factory=list)  # into and out of shared memory by itself: "cp.async", "TMA load", "TMA store"
+    copies: list[str] = field(
+        default_factory=list
+    )  # into and out of shared memory by itself: "cp.async", "TMA load", "TMA store"
     dots: int = 0  # tl.dot operations, those of helpers included, wherever they run
     tf32_dots: list[str] = field(default_factory=list)  # places of fp32 dots that run as TF32
     to_the_end: bool = True  # False: accepted, and nothing is known of its machine code

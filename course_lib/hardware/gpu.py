@@ -29,7 +29,12 @@ SHARED_BYTES = {
     "sm_120": (100 * KiB, 99 * KiB),
 }
 THREADS_PER_SM = {"sm_75": 1024, "sm_86": 1536, "sm_89": 1536, "sm_120": 1536}  # 2048 elsewhere
-BLOCKS_PER_SM = {"sm_75": 16, "sm_86": 16, "sm_89": 24, "sm_120": 24}  # 32 elsewhere; CUDA C++ Programming Guide, Compute Capabilities
+BLOCKS_PER_SM = {
+    "sm_75": 16,
+    "sm_86": 16,
+    "sm_89": 24,
+    "sm_120": 24,
+}  # 32 elsewhere; CUDA C++ Programming Guide, Compute Capabilities
 
 
 @dataclass(frozen=True)

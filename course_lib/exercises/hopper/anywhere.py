@@ -10,6 +10,7 @@ products.py      kernels with descriptors, and an epilogue
 from __future__ import annotations
 
 from course_lib.exercise import Exercise
-from course_lib.exercises.hopper import limits, products, tiles, walks
+from course_lib.exercises.hopper import limits, machine_code, products, tiles, walks
 
-EXERCISES: tuple[Exercise, ...] = (*limits.EXERCISES, *tiles.EXERCISES, *walks.EXERCISES, *products.EXERCISES)
+PARTS = (limits, tiles, machine_code, walks, products)
+EXERCISES: tuple[Exercise, ...] = tuple(exercise for part in PARTS for exercise in part.EXERCISES)

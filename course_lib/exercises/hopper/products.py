@@ -40,11 +40,11 @@ descriptor_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "tiles that reach over the edges"),
+        Correct("ragged", 1, "tiles that reach over the edges"),
         Correct("long", 1, "long sums keep their precision"),
         Copied(frozenset({"TMA load", "TMA store"}), 2, "TMA loads and stores"),
-        Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 1, "a is read at most N / 64 times"),
-        Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 1, "b is read at most M / 64 times"),
+        Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 0.5, "a is read at most N / 64 times"),
+        Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 0.5, "b is read at most M / 64 times"),
     ],
     hints=[
         "It is unit 05's kernel without pointers, strides and masks: a descriptor knows where the matrix lies and where it ends. What is "
@@ -61,12 +61,16 @@ descriptor_matmul = Exercise(
             "tensor of yours is another one?",
         ),
         Slip(
-            lambda a, b: product(a[:, : a.shape[1] // 32 * 32], b[: a.shape[1] // 32 * 32]) if a.shape[1] % 32 else None,
-            "The last, partial step along K is missing. It may be loaded like any other: beyond the edge a descriptor gives zeros, which add "
-            "nothing. range(0, K, BLOCK_K) has it.",
+            lambda a, b: (
+                product(a[:, : a.shape[1] // 32 * 32], b[: a.shape[1] // 32 * 32]) if a.shape[1] % 32 else None
+            ),
+            "The last, partial step along K is missing. It may be loaded like any other: beyond the edge a descriptor gives zeros, which "
+            "add nothing. range(0, K, BLOCK_K) has it.",
             product,
         ),
-        faulty("race", "Several programs store one tile: does each begin at a place of its own, pid * BLOCK and not pid?"),
+        faulty(
+            "race", "Several programs store one tile: does each begin at a place of its own, pid * BLOCK and not pid?"
+        ),
     ],
 )
 
@@ -132,7 +136,7 @@ linear_silu = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 1),
-        Correct("precision", 2, "nothing is rounded before the end"),
+        Correct("precision", 1, "nothing is rounded before the end"),
         Launches(1, 1),
         Traffic(layer_traffic, 2, title="the bytes of the product, and the bias"),
     ],
@@ -144,7 +148,11 @@ linear_silu = Exercise(
     ],
     mistakes=[
         Slip(_another(lambda y, bias: silu(y)), "The bias is missing.", linear),
-        Slip(_another(lambda y, bias: silu(y) + bias), "The bias comes after the activation. It belongs before it.", linear),
+        Slip(
+            _another(lambda y, bias: silu(y) + bias),
+            "The bias comes after the activation. It belongs before it.",
+            linear,
+        ),
         Slip(
             _another(lambda y, bias: torch.sigmoid(y + bias)),
             "This is the sigmoid alone: silu(y) = y * sigmoid(y).",

@@ -114,7 +114,7 @@ persistent_order = Exercise(
         Holds(is_dealt, 2, "each tile once, the busiest program at most one tile above the mean", "dealt"),
         Holds(
             shares_l2,
-            3,
+            2,
             "at most 0.65 of row order's DRAM bytes",
             "cache",
             told=lambda out, grid_m, grid_n, sms, **_: f"{dram_share(out, grid_m, grid_n, sms):.2f}",
@@ -134,8 +134,8 @@ persistent_order = Exercise(
         ),
         every(
             lists_are(_in_pieces),
-            "Each program has a piece of the order for itself. Programs that run at the same time then lie far apart, and the last ones may "
-            "have nothing: take every sms-th tile.",
+            "Each program has a piece of the order for itself. Programs that run at the same time then lie far apart, and the last ones "
+            "may have nothing: take every sms-th tile.",
         ),
         every(
             lists_are(_whole_rounds), "The last round is not full, and its tiles are missing: range(pid, tiles, sms)."
@@ -195,9 +195,9 @@ def _whole_tiles(tiles: int, steps: int, sms: int, **_: Any) -> list[list[Piece]
     return [[[tile, 0, steps] for tile in range(pid, tiles, sms)] for pid in range(sms)]
 
 
-def _rounded_up(tiles: int, steps: int, sms: int, **_: Any) -> list[int]:
-    each = -(-tiles * steps // sms)
-    return [max(0, min(each, tiles * steps - pid * each)) for pid in range(sms)]
+def _rest_to_the_last(tiles: int, steps: int, sms: int, **_: Any) -> list[int]:
+    each = tiles * steps // sms
+    return [each] * (sms - 1) + [tiles * steps - each * (sms - 1)]
 
 
 def _loads_are(guess: Callable[..., list[int]]) -> Callable[..., bool]:
@@ -231,7 +231,7 @@ balanced_walk = Exercise(
     oracle=lambda **_: None,
     criteria=[
         Holds(covers, 2, "each step of each tile once", "covered"),
-        Holds(is_balanced, 2, "the busiest program less than one step above the mean", "balanced"),
+        Holds(is_balanced, 1, "the busiest program less than one step above the mean", "balanced"),
         Holds(is_in_few_pieces, 1, "less than one cut for each program", "balanced"),
     ],
     hints=[
@@ -247,9 +247,9 @@ balanced_walk = Exercise(
             "These are whole tiles: 140 of them on 132 SMs are two rounds, and the second is nearly empty. Cut along K.",
         ),
         every(
-            _loads_are(_rounded_up),
-            "Each program takes the mean rounded up, as long as there is something left: the last programs get less, or nothing. "
-            "Shares from pid * total // sms to (pid + 1) * total // sms differ by one at most.",
+            _loads_are(_rest_to_the_last),
+            "The last program gets all that the division left. Shares from pid * total // sms to (pid + 1) * total // sms differ by one at "
+            "most.",
         ),
     ],
 )

@@ -4,5 +4,25 @@ anywhere.py      what needs no Hopper: limits, tiles, machine code, orders of ti
 asynchrony.py    layouts, banks, cp.async, mbarriers, TMA, wgmma, one at a time
 pipelines.py     pipelined and specialised products and attention, races to be named
 
-Each function returns a matplotlib Figure.
+Each function returns a matplotlib Figure, but which_attention, a table.
 """
+
+from course_lib.figures.hopper.anywhere import (
+    attention_ladder,
+    chains,
+    explore_occupancy,
+    matmul_ladder,
+    occupancy,
+    walks,
+    which_attention,
+)
+
+__all__ = [
+    "attention_ladder",
+    "chains",
+    "explore_occupancy",
+    "matmul_ladder",
+    "occupancy",
+    "walks",
+    "which_attention",
+]
