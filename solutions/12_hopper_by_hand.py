@@ -543,7 +543,7 @@ check("hopper.machine_code", read_code)
 #
 # a @ b for contiguous matrices of float16 or bfloat16, K and N multiples of 8, with sums in float32. Full marks need
 # * sizes that tiles do not divide ({{correct.ragged}}), and long sums ({{correct.long}}),
-# * TMA for loads and stores, as the compiler says of the kernel for an H200 ({{copied.performance}}),
+# * descriptors for all loads and stores ({{by_descriptors.performance}}),
 # * a read at most N / 64 times ({{rereads.a.performance}}), and b at most M / 64 times ({{rereads.b.performance}}).
 
 # %% exercise="hopper.descriptor_matmul"

@@ -34,7 +34,7 @@ class Instruction:
     """A load, store or atomic as it stands in a kernel.
 
     element   the type of its elements;  axes  the shape of its block, () for a scalar;  volatile  of a load, as the kernel says
-    asks      of an atomic, whether the value before it is used
+    asks      of an atomic, whether the value before it is used;  described  whether a tensor descriptor gives its addresses
     """
 
     op: Op
@@ -43,6 +43,7 @@ class Instruction:
     axes: tuple[int, ...]
     volatile: bool = False
     asks: bool = False
+    described: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "itemsize", elements.itemsize(self.element))
@@ -570,6 +571,8 @@ def _add(access, at, times, elements, requests, sectors, lines, distinct_sectors
     access.l2_sectors += (distinct_sectors if at.op == "load" else sectors) * times
     if at.asks:
         access.asked_bytes += elements * at.itemsize * times
+    if at.described:
+        access.described_bytes += elements * at.itemsize * times
     if at.lanes == 1:
         access.single_bytes += elements * at.itemsize * times
 

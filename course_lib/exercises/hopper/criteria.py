@@ -5,30 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from course_lib.criteria import OnceRight
-from course_lib.exercise import Exercise, Finding, Trial
+from course_lib.criteria import OnceRight, accesses
+from course_lib.exercise import Finding, Trial
 
 
 @dataclass
-class Copied(OnceRight):
-    """The compiler makes these copies of the kernels: "TMA load", "TMA store" or "cp.async", for the newest GPU that it was asked for."""
+class ByDescriptors(OnceRight):
+    """Kernels move everything as tiles of tensor descriptors: on Hopper TMA does it, and no thread computes an address."""
 
-    missed = "copied in another way"
-    by: frozenset[str]
+    missed = "addresses by hand"
     points: float
-    title: str
+    title: str = "all tiles by descriptors"
     group: str = "performance"
 
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        found = super().judge(exercise, trials)
-        facts = [fact for trial in trials for fact in trial.evidence.compiled if fact.to_the_end and fact.accepted]
-        if not found.passed or not facts:
-            return self.left_open("not compiled in time on this machine") if found.passed else found
-        copies = sorted({copy for fact in facts for copy in fact.copies})
-        if self.by <= set(copies):
-            return self.earned(", ".join(sorted(self.by)))
-        seen = f"for {facts[-1].gpu} the compiler makes {', '.join(copies) or 'loads and stores of threads'}"
-        return self.lost(seen, expected=" and ".join(sorted(self.by)))
-
     def count(self, group: Sequence[Trial]) -> Finding:
-        return self.earned("right")
+        found = [access for op in ("load", "store", "atomic") for access in accesses(group, op)]
+        by_hand = {f"line {a.line} `{a.source}`": None for a in found if a.described_bytes < a.bytes}
+        moved = sum(a.bytes for a in found)
+        if not by_hand:
+            return self.earned(f"{moved:,} bytes, all by descriptors")
+        return self.lost(
+            f"addresses computed in {'; '.join(by_hand)}", expected="loads and stores of descriptors alone"
+        )

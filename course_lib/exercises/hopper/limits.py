@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from course_lib.criteria import Correct, Holds, Truths
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import fixed, given
+from course_lib.exercises.hopper.guesses import guessed
 from course_lib.hardware import throughput
 from course_lib.hardware.gpu import datasheet
-from course_lib.mistakes import every
+from course_lib.mistakes import Mistake
 from course_lib.words import in_words
 
 # ------------------------------------------------------------------------------------------------ the speed of light
@@ -44,23 +44,13 @@ def chip(name: str, group: str, sms: int, macs: int, clock: float, switching: fl
     return fixed(name, group, sms=sms, macs=macs, clock=clock, switching=switching, **watts)
 
 
-def throttled(slowed: Callable[..., float]) -> Callable[..., bool]:
-    """Make a matcher: the second result is what this share of the clock would give, where it is wrong."""
+def slowed(share: Callable[..., float], sentence: str) -> Mistake:
+    """Make a mistake: the second result is what this share of the clock gives, on chips that throttle."""
 
-    def matches(out: Any, sms: int, macs: int, clock: float, **watts: float) -> bool:
-        if not isinstance(out, list) or len(out) != 2 or type(out[1]) not in (int, float):
-            return False
-        right, guess = clock_at(clock=1.0, **watts), slowed(**watts)
-        a_second = 2 * sms * macs * clock
-        return not math.isclose(right, guess, rel_tol=1e-6) and math.isclose(out[1], a_second * guess, rel_tol=1e-6)
+    def guess(sms: int, macs: int, clock: float, **watts: float) -> float:
+        return 2 * sms * macs * clock * share(**watts)
 
-    return matches
-
-
-def where_it_slows(matches: Callable[..., bool], sentence: str) -> Callable[..., str]:
-    """Say `sentence` if every result of the group "throttled" is so."""
-    say = every(matches, sentence)
-    return lambda trials: say([t for t in trials if t.case.group == "throttled"])
+    return guessed(guess, lambda **chip: two_peaks(**chip)[1], sentence, 1, "throttled")
 
 
 speed_of_light = Exercise(
@@ -87,29 +77,32 @@ speed_of_light = Exercise(
         "share = min(1, ((limit - idle) / switching) ** (1 / 3)); both results differ by that factor.",
     ],
     mistakes=[
-        every(
-            lambda out, sms, macs, clock, **_: (
-                isinstance(out, list) and bool(out) and out[0] == sms * macs * clock and type(out[0]) is float
-            ),
+        guessed(
+            lambda sms, macs, clock, **_: sms * macs * clock,
+            lambda **chip: two_peaks(**chip)[0],
             "This counts a multiply-add as one operation. FLOP/s counts its multiplication and its addition.",
+            0,
         ),
-        where_it_slows(
-            throttled(lambda idle, switching, limit: (limit / (idle + switching)) ** (1 / 3)),
+        slowed(
+            lambda idle, switching, limit: (limit / (idle + switching)) ** (1 / 3),
             "The idle watts do not fall with the clock: take them off the limit first.",
         ),
-        where_it_slows(
-            throttled(lambda idle, switching, limit: (limit - idle) / switching),
+        slowed(
+            lambda idle, switching, limit: (limit - idle) / switching,
             "Watts grow with the cube of the clock: a little less clock saves a lot of power, so the clock falls by a cube root.",
         ),
-        where_it_slows(
-            throttled(lambda idle, switching, limit: ((limit - idle) / switching) ** 0.5),
+        slowed(
+            lambda idle, switching, limit: ((limit - idle) / switching) ** 0.5,
             "This is a square root. The voltage counts twice and the clock once: a cube.",
         ),
-        every(
-            lambda out, idle, switching, limit, **_: (
-                isinstance(out, list) and len(out) == 2 and out[1] > out[0] * 1.000001 and idle + switching < limit
+        guessed(
+            lambda sms, macs, clock, idle, switching, limit: (
+                2 * sms * macs * clock * ((limit - idle) / switching) ** (1 / 3)
             ),
+            lambda **chip: two_peaks(**chip)[1],
             "Power that is not needed makes nothing faster: the clock given is the highest.",
+            1,
+            "peak",
         ),
     ],
 )
@@ -221,43 +214,38 @@ def card(name: str, group: str) -> Case:
     return fixed(f"{group} on a card of {name}", group, kernels=list(kernels_by(group, gpu)), gpu=gpu)
 
 
-def always(wrong: Callable[..., int]) -> Callable[..., bool]:
-    """Make a matcher: for each kernel the number of programs is what this mistake makes of it, and for some that is wrong."""
+def each_is(wrong: Callable[..., int], sentence: str, group: str) -> Mistake:
+    """Make a mistake: for each kernel of the group the number of programs is what `wrong` makes of it."""
 
-    def matches(out: Any, kernels: list[list[int]], gpu: dict[str, int]) -> bool:
-        if not isinstance(out, list) or len(out) != len(kernels) or not all(isinstance(x, list) and x for x in out):
-            return False
-        guesses = [wrong(*kernel, gpu) for kernel in kernels]
-        right = [min(room(*kernel, gpu).values()) for kernel in kernels]
-        return guesses != right and [x[0] for x in out] == guesses
+    def look(trials: Sequence[Trial]) -> str:
+        for trial in (t for t in trials if t.case.group == group):
+            for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+                found = [x[0] if isinstance(x, list) and x else None for x in out] if isinstance(out, list) else []
+                if found != [wrong(*kernel, call["gpu"]) for kernel in call["kernels"]]:
+                    return ""
+        return sentence
 
-    return matches
+    return look
 
 
-def _but(registers: int, shared: int, warps: int, gpu: dict[str, int], **other: int) -> int:
-    """The programs, with some limits replaced."""
-    return min((room(registers, shared, warps, gpu) | other).values())
+def _but(kernel: tuple[int, int, int], gpu: dict[str, int], limit: str, lets: int) -> int:
+    """The programs, if one limit let so many onto the SM."""
+    return min((room(*kernel, gpu) | {limit: lets}).values())
 
 
 def _one_file(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
     own = rounded(32 * registers, gpu["register_unit"])
-    return _but(registers, shared, warps, gpu, registers=gpu["registers"] // (own * warps))
+    return _but((registers, shared, warps), gpu, "registers", gpu["registers"] // (own * warps))
 
 
 def _no_units(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
     of_a_partition = gpu["registers"] // gpu["partitions"] // (32 * registers)
-    return _but(registers, shared, warps, gpu, registers=of_a_partition * gpu["partitions"] // warps)
+    return _but((registers, shared, warps), gpu, "registers", of_a_partition * gpu["partitions"] // warps)
 
 
 def _no_shared_unit(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
-    own = {"shared memory": gpu["shared_bytes"] // (shared + gpu["reserved_bytes"])}
-    return _but(registers, shared, warps, gpu, **own)
-
-
-def any_of(matches: Callable[..., bool], sentence: str, group: str) -> Callable[..., str]:
-    """Say `sentence` if every result of that group is so."""
-    say = every(matches, sentence)
-    return lambda trials: say([t for t in trials if t.case.group == group])
+    lets = gpu["shared_bytes"] // (shared + gpu["reserved_bytes"])
+    return _but((registers, shared, warps), gpu, "shared memory", lets)
 
 
 occupancy = Exercise(
@@ -292,19 +280,19 @@ occupancy = Exercise(
         "room['registers'] = warps_that_fit // warps. At the end, limit = min(room, key=room.get).",
     ],
     mistakes=[
-        any_of(
-            always(_one_file),
+        each_is(
+            _one_file,
             "The registers of an SM are not one pool. A warp's all lie in one of four partitions, and what is left over in each of them "
             "fits nobody.",
             "registers",
         ),
-        any_of(
-            always(_no_units),
+        each_is(
+            _no_units,
             "A warp gets its registers in units of 256: round 32 * registers up before you divide.",
             "registers",
         ),
-        any_of(
-            always(_no_shared_unit),
+        each_is(
+            _no_shared_unit,
             "Shared memory is given out in units, too: round the bytes up to `shared_unit`, the reserved ones included.",
             "shared memory",
         ),
@@ -349,23 +337,18 @@ def issue(
     return fixed(name, group, warps=warps, chains=chains, steps=steps, latency=latency, interval=interval)
 
 
-def first_is(guess: Callable[..., float]) -> Callable[..., bool]:
-    """Make a matcher: the cycles are those of this mistake, and wrong."""
-
-    def matches(out: Any, **case: int) -> bool:
-        return isinstance(out, list) and len(out) == 2 and out[0] == guess(**case) != scheduled(**case)[0]
-
-    return matches
+def timed(guess: Callable[..., int], sentence: str) -> Mistake:
+    """Make a mistake: the cycles are those of `guess`."""
+    return guessed(guess, cycles_of, sentence, 0)
 
 
-def second_is(guess: Callable[..., float]) -> Callable[..., bool]:
-    """Make a matcher: the warps are those of this mistake, and wrong."""
+def needed(guess: Callable[..., int], sentence: str) -> Mistake:
+    """Make a mistake: the warps are those of `guess`."""
 
-    def matches(out: Any, **case: int) -> bool:
-        wanted = {name: case[name] for name in ("chains", "latency", "interval")}
-        return isinstance(out, list) and len(out) == 2 and out[1] == guess(**wanted) != warps_for(**wanted)
+    def of(found: Callable[..., int]) -> Callable[..., int]:
+        return lambda chains, latency, interval, **_: found(chains, latency, interval)
 
-    return matches
+    return guessed(of(guess), of(warps_for), sentence, 1)
 
 
 chains = Exercise(
@@ -386,6 +369,7 @@ chains = Exercise(
         issue("eight warps, four chains", "busy", 8, 4, steps=30),
         issue("exponentials: 16 lanes an SM", "slow pipe", 2, 1, steps=50, latency=20, interval=8),
         issue("exponentials, two chains", "slow pipe", 2, 2, steps=50, latency=20, interval=8),
+        issue("exponentials, another latency", "slow pipe", 1, 1, steps=50, latency=24, interval=8),
         issue("half as many lanes", "slow pipe", 3, 1, steps=40, latency=5, interval=2),
     ],
     oracle=scheduled,
@@ -402,23 +386,21 @@ chains = Exercise(
         "warps: the fewest with warps * chains * interval >= latency.",
     ],
     mistakes=[
-        every(
-            first_is(lambda warps, chains, steps, latency, interval: warps * chains * steps * latency),
+        timed(
+            lambda warps, chains, steps, latency, interval: warps * chains * steps * latency,
             "Here each instruction waits for the one before. Chains that do not depend on each other overlap: that is what they are for.",
         ),
-        every(
-            first_is(
-                lambda warps, chains, steps, latency, interval: steps * max(latency, warps * chains * interval),
-            ),
+        timed(
+            lambda warps, chains, steps, latency, interval: steps * max(latency, warps * chains * interval),
             "Nearly: all rounds but the last are right. The last one ends with its last result, `latency` cycles after its last "
             "instruction began.",
         ),
-        every(
-            second_is(lambda chains, latency, interval: -(-latency // interval)),
+        needed(
+            lambda chains, latency, interval: -(-latency // interval),
             "These are the instructions that must be in flight. A warp with several chains has several of them.",
         ),
-        every(
-            second_is(lambda chains, latency, interval: latency // (interval * chains)),
+        needed(
+            lambda chains, latency, interval: latency // (interval * chains),
             "Rounded down, there are cycles in which nothing is ready.",
         ),
     ],

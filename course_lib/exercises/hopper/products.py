@@ -11,7 +11,7 @@ import torch
 from course_lib.criteria import GATES, Correct, Launches, Rereads, Traffic, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16
-from course_lib.exercises.hopper.criteria import Copied
+from course_lib.exercises.hopper.criteria import ByDescriptors
 from course_lib.exercises.slips import Slip
 from course_lib.exercises.tiling.cases import factors
 from course_lib.exercises.tiling.oracles import in_float32, moved, product
@@ -33,6 +33,7 @@ descriptor_matmul = Exercise(
         Case("77 x 200 x 104, bfloat16", "ragged", factors(77, 200, 104, BF16)),
         Case("30 x 24 x 1000, float16", "long", factors(30, 24, 1000, FP16)),
         Case("33 x 40 x 712 around 3, bfloat16", "long", factors(33, 40, 712, BF16, mean=3.0)),
+        Case("2048 x 1024 x 64, float16", "performance", factors(2048, 1024, 64, FP16)),
         Case("256 x 320 x 128, bfloat16", "performance", factors(256, 320, 128, BF16)),
         Case("384 x 512 x 256, float16", "performance", factors(384, 512, 256, FP16)),
     ],
@@ -42,7 +43,7 @@ descriptor_matmul = Exercise(
     criteria=[
         Correct("ragged", 1, "tiles that reach over the edges"),
         Correct("long", 1, "long sums keep their precision"),
-        Copied(frozenset({"TMA load", "TMA store"}), 2, "TMA loads and stores"),
+        ByDescriptors(2),
         Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 0.5, "a is read at most N / 64 times"),
         Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 0.5, "b is read at most M / 64 times"),
     ],
@@ -77,11 +78,16 @@ descriptor_matmul = Exercise(
 # ------------------------------------------------------------------------------------------------ an epilogue
 
 
-def layer(M: int, N: int, K: int, dtype: torch.dtype = FP16, apart: float = 0.0, scale: float = 1.0):
-    """A drawing of x (M, K), w (K, N) and bias (N,). apart: so far the product lies above 0, and the bias below."""
+def layer(M: int, N: int, K: int, dtype: torch.dtype = FP16, *, apart: float = 0.0, scale: float = 1.0, whole=False):
+    """A drawing of x (M, K), w (K, N) and bias (N,). apart: so far the product lies above 0, and the bias below.  whole: of whole numbers
+    from -2 to 2, whose products halves hold."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
-        x, w, bias = (torch.randn(*shape, generator=g, device=g.device) * scale for shape in ((M, K), (K, N), (N,)))
+        shapes, place = ((M, K), (K, N), (N,)), {"generator": g, "device": g.device}
+        x, w, bias = (
+            torch.randint(-2, 3, shape, **place).float() if whole else torch.randn(*shape, **place) * scale
+            for shape in shapes
+        )
         if apart:
             x[:, 0], w[0] = 1.0, apart
             bias = bias - apart
@@ -119,14 +125,15 @@ linear_silu = Exercise(
     difficulty=3,
     lines=24,
     cases=[
-        Case("128 x 128 x 64, float16", "plain", layer(128, 128, 64)),
-        Case("1 x 8 x 8, float16", "ragged", layer(1, 8, 8)),
-        Case("130 x 72 x 40, bfloat16", "ragged", layer(130, 72, 40, BF16)),
-        Case("77 x 200 x 104, float16", "ragged", layer(77, 200, 104)),
+        Case("128 x 128 x 64, float16", "plain", layer(128, 128, 64, whole=True)),
+        Case("1 x 8 x 8, float16", "ragged", layer(1, 8, 8, whole=True)),
+        Case("130 x 72 x 40, bfloat16", "ragged", layer(130, 72, 40, BF16, whole=True)),
+        Case("77 x 200 x 104, float16", "ragged", layer(77, 200, 104, whole=True)),
         Case("64 x 96 x 48, sums that the bias takes away", "precision", layer(64, 96, 48, apart=512.0, scale=0.25)),
         Case("40 x 64 x 72, the same in bfloat16", "precision", layer(40, 64, 72, BF16, apart=256.0, scale=0.25)),
-        Case("256 x 320 x 128, bfloat16", "performance", layer(256, 320, 128, BF16)),
-        Case("384 x 512 x 256, float16", "performance", layer(384, 512, 256)),
+        Case("2048 x 1024 x 64, float16", "performance", layer(2048, 1024, 64, whole=True)),
+        Case("256 x 320 x 128, bfloat16", "performance", layer(256, 320, 128, BF16, whole=True)),
+        Case("384 x 512 x 256, float16", "performance", layer(384, 512, 256, whole=True)),
     ],
     oracle=linear,
     budget=sum_budget(

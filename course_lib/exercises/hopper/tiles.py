@@ -8,7 +8,8 @@ from typing import Any
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
-from course_lib.mistakes import every
+from course_lib.exercises.hopper.guesses import guessed
+from course_lib.mistakes import Mistake
 
 
 def parts(tile: Sequence[int], of: Sequence[int]) -> list[tuple[range, range]]:
@@ -44,16 +45,13 @@ def nest(
     return fixed(name, group, tile=list(tile), warp_tile=list(warp_tile), thread_tile=list(thread_tile), **more)
 
 
-def is_like(guess: Callable[..., Sequence[int]], place: int | None = None) -> Callable[..., bool]:
-    """Make a matcher: all three results, or the one at that place, are what this mistake gives, and that is wrong."""
+def fetches(guess: Callable[..., Any], sentence: str, place: int | None = None) -> Mistake:
+    """Make a mistake: all three results, or the one at that place, are those of `guess`."""
 
-    def matches(out: Any, **case: Any) -> bool:
-        if not isinstance(out, list) or len(out) != 3:
-            return False
-        found, right = list(guess(**case)), list(three_levels(**case))
-        return out == found != right if place is None else out[place] == found[place] != right[place]
+    def right(**case: Any) -> Any:
+        return three_levels(**case) if place is None else three_levels(**case)[place]
 
-    return matches
+    return guessed(guess, right, sentence, place)
 
 
 def _once(tile, warp_tile, thread_tile, bk, itemsize):
@@ -63,13 +61,12 @@ def _once(tile, warp_tile, thread_tile, bk, itemsize):
 
 def _results(tile, warp_tile, thread_tile, bk, itemsize):
     """The results are fetched, too."""
-    own = [n + tile[0] * tile[1] * itemsize for n in three_levels(tile, warp_tile, thread_tile, bk, itemsize)]
-    return own
+    return [n + tile[0] * tile[1] * itemsize for n in three_levels(tile, warp_tile, thread_tile, bk, itemsize)]
 
 
 def _products(tile, warp_tile, thread_tile, bk, itemsize):
     """Each multiply-add fetches both of its factors."""
-    return [0, 0, 2 * tile[0] * tile[1] * bk * itemsize]
+    return 2 * tile[0] * tile[1] * bk * itemsize
 
 
 def _one_k(tile, warp_tile, thread_tile, bk, itemsize):
@@ -80,7 +77,7 @@ def _one_k(tile, warp_tile, thread_tile, bk, itemsize):
 def _by_area(tile, warp_tile, thread_tile, bk, itemsize):
     """As many parts as the area would give."""
     (M, N), (m, n) = tile, warp_tile
-    return [0, M * N // (m * n) * (m + n) * bk * itemsize, 0]
+    return M * N // (m * n) * (m + n) * bk * itemsize
 
 
 warp_tile_bytes = Exercise(
@@ -111,20 +108,22 @@ warp_tile_bytes = Exercise(
         "the warps' parts, of which those at an edge are smaller.",
     ],
     mistakes=[
-        every(
-            is_like(_once),
+        fetches(
+            _once,
             "At each level this is what the program fetches. Warps do not share registers: two warps in a row of warps each fetch the same "
             "rows of a.",
         ),
-        every(is_like(_results), "Sums stay in registers during the whole loop. A step fetches a and b alone."),
-        every(
-            is_like(_products, 2),
+        fetches(_results, "Sums stay in registers during the whole loop. A step fetches a and b alone."),
+        fetches(
+            _products,
             "A thread keeps what it fetched: with a column of a and a row of b it makes a whole block of products, an outer product.",
+            2,
         ),
-        every(is_like(_one_k), "This is a step of one k. A step has bk of them."),
-        every(
-            is_like(_by_area, 1),
+        fetches(_one_k, "This is a step of one k. A step has bk of them."),
+        fetches(
+            _by_area,
             "These are parts by area. One that sticks out at the right does not help at the bottom: round up in each direction.",
+            1,
         ),
     ],
 )

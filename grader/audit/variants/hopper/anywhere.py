@@ -68,11 +68,11 @@ OCCUPANCY = [
     wrong("occupancy", "nothing is reserved", [SHARED, ALL], ('shared + gpu["reserved_bytes"]', "shared")),
     wrong("occupancy", "units before what is reserved", [SHARED, ALL], ('whole(shared + gpu["reserved_bytes"], gpu["shared_unit"])', '(whole(shared, 1024) + gpu["reserved_bytes"])')),
     wrong("occupancy", "a register for each warp", [REGISTERS, ALL], ("32 * registers", "registers")),
-    wrong("occupancy", "warps of programs are not dealt out", [REGISTERS, ALL], ('gpu["partitions"] * in_a_partition // warps', 'in_a_partition // -(-warps // 4)')),
+    wrong("occupancy", "warps of programs are not dealt out", [REGISTERS, SHARED, ALL], ('gpu["partitions"] * in_a_partition // warps', 'in_a_partition // -(-warps // 4)')),
     wrong("occupancy", "the largest room", [REGISTERS, SHARED, ALL], ("min(room", "max(room")),
-    wrong("occupancy", "one reason for all", [SHARED, ALL], ("return room[limit], limit", 'return room[limit], "registers"')),
+    wrong("occupancy", "one reason for all", [REGISTERS, SHARED, ALL], ("return room[limit], limit", 'return room[limit], "registers"')),
     wrong("occupancy", "the number alone", [REGISTERS, SHARED, ALL], ("return room[limit], limit", "return room[limit]")),
-    wrong("occupancy", "no places", [REGISTERS, SHARED, ALL], ('"programs": gpu["programs"],', '"programs": 64,')),
+    wrong("occupancy", "no places", [REGISTERS, ALL], ('"programs": gpu["programs"],', '"programs": 64,')),
     honest("occupancy", "one program after the other", source=BY_HAND),
 ]  # fmt: skip
 
@@ -104,7 +104,7 @@ CHAINS = [
     wrong("chains", "the latency alone", [BUSY, SLOW], ("max(latency, a_round)", "latency")),
     wrong("chains", "the pipe alone", [WAITS, SLOW], ("max(latency, a_round)", "a_round")),
     wrong("chains", "chains do not help", [WAITS, BUSY, SLOW], ("-(-latency // (chains * interval))", "-(-latency // interval)")),
-    wrong("chains", "rounded down", [WAITS, SLOW], ("-(-latency // (chains * interval))", "latency // (chains * interval)")),
+    wrong("chains", "rounded down", [WAITS, BUSY, SLOW], ("-(-latency // (chains * interval))", "latency // (chains * interval)")),
     wrong("chains", "one too many", [WAITS, BUSY, SLOW], ("-(-latency // (chains * interval))", "latency // (chains * interval) + 1")),
     wrong("chains", "without the last wait", [WAITS, BUSY, SLOW], (" - interval + latency", "")),
     honest("chains", "a queue", source=SCHEDULED),
@@ -176,7 +176,7 @@ ORDER = [
     wrong("persistent_order", "a piece each", [L2], source=PIECES, says="a piece of the order for itself"),
     wrong("persistent_order", "whole rounds alone", [DEALT, L2], (LIST, "for number in range(pid, grid_m * grid_n // sms * sms, sms):")),
     wrong("persistent_order", "the last group is full", [DEALT, L2], ("min(group, grid_m - first)", "group")),
-    wrong("persistent_order", "all do all", [DEALT, L2], (LIST, "for number in range(grid_m * grid_n):")),
+    wrong("persistent_order", "two do the same", [DEALT, L2], (LIST, "for number in range(pid // 2, grid_m * grid_n, sms):")),
     wrong("persistent_order", "the first program does it", [DEALT, L2], (LIST, "for number in range(grid_m * grid_n) if pid == 0 else ():")),
     wrong("persistent_order", "one tile each", [DEALT, L2], (LIST, "for number in [pid]:")),
     wrong("persistent_order", "m and n swapped", [DEALT, L2], ("(first + within % height, within // height)", "(within // height, first + within % height)")),
@@ -220,7 +220,7 @@ BALANCE = [
 
 # ------------------------------------------------------------------------------------------------ products
 
-PLAIN, RAGGED, LONG, COPIES = "correct.plain", "correct.ragged", "correct.long", "copied.performance"
+PLAIN, RAGGED, LONG, COPIES = "correct.plain", "correct.ragged", "correct.long", "by_descriptors.performance"
 A, B, KERNEL, COMPILES = "rereads.a.performance", "rereads.b.performance", "triton_did_the_work", "compiles"
 LOADS = "a_desc.load([m, k]), b_desc.load([k, n])"
 BLOCKS = "BLOCK_M, BLOCK_N, BLOCK_K = 64, 64, 32"
@@ -276,8 +276,8 @@ DESCRIPTORS = [
     wrong("descriptor_matmul", "pointers", [COPIES], source=BY_POINTERS),
     wrong("descriptor_matmul", "the store by pointers", [COPIES], ("c_desc.store([m, n], acc.to(c_desc.dtype))", "rows, cols = m + tl.arange(0, BLOCK_M)[:, None], n + tl.arange(0, BLOCK_N)[None, :]\n    tl.store(c_ptr + rows * N + cols, acc.to(c_desc.dtype), mask=(rows < M) & (cols < N))"), ("a_desc, b_desc, c_desc, K, BLOCK_M: tl", "a_desc, b_desc, c_desc, c_ptr, M, N, K, BLOCK_M: tl"), ("a_desc, b_desc, c_desc, K, BLOCK_M=BLOCK_M", "a_desc, b_desc, c_desc, c, M, N, K, BLOCK_M=BLOCK_M")),
     wrong("descriptor_matmul", "whole steps alone", [RAGGED, LONG], ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"), says="last, partial step"),
-    wrong("descriptor_matmul", "the grid rounds down", [RAGGED, LONG], ("(triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))", "(max(1, M // BLOCK_M), max(1, N // BLOCK_N))")),
-    wrong("descriptor_matmul", "sums in halves", [LONG], ("acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc)", "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc).to(a_desc.dtype).to(tl.float32)")),
+    wrong("descriptor_matmul", "the grid rounds down", [RAGGED], ("(triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))", "(max(1, M // BLOCK_M), max(1, N // BLOCK_N))")),
+    wrong("descriptor_matmul", "sums in halves", [PLAIN], ("acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc)", "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc).to(a_desc.dtype).to(tl.float32)")),
     wrong("descriptor_matmul", "the last step alone", [PLAIN], ("b_desc.load([k, n]), acc)", "b_desc.load([k, n]))")),
     wrong("descriptor_matmul", "tiles by number", [PLAIN], ("m, n = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N", "m, n = tl.program_id(0), tl.program_id(1)"), says="pid * BLOCK"),
     wrong("descriptor_matmul", "rows of b for columns", [PLAIN], ("b_desc.load([k, n])", "b_desc.load([n, k])")),

@@ -64,7 +64,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "linear_silu":
             return [
-                Case("hidden sizes", "ragged", layer(M, N, K)),
+                Case("hidden sizes", "ragged", layer(M, N, K, whole=True)),
                 Case("a hidden bias", "precision", layer(M, 48, K, apart=300.0 + rows, scale=0.25)),
             ]
     return []
