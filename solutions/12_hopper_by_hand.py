@@ -450,6 +450,35 @@ except ValueError as missing:
 # stays a chain, however often it is written down. To steer it, Triton has `tl.range(..., loop_unroll_factor=4)` for a loop and
 # `tl.static_range` for one that is to vanish; ptxas may unroll what is left once more.
 #
+# And a product? Here are the instructions of `by_pointers` that move or multiply something, in PTX, each with its name in SASS
+# and what it does. A step of the loop is 32 long; how many `wgmma.mma_async` do you expect in it?
+
+# %%
+says = {
+    "cp.async.cg": ("LDGSTS", "16 bytes for each thread, from global to shared memory, past its registers"),
+    "cp.async.commit_group": ("LDGDEPBAR", "the copies begun so far are one group"),
+    "cp.async.wait_group": ("DEPBAR", "wait until at most so many groups are under way"),
+    "bar.sync": ("BAR.SYNC", "all warps meet: from here on everybody sees the tile"),
+    "wgmma.fence": ("WARPGROUP.ARRIVE", "the sums' registers are ready for the tensor cores"),
+    "wgmma.mma_async": (
+        "HGMMA",
+        "four warps: 64 x 64 sums += 64 x 16 of a times 16 x 64 of b, which goes on by itself",
+    ),
+    "wgmma.commit_group": ("(in HGMMA)", "the products begun so far are one group"),
+    "wgmma.wait_group": ("WARPGROUP.DEPBAR", "wait until at most so many groups are under way"),
+    "st.shared": ("STS", "results to shared memory, so that others can take them"),
+    "ldmatrix": ("LDSM", "and back, in another order"),
+    "st.global": ("STG", "16 bytes for each thread, to c"),
+}
+halves = [torch.empty(512, 512, dtype=torch.float16) for _ in range(3)]
+ptx = ptx_for(by_pointers, *halves, 512, 512, BLOCK=64, BLOCK_K=32)
+for name, (in_sass, what) in says.items():
+    print(f"{len(re.findall(re.escape(name) + r'[. ;]', ptx)):3} x {name:22} {in_sass:17} {what}")
+
+# %% [markdown]
+# Two: each takes 16 of the 32. The copies and the products go on by themselves, and the program waits for them at one place
+# each in the loop. Part two is about such things, and about who waits for them.
+#
 # Compilers are not perfect, and reading is how one finds out. Three cases from this course:
 # * With rows of 1001 floats, every fourth row begins at a multiple of 16 bytes. One code serves all rows, so all loads are as
 #   narrow as the worst row needs.
@@ -466,7 +495,6 @@ except ValueError as missing:
 # Compile the kernels as these calls do, and read; without NVIDIA's tools `ptx_for` gives most answers, and thinking the rest.
 #
 # ```python
-# halves = [torch.empty(512, 512, dtype=torch.float16) for _ in range(3)]
 # compile_for(copy_rows, x, x, 1024, BLOCK=512)                            # and with 1001
 # sass_for(one_chain, x, x, 1000, BLOCK=128)                               # and of two_chains
 # compile_for(by_pointers, *halves, 512, 512, BLOCK=64, BLOCK_K=32)        # and with gpu="sm_80"

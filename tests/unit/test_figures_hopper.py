@@ -36,7 +36,7 @@ def test_occupancy_names_what_is_too_little():
 def test_the_widget_follows_its_controls(notebook):
     widget = F.explore_occupancy()
     widget.named["card"].value = "T4"
-    assert "T4: 3 programs" in words(widget.figure)
+    assert "T4: 1 program" in words(widget.figure)
     widget.named["registers"].value = 32
     widget.named["shared_kib"].value = 8
     assert "T4: 8 programs" in words(widget.figure)

@@ -61,12 +61,16 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
     figure.caption(
         f"Programs of {plural(warps, 'warp')}, {registers} registers a thread, {shared_kib} KiB of shared memory: "
         + (
-            f"{programs} fit; hatched: what is too little for one more, {least}."
+            f"{_fit(programs)}; hatched: what is too little for one more, {least}."
             if programs
             else f"none fits: {least}."
         )
     )
     return figure
+
+
+def _fit(programs: int) -> str:
+    return f"{programs} fit" if programs > 1 else "one fits"
 
 
 def explore_occupancy() -> Sliders | Figure:
