@@ -115,14 +115,14 @@ for numbers in ("zeros", "random"):
     print(f"{numbers:6} {reached / 1e12:5.0f} TFLOP/s: at least {reached / (132 * 2 * 2048) / 1e9:.2f} GHz")
 
 # %% [markdown]
-# With zeros no wire changes its level, so a cycle costs less and more of them fit into the limit. The tensor cores do not skip
-# anything, and the kernel is the same: what differs is **power**. By your function, if the watts for random numbers were twice
-# those for zeros, the clock would fall to 79 %; the measured speeds differ by less.
+# With zeros no wire changes its level, so a cycle costs less and more of them fit into the limit. The tensor cores skip
+# nothing, and the kernel is the same, with the same waits: what differs is **power**. By your function, if the watts for random
+# numbers were twice those for zeros, the clock would fall to 79 %; the measured speeds differ by less.
 #
-# This answers the question. The library's kernel keeps the tensor cores busy nearly all the time, at a clock below the
-# datasheet's. It also tells what an optimisation of a large product can still win: energy. A kernel that moves fewer bytes
-# leaves watts for the tensor cores, and SMs that stand idle in the last wave leave theirs to others. And it is why a benchmark
-# on zeros proves nothing.
+# This answers the question. Of the way from 678 to 989 TFLOP/s, at least what zeros win back is power, and no kernel of the
+# same kind can get it. It also tells what an optimisation of a large product can still win: energy. A kernel that moves fewer
+# bytes leaves watts for the tensor cores, and SMs that stand idle in the last wave leave theirs to others. And it is why a
+# benchmark on zeros proves nothing.
 #
 # ## Exercise: watts, true or false
 #
@@ -225,17 +225,17 @@ figures.hopper.explore_occupancy()
 
 # %% [markdown]
 # Occupancy is a means. It gives a scheduler warps to choose from, so that a wait costs nothing. The fastest attention of this
-# course, benchmarks/attention_overlapped.py, has one program on each SM, with three groups of four warps, where there is room
-# for 64. What hides its waits?
+# course, benchmarks/attention_overlapped.py, has one program on each SM: two groups of four warps that multiply and one warp
+# that fetches, where there is room for 64. What hides its waits?
 #
 # ## Chains
 #
 # A multiply-add takes about 4 cycles until its result can be used (unit 00 measured 4.11 on an H200), yet a scheduler can begin
 # one in each cycle. A warp that needs each result for its next instruction, one **chain**, uses a quarter of that. Four warps
-# fill the gaps, as unit 00 found. Two independent chains in one warp fill half of them, with the same registers for addresses
-# and no second warp: this is **instruction-level parallelism**, ILP. By *Little's law* it is all the same to the pipe: to take
-# one instruction in each `interval` cycles, with results after `latency` cycles, `latency / interval` instructions must be in
-# flight, whosever they are.
+# fill the gaps, as unit 00 found. Two independent chains in one warp use half of the cycles, without a second warp: this is
+# **instruction-level parallelism**, ILP. By *Little's law* it is all the same to the pipe: to take one instruction in each
+# `interval` cycles, with results after `latency` cycles, `latency / interval` instructions must be in flight, whosever they
+# are.
 #
 # What is the rate of one warp with 1, 2 and 4 chains, in multiply-adds a cycle? And of 2 warps with 4 chains each? Write it
 # down, then look.
@@ -260,7 +260,7 @@ print(f"{latency * 1e9:.0f} ns x {bandwidth / 1e12:.2f} TB/s = {flying / 1e6:.2f
 # %% [markdown]
 # If each thread has one load of 4 bytes in flight, that takes more threads than the 2048 that an SM has room for; with loads of
 # 16 bytes, a third of them. Or, on Hopper, one thread that asks TMA for a tile of 128 × 64 halves, 16 KiB: the bytes in flight
-# are then in shared memory, and no register waits for them. That is what hides the waits of a kernel with 12 warps.
+# are then in shared memory, and no register waits for them. That is what hides the waits of a kernel with nine warps.
 #
 # ## Exercise: chains and warps
 #
@@ -310,8 +310,41 @@ for t in (1, 2, 4, 8, 16):
 # %% [markdown]
 # At 8 × 8 both take half a cycle: smaller tiles wait for shared memory. And 16 × 16 needs more registers than a thread can
 # have, 255. Simon Boehm's walk through such kernels, under *Where to read on*, ends with thread tiles in warp tiles in program
-# tiles, at 93.7 % of cuBLAS for float32 on an A6000. Tensor cores changed the numbers, not the idea: four warps hand `wgmma` up
-# to 64 × 256 sums at once, and these stay in registers in the same way.
+# tiles, at 93.7 % of cuBLAS for float32 on an A6000.
+
+# %%
+figures.hopper.nested_tiles()
+
+# %% [markdown]
+# In Triton the compiler chooses warp and thread tiles. Here is a product of outer products for ordinary cores. With 4 warps,
+# how many sums of a tile of 128 × 128 does each thread hold? How many multiply-adds does it do in each step of k, and how many
+# registers does it need at least?
+
+
+# %%
+@triton.jit
+def by_outer_products(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
+    """A tile of a.T @ b, for a (K, M) and b (K, N): for each k, a row of a times a row of b."""
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K):
+        acc += tl.load(a_ptr + k * M + rows)[:, None] * tl.load(b_ptr + k * N + cols)[None, :]
+    tl.store(c_ptr + rows[:, None] * N + cols[None, :], acc)
+
+
+a, b, c = torch.randn(64, 128), torch.randn(64, 128), torch.empty(128, 128)
+with trace() as t:
+    by_outer_products[(1, 1)](a, b, c, 128, 128, 64, BLOCK=128)
+print(f"off by at most {(c - a.T @ b).abs().max():.1e}; {t.loads.bytes:,} bytes loaded, each once")
+ptx = ptx_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
+print(len(re.findall(r"fma\.rn\.f32", ptx)), "multiply-adds of each thread in a step")
+compile_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
+
+# %% [markdown]
+# 128 sums, 128 multiply-adds in a step, and more registers than 128: each number that a thread fetched meets all its partners
+# before it goes. Tensor cores changed the numbers, not the idea: four warps hand `wgmma` up to 64 × 256 sums at once, and these
+# stay in registers in the same way.
 #
 # ## Exercise: bytes at each level
 #
@@ -496,13 +529,15 @@ for name, (in_sass, what) in says.items():
 # Compile the kernels as these calls do, and read; without NVIDIA's tools `ptx_for` gives most answers, and thinking the rest.
 #
 # ```python
+# from triton.tools.tensor_descriptor import TensorDescriptor
+#
 # compile_for(copy_rows, x, x, 1024, BLOCK=512)                            # and with 1001
 # sass_for(one_chain, x, x, 1000, BLOCK=128)                               # and of two_chains
 # compile_for(by_pointers, *halves, 512, 512, BLOCK=64, BLOCK_K=32)        # and with gpu="sm_80"
 # shapes = [64, 32], [32, 64], [64, 64]
 # descriptors = [TensorDescriptor.from_tensor(t, shape) for t, shape in zip(halves, shapes)]
 # compile_for(by_descriptors, *descriptors, 512, BLOCK=64, BLOCK_K=32)
-# compile_for(by_pointers, *halves, 512, 512, BLOCK=128, BLOCK_K=32, num_warps=4)     # and with 1
+# compile_for(by_pointers, *halves, 512, 512, BLOCK=128, BLOCK_K=32, num_warps=4)     # and with 1, some seconds
 # ```
 #
 # * How many bits does a thread load at once, for each stride?
@@ -562,9 +597,10 @@ check("hopper.machine_code", read_code)
 # ```
 #
 # TMA has conditions: the matrix begins at a multiple of 16 bytes, so does each row, and neighbours in a row are neighbours in
-# memory. Which of unit 05's cases would it refuse? (Odd sizes, transposed views, slices; benchmarks/matmul_persistent.py copies
-# such matrices first, and gains.) On cards before Hopper the same kernel runs: there the compiler makes addresses and masks of
-# descriptors.
+# memory. Which of unit 05's cases would it refuse?
+#
+# Odd sizes, transposed views and slices. benchmarks/matmul_persistent.py copies such matrices first, and is faster for it. On
+# cards before Hopper the same kernel runs: there the compiler makes addresses and masks of descriptors.
 #
 # ## Exercise: a product by descriptors
 #
@@ -773,7 +809,9 @@ check("hopper.balanced_walk", balanced_walk)
 figures.hopper.matmul_ladder()
 
 # %% [markdown]
-# The last bar of ours is benchmarks/matmul_persistent.py, at cuBLAS's speed. Part three builds it.
+# The lower bars have small tiles: they read a and b more often, and L2 sets the pace, as *Bytes at each level* says. All but
+# the last are unit 05's kernel, timed by benchmarks/tiling.py; the last is benchmarks/matmul_persistent.py, at cuBLAS's speed.
+# Part three builds it.
 
 # %%
 figures.hopper.attention_ladder()
@@ -796,7 +834,8 @@ print(figures.hopper.which_attention())
 # %% [markdown]
 # "Timed" says what this course has measured; all else of this table is computed from datasheets and from what the versions'
 # authors say they need. A B200 is the exception to "newer runs everything": `wgmma` exists on Hopper alone, so FlashAttention-3
-# does not run on it, and its own version, the fourth, multiplies with `tcgen05`.
+# does not run on it, and its own version, the fourth, multiplies with `tcgen05`. And on a T4 a kernel in Triton runs, but on
+# ordinary cores: `compile_for(..., gpu="sm_75")` says so.
 
 # %% [markdown]
 # # Part two: one asynchronous thing at a time

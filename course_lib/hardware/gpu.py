@@ -71,7 +71,7 @@ class GPU:
 
     @property
     def sm_limits(self) -> dict[str, int]:
-        """What an SM has for the programs on it, and the units in which it gives it out: warps, programs, registers and shared memory in
+        """The room that an SM has for programs, and the units in which it is given out: warps, programs, registers, and shared memory in
         bytes. Registers lie in `partitions` equal parts, and a warp has all of its own in one of them, in units of `register_unit`.
         Each program takes `reserved_bytes` of shared memory besides its own, and the sum is rounded up to `shared_unit`.
 

@@ -16,6 +16,7 @@ PICTURES = {
     "occupancy": (128, 100, 8, "A100 80GB"),
     "explore_occupancy": (),
     "chains": (),
+    "nested_tiles": (),
     "walks": (),
     "matmul_ladder": (),
     "attention_ladder": (),

@@ -166,7 +166,7 @@ def seated(registers: int, registers_of_sm: int, partitions: int, unit: int) -> 
 
 
 def room(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> dict[str, int]:
-    """For each limit, how many programs it lets onto an SM."""
+    """The number of programs that each limit lets onto an SM."""
     bytes_each = rounded(shared + gpu["reserved_bytes"], gpu["shared_unit"])
     return {
         "registers": seated(registers, gpu["registers"], gpu["partitions"], gpu["register_unit"]) // warps,
@@ -186,7 +186,7 @@ def as_nvidia_counts(output: Any, kernels: list[list[int]], gpu: dict[str, int])
         programs, limit = found
         if programs != min(lets.values()):
             least = min(lets, key=lets.get)
-            return f"{said}: you say {programs} programs; {least} would let {lets[least]} onto the SM, and nothing less"
+            return f"{said}: you say {programs} programs; {least} let {lets[least]} onto the SM, and no other limit is lower"
         if lets.get(limit) != programs:
             return f"{said}: {limit!r} is not what sets the limit of {programs}"
     return (

@@ -80,7 +80,7 @@ READ: dict[str, int | str] = {
     "copies, by_descriptors": "TMA",
     "spills": "1 warp",
 }
-"""What compile_for and sass_for say of these kernels: facts() finds it again, and a test compares. So no check needs a compiler."""
+"""The answers, as compile_for and sass_for gave them: facts() finds them again, and a test compares. So no check needs a compiler."""
 
 
 def facts() -> dict[str, int | str]:
@@ -106,7 +106,7 @@ def facts() -> dict[str, int | str]:
 
 
 def loops(sass: str) -> Iterator[list[str]]:
-    """For each loop of the machine code, from its label to the jump back to it, its FFMAs."""
+    """The FFMAs of each loop of the machine code, from its label to the jump back to it."""
     for _, body in re.findall(r"^(\w+):\n((?:    .*\n)*?    @\S+ BRA \1;)", sass, re.M):
         yield [line.strip() for line in body.splitlines() if re.match(r"\s+FFMA\b", line)]
 

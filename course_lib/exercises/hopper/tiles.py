@@ -75,7 +75,7 @@ def _one_k(tile, warp_tile, thread_tile, bk, itemsize):
 
 
 def _by_area(tile, warp_tile, thread_tile, bk, itemsize):
-    """As many parts as the area would give."""
+    """The parts are counted by area."""
     (M, N), (m, n) = tile, warp_tile
     return M * N // (m * n) * (m + n) * bk * itemsize
 

@@ -1,4 +1,4 @@
-"""Who works on which tile, and when: as many programs as SMs, each with a list."""
+"""Plans of who works on which tile, and when: as many programs as SMs, each with a list."""
 
 from __future__ import annotations
 

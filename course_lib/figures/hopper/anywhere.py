@@ -6,10 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from course_lib.exercises.hopper import walks as orders
 from course_lib.exercises.hopper.limits import CARDS, LIMITS, cycles_of, room
+from course_lib.exercises.hopper.tiles import three_levels
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import hierarchy, recordings
 from course_lib.hardware.gpu import GPU, KiB, datasheet
@@ -111,6 +113,45 @@ def chains(latency: int = 4, most: int = 8) -> Figure:
     figure.caption(
         f"Simulated, cycle by cycle. The scheduler is busy from {latency} chains on, whosever they are: {latency} warps with one, or "
         f"one warp with {latency}. Below that the rate is the number of chains by {latency}."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ tiles
+
+TILE, WARP_TILE, THREAD_TILE = (128, 128), (64, 32), (8, 8)
+
+
+@on_white
+def nested_tiles() -> Figure:
+    """A program's tile in warp tiles, one of these in thread tiles, one of these in products; each with what it needs of a and b."""
+    figure = Picture(9.5, 3.9)
+    steps = (("program", TILE, WARP_TILE), ("warp", WARP_TILE, THREAD_TILE), ("thread", THREAD_TILE, (1, 1)))
+    for ax, (whose, (M, N), (m, n)) in zip(figure.subplots(1, 3), steps, strict=True):
+        margin = 0.14 * max(M, N)
+        ax.add_patch(Rectangle((0, 0), N, M, facecolor=SKY, edgecolor=INK))
+        ax.add_patch(Rectangle((0, 0), n, m, facecolor=ORANGE, edgecolor=INK, hatch="//"))
+        ax.add_patch(Rectangle((-margin, 0), margin / 2, M, facecolor=GREY, edgecolor=INK))
+        ax.add_patch(Rectangle((0, -margin), N, margin / 2, facecolor=GREY, edgecolor=INK))
+        ax.add_patch(Rectangle((-margin, 0), margin / 2, m, facecolor=ORANGE, edgecolor=INK, hatch="//"))
+        ax.add_patch(Rectangle((0, -margin), n, margin / 2, facecolor=ORANGE, edgecolor=INK, hatch="//"))
+        ax.hlines(np.arange(m, M, m), 0, N, color="white", linewidth=1)
+        ax.vlines(np.arange(n, N, n), 0, M, color="white", linewidth=1)
+        ax.set(
+            xlim=(-1.2 * margin, N),
+            ylim=(M, -1.2 * margin),
+            aspect="equal",
+            xlabel="columns",
+            ylabel="rows",
+        )
+        ax.set_xticks([0, N])
+        ax.set_yticks([0, M])
+        bare(ax, "top", "right", "left", "bottom")
+        ax.set_title(f"a {whose}'s {M} × {N}\nin parts of {m} × {n}", loc="left", fontsize=10)
+    into, out_of, threads = three_levels(TILE, WARP_TILE, THREAD_TILE, 1, 4)
+    figure.caption(
+        f"Hatched: the part that the next picture shows, and what it needs of a (left) and of b (above). For each k a program fetches "
+        f"{into:,} bytes of float32 into shared memory, its 8 warps {out_of:,} out of it, and its 256 threads {threads:,} into registers."
     )
     return figure
 
