@@ -13,7 +13,7 @@ from course_lib.exercises.hopper.guesses import guessed
 from course_lib.hardware import throughput
 from course_lib.hardware.gpu import datasheet
 from course_lib.mistakes import Mistake
-from course_lib.words import in_words
+from course_lib.words import in_words, plural
 
 # ------------------------------------------------------------------------------------------------ the speed of light
 
@@ -179,7 +179,7 @@ def room(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> dict[s
 def as_nvidia_counts(output: Any, kernels: list[list[int]], gpu: dict[str, int]) -> str:
     """Check (programs, limit) for each kernel; "" if all are right, else a sentence on the first that is not."""
     for (registers, shared, warps), found in zip(kernels, output if isinstance(output, list) else [], strict=False):
-        said = f"{registers} registers, {shared:,} bytes, {warps} warps"
+        said = f"{registers} registers, {shared:,} bytes, {plural(warps, 'warp')}"
         if not isinstance(found, (list, tuple)) or [type(x) for x in found] != [int, str]:
             return f"{said}: expected (programs, limit), a whole number and one of {', '.join(LIMITS)}; got {in_words(found)}"
         lets = room(registers, shared, warps, gpu)

@@ -80,6 +80,12 @@ def _by_area(tile, warp_tile, thread_tile, bk, itemsize):
     return M * N // (m * n) * (m + n) * bk * itemsize
 
 
+def _whole_parts(tile, warp_tile, thread_tile, bk, itemsize):
+    """The parts that are whole alone are counted."""
+    (M, N), (m, n) = tile, warp_tile
+    return (M * max(1, N // n) + N * max(1, M // m)) * bk * itemsize
+
+
 warp_tile_bytes = Exercise(
     id="hopper.warp_tile_bytes",
     entry="warp_tile_bytes",
@@ -125,6 +131,7 @@ warp_tile_bytes = Exercise(
             "These are parts by area. One that sticks out at the right does not help at the bottom: round up in each direction.",
             1,
         ),
+        fetches(_whole_parts, "A part that is cut off at an edge fetches, too: round up, with triton.cdiv.", 1),
     ],
 )
 

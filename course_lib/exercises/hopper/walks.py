@@ -87,6 +87,14 @@ def _in_pieces(grid_m: int, grid_n: int, sms: int, group: int, **_: Any) -> list
     return [order[pid * each : (pid + 1) * each] for pid in range(sms)]
 
 
+def _full_groups(grid_m: int, grid_n: int, sms: int, group: int, **_: Any) -> list[list[Any]]:
+    def tile(number: int) -> list[int]:
+        within = number % (group * grid_n)
+        return [number // (group * grid_n) * group + within % group, within // group]
+
+    return [[tile(number) for number in range(pid, grid_m * grid_n, sms)] for pid in range(sms)]
+
+
 def _whole_rounds(grid_m: int, grid_n: int, sms: int, group: int, **_: Any) -> list[list[Any]]:
     order = grouped(grid_m, grid_n, group).tolist()
     return [order[pid : len(order) // sms * sms : sms] for pid in range(sms)] if len(order) % sms else []
@@ -136,6 +144,10 @@ persistent_order = Exercise(
             lists_are(_in_pieces),
             "Each program has a piece of the order for itself. Programs that run at the same time then lie far apart, and the last ones "
             "may have nothing: take every sms-th tile.",
+        ),
+        every(
+            lists_are(_full_groups),
+            "The last group may have fewer rows than `group`: how many are left?",
         ),
         every(
             lists_are(_whole_rounds), "The last round is not full, and its tiles are missing: range(pid, tiles, sms)."
@@ -200,11 +212,17 @@ def _rest_to_the_last(tiles: int, steps: int, sms: int, **_: Any) -> list[int]:
     return [each] * (sms - 1) + [tiles * steps - each * (sms - 1)]
 
 
+def _rounded_down(tiles: int, steps: int, sms: int, **_: Any) -> list[int]:
+    return [tiles * steps // sms] * sms
+
+
 def _loads_are(guess: Callable[..., list[int]]) -> Callable[..., bool]:
     def matches(out: Any, **case: Any) -> bool:
-        if not isinstance(out, list) or covers(out, **case):
+        try:
+            loads = [sum(end - first for _, first, end in own) for own in out]
+        except (TypeError, ValueError):  # no pieces
             return False
-        return [sum(end - first for _, first, end in own) for own in out] == guess(**case)
+        return loads == guess(**case)
 
     return matches
 
@@ -250,6 +268,10 @@ balanced_walk = Exercise(
             _loads_are(_rest_to_the_last),
             "The last program gets all that the division left. Shares from pid * total // sms to (pid + 1) * total // sms differ by one at "
             "most.",
+        ),
+        every(
+            _loads_are(_rounded_down),
+            "Each program has total // sms steps, and nobody has the steps that the division left.",
         ),
     ],
 )

@@ -131,7 +131,7 @@ TILES = [
     wrong("warp_tile_bytes", "two loads for each product", [WHOLE, EDGES], ("    return tuple(bk", "    of_threads = 2 * M * N\n    return tuple(bk"), says="outer product"),
     wrong("warp_tile_bytes", "one k", [WHOLE, EDGES], ("bk * itemsize * count", "itemsize * count"), says="bk of them"),
     wrong("warp_tile_bytes", "a's parts for b", [WHOLE, EDGES], ("M * triton.cdiv(N, n) + N * triton.cdiv(M, m)", "M * triton.cdiv(M, m) + N * triton.cdiv(N, n)")),
-    wrong("warp_tile_bytes", "rounded down", [EDGES], ("M * triton.cdiv(N, n) + N * triton.cdiv(M, m)", "M * max(1, N // n) + N * max(1, M // m)")),
+    wrong("warp_tile_bytes", "rounded down", [EDGES], ("M * triton.cdiv(N, n) + N * triton.cdiv(M, m)", "M * max(1, N // n) + N * max(1, M // m)"), says="round up"),
     wrong("warp_tile_bytes", "threads of the whole tile", [EDGES], ("min(m, M - i), min(n, N - j)", "m, n")),
     wrong("warp_tile_bytes", "numbers, not bytes", [WHOLE, EDGES], ("bk * itemsize * count", "bk * count")),
     honest("warp_tile_bytes", "part by part", source=COUNTED),
@@ -175,7 +175,7 @@ ORDER = [
     wrong("persistent_order", "rows", [L2], (TILE, "tiles.append(divmod(number, grid_n))"), says="row order"),
     wrong("persistent_order", "a piece each", [L2], source=PIECES, says="a piece of the order for itself"),
     wrong("persistent_order", "whole rounds alone", [DEALT, L2], (LIST, "for number in range(pid, grid_m * grid_n // sms * sms, sms):")),
-    wrong("persistent_order", "the last group is full", [DEALT, L2], ("min(group, grid_m - first)", "group")),
+    wrong("persistent_order", "the last group is full", [DEALT, L2], ("min(group, grid_m - first)", "group"), says="fewer rows"),
     wrong("persistent_order", "two do the same", [DEALT, L2], (LIST, "for number in range(pid // 2, grid_m * grid_n, sms):")),
     wrong("persistent_order", "the first program does it", [DEALT, L2], (LIST, "for number in range(grid_m * grid_n) if pid == 0 else ():")),
     wrong("persistent_order", "one tile each", [DEALT, L2], (LIST, "for number in [pid]:")),
@@ -209,7 +209,7 @@ BALANCE = [
     wrong("balanced_walk", "whole tiles", [BALANCED], source=WHOLE_TILES, says="whole tiles"),
     wrong("balanced_walk", "single steps", [CUTS], source=STEPS),
     wrong("balanced_walk", "the last one gets the rest", [BALANCED], (SHARE, "at = pid * (total // sms)\n    end = total if pid == sms - 1 else at + total // sms"), says="last program gets all"),
-    wrong("balanced_walk", "rounded down", [COVERED, BALANCED, CUTS], (SHARE, "at, end = pid * (total // sms), (pid + 1) * (total // sms)")),
+    wrong("balanced_walk", "rounded down", [COVERED, BALANCED, CUTS], (SHARE, "at, end = pid * (total // sms), (pid + 1) * (total // sms)"), says="nobody has the steps"),
     wrong("balanced_walk", "steps of the line", [COVERED, BALANCED, CUTS], ("(tile, at - tile * steps, stop - tile * steps)", "(tile, at, stop)")),
     wrong("balanced_walk", "ends at the last step", [COVERED, BALANCED, CUTS], ("stop - tile * steps)", "stop - tile * steps - 1)")),
     wrong("balanced_walk", "one piece each", [COVERED, BALANCED, CUTS], ("        at = stop\n", "        break\n")),
@@ -220,10 +220,10 @@ BALANCE = [
 
 # ------------------------------------------------------------------------------------------------ products
 
-PLAIN, RAGGED, LONG, COPIES = "correct.plain", "correct.ragged", "correct.long", "by_descriptors.performance"
+PLAIN, RAGGED, LONG, DESCRIBED_ALL = "correct.plain", "correct.ragged", "correct.long", "by_descriptors.performance"
 A, B, KERNEL, COMPILES = "rereads.a.performance", "rereads.b.performance", "triton_did_the_work", "compiles"
 LOADS = "a_desc.load([m, k]), b_desc.load([k, n])"
-BLOCKS = "BLOCK_M, BLOCK_N, BLOCK_K = 64, 64, 32"
+BLOCKS = "BLOCK_M, BLOCK_N, BLOCK_K = 64, 128, 32"
 IN_THE_KERNEL = """@triton.jit
 def kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
     a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BLOCK, BLOCK])
@@ -273,10 +273,10 @@ WALKING = (
 )  # fmt: skip
 DESCRIPTORS = [
     wrong("descriptor_matmul", "torch's", [KERNEL], source=TORCHS),
-    wrong("descriptor_matmul", "pointers", [COPIES], source=BY_POINTERS),
-    wrong("descriptor_matmul", "the store by pointers", [COPIES], ("c_desc.store([m, n], acc.to(c_desc.dtype))", "rows, cols = m + tl.arange(0, BLOCK_M)[:, None], n + tl.arange(0, BLOCK_N)[None, :]\n    tl.store(c_ptr + rows * N + cols, acc.to(c_desc.dtype), mask=(rows < M) & (cols < N))"), ("a_desc, b_desc, c_desc, K, BLOCK_M: tl", "a_desc, b_desc, c_desc, c_ptr, M, N, K, BLOCK_M: tl"), ("a_desc, b_desc, c_desc, K, BLOCK_M=BLOCK_M", "a_desc, b_desc, c_desc, c, M, N, K, BLOCK_M=BLOCK_M")),
+    wrong("descriptor_matmul", "pointers", [DESCRIBED_ALL], source=BY_POINTERS),
+    wrong("descriptor_matmul", "the store by pointers", [DESCRIBED_ALL], ("c_desc.store([m, n], acc.to(c_desc.dtype))", "rows, cols = m + tl.arange(0, BLOCK_M)[:, None], n + tl.arange(0, BLOCK_N)[None, :]\n    tl.store(c_ptr + rows * N + cols, acc.to(c_desc.dtype), mask=(rows < M) & (cols < N))"), ("a_desc, b_desc, c_desc, K, BLOCK_M: tl", "a_desc, b_desc, c_desc, c_ptr, M, N, K, BLOCK_M: tl"), ("a_desc, b_desc, c_desc, K, BLOCK_M=BLOCK_M", "a_desc, b_desc, c_desc, c, M, N, K, BLOCK_M=BLOCK_M")),
     wrong("descriptor_matmul", "whole steps alone", [RAGGED, LONG], ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"), says="last, partial step"),
-    wrong("descriptor_matmul", "the grid rounds down", [RAGGED], ("(triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))", "(max(1, M // BLOCK_M), max(1, N // BLOCK_N))")),
+    wrong("descriptor_matmul", "the grid rounds down", [RAGGED, DESCRIBED_ALL, A, B], ("(triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))", "(max(1, M // BLOCK_M), max(1, N // BLOCK_N))")),
     wrong("descriptor_matmul", "sums in halves", [PLAIN], ("acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc)", "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc).to(a_desc.dtype).to(tl.float32)")),
     wrong("descriptor_matmul", "the last step alone", [PLAIN], ("b_desc.load([k, n]), acc)", "b_desc.load([k, n]))")),
     wrong("descriptor_matmul", "tiles by number", [PLAIN], ("m, n = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N", "m, n = tl.program_id(0), tl.program_id(1)"), says="pid * BLOCK"),
@@ -339,8 +339,8 @@ LAYER = [
     wrong("linear_silu", "bias last", [PLAIN], (BIAS + EPILOGUE, EPILOGUE + BIAS), says="belongs before"),
     wrong("linear_silu", "rounded before the bias", [PRECISION], (BIAS, "    acc = acc.to(out_ptr.dtype.element_ty).to(tl.float32)\n" + BIAS), says="before the bias"),
     wrong("linear_silu", "bias of the rows", [PLAIN], (BIAS, "    acc += tl.load(bias_ptr + rows, mask=rows < N, other=0).to(tl.float32)\n")),
-    wrong("linear_silu", "no mask for the bias", [RAGGED, PRECISION], ("tl.load(bias_ptr + cols, mask=cols < N, other=0)", "tl.load(bias_ptr + cols)")),
-    wrong("linear_silu", "small tiles", [TRAFFIC], ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=32"), ("triton.cdiv(M, 64), triton.cdiv(N, 64)", "triton.cdiv(M, 32), triton.cdiv(N, 32)")),
+    wrong("linear_silu", "no mask for the bias", [RAGGED, PRECISION, LAUNCHES, TRAFFIC], ("tl.load(bias_ptr + cols, mask=cols < N, other=0)", "tl.load(bias_ptr + cols)")),
+    wrong("linear_silu", "small tiles", [TRAFFIC], ("BLOCK_M=64, BLOCK_N=128", "BLOCK_M=32, BLOCK_N=32"), ("triton.cdiv(M, 64), triton.cdiv(N, 128)", "triton.cdiv(M, 32), triton.cdiv(N, 32)")),
     wrong("linear_silu", "torch adds the bias", [KERNEL], ("    return out\n", "    return torch.nn.functional.silu(out + bias)\n"), (BIAS + EPILOGUE, "")),
     honest("linear_silu", "descriptors, and the bias first", source=DESCRIBED),
 ]  # fmt: skip
