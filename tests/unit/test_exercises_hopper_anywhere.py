@@ -15,7 +15,7 @@ import triton
 
 from course_lib import trace
 from course_lib.criteria import judge
-from course_lib.evidence import Evidence
+from course_lib.evidence import Access, Evidence, Launch
 from course_lib.exercise import Trial
 from course_lib.exercises import find
 from course_lib.exercises.hopper import anywhere, guesses, limits, machine_code, products, tiles, walks
@@ -214,6 +214,21 @@ def test_all_of_a_descriptors_bytes_are_counted():
         c = published("hopper.descriptor_matmul")(a, b)
     torch.testing.assert_close(c.double(), products.product(a, b), rtol=1e-2, atol=1e-2)
     assert t.loads.described_bytes == t.loads.bytes and t.stores.described_bytes == t.stores.bytes == 100 * 80 * 2
+
+
+def test_addresses_by_hand_are_told_with_their_line():
+    asked = next(c for c in products.descriptor_matmul.criteria if c.key == "by_descriptors.performance")
+    tile = Access("a", "load", 3, "a_desc.load([m, k])", bytes=64, described_bytes=64)
+    by_hand = Access("out", "store", 5, "tl.store(c_ptr + i, acc)", bytes=64)
+    trials = [
+        Trial(c, [c.arguments(1)], Evidence(c.name))
+        for c in products.descriptor_matmul.cases
+        if c.group == "performance"
+    ]
+    for accesses, lost in (([tile], False), ([tile, by_hand], True)):
+        trials[0].evidence.launches = [Launch("kernel", (1, 1, 1), accesses=accesses)]
+        finding = asked.count(trials)
+        assert finding.lost is lost and ("line 5" in finding.seen) is lost
 
 
 def test_the_layer_is_torchs():
