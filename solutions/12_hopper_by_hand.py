@@ -529,13 +529,13 @@ for name, (in_sass, what) in says.items():
 # Compile the kernels as these calls do, and read; without NVIDIA's tools `ptx_for` gives most answers, and thinking the rest.
 #
 # ```python
-# from triton.tools.tensor_descriptor import TensorDescriptor
+# from triton.tools.tensor_descriptor import TensorDescriptor as HostDescriptor
 #
 # compile_for(copy_rows, x, x, 1024, BLOCK=512)                            # and with 1001
 # sass_for(one_chain, x, x, 1000, BLOCK=128)                               # and of two_chains
 # compile_for(by_pointers, *halves, 512, 512, BLOCK=64, BLOCK_K=32)        # and with gpu="sm_80"
 # shapes = [64, 32], [32, 64], [64, 64]
-# descriptors = [TensorDescriptor.from_tensor(t, shape) for t, shape in zip(halves, shapes)]
+# descriptors = [HostDescriptor.from_tensor(t, shape) for t, shape in zip(halves, shapes)]
 # compile_for(by_descriptors, *descriptors, 512, BLOCK=64, BLOCK_K=32)
 # compile_for(by_pointers, *halves, 512, 512, BLOCK=128, BLOCK_K=32, num_warps=4)     # and with 1, some seconds
 # ```
@@ -591,7 +591,7 @@ check("hopper.machine_code", read_code)
 # In Triton a descriptor is an argument of the kernel:
 #
 # ```python
-# a_desc = TensorDescriptor.from_tensor(a, [64, 32])  # on the host: a matrix in tiles of 64 x 32
+# a_desc = HostDescriptor.from_tensor(a, [64, 32])  # on the host: a matrix in tiles of 64 x 32
 # tile = a_desc.load([m, k])                          # in the kernel: the tile whose first element is a[m, k]
 # c_desc.store([m, n], tile)                          # a block of the descriptor's dtype
 # ```
@@ -612,7 +612,7 @@ check("hopper.machine_code", read_code)
 # * a read at most N / 64 times ({{rereads.a.performance}}), and b at most M / 64 times ({{rereads.b.performance}}).
 
 # %% exercise="hopper.descriptor_matmul"
-from triton.tools.tensor_descriptor import TensorDescriptor
+from triton.tools.tensor_descriptor import TensorDescriptor as HostDescriptor
 
 
 ### BEGIN SOLUTION
@@ -633,9 +633,9 @@ def descriptor_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     (M, K), N = a.shape, b.shape[1]
     BLOCK_M, BLOCK_N, BLOCK_K = 64, 128, 32
     c = torch.empty(M, N, dtype=a.dtype, device=a.device)
-    a_desc = TensorDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K])
-    b_desc = TensorDescriptor.from_tensor(b, [BLOCK_K, BLOCK_N])
-    c_desc = TensorDescriptor.from_tensor(c, [BLOCK_M, BLOCK_N])
+    a_desc = HostDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K])
+    b_desc = HostDescriptor.from_tensor(b, [BLOCK_K, BLOCK_N])
+    c_desc = HostDescriptor.from_tensor(c, [BLOCK_M, BLOCK_N])
     grid = (triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))
     descriptor_kernel[grid](a_desc, b_desc, c_desc, K, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K)
     return c

@@ -34,16 +34,17 @@ class Instruction:
     """A load, store or atomic as it stands in a kernel.
 
     element   the type of its elements;  axes  the shape of its block, () for a scalar;  volatile  of a load, as the kernel says
-    asks      of an atomic, whether the value before it is used;  described  whether a tensor descriptor gives its addresses
+    described whether a tensor descriptor gives its addresses
+    asks      of an atomic, whether the value before it is used
     """
 
     op: Op
     site: Site
     element: str
     axes: tuple[int, ...]
+    described: bool = False
     volatile: bool = False
     asks: bool = False
-    described: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "itemsize", elements.itemsize(self.element))

@@ -60,7 +60,7 @@ def _instruction(body: Body, op: ir.Operation, what: str, kind: ir.Type) -> Inst
     asks = what == "atomic" and any(name in body.uses for name, _ in op.results)
     volatile = bool(op.attributes.get("isVolatile"))
     described = op.name.startswith("tt.descriptor_")
-    return Instruction(what, body.site(op.place), kind.pointee, kind.shape, volatile, asks, described)
+    return Instruction(what, body.site(op.place), kind.pointee, kind.shape, described, volatile, asks)
 
 
 def _make_block_pointer(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from course_lib.criteria import GATES, Correct, Launches, Rereads, Traffic, sum_budget
-from course_lib.exercise import Case, Exercise
+from course_lib.criteria import GATES, Correct, Launches, OnceRight, Rereads, Traffic, accesses, sum_budget
+from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.cases import BF16, FP16
-from course_lib.exercises.hopper.criteria import ByDescriptors
 from course_lib.exercises.slips import Slip
 from course_lib.exercises.tiling.cases import factors
 from course_lib.exercises.tiling.oracles import in_float32, moved, product
 from course_lib.mistakes import faulty, raised
+
+
+@dataclass
+class ByDescriptors(OnceRight):
+    """Kernels move everything as tiles of tensor descriptors: on Hopper TMA does it, and no thread computes an address."""
+
+    missed = "addresses by hand"
+    points: float
+    title: str = "all tiles by descriptors"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        found = [access for op in ("load", "store", "atomic") for access in accesses(group, op)]
+        by_hand = {f"line {a.line} `{a.source}`": None for a in found if a.described_bytes < a.bytes}
+        moved = sum(a.bytes for a in found)
+        if not by_hand:
+            return self.earned(f"{moved:,} bytes, all by descriptors")
+        return self.lost(
+            f"addresses computed in {'; '.join(by_hand)}", expected="loads and stores of descriptors alone"
+        )
+
 
 TILE = 64  # with tiles of this side or larger, all points can be had
 
@@ -50,7 +71,7 @@ descriptor_matmul = Exercise(
     hints=[
         "It is unit 05's kernel without pointers, strides and masks: a descriptor knows where the matrix lies and where it ends. What is "
         "left of `rows`, `k` and `cols` are the three numbers at which a tile begins.",
-        "On the host: TensorDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]), alike for b and for the result, each with the shape of its own "
+        "On the host: HostDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]), alike for b and for the result, each with the shape of its own "
         "tile. They are arguments of the kernel like any other.",
         "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc) for k in range(0, K, BLOCK_K); then "
         "c_desc.store([m, n], acc.to(c_desc.dtype)).",
