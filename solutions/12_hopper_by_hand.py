@@ -588,7 +588,8 @@ check("hopper.machine_code", read_code)
 # memory in the order that the tensor cores like, fills what lies beyond an edge with zeros, and when it stores, leaves out what
 # lies beyond. No thread waits meanwhile, and no register holds the tile.
 #
-# In Triton a descriptor is an argument of the kernel:
+# In Triton a descriptor is an argument of the kernel. (Its class is called `TensorDescriptor`, as is Gluon's in part two, so this
+# part says `HostDescriptor`.)
 #
 # ```python
 # a_desc = HostDescriptor.from_tensor(a, [64, 32])  # on the host: a matrix in tiles of 64 x 32
