@@ -44,7 +44,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from course_lib import trace  # noqa: E402
-from course_lib.hardware import gpu, recordings  # noqa: E402
+from course_lib.hardware import gpu, measurements  # noqa: E402
 from course_lib.workloads import shared_heads  # noqa: E402
 from course_lib.workloads.gpt import GPT, LARGE, TORCH, TOY, Config, Ops  # noqa: E402
 from grader.audit.variants import published  # noqa: E402
@@ -636,8 +636,8 @@ def machine() -> dict[str, Any]:
 
 
 def measure(parts: list[str], seconds: float) -> None:
-    path = recordings.path("model")
-    kept = recordings.read("model") if path.exists() and not DRY else {}
+    path = measurements.path("model")
+    kept = measurements.measured("model") if path.exists() and not DRY else {}
     found, run = {**kept, **machine()}, Run(seconds)
     for name in parts:
         part, needs = PARTS[name]
@@ -654,7 +654,7 @@ def measure(parts: list[str], seconds: float) -> None:
         tidy()
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
         if not DRY:
-            recordings.write("model", found)
+            measurements.write("model", found)
             if out := os.environ.get("OUT"):
                 shutil.copy(path, out)
     print("\n" + tables(found))
@@ -752,7 +752,7 @@ def main() -> None:
     if unknown := set(given.parts) - PARTS.keys():
         options.error(f"no part is called {min(unknown)!r}; there are {', '.join(PARTS)}")
     if given.tables:
-        RESULT.write_text(tables(recordings.read("model")))
+        RESULT.write_text(tables(measurements.measured("model")))
     elif DRY and not given.dry:
         sys.exit("There is no GPU here. `--dry` runs everything at toy size on a CPU, to see whether it runs.")
     else:

@@ -30,6 +30,7 @@ UNITS = {
     "09_flash_attention_forward": "flash",
     "10_flash_attention_backward": "flash_backward",
     "11_a_real_model": "model",
+    "12_hopper_by_hand": "hopper",
 }
 """The unit's folder in notebooks/ and solutions/ -> its module here, and in figures/, grader/judging/hidden and grader/audit/variants."""
 

@@ -26,6 +26,10 @@ TEACHES = {
         "11 a real model",
         "your kernels in a GPT: trained, stopped, resumed, and writing with a cache",
     ),
+    "12_hopper_by_hand": (
+        "12 Hopper by hand",
+        "limits of a card, TMA, barriers, wgmma, warps with roles: simulated on a laptop",
+    ),
 }
 """The unit's folder -> its name for readers, and what it teaches."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.figures.model import recorded
-from course_lib.hardware import recordings
+from course_lib.hardware.measurements import measured
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "model.py"
@@ -25,12 +25,12 @@ def loaded():
 def test_the_tables_are_those_of_the_recording(monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     script = loaded()
-    assert script.RESULT.read_text("utf-8") == script.tables(recordings.read("model"))
+    assert script.RESULT.read_text("utf-8") == script.tables(measured("model"))
 
 
 def test_the_prediction_of_the_unit_is_near_the_recorded_peak():
     """v is copied there, so that qkv's result is not kept: 2560 numbers of 2 bytes for each token and block."""
-    t = recordings.read("model")["training"]
+    t = measured("model")["training"]
     less = 22 * t["batch"] * t["length"] * 2 * 2560
     peak = t["ways"]["the course's kernels"]["peak_bytes"]
     assert 0 < peak - (recorded.predicted_bytes() - less) < 0.01 * peak

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from course_lib.exercises.model.accounting import parameters_of
 from course_lib.figures.model.training import kept_bytes
-from course_lib.hardware import recordings
+from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREEN, GREY, INK, Picture, bare, on_white
 from course_lib.workloads.gpt import LARGE
 
@@ -16,7 +16,7 @@ COLOURS = {"torch": (GREY, ""), "torch.compile": (GREEN, "\\\\"), "the course": 
 
 
 def _recorded() -> dict[str, Any]:
-    return recordings.read("model")
+    return measured("model")
 
 
 def _look(name: str) -> tuple[str, str]:
