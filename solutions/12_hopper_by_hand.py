@@ -24,7 +24,7 @@ import triton.language as tl
 
 from course_lib import check, compile_for, figures, hint, progress, trace  # noqa: F401 (some are yours to call)
 from course_lib.compiled import ptx_for, sass_for
-from course_lib.hardware import gpu, hierarchy, throughput
+from course_lib.hardware import gpu
 from course_lib.hardware.measurements import measured
 
 # %% [markdown]
@@ -110,7 +110,7 @@ check("hopper.speed_of_light", speed_of_light)
 # higher.)
 
 # %%
-ceilings = throughput.recorded()["ceilings"]
+ceilings = measured("mystery_plot")["ceilings"]
 for numbers in ("zeros", "random"):
     reached = ceilings[numbers]["bf16"]
     print(f"{numbers:6} {reached / 1e12:5.0f} TFLOP/s: at least {reached / (132 * 2 * 2048) / 1e9:.2f} GHz")
@@ -252,7 +252,7 @@ figures.hopper.chains()
 # Memory is a pipe as well. How many bytes must be under way so that an H200's DRAM is never idle?
 
 # %%
-found = hierarchy.recorded()
+found = measured("memory_hierarchy")
 latency, bandwidth = found["latency"][-1][2], found["bandwidth"][-1][1]
 flying = latency * bandwidth
 print(f"{latency * 1e9:.0f} ns x {bandwidth / 1e12:.2f} TB/s = {flying / 1e6:.2f} MB in flight, {flying / 132 / 1024:.1f} KiB for each SM,"

@@ -10,8 +10,8 @@ from course_lib.criteria import Correct, Holds, Truths
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import fixed, given
 from course_lib.exercises.hopper.guesses import guessed
-from course_lib.hardware import throughput
 from course_lib.hardware.gpu import datasheet
+from course_lib.hardware.measurements import measured
 from course_lib.mistakes import Mistake
 from course_lib.words import in_words, plural
 
@@ -111,7 +111,7 @@ speed_of_light = Exercise(
 @cache
 def facts_of_power() -> dict[str, bool]:
     """Statements on clocks and watts, decided by a datasheet and by what was measured on one H200."""
-    found, card = throughput.recorded()["ceilings"], datasheet("H200")
+    found, card = measured("mystery_plot")["ceilings"], datasheet("H200")
     cycle = 2 * MACS["H200"] * card.sms  # FLOPs
     zeros, random = found["zeros"]["bf16"], found["random"]["bf16"]
     third = clock_at(0.0, 2.0, 1.0, 1.0)  # of the clock, for half of the power

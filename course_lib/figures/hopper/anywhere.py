@@ -13,7 +13,6 @@ from course_lib.exercises.hopper import walks as orders
 from course_lib.exercises.hopper.limits import CARDS, LIMITS, cycles_of, room
 from course_lib.exercises.hopper.tiles import three_levels
 from course_lib.figures.widgets import Sliders, live
-from course_lib.hardware import hierarchy
 from course_lib.hardware.gpu import GPU, KiB, datasheet
 from course_lib.hardware.measurements import measured
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
@@ -104,7 +103,7 @@ def chains(latency: int = 4, most: int = 8) -> Figure:
     for many, colour, marker, style in ((1, BLUE, "o", "-"), (2, GREEN, "s", "--"), (4, RED, "^", ":")):
         rates = [w * many * steps / cycles_of(w, many, steps, latency, 1) for w in range(1, most + 1)]
         ax.plot(range(1, most + 1), rates, style, color=colour, marker=marker, label=plural(many, "chain"))
-    found = hierarchy.recorded()
+    found = measured("memory_hierarchy")
     if found:
         ax.plot([1], [1 / found["fma"][0]], "*", color=INK, markersize=14, label="measured on an H200")
     ax.set(xlabel="warps on the scheduler", ylabel="instructions a cycle", ylim=(0, 1.1), xlim=(0.7, most + 0.3))

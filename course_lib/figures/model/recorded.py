@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib.figure import Figure
 
 from course_lib.exercises.model.accounting import parameters_of
@@ -15,10 +13,6 @@ from course_lib.workloads.gpt import LARGE
 COLOURS = {"torch": (GREY, ""), "torch.compile": (GREEN, "\\\\"), "the course": (BLUE, "//")}
 
 
-def _recorded() -> dict[str, Any]:
-    return measured("model")
-
-
 def _look(name: str) -> tuple[str, str]:
     """Colour and hatch of a way, by whose kernels it runs on."""
     whose = "the course" if "course" in name else "torch.compile" if "compile" in name else "torch"
@@ -27,14 +21,14 @@ def _look(name: str) -> tuple[str, str]:
 
 def predicted_bytes() -> int:
     """Bytes that a step of the large model holds at its peak, by the formulas of the exercise training_memory."""
-    t = _recorded()["training"]
+    t = measured("model")["training"]
     return 16 * parameters_of(LARGE) + kept_bytes(LARGE, t["batch"], t["length"])
 
 
 @on_white
 def large_steps() -> Figure:
     """Draw tokens a second and peak memory of a training step of the large model, for each way to compute it."""
-    found = _recorded()
+    found = measured("model")
     t, peak = found["training"], found["peak_flops"]
     ways = {name: way for name, way in t["ways"].items() if "step_ms" in way}
     figure = Picture(10.4, 0.55 * len(ways) + 1.7)
@@ -72,7 +66,7 @@ def large_steps() -> Figure:
 @on_white
 def large_decoding() -> Figure:
     """Draw the time of one more token of the large model, launched from Python and as a CUDA graph, over what memory needs."""
-    found = _recorded()
+    found = measured("model")
     t, bandwidth = found["decode"], found["bandwidth"]
     batches = sorted({row["batch"] for row in t["rows"]})
     kinds = list(dict.fromkeys(row["way"] for row in t["rows"]))
