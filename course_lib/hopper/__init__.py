@@ -15,7 +15,7 @@ clock for each of them finds what nothing orders, although the numbers happen to
     faults.py      mistakes: their names, and each as data with a sentence
     timeline.py    what is busy when, by a model in cycles;  draw.py  its picture
     facts.py       a Report as plain data, for a check;  show.py  a Report as text and HTML
-    banks.py       bank conflicts of layouts
+    banks.py       bank conflicts of layouts;  written.py  of the loads and stores that a kernel's text has
     language.py    names of Gluon, whatever Triton calls them
 
 What is not modelled:
