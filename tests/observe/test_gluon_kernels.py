@@ -409,7 +409,7 @@ def test_the_body_stays_in_gluon(line, reason, escaped):
         {"layout": {"kind": "OwnLayout", "fields": {}}},
         {"layout": {"kind": "AutoLayout", "fields": {"type": 3}}},
         {"layout": {"kind": "SliceLayout", "fields": {"dim": 0, "parent": "os"}}},
-        {"layout": {"kind": "SwizzledSharedLayout", "fields": dict.fromkeys(["vec", "per_phase", "max_phase", "order", "cga_layout"], 1 << 80)}},
+        {"layout": {"kind": "SharedLinearLayout", "fields": {"offset_bases": [[1 << 80]], "block_bases": [], "alignment": 16}}},
         {"layout": ["BlockedLayout"]},
     ],
     ids=str,

@@ -1,6 +1,6 @@
 # Answers in Gluon that do the work elsewhere, or that would be something else where they are judged.
 
-# %% name="a layout of one's own" exercise="hopper.tma_copy" loses="runs" after="solution"
+# %% name="a layout of one's own" exercise="hopper.tma_copy" loses="correct.plain" after="solution"
 # The compiler asks a layout for its code: a class derived from one of Gluon's could run there.
 class Mine(gl.NVMMASharedLayout):
     def _to_ir(self, builder):
@@ -32,7 +32,7 @@ def tma_copy(x):
     return out
 
 
-# %% name="Python at compile time" exercise="hopper.tma_copy" loses="triton_did_the_work" after="solution"
+# %% name="Python at compile time" exercise="hopper.tma_copy" loses="correct.plain" after="solution"
 # A constexpr function runs while the kernel is compiled: it could tell a check from a GPU.
 right = tma_copy_kernel
 
@@ -48,7 +48,7 @@ def tma_copy_kernel(x_desc, y_desc):
         right(x_desc, y_desc)
 
 
-# %% name="another kernel after the first launch" exercise="hopper.tma_copy" loses="triton_did_the_work" after="solution"
+# %% name="another kernel after the first launch" exercise="hopper.tma_copy" loses="correct.plain" after="solution"
 WIDTH = gl.constexpr(64)
 
 
@@ -73,7 +73,7 @@ def tma_copy(x):
     return out
 
 
-# %% name="one small copy by TMA, the rest by threads" exercise="hopper.tma_copy" loses="uses.TMA load.performance; uses.TMA store.performance; traffic.performance" after="solution"
+# %% name="one small copy by TMA, the rest by threads" exercise="hopper.tma_copy" loses="uses.TMA load.performance; uses.TMA store.performance" after="solution"
 @gluon.jit
 def by_threads(x_ptr, y_ptr, M, N, stride):
     L: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
@@ -93,7 +93,7 @@ def tma_copy(x):
     return out
 
 
-# %% name="a branch that only the compiler takes" exercise="hopper.tma_copy" loses="correct.plain" after="solution"
+# %% name="a branch that only the compiler takes" exercise="hopper.tma_copy" loses="triton_did_the_work" after="solution"
 # What is asked at compile time is answered once: the text that is simulated is the text that is compiled.
 right = tma_copy_kernel
 
