@@ -6,3 +6,7 @@ pipelines.py     pipelined and specialised products and attention, races to be n
 
 Each function returns a matplotlib Figure.
 """
+
+from course_lib.figures.hopper.asynchrony import banks, explore_ring, ring, who_holds_what
+
+__all__ = ["banks", "explore_ring", "ring", "who_holds_what"]
