@@ -148,7 +148,7 @@ for shared in (
     gl.SwizzledSharedLayout(1, 1, 1, [0, 1]),
     gl.SwizzledSharedLayout(1, 1, 32, [0, 1]),
 ):  # of the tile turned round
-    print(shared.max_phase, bank_conflicts(LANES.value, shared, [32, 32], itemsize=4))
+    print(f"max_phase={shared.max_phase}:", bank_conflicts(LANES.value, shared, [32, 32], itemsize=4))
 
 # %% [markdown]
 # ## Exercise: a transpose without bank conflicts
@@ -576,7 +576,7 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # * (anywhere)
 # * A layout says which register of which lane holds an element; numbers go from lane to lane through shared memory, whose 32 banks give a
 #   word each in a pass.
-# * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its tile belongs to nobody else.
+# * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its tile is nobody else's.
 # * A barrier counts arrivals and bytes, and opens once in each phase. A wait names the parity of a phase.
 # * (pipelines)
 
