@@ -216,6 +216,8 @@ def warm_up(exercise: Exercise) -> None:
     """Load what a child would load when it first observes this exercise: once, so that forked children find it there."""
     if exercise.kind == "kernel":
         compiled.warm_up()
+    if exercise.language == "Gluon":
+        importlib.import_module("course_lib.hopper.simulation")
     if exercise.kind == "formula" or _cannot_fork(exercise):
         importlib.import_module("torch._dynamo")  # a torch mode of the student's asks for it, see tracing/modes.py
 

@@ -102,8 +102,8 @@ class Uses(OnceRight):
 
 @dataclass
 class Overlapped(OnceRight):
-    """At least this part of the products, by their work, is issued while a copy to shared memory is under way; of a kernel without
-    products, at least this part of the bytes that threads load of tiles. It is the part in the order in which that is most."""
+    """A part of the products, by their work, that is issued while a copy to shared memory is under way; of a kernel without products, of
+    the bytes that threads load of tiles. It is taken in the order in which it is most. least: what it must be."""
 
     missed = "works on nothing while copies are under way"
     least: float
