@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 
 from course_lib.compiled import quiet
 from course_lib.evidence import Fault as MemoryFault
-from course_lib.hopper import show
+from course_lib.hopper import facts, show
 from course_lib.hopper.evaluate import Code, code_of
 from course_lib.hopper.faults import Fault, Kind, Mistake, Spot, mistake
 from course_lib.hopper.machine import Counts, Machine, Product
@@ -25,7 +25,7 @@ from course_lib.tracing.memory import bytes_behind, storage_key
 from course_lib.tracing.traced import Trace
 from course_lib.tracing.work import Work
 from course_lib.ttir.frontend import Front
-from course_lib.ttir.launching import Uncompilable, tensors_in
+from course_lib.ttir.launching import Hazardous, Uncompilable, tensors_in
 
 
 @dataclass
@@ -49,6 +49,11 @@ class Run:
         """The same as Report.overlapped, in this order alone."""
         work = sum(product.multiply_adds for product in self.products)
         return sum(p.multiply_adds for p in self.products if p.copies) / work if work else 0.0
+
+    @property
+    def read_ahead(self) -> float:
+        """The part of what threads load of tiles, by bytes, that they load while a copy is under way."""
+        return self.counts.threads_read_ahead / max(1, self.counts.threads_read)
 
 
 @dataclass(repr=False)
@@ -102,6 +107,12 @@ class Report:
         return max(run.overlapped for run in self.runs)
 
     @property
+    def read_ahead(self) -> float:
+        """The part of what threads load of tiles, by bytes, that they load while a copy to shared memory is under way: in the order
+        in which that is most. 0 means that each load waits for all copies."""
+        return max(run.read_ahead for run in self.runs)
+
+    @property
     def trace(self) -> Trace:
         """The trace of the first order: what it did to global memory."""
         return self.runs[0].trace
@@ -143,16 +154,24 @@ def simulate(
     """
     if not orders:
         raise ValueError("orders is empty: name one at least.")
-    started = [_Simulation(order_of(name), name, work) for name in orders]
+
+    def start(simulation: _Simulation) -> None:
+        with launches_go_to(simulation.launch):
+            launch(*args, **options)
+
+    return _report([_Simulation(order_of(name), name, work) for name in orders], start)
+
+
+def _report(simulations: Sequence[_Simulation], start: Callable[[_Simulation], None]) -> Report:
+    """Start the same in each simulation, one after the other on the same data."""
     runs, before, after = [], {}, None
-    for simulation in started:
+    for simulation in simulations:
         simulation.before = before
         simulation.restore()
-        with launches_go_to(simulation.launch):
-            try:
-                launch(*args, **options)
-            except Mistake as found:
-                simulation.run.fault = found.fault.found(simulation.run.order, simulation.program)
+        try:
+            start(simulation)
+        except Mistake as found:
+            simulation.run.fault = found.fault.found(simulation.run.order, simulation.program)
         runs.append(simulation.run)
         if simulation.run.fault is None:
             left = {key: bytes_behind(tensor).clone() for key, (tensor, _) in before.items()}
@@ -205,15 +224,15 @@ def _foreign(error: BaseException | None, held: str, there: str) -> Mistake:
 class _Simulation(Trace):
     """A trace whose programs run on machines. before: tensors by storage, with the bytes that they held at first."""
 
-    def __init__(self, order: Order, name: str, work: Work | None):
-        super().__init__(work=work)
+    def __init__(self, order: Order, name: str, work: Work | None, inputs: Iterable[torch.Tensor] = ()):
+        super().__init__(inputs=inputs, work=work)
         self.order, self.program = order, 0
         self.run = Run(name, self, timeline=order.timeline)
         self.before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def restore(self) -> None:
         for tensor, held in self.before.values():
-            bytes_behind(tensor).copy_(held)
+            bytes_behind(tensor).numpy()[...] = held.numpy()  # past torch, where a trace would take it for written
 
     def _code_of(self, front: Front) -> _OneByOne:
         return _OneByOne(code_of(front), self)
@@ -235,7 +254,7 @@ class _Simulation(Trace):
         super()._run(code, arguments, grid)
 
     def on_a_machine(self, code: Code, values: list, programs: Programs) -> None:
-        machine = Machine(self.order)
+        machine = Machine(self.order, self.work)
         self.program = int(programs.numbers[0])
         try:
             code.run_block(values, programs, machine)
@@ -244,6 +263,36 @@ class _Simulation(Trace):
             self.run.products += machine.products
             self.run.sites |= machine.sites
             self.run.shared_bytes = max(self.run.shared_bytes, machine.shared.most)
+
+
+class EveryOrder(_Simulation):
+    """A trace whose launches run once in each of these orders, on the same data. It counts the first order's; what a tensor holds
+    is the last one's. Of each launch the facts stand in Launch.simulated.
+
+    Raises Hazardous for a launch with a fault.
+    """
+
+    def __init__(self, orders: Sequence[str] = ORDERS, inputs: Iterable[torch.Tensor] = (), work: Work | None = None):
+        super().__init__(order_of(orders[0]), orders[0], work, inputs)
+        self._others = orders[1:]
+
+    @one_thread()
+    def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
+        self.run = Run(self.run.order, self)
+
+        def start(simulation: _Simulation) -> None:
+            _Simulation.launch(simulation, kernel, args, grid, options)
+
+        report = _report([self, *map(self._other, self._others)], start)
+        if report.faults:
+            raise Hazardous(list(map(facts.hazard, report.faults)))
+        self.launches[-1].simulated = facts.simulated(report)
+
+    def _other(self, name: str) -> _Simulation:
+        """A simulation in another order, which calls tensors by the same names."""
+        made = _Simulation(order_of(name), name, self.work)
+        made._names, made._inputs = self._names, self._inputs
+        return made
 
 
 class _OneByOne:

@@ -6,7 +6,8 @@ timed.py    runs that log on a GPU, timed
 profiled.py profile(): one's own launches, predicted, and counted by a GPU
 calls.py    how a function is called, where it takes more than tensors and numbers
 halves.py   what a log shows of the two halves of a call, where nothing is replayed
-kernels.py  a kernel as plain data and back, and what it may use
+kernels.py  a kernel as plain data and back, and what it may use;  names.py  the public names of Triton and of Gluon
+layouts.py  Gluon's layouts and tensor descriptors as plain data, and back
 child.py    a forked process for either half
 wire.py     what crosses process borders
 """
@@ -105,13 +106,14 @@ def replay_all(
     *,
     kernel: bool,
     allows: Sequence[str] = (),
+    language: str = "Triton",
     compile_seconds: float = 4.0,
 ) -> list[dict[str, Any]]:
     """Run only the student's kernels and return one Evidence (as a tree) per case.
 
     Each kernel is compiled once, all within `compile_seconds`. What the compiler says stands with the first case.
     """
-    found, launched = _replayed(logs, fresh, names, kernel=kernel, allows=allows)
+    found, launched = _replayed(logs, fresh, names, kernel=kernel, allows=allows, language=language)
     if launched:
         with spending("compiling"):
             found[0].compiled += compile_launched(launched, GPUS, compile_seconds)
@@ -142,6 +144,7 @@ def _replayed(
     *,
     kernel: bool,
     allows: Sequence[str] = (),
+    language: str = "Triton",
 ) -> tuple[list[Evidence], list[Any]]:
     """(the evidence of each case, all that was launched)."""
     if not len(logs) == len(fresh) == len(names):
@@ -158,7 +161,8 @@ def _replayed(
                 found[i].cause = wire.from_tree(Cause, stopped["cause"])
             elif kernel:
                 work = Work(min(MOST_OF_A_CASE, left))
-                found[i] = replay(log, inputs, case=names[i], allows=allows, launched=launched[i], work=work)
+                more = {"allows": allows, "language": language, "launched": launched[i], "work": work}
+                found[i] = replay(log, inputs, case=names[i], **more)
                 left -= work.done
             else:
                 found[i].outputs = [plain(call["result"]) for call in log["calls"]]
@@ -213,6 +217,8 @@ def warm_up(exercise: Exercise) -> None:
     """Load what a child would load when it first observes this exercise: once, so that forked children find it there."""
     if exercise.kind == "kernel":
         compiled.warm_up()
+    if exercise.language == "Gluon":
+        importlib.import_module("course_lib.hopper.simulation")
     if exercise.kind == "formula" or _cannot_fork(exercise):
         importlib.import_module("torch._dynamo")  # a torch mode of the student's asks for it, see tracing/modes.py
 
@@ -232,8 +238,8 @@ def observe(
     def work() -> Any:
         logs = record_here() if logs_from_here is None else logs_from_here
         names = [case.name for case in cases]
-        allows = sorted(exercise.allows)
-        return replay_all(logs, fresh, names, kernel=kernel, allows=allows, compile_seconds=compile_seconds)
+        more = {"allows": sorted(exercise.allows), "language": exercise.language, "compile_seconds": compile_seconds}
+        return replay_all(logs, fresh, names, kernel=kernel, **more)
 
     warm_up(exercise)
     trees, printed = child.run(work, seconds=seconds)

@@ -284,6 +284,11 @@ class Trace:
         return self._code_of(front)
 
     def _code_of(self, front: Front) -> Code:
+        if getattr(front.kernel, "is_gluon", bool)():
+            name = front.kernel.fn.__name__
+            raise KernelError(
+                f"kernel `{name}` is in Gluon: simulate({name}[grid], ...) of course_lib.hopper runs it, in many orders."
+            )
         return code_of(front, frozenset(self._watching))
 
     def _run(self, code: Code, arguments: dict[str, Any], grid: Grid) -> None:
@@ -540,9 +545,15 @@ def trace(
 
     Raises KernelFault if a kernel reaches outside a tensor, and KernelError if it raises. What was counted until then remains.
     """
+    with opened(Trace(names, order, list(inputs), work)) as traced:
+        yield traced
+
+
+@contextmanager
+def opened(traced: Trace) -> Iterator[Trace]:
+    """Let launches go to this trace while it is open: `trace` for one that is made already, of a class of its own."""
     if _open:
         raise RuntimeError("A trace is already open: end its `with` block before you open another.")
-    traced = Trace(names, order, list(inputs), work)
     _open.append(traced)
     try:
         with launches_go_to(traced.launch), _EmptyTensors(traced):

@@ -20,6 +20,10 @@ PICTURES = {
     "walks": (),
     "matmul_ladder": (),
     "attention_ladder": (),
+    "who_holds_what": (),
+    "banks": (3,),
+    "ring": (9, 4),
+    "explore_ring": (),
 }
 
 # ------------------------------------------------------------------------------------------------ part one
@@ -77,3 +81,35 @@ def test_the_tables_bytes_are_those_of_unit_09():
     a100, h100 = datasheet("A100 80GB"), datasheet("H100 SXM")
     assert anywhere.tile_bytes(a100, 128, 3) == (16 + 2 * 64 + 16) << 10
     assert anywhere.tile_bytes(h100, 128, 3) == (16 + 3 * 64) << 10
+
+
+# ------------------------------------------------------------------------------------------------ part two
+
+
+def test_a_ring_tells_phases():
+    assert "Tile 5 is number 2 in slot 2. Its reader waits for phase 1 of full[2], which has parity 1" in words(
+        F.ring(5, 3)
+    )
+    assert "parity 1 of empty[1]: it has never opened" in words(F.ring(1, 2))
+    with pytest.raises(ValueError, match="rings of 1 to 4"):
+        F.ring(3, 5)
+
+
+def test_the_ring_follows_its_sliders(notebook):
+    widget = F.explore_ring()
+    widget.named["tile"].value, widget.named["size"].value = 7, 2
+    assert "Tile 7 is number 4 in slot 1" in words(widget.figure)
+
+
+def test_banks_are_counted():
+    said = words(F.banks(31))
+    assert "unswizzled: 32 passes" in said
+    assert "padded by a word: 1 pass" in said
+    assert "swizzled: 1 pass" in said
+    with pytest.raises(ValueError, match="columns 0 to 31"):
+        F.banks(32)
+
+
+def test_each_lane_has_as_many_registers_as_are_drawn():
+    assert "each lane has 8 registers of it" in words(F.who_holds_what())
+    assert "each lane has 1 register of it" in words(F.who_holds_what((1, 1), (8, 4), (2, 1), (1, 0), (16, 4)))

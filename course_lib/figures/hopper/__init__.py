@@ -17,14 +17,19 @@ from course_lib.figures.hopper.anywhere import (
     walks,
     which_attention,
 )
+from course_lib.figures.hopper.asynchrony import banks, explore_ring, ring, who_holds_what
 
 __all__ = [
     "attention_ladder",
+    "banks",
     "chains",
     "explore_occupancy",
+    "explore_ring",
     "matmul_ladder",
     "nested_tiles",
     "occupancy",
+    "ring",
     "walks",
     "which_attention",
+    "who_holds_what",
 ]
