@@ -94,7 +94,8 @@ class Product:
     """A wgmma as it was issued. shape: M, N, K.
 
     copies    copies to shared memory that were issued then, and for which somebody waited later
-    products  other products that were under way
+    products  other products that were under way;  own  those of them that its own partition had issued
+    stores    copies by TMA from shared memory that were under way
     """
 
     who: str
@@ -102,6 +103,8 @@ class Product:
     shape: tuple[int, int, int]
     copies: int
     products: int
+    own: int = 0
+    stores: int = 0
 
     @property
     def multiply_adds(self) -> int:
@@ -137,6 +140,9 @@ class Machine:
         self._products: list[tuple[Product, list[Flight]]] = []  # with the copies that were under way
         self.ahead: list[Flight] = []  # copies to shared memory for which nobody has waited yet
         self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
+        self.exponentials = self.beside_products = (
+            0.0  # cycles of them, and while a product of the same partition was under way
+        )
         self._ids = 0
 
     # ------------------------------------------------------------------------------------------------- partitions
@@ -245,7 +251,16 @@ class Machine:
     def multiplies(self, agent: Agent, spot: Spot, shape: tuple[int, int, int]) -> None:
         """Note a product that is issued now."""
         others = sum(len(one.products) for one in self.agents)
-        self._products.append((Product(agent.name, spot, shape, 0, others), list(self.ahead)))
+        stores = sum(len(one.stores) for one in self.agents)
+        made = Product(agent.name, spot, shape, 0, others, len(agent.products), stores)
+        self._products.append((made, list(self.ahead)))
+
+    def computes(self, agent: Agent, pipe: str, cycles: float) -> None:
+        """Note arithmetic of a partition: on "lanes", or "special" for exponentials and the like."""
+        if pipe == "special":
+            self.exponentials += cycles
+            self.beside_products += cycles if agent.products else 0.0
+        self.order.computes(agent, pipe, cycles)
 
     @property
     def products(self) -> list[Product]:

@@ -128,12 +128,14 @@ class Timed(Lazy):
             self.timeline.compute(agent, {pipe: cycles / chunks for pipe, cycles in work.items()})
 
 
-def order_of(name: str) -> Order:
-    """The order of that name. Raises ValueError if there is none."""
+def order_of(name: str, costs: Costs | None = None) -> Order:
+    """The order of that name; costs: of "timed". Raises ValueError if there is none."""
     kind, colon, seed = name.partition(":")
     if kind == "random" and colon and seed.isdecimal():
         return Seeded(int(seed))
-    plain = {"eager": Order, "lazy": Lazy, "timed": Timed}
+    plain = {"eager": Order, "lazy": Lazy}
+    if name == "timed":
+        return Timed(costs)
     if name not in plain:
         raise ValueError(f'there is no order {name!r}: write "eager", "lazy", "timed", or "random:" and a number.')
     return plain[name]()
