@@ -187,9 +187,8 @@ def test_exponentials_beside_products_and_products_beside_one_another():
     assert report.run("eager").beside_products == report.run("lazy").beside_products
     assert report.exponentials_beside_products > 0.5
     assert waiting.exponentials_beside_products < 0.01  # the logarithm of l, beside the last product
-    assert (
-        sum(product.own > 0 for product in report.products) == 4
-    )  # of 2 consumers with 3 tiles each, all but the first
+    beside = [product for product in report.products if product.own]
+    assert len(beside) == 12  # of 2 consumers with 3 x 3 tiles, all but the first of each three
     assert not any(product.own for product in waiting.products)
 
 
