@@ -156,8 +156,104 @@ class Flops:
 
 
 @dataclass
+class Hazard:
+    """A mistake in what runs at the same time, in a kernel in Gluon: a hopper.Fault as plain data.
+
+    kind              its name: "overwritten while it is read", "wrong phase", "deadlock" (course_lib/hopper/faults.py has all)
+    lines             places that it is about, the earlier first: "`fetch`, line 3: `tma_load(...)`"
+    buffer            the tile or barrier, as the source calls it
+    who, other        the partition at the last line, and the one at the first
+    phase_passed      of a wait that lets a partition go too early: the phase that was over, -1 if none was
+    phase_wanted      the phase in which its data come
+    waiting           of a deadlock: each partition that waits, and for what
+    order             the first order in which it came to light
+    """
+
+    kind: str
+    sentence: str
+    lines: list[str] = field(default_factory=list)
+    buffer: str = ""
+    who: str = ""
+    other: str = ""
+    phase_passed: int | None = None
+    phase_wanted: int | None = None
+    waiting: list[str] = field(default_factory=list)
+    order: str = ""
+
+    @property
+    def cause(self) -> Cause:
+        return Cause("fault", self.lines[-1] if self.lines else "", {"kind": self.kind})
+
+
+@dataclass
+class Multiplied:
+    """A product on tensor cores as it was issued. shape: M, N, K.
+
+    copies, products   copies to shared memory, and other products, that were under way then
+    own, stores        those of the products that its own partition had issued, and copies by TMA from shared memory
+    """
+
+    who: str
+    line: str
+    shape: tuple[int, int, int]
+    copies: int = 0
+    products: int = 0
+    own: int = 0
+    stores: int = 0
+
+
+@dataclass
+class Passes:
+    """How often a line passes shared memory for its tiles, and how often it would without bank conflicts, by all warps."""
+
+    line: str
+    op: Literal["load", "store"]
+    passes: int
+    needed: int
+
+
+@dataclass
+class Simulated:
+    """Facts of a launch in Gluon, as the simulator (course_lib/hopper) finds them: of all its programs together.
+
+    orders         how many orders it ran in
+    instructions   kind ("TMA load", "TMA store", "cp.async", "wgmma") -> how many instructions of the kernel begin one
+    shared_bytes   the most that a program holds
+    bytes_to_shared, bytes_from_shared   of whole tiles, as barriers count them
+    tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved
+    multiply_adds                        of all products on tensor cores
+    overlapped     the part of the products that were issued while a copy was under way, 0 to 1
+    products       as they were issued, in the first order
+    beside_products   the part of the exponentials that a partition computes while a product of its own is under way, 0 to 1
+    fetchers       the partitions that issue a TMA load
+    """
+
+    orders: int
+    instructions: dict[str, int] = field(default_factory=dict)
+    barriers: int = 0
+    tma_loads: int = 0
+    tma_stores: int = 0
+    async_copies: int = 0
+    wgmma: int = 0
+    fences: int = 0
+    bytes_to_shared: int = 0
+    bytes_from_shared: int = 0
+    tma_read: int = 0
+    tma_written: int = 0
+    async_read: int = 0
+    multiply_adds: int = 0
+    shared_bytes: int = 0
+    overlapped: float = 0.0
+    beside_products: float = 0.0
+    fetchers: list[str] = field(default_factory=list)
+    products: list[Multiplied] = field(default_factory=list)
+    passes: list[Passes] = field(default_factory=list)
+
+
+@dataclass
 class Launch:
-    """One kernel launch as traced. `phase`: 0, or 1 in the backward half of a call "forward and backward"."""
+    """One kernel launch as traced. `phase`: 0, or 1 in the backward half of a call "forward and backward". simulated: of a kernel in
+    Gluon alone."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -168,6 +264,7 @@ class Launch:
     busiest_bytes: int = 0  # that the program moved that moved most of them
     phase: int = 0
     tf32: bool = False  # a product of it reads float32 as TF32
+    simulated: Simulated | None = None
 
 
 @dataclass
@@ -282,6 +379,7 @@ class Evidence:
     saved: list[Saved] | None = None  # of the last call, where it has a backward half
     ready: list[int] = field(default_factory=list)  # results that the forward half had finished, by position
     faults: list[Fault] = field(default_factory=list)
+    hazards: list[Hazard] = field(default_factory=list)  # of kernels in Gluon; the first says most
     poisoned: list[str] = field(default_factory=list)  # "kernel `k`, line 5": masked lanes loaded without `other`
     kernels: list[str] = field(default_factory=list)  # keys of the kernels launched, and of those they call
     compiled: list[Compiled] = field(default_factory=list)

@@ -19,6 +19,7 @@ from course_lib.evidence import Cause, Evidence
 from course_lib.version import VERSION
 
 Kind = Literal["kernel", "formula", "values"]
+Language = Literal["Triton", "Gluon"]
 Budget = Callable[[torch.Tensor, torch.dtype, dict[str, Any]], torch.Tensor]
 
 
@@ -256,6 +257,7 @@ class Exercise:
     kind       "kernel": the function launches Triton kernels and is replayed; "formula": it computes numbers and is judged
                by what it returns on drawn parameters; "values": the name holds a prediction, a dict of numbers that is
                written down and not computed (see course_lib/handin/literals.py)
+    language   of the kernels that the function launches: those in Gluon are simulated, in many orders (course_lib/hopper)
     oracle     the same arguments -> the expected result: Torch, brute force or a trace, never the solution. A float64
                tensor stands for the dtype of the first tensor argument, any other dtype for itself.
     budget     (expected in float64, dtype of the result, arguments) -> the greatest error allowed per element; None demands equality
@@ -275,6 +277,7 @@ class Exercise:
     cases: Sequence[Case]
     oracle: Callable[..., Any]
     kind: Kind = "kernel"
+    language: Language = "Triton"
     gates: Sequence[Criterion] = ()
     criteria: Sequence[Criterion] = ()
     bonus: Sequence[Criterion] = ()

@@ -44,7 +44,7 @@ class ToTheEnd(Exception):
 
 def shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> int:
     """Bytes of shared memory that a program needs. Raises the compiler's own exceptions if it refuses the kernel, and ToTheEnd."""
-    if not available():
+    if not available() or source.language != Language.TRITON:
         raise ToTheEnd
     return shared_bytes_of(source.text, target, options, accepted=True)
 

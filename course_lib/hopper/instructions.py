@@ -215,6 +215,7 @@ def _tma_load(body: Body, op: ir.Operation, spot: Spot) -> Act:
 
         def do() -> None:
             pointers, mask = descriptor.pointers(described.shape, where, size)
+            machine.counts.tma_read += size * _lanes(mask, described.shape)
             other = constant(descriptor.padding, ir.Type(described.pointee, described.shape))
             loaded = programs.launched.memory.load(at, programs.numbers, pointers, mask, other)
             view.array[...] = loaded[0]
@@ -230,6 +231,11 @@ def _tma_load(body: Body, op: ir.Operation, spot: Spot) -> Act:
         machine.issue(flight, machine.loads)
 
     return act
+
+
+def _lanes(mask: np.ndarray | None, shape: tuple[int, ...]) -> int:
+    """How many elements of a block a mask lets through."""
+    return prod(shape) if mask is None else int(np.broadcast_to(mask[0], shape).sum())
 
 
 def _sorted(rest: list) -> tuple[View, View, np.ndarray]:
@@ -262,6 +268,7 @@ def _tma_store(body: Body, op: ir.Operation, spot: Spot) -> Act:
 
         def do() -> None:
             pointers, mask = descriptor.pointers(described.shape, where, size)
+            machine.counts.tma_written += size * _lanes(mask, described.shape)
             programs.launched.memory.store(at, programs.numbers, pointers, view.array[None], mask)
 
         flight = machine.flight(agent, "TMA store", spot, op, do)
@@ -297,6 +304,7 @@ def _async_copy(body: Body, op: ir.Operation, spot: Spot) -> Act:
         machine.event(agent)
 
         def do() -> None:
+            machine.counts.async_read += itemsize(pointer.pointee) * _lanes(mask, pointer.shape)
             filling = () if mask is None else (mask, zero if other is None else other)
             view.array[...] = programs.launched.memory.load(at, programs.numbers, pointers, *filling)[0]
 
@@ -375,6 +383,7 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
         flight.cycles = prod(product_shape) * itemsize(element) / 2 / COSTS.multiply_adds
         machine.multiplies(agent, spot, product_shape)
         machine.counts.wgmma += 1
+        machine.counts.multiply_adds += prod(product_shape)
         machine.issue(flight, agent.products)
         machine.order.spend(agent, COSTS.product_issue, "issue")
         if not waits:

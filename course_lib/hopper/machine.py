@@ -113,7 +113,12 @@ class Product:
 
 @dataclass
 class Counts:
-    """Numbers of what one program, or all of them, did."""
+    """Numbers of what one program, or all of them, did.
+
+    bytes_to_shared, bytes_from_shared   of whole tiles, as barriers count them
+    tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved: nothing outside of a tensor
+    multiply_adds                        of all products on tensor cores
+    """
 
     barriers: int = 0
     tma_loads: int = 0
@@ -123,6 +128,10 @@ class Counts:
     fences: int = 0
     bytes_to_shared: int = 0
     bytes_from_shared: int = 0
+    tma_read: int = 0
+    tma_written: int = 0
+    async_read: int = 0
+    multiply_adds: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))

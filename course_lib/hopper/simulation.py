@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from course_lib.tracing.memory import bytes_behind, storage_key
 from course_lib.tracing.traced import Trace
 from course_lib.tracing.work import Work
 from course_lib.ttir.frontend import Front
-from course_lib.ttir.launching import Uncompilable, tensors_in
+from course_lib.ttir.launching import KernelError, Uncompilable, tensors_in
 
 
 @dataclass
@@ -158,16 +158,24 @@ def simulate(
     """
     if not orders:
         raise ValueError("orders is empty: name one at least.")
-    started = [_Simulation(order_of(name, costs), name, work) for name in orders]
+
+    def start(simulation: _Simulation) -> None:
+        with launches_go_to(simulation.launch):
+            launch(*args, **options)
+
+    return _report([_Simulation(order_of(name, costs), name, work) for name in orders], start)
+
+
+def _report(simulations: Sequence[_Simulation], start: Callable[[_Simulation], None]) -> Report:
+    """Start the same in each simulation, one after the other on the same data."""
     runs, before, after = [], {}, None
-    for simulation in started:
+    for simulation in simulations:
         simulation.before = before
         simulation.restore()
-        with launches_go_to(simulation.launch):
-            try:
-                launch(*args, **options)
-            except Mistake as found:
-                simulation.run.fault = found.fault.found(simulation.run.order, simulation.program)
+        try:
+            start(simulation)
+        except Mistake as found:
+            simulation.run.fault = found.fault.found(simulation.run.order, simulation.program)
         runs.append(simulation.run)
         if simulation.run.fault is None:
             left = {key: bytes_behind(tensor).clone() for key, (tensor, _) in before.items()}
@@ -220,15 +228,15 @@ def _foreign(error: BaseException | None, held: str, there: str) -> Mistake:
 class _Simulation(Trace):
     """A trace whose programs run on machines. before: tensors by storage, with the bytes that they held at first."""
 
-    def __init__(self, order: Order, name: str, work: Work | None):
-        super().__init__(work=work)
+    def __init__(self, order: Order, name: str, work: Work | None, inputs: Iterable[torch.Tensor] = ()):
+        super().__init__(inputs=inputs, work=work)
         self.order, self.program = order, 0
         self.run = Run(name, self, timeline=order.timeline)
         self.before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def restore(self) -> None:
         for tensor, held in self.before.values():
-            bytes_behind(tensor).copy_(held)
+            bytes_behind(tensor).numpy()[...] = held.numpy()  # past torch, where a trace would take it for written
 
     def _code_of(self, front: Front) -> _OneByOne:
         return _OneByOne(code_of(front), self)
@@ -261,6 +269,46 @@ class _Simulation(Trace):
             self.run.exponentials += machine.exponentials
             self.run.beside_products += machine.beside_products
             self.run.shared_bytes = max(self.run.shared_bytes, machine.shared.most)
+
+
+class Hazardous(KernelError):
+    """Raised for a launch that went wrong in some order; `report` has the faults."""
+
+    def __init__(self, report: Report):
+        super().__init__(str(report.fault))
+        self.report = report
+
+
+class EveryOrder(_Simulation):
+    """A trace whose launches run once in each of these orders, on the same data. It counts the first order's; what a tensor holds
+    is the last one's.
+
+    reports   of each launch
+    Raises Hazardous for a launch with a fault.
+    """
+
+    def __init__(self, orders: Sequence[str] = ORDERS, inputs: Iterable[torch.Tensor] = (), work: Work | None = None):
+        super().__init__(order_of(orders[0]), orders[0], work, inputs)
+        self._others = orders[1:]
+        self.reports: list[Report] = []
+
+    @one_thread()
+    def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
+        self.run = Run(self.run.order, self)
+
+        def start(simulation: _Simulation) -> None:
+            _Simulation.launch(simulation, kernel, args, grid, options)
+
+        report = _report([self, *map(self._other, self._others)], start)
+        self.reports.append(report)
+        if report.faults:
+            raise Hazardous(report)
+
+    def _other(self, name: str) -> _Simulation:
+        """A simulation in another order, which calls tensors by the same names."""
+        made = _Simulation(order_of(name), name, self.work)
+        made._names, made._inputs = self._names, self._inputs
+        return made
 
 
 class _OneByOne:

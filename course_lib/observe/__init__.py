@@ -104,13 +104,14 @@ def replay_all(
     *,
     kernel: bool,
     allows: Sequence[str] = (),
+    language: str = "Triton",
     compile_seconds: float = 4.0,
 ) -> list[dict[str, Any]]:
     """Run only the student's kernels and return one Evidence (as a tree) per case.
 
     Each kernel is compiled once, all within `compile_seconds`. What the compiler says stands with the first case.
     """
-    found, launched = _replayed(logs, fresh, names, kernel=kernel, allows=allows)
+    found, launched = _replayed(logs, fresh, names, kernel=kernel, allows=allows, language=language)
     if launched:
         with spending("compiling"):
             found[0].compiled += compile_launched(launched, GPUS, compile_seconds)
@@ -141,6 +142,7 @@ def _replayed(
     *,
     kernel: bool,
     allows: Sequence[str] = (),
+    language: str = "Triton",
 ) -> tuple[list[Evidence], list[Any]]:
     """(the evidence of each case, all that was launched)."""
     if not len(logs) == len(fresh) == len(names):
@@ -157,7 +159,8 @@ def _replayed(
                 found[i].cause = wire.from_tree(Cause, stopped["cause"])
             elif kernel:
                 work = Work(min(MOST_OF_A_CASE, left))
-                found[i] = replay(log, inputs, case=names[i], allows=allows, launched=launched[i], work=work)
+                more = {"allows": allows, "language": language, "launched": launched[i], "work": work}
+                found[i] = replay(log, inputs, case=names[i], **more)
                 left -= work.done
             else:
                 found[i].outputs = [plain(call["result"]) for call in log["calls"]]
@@ -231,8 +234,8 @@ def observe(
     def work() -> Any:
         logs = record_here() if logs_from_here is None else logs_from_here
         names = [case.name for case in cases]
-        allows = sorted(exercise.allows)
-        return replay_all(logs, fresh, names, kernel=kernel, allows=allows, compile_seconds=compile_seconds)
+        more = {"allows": sorted(exercise.allows), "language": exercise.language, "compile_seconds": compile_seconds}
+        return replay_all(logs, fresh, names, kernel=kernel, **more)
 
     warm_up(exercise)
     trees, printed = child.run(work, seconds=seconds)

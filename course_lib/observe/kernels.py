@@ -1,9 +1,9 @@
-"""A Triton kernel as plain data, and back: which names it may use, and its rebuilding in a process that trusts nothing.
+"""A kernel as plain data, and back: which names it may use, and its rebuilding in a process that trusts nothing.
 
 Triton's code generator reads a kernel and never runs it. But it looks up the kernel's names and their attributes as Python
 objects, and calls what it finds. So in a rebuilt kernel every name stands for a parameter, a local, plain data, another of
-the student's kernels, or a public object of triton.language; every attribute is one of those or one of a block's. All else
-is refused in a sentence, here or by the code generator.
+the student's kernels, or a public object of its language, Triton's or Gluon's (names.py); every attribute is one of those or one
+of a block's. All else is refused in a sentence, here or by the code generator.
 """
 
 from __future__ import annotations
@@ -15,64 +15,18 @@ import inspect
 import json
 import linecache
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
-import triton
 import triton.language as tl
-import triton.language.extra.cuda.libdevice
-import triton.language.extra.libdevice
-import triton.runtime.jit
-from triton.compiler.code_generator import CodeGenerator
-from triton.runtime.jit import JITFunction, KernelInterface
+from triton.runtime.jit import JITFunction
 
+from course_lib.observe import layouts
+from course_lib.observe.names import BUILTINS, REFUSED_BUILTINS, TRITON, ConstexprFunction, Names, names_of
 from course_lib.ttir.launching import KernelError
 from course_lib.ttir.sources import jit_function
 
-ConstexprFunction = getattr(triton.runtime.jit, "ConstexprFunction", ())  # none in Triton 3.4
-BUILTINS = {"range", "min", "max", "len", "float", "int", "list", "print", "isinstance"}
-# What else Triton lets a kernel call, with the name of an attribute as text
-REFUSED_BUILTINS = CodeGenerator.builtin_namespace.keys() - BUILTINS
-OTHERS = {"tensor", "tensor_descriptor", "dtype", "pointer_type", "block_type", "constexpr", "tuple", "PropagateNan"}
-OTHERS |= {"range", "static_range", "condition", "TRITON_MAX_TENSOR_NUMEL", "math", "extra", "target_info"}
-
-
-def _functions(path: str) -> set[str]:
-    """Names of the language's functions and dtypes in a module: what only helps Triton itself (str_to_ty evaluates
-    strings) is not among them."""
-    kinds = (KernelInterface, ConstexprFunction, tl.dtype)
-    return {
-        name
-        for name, value in getattr(sys.modules.get(path), "__dict__", {}).items()  # Triton 3.4 has no target_info
-        if not name.startswith("_") and (isinstance(value, kinds) or getattr(value, "__triton_builtin__", False))
-    }
-
-
-CUDA = "triton.language.extra.cuda.libdevice"
-PUBLIC = {
-    "triton": {"cdiv", "next_power_of_2", "language"},
-    "triton.language": _functions("triton.language") | OTHERS & set(vars(tl)),
-    "triton.language.math": _functions("triton.language.math"),
-    "triton.language.target_info": _functions("triton.language.target_info") - {"current_target"},
-    "triton.language.extra": {"cuda", "libdevice"},
-    "triton.language.extra.cuda": {"libdevice"},
-    "triton.language.extra.libdevice": _functions(CUDA) & set(vars(tl.extra.libdevice)),  # stubs for the GPU's own
-    CUDA: _functions(CUDA),
-}
-MODULES = {path: sys.modules[path] for path in PUBLIC if path in sys.modules}
-# Where each public object is first found, by its id
-OBJECTS = {
-    id(getattr(MODULES[path], name)): f"{path}.{name}"
-    for path in reversed(MODULES)
-    for name in sorted(PUBLIC[path], reverse=True)
-}
-ATTRIBUTES = {name for kind in (tl.tensor, tl.tensor_descriptor, tl.dtype) for name in dir(kind) if name[0].islower()}
-ATTRIBUTES |= {"shape", "strides", "type", "value", "numel", "T"}
-ATTRIBUTES |= {"name", "element_ty", "primitive_bitwidth", "int_bitwidth", "fp_mantissa_width", "itemsize"}  # of dtypes
-ATTRIBUTES |= {"logical_and", "logical_or", "ALL", "NONE"}  # of constants, and of PropagateNan
-ATTRIBUTES -= {"to_ir", "codegen_name", "mangle", "cache_key_part"}
 FIELD = "the field"  # no name that a kernel could write
 
 
@@ -89,20 +43,20 @@ def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFu
     name, source = kernel.__name__, getattr(kernel, "src", None)  # what Triton compiles
     if kernel in callers:
         raise KernelRefused(f"{name} calls itself: kernels cannot recurse")
-    if getattr(kernel, "is_gluon", bool)():
-        raise KernelRefused(
-            f"{name} is a kernel in Gluon (@gluon.jit), and this course's are in Triton: write it with @triton.jit"
-        )
     package = re.search(r"(?:site|dist)-packages[/\\](\w+)", kernel.fn.__code__.co_filename)
     if package and package[1] != "course_lib":
         raise KernelRefused(f"{name} comes from the package {package[1]}: write a kernel of your own")
     if not isinstance(source, str):
         raise KernelRefused(f"the source of {name} cannot be read: define it in a cell with `def`")
 
+    names = names_of(is_gluon(kernel))
+
     def described(what: str, line: int, value: Any) -> dict[str, Any]:
-        found = _described(value, table, (*callers, kernel))
+        found = _described(value, names, table, (*callers, kernel))
         if found is None:
-            raise KernelRefused(f"{name}, line {line}: `{what}` is a {type(value).__name__}: {_instead_of(value)}")
+            raise KernelRefused(
+                f"{name}, line {line}: `{what}` is a {type(value).__name__}: {_instead_of(value, names)}"
+            )
         return found
 
     (own, used), scope = _names_in(source, name), kernel.get_capture_scope()
@@ -118,6 +72,7 @@ def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFu
         "annotations": {p.name: "constexpr" if p.is_constexpr else p.annotation_type for p in kernel.params},
         "do_not_specialize": [p.name for p in kernel.params if p.do_not_specialize],
         "noinline": bool(kernel.noinline),
+        "gluon": is_gluon(kernel),
     }
     key = key_of(entry)
     if vars(kernel).setdefault("described", key) != key:
@@ -153,26 +108,42 @@ def key_of(entry: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _described(value: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...]) -> dict | None:
+def is_gluon(kernel: JITFunction) -> bool:
+    """Whether a kernel is written in Gluon."""
+    return bool(getattr(kernel, "is_gluon", bool)())  # which Triton 3.4 does not ask
+
+
+def _described(
+    value: Any, names: Names, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...]
+) -> dict | None:
     """Describe what a name stands for, as plain data; None if no kernel may use it."""
     if value is None or type(value) in (int, float, bool, str):
         return {"value": value}
     if type(value) is tuple:
-        parts = [_described(part, table, callers) for part in value]
+        parts = [_described(part, names, table, callers) for part in value]
         return None if None in parts else {"tuple": parts}
     if isinstance(value, tl.constexpr):
-        inner = _described(value.value, table, callers)
+        inner = _described(value.value, names, table, callers)
         return inner and {"constexpr": inner}
-    if inspect.ismodule(value) and value.__name__ in MODULES:
+    if inspect.ismodule(value) and value.__name__ in names.modules:
         return {"module": value.__name__}
-    if id(value) in OBJECTS:
-        return {"object": OBJECTS[id(value)]}
+    if id(value) in names.objects:
+        return {"object": names.objects[id(value)]}
+    if layouts.is_layout(value):
+        data = layouts.described(value)
+        return data and {"layout": data}
     return {"kernel": describe(value, table, callers)} if isinstance(value, JITFunction) else None
 
 
-def _instead_of(value: Any) -> str:
+def _instead_of(value: Any, names: Names) -> str:
     if isinstance(value, ConstexprFunction):
-        return "only the compiler may run its Python. Write it with `@triton.jit`, or compute the number outside"
+        jit = "@gluon.jit" if names.language == "Gluon" else "@triton.jit"
+        return f"only the compiler may run its Python. Write it with `{jit}`, or compute the number outside"
+    if names.language == "Gluon":
+        question = ". Is `@gluon.jit` missing above it?" if inspect.isfunction(value) else ""
+        return (
+            f"inside a kernel only Gluon's language, other kernels and gl.constexpr numbers and layouts exist{question}"
+        )
     question = ". Is `@triton.jit` missing above it?" if inspect.isfunction(value) else ""
     return f"inside a kernel only triton.language, other kernels and tl.constexpr numbers exist{question}"
 
@@ -215,23 +186,26 @@ def _names_in(source: str, name: str) -> tuple[set[str], dict[str, int]]:
 
 
 class _Attributes(ast.NodeTransformer):
-    """Lets through what ends at a public object of triton.language or at a public attribute of a block; any other attribute
+    """Lets through what ends at a public object of the language or at a public attribute of a block; any other attribute
     can only be a NamedTuple's, and will be asked of nothing else."""
 
-    def __init__(self, kernel: str, modules: Mapping[str, str]):
-        self.kernel, self.modules = kernel, modules  # name -> path
+    def __init__(self, kernel: str, names: Names, modules: Mapping[str, str]):
+        self.kernel, self.names, self.modules = kernel, names, modules  # name -> path
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if path := self._module(node.value):
-            if node.attr not in PUBLIC[path]:
-                said = _lacks(f"`{path.replace('triton.language', 'tl')}`", node.attr, PUBLIC[path])
+            public = self.names.public[path]
+            if node.attr not in public:
+                said = _lacks(f"`{_short(path)}`", node.attr, public)
                 raise KernelRefused(f"{self.kernel}, line {node.lineno}: {said}")
             return node
         node.value = self.visit(node.value)
-        if node.attr in ATTRIBUTES:
+        if node.attr in self.names.attributes:
             return node
         if node.attr.startswith("_") or not isinstance(node.ctx, ast.Load):
-            raise KernelRefused(f"{self.kernel}, line {node.lineno}: {_lacks('a block', node.attr, ATTRIBUTES)}")
+            raise KernelRefused(
+                f"{self.kernel}, line {node.lineno}: {_lacks('a block', node.attr, self.names.attributes)}"
+            )
         asked = ast.Call(ast.Name(FIELD, ast.Load()), [node.value, ast.Constant(node.attr)], [])
         return ast.fix_missing_locations(ast.copy_location(asked, node))
 
@@ -241,8 +215,13 @@ class _Attributes(ast.NodeTransformer):
             return self.modules.get(node.id, "")
         if isinstance(node, ast.Attribute) and (path := self._module(node.value)):
             path = f"{path}.{node.attr}"
-            return path if path in MODULES else ""
+            return path if path in self.names.modules else ""
         return ""
+
+
+def _short(path: str) -> str:
+    """The path of a module as kernels write it."""
+    return path.replace("triton.experimental.gluon.language", "gl").replace("triton.language", "tl")
 
 
 @tl.core.builtin
@@ -252,7 +231,7 @@ def _field(value: Any, name: tl.constexpr, _semantic: Any = None) -> Any:
     fields = value.type.fields if isinstance(value, tl.tuple) else getattr(type(value), "_fields", None)
     if isinstance(value, (tl.tuple, tuple)) and fields and name in fields:
         return value[fields.index(name)]
-    raise AttributeError(_lacks("a block", name, ATTRIBUTES))
+    raise AttributeError(_lacks("a block", name, TRITON.attributes))
 
 
 INSTEAD = {  # of names that Python or its modules have: what a kernel can say
@@ -307,9 +286,19 @@ class Rebuilt(JITFunction):
         return launch
 
 
+@cache
+def _rebuilt_in_gluon() -> type[Rebuilt]:
+    """The class of rebuilt kernels in Gluon."""
+    from triton.experimental.gluon._runtime import GluonJITFunction
+
+    return type("RebuiltInGluon", (Rebuilt, GluonJITFunction), {})
+
+
 def _is_constant(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all(map(_is_constant, value))
+    if layouts.is_layout(value):
+        return True
     return value is None or isinstance(value, (bool, int, float, str, tl.dtype, JITFunction))
 
 
@@ -350,38 +339,46 @@ def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction
     if definition.name != name:
         raise KernelRefused(f"the source of {name} defines {definition.name}")
     modules = {what: value["module"] for what, value in entry["names"].items() if "module" in value}
-    definition.body = [_Attributes(name, modules).visit(statement) for statement in definition.body]
+    gluon = entry.get("gluon") is True
+    names = names_of(gluon)
+    definition.body = [_Attributes(name, names, modules).visit(statement) for statement in definition.body]
     module, file = ast.Module([definition], []), f"<kernel {name} {key}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    scope = {what: _resolve(name, value, build) for what, value in entry["names"].items()}
+    scope = {what: _resolve(name, names, value, build) for what, value in entry["names"].items()}
     # Triton tells functions of one name apart by their modules
     scope |= {FIELD: _field, "__name__": f"kernel_{key}", "__builtins__": {}}
     exec(compile(module, file, "exec"), scope)
     function = scope.pop(name)
-    defaults = {what: _resolve(name, value, build) for what, value in entry.get("defaults", {}).items()}
+    defaults = {what: _resolve(name, names, value, build) for what, value in entry.get("defaults", {}).items()}
     parameters = [
         p.replace(default=defaults.get(p.name, p.empty), annotation=entry["annotations"].get(p.name) or p.empty)
         for p in inspect.signature(function).parameters.values()
     ]
     function.__signature__ = inspect.Signature(parameters)
     fixed = [str(what) for what in entry.get("do_not_specialize", ())]
-    return Rebuilt(function, source, module, do_not_specialize=fixed, noinline=entry.get("noinline") is True)
+    kind = _rebuilt_in_gluon() if gluon else Rebuilt
+    return kind(function, source, module, do_not_specialize=fixed, noinline=entry.get("noinline") is True)
 
 
-def _resolve(kernel: str, described: dict[str, Any], build: Callable[[str], JITFunction]) -> Any:
+def _resolve(kernel: str, names: Names, described: dict[str, Any], build: Callable[[str], JITFunction]) -> Any:
     match described:
         case {"value": None | int() | float() | str() as value}:
             return value
         case {"tuple": list(parts)}:
-            return tuple(_resolve(kernel, part, build) for part in parts)
+            return tuple(_resolve(kernel, names, part, build) for part in parts)
         case {"constexpr": inner}:
-            return tl.constexpr(_resolve(kernel, inner, build))
-        case {"module": str(path)} if path in MODULES:
-            return MODULES[path]
+            return tl.constexpr(_resolve(kernel, names, inner, build))
+        case {"module": str(path)} if path in names.modules:
+            return names.modules[path]
+        case {"layout": data}:
+            try:
+                return layouts.rebuilt(data)
+            except ValueError as error:
+                raise KernelRefused(f"{kernel}: {error}") from None
         case {"kernel": str(key)}:
             return build(key)
         case {"object": str(path)}:
             module, _, name = path.rpartition(".")
-            if name in PUBLIC.get(module, ()):
-                return getattr(MODULES[module], name)
+            if name in names.public.get(module, ()):
+                return getattr(names.modules[module], name)
     raise KernelRefused(f"{kernel} names something that is not part of the language")

@@ -41,7 +41,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import OPTIONS
 from course_lib.evidence import Cause, tensors_of
-from course_lib.observe import kernels
+from course_lib.observe import kernels, layouts
 from course_lib.observe.calls import CALLS
 from course_lib.observe.replay import FILLS
 from course_lib.observe.wire import layout, storage_bytes, to_tree
@@ -222,6 +222,10 @@ class _Recorder(Mode):
                 {"padding": value.padding} if getattr(value, "padding", "zero") != "zero" else {}
             )  # none up to 3.5
             return {"descriptor": self.encode(value.base)} | shapes | padding
+        if layouts.is_descriptor(value) and (fields := layouts.fields_of(value)):
+            return {"gluon descriptor": self.encode(value.base), "fields": fields}
+        if layouts.is_layout(value) and (described := layouts.described(value)):
+            return {"gluon layout": described}
         if isinstance(value, Rational):
             return int(value) if value.denominator == 1 else float(value)
         if hasattr(value, "item") and getattr(value, "shape", None) == () and type(value).__module__ == "numpy":

@@ -14,17 +14,18 @@ from typing import Any
 
 import torch
 import triton.language as tl
+from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import OPTIONS, compile_all
 from course_lib.evidence import Cause, Compiled, Evidence, Fault, Operation, Saved, tensors_of
-from course_lib.observe import kernels
+from course_lib.observe import kernels, layouts, simulated
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, view
-from course_lib.tracing import KernelError, KernelFault, trace
+from course_lib.tracing import KernelError, KernelFault, Trace, opened
 from course_lib.tracing.tuning import Tuning, tuned
 from course_lib.tracing.work import Work
 from course_lib.ttir.frontend import Front
-from course_lib.ttir.launching import Uncompilable
+from course_lib.ttir.launching import Uncompilable, is_descriptor
 
 ALLOCATIONS = frozenset(
     [
@@ -135,8 +136,11 @@ def _contents(storage: torch.UntypedStorage) -> bytes:
 class Tape:
     """A log bound to inputs on one device: `run(call)` performs a call's events and returns its result."""
 
-    def __init__(self, log: Mapping[str, Any], device: str = "cpu", allows: Collection[str] = ()) -> None:
+    def __init__(
+        self, log: Mapping[str, Any], device: str = "cpu", allows: Collection[str] = (), language: str = ""
+    ) -> None:
         self.log, self.device, self.allows = log, torch.device(device), frozenset(allows)
+        self.language = language  # in which kernels must be; "": either
         self.storages: dict[str, torch.UntypedStorage] = {}
         self.held: set[int] = set()  # what tells these storages apart
         self.operations: list[Operation] = []
@@ -205,6 +209,7 @@ class Tape:
             kernel = self.kernels.get(event["launch"])
             if kernel is None:
                 raise Refused("the log launches a kernel that it does not hold")
+            self._speaks(kernel)
             arguments = {name: self.decode(value) for name, value in event["arguments"].items()}
             options = {name: self.decode(value) for name, value in event["options"].items()}
             if not options.keys() <= set(OPTIONS):
@@ -240,6 +245,18 @@ class Tape:
                 buffer = f"buffer {len(self.allocated)}{KEPT if event.get('kept') else ''}"
                 self.names[identity] = self.outputs.get(identity, buffer)
                 self.named(self.names[identity], tensor)
+
+    def _speaks(self, kernel: JITFunction) -> None:
+        """Raise Refused for a kernel in another language than the exercise's."""
+        language = "Gluon" if kernels.is_gluon(kernel) else "Triton"
+        if self.language == "Triton" != language:
+            raise Refused(
+                f"{kernel.__name__} is a kernel in Gluon (@gluon.jit), and this exercise is for one in Triton: write it with @triton.jit"
+            )
+        if self.language == "Gluon" != language:
+            raise Refused(
+                f"{kernel.__name__} is a kernel in Triton (@triton.jit), and this exercise is for one in Gluon: write it with @gluon.jit"
+            )
 
     def _tuning(self, how: Any, arguments: Mapping[str, Any]) -> Tuning | None:
         """The tuner's work between two runs of a launch, as the log tells it."""
@@ -318,6 +335,15 @@ class Tape:
                 return next(d for d in vars(tl).values() if isinstance(d, tl.dtype) and d.name == name)
             case {"kernel": str(key)} if key in self.kernels:
                 return self.kernels[key]
+            case {"gluon descriptor": base, "fields": dict(fields)}:
+                try:
+                    return layouts.descriptor(self.decode(base), fields)
+                except ValueError as error:
+                    raise Refused(
+                        f"the function launches a kernel with a tensor descriptor that is none: {error}"
+                    ) from None
+            case {"gluon layout": data}:
+                return layouts.rebuilt(data)
             case {"descriptor": base, "shape": shape, "strides": strides, "block_shape": block_shape}:
                 padding = {"padding": "nan"} if value.get("padding") == "nan" else {}
                 return TensorDescriptor(self.decode(base), shape, strides, block_shape, **padding)
@@ -342,19 +368,20 @@ def replay(
     *,
     case: str,
     allows: Collection[str] = (),
+    language: str = "Triton",
     launched: list[Launched] | None = None,
     work: Work | None = None,
 ) -> Evidence:
-    """Run a case's log on `inputs` (one dict of arguments per call), traced; return the Evidence.
+    """Run a case's log on `inputs` (one dict of arguments per call), traced; return the Evidence. Kernels in Gluon are simulated.
 
     What the last call launched is added to `launched`, for the compiler. work: what its kernels may still do.
     """
     evidence = Evidence(case)
     untouched = [{k: _bytes(v) for k, v in call.items()} for call in inputs]
     try:
-        tape = Tape(log, allows=allows)
+        tape = Tape(log, allows=allows, language=language)
         given = [tensor for index, call in enumerate(inputs) for _, _, tensor in tensors_of(index, call)]
-        with trace(inputs=given, work=work) as t:
+        with opened(_trace_for(language, given, work)) as t:
             tape.named = t.name
             results = []
             for index, arguments in enumerate(inputs):
@@ -365,6 +392,8 @@ def replay(
         for number, phase in zip(ran, tape.halves.phases, strict=True):
             t.launches[number].busiest_bytes = int(t.steps[number].bytes_by_program().max(initial=0))
             t.launches[number].phase = phase
+        if language == "Gluon":
+            simulated.note(t)
         evidence.launches = [t.launches[number] for number in ran]
         evidence.idle = len(t.launches) - first - len(ran)
         evidence.saved = None if tape.halves.saved is None else list(tape.halves.saved.values())
@@ -391,6 +420,9 @@ def replay(
     except KernelFault as fault:
         evidence.faults = [*t.faults, fault.fault] if fault.fault not in t.faults else list(t.faults)
         evidence.error, evidence.cause = str(fault), fault.fault.cause
+    except simulated.Hazardous as found:
+        evidence.hazards = simulated.hazards(found.report)
+        evidence.error, evidence.cause = str(found), evidence.hazards[0].cause
     except KernelError as error:
         kind = "compiler" if isinstance(error, Uncompilable) else "stopped"
         evidence.error, evidence.cause = str(error), Cause(kind, details={"message": str(error)})
@@ -401,6 +433,11 @@ def replay(
         evidence.error = f"the recorded calls cannot be repeated ({type(error).__name__}: {words})"
         evidence.cause = Cause("raised", details={"exception": type(error).__name__, "message": words})
     return evidence
+
+
+def _trace_for(language: str, given: list[torch.Tensor], work: Work | None) -> Trace:
+    """The trace that takes an answer's launches. Its inputs are not to be written."""
+    return simulated.EveryOrder(inputs=given, work=work) if language == "Gluon" else Trace(inputs=given, work=work)
 
 
 def _operation(name: str, arguments: list[Any], results: Any) -> Operation:
@@ -435,9 +472,11 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
     *older, newest = gpus
     last = {one[0]: one for one in launched}
     largest = {one[0]: one for one in sorted({_set(one): one for one in launched}.values(), key=_size)}
-    more = [(one, gpus[0]) for key, one in largest.items() if _size(one) > _size(last[key])]
+    more = [
+        (one, newest if _for_hopper(one) else gpus[0]) for key, one in largest.items() if _size(one) > _size(last[key])
+    ]
     whole = [(one, newest, True) for one in last.values()]  # first: it has more to tell, if time runs out
-    asked = [(one, gpu, False) for one in last.values() for gpu in older]
+    asked = [(one, gpu, False) for one in last.values() if not _for_hopper(one) for gpu in older]
     wanted, cases = [*whole, *asked, *((*one, False) for one in more)], _cases(launched)
     found = _compiled(wanted, seconds)
     for fact, (one, _, _) in zip(found, wanted, strict=True):
@@ -456,6 +495,8 @@ def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], 
     oldest, *newer = gpus
     sets = [{_set(one): one for one in launched} for launched in by_answer]
     wanted = [(index, key) for index, chosen in enumerate(sets) for key in chosen]
+    for_hopper = [(index, key) for index, key in wanted if _for_hopper(sets[index][key])]
+    wanted = [each for each in wanted if each not in for_hopper]
 
     def ask(of: Sequence[tuple[int, Hashable]], on: Sequence[str]) -> list[tuple[int, Hashable, Compiled]]:
         jobs = [(index, key, gpu) for index, key in of for gpu in on]
@@ -466,6 +507,7 @@ def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], 
     safe = [(index, key, known) for index, key, known in first if _safe_to_assume(known)]
     found = first + [(i, key, replace(known, gpu=gpu, shared_limit=0)) for i, key, known in safe for gpu in newer]
     found += ask([(index, key) for index, key, known in first if not _safe_to_assume(known)], newer)
+    found += ask(for_hopper, gpus[-1:])
     if len(by_answer) > 1 and any(fact.too_slow for _, _, fact in found):
         raise ValueError(f"the kernels were not compiled together within {seconds:g} s")
     cases, facts = [_cases(launched) for launched in by_answer], [[] for _ in by_answer]
@@ -502,11 +544,16 @@ def _set(launched: Launched) -> Hashable:
 
 def _type_of(value: Any) -> str:
     """The type that the compiler sees of an argument that is not a constant."""
-    if isinstance(value, TensorDescriptor):
-        return f"{value.base.dtype} {value.block_shape}"
+    if is_descriptor(value):
+        return f"{value.base.dtype} {value.block_shape} {getattr(value, 'layout', '')}"
     if isinstance(value, (list, tuple)):
         return repr([_type_of(v) for v in value])
     return str(getattr(value, "dtype", type(value)))
+
+
+def _for_hopper(launched: Launched) -> bool:
+    """Whether it is in Gluon, in which a kernel says for which GPU it is."""
+    return kernels.is_gluon(launched[1].kernel)
 
 
 def _size(launched: Launched) -> int:

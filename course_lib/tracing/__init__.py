@@ -36,7 +36,7 @@ A trace sees global memory and arithmetic. It cannot see what the compiler decid
 registers. compiled/ asks it how much shared memory and how many registers a kernel takes.
 """
 
-from course_lib.tracing.traced import Trace, is_open, trace
+from course_lib.tracing.traced import Trace, is_open, opened, trace
 from course_lib.ttir.launching import KernelError, KernelFault
 
-__all__ = ["KernelError", "KernelFault", "Trace", "is_open", "trace"]
+__all__ = ["KernelError", "KernelFault", "Trace", "is_open", "opened", "trace"]

@@ -540,9 +540,15 @@ def trace(
 
     Raises KernelFault if a kernel reaches outside a tensor, and KernelError if it raises. What was counted until then remains.
     """
+    with opened(Trace(names, order, list(inputs), work)) as traced:
+        yield traced
+
+
+@contextmanager
+def opened(traced: Trace) -> Iterator[Trace]:
+    """Let launches go to this trace while it is open: `trace` for one that is made already, of a class of its own."""
     if _open:
         raise RuntimeError("A trace is already open: end its `with` block before you open another.")
-    traced = Trace(names, order, list(inputs), work)
     _open.append(traced)
     try:
         with launches_go_to(traced.launch), _EmptyTensors(traced):

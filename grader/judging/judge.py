@@ -369,6 +369,7 @@ class Work:
             "names": [case.name for case in self.cases],
             "kernel": self.exercise.kind == "kernel",
             "allows": sorted(self.exercise.allows),
+            "language": self.exercise.language,
         }
 
     def believe(self, trees: Any = None) -> None:

@@ -17,7 +17,8 @@ from triton.compiler.code_generator import CodeGenerator
 from triton.runtime.jit import JITFunction
 
 from course_lib.observe import child
-from course_lib.observe.kernels import ATTRIBUTES, BUILTINS, MODULES, PUBLIC, KernelRefused, Rebuilt, rebuild
+from course_lib.observe.kernels import KernelRefused, Rebuilt, rebuild
+from course_lib.observe.names import BUILTINS, TRITON
 from course_lib.tracing import KernelError, trace
 
 TL = {"tl": {"module": "triton.language"}}
@@ -414,15 +415,15 @@ def reachable():
     waiting += [tl.tensor(None, block), tl.tensor(None, pointer), tl.tensor_descriptor(None, [number], [number], block)]
     waiting += [tl.tuple([number]), tl.slice(None, None, None), tl.range(3), tl.static_range(tl.constexpr(3)), number]
     waiting += [CodeGenerator.builtin_namespace[name] for name in BUILTINS]
-    waiting += [rebuild(body("tl.load(x)"))["key"], *MODULES.values()]
-    names, seen, found = ATTRIBUTES.union(*PUBLIC.values()), {}, []
+    waiting += [rebuild(body("tl.load(x)"))["key"], *TRITON.modules.values()]
+    names, seen, found = TRITON.attributes.union(*TRITON.public.values()), {}, []
     while waiting:
         value = waiting.pop()
         if id(value) in seen:
             continue
         seen[id(value)] = value
         for name in names:
-            if isinstance(value, types.ModuleType) and name not in PUBLIC[value.__name__] | ATTRIBUTES:
+            if isinstance(value, types.ModuleType) and name not in TRITON.public[value.__name__] | TRITON.attributes:
                 continue
             with contextlib.suppress(Exception):
                 reached = getattr(value, name)
@@ -437,7 +438,7 @@ def test_nothing_public_leads_out():
     for name, value in reachable():
         assert not isinstance(value, (dict, types.MappingProxyType, types.CodeType, types.FrameType)), name
         if isinstance(value, types.ModuleType):
-            assert value.__name__ in MODULES, name
+            assert value.__name__ in TRITON.modules, name
         elif isinstance(value, (types.FunctionType, types.MethodType, type)):
             assert value.__module__.startswith(("triton.language.", "triton._C.", "typing")), name
         elif isinstance(value, (types.BuiltinMethodType, types.MethodDescriptorType)):
@@ -446,9 +447,9 @@ def test_nothing_public_leads_out():
 
 def test_attributes_are_of_values_and_not_of_what_makes_them():
     leading_out = {"handle", "data", "fn", "src", "run", "format", "func", "to_ir", "globals", "gi_frame", "cr_frame"}
-    assert not [name for name in ATTRIBUTES if name.startswith("_") or name in leading_out]
-    assert not ATTRIBUTES & (set(dir(Rebuilt)) | vars(rebuild(body("tl.load(x)"))["key"]).keys()) - {"type"}
+    assert not [name for name in TRITON.attributes if name.startswith("_") or name in leading_out]
+    assert not TRITON.attributes & (set(dir(Rebuilt)) | vars(rebuild(body("tl.load(x)"))["key"]).keys()) - {"type"}
     assert all(
         isinstance(getattr(triton, name), (JITFunction, types.ModuleType)) or name in ("cdiv", "next_power_of_2")
-        for name in PUBLIC["triton"]
+        for name in TRITON.public["triton"]
     )

@@ -110,13 +110,14 @@ def _unit_of(exercise_id: str) -> str:
 
 @cache
 def _more_imports(unit: str) -> str:
-    """Imports that the unit's notebook adds to the common ones: of Python's own modules, and of other libraries such as einops."""
+    """Imports that the unit's notebook adds to the common ones: of Python's own modules, of other libraries such as einops, and of
+    the names of Gluon."""
     source = ROOT / "solutions" / f"{unit}.py"
     text = source.read_text() if source.exists() else ""  # the suite's toy units have none
-    text = text.partition("\nfrom course_lib import ")[
-        0
-    ]  # as far as the first cell goes: demonstrations have imports of their own
-    return "".join(
+    gluon = re.findall(r"^from course_lib\.hopper\.language import (?:\((?:.*\n)+?\)|[^(\n]*)\n", text, re.M)[:1]
+    # as far as the first cell goes: demonstrations have imports of their own
+    text = text.partition("\nfrom course_lib import ")[0]
+    return "".join(gluon) + "".join(
         re.findall(r"^(?:from (?!course_lib)\w+ import .*|import (?!torch|triton)\w+(?: as \w+)?)\n", text, re.M)
     )
 
@@ -156,7 +157,8 @@ def walkers(module: str) -> list[Variant]:
     unit = next(unit for unit, name in UNITS.items() if name == module)
     for exercise in exercises(unit).values():
         loses = tuple(c.key for c in exercise.criteria if getattr(c, "programs", 0))
-        if loses and exercise.id in solution_cells(unit):  # the suite's toy units have none
+        known = exercise.id in solution_cells(unit)  # the suite's toy units have none
+        if loses and known and exercise.language == "Triton":
             cells = "\n".join(text for _, text in answer(exercise.id, solution_cell(exercise.id))[1:])
             found += [
                 Variant(exercise.id, "one program walks over all", loses, source=walking.walked(cells, 1)),

@@ -1,0 +1,147 @@
+"""Criteria of unit 12: what goes on at the same time in a kernel in Gluon. All of it comes from the simulator, in every order that a
+check runs; nothing is a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from course_lib.criteria import Compiles, Correct, TritonDidTheWork
+from course_lib.criteria.results import OnceRight
+from course_lib.evidence import Simulated
+from course_lib.exercise import Criterion, Exercise, Finding, Spent, Trial
+from course_lib.words import number, plural
+
+
+def simulations(trial: Trial) -> list[Simulated]:
+    """The facts of each launch in Gluon of a trial."""
+    return [launch.simulated for launch in trial.evidence.launches if launch.simulated]
+
+
+@dataclass
+class InEveryOrder(Criterion):
+    """In no order, and on no case, does something meet that nothing keeps apart, and nobody waits for ever."""
+
+    missed = "goes wrong in some order"
+    points: float = 0
+    title: str = "no race and no deadlock, in any order"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        for trial in trials:
+            if trial.evidence.hazards:
+                first = trial.evidence.hazards[0]
+                others = sorted({hazard.kind for hazard in trial.evidence.hazards[1:]} - {first.kind})
+                detail = f"In other orders: {', '.join(others)}." if others else ""
+                seen = f"{first.sentence} (in the order {first.order}, on {trial.case.name})"
+                return self.lost(seen, cause=first.cause, detail=detail)
+        orders = max((found.orders for trial in trials for found in simulations(trial)), default=0)
+        if not orders:
+            return self.left_open("no launch came to its end")
+        return self.earned(plural(orders, "order"))
+
+
+GATES = (TritonDidTheWork(title="computed by your kernel in Gluon"), InEveryOrder(), Correct("plain"), Compiles())
+"""The gates of an exercise that asks for a kernel in Gluon."""
+
+SHARE = 0.95  # of the bytes, or of the products, that must go the way that an exercise asks for
+READS, WRITES = {"TMA load": "tma_read", "cp.async": "async_read"}, {"TMA store": "tma_written"}
+
+
+@dataclass
+class Uses(OnceRight):
+    """What is read of global memory comes by "TMA load" or "cp.async"; what is written leaves by "TMA store"; what is multiplied,
+    on tensor cores by "wgmma".
+
+    most    instructions of the kernel that may begin one; 0 for any number
+    needs   for "wgmma" the multiply-adds that a call needs, from its arguments
+    """
+
+    op: str
+    points: float
+    group: str = "performance"
+    most: int = 0
+    needs: Callable[..., int] | None = None
+
+    @property
+    def title(self) -> str:
+        return {
+            "TMA load": "read by TMA",
+            "cp.async": "read by cp.async",
+            "TMA store": "written by TMA",
+            "wgmma": "multiplied by wgmma",
+        }[self.op]
+
+    @property
+    def missed(self) -> str:
+        return f"not {self.title}"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        part, unit = 1.0, "multiply-adds" if self.op == "wgmma" else "bytes"
+        for trial in group:
+            mine, all_of_it = self._moved(trial)
+            part = min(part, mine / max(1, all_of_it))
+            sites = max((found.instructions.get(self.op, 0) for found in simulations(trial)), default=0)
+            if mine < SHARE * all_of_it or not mine:
+                seen = f"{number(mine)} of {number(all_of_it)} {unit} on {trial.case.name}"
+                return self.lost(seen, expected=f"at least {SHARE:.0%} of the {unit} by {self.op}")
+            if self.most and sites > self.most:
+                return self.lost(f"{sites} instructions of the kernel are a {self.op}", expected=f"at most {self.most}")
+        return self.earned(f"{100 * part:.0f} % of the {unit}")
+
+    def _moved(self, trial: Trial) -> tuple[int, int]:
+        """(what went this way, all that had to)."""
+        found = simulations(trial)
+        if self.op == "wgmma":
+            needed = self.needs(**trial.inputs[-1]) if self.needs else sum(s.multiply_adds for s in found)
+            return min(needed, sum(s.multiply_adds for s in found)), needed
+        footprints = [f for launch in trial.evidence.launches for f in launch.footprints]
+        if self.op in WRITES:
+            return sum(s.tma_written for s in found), sum(f.written_bytes for f in footprints)
+        return sum(getattr(s, READS[self.op]) for s in found), sum(f.read_bytes for f in footprints)
+
+
+@dataclass
+class Overlapped(OnceRight):
+    """Of the products, by their work, at least this part is issued while a copy is under way: in the order in which they are most."""
+
+    missed = "products wait for every copy"
+    least: float
+    points: float
+    group: str = "performance"
+
+    @property
+    def title(self) -> str:
+        return "copies are under way while products run"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        parts = []
+        for trial in group:
+            found = simulations(trial)
+            work = sum(s.multiply_adds for s in found)
+            parts.append(sum(s.overlapped * s.multiply_adds for s in found) / work if work else 0.0)
+        seen = f"{100 * min(parts):.0f} % of the products while a copy was under way"
+        if min(parts) >= self.least:
+            return self.earned(seen)
+        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")
+
+
+@dataclass
+class SharedBytes(OnceRight):
+    """A program holds no more shared memory than this. most: the arguments of a call -> bytes."""
+
+    missed = "too much shared memory"
+    most: Callable[..., int]
+    points: float
+    title: str = "shared memory for what is under way, and no more"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        held = 0
+        for trial in group:
+            held, most = max((s.shared_bytes for s in simulations(trial)), default=0), self.most(**trial.inputs[-1])
+            if held > most:
+                spent = Spent("bytes", "held", most, held, most)
+                return self.lost(
+                    f"{number(held)} bytes", expected=f"at most {number(most)} on {trial.case.name}", spent=spent
+                )
+        return self.earned(f"{number(held)} bytes")
