@@ -12,7 +12,7 @@ import torch
 
 from course_lib.compiled import quiet
 from course_lib.evidence import Fault as MemoryFault
-from course_lib.hopper import show
+from course_lib.hopper import facts, show
 from course_lib.hopper.evaluate import Code, code_of
 from course_lib.hopper.faults import Fault, Kind, Mistake, Spot, mistake
 from course_lib.hopper.machine import Counts, Machine, Product
@@ -25,7 +25,7 @@ from course_lib.tracing.memory import bytes_behind, storage_key
 from course_lib.tracing.traced import Trace
 from course_lib.tracing.work import Work
 from course_lib.ttir.frontend import Front
-from course_lib.ttir.launching import KernelError, Uncompilable, tensors_in
+from course_lib.ttir.launching import Hazardous, Uncompilable, tensors_in
 
 
 @dataclass
@@ -271,26 +271,16 @@ class _Simulation(Trace):
             self.run.shared_bytes = max(self.run.shared_bytes, machine.shared.most)
 
 
-class Hazardous(KernelError):
-    """Raised for a launch that went wrong in some order; `report` has the faults."""
-
-    def __init__(self, report: Report):
-        super().__init__(str(report.fault))
-        self.report = report
-
-
 class EveryOrder(_Simulation):
     """A trace whose launches run once in each of these orders, on the same data. It counts the first order's; what a tensor holds
-    is the last one's.
+    is the last one's. Of each launch the facts stand in Launch.simulated.
 
-    reports   of each launch
     Raises Hazardous for a launch with a fault.
     """
 
     def __init__(self, orders: Sequence[str] = ORDERS, inputs: Iterable[torch.Tensor] = (), work: Work | None = None):
         super().__init__(order_of(orders[0]), orders[0], work, inputs)
         self._others = orders[1:]
-        self.reports: list[Report] = []
 
     @one_thread()
     def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
@@ -300,9 +290,9 @@ class EveryOrder(_Simulation):
             _Simulation.launch(simulation, kernel, args, grid, options)
 
         report = _report([self, *map(self._other, self._others)], start)
-        self.reports.append(report)
         if report.faults:
-            raise Hazardous(report)
+            raise Hazardous(list(map(facts.hazard, report.faults)))
+        self.launches[-1].simulated = facts.simulated(report)
 
     def _other(self, name: str) -> _Simulation:
         """A simulation in another order, which calls tensors by the same names."""

@@ -19,13 +19,13 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.compiled import OPTIONS, compile_all
 from course_lib.evidence import Cause, Compiled, Evidence, Fault, Operation, Saved, tensors_of
-from course_lib.observe import kernels, layouts, simulated
+from course_lib.observe import kernels, layouts
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, view
 from course_lib.tracing import KernelError, KernelFault, Trace, opened
 from course_lib.tracing.tuning import Tuning, tuned
 from course_lib.tracing.work import Work
 from course_lib.ttir.frontend import Front
-from course_lib.ttir.launching import Uncompilable, is_descriptor
+from course_lib.ttir.launching import Hazardous, Uncompilable, is_descriptor
 
 ALLOCATIONS = frozenset(
     [
@@ -392,8 +392,6 @@ def replay(
         for number, phase in zip(ran, tape.halves.phases, strict=True):
             t.launches[number].busiest_bytes = int(t.steps[number].bytes_by_program().max(initial=0))
             t.launches[number].phase = phase
-        if language == "Gluon":
-            simulated.note(t)
         evidence.launches = [t.launches[number] for number in ran]
         evidence.idle = len(t.launches) - first - len(ran)
         evidence.saved = None if tape.halves.saved is None else list(tape.halves.saved.values())
@@ -420,9 +418,9 @@ def replay(
     except KernelFault as fault:
         evidence.faults = [*t.faults, fault.fault] if fault.fault not in t.faults else list(t.faults)
         evidence.error, evidence.cause = str(fault), fault.fault.cause
-    except simulated.Hazardous as found:
-        evidence.hazards = simulated.hazards(found.report)
-        evidence.error, evidence.cause = str(found), evidence.hazards[0].cause
+    except Hazardous as found:
+        evidence.hazards = found.hazards
+        evidence.error, evidence.cause = str(found), found.hazards[0].cause
     except KernelError as error:
         kind = "compiler" if isinstance(error, Uncompilable) else "stopped"
         evidence.error, evidence.cause = str(error), Cause(kind, details={"message": str(error)})
@@ -437,7 +435,11 @@ def replay(
 
 def _trace_for(language: str, given: list[torch.Tensor], work: Work | None) -> Trace:
     """The trace that takes an answer's launches. Its inputs are not to be written."""
-    return simulated.EveryOrder(inputs=given, work=work) if language == "Gluon" else Trace(inputs=given, work=work)
+    if language == "Gluon":
+        from course_lib.hopper.simulation import EveryOrder  # which an older Triton lacks
+
+        return EveryOrder(inputs=given, work=work)
+    return Trace(inputs=given, work=work)
 
 
 def _operation(name: str, arguments: list[Any], results: Any) -> Operation:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.evidence import Fault
+from course_lib.evidence import Fault, Hazard
 from course_lib.ttir.sources import TRITON_FOLDER
 
 Op = Literal["load", "store", "atomic"]
@@ -62,6 +62,14 @@ class Uncompilable(KernelError):
     def __init__(self, sentence: str, kernel: str):
         super().__init__(sentence)
         self.kernel = kernel
+
+
+class Hazardous(KernelError):
+    """A launch in Gluon went wrong in some order; `hazards` say how, the most telling first."""
+
+    def __init__(self, hazards: list[Hazard]):
+        super().__init__(hazards[0].sentence)
+        self.hazards = hazards
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,39 @@
+"""A Report as plain data: what evidence.py says of a launch in Gluon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from course_lib.evidence import Hazard, Multiplied, Simulated
+from course_lib.hopper.faults import Fault
+
+if TYPE_CHECKING:
+    from course_lib.hopper.simulation import Report
+
+
+def simulated(report: Report) -> Simulated:
+    """The facts of a launch without a fault."""
+    return Simulated(
+        orders=len(report.runs),
+        instructions=dict(report.instructions),
+        shared_bytes=report.shared_bytes,
+        overlapped=report.overlapped,
+        products=[Multiplied(p.who, str(p.spot), p.shape, p.copies, p.products) for p in report.products],
+        **vars(report.counts),
+    )
+
+
+def hazard(fault: Fault) -> Hazard:
+    """A fault of a launch."""
+    return Hazard(
+        fault.kind.value,
+        str(fault),
+        lines=[str(spot) for spot in fault.lines],
+        buffer=fault.buffer,
+        who=fault.who,
+        other=fault.other,
+        phase_passed=fault.phase_passed,
+        phase_wanted=fault.phase_wanted,
+        waiting=[each.briefly for each in fault.waiting],
+        order=fault.order,
+    )
