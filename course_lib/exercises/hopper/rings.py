@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 
 import torch
@@ -76,15 +77,16 @@ def launch(x, STEPS, STAGES):
     ring[(1,)](*tiles, STEPS, STAGES, num_warps=4)
 """
 
-STEPS, STAGES = 5, 2
 Edit = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Ring:
-    """The right text with some of it replaced."""
+    """The right text with some of it replaced, for so many products with so many places."""
 
     edits: tuple[Edit, ...] = ()
+    steps: int = 5
+    stages: int = 2
 
     @property
     def text(self) -> str:
@@ -97,9 +99,15 @@ class Ring:
     def run(self, orders: Sequence[str] = ORDERS) -> Report:
         """The report of the ring, in these orders."""
         g = torch.Generator().manual_seed(0)
-        a, b = torch.randn(64, 64 * STEPS, generator=g).half(), torch.randn(64 * STEPS, 64, generator=g).half()
+        a, b = torch.randn(64, 64 * self.steps, generator=g).half(), torch.randn(64 * self.steps, 64, generator=g).half()
         launch = loaded(HEAD + self.text + TAIL, "launch")
-        return simulate(launch, (a, b, torch.empty(64, 64, dtype=torch.float16)), STEPS, STAGES, orders=orders)
+        return simulate(launch, (a, b, torch.empty(64, 64, dtype=torch.float16)), self.steps, self.stages, orders=orders)
+
+    @property
+    def changed(self) -> set[int]:
+        """The numbers of the lines that are not as in the right text. A line that lacks has none."""
+        same = SequenceMatcher(a=RING.splitlines(), b=self.lines, autojunk=False).get_matching_blocks()
+        return set(range(1, len(self.lines) + 1)) - {block.b + i + 1 for block in same for i in range(block.size)}
 
     def line_of(self, spot: Spot) -> int:
         """The number of a line in the text, from 1 on."""
@@ -108,14 +116,10 @@ class Ring:
 
 
 @lru_cache(maxsize=64)
-def mistake_of(ring: Ring) -> Fault | None:
-    """The mistake of a ring, by the most telling name that an order brings to light."""
-    return ring.run().fault
-
-
-def lines_of(ring: Ring) -> list[int]:
-    """The lines that its mistake is about."""
-    return sorted({ring.line_of(spot) for spot in mistake_of(ring).lines})
+def faults_of(ring: Ring) -> list[tuple[Fault, set[int]]]:
+    """The mistakes that orders bring to light, the most telling first, each with the lines that it is about: those that the simulator
+    names, and those that are not as in the right text."""
+    return [(fault, {ring.line_of(spot) for spot in fault.lines} | ring.changed) for fault in ring.run().faults]
 
 
 FULL = "        mbarrier.wait(full.index(s), i // STAGES & 1)\n"
@@ -126,9 +130,9 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
     "not waited for": ((FULL, ""),),
     "waited for late": ((FULL + PRODUCT, PRODUCT + FULL),),
     "parity by turns": (("full.index(s), i // STAGES & 1", "full.index(s), i & 1"),),
+    "consumer's parity": (("full.index(s), i // STAGES & 1", "full.index(s), (i // STAGES + 1) & 1"),),
     "parity the other way": (("(i // STAGES + 1) & 1", "i // STAGES & 1"),),
     "not released": ((RELEASED, ""),),
-    "bytes of one": ((" + b_desc.block_type.nbytes", ""),),
     "bytes of two": (("a_desc.block_type.nbytes + b_desc", "2 * a_desc.block_type.nbytes + b_desc"),),
     "no fence": (("    fence_async_shared()\n", ""),),
     "fence above": (
