@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from course_lib.hopper.simulation import Report
 
 ROW_INCHES = 0.42
-KINDS = {"copies": ORANGE, "products": BLUE, "arithmetic": GREEN, "shared memory, barriers, fences": SKY, "waits": GREY}
+KINDS = {"copies": ORANGE, "products": BLUE, "arithmetic": GREEN, "shared memory, barriers, fences": SKY, "waits": GREY, "waits for a product": "#9A9A9A"}
 
 
 def _kind(bar: Bar) -> str:
@@ -25,7 +25,9 @@ def _kind(bar: Bar) -> str:
         return "products"
     if bar.what == COMPUTES:
         return "arithmetic"
-    waits = bar.what.startswith("wait for ") or bar.what in ("wgmma", "TMA store", "cp.async")
+    if bar.what == "wgmma":
+        return "waits for a product"
+    waits = bar.what.startswith("wait for ") or bar.what in ("TMA store", "cp.async")
     return "waits" if waits else "shared memory, barriers, fences"
 
 
@@ -46,7 +48,8 @@ def draw_bars(ax: Axes, bars: Sequence[Bar]) -> list[str]:
     for kind, colour in KINDS.items():
         for i, row in enumerate(rows):
             mine = [(bar.start, bar.end - bar.start) for bar in bars if bar.row == row and _kind(bar) == kind]
-            ax.broken_barh(mine, (i - 0.36, 0.72), facecolors=colour, linewidth=0)
+            apart = {"edgecolors": "white", "linewidth": 0.8} if row in (COPIES, TENSOR_CORES) else {"linewidth": 0}
+            ax.broken_barh(mine, (i - 0.36, 0.72), facecolors=colour, **apart)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xlim(0, max((bar.end for bar in bars), default=1))

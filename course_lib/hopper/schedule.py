@@ -43,10 +43,11 @@ def schedule(
         bars.append(Bar(COPIES, begin, copies_free, f"tile {i}"))
         for c, name in enumerate(names):
             bars.append(Bar(name, ready[c], max(there, ready[c]), "wait for a tile"))
-            start = max(there, ready[c], cores_free)
+            issue = max(there, ready[c])
+            start = max(issue, cores_free)
             cores_free, ready[c] = start + product, start + product + costs.product_latency
-            bars += [Bar(TENSOR_CORES, start, cores_free, name), Bar(name, start, ready[c], "wgmma")]
+            bars += [Bar(TENSOR_CORES, start, cores_free, name), Bar(name, issue, ready[c], "wgmma")]
             if c == 0:
-                issued.append(start)
+                issued.append(issue)
         done.append(max(ready))
     return bars

@@ -31,14 +31,14 @@ def overlaps() -> dict[str, bool | int]:
     """The right answers to `predicted_overlap`. Each comparison has a margin of ten points at least."""
     counted = {kernel["name"]: round(100 * kernel["tensor"]) for kernel in recordings.read("attention")["counters"]}
     return {
-        "a ring of two instead of one: 20 points busier": busy(2) >= busy(1) + 0.2,
-        "a ring of three instead of one: 15 points busier": busy(3) >= busy(1) + 0.15,
-        "a ring of four instead of three: 10 points busier": busy(4) >= busy(3) + 0.1,
-        "two consumers on one tile of b instead of one: 20 points busier": busy(3, 2) >= busy(3) + 0.2,
+        "a ring of two instead of one: busy for 0.2 more of the time": busy(2) >= busy(1) + 0.2,
+        "a ring of three instead of one: busy for 0.15 more of the time": busy(3) >= busy(1) + 0.15,
+        "a ring of four instead of three: busy for 0.1 more of the time": busy(4) >= busy(3) + 0.1,
+        "two consumers on one tile of b instead of one: busy for 0.2 more of the time": busy(3, 2) >= busy(3) + 0.2,
         "attention: one consumer a stage ahead is busier than two that wait": (
             ATTENTION["one consumer, one stage ahead"] > ATTENTION["two consumers wait"]
         ),
-        "attention: two consumers that wait are 20 points busier than one that waits": (
+        "attention: two consumers that wait are busy for 0.2 more of the time than one that waits": (
             ATTENTION["two consumers wait"] >= ATTENTION["one consumer waits"] + 0.2
         ),
         "counted: unit 09's kernel": counted["unit 09"],

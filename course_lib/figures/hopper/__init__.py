@@ -6,3 +6,14 @@ pipelines.py     pipelined and specialised products and attention, races to be n
 
 Each function returns a matplotlib Figure.
 """
+
+from course_lib.figures.hopper.pipelines import (
+    explore_pipeline,
+    pipeline,
+    pipelines,
+    six_races,
+    timeline_of,
+    two_races,
+)
+
+__all__ = ["explore_pipeline", "pipeline", "pipelines", "six_races", "timeline_of", "two_races"]
