@@ -222,7 +222,7 @@ class Simulated:
     bytes_to_shared, bytes_from_shared   of whole tiles, as barriers count them
     tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved
     multiply_adds                        of all products on tensor cores
-    overlapped     the part of the products that were issued while a copy was under way, 0 to 1
+    overlapped     the part of the products beside which a copy was under way, 0 to 1
     products       as they were issued, in the first order
     beside_products   the part of the exponentials that a partition computes while a product of its own is under way, 0 to 1
     fetchers       the partitions that issue a TMA load

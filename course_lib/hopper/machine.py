@@ -65,6 +65,7 @@ class Flight:
     barrier   that a copy tells, of `bytes`, in this phase;  arrives  how many arrivals it makes there
     fetches   it is a copy to shared memory;  cycles  of a product, on the tensor cores
     arrivals  (barrier, line) at which its issuer arrived before it had waited for this
+    beside    of a product: copies to shared memory that were under way with it
     end       the cycle at which it ends, in the order "timed"
     """
 
@@ -83,6 +84,7 @@ class Flight:
     done: bool = False
     joined: bool = False
     arrivals: list[tuple[Barrier, Spot]] = field(default_factory=list)
+    beside: list[Flight] = field(default_factory=list)
     end: float = 0.0
 
     def __post_init__(self) -> None:
@@ -93,7 +95,7 @@ class Flight:
 class Product:
     """A wgmma as it was issued. shape: M, N, K.
 
-    copies    copies to shared memory that were issued then, and for which somebody waited later
+    copies    copies to shared memory that were under way then, or begun before it was waited for, and that served somebody later
     products  other products that were under way;  own  those of them that its own partition had issued
     stores    copies by TMA from shared memory that were under way
     """
@@ -257,12 +259,14 @@ class Machine:
 
     # ------------------------------------------------------------------------------------------------- under way
 
-    def multiplies(self, agent: Agent, spot: Spot, shape: tuple[int, int, int]) -> None:
+    def multiplies(self, flight: Flight, shape: tuple[int, int, int]) -> None:
         """Note a product that is issued now."""
+        agent = flight.issuer
         others = sum(len(one.products) for one in self.agents)
         stores = sum(len(one.stores) for one in self.agents)
-        made = Product(agent.name, spot, shape, 0, others, len(agent.products), stores)
-        self._products.append((made, list(self.ahead)))
+        made = Product(agent.name, flight.spot, shape, 0, others, len(agent.products), stores)
+        flight.beside = list(self.ahead)
+        self._products.append((made, flight.beside))
 
     def computes(self, agent: Agent, pipe: str, cycles: float) -> None:
         """Note arithmetic of a partition: on "lanes", or "special" for exponentials and the like."""
@@ -304,6 +308,8 @@ class Machine:
         queue.append(flight)
         if flight.fetches:
             self.ahead.append(flight)
+            for product in (product for agent in self.agents for product in agent.products):
+                product.beside.append(flight)
         self.order.issued(self, flight)
 
     def move(self, flight: Flight) -> None:

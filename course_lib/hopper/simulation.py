@@ -100,7 +100,7 @@ class Report:
 
     @property
     def overlapped(self) -> float:
-        """The part of the products, by their work, that were issued while a copy was under way that nobody had waited for yet: in
+        """The part of the products, by their work, beside which a copy was under way that nobody had waited for yet: in
         the order in which they are most. 0 means that each product waits for all copies."""
         return max(run.overlapped for run in self.runs)
 

@@ -42,12 +42,24 @@ def test_who_multiplies_while_copies_are_under_way():
         KERNELS,
         (f"    {begin.replace('1', '0')}", ""),
         (f"    {begin}{loop}", f"{loop}        {begin.replace('1', 'i')}"),
-        (f"        {go_on}", ""),
+        (f"        acc = mma_wait(1, deps=[acc])\n        {go_on}", "        acc = mma_wait(0, deps=[acc])\n"),
     )
     report, equal = by_tma(one_by_one)
     assert report.right
     assert equal
     assert report.overlapped == 0
+
+
+def test_a_copy_that_begins_while_a_product_runs_is_beside_it():
+    two = module_of(
+        KERNELS,
+        ("    start_tma(a_desc, b_desc, a_tiles, b_tiles, full, 1, STEPS)\n", ""),
+        ("a_tiles, b_tiles, full, i + 2, STEPS)\n    acc = mma_wait(0", "a_tiles, b_tiles, full, i + 1, STEPS)\n    acc = mma_wait(0"),
+    )
+    report, equal = by_tma(two)
+    assert report.right
+    assert equal
+    assert report.overlapped == 0.8
 
 
 def each_waits():

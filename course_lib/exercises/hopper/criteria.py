@@ -102,7 +102,7 @@ class Uses(OnceRight):
 
 @dataclass
 class Overlapped(OnceRight):
-    """Of the products, by their work, at least this part is issued while a copy is under way: in the order in which they are most."""
+    """Of the products, by their work, at least this part has a copy beside it that is under way: in the order in which they are most."""
 
     missed = "products wait for every copy"
     least: float
