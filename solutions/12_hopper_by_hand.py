@@ -520,15 +520,15 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 #         s = mma_wait(0, deps=[s])
 #         release(ks, i)
 #         e, m, l, alpha = softmax_step(s, m, l, scale)
-#         acc = acc * by_rows(alpha, acc)
-#         acc = issue_values(as_operand(e, acc, q), vs, i, acc)
+#         acc = acc * alpha[:, None]
+#         acc = issue_values(as_operand(e, q), vs, i, acc)
 #         acc = mma_wait(0, deps=[acc])
 #         release(vs, i)
-#     return acc / by_rows(l, acc)
+#     return acc / l[:, None]
 #
 # Write `walk` so that the next scores are issued before the product with v has been waited for ({{ahead.performance}}), and
 # exponentials are computed while that one runs ({{beside_products.performance}}). acc must not be touched while a product adds to it: alpha comes
-# behind the wait ({{correct.large}} where maxima grow). No product more than is needed ({{uses.wgmma.performance}}).
+# behind the wait ({{correct.large}} where maxima grow). No product more than is needed ({{no_more_products.performance}}).
 
 
 # %% exercise="hopper.overlapped_attention"
@@ -584,16 +584,10 @@ def softmax_step(s, m, l, scale):
 
 
 @gluon.jit
-def as_operand(e, acc, q):
-    """Return the exponentials as the first operand of a product that is added to acc, in the dtype of q."""
-    LAYOUT: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
-    return gl.convert_layout(e.to(q.dtype), LAYOUT)
-
-
-@gluon.jit
-def by_rows(x, acc):
-    """Return one number for each row, as acc can be multiplied by it."""
-    return gl.convert_layout(x, gl.SliceLayout(1, acc.type.layout))[:, None]
+def as_operand(e, q):
+    """Return the exponentials as the first operand of a product, in the dtype of q."""
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    return gl.convert_layout(e.to(q.dtype), gl.DotOperandLayout(0, LAYOUT, 2))
 
 
 @gluon.jit
@@ -613,7 +607,7 @@ def walk(q, ks, vs, tiles, scale):
     s = mma_wait(0, deps=[s])
     release(ks, 0)
     e, m, l, alpha = softmax_step(s, m, l, scale)
-    p = as_operand(e, acc, q)
+    p = as_operand(e, q)
     for i in range(1, tiles):
         s = issue_scores(q, ks, i)
         acc = issue_values(p, vs, i - 1, acc)
@@ -622,13 +616,13 @@ def walk(q, ks, vs, tiles, scale):
         e, m, l, alpha = softmax_step(s, m, l, scale)
         acc = mma_wait(0, deps=[acc])
         release(vs, i - 1)
-        p = as_operand(e, acc, q)
-        acc = acc * by_rows(alpha, acc)
+        p = as_operand(e, q)
+        acc = acc * alpha[:, None]
     acc = issue_values(p, vs, tiles - 1, acc)
     acc = mma_wait(0, deps=[acc])
     release(vs, tiles - 1)
     ### END SOLUTION
-    return acc / by_rows(l, acc)
+    return acc / l[:, None]
 
 
 @gluon.jit

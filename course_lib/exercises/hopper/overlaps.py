@@ -11,7 +11,7 @@ from course_lib.evidence import Multiplied
 from course_lib.exercise import Finding, Trial
 from course_lib.exercises.hopper.criteria import simulations
 from course_lib.mistakes import Mistake
-from course_lib.words import plural
+from course_lib.words import number, plural
 
 LARGEST_PART = 0.75  # of the products that one of two consumers may do
 
@@ -119,6 +119,26 @@ class Ahead(OnceRight):
             return float(sum(m * n * k for m, n, k in (product.shape for product in chosen)))
 
         return work([p for p in products(trial) if p.own]) / max(1.0, work(products(trial)))
+
+
+@dataclass
+class NoMoreProducts(OnceRight):
+    """Tensor cores multiply what a call needs, and nothing for show. needs: the arguments of a call -> multiply-adds."""
+
+    missed = "more products than are needed"
+    needs: Callable[..., int]
+    points: float
+    title: str = "no product more than is needed"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        done = 0
+        for trial in group:
+            done, needed = sum(found.multiply_adds for found in simulations(trial)), self.needs(**trial.inputs[-1])
+            if done > needed:
+                seen = f"{number(done)} multiply-adds"
+                return self.lost(seen, expected=f"at most {number(needed)} on {trial.case.name}")
+        return self.earned(f"{number(done)} multiply-adds")
 
 
 @dataclass

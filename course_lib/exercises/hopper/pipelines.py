@@ -12,7 +12,15 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, given
 from course_lib.exercises.flash.oracles import kernel_budget
 from course_lib.exercises.hopper.criteria import GATES, Overlapped, Uses
-from course_lib.exercises.hopper.overlaps import Ahead, BesideProducts, BesideStores, Persistent, Specialised, meets
+from course_lib.exercises.hopper.overlaps import (
+    Ahead,
+    BesideProducts,
+    BesideStores,
+    NoMoreProducts,
+    Persistent,
+    Specialised,
+    meets,
+)
 from course_lib.exercises.hopper.predictions import overlaps
 from course_lib.exercises.hopper.races import CAUSES, RINGS, NamesRaces
 from course_lib.exercises.tiling.oracles import in_float32
@@ -234,7 +242,7 @@ overlapped_attention = Exercise(
     gates=GATES,
     criteria=[
         Correct("large", 1, "right where maxima grow"),
-        Uses("wgmma", 1, needs=attention_multiply_adds),
+        NoMoreProducts(attention_multiply_adds, 1),
         Ahead(2),
         BesideProducts(0.5, 2),
     ],

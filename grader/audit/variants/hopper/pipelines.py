@@ -5,12 +5,12 @@ from grader.audit.variants import kinds
 wrong, honest = kinds("hopper")
 
 # keys of criteria
-KERNEL, ORDER, PLAIN = "triton_did_the_work", "in_every_order", "correct.plain"
+KERNEL, ORDER, PLAIN, COMPILES = "triton_did_the_work", "in_every_order", "correct.plain", "compiles"
 SHORT, LONG, UNEVEN, LARGE = "correct.short", "correct.long", "correct.uneven", "correct.large"
 TMA_IN, TMA_OUT, WGMMA = "uses.TMA load.performance", "uses.TMA store.performance", "uses.wgmma.performance"
 OVERLAPPED, SPECIALISED, TRAFFIC = "overlapped.performance", "specialised.performance", "traffic.performance"
 PERSISTENT, STORES = "persistent.performance", "beside_stores.performance"
-AHEAD, BESIDE = "ahead.performance", "beside_products.performance"
+AHEAD, BESIDE, NO_MORE = "ahead.performance", "beside_products.performance", "no_more_products.performance"
 TRUTHS, NUMBERS, RACES = "truths.plain", "numbers.plain", "names_races.plain"
 
 # ----------------------------------------------------------------------------------------------------- pipelined
@@ -49,6 +49,24 @@ def pipelined_matmul(a, b):
     pipelined_kernel[(M // 64, N // 64)](a, b, c, N, K, num_warps=4)
     return c
 """
+OUTER = """@gluon.jit
+def outer_kernel(a_ptr, b_ptr, c_ptr, N, K):
+    SQUARE: gl.constexpr = gl.BlockedLayout([4, 4], [2, 16], [4, 1], [1, 0])
+    rows = gl.program_id(0) * 64 + gl.arange(0, 64, gl.SliceLayout(1, SQUARE))
+    cols = gl.program_id(1) * 64 + gl.arange(0, 64, gl.SliceLayout(0, SQUARE))
+    acc = gl.zeros((64, 64), gl.float32, SQUARE)
+    for k in range(K):
+        a, b = gl.load(a_ptr + rows * K + k).to(gl.float32), gl.load(b_ptr + k * N + cols).to(gl.float32)
+        acc += a[:, None] * b[None, :]
+    gl.store(c_ptr + rows[:, None] * N + cols[None, :], acc.to(c_ptr.dtype.element_ty))
+
+
+def {name}(a, b):
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty((M, N), dtype=a.dtype, device=a.device)
+    outer_kernel[(M // 64, N // 64)](a, b, c, N, K, num_warps=4)
+    return c
+"""
 IN_TRITON = """@triton.jit
 def in_triton_kernel(a_ptr, b_ptr, c_ptr, N, K):
     rows, cols, inner = tl.program_id(0) * 64 + tl.arange(0, 64), tl.program_id(1) * 64 + tl.arange(0, 64), tl.arange(0, 64)
@@ -77,6 +95,7 @@ PIPELINED = [
     wrong("pipelined_matmul", "bytes of a alone", [ORDER], ("a_desc.block_type.nbytes + b_desc.block_type.nbytes, pred", "a_desc.block_type.nbytes, pred")),
     wrong("pipelined_matmul", "two steps at least", [SHORT], ("c, N, K, STAGES=3", "c, N, K if K >= 128 else 0, STAGES=3")),
     wrong("pipelined_matmul", "by threads", [TMA_IN, OVERLAPPED], source=BY_THREADS),
+    wrong("pipelined_matmul", "outer products", [TMA_IN, WGMMA, OVERLAPPED], source=OUTER.replace("{name}", "pipelined_matmul")),
     wrong("pipelined_matmul", "in Triton", [KERNEL], source=IN_TRITON),
     wrong("pipelined_matmul", "torch multiplies", [KERNEL], ("    pipelined_kernel[", "    return a @ b\n    pipelined_kernel[")),
     wrong("pipelined_matmul", "the last step is missing", [PLAIN], ("steps = K // 64", "steps = (K - 1) // 64")),
@@ -143,6 +162,8 @@ SPECIALISED_VARIANTS = [
     wrong("warp_specialised_matmul", "the parity flips once", [ORDER], ("full.index(s), i // STAGES & 1", "full.index(s), gl.minimum(i // STAGES, 1) & 1")),
     wrong("warp_specialised_matmul", "ten steps at most", [LONG], ("c, N, K, STAGES=3", "c, N, min(K, 640), STAGES=3")),
     wrong("warp_specialised_matmul", "the half of the other", [PLAIN], ("index(2 * s + HALF)", "index(2 * s + 1 - HALF)")),
+    wrong("warp_specialised_matmul", "outer products", [WGMMA, SPECIALISED, TRAFFIC, LONG], source=OUTER.replace("{name}", "warp_specialised_matmul")),
+    wrong("warp_specialised_matmul", "torch multiplies", [KERNEL], ("    specialised_kernel[", "    return a @ b\n    specialised_kernel[")),
     wrong("warp_specialised_matmul", "short K is left out", [SHORT], ("c, N, K, STAGES=3", "c, N, K if K >= 128 else 0, STAGES=3")),
     wrong("warp_specialised_matmul", "all in one partition", [SPECIALISED, TRAFFIC], source=IN_ONE),
     wrong("warp_specialised_matmul", "one consumer does it all", [SPECIALISED], ("    for i in range(steps):\n        s = i % STAGES\n        mbarrier.wait(full", "    other = gl.zeros((64, 64), gl.float32, LAYOUT)\n    for i in range(steps):\n        s = i % STAGES\n        mbarrier.wait(full"), (W_PRODUCT + W_DONE, TWICE), ("    store_tile(c_ptr, acc, gl.program_id(0) * 128 + HALF * 64, gl.program_id(1) * 64, N)\n", "    if HALF == 0:\n        store_tile(c_ptr, acc, gl.program_id(0) * 128, gl.program_id(1) * 64, N)\n        store_tile(c_ptr, other, gl.program_id(0) * 128 + 64, gl.program_id(1) * 64, N)\n")),
@@ -158,6 +179,10 @@ T_STORE = "        tma_store(c_desc, [at // columns * 64, at % columns * 64], ou
 T_STORED = "        store_wait(0)  # the last tile has left its place\n"
 T_FENCE = "        fence_async_shared()\n"
 T_DONE, T_RELEASED = "            acc = mma_wait(0, deps=[acc])\n", "            mbarrier.arrive(empty.index(s))\n"
+T_BY_THREADS = """        offs_m = at // columns * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
+        offs_n = at % columns * 64 + gl.arange(0, 64, gl.SliceLayout(0, LAYOUT))
+        gl.store(c_ptr + offs_m[:, None] * (columns * 64) + offs_n[None, :], acc.to(c_ptr.dtype.element_ty))
+"""
 PERSISTENT_VARIANTS = [
     wrong("persistent_matmul", "each store is waited for at once", [STORES], (T_STORE, T_STORE + "        store_wait(0)\n")),
     wrong("persistent_matmul", "the place is written while it is stored", [ORDER], (T_STORED, "")),
@@ -168,6 +193,8 @@ PERSISTENT_VARIANTS = [
     wrong("persistent_matmul", "released before the product has ended", [ORDER], (T_DONE + T_RELEASED, T_RELEASED + T_DONE)),
     wrong("persistent_matmul", "a program for each tile", [PERSISTENT, STORES], ("persistent_kernel[(programs,)]", "persistent_kernel[(M // 64 * (N // 64),)]")),
     wrong("persistent_matmul", "whole rounds alone", [UNEVEN], ("N // 64, M // 64 * (N // 64), K // 64", "N // 64, max(programs, M // 64 * (N // 64) // programs * programs), K // 64")),
+    wrong("persistent_matmul", "threads store", [TMA_OUT, STORES], (T_STORED + "        out.store(acc.to(c_desc.dtype))\n" + T_FENCE + T_STORE, T_BY_THREADS), ("(consume_tiles, (c_desc, out,", "(consume_tiles, (c_ptr, out,"), ("def consume_tiles(c_desc,", "def consume_tiles(c_ptr,"), ("def persistent_kernel(a_desc, b_desc, c_desc,", "def persistent_kernel(a_desc, b_desc, c_desc, c_ptr,"), ("a_desc, b_desc, c_desc, N // 64,", "a_desc, b_desc, c_desc, c, N // 64,")),
+    wrong("persistent_matmul", "torch multiplies", [KERNEL], ("    persistent_kernel[", "    return a @ b\n    persistent_kernel[")),
     wrong("persistent_matmul", "rows for columns", [PLAIN], ("[at // columns * 64, at % columns * 64], out)", "[at % columns * 64, at // columns * 64], out)")),
     honest("persistent_matmul", "four places", ("STAGES=3", "STAGES=4")),
     honest("persistent_matmul", "two places for results", ("[64, 64], c_desc.layout", "[2, 64, 64], c_desc.layout"), (T_STORED, "        store_wait(1)\n        mine = out.index(at // gl.num_programs(0) % 2)\n"), ("        out.store(acc", "        mine.store(acc"), (T_STORE, T_STORE.replace(", out)", ", mine)"))),
@@ -180,33 +207,36 @@ A_SERIAL = """    for i in range(tiles):
         s = mma_wait(0, deps=[s])
         release(ks, i)
         e, m, l, alpha = softmax_step(s, m, l, scale)
-        acc = acc * by_rows(alpha, acc)
-        acc = issue_values(as_operand(e, acc, q), vs, i, acc)
+        acc = acc * alpha[:, None]
+        acc = issue_values(as_operand(e, q), vs, i, acc)
         acc = mma_wait(0, deps=[acc])
         release(vs, i)
     """
-A_BEGIN, A_END = "    s = issue_scores(q, ks, 0)\n", "    ### END SOLUTION\n    return acc / by_rows(l, acc)\n"
+A_BEGIN, A_END = "    s = issue_scores(q, ks, 0)\n", "    ### END SOLUTION\n    return acc / l[:, None]\n"
 A_SCORES = "        s = issue_scores(q, ks, i)\n"
 A_VALUES = "        acc = issue_values(p, vs, i - 1, acc)\n"
 A_WAIT_S = "        s = mma_wait(1, deps=[s])  # all but the newer one: acc's product runs on\n"
 A_RELEASE_K, A_RELEASE_V = "        release(ks, i)\n", "        release(vs, i - 1)\n"
 A_SOFTMAX = "        e, m, l, alpha = softmax_step(s, m, l, scale)\n"
 A_WAIT_V = "        acc = mma_wait(0, deps=[acc])\n"
-A_P, A_ALPHA = "        p = as_operand(e, acc, q)\n", "        acc = acc * by_rows(alpha, acc)\n"
+A_P, A_ALPHA = "        p = as_operand(e, q)\n", "        acc = acc * alpha[:, None]\n"
 TURN = A_SCORES + A_VALUES + A_WAIT_S + A_RELEASE_K + A_SOFTMAX + A_WAIT_V + A_RELEASE_V + A_P + A_ALPHA
 WAITS = A_SCORES + A_WAIT_S.replace("wait(1", "wait(0") + A_RELEASE_K + A_VALUES + A_WAIT_V + A_RELEASE_V + A_SOFTMAX + A_P + A_ALPHA
 BOTH = A_SCORES + A_VALUES + A_WAIT_V + A_WAIT_S.replace("wait(1", "wait(0") + A_RELEASE_K + A_SOFTMAX + A_RELEASE_V + A_P + A_ALPHA
-LATE = A_VALUES + A_WAIT_V + A_RELEASE_V
+FOR_SHOW = A_SCORES + A_WAIT_S.replace("wait(1", "wait(0") + A_VALUES + A_WAIT_V + A_RELEASE_V + A_SCORES.replace("s = ", "show = ") + A_SOFTMAX + "        show = mma_wait(0, deps=[show])\n" + A_RELEASE_K + A_P + A_ALPHA
 ATTENTION = [
     wrong("overlapped_attention", "each product is waited for", [AHEAD, BESIDE], (TURN, WAITS)),
     wrong("overlapped_attention", "both are waited for before the softmax", [BESIDE], (TURN, BOTH)),
     wrong("overlapped_attention", "scores are used before they are there", [ORDER], ("s = mma_wait(1", "s = mma_wait(2")),
-    wrong("overlapped_attention", "acc is corrected while it is added to", [ORDER], (A_WAIT_V + A_RELEASE_V + A_P + A_ALPHA, A_ALPHA + A_WAIT_V + A_RELEASE_V + A_P)),
+    wrong("overlapped_attention", "acc is corrected while it is added to", [COMPILES], (A_WAIT_V + A_RELEASE_V + A_P + A_ALPHA, A_ALPHA + A_WAIT_V + A_RELEASE_V + A_P)),
     wrong("overlapped_attention", "keys are released too early", [ORDER], (A_WAIT_S + A_RELEASE_K, A_RELEASE_K + A_WAIT_S), says="A place of the ring is free when"),
     wrong("overlapped_attention", "values are released too early", [ORDER], (A_WAIT_V + A_RELEASE_V, A_RELEASE_V + A_WAIT_V)),
     wrong("overlapped_attention", "values are not released", [ORDER], (A_RELEASE_V, ""), says="Write down for each barrier"),
     wrong("overlapped_attention", "the last values are missing", [ORDER], ("    acc = issue_values(p, vs, tiles - 1, acc)\n    acc = mma_wait(0, deps=[acc])\n    release(vs, tiles - 1)\n", "")),
     wrong("overlapped_attention", "acc is not corrected", [PLAIN], (A_ALPHA, "")),
+    wrong("overlapped_attention", "no maxima", [LARGE], ("    m_new = gl.maximum(m, gl.max(s, 1) * scale)", "    m_new = gl.maximum(m, 0.0) * 0.0")),
+    wrong("overlapped_attention", "a product for show", [AHEAD, NO_MORE], (TURN, FOR_SHOW)),
+    wrong("overlapped_attention", "torch does it", [KERNEL], ("    attention_kernel[", "    return torch.softmax(q.float() @ k.float().mT / 8, -1).to(v.dtype) @ v\n    attention_kernel[")),
     wrong("overlapped_attention", "maxima do not grow", [PLAIN], ("    m_new = gl.maximum(m, gl.max(s, 1) * scale)", "    m_new = gl.maximum(m, gl.max(s, 1))")),
     honest("overlapped_attention", "p is made before the wait", (A_WAIT_V + A_RELEASE_V + A_P, A_P.replace("p =", "new =") + A_WAIT_V + A_RELEASE_V + "        p = new\n")),
 ]  # fmt: skip
@@ -229,7 +259,7 @@ NAMED = [
     wrong("name_races", "other mistakes", [RACES], source=races(C=("deadlock", 21), D=("wrong phase", 16))),
     wrong("name_races", "no number", [RACES], source=races(number="one")),
     wrong("name_races", "the answers of another number", [RACES], source=races(number=3)),
-    wrong("name_races", "kinds alone", [RACES], source="named_races = {k: v[0] if isinstance(v, tuple) else v for k, v in " + repr(RIGHT_RACES) + ".items()}\n"),
+    wrong("name_races", "kinds alone", [RACES], source=races(**{k: v[0] for k, v in RIGHT_RACES.items() if k != "number"})),
     wrong("name_races", "the same everywhere", [RACES], source=f"named_races = {dict.fromkeys('ABCDEFGH', ('deadlock', 5)) | {'number': 1}!r}\n"),
     honest("name_races", "other lines of the same accesses, another number", source=races(A=("overwritten while it is read", 7), F=("deadlock", 16), number=5, G=("TMA store not waited for", 22), H=("read before it is there", 16))),
 ]  # fmt: skip
