@@ -204,7 +204,8 @@ class Multiplied:
 
 @dataclass
 class Passes:
-    """How often a line passes shared memory for its tiles, and how often it would without bank conflicts, by all warps."""
+    """How often a warp passes shared memory for a tile at a line, and how often it would without bank conflicts; 0 where the layouts
+    are of a kind that is not counted."""
 
     line: str
     op: Literal["load", "store"]
@@ -223,6 +224,7 @@ class Simulated:
     tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved
     multiply_adds                        of all products on tensor cores
     overlapped     the part of the products beside which a copy was under way, 0 to 1
+    read_ahead     the part of what threads load of tiles that they load while a copy is under way, 0 to 1
     products       as they were issued, in the first order
     beside_products   the part of the exponentials that a partition computes while a product of its own is under way, 0 to 1
     fetchers       the partitions that issue a TMA load
@@ -242,10 +244,13 @@ class Simulated:
     tma_written: int = 0
     async_read: int = 0
     multiply_adds: int = 0
+    threads_read: int = 0
+    threads_read_ahead: int = 0
     shared_bytes: int = 0
     overlapped: float = 0.0
     beside_products: float = 0.0
     fetchers: list[str] = field(default_factory=list)
+    read_ahead: float = 0.0
     products: list[Multiplied] = field(default_factory=list)
     passes: list[Passes] = field(default_factory=list)
 

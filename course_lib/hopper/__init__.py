@@ -16,7 +16,7 @@ clock for each of them finds what nothing orders, although the numbers happen to
     timeline.py    what is busy when, by a model in cycles;  draw.py  its picture
     schedule.py    when copies and products of a loop begin, by a recurrence: for pictures without a kernel
     facts.py       a Report as plain data, for a check;  show.py  a Report as text and HTML
-    banks.py       bank conflicts of layouts
+    banks.py       bank conflicts of layouts;  written.py  of the loads and stores that a kernel's text has
     language.py    names of Gluon, whatever Triton calls them
 
 What is not modelled:

@@ -128,6 +128,18 @@ def _side_by_side(places: np.ndarray, itemsize: int) -> int:
     return wide
 
 
+def held_by(layout: Any, shape: Sequence[int]) -> dict[tuple[int, ...], tuple[int, int, int]]:
+    """Place in a block -> (warp, lane, register) that holds its element, by Triton's own account of a layout in registers; the last one
+    of several."""
+    linear, rank = _linear(layout, shape), len(shape)
+    warps, lanes, registers = (
+        _combined(bases, rank) for bases in (linear.warp_bases, linear.lane_bases, linear.reg_bases)
+    )
+    places = warps[:, None, None] ^ lanes[None, :, None] ^ registers[None, None]
+    everyone = np.ndindex(places.shape[:3])
+    return {tuple(map(int, place)): who for place, who in zip(places.reshape(-1, rank), everyone, strict=True)}
+
+
 def _linear(layout: Any, shape: Sequence[int]) -> Any:
     """The layout by what each bit of a lane, a register or an offset adds to the place in the tile."""
     builder, _ = _builder()

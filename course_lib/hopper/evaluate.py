@@ -19,11 +19,12 @@ from course_lib.hopper.faults import Kind, Spot, mistake
 from course_lib.hopper.instructions import COSTS, INSTRUCTIONS, Act
 from course_lib.hopper.machine import Machine
 from course_lib.hopper.memory import View
-from course_lib.hopper.values import Partition, Pending, arrived
+from course_lib.hopper.values import MEMDESC, Partition, Pending, arrived, memory_of
 from course_lib.tracing import control, evaluate
 from course_lib.tracing.apart import Registers
 from course_lib.tracing.evaluate import Programs, Step
 from course_lib.tracing.operations import NotHere
+from course_lib.tracing.work import MEMORY, OPERATION
 from course_lib.ttir import ir
 from course_lib.ttir.frontend import Front
 
@@ -84,6 +85,23 @@ class Body(evaluate.Body):
     def depth(self) -> int:
         """How many calls it is away from the kernel."""
         return len(self.way)
+
+    def cost_of(self, block: ir.Block) -> tuple[int, int]:
+        """The cost of a block, with what the simulator does for each instruction of Gluon's."""
+        once, each = super().cost_of(block)
+        return once + sum(self._effort(op) for op in block.operations if op.name in INSTRUCTIONS), each
+
+    def _effort(self, op: ir.Operation) -> int:
+        if op.name == "ttng.warp_group_dot":
+            a, b = (prod(self._shape(name)) for name in op.operands[:2])
+            return MEMORY * OPERATION + a * b // prod(self.type_of(op.operands[2]).shape)
+        elements = max((prod(self._shape(name)) for name in op.operands), default=0)
+        return MEMORY * (OPERATION + elements) if "copy_" in op.name else 4 * OPERATION
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a block, a tile or what a descriptor describes."""
+        kind = self.type_of(name)
+        return memory_of(kind).shape if MEMDESC.match(kind.element) else kind.shape
 
     def _step(self, op: ir.Operation, scope: dict[str, int]) -> Step | None:
         if (make := OPERATIONS.get(op.name)) is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from course_lib.evidence import Hazard, Multiplied, Simulated
 from course_lib.hopper.faults import Fault
+from course_lib.hopper.written import passes
 
 if TYPE_CHECKING:
     from course_lib.hopper.simulation import Report
@@ -18,6 +19,8 @@ def simulated(report: Report) -> Simulated:
         instructions=dict(report.instructions),
         shared_bytes=report.shared_bytes,
         overlapped=report.overlapped,
+        read_ahead=report.read_ahead,
+        passes=passes(report.trace.fronts[-1]),
         beside_products=report.exponentials_beside_products,
         fetchers=sorted({who for what, who, *_ in report.runs[0].sites if what == "TMA load"}),
         products=[

@@ -16,6 +16,7 @@ from greenlet import getcurrent, greenlet
 from course_lib.hopper.barriers import Barrier, Passed
 from course_lib.hopper.faults import Kind, Mistake, Spot, Waiting, mistake
 from course_lib.hopper.memory import Access, Clock, Shared, View, join
+from course_lib.tracing.work import Work
 
 if TYPE_CHECKING:
     from course_lib.hopper.orders import Order
@@ -120,6 +121,7 @@ class Counts:
     bytes_to_shared, bytes_from_shared   of whole tiles, as barriers count them
     tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved: nothing outside of a tensor
     multiply_adds                        of all products on tensor cores
+    threads_read, threads_read_ahead     bytes of tiles that threads loaded, and of these while a copy to shared memory was under way
     """
 
     barriers: int = 0
@@ -134,16 +136,21 @@ class Counts:
     tma_written: int = 0
     async_read: int = 0
     multiply_adds: int = 0
+    threads_read: int = 0
+    threads_read_ahead: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-class Machine:
-    """One program. order: who goes on; loads: copies under way that tell a barrier, in the order of issue."""
+ENTRY = 40  # elements of tracing/work.py: what a clock's entry costs a flight, whose clock is copied and joined
 
-    def __init__(self, order: Order):
-        self.order = order
+
+class Machine:
+    """One program. order: who goes on; loads: copies under way that tell a barrier, in the order of issue; work: what it may do."""
+
+    def __init__(self, order: Order, work: Work | None = None):
+        self.order, self.work = order, work or Work()
         self.shared, self.counts = Shared(), Counts()
         self.barriers: dict[int, Barrier] = {}  # by address
         self.agents: list[Agent] = []
@@ -283,6 +290,7 @@ class Machine:
     def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:
         """Make one. operation: the instruction of the kernel that asks for it."""
         agent.tick()
+        self.work.spend((ENTRY * len(agent.clock), 0), 1)
         self.sites.add((what, agent.name, spot, id(operation)))
         made = Flight(self._new_id(), what, agent, spot, dict(agent.clock), do)
         made.clock[made.id] = 1

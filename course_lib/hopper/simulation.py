@@ -53,6 +53,11 @@ class Run:
         work = sum(product.multiply_adds for product in self.products)
         return sum(p.multiply_adds for p in self.products if p.copies) / work if work else 0.0
 
+    @property
+    def read_ahead(self) -> float:
+        """The part of what threads load of tiles, by bytes, that they load while a copy is under way."""
+        return self.counts.threads_read_ahead / max(1, self.counts.threads_read)
+
 
 @dataclass(repr=False)
 class Report:
@@ -109,6 +114,12 @@ class Report:
         """The part of the exponentials that a partition computes while a product of its own is under way."""
         run = self.runs[0]
         return run.beside_products / run.exponentials if run.exponentials else 0.0
+
+    @property
+    def read_ahead(self) -> float:
+        """The part of what threads load of tiles, by bytes, that they load while a copy to shared memory is under way: in the order
+        in which that is most. 0 means that each load waits for all copies."""
+        return max(run.read_ahead for run in self.runs)
 
     @property
     def trace(self) -> Trace:
@@ -258,7 +269,7 @@ class _Simulation(Trace):
         super()._run(code, arguments, grid)
 
     def on_a_machine(self, code: Code, values: list, programs: Programs) -> None:
-        machine = Machine(self.order)
+        machine = Machine(self.order, self.work)
         self.program = int(programs.numbers[0])
         try:
             code.run_block(values, programs, machine)

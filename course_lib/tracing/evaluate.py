@@ -179,7 +179,7 @@ class Body:
         for block in reached:
             passed = [scope[name] for name, _ in block.arguments]
             steps, end = self._compiled(block, scope)
-            self._blocks[block.label] = passed, steps, end, cost_of(block.operations, self.type_of)
+            self._blocks[block.label] = passed, steps, end, self.cost_of(block)
         self._first = function.blocks[0].label
 
     def new(self, scope: dict[str, int], name: str, kind: ir.Type) -> int:
@@ -195,6 +195,10 @@ class Body:
 
     def type_of(self, name: str) -> ir.Type:
         return self._types[name]
+
+    def cost_of(self, block: ir.Block) -> tuple[int, int]:
+        """What the operations of a block cost: see work.py."""
+        return cost_of(block.operations, self.type_of)
 
     def site(self, place: ir.Place) -> Site:
         return self.code.sites.site((*self.way, (self.function, place)))
@@ -260,7 +264,7 @@ class Body:
         arguments = [self.new(inner, name, kind) for name, kind in block.arguments]
         steps, end = self._compiled(block, inner)
         outside = sorted({scope[name] for name in uses_of(block) if name in scope})
-        return Region(arguments, steps, end.values, outside, cost_of(block.operations, self.type_of))
+        return Region(arguments, steps, end.values, outside, self.cost_of(block))
 
     def _watched(self, op: ir.Operation, step: Step, scope: Mapping[str, int]) -> Step:
         """Extend a step so that it shows its result where somebody wants to see the variable."""

@@ -102,27 +102,51 @@ class Uses(OnceRight):
 
 @dataclass
 class Overlapped(OnceRight):
-    """Of the products, by their work, at least this part has a copy beside it that is under way: in the order in which they are most."""
+    """While a copy to shared memory is under way, at least this part of the products is under way, too, by their work; of a kernel without
+    products, at least this part of the bytes is loaded that threads load of tiles. In the order in which that is most."""
 
-    missed = "products wait for every copy"
+    missed = "works on nothing while copies are under way"
     least: float
     points: float
+    title: str = "copies are under way while the last tile is worked on"
     group: str = "performance"
 
-    @property
-    def title(self) -> str:
-        return "copies are under way while products run"
-
     def count(self, group: Sequence[Trial]) -> Finding:
-        parts = []
-        for trial in group:
-            found = simulations(trial)
-            work = sum(s.multiply_adds for s in found)
-            parts.append(sum(s.overlapped * s.multiply_adds for s in found) / work if work else 0.0)
-        seen = f"{100 * min(parts):.0f} % of the products while a copy was under way"
-        if min(parts) >= self.least:
+        part = min(map(self._part, group))
+        seen = f"{100 * part:.0f} % of the work while a copy was under way"
+        if part >= self.least:
             return self.earned(seen)
         return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")
+
+    @staticmethod
+    def _part(trial: Trial) -> float:
+        found = simulations(trial)
+        if products := sum(s.multiply_adds for s in found):
+            return sum(s.overlapped * s.multiply_adds for s in found) / products
+        read = sum(s.threads_read for s in found)
+        return sum(s.read_ahead * s.threads_read for s in found) / read if read else 0.0
+
+
+@dataclass
+class NoConflicts(OnceRight):
+    """No load and no store of a tile passes shared memory more often than its bytes need."""
+
+    missed = "bank conflicts"
+    points: float
+    title: str = "no bank conflicts"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        found = [each for trial in group for s in simulations(trial) for each in s.passes]
+        if not found:
+            return self.lost("no tile in shared memory is loaded or stored by threads")
+        worst = max(found, key=lambda each: each.passes / each.needed if each.needed else float("inf"))
+        if not worst.needed:
+            return self.lost(f"the layouts of {worst.line} are of a kind whose conflicts are not counted here")
+        seen = f"{worst.passes} passes of a warp for a tile, {worst.needed} needed"
+        if worst.passes == worst.needed:
+            return self.earned(seen)
+        return self.lost(seen, expected="as many passes as the bytes need", detail=f"a {worst.op} in {worst.line}")
 
 
 @dataclass

@@ -5,19 +5,57 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import BF16
-from course_lib.exercises.hopper.asynchrony import matrix
+from course_lib.exercises.cases import BF16, fixed
+from course_lib.exercises.hopper.asynchrony import COLUMNS, ROWS, blocked, factors, matrix, square
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     """Draw the hidden cases of an exercise."""
-    name = exercise_id.partition(".")[2]
-    match name:
+    M, N, spare = rng.randrange(65, 190), 8 * rng.randrange(9, 24), 8 * rng.randrange(1, 9)
+    match exercise_id.partition(".")[2]:
+        case "holder":
+            layouts = {
+                "again": (ROWS, ([4, 1], [8, 4], [2, 2], [1, 0], [128, 32])),
+                "columns": (COLUMNS, ([1, 1], [32, 1], [2, 2], [0, 1], [128, 8])),
+            }
+            return [
+                fixed(f"hidden element {n}", group, **blocked(*_element(rng, layout[-1]), *layout))
+                for group, both in layouts.items()
+                for layout in both
+                for n in range(6)
+            ]
+        case "shared_transpose":
+            return [
+                Case(f"{M} x {N}", "ragged", square(M, N)),
+                Case(f"{M + 300} x {N + 300}", "performance", square(M + 300, N + 300)),
+            ]
+        case "async_column_sum":
+            return [
+                Case(f"{5 * M} x {N + 3}", "ragged", square(5 * M, N + 3)),
+                Case(f"{7 * M} x {N}", "performance", square(7 * M, N)),
+            ]
+        case "phase_of":
+            drawn = [(rng.randrange(60), rng.randrange(1, 9)) for _ in range(8)]
+            return [fixed(f"hidden tile {n}", "other", i=i, SIZE=size) for n, (i, size) in enumerate(drawn)]
         case "tma_copy":
-            M, N, spare = rng.randrange(65, 190), 8 * rng.randrange(9, 24), 8 * rng.randrange(1, 9)
             return [
                 Case(f"{M} x {N}", "ragged", matrix(M, N)),
                 Case(f"{M} x {N}, rows apart, bfloat16", "strided", matrix(M, N, BF16, spare=spare)),
-                Case(f"{128 + M} x {N + 128}", "performance", matrix(128 + M, N + 128)),
+                Case(f"{256 + M} x {N + 256}", "performance", matrix(256 + M, N + 256)),
+            ]
+        case "ring_column_sum":
+            return [
+                Case(f"{5 * M} x {N}, rows apart", "ragged", matrix(5 * M, N, spare=spare)),
+                Case(f"{9 * M} x {N}", "performance", matrix(9 * M, N)),
+            ]
+        case "wgmma_matmul":
+            K = 8 * rng.randrange(30, 50)
+            return [
+                Case(f"{M} x {N} x {K}", "ragged", factors(M, N, K)),
+                Case(f"64 x {N} x {K}", "performance", factors(64, N, K)),
             ]
     return []
+
+
+def _element(rng: random.Random, shape: list[int]) -> tuple[int, int]:
+    return rng.randrange(shape[0]), rng.randrange(shape[1])
