@@ -149,6 +149,6 @@ def _rings(rings: Mapping[str, Ring], caption: str) -> Figure:
             ax.text(0.5, 0.5, "it shows before anything takes time", transform=ax.transAxes, ha="center", color=INK)
     picture.caption(
         f"{caption} Below each is what was busy: copies (orange), products (blue), waits (grey), barriers and shared memory (light "
-        "blue). Walk through the first turns of both partitions: what may still be under way at each line?"
+        "blue). Walk through the first turns of both partitions, and ask at each line what may still be under way."
     )
     return picture
