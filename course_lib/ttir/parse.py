@@ -59,7 +59,7 @@ class _Reader:
         self.places = _Places(aliases)
         layouts: dict[str, str] = {}  # Gluon's
         for alias, meaning in aliases.items():
-            if alias[:4] != "#loc":
+            if alias[:4] != "#loc" and "padded" not in meaning:  # whose braces would be taken for an operation's
                 layouts[alias] = _written_out(meaning, layouts)
         if layouts:
             lines = _written_out(text, layouts).split("\n")

@@ -7,6 +7,7 @@ pipelines.py     pipelined and specialised products and attention, races to be n
 Each function returns a matplotlib Figure.
 """
 
+from course_lib.figures.hopper.asynchrony import banks, explore_ring, ring, who_holds_what
 from course_lib.figures.hopper.pipelines import (
     explore_pipeline,
     pipeline,
@@ -16,4 +17,15 @@ from course_lib.figures.hopper.pipelines import (
     two_races,
 )
 
-__all__ = ["explore_pipeline", "pipeline", "pipelines", "six_races", "timeline_of", "two_races"]
+__all__ = [
+    "banks",
+    "explore_pipeline",
+    "explore_ring",
+    "pipeline",
+    "pipelines",
+    "ring",
+    "six_races",
+    "timeline_of",
+    "two_races",
+    "who_holds_what",
+]

@@ -1,0 +1,165 @@
+"""One asynchronous thing at a time, in pictures: who holds what, banks, and a ring of buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from course_lib.exercises.hopper.asynchrony import turns
+from course_lib.figures.widgets import Sliders, live
+from course_lib.hopper.banks import BANKS, WORD, held_by, offsets_in_shared
+from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
+from course_lib.words import plural
+
+WARPS = (SKY, ORANGE, GREEN, BLUE)
+
+# ------------------------------------------------------------------------------------------------ who holds what
+
+
+@on_white
+def who_holds_what(
+    size_per_thread: Sequence[int] = (1, 4),
+    threads_per_warp: Sequence[int] = (8, 4),
+    warps_per_cta: Sequence[int] = (2, 1),
+    order: Sequence[int] = (1, 0),
+    shape: Sequence[int] = (16, 32),
+) -> Figure:
+    """A block, and for each element the warp, the lane and the register that hold it under a BlockedLayout."""
+    from triton.experimental.gluon import language as gl
+
+    parts = (size_per_thread, threads_per_warp, warps_per_cta, order)
+    holders = held_by(gl.BlockedLayout(*map(list, parts)), list(shape))
+    figure = Picture(9.5, 5.2)
+    ax = figure.subplots()
+    for (row, col), (warp, lane, register) in holders.items():
+        colour = WARPS[warp % len(WARPS)]
+        ax.add_patch(Rectangle((col, row), 1, 1, facecolor=colour, edgecolor="white", linewidth=0.4))
+        ink = ink_on(colour)
+        ax.text(col + 0.5, row + 0.36, str(lane), ha="center", va="center", fontsize=6.5, color=ink)
+        ax.text(col + 0.5, row + 0.76, f"r{register}", ha="center", va="center", fontsize=4.6, color=ink)
+    rows, cols = shape
+    for row in range(0, rows, size_per_thread[0]):
+        for col in range(0, cols, size_per_thread[1]):
+            edges = Rectangle(
+                (col, row), size_per_thread[1], size_per_thread[0], fill=False, edgecolor=INK, linewidth=0.6
+            )
+            ax.add_patch(edges)
+    ax.set(xlim=(0, cols), ylim=(rows, 0), aspect="equal", xlabel="column of the block", ylabel="row of the block")
+    warps = max(warp for warp, _, _ in holders.values()) + 1
+    names = ", ".join(f"warp {warp}" for warp in range(warps))
+    ax.set_title(f"lane, and register r, of each element; colours from the top: {names}", loc="left", fontsize=10)
+    bare(ax, "top", "right", "left", "bottom")
+    registers = max(register for _, _, register in holders.values()) + 1
+    figure.caption(
+        f"Each framed piece of {size_per_thread[0]} x {size_per_thread[1]} elements lies in the registers of one lane. The layout covers "
+        f"the block once, then is repeated: each lane has {plural(registers, 'register')} of it."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ banks
+
+
+def places(padding: int = 0, swizzled: bool = False, rows: int = 32) -> np.ndarray:
+    """The place in shared memory, in words, of each element of a tile of rows x 32 float32."""
+    from triton.experimental.gluon import language as gl
+
+    if padding:
+        layout = gl.PaddedSharedLayout.with_identity_for([[BANKS, padding]], [rows, BANKS], [1, 0])
+    else:
+        layout = gl.SwizzledSharedLayout(1, 1, BANKS if swizzled else 1, [1, 0])
+    return offsets_in_shared(layout, [rows, BANKS])
+
+
+def passes_of_a_column(place: np.ndarray, column: int = 0) -> int:
+    """How often shared memory is passed by a warp whose lanes read one column, a word each."""
+    return int(np.bincount(place[:, column] % BANKS).max())
+
+
+@on_white
+def banks(column: int = 5) -> Figure:
+    """Where a column of a tile of 32 x 32 floats lies in shared memory: unswizzled, padded, swizzled."""
+    if not 0 <= column < BANKS:
+        raise ValueError(f"column is {column}; a tile has columns 0 to {BANKS - 1}.")
+    kinds = {"unswizzled": places(), "padded by a word": places(padding=1), "swizzled": places(swizzled=True)}
+    figure = Picture(9.5, 4.4)
+    for ax, (name, place) in zip(figure.subplots(1, 3), kinds.items(), strict=True):
+        grid = np.zeros((int(place.max()) // BANKS + 1, BANKS))
+        grid.flat[place.ravel()] = 1
+        grid.flat[place[:, column]] = 2
+        for line, bank in np.argwhere(grid > 0):
+            colour = ORANGE if grid[line, bank] == 2 else GREY
+            ax.add_patch(Rectangle((bank, line), 1, 1, facecolor=colour, edgecolor="white", linewidth=0.3))
+            if grid[line, bank] == 2:
+                ax.plot(bank + 0.5, line + 0.5, marker="o", markersize=2, color=INK)
+        ax.set(xlim=(0, BANKS), ylim=(34, 0), aspect="equal", xlabel="bank", xticks=[0, 8, 16, 24, 32])
+        passes = passes_of_a_column(place, column)
+        ax.set_title(f"{name}: {plural(passes, 'pass', 'passes')}", fontsize=10, loc="left")
+        bare(ax)
+    figure.axes[0].set_ylabel(f"line of {BANKS * WORD} bytes")
+    figure.caption(
+        f"The 32 elements of column {column} are marked. A pass reads one word from each bank: a column that lies in one bank takes 32 "
+        "passes, one that lies in 32 banks takes one."
+    )
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------ a ring
+
+
+@on_white
+def ring(tile: int = 5, size: int = 3) -> Figure:
+    """Which slot of a ring each of 16 tiles goes to, in which round, and what reader and writer wait for at one of them."""
+    tiles = 16
+    if not 0 <= tile < tiles or not 1 <= size <= 4:
+        raise ValueError(f"tile {tile} of a ring of {size}: there are tiles 0 to {tiles - 1}, and rings of 1 to 4.")
+    figure = Picture(9, 2.2 + 0.42 * size)
+    ax = figure.subplots()
+    for i in range(tiles):
+        slot, full, _ = turns(i, size)
+        colour = SKY if full == 0 else ORANGE
+        chosen = i == tile
+        box = Rectangle(
+            (i, slot), 1, 1, facecolor=colour, edgecolor=INK if chosen else "white", linewidth=2.5 if chosen else 1
+        )
+        box.set_zorder(3 if chosen else 1)
+        ax.add_patch(box)
+        ax.text(i + 0.5, slot + 0.36, str(i), ha="center", va="center", fontsize=10, color=ink_on(colour), zorder=4)
+        said = f"parity {full}"
+        ax.text(i + 0.5, slot + 0.74, said, ha="center", va="center", fontsize=6.5, color=ink_on(colour), zorder=4)
+    for first in range(size, tiles, size):
+        ax.axvline(first, color=INK, linewidth=0.8, linestyle=":")
+    slot, full, empty = turns(tile, size)
+    ax.set(xlim=(0, tiles), ylim=(size, 0), xlabel="tile, in the order of its coming; dotted: the ring has gone round")
+    ax.set_yticks(np.arange(size) + 0.5, [f"slot {s}" for s in range(size)])
+    ax.set_xticks([])
+    ax.tick_params(length=0)
+    bare(ax, "top", "right", "left", "bottom")
+    ax.set_title(
+        f"a ring of {plural(size, 'slot')}; the reader waits for full[slot] with the parity in the box",
+        fontsize=10,
+        loc="left",
+    )
+    before = tile // size
+    free = (
+        "it has never opened, and a wait for parity 1 passes then"
+        if before == 0
+        else f"it has opened {plural(before, 'time')}"
+    )
+    figure.caption(
+        f"Tile {tile} is number {before + 1} in slot {slot}. Its reader waits for phase {before} of full[{slot}], which has parity {full}. "
+        f"Its writer waits for parity {empty} of empty[{slot}]: {free}."
+    )
+    return figure
+
+
+def explore_ring() -> Sliders | Figure:
+    """The ring with sliders for the tile and the number of slots in a notebook, the picture alone elsewhere."""
+    if not live():
+        return ring()
+    from ipywidgets import IntSlider
+
+    return Sliders(ring, tile=IntSlider(5, 0, 15, description="tile"), size=IntSlider(3, 1, 4, description="slots"))
