@@ -568,7 +568,8 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # %% [markdown]
 # # Part three: pipelines
 #
-# A tile can be fetched, waited for and multiplied: that was part two. Now all of it at once, and nothing may wait that need not.
+# A tile can be fetched, waited for and multiplied: that was part two, one asynchronous thing at a time. Now all of them at once, and
+# nobody may wait who need not.
 #
 # ## What should run at the same time?
 #
@@ -589,25 +590,25 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # | 64 x 256 by 64 on tensor cores: 2048 multiply-adds in a cycle | 512 | datasheet |
 # | from the end of a product to registers that can be read | 60 | assumed |
 #
-# One after the other they are 931 + 700 + 512 + 60 = 2203 cycles, and tensor cores work in 512 of them: 23 %. A second place in shared
-# memory lets the next tile come while this one is multiplied. A third lets two be on their way. A *ring* of places is all that it takes:
-# tile i lies in place i % STAGES.
+# One after the other they are 931 + 700 + 512 + 60 = 2203 cycles, and tensor cores work in 512 of them: 23 %. A second slot in shared
+# memory lets the next tile come while this one is multiplied. A third lets two be on their way. A *ring* of slots is all that it takes:
+# tile i lies in slot i % STAGES.
 #
 # ## Exercise: predict_overlap
 #
 # {{exercise hopper.predict_overlap}}
 #
-# Which way keeps the tensor cores busier? Say True or False to six statements; *0.2 more of the time* means 60 % of it instead of
-# 40 %. The first four are about the product above, fetched and multiplied by one partition. Two consumers are two partitions that multiply
-# 64 rows each by the same tile of b: 48 KiB for a turn, and two products.
+# Which way keeps the tensor cores busier? Say True or False to six statements; *0.2 more of the time* means 60 % of it instead of 40 %.
+# The first four are about the product above, fetched and multiplied by one partition. Two consumers are two partitions that multiply 64
+# rows each by the same tile of b: 48 KiB for a turn, and two products.
 #
-# The other two are about attention with D 128. For 64 queries and 128 keys each of both products takes 512 cycles, and the
-# softmax between them about 950. A consumer *waits* if it waits for each product where it issues it. It is *a stage ahead* if it issues the
+# The other two are about attention with D 128. For 64 queries and 128 keys each of both products takes 512 cycles, and the softmax
+# between them about 950. A consumer *waits* if it waits for each product where it issues it. It is *a stage ahead* if it issues the
 # next scores before it waits for the product with v ({{truths.plain}}).
 #
 # Three of the answers are counters of an H200: unit 09's kernel, the same with descriptors (TMA), and the course's fastest
-# (benchmarks/attention_overlapped.py: a producer, two consumers, each a stage ahead) kept its tensor cores busy for 51 %, 61 % and 81 % of
-# the time, in some order. Write the numbers: 51, 61 or 81 ({{numbers.plain}}).
+# (benchmarks/attention_overlapped.py: a producer, two consumers, each a stage ahead) kept its tensor cores busy for 51 %, 61 % and 81 %
+# of the time, in some order. Write the numbers: 51, 61 or 81 ({{numbers.plain}}).
 
 # %% exercise="hopper.predict_overlap"
 predicted_overlap = {
@@ -645,15 +646,15 @@ check("hopper.predict_overlap", predicted_overlap)
 figures.hopper.pipelines()
 
 # %% [markdown]
-# * **One place**: for everything. Nothing runs beside anything.
-# * **Two places**: for the latency. Tile i + 1 is ordered when product i begins, and takes 1631 cycles to come; the product takes 512.
-# * **Three places**: copies follow one another without a gap, so no further place helps. What is left is that 40 KiB take longer than
-#   the product of them.
-# * **Two consumers**: they share the tile of b, so 48 KiB serve two products. Fewer bytes for each product was unit 05's lesson, and it is
-#   this unit's, too.
+# * **One slot**: for everything. Nothing runs beside anything.
+# * **Two slots**: for the latency. Tile i + 1 is ordered when product i begins, and takes 1631 cycles to come; the product takes 512.
+# * **Three slots**: copies follow one another without a gap, so no further slot helps. What is left is that 40 KiB take longer than the
+#   product of them.
+# * **Two consumers**: they share the tile of b, so 48 KiB serve two products. Fewer bytes for each product was unit 05's lesson, and it
+#   is this unit's, too.
 #
-# It is a model: who waits for whom is right, the number of cycles may be off by a tenth. Move the sliders. With how many places
-# does a latency of 2000 cycles vanish?
+# It is a model: who waits for whom is right, the number of cycles may be off by a tenth. Move the sliders. With how many slots does a
+# latency of 2000 cycles vanish?
 
 # %%
 figures.hopper.explore_pipeline()
@@ -663,13 +664,13 @@ figures.hopper.explore_pipeline()
 #
 # {{exercise hopper.pipelined_matmul}}
 #
-# c = a @ b, by one partition of four warps for each tile of 64 x 64: fetched by TMA into a ring of places
-# ({{uses.TMA load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under way while a product
-# runs. The last product of a tile has no copy beside it, since nothing is left to fetch. So of eight products seven can have one,
-# and {{overlapped.performance}} need four of five. K may be shorter than the ring ({{correct.short}}).
+# c = a @ b, by one partition of four warps for each tile of 64 x 64: fetched by TMA into a ring of slots ({{uses.TMA
+# load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under way while a product runs. The
+# last product of a tile has no copy beside it, since nothing is left to fetch. So of eight products seven can have one, and
+# {{overlapped.performance}} need four of five. K may be shorter than the ring ({{correct.short}}).
 #
-# Two things are easily forgotten. A place is free when the product that read it **has ended**, not when it was issued:
-# `acc = mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K must not be
+# Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued: `acc =
+# mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K must not be
 # fetched, or nobody waits for it: `expect` and `tma_load` take `pred=`.
 #
 # `tiles_of` and `store_tile` are yours to use.
@@ -717,7 +718,7 @@ def pipelined_kernel(a_desc, b_desc, c_ptr, N, K, STAGES: gl.constexpr):
     for i in range(steps):
         mbarrier.wait(full.index(i % STAGES), i // STAGES & 1)
         acc = mma(a_tiles.index(i % STAGES), b_tiles.index(i % STAGES), acc, is_async=True)
-        acc = mma_wait(1, deps=[acc])  # product i - 1 has ended: its place is free
+        acc = mma_wait(1, deps=[acc])  # product i - 1 has ended: its slot is free
         start_step(a_desc, b_desc, ring, i + STAGES - 1, steps)
     acc = mma_wait(0, deps=[acc])
     store_tile(c_ptr, acc, gl.program_id(0) * 64, gl.program_id(1) * 64, N)
@@ -737,8 +738,8 @@ def pipelined_matmul(a, b):
 check("hopper.pipelined_matmul", pipelined_matmul)
 
 # %% [markdown]
-# What does the simulator say of your own kernel? Tiles of 64 x 64 are small, so the copies take longer than in the picture above, seen from
-# the products.
+# What does the simulator say of your own kernel? Tiles of 64 x 64 are small, so the copies take longer than in the picture above, seen
+# from the products.
 
 # %%
 a, b = torch.randn(64, 512).half(), torch.randn(512, 64).half()
@@ -747,33 +748,30 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # %% [markdown]
 # ## Who fetches?
 #
-# In that kernel one partition does everything in turn: it waits for a tile, issues a product, waits for a product, orders a tile. **Question.**
-# What happens to the copies while its four warps wait for a product, or store c? Nothing new is ordered. And what would happen to the
-# products if there were two such partitions that share the tile of b? Each would have to know when the other one has read it.
+# In that kernel one partition does everything in turn: it waits for a tile, issues a product, waits for a product, orders a tile.
+# **Question.** What is ordered while its four warps wait for a product, or store c? Nothing. In part two a warp of its own did the
+# fetching, a **producer**; whoever uses the tiles is a **consumer**. Now let there be two consumers, which multiply different rows of a
+# by the same tile of b. When is a slot free?
 #
-# *Warp specialisation* gives each its own warps: a **producer** of one warp that does nothing but order copies, and **consumers** that
-# multiply. Each waits only for what it needs. Between them stand two barriers for each place:
-#
-# | barrier | opens when | who arrives | how many arrivals | who waits | for which parity, in turn i |
+# | barrier | opens when | who arrives | arrivals of a phase | who waits | for which parity, in turn i |
 # | --- | --- | --- | --- | --- | --- |
 # | `full[s]` | the tile is there | the producer's expect, and the bytes | 1 | each consumer | i // STAGES & 1 |
-# | `empty[s]` | all have read it | each consumer, behind mma_wait | one for each consumer | the producer | (i // STAGES + 1) & 1 |
+# | `empty[s]` | **both** have read it | each consumer, behind mma_wait | 2 | the producer | (i // STAGES + 1) & 1 |
 #
-# **Question.** Why does the producer begin with parity 1? Nobody has ever arrived at `empty`, and a place that nobody has used is free. A wait
-# for parity 1 passes on a barrier that has never opened; a wait for parity 0 does not.
-#
-# `gl.warp_specialize([(f, arguments), (g, arguments), ...], [warps of g, ...], [registers of a thread of g, ...])` runs each
-# function in a partition of its own. The first has the kernel's num_warps. A product is issued by a *warpgroup*, four warps, so a consumer has
-# four. The producer needs few registers: what it gives up, consumers may have.
+# The consumers do not wait for each other: one may be a whole ring ahead of the other, and no further. And a consumer must be a whole
+# warpgroup, since that is who issues a product. So the second one has four warps as well, and the producer one. The last list of
+# `gl.warp_specialize` says how many registers a thread has in each partition but the first: accumulators need many, and a producer
+# gives up its own.
 #
 # ## Exercise: warp_specialised_matmul
 #
 # {{exercise hopper.warp_specialised_matmul}}
 #
-# c = a @ b in tiles of 128 x 64: a producer, and two consumers of 64 rows each that share the tile of b
-# ({{specialised.performance}}, {{traffic.performance}}), by wgmma ({{uses.wgmma.performance}}). The ring goes round more than four times
-# in one case ({{correct.long}}), and not even once in another ({{correct.short}}). A check runs every case in six orders, from the most eager to
-# the laziest, three of them at random; whoever releases a tile before the wait for its product is found in all of them.
+# c = a @ b in tiles of 128 x 64: a producer, and two consumers of 64 rows each that share the tile of b ({{specialised.performance}},
+# {{traffic.performance}}), by wgmma ({{uses.wgmma.performance}}). The ring goes round more than four times in one case
+# ({{correct.long}}), and not even once in another ({{correct.short}}). A check runs every case in six orders, from the most eager to
+# the laziest, three of them at random and others in each case: more than twenty, with the grader's. Whoever releases a tile before the
+# wait for its product is found.
 
 
 # %% exercise="hopper.warp_specialised_matmul"
@@ -863,22 +861,22 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 # %% [markdown]
 # ## The end of a tile
 #
-# **Question.** What do the tensor cores do while c is stored? And while the next program begins, makes its barriers and waits for its first tile?
-# Nothing. With K = 4096 a tile of 128 x 256 takes 64 steps, and the pause behind it is worth three or four of them.
+# **Question.** What do the tensor cores do while c is stored? And while the next program begins, makes its barriers and waits for its
+# first tile? Nothing. With K = 4096 a tile of 128 x 256 takes 64 steps, and the pause behind it is worth three or four of them.
 #
-# A *persistent* kernel has as many programs as the GPU has SMs, and each takes tile after tile. The producer does not care that a
-# tile of c ends: it fetches the next tile's operands into the same ring. And the result leaves by TMA, through a place in shared memory, while
-# the next products run. Before that place is written again, `store_wait(0)` makes sure that the last store has read it. With both steps
-# benchmarks/matmul_persistent.py runs at cuBLAS's speed: 1.01 of it at 8192 x 8192 x 8192 on an H200
+# A *persistent* kernel has as many programs as the GPU has SMs, and each takes tile after tile. The producer does not care that a tile
+# of c ends: it fetches the next tile's operands into the same ring. And the result leaves by TMA, through a slot in shared memory,
+# while the next products run. Before that slot is written again, `store_wait(0)` makes sure that the last store has read it. With both
+# steps benchmarks/matmul_persistent.py runs at cuBLAS's speed: 1.01 of it at 8192 x 8192 x 8192 on an H200
 # (benchmarks/results/matmul.md).
 #
 # ## Exercise: persistent_matmul
 #
 # {{exercise hopper.persistent_matmul}}
 #
-# c = a @ b in tiles of 64 x 64 by `programs` programs ({{persistent.performance}}): program p takes the tiles p, p + programs,
-# p + 2 programs, ... ({{correct.uneven}} for numbers that do not divide). One producer, one consumer or more. The result leaves by
-# TMA ({{uses.TMA store.performance}}), and the products of the next tile begin while it does ({{beside_stores.performance}}).
+# c = a @ b in tiles of 64 x 64 by `programs` programs ({{persistent.performance}}): program p takes the tiles p, p + programs, p + 2
+# programs, ... ({{correct.uneven}} for numbers that do not divide). One producer, one consumer or more. The result leaves by TMA
+# ({{uses.TMA store.performance}}), and the products of the next tile begin while it does ({{beside_stores.performance}}).
 #
 # What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would put a missing one there; it is a
 # rule all the same, and other compilers do not.
@@ -923,7 +921,7 @@ def consume_tiles(c_desc, out, ring, columns, tiles, steps):
             acc = mma_wait(0, deps=[acc])
             mbarrier.arrive(empty.index(s))
         done += steps
-        store_wait(0)  # the last tile has left its place
+        store_wait(0)  # the last tile has left its slot
         out.store(acc.to(c_desc.dtype))
         fence_async_shared()
         tma_store(c_desc, [at // columns * 64, at % columns * 64], out)
@@ -971,30 +969,30 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 # %% [markdown]
 # ## Clusters and multicast
 #
-# Two neighbouring tiles of c need the same tile of b, and two SMs fetch it twice from L2. On Hopper programs may form a *cluster*, whose
-# SMs lie near one another: they can read each other's shared memory, and one TMA load can write a tile into that of several
-# (*multicast*). Then a barrier counts bytes that another SM has ordered, and a place is free only when the consumers of *all* SMs have read it.
-# The simulator has no clusters, and the course has not measured them: its product reaches cuBLAS's speed without. Two consumers that share a
-# tile, as in your kernel, are the same saving within one SM.
+# Two neighbouring tiles of c need the same tile of b, and two SMs fetch it twice from L2. On Hopper programs may form a *cluster*,
+# whose SMs lie near one another: they can read each other's shared memory, and one TMA load can write a tile into that of several
+# (*multicast*). Then a barrier counts bytes that another SM has ordered, and a slot is free only when the consumers of *all* SMs have
+# read it. The simulator has no clusters, and the course has not measured them: its product reaches cuBLAS's speed without. Two
+# consumers that share a tile, as in your kernel, are the same saving within one SM.
 #
 # ## Attention: what runs beside the softmax?
 #
-# In attention there is a second thing that can wait: for 64 queries and 128 keys with D 128, both products take 1024 cycles, and the softmax
-# between them about as long. A consumer that does them in turn keeps tensor cores busy for a half of the time.
+# In attention there is a second thing that can wait: for 64 queries and 128 keys with D 128, both products take 1024 cycles, and the
+# softmax between them about as long. A consumer that does them in turn keeps tensor cores busy for a half of the time.
 #
-# **Question.** Softmax i needs scores i. The product with v of tile i needs softmax i. What does not depend on softmax i at all, and could run
-# meanwhile?
+# **Question.** Softmax i needs scores i. The product with v of tile i needs softmax i. What does not depend on softmax i at all, and
+# could run meanwhile?
 #
-# The product with v of tile **i - 1**. So a consumer issues scores i and, right behind them, the product of tile i - 1 with v, waits for the
-# first alone, and does its softmax while the second runs. And the other consumer's products run then, too: that is why two that wait are busier
-# than one that is a stage ahead. FlashAttention-3 does both, and lets consumers take turns by barriers (*ping-pong*).
+# The product with v of tile **i - 1**. So a consumer issues scores i and, right behind them, the product of tile i - 1 with v, waits
+# for the first alone, and does its softmax while the second runs. And the other consumer's products run then, too: that is why two that
+# wait are busier than one that is a stage ahead. FlashAttention-3 does both, and lets consumers take turns by barriers (*ping-pong*).
 #
 # ## Exercise: overlapped_attention
 #
 # {{exercise hopper.overlapped_attention}}
 #
-# All of the kernel is given but the consumer's walk over its tiles of keys and values: rings, the producer, the issue of
-# both products, a step of the online softmax. Here is a walk that is right, and waits for each product:
+# All of the kernel is given but the consumer's walk over its tiles of keys and values: rings, the producer, the issue of both products,
+# a step of the online softmax. Here is a walk that is right, and waits for each product:
 #
 #     m, l, acc = start_rows(q, ks)
 #     for i in range(tiles):
@@ -1009,8 +1007,8 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 #     return acc / l[:, None]
 #
 # Write `walk` so that the next scores are issued before the product with v has been waited for ({{ahead.performance}}), and
-# exponentials are computed while that one runs ({{beside_products.performance}}). acc must not be touched while a product adds to it: alpha comes
-# behind the wait ({{correct.large}} where maxima grow). No product more than is needed ({{no_more_products.performance}}).
+# exponentials are computed while that one runs ({{beside_products.performance}}). acc must not be touched while a product adds to it:
+# alpha comes behind the wait ({{correct.large}} where maxima grow). No product more than is needed ({{no_more_products.performance}}).
 
 
 # %% exercise="hopper.overlapped_attention"
@@ -1025,7 +1023,7 @@ def tile_ring(desc, SIZE: gl.constexpr, READERS: gl.constexpr):
 
 @gluon.jit
 def fetch_into(desc, row, ring, i):
-    """Fetch the i-th tile of a ring as soon as its place is free."""
+    """Fetch the i-th tile of a ring as soon as its slot is free."""
     tiles, full, empty = ring
     SIZE: gl.constexpr = tiles.shape[0]
     mbarrier.wait(empty.index(i % SIZE), (i // SIZE + 1) & 1)
@@ -1166,17 +1164,17 @@ q, k, v = (torch.randn(1, 256, 64).half() for _ in range(3))
 figures.hopper.timeline_of(overlapped_attention, q, k, v)
 
 # %% [markdown]
-# Look for green (the softmax) above blue (products). With D 64 the products are half as long and the exponentials are not, so they are what is left to wait
-# for. On an H200 the step from *each product waited for* to *a stage ahead, two consumers* was the largest of unit 09's ladder: 543 to
-# 699 TFLOP/s at D 128 and 16 384 tokens (benchmarks/results/attention.md).
+# Look for green (the softmax) above blue (products). With D 64 the products are half as long and the exponentials are not, so they are
+# what is left to wait for. On an H200 the step from *each product waited for* to *a stage ahead, two consumers* was the largest of unit
+# 09's ladder: 543 to 699 TFLOP/s at D 128 and 16 384 tokens (benchmarks/results/attention.md).
 #
 # ## Exercise: name the race
 #
 # {{exercise hopper.name_races}}
 #
-# A race does not show in a result: most of the time the copy is late enough, or early enough. So it must be seen in the text. Here are six
-# rings. Each multiplies (64, 320) by (320, 64) with a producer and a consumer, `full` wants one arrival and so does `empty`; NBYTES are
-# those of a tile. Each has one mistake: a line is wrong, in the wrong place, or not there. Which of these, and at which line?
+# A race does not show in a result: most of the time the copy is late enough, or early enough. So it must be seen in the text. Here are
+# six rings. Each multiplies (64, 320) by (320, 64) with a producer and a consumer, `full` wants one arrival and so does `empty`; NBYTES
+# are those of a tile. Each has one mistake: a line is wrong, in the wrong place, or not there. Which of these, and at which line?
 #
 # * `"read before it is there"`
 # * `"overwritten while it is read"`
@@ -1192,8 +1190,9 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 # deadlock, a line at which somebody waits for ever; and in each ring, a line that has been changed. What is right is what the simulator
 # says: after a right answer you read its sentence.
 #
-# Two more rings are drawn by a number: choose one, write it at `"number"`, and look at `figures.hopper.two_races(number)`. Whoever wants to practise
-# takes another number. Four right answers of the eight earn nothing, each one more its quarter ({{names_races.plain}}).
+# Two more rings are drawn by a number: choose one, write it at `"number"`, and look at `figures.hopper.two_races(number)`. Whoever
+# wants to practise takes another number. Four right answers of the eight earn nothing, each one more its quarter
+# ({{names_races.plain}}).
 
 # %%
 figures.hopper.six_races()

@@ -9,6 +9,7 @@ timed      by the costs in timeline.py
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from course_lib.hopper.timeline import CHUNK, Costs, Timeline
 if TYPE_CHECKING:
     from course_lib.hopper.machine import Agent, Flight, Machine
 
-ORDERS = ("lazy", "timed", "eager", "random:0", "random:1", "random:2")  # that a check runs
+ORDERS = ("lazy", "timed", "eager", "random:0", "random:1", "random:2")  # of simulate(); a check's are orders_of(case)
 LAND, MOVE, PAUSE = 0.3, 0.2, 0.5  # chances of "random", for each decision
 
 
@@ -139,6 +140,13 @@ def order_of(name: str, costs: Costs | None = None) -> Order:
     if name not in plain:
         raise ValueError(f'there is no order {name!r}: write "eager", "lazy", "timed", or "random:" and a number.')
     return plain[name]()
+
+
+def orders_of(case: str) -> tuple[str, ...]:
+    """The orders in which a check runs a case: those of ORDERS, with random ones of the case's own, so that several cases try many."""
+    first = zlib.crc32(case.encode()) % 10_000
+    named = [name for name in ORDERS if not name.startswith("random")]
+    return (*named, *(f"random:{first + i}" for i in range(len(ORDERS) - len(named))))
 
 
 def seeds(count: int) -> Sequence[str]:

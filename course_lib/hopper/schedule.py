@@ -22,7 +22,7 @@ def schedule(
 ) -> list[Bar]:
     """The bars of a loop of `steps` products of 64 rows by `columns` columns for each consumer, who share the tile of b.
 
-    stages       tiles in the ring: the next tile takes a place when the products of the last one there have ended
+    stages       tiles in the ring: the next tile takes a slot when the products of the last one there have ended
     specialised  a partition of its own fetches; else the one that multiplies does, as soon as it has issued its product
     """
     costs = costs or Costs()
@@ -33,12 +33,12 @@ def schedule(
     copies_free = cores_free = fetched = 0.0
     ready = [0.0] * len(names)  # when a consumer can go on
     for i in range(steps):
-        place = done[i - stages] if i >= stages else 0.0
+        slot = done[i - stages] if i >= stages else 0.0
         turn = issued[i - stages + 1] if i >= stages > 1 and not specialised else 0.0
-        if specialised and place > fetched:
-            bars.append(Bar("producer", fetched, place, "wait for a place"))
-        begin = max(copies_free, place, turn)
-        copies_free, fetched = begin + copy, max(fetched, place)
+        if specialised and slot > fetched:
+            bars.append(Bar("producer", fetched, slot, "wait for a slot"))
+        begin = max(copies_free, slot, turn)
+        copies_free, fetched = begin + copy, max(fetched, slot)
         there = copies_free + costs.copy_latency
         bars.append(Bar(COPIES, begin, copies_free, f"tile {i}"))
         for c, name in enumerate(names):

@@ -36,13 +36,13 @@ def test_sliders_of_the_pipeline(notebook):
     assert set(sliders.named) == {"stages", "latency", "consumers"}
     before = sliders.shown
     sliders.named["stages"].value = 1
-    assert "With 1 place" in words(sliders.figure)
+    assert "With 1 slot" in words(sliders.figure)
     assert sliders.shown != before
 
 
 def test_the_rings_are_written_with_their_lines():
     said = words(F.six_races())
-    assert all(f"ring {letter}: 2 places, 5 steps" in said for letter in "ABCDEF")
+    assert all(f"ring {letter}: 2 slots, 5 steps" in said for letter in "ABCDEF")
     assert f"{len(RING.splitlines())}      store_wait(0)" in said
     assert "ring G" in words(F.two_races(3))
     assert "ring G" not in said

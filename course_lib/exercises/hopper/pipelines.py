@@ -60,8 +60,8 @@ def moved(rows: int, columns: int) -> Callable[..., int]:
 
 EARLY = meets(
     "overwritten while it is read",
-    "A place of the ring is free when the product that reads it has ended, and a product has ended when mma_wait has waited for it. "
-    "Count: how many products may be under way behind your mma_wait, and which place do they read?",
+    "A slot of the ring is free when the product that reads it has ended, and a product has ended when mma_wait has waited for it. "
+    "Count: how many products may be under way behind your mma_wait, and which slot do they read?",
 )
 PHASES = meets(
     "wrong phase",
@@ -70,7 +70,7 @@ PHASES = meets(
 STUCK = meets(
     "deadlock",
     "Write down for each barrier how many arrivals a phase wants and who makes them. A wait for parity 1 passes before the first phase "
-    "is over, a wait for parity 0 does not: so who waits for a free place begins with 1, and who waits for a tile with 0.",
+    "is over, a wait for parity 0 does not: so who waits for a free slot begins with 1, and who waits for a tile with 0.",
 )
 
 pipelined_matmul = Exercise(
@@ -94,13 +94,13 @@ pipelined_matmul = Exercise(
         Correct("short", 1, "right where K is shorter than the ring"),
         Uses("TMA load", 1),
         Uses("wgmma", 1, needs=multiply_adds),
-        Overlapped(0.8, 2),
+        Overlapped(0.8, 2, title="copies are under way while products run"),
     ],
     hints=[
         "Three tiles fit into the ring. Before the loop begins, how many can be on their way? While product i runs, which tile may be "
-        "fetched, and into whose place does it go?",
+        "fetched, and into whose slot does it go?",
         "Fetch STAGES - 1 tiles first. In turn i: wait for tile i, issue its product, wait until the product before it has ended, and "
-        "fetch tile i + STAGES - 1 into the place that this one has left. pred=i + STAGES - 1 < steps keeps from fetching beyond the end.",
+        "fetch tile i + STAGES - 1 into the slot that this one has left. pred=i + STAGES - 1 < steps keeps from fetching beyond the end.",
         "acc = mma(..., is_async=True); acc = mma_wait(1, deps=[acc]); then expect and both tma_load. After the loop, mma_wait(0).",
     ],
     mistakes=[EARLY, PHASES, STUCK],
@@ -132,7 +132,7 @@ warp_specialised_matmul = Exercise(
         Traffic(moved(128, 64), 1, title="both consumers read one tile of b", programs=1),
     ],
     hints=[
-        "Who must not wait for whom? The producer waits for a free place, and a consumer for a full one: two barriers for each place.",
+        "Who must not wait for whom? The producer waits for a free slot, and a consumer for a full one: two barriers for each slot.",
         "empty wants as many arrivals as there are consumers, full wants one: that of expect. The producer waits for "
         "(i // STAGES + 1) & 1 of empty, a consumer for i // STAGES & 1 of full.",
         "A consumer's turn: wait(full), mma, mma_wait(0), arrive(empty). The producer's: wait(empty), expect(full) the bytes of both "
@@ -168,8 +168,8 @@ persistent_matmul = Exercise(
     hints=[
         "What of the ring begins anew with a tile of c, and what goes on? Which number must the parities be made of?",
         "Both partitions walk the same tiles: for at in range(program_id(0), tiles, num_programs(0)). A counter goes on from tile to "
-        "tile, and gives place and parity of each turn.",
-        "The last tile's store is waited for (store_wait(0)) only before its place is written again, and once more at the end. Behind "
+        "tile, and gives slot and parity of each turn.",
+        "The last tile's store is waited for (store_wait(0)) only before its slot is written again, and once more at the end. Behind "
         "out.store(acc) stands fence_async_shared(), then tma_store.",
     ],
     mistakes=[EARLY, PHASES, STUCK],

@@ -82,7 +82,7 @@ Edit = tuple[str, str]
 
 @dataclass(frozen=True)
 class Ring:
-    """The right text with some of it replaced, for so many products with so many places."""
+    """The right text with some of it replaced, for so many products with so many slots."""
 
     edits: tuple[Edit, ...] = ()
     steps: int = 5
@@ -145,6 +145,6 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
     "one under way": ((WAITED, WAITED.replace("wait(0", "wait(1")),),
     "released once": ((RELEASED, RELEASED.replace("        mb", "        if i == 0:\n            mb", 1)),),
     "producer does not wait": (("        mbarrier.wait(empty.index(s), (i // STAGES + 1) & 1)\n", ""),),
-    "next place": (("full.index(s), b.index(s))", "full.index(s), b.index((i + 1) % STAGES))"),),
+    "next slot": (("full.index(s), b.index(s))", "full.index(s), b.index((i + 1) % STAGES))"),),
     "another barrier": (("[64 * i, 0], full.index(s)", "[64 * i, 0], full.index((i + 1) % STAGES)"),),
 }

@@ -19,10 +19,10 @@ from course_lib.picture import INK, Picture, on_white
 from course_lib.tracing import KernelError, KernelFault
 
 WAYS = {
-    "one place: fetch, wait, multiply": {"stages": 1},
-    "two places: the next tile comes while this one is multiplied": {"stages": 2},
-    "three places": {"stages": 3},
-    "a producer, two consumers that share the tile of b, three places": {
+    "one slot: fetch, wait, multiply": {"stages": 1},
+    "two slots: the next tile comes while this one is multiplied": {"stages": 2},
+    "three slots": {"stages": 3},
+    "a producer, two consumers that share the tile of b, three slots": {
         "stages": 3,
         "consumers": 2,
         "specialised": True,
@@ -64,7 +64,7 @@ def _key(ax: Axes, kinds: list[str]) -> None:
 
 @on_white
 def pipeline(stages: int = 2, latency: int = 700, consumers: int = 1) -> Figure:
-    """Draw one loop: places in the ring, cycles until a copy that begins has come, consumers."""
+    """Draw one loop: slots in the ring, cycles until a copy that begins has come, consumers."""
     costs = Costs(copy_latency=latency)
     return _loop(schedule(stages, consumers, specialised=consumers > 1, costs=costs), stages)
 
@@ -74,10 +74,10 @@ def _loop(bars: list[Bar], stages: int) -> Figure:
     ax = picture.subplots()
     legend(ax, draw_bars(ax, bars))
     ax.set_xlabel(MODEL)
-    places = "1 place" if stages == 1 else f"{stages} places"
+    slots = "1 slot" if stages == 1 else f"{stages} slots"
     picture.caption(
-        f"With {places} tensor cores are busy {100 * busy(bars):.0f} % of the time. A copy has come its latency after its bar ends. "
-        "See what the first gap waits for, and whether copies follow one another without a gap: then more places do not help."
+        f"With {slots} tensor cores are busy {100 * busy(bars):.0f} % of the time. A copy has come its latency after its bar ends. "
+        "See what the first gap waits for, and whether copies follow one another without a gap: then more slots do not help."
     )
     return picture
 
@@ -91,7 +91,7 @@ def timeline_of(launch: Callable[..., Any] | None = None, *arguments: Any) -> Fi
     except (KernelError, KernelFault) as error:
         return _instead(f"Your kernel does not run: {error}")
     if report is None or not any(run.timeline.programs for run in report.runs):
-        return _instead("Nothing is launched yet, so this is the model's loop with two places.")
+        return _instead("Nothing is launched yet, so this is the model's loop with two slots.")
     picture = report.timeline()
     if report.fault:
         picture.caption(f"This is how far it comes. {report.fault.kind.value}: see what check() says.")
@@ -112,7 +112,7 @@ def explore_pipeline() -> Sliders | Figure:
 
     return Sliders(
         pipeline,
-        stages=IntSlider(2, 1, 4, description="places"),
+        stages=IntSlider(2, 1, 4, description="slots"),
         latency=IntSlider(700, 100, 2000, 100, description="latency"),
         consumers=IntSlider(1, 1, 2, description="consumers"),
     )
@@ -137,7 +137,7 @@ def _rings(rings: Mapping[str, Ring], caption: str) -> Figure:
     for i, (letter, ring) in enumerate(rings.items()):
         text, ax = axes[2 * (i // 2)][i % 2], axes[2 * (i // 2) + 1][i % 2]
         text.set_axis_off()
-        text.set_title(f"ring {letter}: {ring.stages} places, {ring.steps} steps", loc="left", fontsize=11)
+        text.set_title(f"ring {letter}: {ring.stages} slots, {ring.steps} steps", loc="left", fontsize=11)
         code = "\n".join(f"{n:2}  {line}" for n, line in enumerate(ring.lines, 1))
         written = text.text(0, 1, code, family="monospace", fontsize=7.6, va="top", transform=text.transAxes, color=INK)
         written.set_in_layout(False)  # a long line must not squeeze the plots

@@ -17,7 +17,7 @@ TRUTHS, NUMBERS, RACES = "truths.plain", "numbers.plain", "names_races.plain"
 
 P_WAIT = "        mbarrier.wait(full.index(i % STAGES), i // STAGES & 1)\n"
 P_PRODUCT = "        acc = mma(a_tiles.index(i % STAGES), b_tiles.index(i % STAGES), acc, is_async=True)\n"
-P_DONE = "        acc = mma_wait(1, deps=[acc])  # product i - 1 has ended: its place is free\n"
+P_DONE = "        acc = mma_wait(1, deps=[acc])  # product i - 1 has ended: its slot is free\n"
 P_NEXT = "        start_step(a_desc, b_desc, ring, i + STAGES - 1, steps)\n"
 P_FIRST = "    for i in gl.static_range(STAGES - 1):\n        start_step(a_desc, b_desc, ring, i, steps)\n"
 P_LOADS = """    tma_load(a_desc, [gl.program_id(0) * 64, i * 64], full.index(stage), a_tiles.index(stage), pred=there)
@@ -85,7 +85,7 @@ def pipelined_matmul(a, b):
 """
 PIPELINED = [
     wrong("pipelined_matmul", "one after the other", [OVERLAPPED], (P_FIRST, ""), (P_WAIT, P_NEXT.replace("i + STAGES - 1", "i") + P_WAIT), (P_DONE + P_NEXT, P_DONE.replace("wait(1", "wait(0"))),
-    wrong("pipelined_matmul", "fetches a stage too far ahead", [ORDER], ("i + STAGES - 1, steps", "i + STAGES, steps"), ("gl.static_range(STAGES - 1)", "gl.static_range(STAGES)"), says="A place of the ring is free when"),
+    wrong("pipelined_matmul", "fetches a stage too far ahead", [ORDER], ("i + STAGES - 1, steps", "i + STAGES, steps"), ("gl.static_range(STAGES - 1)", "gl.static_range(STAGES)"), says="A slot of the ring is free when"),
     wrong("pipelined_matmul", "two products may be under way", [ORDER], ("mma_wait(1", "mma_wait(2")),
     wrong("pipelined_matmul", "the last product is not waited for", [ORDER], ("    acc = mma_wait(0, deps=[acc])\n    store", "    store")),
     wrong("pipelined_matmul", "tiles are not waited for", [ORDER], (P_WAIT, "")),
@@ -99,8 +99,8 @@ PIPELINED = [
     wrong("pipelined_matmul", "in Triton", [KERNEL], source=IN_TRITON),
     wrong("pipelined_matmul", "torch multiplies", [KERNEL], ("    pipelined_kernel[", "    return a @ b\n    pipelined_kernel[")),
     wrong("pipelined_matmul", "the last step is missing", [PLAIN], ("steps = K // 64", "steps = (K - 1) // 64")),
-    honest("pipelined_matmul", "two places", ("STAGES=3", "STAGES=2")),
-    honest("pipelined_matmul", "four places", ("STAGES=3", "STAGES=4")),
+    honest("pipelined_matmul", "two slots", ("STAGES=3", "STAGES=2")),
+    honest("pipelined_matmul", "four slots", ("STAGES=3", "STAGES=4")),
     honest("pipelined_matmul", "fetches before it multiplies", (P_PRODUCT + P_DONE + P_NEXT, P_NEXT + P_PRODUCT + P_DONE.replace("wait(1", "wait(0"))),
 ]  # fmt: skip
 
@@ -150,7 +150,7 @@ def warp_specialised_matmul(a, b):
     return c
 """
 SPECIALISED_VARIANTS = [
-    wrong("warp_specialised_matmul", "released before the product has ended", [ORDER], (W_DONE + W_RELEASED, W_RELEASED + W_DONE), says="A place of the ring is free when"),
+    wrong("warp_specialised_matmul", "released before the product has ended", [ORDER], (W_DONE + W_RELEASED, W_RELEASED + W_DONE), says="A slot of the ring is free when"),
     wrong("warp_specialised_matmul", "a product may be under way at the release", [ORDER], (W_DONE, W_DONE.replace("wait(0", "wait(1"))),
     wrong("warp_specialised_matmul", "nothing is released", [ORDER], (W_RELEASED, ""), says="Write down for each barrier"),
     wrong("warp_specialised_matmul", "one reader is counted", [ORDER], ("new_barriers(STAGES, 2)", "new_barriers(STAGES, 1)")),
@@ -167,16 +167,16 @@ SPECIALISED_VARIANTS = [
     wrong("warp_specialised_matmul", "short K is left out", [SHORT], ("c, N, K, STAGES=3", "c, N, K if K >= 128 else 0, STAGES=3")),
     wrong("warp_specialised_matmul", "all in one partition", [SPECIALISED, TRAFFIC], source=IN_ONE),
     wrong("warp_specialised_matmul", "one consumer does it all", [SPECIALISED], ("    for i in range(steps):\n        s = i % STAGES\n        mbarrier.wait(full", "    other = gl.zeros((64, 64), gl.float32, LAYOUT)\n    for i in range(steps):\n        s = i % STAGES\n        mbarrier.wait(full"), (W_PRODUCT + W_DONE, TWICE), ("    store_tile(c_ptr, acc, gl.program_id(0) * 128 + HALF * 64, gl.program_id(1) * 64, N)\n", "    if HALF == 0:\n        store_tile(c_ptr, acc, gl.program_id(0) * 128, gl.program_id(1) * 64, N)\n        store_tile(c_ptr, other, gl.program_id(0) * 128 + 64, gl.program_id(1) * 64, N)\n")),
-    wrong("warp_specialised_matmul", "b twice into one place", [ORDER], (W_EACH, W_EACH.replace("+ b_desc", "+ 2 * b_desc")), (W_LAST, 2 * W_LAST)),
+    wrong("warp_specialised_matmul", "b twice into one slot", [ORDER], (W_EACH, W_EACH.replace("+ b_desc", "+ 2 * b_desc")), (W_LAST, 2 * W_LAST)),
     wrong("warp_specialised_matmul", "a tile of b for each", [TRAFFIC], (W_EACH, W_EACH.replace("+ b_desc", "+ 2 * b_desc")), (W_LAST, W_LAST.replace("index(s))\n", "index(2 * s))\n") + W_LAST.replace("index(s))\n", "index(2 * s + 1))\n")), ("b_tiles.index(s), acc", "b_tiles.index(2 * s + HALF), acc"), ("b_tiles.shape[0]", "b_tiles.shape[0] // 2"), ("b_desc.dtype, [STAGES, 64", "b_desc.dtype, [2 * STAGES, 64")),
-    honest("warp_specialised_matmul", "two places", ("STAGES=3", "STAGES=2")),
+    honest("warp_specialised_matmul", "two slots", ("STAGES=3", "STAGES=2")),
     honest("warp_specialised_matmul", "b is fetched first", (W_LAST, ""), (W_EACH, W_EACH + W_LAST)),
 ]  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------- persistent
 
 T_STORE = "        tma_store(c_desc, [at // columns * 64, at % columns * 64], out)\n"
-T_STORED = "        store_wait(0)  # the last tile has left its place\n"
+T_STORED = "        store_wait(0)  # the last tile has left its slot\n"
 T_FENCE = "        fence_async_shared()\n"
 T_DONE, T_RELEASED = "            acc = mma_wait(0, deps=[acc])\n", "            mbarrier.arrive(empty.index(s))\n"
 T_BY_THREADS = """        offs_m = at // columns * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
@@ -185,7 +185,7 @@ T_BY_THREADS = """        offs_m = at // columns * 64 + gl.arange(0, 64, gl.Slic
 """
 PERSISTENT_VARIANTS = [
     wrong("persistent_matmul", "each store is waited for at once", [STORES], (T_STORE, T_STORE + "        store_wait(0)\n")),
-    wrong("persistent_matmul", "the place is written while it is stored", [ORDER], (T_STORED, "")),
+    wrong("persistent_matmul", "the slot is written while it is stored", [ORDER], (T_STORED, "")),
     wrong("persistent_matmul", "the last store is not waited for", [ORDER], (T_STORE + "    store_wait(0)\n", T_STORE)),
     wrong("persistent_matmul", "no fence", [ORDER], (T_FENCE, "")),
     wrong("persistent_matmul", "the producer begins anew with each tile", [ORDER], ("            tma_load(b_desc, [k * 64, at % columns * 64], full.index(s), b_tiles.index(s))\n        done += steps\n", "            tma_load(b_desc, [k * 64, at % columns * 64], full.index(s), b_tiles.index(s))\n")),
@@ -196,8 +196,8 @@ PERSISTENT_VARIANTS = [
     wrong("persistent_matmul", "threads store", [TMA_OUT, STORES], (T_STORED + "        out.store(acc.to(c_desc.dtype))\n" + T_FENCE + T_STORE, T_BY_THREADS), ("(consume_tiles, (c_desc, out,", "(consume_tiles, (c_ptr, out,"), ("def consume_tiles(c_desc,", "def consume_tiles(c_ptr,"), ("def persistent_kernel(a_desc, b_desc, c_desc,", "def persistent_kernel(a_desc, b_desc, c_desc, c_ptr,"), ("a_desc, b_desc, c_desc, N // 64,", "a_desc, b_desc, c_desc, c, N // 64,")),
     wrong("persistent_matmul", "torch multiplies", [KERNEL], ("    persistent_kernel[", "    return a @ b\n    persistent_kernel[")),
     wrong("persistent_matmul", "rows for columns", [PLAIN], ("[at // columns * 64, at % columns * 64], out)", "[at % columns * 64, at // columns * 64], out)")),
-    honest("persistent_matmul", "four places", ("STAGES=3", "STAGES=4")),
-    honest("persistent_matmul", "two places for results", ("[64, 64], c_desc.layout", "[2, 64, 64], c_desc.layout"), (T_STORED, "        store_wait(1)\n        mine = out.index(at // gl.num_programs(0) % 2)\n"), ("        out.store(acc", "        mine.store(acc"), (T_STORE, T_STORE.replace(", out)", ", mine)"))),
+    honest("persistent_matmul", "four slots", ("STAGES=3", "STAGES=4")),
+    honest("persistent_matmul", "two slots for results", ("[64, 64], c_desc.layout", "[2, 64, 64], c_desc.layout"), (T_STORED, "        store_wait(1)\n        mine = out.index(at // gl.num_programs(0) % 2)\n"), ("        out.store(acc", "        mine.store(acc"), (T_STORE, T_STORE.replace(", out)", ", mine)"))),
 ]  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------- attention
@@ -229,7 +229,7 @@ ATTENTION = [
     wrong("overlapped_attention", "both are waited for before the softmax", [BESIDE], (TURN, BOTH)),
     wrong("overlapped_attention", "scores are used before they are there", [ORDER], ("s = mma_wait(1", "s = mma_wait(2")),
     wrong("overlapped_attention", "acc is corrected while it is added to", [COMPILES], (A_WAIT_V + A_RELEASE_V + A_P + A_ALPHA, A_ALPHA + A_WAIT_V + A_RELEASE_V + A_P)),
-    wrong("overlapped_attention", "keys are released too early", [ORDER], (A_WAIT_S + A_RELEASE_K, A_RELEASE_K + A_WAIT_S), says="A place of the ring is free when"),
+    wrong("overlapped_attention", "keys are released too early", [ORDER], (A_WAIT_S + A_RELEASE_K, A_RELEASE_K + A_WAIT_S), says="A slot of the ring is free when"),
     wrong("overlapped_attention", "values are released too early", [ORDER], (A_WAIT_V + A_RELEASE_V, A_RELEASE_V + A_WAIT_V)),
     wrong("overlapped_attention", "values are not released", [ORDER], (A_RELEASE_V, ""), says="Write down for each barrier"),
     wrong("overlapped_attention", "the last values are missing", [ORDER], ("    acc = issue_values(p, vs, tiles - 1, acc)\n    acc = mma_wait(0, deps=[acc])\n    release(vs, tiles - 1)\n", "")),
