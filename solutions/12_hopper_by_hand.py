@@ -862,7 +862,8 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 # ## The end of a tile
 #
 # **Question.** What do the tensor cores do while c is stored? And while the next program begins, makes its barriers and waits for its
-# first tile? Nothing. With K = 4096 a tile of 128 x 256 takes 64 steps, and the pause behind it is worth three or four of them.
+# first tile? Nothing. The first tiles of the next program alone take 1117 + 700 cycles to come, if they are those of two consumers
+# above, and in that time tensor cores could have multiplied almost four of 64 x 256 by 64.
 #
 # A *persistent* kernel has as many programs as the GPU has SMs, and each takes tile after tile. The producer does not care that a tile
 # of c ends: it fetches the next tile's operands into the same ring. And the result leaves by TMA, through a slot in shared memory,
@@ -1165,8 +1166,8 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 
 # %% [markdown]
 # Look for green (the softmax) above blue (products). With D 64 the products are half as long and the exponentials are not, so they are
-# what is left to wait for. On an H200 the step from *each product waited for* to *a stage ahead, two consumers* was the largest of unit
-# 09's ladder: 543 to 699 TFLOP/s at D 128 and 16 384 tokens (benchmarks/results/attention.md).
+# what is left to wait for. On an H200 this was the largest step of the ladder of attention, from `tuned` to `overlapped`: 544 to 699
+# TFLOP/s at D 128 and 16,384 tokens (benchmarks/results/attention.md).
 #
 # ## Exercise: name the race
 #
