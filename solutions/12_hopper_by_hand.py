@@ -664,13 +664,13 @@ figures.hopper.explore_pipeline()
 #
 # {{exercise hopper.pipelined_matmul}}
 #
-# c = a @ b, by one partition of four warps for each tile of 64 x 64: fetched by TMA into a ring of slots ({{uses.TMA
-# load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under way while a product runs. The
-# last product of a tile has no copy beside it, since nothing is left to fetch. So of eight products seven can have one, and
+# c = a @ b, by one partition of four warps for each tile of 64 x 64: fetched by TMA into a ring of slots
+# ({{uses.TMA load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under way while a product
+# runs. The last product of a tile has no copy beside it, since nothing is left to fetch. So of eight products seven can have one, and
 # {{overlapped.performance}} need four of five. K may be shorter than the ring ({{correct.short}}).
 #
-# Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued: `acc =
-# mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K must not be
+# Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued:
+# `acc = mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K must not be
 # fetched, or nobody waits for it: `expect` and `tma_load` take `pred=`.
 #
 # `tiles_of` and `store_tile` are yours to use.
@@ -962,6 +962,10 @@ def persistent_matmul(a, b, programs):
 
 # %% check="hopper.persistent_matmul"
 check("hopper.persistent_matmul", persistent_matmul)
+
+# %% [markdown]
+# In the picture of one program that makes two tiles: which bar among the copies is the store of the first tile, and what runs
+# meanwhile?
 
 # %%
 a, b = torch.randn(128, 256).half(), torch.randn(256, 64).half()
