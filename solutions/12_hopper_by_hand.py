@@ -953,9 +953,7 @@ def persistent_matmul(a, b, programs):
     (M, K), N = a.shape, b.shape[1]
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
     a_desc, b_desc, c_desc = (tiles_of(x, 64, 64) for x in (a, b, c))
-    persistent_kernel[(programs,)](
-        a_desc, b_desc, c_desc, N // 64, M // 64 * (N // 64), K // 64, STAGES=3, num_warps=4
-    )
+    persistent_kernel[(programs,)](a_desc, b_desc, c_desc, N // 64, M // 64 * (N // 64), K // 64, STAGES=3, num_warps=4)
     return c
     ### END SOLUTION
 
@@ -1020,7 +1018,9 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 @gluon.jit
 def tile_ring(desc, SIZE: gl.constexpr, READERS: gl.constexpr):
     """Return (tiles, barriers that open when a tile is there, barriers that open when all its readers are done)."""
-    tiles = gl.allocate_shared_memory(desc.dtype, [SIZE] + desc.block_type.shape, desc.layout)
+    ROWS: gl.constexpr = desc.block_type.shape[0]
+    COLUMNS: gl.constexpr = desc.block_type.shape[1]
+    tiles = gl.allocate_shared_memory(desc.dtype, [SIZE, ROWS, COLUMNS], desc.layout)
     full = new_barriers(SIZE, 1)
     empty = new_barriers(SIZE, READERS)
     return tiles, full, empty

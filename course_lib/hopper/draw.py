@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from course_lib.hopper.simulation import Report
 
 ROW_INCHES = 0.42
-KINDS = {"copies": ORANGE, "products": BLUE, "arithmetic": GREEN, "shared memory, barriers, fences": SKY, "waits": GREY, "waits for a product": "#9A9A9A"}
+KINDS = {
+    "copies": ORANGE,
+    "products": BLUE,
+    "arithmetic": GREEN,
+    "shared memory, barriers, fences": SKY,
+    "waits": GREY,
+    "waits for a product": "#9A9A9A",
+}
 
 
 def _kind(bar: Bar) -> str:

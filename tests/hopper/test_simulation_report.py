@@ -54,7 +54,10 @@ def test_a_copy_that_begins_while_a_product_runs_is_beside_it():
     two = module_of(
         KERNELS,
         ("    start_tma(a_desc, b_desc, a_tiles, b_tiles, full, 1, STEPS)\n", ""),
-        ("a_tiles, b_tiles, full, i + 2, STEPS)\n    acc = mma_wait(0", "a_tiles, b_tiles, full, i + 1, STEPS)\n    acc = mma_wait(0"),
+        (
+            "a_tiles, b_tiles, full, i + 2, STEPS)\n    acc = mma_wait(0",
+            "a_tiles, b_tiles, full, i + 1, STEPS)\n    acc = mma_wait(0",
+        ),
     )
     report, equal = by_tma(two)
     assert report.right

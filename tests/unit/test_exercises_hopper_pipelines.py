@@ -142,7 +142,10 @@ def wide():
     return (
         ("[64, D], layout) for x", "[n, D], layout) for x, n"),
         ("in (q, k, v))\n    scale", "in zip((q, k, v), (64, 128, 128)))\n    scale"),
-        ("NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])", "NVMMADistributedLayout([3, 0], [4, 1], [16, 128, 16])"),
+        (
+            "NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])",
+            "NVMMADistributedLayout([3, 0], [4, 1], [16, 128, 16])",
+        ),
         ("gl.zeros((64, 64)", "gl.zeros((64, 128)"),
         ("offs_d = gl.arange(0, 64,", "offs_d = gl.arange(0, 128,"),
         ("offs_m[:, None] * 64 +", "offs_m[:, None] * 128 +"),

@@ -157,4 +157,3 @@ class BesideProducts(OnceRight):
         if part >= self.least:
             return self.earned(seen)
         return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")
-

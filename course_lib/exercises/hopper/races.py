@@ -72,7 +72,7 @@ class NamesRaces(Names):
         if not is_answer(answer):
             return "no answer."
         if not _is_pair(answer) or answer[0] not in self.causes:
-            return f"{as_written(answer)[:80]} is no pair of a mistake and a line: (\"deadlock\", 5)."
+            return f'{as_written(answer)[:80]} is no pair of a mistake and a line: ("deadlock", 5).'
         ring = self.explanations.get(picture) or drawn(number)[picture]
         if answer[0] in {fault.kind.value for fault, _ in faults_of(ring)}:
             return f"{answer[0]} it is, but line {answer[1]} is none of those that it is about."

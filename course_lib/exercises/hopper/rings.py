@@ -99,9 +99,14 @@ class Ring:
     def run(self, orders: Sequence[str] = ORDERS) -> Report:
         """The report of the ring, in these orders."""
         g = torch.Generator().manual_seed(0)
-        a, b = torch.randn(64, 64 * self.steps, generator=g).half(), torch.randn(64 * self.steps, 64, generator=g).half()
+        a, b = (
+            torch.randn(64, 64 * self.steps, generator=g).half(),
+            torch.randn(64 * self.steps, 64, generator=g).half(),
+        )
         launch = loaded(HEAD + self.text + TAIL, "launch")
-        return simulate(launch, (a, b, torch.empty(64, 64, dtype=torch.float16)), self.steps, self.stages, orders=orders)
+        return simulate(
+            launch, (a, b, torch.empty(64, 64, dtype=torch.float16)), self.steps, self.stages, orders=orders
+        )
 
     @property
     def changed(self) -> set[int]:
@@ -139,7 +144,10 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
     "bytes of two": (("2 * NBYTES", "3 * NBYTES"),),
     "no fence": (("    fence_async_shared()\n", ""),),
     "fence above": (
-        ("    c.store(acc.to(c_desc.dtype))\n    fence_async_shared()\n", "    fence_async_shared()\n    c.store(acc.to(c_desc.dtype))\n"),
+        (
+            "    c.store(acc.to(c_desc.dtype))\n    fence_async_shared()\n",
+            "    fence_async_shared()\n    c.store(acc.to(c_desc.dtype))\n",
+        ),
     ),
     "store not waited for": (("    store_wait(0)\n", ""),),
     "one under way": ((WAITED, WAITED.replace("wait(0", "wait(1")),),

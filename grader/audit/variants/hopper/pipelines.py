@@ -221,9 +221,41 @@ A_SOFTMAX = "        e, m, l, alpha = softmax_step(s, m, l, scale)\n"
 A_WAIT_V = "        acc = mma_wait(0, deps=[acc])\n"
 A_P, A_ALPHA = "        p = as_operand(e, q)\n", "        acc = acc * alpha[:, None]\n"
 TURN = A_SCORES + A_VALUES + A_WAIT_S + A_RELEASE_K + A_SOFTMAX + A_WAIT_V + A_RELEASE_V + A_P + A_ALPHA
-WAITS = A_SCORES + A_WAIT_S.replace("wait(1", "wait(0") + A_RELEASE_K + A_VALUES + A_WAIT_V + A_RELEASE_V + A_SOFTMAX + A_P + A_ALPHA
-BOTH = A_SCORES + A_VALUES + A_WAIT_V + A_WAIT_S.replace("wait(1", "wait(0") + A_RELEASE_K + A_SOFTMAX + A_RELEASE_V + A_P + A_ALPHA
-FOR_SHOW = A_SCORES + A_WAIT_S.replace("wait(1", "wait(0") + A_VALUES + A_WAIT_V + A_RELEASE_V + A_SCORES.replace("s = ", "show = ") + A_SOFTMAX + "        show = mma_wait(0, deps=[show])\n" + A_RELEASE_K + A_P + A_ALPHA
+WAITS = (
+    A_SCORES
+    + A_WAIT_S.replace("wait(1", "wait(0")
+    + A_RELEASE_K
+    + A_VALUES
+    + A_WAIT_V
+    + A_RELEASE_V
+    + A_SOFTMAX
+    + A_P
+    + A_ALPHA
+)
+BOTH = (
+    A_SCORES
+    + A_VALUES
+    + A_WAIT_V
+    + A_WAIT_S.replace("wait(1", "wait(0")
+    + A_RELEASE_K
+    + A_SOFTMAX
+    + A_RELEASE_V
+    + A_P
+    + A_ALPHA
+)
+FOR_SHOW = (
+    A_SCORES
+    + A_WAIT_S.replace("wait(1", "wait(0")
+    + A_VALUES
+    + A_WAIT_V
+    + A_RELEASE_V
+    + A_SCORES.replace("s = ", "show = ")
+    + A_SOFTMAX
+    + "        show = mma_wait(0, deps=[show])\n"
+    + A_RELEASE_K
+    + A_P
+    + A_ALPHA
+)
 ATTENTION = [
     wrong("overlapped_attention", "each product is waited for", [AHEAD, BESIDE], (TURN, WAITS)),
     wrong("overlapped_attention", "both are waited for before the softmax", [BESIDE], (TURN, BOTH)),
@@ -251,7 +283,7 @@ RIGHT_RACES = {
 
 
 def races(**other):
-    return f"named_races = {({**RIGHT_RACES, **other})!r}\n"
+    return f"named_races = {RIGHT_RACES | other!r}\n"
 
 
 NAMED = [
