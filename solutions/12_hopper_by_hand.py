@@ -667,7 +667,8 @@ figures.hopper.explore_pipeline()
 # c = a @ b, by one partition of four warps for each tile of 64 x 64: fetched by TMA into a ring of slots
 # ({{uses.TMA load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under way while a product
 # runs. The last product of a tile has no copy beside it, since nothing is left to fetch. So of eight products seven can have one, and
-# {{overlapped.performance}} need four of five. K may be shorter than the ring ({{correct.short}}).
+# {{overlapped.performance}} need four of five. K may be shorter than the ring ({{correct.short}}), and nothing is fetched twice
+# ({{traffic.performance}}).
 #
 # Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued:
 # `acc = mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K must not be

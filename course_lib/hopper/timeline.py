@@ -1,6 +1,6 @@
 """A timeline of one SM: what is busy when, by a model in cycles. It shows who waits for whom; it is no measurement.
 
-Each cost in `Costs` is measured, a datasheet's, or assumed, as is said there; none is fitted to a kernel. Not in it: the port of
+Each cost in `Costs` is measured, a datasheet's, or assumed, as is said there; none is fitted to a kernel's counters. Not in it: the port of
 shared memory, which tensor cores, TMA and threads share; other SMs; clocks that change. So let a criterion compare two kernels
 with a margin of ten points at least, and never grade a speed by it.
 """

@@ -95,6 +95,7 @@ pipelined_matmul = Exercise(
         Uses("TMA load", 1),
         Uses("wgmma", 1, needs=multiply_adds),
         Overlapped(0.8, 2, title="copies are under way while products run"),
+        Traffic(moved(64, 64), 1, title="nothing is fetched for show", programs=1),
     ],
     hints=[
         "Three tiles fit into the ring. Before the loop begins, how many can be on their way? While product i runs, which tile may be "

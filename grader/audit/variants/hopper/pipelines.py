@@ -83,6 +83,10 @@ def pipelined_matmul(a, b):
     in_triton_kernel[(M // 64, N // 64)](a, b, c, N, K)
     return c
 """
+P_SPARE = "    spare = gl.allocate_shared_memory(a_desc.dtype, [64, 64], a_desc.layout)\n    gone = new_barriers(1, 1)\n"
+P_SHOW = """        mbarrier.expect(gone.index(0), a_desc.block_type.nbytes)
+        tma_load(a_desc, [0, 0], gone.index(0), spare)
+"""
 PIPELINED = [
     wrong("pipelined_matmul", "one after the other", [OVERLAPPED], (P_FIRST, ""), (P_WAIT, P_NEXT.replace("i + STAGES - 1", "i") + P_WAIT), (P_DONE + P_NEXT, P_DONE.replace("wait(1", "wait(0"))),
     wrong("pipelined_matmul", "fetches a stage too far ahead", [ORDER], ("i + STAGES - 1, steps", "i + STAGES, steps"), ("gl.static_range(STAGES - 1)", "gl.static_range(STAGES)"), says="A slot of the ring is free when"),
@@ -94,6 +98,7 @@ PIPELINED = [
     wrong("pipelined_matmul", "fetches beyond the end", [ORDER], ("i % STAGES, i < steps", "i % STAGES, i < steps + 2")),
     wrong("pipelined_matmul", "bytes of a alone", [ORDER], ("a_desc.block_type.nbytes + b_desc.block_type.nbytes, pred", "a_desc.block_type.nbytes, pred")),
     wrong("pipelined_matmul", "two steps at least", [SHORT], ("c, N, K, STAGES=3", "c, N, K if K >= 128 else 0, STAGES=3")),
+    wrong("pipelined_matmul", "a copy for show", [TRAFFIC], (P_FIRST, P_SPARE), (P_WAIT, P_NEXT.replace("i + STAGES - 1", "i") + P_WAIT + P_SHOW), (P_DONE + P_NEXT, P_DONE.replace("wait(1", "wait(0") + "        mbarrier.wait(gone.index(0), i & 1)\n")),
     wrong("pipelined_matmul", "by threads", [TMA_IN, OVERLAPPED], source=BY_THREADS),
     wrong("pipelined_matmul", "outer products", [TMA_IN, WGMMA, OVERLAPPED], source=OUTER.replace("{name}", "pipelined_matmul")),
     wrong("pipelined_matmul", "in Triton", [KERNEL], source=IN_TRITON),
