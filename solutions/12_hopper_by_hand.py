@@ -148,7 +148,7 @@ for shared in (
     gl.SwizzledSharedLayout(1, 1, 1, [0, 1]),
     gl.SwizzledSharedLayout(1, 1, 32, [0, 1]),
 ):  # of the tile turned round
-    print(shared.max_phase, bank_conflicts(LANES.value, shared, [32, 32], itemsize=4))
+    print(f"max_phase={shared.max_phase}:", bank_conflicts(LANES.value, shared, [32, 32], itemsize=4))
 
 # %% [markdown]
 # ## Exercise: a transpose without bank conflicts
@@ -1241,7 +1241,7 @@ check("hopper.name_races", named_races)
 # * (anywhere)
 # * A layout says which register of which lane holds an element; numbers go from lane to lane through shared memory, whose 32 banks give a
 #   word each in a pass.
-# * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its tile belongs to nobody else.
+# * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its tile is nobody else's.
 # * A barrier counts arrivals and bytes, and opens once in each phase. A wait names the parity of a phase.
 # * A ring of places lets copies run while products do: first the latency vanishes, then only fewer bytes help.
 # * A producer waits for free places, consumers for full ones; each place has two barriers, and their parity is that of the round.

@@ -62,7 +62,7 @@ class Agent:
 class Flight:
     """A copy or a product under way. It is an agent, which knows what its issuer knew.
 
-    do        moves the data, once: then it is `done`;  joined  its issuer has waited for it
+    do        moves the data, once: then it is `done`;  joined  its issuer has waited for it;  used  what it wrote has been read
     barrier   that a copy tells, of `bytes`, in this phase;  arrives  how many arrivals it makes there
     fetches   it is a copy to shared memory;  cycles  of a product, on the tensor cores
     arrivals  (barrier, line) at which its issuer arrived before it had waited for this
@@ -84,6 +84,7 @@ class Flight:
     fetches: bool = False
     done: bool = False
     joined: bool = False
+    used: bool = False
     arrivals: list[tuple[Barrier, Spot]] = field(default_factory=list)
     beside: list[Flight] = field(default_factory=list)
     end: float = 0.0
@@ -284,8 +285,10 @@ class Machine:
 
     @property
     def products(self) -> list[Product]:
-        """The products so far. A copy for which nobody ever waits has served for none."""
-        return [replace(made, copies=sum(f not in self.ahead for f in copies)) for made, copies in self._products]
+        """The products so far. A copy for which nobody ever waits, or which nobody reads, has served for none."""
+        return [
+            replace(made, copies=sum(f.used and f not in self.ahead for f in copies)) for made, copies in self._products
+        ]
 
     def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:
         """Make one. operation: the instruction of the kernel that asks for it."""

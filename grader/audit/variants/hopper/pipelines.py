@@ -98,7 +98,7 @@ PIPELINED = [
     wrong("pipelined_matmul", "fetches beyond the end", [ORDER], ("i % STAGES, i < steps", "i % STAGES, i < steps + 2")),
     wrong("pipelined_matmul", "bytes of a alone", [ORDER], ("a_desc.block_type.nbytes + b_desc.block_type.nbytes, pred", "a_desc.block_type.nbytes, pred")),
     wrong("pipelined_matmul", "two steps at least", [SHORT], ("c, N, K, STAGES=3", "c, N, K if K >= 128 else 0, STAGES=3")),
-    wrong("pipelined_matmul", "a copy for show", [TRAFFIC], (P_FIRST, P_SPARE), (P_WAIT, P_NEXT.replace("i + STAGES - 1", "i") + P_WAIT + P_SHOW), (P_DONE + P_NEXT, P_DONE.replace("wait(1", "wait(0") + "        mbarrier.wait(gone.index(0), i & 1)\n")),
+    wrong("pipelined_matmul", "a copy for show", [OVERLAPPED, TRAFFIC], (P_FIRST, P_SPARE), (P_WAIT, P_NEXT.replace("i + STAGES - 1", "i") + P_WAIT + P_SHOW), (P_DONE + P_NEXT, P_DONE.replace("wait(1", "wait(0") + "        mbarrier.wait(gone.index(0), i & 1)\n")),
     wrong("pipelined_matmul", "by threads", [TMA_IN, OVERLAPPED], source=BY_THREADS),
     wrong("pipelined_matmul", "outer products", [TMA_IN, WGMMA, OVERLAPPED], source=OUTER.replace("{name}", "pipelined_matmul")),
     wrong("pipelined_matmul", "in Triton", [KERNEL], source=IN_TRITON),
