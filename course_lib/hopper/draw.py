@@ -68,7 +68,8 @@ def legend(ax: Axes, kinds: Sequence[str]) -> None:
     """Say above a plot which colour is which kind."""
     ax.legend(
         handles=[Patch(color=KINDS[kind], label=kind) for kind in kinds],
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(kinds), frameon=False, fontsize=9,
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(kinds), frameon=False, fontsize=8,
+        columnspacing=1.2, handlelength=1.2, borderaxespad=0.2,
     )  # fmt: skip
 
 

@@ -84,8 +84,12 @@ def _is_pair(answer: Any) -> bool:
 
 
 def _sentence(ring: Ring, answer: Any) -> str | None:
-    """What the simulator says of a ring's mistake, if an answer names it."""
+    """What the simulator says of a ring's mistake, if an answer names it, and the numbers of its lines in the picture."""
     if not _is_pair(answer):
         return None
     kind, line = answer
-    return next((f.sentence for f, lines in faults_of(ring) if f.kind.value == kind and line in lines), None)
+    for fault, lines in faults_of(ring):
+        if fault.kind.value == kind and line in lines:
+            counted = " and ".join(str(ring.line_of(spot)) for spot in fault.lines)
+            return f"{fault.sentence} (Its lines count from each `def`; in the picture they are {counted}.)"
+    return None

@@ -139,7 +139,7 @@ def _rings(rings: Mapping[str, Ring], caption: str) -> Figure:
         text.set_axis_off()
         text.set_title(f"ring {letter}: {ring.stages} slots, {ring.steps} steps", loc="left", fontsize=11)
         code = "\n".join(f"{n:2}  {line}" for n, line in enumerate(ring.lines, 1))
-        written = text.text(0, 1, code, family="monospace", fontsize=7.6, va="top", transform=text.transAxes, color=INK)
+        written = text.text(0, 1, code, family="monospace", fontsize=7.2, va="top", transform=text.transAxes, color=INK)
         written.set_in_layout(False)  # a long line must not squeeze the plots
         bars = ring.run(("timed",)).runs[0].timeline.bars
         draw_bars(ax, bars)
