@@ -228,7 +228,7 @@ print(simulate(hasty[(1,)], x, y, num_warps=4))
 # Write `async_column_sum(x)`: the sum of each column. A program walks down its columns, tile by tile, while the tiles ahead are
 # fetched by `copy_async`. Its `mask=` leaves zeros where it is False. Full marks need
 # * the right sums for ragged sizes, and for a matrix that is smaller than the ring ({{correct.ragged}}),
-# * everything read by `copy_async` ({{uses.cp.async.performance}}),
+# * everything read by `copy_async` ({{uses.cp.async.performance}}), once ({{traffic.performance}}),
 # * copies under way while seven tenths of the tiles are added up, or more ({{overlapped.performance}}),
 # * at most 64 KiB of shared memory ({{shared_bytes.performance}}).
 
@@ -426,7 +426,7 @@ check("hopper.tma_copy", tma_copy)
 # Write `ring_column_sum(x)`: the sums of columns once more, of 2-byte numbers, in float32. One partition fetches tiles of 64 x 64 by TMA
 # into a ring, the other adds them up. With 640 rows and two slots the ring goes round five times. Full marks need
 # * the right sums for ragged sizes and for a single row ({{correct.ragged}}),
-# * everything read by TMA ({{uses.TMA load.performance}}),
+# * everything read by TMA ({{uses.TMA load.performance}}), once ({{traffic.performance}}),
 # * copies under way while seven tenths of the tiles are added up, or more ({{overlapped.performance}}),
 # * at most four tiles in shared memory ({{shared_bytes.performance}}).
 
@@ -525,7 +525,8 @@ print(simulate(impatient[(1,)], *two, c, num_warps=4))
 # will do: nothing has to overlap here, which is part three's subject. Full marks need
 # * the right product for ragged sizes, in K, too ({{correct.ragged}}),
 # * everything read by TMA ({{uses.TMA load.performance}}),
-# * everything multiplied by wgmma ({{uses.wgmma.performance}}).
+# * everything multiplied by wgmma ({{uses.wgmma.performance}}),
+# * no more read than tiles of 64 x 64 need ({{traffic.performance}}).
 
 
 # %% exercise="hopper.wgmma_matmul"

@@ -27,6 +27,7 @@ from course_lib.tracing.operations import NotHere
 from course_lib.tracing.work import MEMORY, OPERATION
 from course_lib.ttir import ir
 from course_lib.ttir.frontend import Front
+from course_lib.ttir.launching import Site
 
 SPECIAL = re.compile(r"math\.(exp2?|log2?|sqrt|rsqrt|sin|cos|tanh|erf)$|arith\.divf$|tt\.precise_")
 MOVES = (
@@ -80,6 +81,14 @@ class Body(evaluate.Body):
             if line > 1:  # where a partition begins, no line is said
                 found = Spot(name, line, source.partition("  #")[0], found)
         return found or Spot(self.code.name, 1, f"def {self.code.name}")
+
+    def site(self, place: ir.Place) -> Site:
+        """The same as data of a trace. Where a partition began, no line is said, and the partition's own one counts."""
+        found = super().site(place)
+        if found.line > 1 or not self.way:
+            return found
+        spot = self.spot(place)
+        return Site(spot.function, spot.line, spot.source)
 
     @property
     def depth(self) -> int:

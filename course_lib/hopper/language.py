@@ -5,12 +5,19 @@
 Gluon is experimental, and its names change: what is called otherwise from some Triton on is looked up here, and nowhere else.
 """
 
-from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import async_copy, fence_async_shared, mbarrier, tma
-from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma as mma
-from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma_wait as mma_wait
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+import triton
+
+try:
+    from triton.experimental import gluon
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.language.nvidia.hopper import async_copy, fence_async_shared, mbarrier, tma
+    from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma as mma
+    from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma_wait as mma_wait
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+except ImportError:
+    raise ImportError(
+        f"Kernels in Gluon need Triton 3.6 or 3.7, and this is Triton {triton.__version__}: install the versions of environment.yml."
+    ) from None
 
 __all__ = [
     "TensorDescriptor", "barrier", "commit_group", "copy_async", "fence_async_shared", "gl", "gluon", "mbarrier", "mma", "mma_wait",

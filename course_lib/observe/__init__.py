@@ -5,7 +5,8 @@ replay.py   runs that log on fresh inputs, traced
 timed.py    runs that log on a GPU, timed
 calls.py    how a function is called, where it takes more than tensors and numbers
 halves.py   what a log shows of the two halves of a call, where nothing is replayed
-kernels.py  a kernel as plain data and back, and what it may use
+kernels.py  a kernel as plain data and back, and what it may use;  names.py  the public names of Triton and of Gluon
+layouts.py  Gluon's layouts and tensor descriptors as plain data, and back
 child.py    a forked process for either half
 wire.py     what crosses process borders
 """
@@ -215,6 +216,8 @@ def warm_up(exercise: Exercise) -> None:
     """Load what a child would load when it first observes this exercise: once, so that forked children find it there."""
     if exercise.kind == "kernel":
         compiled.warm_up()
+    if exercise.language == "Gluon":
+        importlib.import_module("course_lib.hopper.simulation")
     if exercise.kind == "formula" or _cannot_fork(exercise):
         importlib.import_module("torch._dynamo")  # a torch mode of the student's asks for it, see tracing/modes.py
 

@@ -28,7 +28,7 @@ REFUSED_BUILTINS = CodeGenerator.builtin_namespace.keys() - BUILTINS
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """What kernels in one language may use.
+    """All that kernels in one language may use.
 
     public       path of a module -> the names in it
     attributes   names that may be asked of anything in a kernel: of blocks, types and constants
@@ -44,7 +44,7 @@ class Names:
 
     @cached_property
     def objects(self) -> dict[int, str]:
-        """Where each public object is first found, by its id."""
+        """Paths at which public objects are first found, by the object's id."""
         return {
             id(getattr(self.modules[path], name)): f"{path}.{name}"
             for path in reversed(self.modules)
@@ -107,7 +107,7 @@ ABORTING = {"bank_conflicts", "to_linear_layout"}
 
 @cache
 def gluon() -> Names:
-    """What kernels in Gluon may use. Raises ImportError under a Triton that lacks it."""
+    """List what kernels in Gluon may use. Raises ImportError under a Triton that lacks it."""
     from triton.experimental.gluon import language
     from triton.experimental.gluon.language.nvidia.hopper import tma
 

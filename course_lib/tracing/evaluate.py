@@ -197,7 +197,7 @@ class Body:
         return self._types[name]
 
     def cost_of(self, block: ir.Block) -> tuple[int, int]:
-        """What the operations of a block cost: see work.py."""
+        """Count what the operations of a block cost: see work.py."""
         return cost_of(block.operations, self.type_of)
 
     def site(self, place: ir.Place) -> Site:

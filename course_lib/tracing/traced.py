@@ -284,6 +284,11 @@ class Trace:
         return self._code_of(front)
 
     def _code_of(self, front: Front) -> Code:
+        if getattr(front.kernel, "is_gluon", bool)():
+            name = front.kernel.fn.__name__
+            raise KernelError(
+                f"kernel `{name}` is in Gluon: simulate({name}[grid], ...) of course_lib.hopper runs it, in many orders."
+            )
         return code_of(front, frozenset(self._watching))
 
     def _run(self, code: Code, arguments: dict[str, Any], grid: Grid) -> None:

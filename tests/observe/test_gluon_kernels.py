@@ -33,7 +33,7 @@ from course_lib.hopper.simulation import EveryOrder
 from course_lib.observe import layouts, record_all, replay_all, wire
 from course_lib.observe.kernels import KernelRefused, describe, rebuild
 from course_lib.observe.names import gluon as names_of_gluon
-from course_lib.tracing import KernelError, opened
+from course_lib.tracing import KernelError, opened, trace
 
 LINE = gl.constexpr(gl.BlockedLayout([1], [32], [4], [0]))
 TILE = gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)
@@ -231,6 +231,11 @@ def test_each_exercise_has_its_language():
     )
     found = observed(copied, {"x": half(64, 64)}, language="Triton")
     assert found.refused.startswith("copied is a kernel in Gluon (@gluon.jit), and this exercise is for one in Triton")
+
+
+def test_a_trace_says_who_runs_it():
+    with trace(), pytest.raises(KernelError, match=r"kernel `fetched` is in Gluon: simulate\(fetched\[grid\], ...\)"):
+        fetched[(1,)](descriptor(half(64, 64)), descriptor(half(64, 64)), EXPECTED=8192, num_warps=4)
 
 
 # ------------------------------------------------------------------------------------------------ objects of one's own

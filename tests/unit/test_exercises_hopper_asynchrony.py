@@ -186,7 +186,7 @@ def a_load():
 
 
 def remark_on(entry, outputs):
-    """What is said of a formula that answers each public case so."""
+    """The remark on a formula that answers each public case so."""
     exercise = find(f"hopper.{entry}")
     trials = []
     for case in exercise.cases:

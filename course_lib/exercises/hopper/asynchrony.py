@@ -166,7 +166,6 @@ def _sum_of_columns(x: torch.Tensor) -> torch.Tensor:
 
 SUMS = sum_budget(lambda x: x.double().abs().sum(0), lambda x: x.shape[0])
 STAGES = 4  # tiles of 32 x 32 floats, or of 64 x 64 of two bytes, that a ring may hold
-READ_ONCE = {"title": "each element is read once"}
 
 
 def read_bytes(x: torch.Tensor) -> int:
@@ -195,6 +194,7 @@ async_column_sum = Exercise(
     criteria=[
         Correct("ragged", 2, "right at the edges, and with few tiles"),
         Uses("cp.async", 1),
+        Traffic(read_bytes, 1, title="each element is read once", programs=2),
         Overlapped(0.7, 2),
         SharedBytes(lambda x: STAGES * TILE * TILE * 4, 1, "at most four tiles in shared memory"),
     ],
@@ -274,6 +274,7 @@ ring_column_sum = Exercise(
     criteria=[
         Correct("ragged", 2, "right at the edges, and with few tiles"),
         Uses("TMA load", 1),
+        Traffic(read_bytes, 1, title="each element is read once", programs=2),
         Overlapped(0.7, 2),
         SharedBytes(lambda x: STAGES * TILE * TILE * 2 + BARRIERS, 1, "at most four tiles in shared memory"),
     ],
@@ -334,6 +335,12 @@ def factors(M: int, N: int, K: int, dtype: torch.dtype = FP16):
     return draw
 
 
+def tiled_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
+    """Bytes that programs with tiles of 64 x 64 read and write: a once for each column of tiles, b once for each row."""
+    (M, _), N = a.shape, b.shape[1]
+    return 2 * (a.numel() * -(-N // TILE) + b.numel() * -(-M // TILE)) + 4 * M * N
+
+
 wgmma_matmul = Exercise(
     id="hopper.wgmma_matmul",
     entry="wgmma_matmul",
@@ -356,6 +363,7 @@ wgmma_matmul = Exercise(
         Correct("ragged", 2, "right at the edges"),
         Uses("TMA load", 1),
         Uses("wgmma", 2, needs=lambda a, b: a.shape[0] * a.shape[1] * b.shape[1]),
+        Traffic(tiled_bytes, 1, title="no more is read than tiles of 64 x 64 need", programs=2),
     ],
     hints=[
         "Where do the operands of a wgmma lie, and where its accumulator? Which of the two must be waited for before mma, which after it?",

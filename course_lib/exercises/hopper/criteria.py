@@ -20,7 +20,7 @@ def simulations(trial: Trial) -> list[Simulated]:
 
 @dataclass
 class InEveryOrder(Criterion):
-    """In no order, and on no case, does something meet that nothing keeps apart, and nobody waits for ever."""
+    """No hazard in any order, on any case: nothing meets that should be kept apart, and nobody waits for ever."""
 
     missed = "goes wrong in some order"
     points: float = 0
@@ -49,8 +49,8 @@ READS, WRITES = {"TMA load": "tma_read", "cp.async": "async_read"}, {"TMA store"
 
 @dataclass
 class Uses(OnceRight):
-    """What is read of global memory comes by "TMA load" or "cp.async"; what is written leaves by "TMA store"; what is multiplied,
-    on tensor cores by "wgmma".
+    """Bytes, or products, go the way that `op` names: what is read comes by "TMA load" or "cp.async", what is written leaves by "TMA
+    store", what is multiplied is multiplied by "wgmma".
 
     most    instructions of the kernel that may begin one; 0 for any number
     needs   for "wgmma" the multiply-adds that a call needs, from its arguments
@@ -102,8 +102,8 @@ class Uses(OnceRight):
 
 @dataclass
 class Overlapped(OnceRight):
-    """While a copy to shared memory is under way, at least this part of the products is under way, too, by their work; of a kernel without
-    products, at least this part of the bytes is loaded that threads load of tiles. In the order in which that is most."""
+    """A part of the products, by their work, beside which a copy to shared memory is under way; of a kernel without products, of
+    the bytes that threads load of tiles. It is taken in the order in which it is most. least: what it must be."""
 
     missed = "works on nothing while copies are under way"
     least: float

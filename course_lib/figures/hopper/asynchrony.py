@@ -81,7 +81,7 @@ def passes_of_a_column(place: np.ndarray, column: int = 0) -> int:
 
 @on_white
 def banks(column: int = 5) -> Figure:
-    """Where a column of a tile of 32 x 32 floats lies in shared memory: unswizzled, padded, swizzled."""
+    """A column of a tile of 32 x 32 floats as it lies in shared memory: unswizzled, padded, swizzled."""
     if not 0 <= column < BANKS:
         raise ValueError(f"column is {column}; a tile has columns 0 to {BANKS - 1}.")
     kinds = {"unswizzled": places(), "padded by a word": places(padding=1), "swizzled": places(swizzled=True)}
@@ -112,7 +112,7 @@ def banks(column: int = 5) -> Figure:
 
 @on_white
 def ring(tile: int = 5, size: int = 3) -> Figure:
-    """Which slot of a ring each of 16 tiles goes to, in which round, and what reader and writer wait for at one of them."""
+    """Sixteen tiles in the slots of a ring, round by round, and what reader and writer wait for at one of them."""
     tiles = 16
     if not 0 <= tile < tiles or not 1 <= size <= 4:
         raise ValueError(f"tile {tile} of a ring of {size}: there are tiles 0 to {tiles - 1}, and rings of 1 to 4.")

@@ -70,6 +70,7 @@ SWIZZLE, READ_BACK = (
     "    barrier()\n    y = tile.permute((1, 0)).load(ROWS)\n",
 )
 TRANSPOSE = [
+    wrong("shared_transpose", "the tile is never written", [ORDER], ("tile.store(gl.load(x_ptr + (row + rows)[:, None] * N + (col + cols)[None, :], mask=there, other=0.0))", "gl.load(x_ptr + (row + rows)[:, None] * N + (col + cols)[None, :], mask=there, other=0.0)")),
     wrong("shared_transpose", "no swizzle", [CONFLICTS], (SWIZZLE, "gl.SwizzledSharedLayout(1, 1, 1, [1, 0])")),
     wrong("shared_transpose", "a swizzle of 8 rows", [CONFLICTS], (SWIZZLE, "gl.SwizzledSharedLayout(1, 1, 8, [1, 0])")),
     wrong("shared_transpose", "the phase changes every 2 rows", [CONFLICTS], (SWIZZLE, "gl.SwizzledSharedLayout(1, 2, 32, [1, 0])")),
@@ -92,6 +93,7 @@ START, GROUP, NEXT = (
 )
 ASYNC_LOOP = GROUP + "        barrier()\n" + START + NEXT
 ASYNC = [
+    wrong("async_column_sum", "all of it twice", [TRAFFIC], ("    return out", "    async_kernel[(triton.cdiv(N, 32),)](x, out, M, N, BLOCK=32, STAGES=3, num_warps=4)\n    return out")),
     wrong("async_column_sum", "no wait", [ORDER], (GROUP, "")),
     wrong("async_column_sum", "waits for one group too few", [ORDER], ("wait_group(STAGES - 2)", "wait_group(STAGES - 1)")),
     wrong("async_column_sum", "started before the place is free", [ORDER], ("i + STAGES - 1, M", "i + STAGES, M"), ("static_range(STAGES - 1)", "static_range(STAGES)"), ("wait_group(STAGES - 2)", "wait_group(STAGES - 1)")),
@@ -100,7 +102,7 @@ ASYNC = [
     wrong("async_column_sum", "waits for all", [AHEAD], ("wait_group(STAGES - 2)", "wait_group(0)"), (START + NEXT, NEXT + "        barrier()\n" + START)),
     wrong("async_column_sum", "one after the other", [AHEAD], (ASYNC_LOOP, START.replace("i + STAGES - 1", "i") + "        wait_group(0)\n        barrier()\n" + NEXT + "        barrier()\n"), ("    for i in gl.static_range(STAGES - 1):\n        start_copy(x_ptr, tiles, i, M, N, steps, BLOCK, STAGES, ROWS)\n", "")),
     wrong("async_column_sum", "by plain loads", [BY_CP_ASYNC, AHEAD], (GROUP + "        barrier()\n" + START + NEXT, "        rows = i * BLOCK + gl.arange(0, BLOCK, gl.SliceLayout(1, ROWS))\n        cols = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, gl.SliceLayout(0, ROWS))\n        acc += gl.load(x_ptr + rows[:, None] * N + cols[None, :], mask=(rows < M)[:, None] & (cols < N)[None, :], other=0.0)\n"), ("    for i in gl.static_range(STAGES - 1):\n        start_copy(x_ptr, tiles, i, M, N, steps, BLOCK, STAGES, ROWS)\n", "")),
-    wrong("async_column_sum", "rows without a mask", [RAGGED, BY_CP_ASYNC, AHEAD, SHARED], ("(rows < M)[:, None] & (cols < N)[None, :]", "(cols < N)[None, :] & (rows >= 0)[:, None]")),
+    wrong("async_column_sum", "rows without a mask", [RAGGED, BY_CP_ASYNC, AHEAD, SHARED, TRAFFIC], ("(rows < M)[:, None] & (cols < N)[None, :]", "(cols < N)[None, :] & (rows >= 0)[:, None]")),
     wrong("async_column_sum", "the last tile left out", [PLAIN], ("steps = gl.cdiv(M, BLOCK)", "steps = (M - 1) // BLOCK")),
     wrong("async_column_sum", "a ring of 32", [SHARED], ("STAGES=3", "STAGES=32")),
     wrong("async_column_sum", "torch adds up", [KERNEL], ("    out = torch.empty(N, dtype=torch.float32, device=x.device)\n    async_kernel[(triton.cdiv(N, 32),)](x, out, M, N, BLOCK=32, STAGES=3, num_warps=4)\n", "    out = x.sum(0)\n")),
@@ -126,6 +128,7 @@ RELEASE = "        mbarrier.arrive(empty.index(i % SIZE))\n"
 ADD = "        acc += tiles.index(i % SIZE).load(ROWS).to(gl.float32)\n"
 RING_EXPECT = "        mbarrier.expect(full.index(i % SIZE), x_desc.block_type.nbytes)\n"
 RING = [
+    wrong("ring_column_sum", "all of it twice", [TRAFFIC], ("    return out", "    ring_kernel[(triton.cdiv(N, 64),)](x_desc, out, M, N, SIZE=2, num_warps=4)\n    return out")),
     wrong("ring_column_sum", "the reader does not wait", [ORDER], (FULL, ""), says="has not come"),
     wrong("ring_column_sum", "the fetcher does not wait", [ORDER], (EMPTY, "")),
     wrong("ring_column_sum", "never released", [ORDER], (RELEASE, ""), says="Everybody waits"),
@@ -139,7 +142,7 @@ RING = [
     wrong("ring_column_sum", "a ring of 1", [AHEAD], ("SIZE=2", "SIZE=1")),
     wrong("ring_column_sum", "a ring of 8", [SHARED], ("SIZE=2", "SIZE=8")),
     wrong("ring_column_sum", "the last tile left out", [PLAIN], ("steps = gl.cdiv(M, 64)", "steps = gl.cdiv(M, 64) - 1")),
-    wrong("ring_column_sum", "no mask at the end", [RAGGED, TMA_IN, AHEAD, SHARED], (", mask=cols < N", "")),
+    wrong("ring_column_sum", "no mask at the end", [RAGGED, TMA_IN, AHEAD, SHARED, TRAFFIC], (", mask=cols < N", "")),
     wrong("ring_column_sum", "in Triton", [KERNEL], source="@triton.jit\ndef k(x_ptr, y_ptr, M, N, s, B: tl.constexpr):\n    c = tl.program_id(0) * B + tl.arange(0, B)\n    acc = tl.zeros((B,), tl.float32)\n    for i in range(M):\n        acc += tl.load(x_ptr + i * s + c, mask=c < N, other=0.0)\n    tl.store(y_ptr + c, acc, mask=c < N)\n\n\ndef ring_column_sum(x):\n    M, N = x.shape\n    out = torch.empty(N, dtype=torch.float32, device=x.device)\n    k[(triton.cdiv(N, 64),)](x, out, M, N, x.stride(0), B=64)\n    return out\n"),
     honest("ring_column_sum", "a ring of 4", ("SIZE=2", "SIZE=4")),
     honest("ring_column_sum", "sums of each tile first", ("acc += tiles.index(i % SIZE).load(ROWS).to(gl.float32)", "part = tiles.index(i % SIZE).load(ROWS)\n        acc += part.to(gl.float32) * 1.0")),
@@ -149,13 +152,14 @@ MMA, MMA_WAIT = "        acc = mma(a, b, acc, is_async=True)\n", "        acc = 
 COME = "        mbarrier.wait(come.index(0), i & 1)\n"
 BOTH = "a_desc.block_type.nbytes + b_desc.block_type.nbytes"
 WGMMA = [
+    wrong("wgmma_matmul", "all of it twice", [TRAFFIC], ("    return out", "    wgmma_kernel[(triton.cdiv(M, 64), triton.cdiv(N, 64))](a_desc, b_desc, out, M, N, K, num_warps=4)\n    return out")),
     wrong("wgmma_matmul", "the product is not waited for", [ORDER], (MMA_WAIT, "        acc = mma_wait(1, deps=[acc])\n")),
     wrong("wgmma_matmul", "the copies are not waited for", [ORDER], (COME, "")),
     wrong("wgmma_matmul", "parity 0 always", [ORDER], ("i & 1", "0")),
     wrong("wgmma_matmul", "bytes of one operand", [ORDER], (BOTH, "a_desc.block_type.nbytes")),
     wrong("wgmma_matmul", "no bytes expected", [ORDER], ("        mbarrier.expect(come.index(0), " + BOTH + ")\n", "")),
     wrong("wgmma_matmul", "starts anew each time", [PLAIN], ("mma(a, b, acc, is_async=True)", "mma(a, b, acc, use_acc=False, is_async=True)")),
-    wrong("wgmma_matmul", "K rounded down", [RAGGED, "uses.TMA load.performance", BY_WGMMA], ("gl.cdiv(K, 64)", "K // 64")),
+    wrong("wgmma_matmul", "K rounded down", [RAGGED, TMA_IN, BY_WGMMA, TRAFFIC], ("gl.cdiv(K, 64)", "K // 64")),
     wrong("wgmma_matmul", "b transposed", [PLAIN], ("mma(a, b, acc", "mma(a, b.permute((1, 0)), acc")),
     wrong("wgmma_matmul", "torch multiplies", [KERNEL], ("wgmma_kernel[(triton.cdiv(M, 64), triton.cdiv(N, 64))](a_desc, b_desc, out, M, N, K, num_warps=4)", "out.copy_(a.float() @ b.float())")),
     wrong("wgmma_matmul", "accumulates in float16", [PLAIN], ("gl.zeros((64, 64), gl.float32, ACC)", "gl.zeros((64, 64), gl.float16, ACC)")),
