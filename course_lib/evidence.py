@@ -192,6 +192,7 @@ class Multiplied:
     """A product on tensor cores as it was issued. shape: M, N, K.
 
     copies, products   copies to shared memory, and other products, that were under way then
+    own, stores        those of the products that its own partition had issued, and copies by TMA from shared memory
     """
 
     who: str
@@ -199,6 +200,8 @@ class Multiplied:
     shape: tuple[int, int, int]
     copies: int = 0
     products: int = 0
+    own: int = 0
+    stores: int = 0
 
 
 @dataclass
@@ -222,9 +225,11 @@ class Simulated:
     bytes_to_shared, bytes_from_shared   of whole tiles, as barriers count them
     tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved
     multiply_adds                        of all products on tensor cores
-    overlapped     the part of the products that were issued while a copy was under way, 0 to 1
+    overlapped     the part of the products beside which a copy was under way, 0 to 1
     read_ahead     the part of what threads load of tiles that they load while a copy is under way, 0 to 1
     products       as they were issued, in the first order
+    beside_products   the part of the exponentials that a partition computes while a product of its own is under way, 0 to 1
+    fetchers       the partitions that issue a TMA load
     """
 
     orders: int
@@ -245,6 +250,8 @@ class Simulated:
     threads_read_ahead: int = 0
     shared_bytes: int = 0
     overlapped: float = 0.0
+    beside_products: float = 0.0
+    fetchers: list[str] = field(default_factory=list)
     read_ahead: float = 0.0
     products: list[Multiplied] = field(default_factory=list)
     passes: list[Passes] = field(default_factory=list)

@@ -1382,7 +1382,672 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # %% [markdown]
 # # Part three: pipelines
 #
-# (pipelines)
+# A tile can be fetched, waited for and multiplied: that was part two, one asynchronous thing at a time. Now all of them at once, and
+# nobody may wait who need not.
+#
+# ## What should run at the same time?
+#
+# Here is the loop of part two, as it stands:
+#
+#     for i in range(steps):
+#         expect(full, bytes); tma_load(a tile); tma_load(b tile)
+#         wait(full)
+#         acc = mma(a tile, b tile, acc); acc = mma_wait(0)
+#
+# **Question.** A tile of a has 64 x 64 elements, one of b 64 x 256, of two bytes each. How long do the tensor cores work in a turn, and
+# for how long do they wait? Count with these costs of one SM:
+#
+# | what | cycles | where it comes from |
+# | --- | --- | --- |
+# | a copy: its bytes at 44 bytes in a cycle | 40 KiB: 931 | measured: what a product at cuBLAS's speed fetches |
+# | from the last byte of a copy until it is there | 700 | 680 measured for main memory, 20 assumed |
+# | 64 x 256 by 64 on tensor cores: 2048 multiply-adds in a cycle | 512 | datasheet |
+# | from the end of a product to registers that can be read | 60 | assumed |
+#
+# One after the other they are 931 + 700 + 512 + 60 = 2203 cycles, and tensor cores work in 512 of them: 23 %. A second slot in shared
+# memory lets the next tile come while this one is multiplied. A third lets two be on their way. A *ring* of slots is all that it takes:
+# tile i lies in slot i % STAGES.
+#
+# ## Exercise: predict_overlap
+#
+# {{exercise hopper.predict_overlap}}
+#
+# Which way keeps the tensor cores busier? Say True or False to six statements; *0.2 more of the time* means 60 % of it instead of 40 %.
+# The first four are about the product above, fetched and multiplied by one partition. Two consumers are two partitions that multiply 64
+# rows each by the same tile of b: 48 KiB for a turn, and two products.
+#
+# The other two are about attention with D 128. For 64 queries and 128 keys each of both products takes 512 cycles, and the softmax
+# between them about 950. A consumer *waits* if it waits for each product where it issues it. It is *a stage ahead* if it issues the
+# next scores before it waits for the product with v ({{truths.plain}}).
+#
+# Three of the answers are counters of an H200: unit 09's kernel, the same with descriptors (TMA), and the course's fastest
+# (benchmarks/attention_overlapped.py: a producer, two consumers, each a stage ahead) kept its tensor cores busy for 51 %, 61 % and 81 %
+# of the time, in some order. Write the numbers: 51, 61 or 81 ({{numbers.plain}}).
+
+# %% exercise="hopper.predict_overlap"
+predicted_overlap = {
+    "a ring of two instead of one: busy for 0.2 more of the time": ...,
+    "a ring of three instead of one: busy for 0.15 more of the time": ...,
+    "a ring of four instead of three: busy for 0.1 more of the time": ...,
+    "two consumers on one tile of b instead of one: busy for 0.2 more of the time": ...,
+    "attention: one consumer a stage ahead is busier than two that wait": ...,
+    "attention: two consumers that wait are busy for 0.2 more of the time than one that waits": ...,
+    "counted: unit 09's kernel": ...,
+    "counted: the same with descriptors": ...,
+    "counted: attention_overlapped": ...,
+}
+### BEGIN SOLUTION
+predicted_overlap = {
+    "a ring of two instead of one: busy for 0.2 more of the time": False,
+    "a ring of three instead of one: busy for 0.15 more of the time": True,
+    "a ring of four instead of three: busy for 0.1 more of the time": False,
+    "two consumers on one tile of b instead of one: busy for 0.2 more of the time": True,
+    "attention: one consumer a stage ahead is busier than two that wait": False,
+    "attention: two consumers that wait are busy for 0.2 more of the time than one that waits": True,
+    "counted: unit 09's kernel": 51,
+    "counted: the same with descriptors": 61,
+    "counted: attention_overlapped": 81,
+}
+### END SOLUTION
+
+# %% check="hopper.predict_overlap"
+check("hopper.predict_overlap", predicted_overlap)
+
+# %% [markdown]
+# Here are the four loops, drawn. Before you read on: what does each gap in the row of the tensor cores wait for?
+
+# %%
+figures.hopper.pipelines()
+
+# %% [markdown]
+# * **One slot**: for everything. Nothing runs beside anything.
+# * **Two slots**: for the latency. Tile i + 1 is ordered when product i begins, and takes 1631 cycles to come; the product takes 512.
+# * **Three slots**: copies follow one another without a gap, so no further slot helps. What is left is that 40 KiB take longer than the
+#   product of them.
+# * **Two consumers**: they share the tile of b, so 48 KiB serve two products. Fewer bytes for each product was unit 05's lesson, and it
+#   is this unit's, too.
+#
+# It is a model: who waits for whom is right, the number of cycles may be off by a tenth. Move the sliders. With how many slots does a
+# latency of 2000 cycles vanish?
+
+# %%
+figures.hopper.explore_pipeline()
+
+# %% [markdown]
+# ## Exercise: pipelined_matmul
+#
+# {{exercise hopper.pipelined_matmul}}
+#
+# c = a @ b, by one partition of four warps for each tile of 64 x 64: fetched by TMA into a ring of slots
+# ({{uses.TMA load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under way while a product
+# runs. The last product of a tile has no copy beside it, since nothing is left to fetch. So of eight products seven can have one, and
+# {{overlapped.performance}} need four of five. K may be shorter than the ring ({{correct.short}}), and nothing is fetched twice
+# ({{traffic.performance}}).
+#
+# Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued:
+# `acc = mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K must not be
+# fetched, or nobody waits for it: `expect` and `tma_load` take `pred=`.
+#
+# `tiles_of` and `store_tile` are yours to use.
+
+
+# %% exercise="hopper.pipelined_matmul"
+def tiles_of(x, rows, columns):
+    """Return what TMA needs to know of a matrix of 16-bit numbers, and of the tiles in which it is fetched."""
+    layout = gl.NVMMASharedLayout.get_default_for([rows, columns], gl.float16)
+    return TensorDescriptor.from_tensor(x, [rows, columns], layout)
+
+
+@gluon.jit
+def store_tile(c_ptr, acc, row, column, N):
+    """Store a block in the registers of one partition, from that row and column of c on, whose rows have N elements."""
+    LAYOUT: gl.constexpr = acc.type.layout
+    offs_m = row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, LAYOUT))
+    offs_n = column + gl.arange(0, acc.shape[1], gl.SliceLayout(0, LAYOUT))
+    gl.store(c_ptr + offs_m[:, None] * N + offs_n[None, :], acc.to(c_ptr.dtype.element_ty))
+
+
+### BEGIN SOLUTION
+@gluon.jit
+def start_step(a_desc, b_desc, ring, i, steps):
+    """Begin to fetch the tiles of step i, if there is one."""
+    a_tiles, b_tiles, full = ring
+    STAGES: gl.constexpr = a_tiles.shape[0]
+    stage, there = i % STAGES, i < steps
+    mbarrier.expect(full.index(stage), a_desc.block_type.nbytes + b_desc.block_type.nbytes, pred=there)
+    tma_load(a_desc, [gl.program_id(0) * 64, i * 64], full.index(stage), a_tiles.index(stage), pred=there)
+    tma_load(b_desc, [i * 64, gl.program_id(1) * 64], full.index(stage), b_tiles.index(stage), pred=there)
+
+
+@gluon.jit
+def pipelined_kernel(a_desc, b_desc, c_ptr, N, K, STAGES: gl.constexpr):
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    a_tiles = gl.allocate_shared_memory(a_desc.dtype, [STAGES, 64, 64], a_desc.layout)
+    b_tiles = gl.allocate_shared_memory(b_desc.dtype, [STAGES, 64, 64], b_desc.layout)
+    full = new_barriers(STAGES, 1)
+    ring = (a_tiles, b_tiles, full)
+    steps = K // 64
+    for i in gl.static_range(STAGES - 1):
+        start_step(a_desc, b_desc, ring, i, steps)
+    acc = gl.zeros((64, 64), gl.float32, LAYOUT)
+    for i in range(steps):
+        mbarrier.wait(full.index(i % STAGES), i // STAGES & 1)
+        acc = mma(a_tiles.index(i % STAGES), b_tiles.index(i % STAGES), acc, is_async=True)
+        acc = mma_wait(1, deps=[acc])  # product i - 1 has ended: its slot is free
+        start_step(a_desc, b_desc, ring, i + STAGES - 1, steps)
+    acc = mma_wait(0, deps=[acc])
+    store_tile(c_ptr, acc, gl.program_id(0) * 64, gl.program_id(1) * 64, N)
+
+
+### END SOLUTION
+def pipelined_matmul(a, b):
+    ### BEGIN SOLUTION
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty((M, N), dtype=a.dtype, device=a.device)
+    pipelined_kernel[(M // 64, N // 64)](tiles_of(a, 64, 64), tiles_of(b, 64, 64), c, N, K, STAGES=3, num_warps=4)
+    return c
+    ### END SOLUTION
+
+
+# %% check="hopper.pipelined_matmul"
+check("hopper.pipelined_matmul", pipelined_matmul)
+
+# %% [markdown]
+# What does the simulator say of your own kernel? Tiles of 64 x 64 are small, so the copies take longer than in the picture above, seen
+# from the products.
+
+# %%
+a, b = torch.randn(64, 512).half(), torch.randn(512, 64).half()
+figures.hopper.timeline_of(pipelined_matmul, a, b)
+
+# %% [markdown]
+# ## Who fetches?
+#
+# In that kernel one partition does everything in turn: it waits for a tile, issues a product, waits for a product, orders a tile.
+# **Question.** What is ordered while its four warps wait for a product, or store c? Nothing. In part two a warp of its own did the
+# fetching, a **producer**; whoever uses the tiles is a **consumer**. Now let there be two consumers, which multiply different rows of a
+# by the same tile of b. When is a slot free?
+#
+# | barrier | opens when | who arrives | arrivals of a phase | who waits | for which parity, in turn i |
+# | --- | --- | --- | --- | --- | --- |
+# | `full[s]` | the tile is there | the producer's expect, and the bytes | 1 | each consumer | i // STAGES & 1 |
+# | `empty[s]` | **both** have read it | each consumer, behind mma_wait | 2 | the producer | (i // STAGES + 1) & 1 |
+#
+# The consumers do not wait for each other: one may be a whole ring ahead of the other, and no further. And a consumer must be a whole
+# warpgroup, since that is who issues a product. So the second one has four warps as well, and the producer one. The last list of
+# `gl.warp_specialize` says how many registers a thread has in each partition but the first: accumulators need many, and a producer
+# gives up its own.
+#
+# ## Exercise: warp_specialised_matmul
+#
+# {{exercise hopper.warp_specialised_matmul}}
+#
+# c = a @ b in tiles of 128 x 64: a producer, and two consumers of 64 rows each that share the tile of b ({{specialised.performance}},
+# {{traffic.performance}}), by wgmma ({{uses.wgmma.performance}}). The ring goes round more than four times in one case
+# ({{correct.long}}), and not even once in another ({{correct.short}}). A check runs every case in six orders, from the most eager to
+# the laziest, three of them at random and others in each case: more than twenty, with the grader's. Whoever releases a tile before the
+# wait for its product is found.
+
+
+# %% exercise="hopper.warp_specialised_matmul"
+def tiles_of(x, rows, columns):
+    """Return what TMA needs to know of a matrix of 16-bit numbers, and of the tiles in which it is fetched."""
+    layout = gl.NVMMASharedLayout.get_default_for([rows, columns], gl.float16)
+    return TensorDescriptor.from_tensor(x, [rows, columns], layout)
+
+
+@gluon.jit
+def store_tile(c_ptr, acc, row, column, N):
+    """Store a block in the registers of one partition, from that row and column of c on, whose rows have N elements."""
+    LAYOUT: gl.constexpr = acc.type.layout
+    offs_m = row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, LAYOUT))
+    offs_n = column + gl.arange(0, acc.shape[1], gl.SliceLayout(0, LAYOUT))
+    gl.store(c_ptr + offs_m[:, None] * N + offs_n[None, :], acc.to(c_ptr.dtype.element_ty))
+
+
+### BEGIN SOLUTION
+@gluon.jit
+def produce_steps(a_desc, b_desc, ring, steps):
+    a_tiles, b_tiles, full, empty = ring
+    STAGES: gl.constexpr = b_tiles.shape[0]
+    row, column = gl.program_id(0) * 128, gl.program_id(1) * 64
+    for i in range(steps):
+        s = i % STAGES
+        mbarrier.wait(empty.index(s), (i // STAGES + 1) & 1)
+        mbarrier.expect(full.index(s), 2 * a_desc.block_type.nbytes + b_desc.block_type.nbytes)
+        tma_load(a_desc, [row, i * 64], full.index(s), a_tiles.index(2 * s))
+        tma_load(a_desc, [row + 64, i * 64], full.index(s), a_tiles.index(2 * s + 1))
+        tma_load(b_desc, [i * 64, column], full.index(s), b_tiles.index(s))
+
+
+@gluon.jit
+def consume_steps(c_ptr, ring, N, steps, HALF: gl.constexpr):
+    a_tiles, b_tiles, full, empty = ring
+    STAGES: gl.constexpr = b_tiles.shape[0]
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    acc = gl.zeros((64, 64), gl.float32, LAYOUT)
+    for i in range(steps):
+        s = i % STAGES
+        mbarrier.wait(full.index(s), i // STAGES & 1)
+        acc = mma(a_tiles.index(2 * s + HALF), b_tiles.index(s), acc, is_async=True)
+        acc = mma_wait(0, deps=[acc])
+        mbarrier.arrive(empty.index(s))
+    store_tile(c_ptr, acc, gl.program_id(0) * 128 + HALF * 64, gl.program_id(1) * 64, N)
+
+
+@gluon.jit
+def specialised_kernel(a_desc, b_desc, c_ptr, N, K, STAGES: gl.constexpr):
+    a_tiles = gl.allocate_shared_memory(a_desc.dtype, [2 * STAGES, 64, 64], a_desc.layout)
+    b_tiles = gl.allocate_shared_memory(b_desc.dtype, [STAGES, 64, 64], b_desc.layout)
+    full = new_barriers(STAGES, 1)
+    empty = new_barriers(STAGES, 2)  # both consumers have read it
+    ring = (a_tiles, b_tiles, full, empty)
+    gl.warp_specialize(
+        [
+            (consume_steps, (c_ptr, ring, N, K // 64, 0)),
+            (consume_steps, (c_ptr, ring, N, K // 64, 1)),
+            (produce_steps, (a_desc, b_desc, ring, K // 64)),
+        ],
+        [4, 1],
+        [200, 24],
+    )
+
+
+### END SOLUTION
+def warp_specialised_matmul(a, b):
+    ### BEGIN SOLUTION
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty((M, N), dtype=a.dtype, device=a.device)
+    specialised_kernel[(M // 128, N // 64)](tiles_of(a, 64, 64), tiles_of(b, 64, 64), c, N, K, STAGES=3, num_warps=4)
+    return c
+    ### END SOLUTION
+
+
+# %% check="hopper.warp_specialised_matmul"
+check("hopper.warp_specialised_matmul", warp_specialised_matmul)
+
+# %% [markdown]
+# Compare with the picture of your pipelined kernel: which row is new, and which gaps are gone?
+
+# %%
+a, b = torch.randn(128, 512).half(), torch.randn(512, 64).half()
+figures.hopper.timeline_of(warp_specialised_matmul, a, b)
+
+# %% [markdown]
+# ## The end of a tile
+#
+# **Question.** What do the tensor cores do while c is stored? And while the next program begins, makes its barriers and waits for its
+# first tile? Nothing. The first tiles of the next program alone take 1117 + 700 cycles to come, if they are those of two consumers
+# above, and in that time tensor cores could have multiplied almost four of 64 x 256 by 64.
+#
+# A *persistent* kernel has as many programs as the GPU has SMs, and each takes tile after tile. The producer does not care that a tile
+# of c ends: it fetches the next tile's operands into the same ring. And the result leaves by TMA, through a slot in shared memory,
+# while the next products run. Before that slot is written again, `store_wait(0)` makes sure that the last store has read it. With both
+# steps benchmarks/matmul_persistent.py runs at cuBLAS's speed: 1.01 of it at 8192 x 8192 x 8192 on an H200
+# (benchmarks/results/matmul.md).
+#
+# ## Exercise: persistent_matmul
+#
+# {{exercise hopper.persistent_matmul}}
+#
+# c = a @ b in tiles of 64 x 64 by `programs` programs ({{persistent.performance}}): program p takes the tiles p, p + programs, p + 2
+# programs, ... ({{correct.uneven}} for numbers that do not divide). One producer, one consumer or more. The result leaves by TMA
+# ({{uses.TMA store.performance}}), and the products of the next tile begin while it does ({{beside_stores.performance}}).
+#
+# What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would put a missing one there; it is a
+# rule all the same, and other compilers do not.
+
+
+# %% exercise="hopper.persistent_matmul"
+def tiles_of(x, rows, columns):
+    """Return what TMA needs to know of a matrix of 16-bit numbers, and of the tiles in which it is fetched."""
+    layout = gl.NVMMASharedLayout.get_default_for([rows, columns], gl.float16)
+    return TensorDescriptor.from_tensor(x, [rows, columns], layout)
+
+
+### BEGIN SOLUTION
+@gluon.jit
+def produce_tiles(a_desc, b_desc, ring, columns, tiles, steps):
+    a_tiles, b_tiles, full, empty = ring
+    STAGES: gl.constexpr = a_tiles.shape[0]
+    done = 0  # steps of all tiles before
+    for at in range(gl.program_id(0), tiles, gl.num_programs(0)):
+        for k in range(steps):
+            i = done + k
+            s = i % STAGES
+            mbarrier.wait(empty.index(s), (i // STAGES + 1) & 1)
+            mbarrier.expect(full.index(s), a_desc.block_type.nbytes + b_desc.block_type.nbytes)
+            tma_load(a_desc, [at // columns * 64, k * 64], full.index(s), a_tiles.index(s))
+            tma_load(b_desc, [k * 64, at % columns * 64], full.index(s), b_tiles.index(s))
+        done += steps
+
+
+@gluon.jit
+def consume_tiles(c_desc, out, ring, columns, tiles, steps):
+    a_tiles, b_tiles, full, empty = ring
+    STAGES: gl.constexpr = a_tiles.shape[0]
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    done = 0
+    for at in range(gl.program_id(0), tiles, gl.num_programs(0)):
+        acc = gl.zeros((64, 64), gl.float32, LAYOUT)
+        for i in range(done, done + steps):
+            s = i % STAGES
+            mbarrier.wait(full.index(s), i // STAGES & 1)
+            acc = mma(a_tiles.index(s), b_tiles.index(s), acc, is_async=True)
+            acc = mma_wait(0, deps=[acc])
+            mbarrier.arrive(empty.index(s))
+        done += steps
+        store_wait(0)  # the last tile has left its slot
+        out.store(acc.to(c_desc.dtype))
+        fence_async_shared()
+        tma_store(c_desc, [at // columns * 64, at % columns * 64], out)
+    store_wait(0)
+
+
+@gluon.jit
+def persistent_kernel(a_desc, b_desc, c_desc, columns, tiles, steps, STAGES: gl.constexpr):
+    a_tiles = gl.allocate_shared_memory(a_desc.dtype, [STAGES, 64, 64], a_desc.layout)
+    b_tiles = gl.allocate_shared_memory(b_desc.dtype, [STAGES, 64, 64], b_desc.layout)
+    out = gl.allocate_shared_memory(c_desc.dtype, [64, 64], c_desc.layout)
+    full = new_barriers(STAGES, 1)
+    empty = new_barriers(STAGES, 1)
+    ring = (a_tiles, b_tiles, full, empty)
+    gl.warp_specialize(
+        [
+            (consume_tiles, (c_desc, out, ring, columns, tiles, steps)),
+            (produce_tiles, (a_desc, b_desc, ring, columns, tiles, steps)),
+        ],
+        [1],
+        [24],
+    )
+
+
+### END SOLUTION
+def persistent_matmul(a, b, programs):
+    ### BEGIN SOLUTION
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty((M, N), dtype=a.dtype, device=a.device)
+    a_desc, b_desc, c_desc = (tiles_of(x, 64, 64) for x in (a, b, c))
+    persistent_kernel[(programs,)](a_desc, b_desc, c_desc, N // 64, M // 64 * (N // 64), K // 64, STAGES=3, num_warps=4)
+    return c
+    ### END SOLUTION
+
+
+# %% check="hopper.persistent_matmul"
+check("hopper.persistent_matmul", persistent_matmul)
+
+# %% [markdown]
+# In the picture of one program that makes two tiles: which bar among the copies is the store of the first tile, and what runs
+# meanwhile?
+
+# %%
+a, b = torch.randn(128, 256).half(), torch.randn(256, 64).half()
+figures.hopper.timeline_of(persistent_matmul, a, b, 1)
+
+# %% [markdown]
+# ## Clusters and multicast
+#
+# Two neighbouring tiles of c need the same tile of b, and two SMs fetch it twice from L2. On Hopper programs may form a *cluster*,
+# whose SMs lie near one another: they can read each other's shared memory, and one TMA load can write a tile into that of several
+# (*multicast*). Then a barrier counts bytes that another SM has ordered, and a slot is free only when the consumers of *all* SMs have
+# read it. The simulator has no clusters, and the course has not measured them: its product reaches cuBLAS's speed without. Two
+# consumers that share a tile, as in your kernel, are the same saving within one SM.
+#
+# ## Attention: what runs beside the softmax?
+#
+# In attention there is a second thing that can wait: for 64 queries and 128 keys with D 128, both products take 1024 cycles, and the
+# softmax between them about as long. A consumer that does them in turn keeps tensor cores busy for a half of the time.
+#
+# **Question.** Softmax i needs scores i. The product with v of tile i needs softmax i. What does not depend on softmax i at all, and
+# could run meanwhile?
+#
+# The product with v of tile **i - 1**. So a consumer issues scores i and, right behind them, the product of tile i - 1 with v, waits
+# for the first alone, and does its softmax while the second runs. And the other consumer's products run then, too: that is why two that
+# wait are busier than one that is a stage ahead. FlashAttention-3 does both, and lets consumers take turns by barriers (*ping-pong*).
+#
+# ## Exercise: overlapped_attention
+#
+# {{exercise hopper.overlapped_attention}}
+#
+# All of the kernel is given but the consumer's walk over its tiles of keys and values: rings, the producer, the issue of both products,
+# a step of the online softmax. Here is a walk that is right, and waits for each product:
+#
+#     m, l, acc = start_rows(q, ks)
+#     for i in range(tiles):
+#         s = issue_scores(q, ks, i)
+#         s = mma_wait(0, deps=[s])
+#         release(ks, i)
+#         e, m, l, alpha = softmax_step(s, m, l, scale)
+#         acc = acc * alpha[:, None]
+#         acc = issue_values(as_operand(e, q), vs, i, acc)
+#         acc = mma_wait(0, deps=[acc])
+#         release(vs, i)
+#     return acc / l[:, None]
+#
+# Write `walk` so that the next scores are issued before the product with v has been waited for ({{ahead.performance}}), and
+# exponentials are computed while that one runs ({{beside_products.performance}}). acc must not be touched while a product adds to it:
+# alpha comes behind the wait ({{correct.large}} where maxima grow). No product more than is needed ({{no_more_products.performance}}).
+
+
+# %% exercise="hopper.overlapped_attention"
+@gluon.jit
+def tile_ring(desc, SIZE: gl.constexpr, READERS: gl.constexpr):
+    """Return (tiles, barriers that open when a tile is there, barriers that open when all its readers are done)."""
+    ROWS: gl.constexpr = desc.block_type.shape[0]
+    COLUMNS: gl.constexpr = desc.block_type.shape[1]
+    tiles = gl.allocate_shared_memory(desc.dtype, [SIZE, ROWS, COLUMNS], desc.layout)
+    full = new_barriers(SIZE, 1)
+    empty = new_barriers(SIZE, READERS)
+    return tiles, full, empty
+
+
+@gluon.jit
+def fetch_into(desc, row, ring, i):
+    """Fetch the i-th tile of a ring as soon as its slot is free."""
+    tiles, full, empty = ring
+    SIZE: gl.constexpr = tiles.shape[0]
+    mbarrier.wait(empty.index(i % SIZE), (i // SIZE + 1) & 1)
+    mbarrier.expect(full.index(i % SIZE), desc.block_type.nbytes)
+    tma_load(desc, [row, 0], full.index(i % SIZE), tiles.index(i % SIZE))
+
+
+@gluon.jit
+def release(ring, i):
+    """Say that this consumer has read the i-th tile."""
+    mbarrier.arrive(ring[2].index(i % ring[0].shape[0]))
+
+
+@gluon.jit
+def issue_scores(q, ks, i):
+    """Wait for the i-th tile of keys, and issue s = q k^T. Nothing of s may be used before mma_wait."""
+    SIZE: gl.constexpr = ks[0].shape[0]
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    mbarrier.wait(ks[1].index(i % SIZE), i // SIZE & 1)
+    none = gl.zeros((64, 64), gl.float32, LAYOUT)
+    return mma(q, ks[0].index(i % SIZE).permute((1, 0)), none, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def issue_values(p, vs, i, acc):
+    """Wait for the i-th tile of values, and issue acc += p v."""
+    SIZE: gl.constexpr = vs[0].shape[0]
+    mbarrier.wait(vs[1].index(i % SIZE), i // SIZE & 1)
+    return mma(p, vs[0].index(i % SIZE), acc, is_async=True)
+
+
+@gluon.jit
+def softmax_step(s, m, l, scale):
+    """Return (exponentials of the scores, new maxima, new sums, alpha): alpha brings what was summed before to the new maxima."""
+    m_new = gl.maximum(m, gl.max(s, 1) * scale)
+    e, alpha = gl.exp2(s * scale - m_new[:, None]), gl.exp2(m - m_new)
+    return e, m_new, l * alpha + gl.sum(e, 1), alpha
+
+
+@gluon.jit
+def as_operand(e, q):
+    """Return the exponentials as the first operand of a product, in the dtype of q."""
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    return gl.convert_layout(e.to(q.dtype), gl.DotOperandLayout(0, LAYOUT, 2))
+
+
+@gluon.jit
+def start_rows(q, ks):
+    """Return (m, l, acc) of 64 queries that have seen no key."""
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    m = gl.full((64,), -float("inf"), gl.float32, gl.SliceLayout(1, LAYOUT))
+    return m, gl.zeros((64,), gl.float32, gl.SliceLayout(1, LAYOUT)), gl.zeros((64, 64), gl.float32, LAYOUT)
+
+
+@gluon.jit
+def walk(q, ks, vs, tiles, scale):
+    """Return o of 64 queries, from all tiles of keys and values. ks, vs: rings, as tile_ring returns them."""
+    m, l, acc = start_rows(q, ks)
+    ### BEGIN SOLUTION
+    s = issue_scores(q, ks, 0)
+    s = mma_wait(0, deps=[s])
+    release(ks, 0)
+    e, m, l, alpha = softmax_step(s, m, l, scale)
+    p = as_operand(e, q)
+    for i in range(1, tiles):
+        s = issue_scores(q, ks, i)
+        acc = issue_values(p, vs, i - 1, acc)
+        s = mma_wait(1, deps=[s])  # all but the newer one: acc's product runs on
+        release(ks, i)
+        e, m, l, alpha = softmax_step(s, m, l, scale)
+        acc = mma_wait(0, deps=[acc])
+        release(vs, i - 1)
+        p = as_operand(e, q)
+        acc = acc * alpha[:, None]
+    acc = issue_values(p, vs, tiles - 1, acc)
+    acc = mma_wait(0, deps=[acc])
+    release(vs, tiles - 1)
+    ### END SOLUTION
+    return acc / l[:, None]
+
+
+@gluon.jit
+def fetch_heads(q_desc, k_desc, v_desc, qs, ks, vs, head, row, tiles):
+    fetch_into(q_desc, row, qs, 0)
+    fetch_into(q_desc, row + 64, qs, 1)
+    for i in range(tiles + 1):  # in the order of use: a tile's values after the next tile's keys
+        if i < tiles:
+            fetch_into(k_desc, head + i * 64, ks, i)
+        if i > 0:
+            fetch_into(v_desc, head + (i - 1) * 64, vs, i - 1)
+
+
+@gluon.jit
+def attend_half(o_ptr, qs, ks, vs, row, tiles, scale, HALF: gl.constexpr):
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    q = qs[0].index(HALF)
+    mbarrier.wait(qs[1].index(HALF), 0)
+    o = walk(q, ks, vs, tiles, scale)
+    offs_m = row + HALF * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
+    offs_d = gl.arange(0, 64, gl.SliceLayout(0, LAYOUT))
+    gl.store(o_ptr + offs_m[:, None] * 64 + offs_d[None, :], o.to(o_ptr.dtype.element_ty))
+
+
+@gluon.jit
+def attention_kernel(q_desc, k_desc, v_desc, o_ptr, N, scale):
+    qs = tile_ring(q_desc, 2, 1)
+    ks = tile_ring(k_desc, 2, 2)
+    vs = tile_ring(v_desc, 2, 2)
+    head = gl.program_id(1) * N
+    row, tiles = head + gl.program_id(0) * 128, N // 64
+    gl.warp_specialize(
+        [
+            (attend_half, (o_ptr, qs, ks, vs, row, tiles, scale, 0)),
+            (attend_half, (o_ptr, qs, ks, vs, row, tiles, scale, 1)),
+            (fetch_heads, (q_desc, k_desc, v_desc, qs, ks, vs, head, row, tiles)),
+        ],
+        [4, 1],
+        [240, 24],
+    )
+
+
+def overlapped_attention(q, k, v):
+    """Return softmax(q k^T / sqrt(64)) v of q, k, v (H, N, 64), contiguous, N a multiple of 128."""
+    H, N, D = q.shape
+    o = torch.empty((H, N, D), dtype=q.dtype, device=q.device)
+    layout = gl.NVMMASharedLayout.get_default_for([64, D], gl.float16)
+    q_desc, k_desc, v_desc = (TensorDescriptor.from_tensor(x.view(H * N, D), [64, D], layout) for x in (q, k, v))
+    scale = D**-0.5 * 1.4426950408889634  # for powers of 2
+    attention_kernel[(N // 128, H)](q_desc, k_desc, v_desc, o, N, scale, num_warps=4)
+    return o
+
+
+# %% check="hopper.overlapped_attention"
+check("hopper.overlapped_attention", overlapped_attention)
+
+# %%
+q, k, v = (torch.randn(1, 256, 64).half() for _ in range(3))
+figures.hopper.timeline_of(overlapped_attention, q, k, v)
+
+# %% [markdown]
+# Look for green (the softmax) above blue (products). With D 64 the products are half as long and the exponentials are not, so they are
+# what is left to wait for. On an H200 this was the largest step of the ladder of attention, from `tuned` to `overlapped`: 544 to 699
+# TFLOP/s at D 128 and 16,384 tokens (benchmarks/results/attention.md).
+#
+# ## Exercise: name the race
+#
+# {{exercise hopper.name_races}}
+#
+# A race does not show in a result: most of the time the copy is late enough, or early enough. So it must be seen in the text. Here are
+# six rings. Each multiplies (64, 320) by (320, 64) with a producer and a consumer, `full` wants one arrival and so does `empty`; NBYTES
+# are those of a tile. Each has one mistake: a line is wrong, in the wrong place, or not there. Which of these, and at which line?
+#
+# * `"read before it is there"`
+# * `"overwritten while it is read"`
+# * `"wrong phase"`
+# * `"wrong number of bytes"`
+# * `"too many arrivals"`
+# * `"two writes at once"`
+# * `"missing fence"`
+# * `"TMA store not waited for"`
+# * `"deadlock"`
+#
+# An answer is a pair: `("deadlock", 5)`. Lines are numbered on the left. Of two accesses that can meet, either line counts; of a
+# deadlock, a line at which somebody waits for ever; and in each ring, a line that has been changed. What is right is what the simulator
+# says: after a right answer you read its sentence.
+#
+# Two more rings are drawn by a number: choose one, write it at `"number"`, and look at `figures.hopper.two_races(number)`. Whoever
+# wants to practise takes another number. Four right answers of the eight earn nothing, each one more its quarter
+# ({{names_races.plain}}).
+
+# %%
+figures.hopper.six_races()
+
+# %%
+figures.hopper.two_races(1)
+
+# %% exercise="hopper.name_races"
+named_races = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+    "E": ...,
+    "F": ...,
+    "number": 1,
+    "G": ...,
+    "H": ...,
+}
+### BEGIN SOLUTION
+named_races = {
+    "A": ("overwritten while it is read", 18),
+    "B": ("wrong phase", 16),
+    "C": ("missing fence", 21),
+    "D": ("read before it is there", 16),
+    "E": ("wrong number of bytes", 6),
+    "F": ("deadlock", 5),
+    "number": 1,
+    "G": ("missing fence", 21),
+    "H": ("read before it is there", 8),
+}
+### END SOLUTION
+
+# %% check="hopper.name_races"
+check("hopper.name_races", named_races)
 
 # %% [markdown]
 # ## What you now know
@@ -1400,7 +2065,10 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 #   word each in a pass.
 # * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its tile is nobody else's.
 # * A barrier counts arrivals and bytes, and opens once in each phase. A wait names the parity of a phase.
-# * (pipelines)
+# * A ring of places lets copies run while products do: first the latency vanishes, then only fewer bytes help.
+# * A producer waits for free places, consumers for full ones; each place has two barriers, and their parity is that of the round.
+# * Release behind the wait for the product that reads, correct acc behind the wait for the product that adds to it.
+# * A race is seen in the text and by clocks, not in a result.
 
 # %% gpu="hopper.progress"
 progress()
@@ -1422,4 +2090,6 @@ progress()
 # * Tri Dao and others, the flash-attention repository: which version runs on which card.
 # * NVIDIA, *PTX ISA*: the sections on mbarrier, cp.async.bulk.tensor and wgmma say what each instruction waits for, and what it does not.
 # * The tutorials on Gluon in Triton's repository, python/tutorials/gluon, from 01-intro on.
-# * (pipelines)
+# * Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision*, 2024, sections 3.1 and 3.2
+# * benchmarks/matmul_persistent.py and benchmarks/attention_overlapped.py: both kernels at full size
+# * CUTLASS, *Efficient GEMM in CUDA*, warp specialisation; `make_producer_start_state` is the parity 1 of above

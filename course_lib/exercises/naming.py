@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from course_lib.criteria import Judged, of_group
 from course_lib.evidence import Cause
@@ -35,23 +36,29 @@ class Names(Criterion):
             return self.lost(judged.stopped, cause=judged.cause)
         answers = trial.evidence.outputs[0]
         answers = answers if isinstance(answers, dict) else {}
-        right, told = 0, []
-        for picture, sealed in self.explanations.items():
-            answer = answers.get(picture)
-            text = opened(sealed, f"{exercise.id}/{picture}", answer) if isinstance(answer, str) else None
-            right += text is not None
-            told.append(f"{picture}: {text or self._not_it(answer)}")
-        free = len(self.explanations) // 2
-        worth = max(0, right - free) / (len(self.explanations) - free)
-        seen, detail = f"{right} of {len(self.explanations)} right; more than {free} earn points", "\n".join(told)
+        found = self.explained(exercise, answers)
+        told = [f"{picture}: {text or self.not_it(picture, answers)}" for picture, text in found.items()]
+        right, free = sum(text is not None for text in found.values()), len(found) // 2
+        worth = max(0, right - free) / (len(found) - free)
+        seen, detail = f"{right} of {len(found)} right; more than {free} earn points", "\n".join(told)
         if worth == 1:
             return self.earned(f"{right} of {right} right", detail=detail)
-        blank = not any(is_answer(answers.get(picture)) for picture in self.explanations)
-        cause = Cause("blank") if blank else Cause("wrong", details={"criterion": self.key})
+        cause = Cause("wrong", details={"criterion": self.key})
+        if not any(is_answer(answers.get(picture)) for picture in found):
+            cause = Cause("blank")
         points = round(self.points * worth, 2)
         return Finding(self.title, points, self.points, "failed", seen=seen, detail=detail, cause=cause)
 
-    def _not_it(self, answer: object) -> str:
+    def explained(self, exercise: Exercise, answers: Mapping[str, Any]) -> dict[str, str | None]:
+        """Each picture that is asked for, with its explanation if the answer is right."""
+        return {
+            picture: opened(sealed, f"{exercise.id}/{picture}", answers.get(picture))
+            for picture, sealed in self.explanations.items()
+        }
+
+    def not_it(self, picture: str, answers: Mapping[str, Any]) -> str:
+        """Say why an answer is not right."""
+        answer = answers.get(picture)
         if not is_answer(answer):
             return "no answer."
         if not isinstance(answer, str) or answer not in self.causes:

@@ -14,6 +14,7 @@ clock for each of them finds what nothing orders, although the numbers happen to
     memory.py      shared memory, and which accesses can meet
     faults.py      mistakes: their names, and each as data with a sentence
     timeline.py    what is busy when, by a model in cycles;  draw.py  its picture
+    schedule.py    when copies and products of a loop begin, by a recurrence: for pictures without a kernel
     facts.py       a Report as plain data, for a check;  show.py  a Report as text and HTML
     banks.py       bank conflicts of layouts;  written.py  of the loads and stores that a kernel's text has
     language.py    names of Gluon, whatever Triton calls them

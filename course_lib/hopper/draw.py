@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from course_lib.hopper.timeline import COMPUTES, COPIES, TENSOR_CORES, Bar
@@ -13,7 +15,14 @@ if TYPE_CHECKING:
     from course_lib.hopper.simulation import Report
 
 ROW_INCHES = 0.42
-KINDS = {"copies": ORANGE, "products": BLUE, "arithmetic": GREEN, "shared memory, barriers, fences": SKY, "waits": GREY}
+KINDS = {
+    "copies": ORANGE,
+    "products": BLUE,
+    "arithmetic": GREEN,
+    "shared memory, barriers, fences": SKY,
+    "waits": GREY,
+    "waits for a product": "#9A9A9A",
+}
 
 
 def _kind(bar: Bar) -> str:
@@ -23,8 +32,45 @@ def _kind(bar: Bar) -> str:
         return "products"
     if bar.what == COMPUTES:
         return "arithmetic"
-    waits = bar.what.startswith("wait for ") or bar.what in ("wgmma", "TMA store", "cp.async")
+    if bar.what == "wgmma":
+        return "waits for a product"
+    waits = bar.what.startswith("wait for ") or bar.what in ("TMA store", "cp.async")
     return "waits" if waits else "shared memory, barriers, fences"
+
+
+def rows_of(bars: Sequence[Bar]) -> list[str]:
+    """The rows of these bars, from the top."""
+    return [COPIES, *sorted({bar.row for bar in bars} - {COPIES, TENSOR_CORES}), TENSOR_CORES]
+
+
+def busy(bars: Sequence[Bar]) -> float:
+    """The part of the time in which tensor cores are busy."""
+    end = max((bar.end for bar in bars), default=1)
+    return sum(bar.end - bar.start for bar in bars if bar.row == TENSOR_CORES) / end
+
+
+def draw_bars(ax: Axes, bars: Sequence[Bar]) -> list[str]:
+    """Draw bars of one program, and return the kinds among them."""
+    rows = rows_of(bars)
+    for kind, colour in KINDS.items():
+        for i, row in enumerate(rows):
+            mine = [(bar.start, bar.end - bar.start) for bar in bars if bar.row == row and _kind(bar) == kind]
+            apart = {"edgecolors": "white", "linewidth": 0.8} if row in (COPIES, TENSOR_CORES) else {"linewidth": 0}
+            ax.broken_barh(mine, (i - 0.36, 0.72), facecolors=colour, **apart)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlim(0, max((bar.end for bar in bars), default=1))
+    bare(ax)
+    return [kind for kind in KINDS if any(_kind(bar) == kind for bar in bars)]
+
+
+def legend(ax: Axes, kinds: Sequence[str]) -> None:
+    """Say above a plot which colour is which kind."""
+    ax.legend(
+        handles=[Patch(color=KINDS[kind], label=kind) for kind in kinds],
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(kinds), frameon=False, fontsize=8,
+        columnspacing=1.2, handlelength=1.2, borderaxespad=0.2,
+    )  # fmt: skip
 
 
 @on_white
@@ -36,27 +82,12 @@ def timeline(report: Report, program: int = 0) -> Picture:
     if not 0 <= program < len(found.programs):
         raise ValueError(f"there is no program {program}: {len(found.programs)} ran in time.")
     bars = found.programs[program]
-    rows = [COPIES, *sorted({bar.row for bar in bars} - {COPIES, TENSOR_CORES}), TENSOR_CORES]
-    picture = Picture(9, 1.6 + ROW_INCHES * len(rows))
+    picture = Picture(9, 1.6 + ROW_INCHES * len(rows_of(bars)))
     ax = picture.subplots()
-    for kind, colour in KINDS.items():
-        for i, row in enumerate(rows):
-            mine = [(bar.start, bar.end - bar.start) for bar in bars if bar.row == row and _kind(bar) == kind]
-            ax.broken_barh(mine, (i - 0.36, 0.72), facecolors=colour, linewidth=0)
-    ax.set_yticks(range(len(rows)), rows)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlim(0, max((bar.end for bar in bars), default=1))
+    legend(ax, draw_bars(ax, bars))
     ax.set_xlabel("cycles of one SM, by the model")
-    bare(ax)
-    present = [kind for kind in KINDS if any(_kind(bar) == kind for bar in bars)]
-    ax.legend(
-        handles=[Patch(color=KINDS[kind], label=kind) for kind in present],
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(present), frameon=False, fontsize=9,
-    )  # fmt: skip
-    end = max((bar.end for bar in bars), default=1)
-    busy = sum(bar.end - bar.start for bar in bars if bar.row == TENSOR_CORES) / end
     picture.caption(
-        f"Tensor cores are busy {100 * busy:.0f} % of the time. Look for gaps in their row, and for who waits below which copies: "
-        "what runs at the same time stands one above the other."
+        f"Tensor cores are busy {100 * busy(bars):.0f} % of the time. Look for gaps in their row, and for who waits below which "
+        "copies: what runs at the same time stands one above the other."
     )
     return picture

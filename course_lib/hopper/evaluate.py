@@ -144,7 +144,7 @@ class Body(evaluate.Body):
                 if type(registers[i]) is Pending:
                     registers[i] = arrived(registers[i], programs, spot)
             if cycles and type(programs) is Partition:
-                programs.machine.order.computes(programs.agent, pipe, cycles)
+                programs.machine.computes(programs.agent, pipe, cycles)
             step(registers, programs)
 
         return looked_at

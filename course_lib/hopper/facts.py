@@ -21,7 +21,11 @@ def simulated(report: Report) -> Simulated:
         overlapped=report.overlapped,
         read_ahead=report.read_ahead,
         passes=passes(report.trace.fronts[-1]),
-        products=[Multiplied(p.who, str(p.spot), p.shape, p.copies, p.products) for p in report.products],
+        beside_products=report.exponentials_beside_products,
+        fetchers=sorted({who for what, who, *_ in report.runs[0].sites if what == "TMA load"}),
+        products=[
+            Multiplied(p.who, str(p.spot), p.shape, p.copies, p.products, p.own, p.stores) for p in report.products
+        ],
         **vars(report.counts),
     )
 

@@ -390,7 +390,7 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
                 machine.access(agent, view, "wgmma", spot, write=False, generic=False, flight=flight)
         product_shape = (*result.shape, shape[-1])
         flight.cycles = prod(product_shape) * itemsize(element) / 2 / COSTS.multiply_adds
-        machine.multiplies(agent, spot, product_shape)
+        machine.multiplies(flight, product_shape)
         machine.counts.wgmma += 1
         machine.counts.multiply_adds += prod(product_shape)
         machine.issue(flight, agent.products)

@@ -62,10 +62,11 @@ class Agent:
 class Flight:
     """A copy or a product under way. It is an agent, which knows what its issuer knew.
 
-    do        moves the data, once: then it is `done`;  joined  its issuer has waited for it
+    do        moves the data, once: then it is `done`;  joined  its issuer has waited for it;  used  what it wrote has been read
     barrier   that a copy tells, of `bytes`, in this phase;  arrives  how many arrivals it makes there
     fetches   it is a copy to shared memory;  cycles  of a product, on the tensor cores
     arrivals  (barrier, line) at which its issuer arrived before it had waited for this
+    beside    of a product: copies to shared memory that were under way with it
     end       the cycle at which it ends, in the order "timed"
     """
 
@@ -83,7 +84,9 @@ class Flight:
     fetches: bool = False
     done: bool = False
     joined: bool = False
+    used: bool = False
     arrivals: list[tuple[Barrier, Spot]] = field(default_factory=list)
+    beside: list[Flight] = field(default_factory=list)
     end: float = 0.0
 
     def __post_init__(self) -> None:
@@ -94,8 +97,9 @@ class Flight:
 class Product:
     """A wgmma as it was issued. shape: M, N, K.
 
-    copies    copies to shared memory that were issued then, and for which somebody waited later
-    products  other products that were under way
+    copies    copies to shared memory that were under way then, or begun before it was waited for, and that served somebody later
+    products  other products that were under way;  own  those of them that its own partition had issued
+    stores    copies by TMA from shared memory that were under way
     """
 
     who: str
@@ -103,6 +107,8 @@ class Product:
     shape: tuple[int, int, int]
     copies: int
     products: int
+    own: int = 0
+    stores: int = 0
 
     @property
     def multiply_adds(self) -> int:
@@ -153,6 +159,9 @@ class Machine:
         self._products: list[tuple[Product, list[Flight]]] = []  # with the copies that were under way
         self.ahead: list[Flight] = []  # copies to shared memory for which nobody has waited yet
         self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
+        self.exponentials = self.beside_products = (
+            0.0  # cycles of them, and while a product of the same partition was under way
+        )
         self._ids = 0
 
     # ------------------------------------------------------------------------------------------------- partitions
@@ -258,15 +267,28 @@ class Machine:
 
     # ------------------------------------------------------------------------------------------------- under way
 
-    def multiplies(self, agent: Agent, spot: Spot, shape: tuple[int, int, int]) -> None:
+    def multiplies(self, flight: Flight, shape: tuple[int, int, int]) -> None:
         """Note a product that is issued now."""
+        agent = flight.issuer
         others = sum(len(one.products) for one in self.agents)
-        self._products.append((Product(agent.name, spot, shape, 0, others), list(self.ahead)))
+        stores = sum(len(one.stores) for one in self.agents)
+        made = Product(agent.name, flight.spot, shape, 0, others, len(agent.products), stores)
+        flight.beside = list(self.ahead)
+        self._products.append((made, flight.beside))
+
+    def computes(self, agent: Agent, pipe: str, cycles: float) -> None:
+        """Note arithmetic of a partition: on "lanes", or "special" for exponentials and the like."""
+        if pipe == "special":
+            self.exponentials += cycles
+            self.beside_products += cycles if agent.products else 0.0
+        self.order.computes(agent, pipe, cycles)
 
     @property
     def products(self) -> list[Product]:
-        """The products so far. A copy for which nobody ever waits has served for none."""
-        return [replace(made, copies=sum(f not in self.ahead for f in copies)) for made, copies in self._products]
+        """The products so far. A copy for which nobody ever waits, or which nobody reads, has served for none."""
+        return [
+            replace(made, copies=sum(f.used and f not in self.ahead for f in copies)) for made, copies in self._products
+        ]
 
     def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:
         """Make one. operation: the instruction of the kernel that asks for it."""
@@ -297,6 +319,8 @@ class Machine:
         queue.append(flight)
         if flight.fetches:
             self.ahead.append(flight)
+            for product in (product for agent in self.agents for product in agent.products):
+                product.beside.append(flight)
         self.order.issued(self, flight)
 
     def move(self, flight: Flight) -> None:

@@ -9,6 +9,7 @@ timed      by the costs in timeline.py
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from course_lib.hopper.timeline import CHUNK, Costs, Timeline
 if TYPE_CHECKING:
     from course_lib.hopper.machine import Agent, Flight, Machine
 
-ORDERS = ("lazy", "timed", "eager", "random:0", "random:1", "random:2")  # that a check runs
+ORDERS = ("lazy", "timed", "eager", "random:0", "random:1", "random:2")  # of simulate(); a check's are orders_of(case)
 LAND, MOVE, PAUSE = 0.3, 0.2, 0.5  # chances of "random", for each decision
 
 
@@ -128,15 +129,24 @@ class Timed(Lazy):
             self.timeline.compute(agent, {pipe: cycles / chunks for pipe, cycles in work.items()})
 
 
-def order_of(name: str) -> Order:
-    """The order of that name. Raises ValueError if there is none."""
+def order_of(name: str, costs: Costs | None = None) -> Order:
+    """The order of that name; costs: of "timed". Raises ValueError if there is none."""
     kind, colon, seed = name.partition(":")
     if kind == "random" and colon and seed.isdecimal():
         return Seeded(int(seed))
-    plain = {"eager": Order, "lazy": Lazy, "timed": Timed}
+    plain = {"eager": Order, "lazy": Lazy}
+    if name == "timed":
+        return Timed(costs)
     if name not in plain:
         raise ValueError(f'there is no order {name!r}: write "eager", "lazy", "timed", or "random:" and a number.')
     return plain[name]()
+
+
+def orders_of(case: str) -> tuple[str, ...]:
+    """The orders in which a check runs a case: those of ORDERS, with random ones of the case's own, so that several cases try many."""
+    first = zlib.crc32(case.encode()) % 10_000
+    named = [name for name in ORDERS if not name.startswith("random")]
+    return (*named, *(f"random:{first + i}" for i in range(len(ORDERS) - len(named))))
 
 
 def seeds(count: int) -> Sequence[str]:

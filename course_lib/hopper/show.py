@@ -43,7 +43,7 @@ def _rows(report: Report) -> Iterator[tuple[str, str]]:
     if moved:
         yield "copies", f"{moved}; {counts.bytes_to_shared:,} bytes in, {counts.bytes_from_shared:,} out"
     if counts.wgmma:
-        yield "products", f"{counts.wgmma:,}; {100 * report.overlapped:.0f} % of them issued while a copy was under way"
+        yield "products", f"{counts.wgmma:,}; {100 * report.overlapped:.0f} % of them with a copy under way"
     if (busy := report.tensor_cores_busy) is not None and counts.wgmma and report.right:
         yield "tensor cores", f"busy {100 * busy:.0f} % of the time, by a model that nothing was fitted to"
 

@@ -17,7 +17,7 @@ from course_lib.hopper.evaluate import Code, code_of
 from course_lib.hopper.faults import Fault, Kind, Mistake, Spot, mistake
 from course_lib.hopper.machine import Counts, Machine, Product
 from course_lib.hopper.orders import ORDERS, Order, order_of
-from course_lib.hopper.timeline import TENSOR_CORES, Timeline
+from course_lib.hopper.timeline import TENSOR_CORES, Costs, Timeline
 from course_lib.threads import one_thread
 from course_lib.tracing.evaluate import Programs
 from course_lib.tracing.interception import launches_go_to
@@ -33,6 +33,7 @@ class Run:
     """One order: its fault if there was one, what was done, each product as it was issued; a timeline of "timed".
 
     sites   the kernel's instructions that began a copy or a product: what, by which partition, where
+    exponentials   cycles of them; beside_products  of those, the ones while a product of the same partition was under way
     """
 
     order: str
@@ -42,6 +43,8 @@ class Run:
     products: list[Product] = field(default_factory=list)
     sites: set[tuple[str, str, Spot, int]] = field(default_factory=set)
     shared_bytes: int = 0
+    exponentials: float = 0.0
+    beside_products: float = 0.0
     timeline: Timeline | None = None
 
     @property
@@ -102,9 +105,15 @@ class Report:
 
     @property
     def overlapped(self) -> float:
-        """The part of the products, by their work, that were issued while a copy was under way that nobody had waited for yet: in
+        """The part of the products, by their work, beside which a copy was under way that nobody had waited for yet: in
         the order in which they are most. 0 means that each product waits for all copies."""
         return max(run.overlapped for run in self.runs)
+
+    @property
+    def exponentials_beside_products(self) -> float:
+        """The part of the exponentials that a partition computes while a product of its own is under way."""
+        run = self.runs[0]
+        return run.beside_products / run.exponentials if run.exponentials else 0.0
 
     @property
     def read_ahead(self) -> float:
@@ -140,7 +149,12 @@ class Report:
 
 @one_thread()
 def simulate(
-    launch: Callable, *args: Any, orders: Sequence[str] = ORDERS, work: Work | None = None, **options: Any
+    launch: Callable,
+    *args: Any,
+    orders: Sequence[str] = ORDERS,
+    work: Work | None = None,
+    costs: Costs | None = None,
+    **options: Any,
 ) -> Report:
     """Run `launch(*args, **options)` once in each of these orders, and return a Report.
 
@@ -148,6 +162,7 @@ def simulate(
 
     launch   a kernel with its grid, or a function that launches kernels;  orders  names, as in orders.py
     work     what all orders together may do; beyond that a KernelError, work.TooSlow
+    costs    of copies, for the order "timed", other than timeline.py has them
 
     Tensors hold what the last order left, and each order begins with what they held before. A run ends at its first mistake.
     Raises KernelFault if a kernel reaches outside of a tensor, KernelError if it cannot run here.
@@ -159,7 +174,7 @@ def simulate(
         with launches_go_to(simulation.launch):
             launch(*args, **options)
 
-    return _report([_Simulation(order_of(name), name, work) for name in orders], start)
+    return _report([_Simulation(order_of(name, costs), name, work) for name in orders], start)
 
 
 def _report(simulations: Sequence[_Simulation], start: Callable[[_Simulation], None]) -> Report:
@@ -262,6 +277,8 @@ class _Simulation(Trace):
             self.run.counts += machine.counts
             self.run.products += machine.products
             self.run.sites |= machine.sites
+            self.run.exponentials += machine.exponentials
+            self.run.beside_products += machine.beside_products
             self.run.shared_bytes = max(self.run.shared_bytes, machine.shared.most)
 
 

@@ -1,8 +1,8 @@
 """A timeline of one SM: what is busy when, by a model in cycles. It shows who waits for whom; it is no measurement.
 
-Costs are rates of datasheets, a bandwidth that was measured, and latencies of microbenchmarks; none is fitted to a kernel. Not in it:
-the port of shared memory, which tensor cores, TMA and threads share; other SMs; clocks that change. So let a criterion compare two
-kernels with a margin of ten points at least, and never grade a speed by it.
+Each cost in `Costs` is measured, a datasheet's, or assumed, as is said there; none is fitted to a kernel's counters. Not in it: the port of
+shared memory, which tensor cores, TMA and threads share; other SMs; clocks that change. So let a criterion compare two kernels
+with a margin of ten points at least, and never grade a speed by it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 class Costs:
     """Costs on one SM of an H100 or H200, in cycles.
 
-    Rates: NVIDIA, *H100 Tensor Core GPU Architecture*, 2022: 4096 dense FLOPs in half precision and 128 lanes of float32 in a cycle;
-    CUDA C++ Programming Guide, "Arithmetic Instructions": 16 results of the special function units; "Shared Memory": 32 banks of 4
-    bytes. From L2 an H200 delivered 8.2 TB/s to an attention kernel (hardware/measured/attention.json, "descriptors"), which are 36
-    bytes for each of 132 SMs at 1.75 GHz: it may be more. Latencies are the order of magnitude in Luo et al., *Dissecting the
-    NVIDIA Hopper Architecture through Microbenchmarking*, 2024; those below 100 cycles hardly change a result.
+    Datasheets: 4096 dense FLOPs in half precision and 128 lanes of float32 in a cycle (NVIDIA, *H100 Tensor Core GPU Architecture*,
+    2022), 16 results of the special function units and 32 banks of 4 bytes (CUDA C++ Programming Guide, "Arithmetic
+    Instructions" and "Shared Memory").
+
+    Measured on an H200, copy_bytes: benchmarks/matmul_persistent.py takes 48 KiB for each 128 x 256 x 64 of a product, and ran
+    803 TFLOP/s (benchmarks/results/matmul.md), which are 71 GB/s for each of 132 SMs. 699 TFLOP/s with tensor cores busy for 81 %
+    of the time (results/attention.md) mean a clock of 1.60 GHz, and 71 GB/s are 44 bytes per cycle of it. A plain loop read 35 to
+    51 from L2 (benchmarks/latency.py, hardware/measured/memory_hierarchy.json: 9.0 to 13.3 TB/s at 1.98 GHz).
+
+    copy_latency: 680 cycles from main memory are measured there, 283 from L2; the 20 cycles of the engine are assumed.
+
+    Assumed: product_issue, product_latency, wait, arrive, fence. They are tens of cycles where a tile takes hundreds.
     """
 
     multiply_adds: float = 2048  # of the tensor cores in a cycle, of 16-bit numbers
@@ -32,7 +39,7 @@ class Costs:
     special: float = 16  # results of exp2 and the like in a cycle
     shared_bytes: float = 128  # between registers and shared memory in a cycle
     copy_latency: float = 700
-    copy_bytes: float = 36  # of TMA and cp.async in a cycle
+    copy_bytes: float = 44  # of TMA and cp.async in a cycle
     wait: float = 30  # to look at a barrier that is open
     arrive: float = 20
     fence: float = 30

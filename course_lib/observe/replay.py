@@ -381,7 +381,7 @@ def replay(
     try:
         tape = Tape(log, allows=allows, language=language)
         given = [tensor for index, call in enumerate(inputs) for _, _, tensor in tensors_of(index, call)]
-        with opened(_trace_for(language, given, work)) as t:
+        with opened(_trace_for(language, case, given, work)) as t:
             tape.named = t.name
             results = []
             for index, arguments in enumerate(inputs):
@@ -433,12 +433,13 @@ def replay(
     return evidence
 
 
-def _trace_for(language: str, given: list[torch.Tensor], work: Work | None) -> Trace:
+def _trace_for(language: str, case: str, given: list[torch.Tensor], work: Work | None) -> Trace:
     """The trace that takes an answer's launches. Its inputs are not to be written."""
     if language == "Gluon":
-        from course_lib.hopper.simulation import EveryOrder  # which an older Triton lacks
+        from course_lib.hopper.orders import orders_of  # which an older Triton lacks
+        from course_lib.hopper.simulation import EveryOrder
 
-        return EveryOrder(inputs=given, work=work)
+        return EveryOrder(orders_of(case), inputs=given, work=work)
     return Trace(inputs=given, work=work)
 
 

@@ -6,10 +6,12 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 from mistakes import ATTENTION as WRONG
-from runs import ATTENTION, KERNELS, attention, by_cp_async, by_tma, copied, module_of, specialised
+from runs import ATTENTION, KERNELS, MATMUL, attention, by_cp_async, by_tma, copied, module_of, persistent, specialised
 
+from course_lib.hardware import recordings
 from course_lib.hopper import Kind, simulate
 from course_lib.hopper.language import gl, gluon
+from course_lib.hopper.timeline import Costs
 from course_lib.tracing.work import TooSlow, Work
 from course_lib.ttir.launching import KernelError
 
@@ -40,7 +42,7 @@ def test_who_multiplies_while_copies_are_under_way():
         KERNELS,
         (f"    {begin.replace('1', '0')}", ""),
         (f"    {begin}{loop}", f"{loop}        {begin.replace('1', 'i')}"),
-        (f"        {go_on}", ""),
+        (f"        acc = mma_wait(1, deps=[acc])\n        {go_on}", "        acc = mma_wait(0, deps=[acc])\n"),
     )
     report, equal = by_tma(one_by_one)
     assert report.right
@@ -48,16 +50,35 @@ def test_who_multiplies_while_copies_are_under_way():
     assert report.overlapped == 0
 
 
-def test_products_that_overlap_keep_the_tensor_cores_busier():
+def test_a_copy_that_begins_while_a_product_runs_is_beside_it():
+    two = module_of(
+        KERNELS,
+        ("    start_tma(a_desc, b_desc, a_tiles, b_tiles, full, 1, STEPS)\n", ""),
+        (
+            "a_tiles, b_tiles, full, i + 2, STEPS)\n    acc = mma_wait(0",
+            "a_tiles, b_tiles, full, i + 1, STEPS)\n    acc = mma_wait(0",
+        ),
+    )
+    report, equal = by_tma(two)
+    assert report.right
+    assert equal
+    assert report.overlapped == 0.8
+
+
+def each_waits():
+    """The attention whose consumers wait for each product where they issue it."""
     s, wait_s = "none, use_acc=False, is_async=True)\n            ", "s = mma_wait(0, deps=[s])\n            "
     acc = "acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)\n            "
-    each_waits = module_of(
+    return module_of(
         ATTENTION,
         (f"{s}wait_full(vs", f"{s}{wait_s}wait_full(vs"),
         (f"{acc}s = mma_wait(1, deps=[s])", f"{acc}acc = mma_wait(0, deps=[acc])"),
     )
+
+
+def test_products_that_overlap_keep_the_tensor_cores_busier():
     busy = []
-    for module in (module_of(ATTENTION), each_waits):
+    for module in (module_of(ATTENTION), each_waits()):
         report, equal = attention(module, orders=("timed",), N=512, D=128)
         assert report.right
         assert equal
@@ -145,3 +166,48 @@ def test_a_copy_for_nobody_overlaps_with_nothing():
 def test_work_is_limited():
     with pytest.raises(TooSlow):
         copied(MODULE, work=Work(1e5))
+
+
+def test_bytes_of_a_copy_lie_within_what_l2_was_measured_to_give():
+    """Costs.copy_bytes is a rate of TMA in a product; a plain loop's reads from L2 are above and below it."""
+    measured = recordings.read("memory_hierarchy")
+    cycles, seconds = measured["latency"][0][1:]
+    rates = [rate / 132 * seconds / cycles for nbytes, rate in measured["bandwidth"] if nbytes < 64 << 20]
+    assert min(rates) < Costs().copy_bytes < max(rates)
+    assert Costs().copy_latency == pytest.approx(measured["latency"][-1][1], abs=25)
+
+
+def test_costs_of_copies_may_be_others():
+    busy = []
+    for latency in (100, 3000):
+        a, b, c = torch.ones(64, 320).half(), torch.ones(320, 64).half(), torch.empty(64, 64)
+        tiles = MODULE.tiles_of(a), MODULE.tiles_of(b)
+        report = simulate(
+            MODULE.by_tma[(1,)],
+            *tiles,
+            c,
+            64,
+            STEPS=5,
+            num_warps=4,
+            orders=("timed",),
+            costs=Costs(copy_latency=latency),
+        )
+        busy.append(report.tensor_cores_busy)
+    assert busy[0] > 2 * busy[1]
+
+
+def test_exponentials_beside_products_and_products_beside_one_another():
+    report, _ = attention(module_of(ATTENTION), orders=("lazy", "eager"))
+    waiting, _ = attention(each_waits(), orders=("lazy",))
+    assert report.run("eager").beside_products == report.run("lazy").beside_products
+    assert report.exponentials_beside_products > 0.5
+    assert waiting.exponentials_beside_products < 0.01  # the logarithm of l, beside the last product
+    beside = [product for product in report.products if product.own]
+    assert len(beside) == 12  # of 2 consumers with 3 x 3 tiles, all but the first of each three
+    assert not any(product.own for product in waiting.products)
+
+
+def test_products_beside_stores():
+    report, _ = persistent(module_of(MATMUL), orders=("lazy",))
+    assert any(product.stores for product in report.products)
+    assert not any(product.stores for product in specialised(MODULE, orders=("lazy",))[0].products)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from pictures import words
 
 from course_lib import figures
 from course_lib.exercises.hopper import walks
+from course_lib.exercises.hopper.rings import RING
 from course_lib.figures.hopper import anywhere
 from course_lib.hardware.gpu import datasheet
+from course_lib.hopper.language import gl, gluon
+from course_lib.hopper.schedule import schedule
 
 F = figures.hopper
 
@@ -24,6 +28,12 @@ PICTURES = {
     "banks": (3,),
     "ring": (9, 4),
     "explore_ring": (),
+    "pipelines": (),
+    "pipeline": (3, 700, 2),
+    "explore_pipeline": (),
+    "timeline_of": (),
+    "six_races": (),
+    "two_races": (3,),
 }
 
 # ------------------------------------------------------------------------------------------------ part one
@@ -113,3 +123,52 @@ def test_banks_are_counted():
 def test_each_lane_has_as_many_registers_as_are_drawn():
     assert "each lane has 8 registers of it" in words(F.who_holds_what())
     assert "each lane has 1 register of it" in words(F.who_holds_what((1, 1), (8, 4), (2, 1), (1, 0), (16, 4)))
+
+
+# ------------------------------------------------------------------------------------------------ part three
+
+
+def test_each_loop_says_how_long_it_takes():
+    said = words(F.pipelines())
+    for stages, more in ((1, {}), (2, {}), (3, {}), (3, {"consumers": 2, "specialised": True})):
+        assert f"{max(bar.end for bar in schedule(stages, steps=6, **more)):,.0f} cycles" in said
+
+
+def test_sliders_of_the_pipeline(notebook):
+    sliders = F.explore_pipeline()
+    assert set(sliders.named) == {"stages", "latency", "consumers"}
+    before = sliders.shown
+    sliders.named["stages"].value = 1
+    assert "With 1 slot" in words(sliders.figure)
+    assert sliders.shown != before
+
+
+def test_the_rings_are_written_with_their_lines():
+    said = words(F.six_races())
+    assert all(f"ring {letter}: 2 slots, 5 steps" in said for letter in "ABCDEF")
+    assert f"{len(RING.splitlines())}      store_wait(0)" in said
+    assert "ring G" in words(F.two_races(3))
+    assert "ring G" not in said
+
+
+@gluon.jit
+def fills(x_ptr):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    gl.store(x_ptr + gl.arange(0, 128, layout), gl.exp2(gl.arange(0, 128, layout).to(gl.float32)))
+
+
+@gluon.jit
+def fills_nothing(x_ptr):
+    gl.store(x_ptr + lacks, 1.0)  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    "launch, said",
+    [
+        (lambda x: fills[(1,)](x, num_warps=4), "Tensor cores are busy 0 %"),
+        (lambda x: None, "Nothing is launched yet"),
+        (lambda x: fills_nothing[(1,)](x, num_warps=4), "Your kernel does not run"),
+    ],
+)
+def test_a_timeline_of_whatever_a_student_has(launch, said):
+    assert said in words(F.timeline_of(launch, torch.empty(128)))

@@ -102,7 +102,7 @@ class Uses(OnceRight):
 
 @dataclass
 class Overlapped(OnceRight):
-    """A part of the products, by their work, that is issued while a copy to shared memory is under way; of a kernel without products, of
+    """A part of the products, by their work, beside which a copy to shared memory is under way; of a kernel without products, of
     the bytes that threads load of tiles. It is taken in the order in which it is most. least: what it must be."""
 
     missed = "works on nothing while copies are under way"

@@ -2,6 +2,288 @@
 
 from __future__ import annotations
 
-from course_lib.exercise import Exercise
+from collections.abc import Callable
+from typing import Any
 
-EXERCISES: tuple[Exercise, ...] = ()
+import torch
+
+from course_lib.criteria import Correct, Numbers, Traffic, Truths
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BF16, FP16, given
+from course_lib.exercises.flash.oracles import kernel_budget
+from course_lib.exercises.hopper.criteria import GATES, Overlapped, Uses
+from course_lib.exercises.hopper.overlaps import (
+    Ahead,
+    BesideProducts,
+    BesideStores,
+    NoMoreProducts,
+    Persistent,
+    Specialised,
+    meets,
+)
+from course_lib.exercises.hopper.predictions import overlaps
+from course_lib.exercises.hopper.races import CAUSES, RINGS, NamesRaces
+from course_lib.exercises.tiling.oracles import in_float32
+
+# ----------------------------------------------------------------------------------------------------- products
+
+
+def factors(M: int, N: int, K: int, dtype: torch.dtype = FP16, **more: Any):
+    """A drawing of a (M, K) and b (K, N), with more arguments that are always the same."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        a, b = (torch.randn(*shape, generator=g, device=g.device).to(dtype) for shape in ((M, K), (K, N)))
+        return {"a": a, "b": b, **more}
+
+    return draw
+
+
+def product(a: torch.Tensor, b: torch.Tensor, **_: Any) -> torch.Tensor:
+    """a @ b in float64."""
+    return a.double() @ b.double()
+
+
+def multiply_adds(a: torch.Tensor, b: torch.Tensor, **_: Any) -> int:
+    """Multiply-adds of the product."""
+    return a.shape[0] * b.shape[1] * b.shape[0]
+
+
+def moved(rows: int, columns: int) -> Callable[..., int]:
+    """Bytes that a product moves whose programs make tiles of that many rows and columns."""
+
+    def needed(a: torch.Tensor, b: torch.Tensor, **_: Any) -> int:
+        (M, K), N = a.shape, b.shape[1]
+        return a.element_size() * (M * K * (N // columns) + K * N * (M // rows) + M * N)
+
+    return needed
+
+
+EARLY = meets(
+    "overwritten while it is read",
+    "A slot of the ring is free when the product that reads it has ended, and a product has ended when mma_wait has waited for it. "
+    "Count: how many products may be under way behind your mma_wait, and which slot do they read?",
+)
+PHASES = meets(
+    "wrong phase",
+    "A barrier is used once in a round of the ring: the parity to wait for is that of the round, i // STAGES, and not that of the turn.",
+)
+STUCK = meets(
+    "deadlock",
+    "Write down for each barrier how many arrivals a phase wants and who makes them. A wait for parity 1 passes before the first phase "
+    "is over, a wait for parity 0 does not: so who waits for a free slot begins with 1, and who waits for a tile with 0.",
+)
+
+pipelined_matmul = Exercise(
+    id="hopper.pipelined_matmul",
+    entry="pipelined_matmul",
+    signature="pipelined_matmul(a: (M, K), b: (K, N)) -> (M, N), float16 or bfloat16, M, N and K multiples of 64",
+    minutes=30,
+    difficulty=4,
+    lines=35,
+    language="Gluon",
+    cases=[
+        Case("64 x 128 by 64", "plain", factors(64, 64, 128)),
+        Case("128 x 256 by 64, bfloat16", "plain", factors(128, 64, 256, BF16)),
+        Case("64 x 64 by 128", "short", factors(64, 128, 64)),
+        Case("128 x 512 by 64", "performance", factors(128, 64, 512)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    gates=GATES,
+    criteria=[
+        Correct("short", 1, "right where K is shorter than the ring"),
+        Uses("TMA load", 1),
+        Uses("wgmma", 1, needs=multiply_adds),
+        Overlapped(0.8, 2, title="copies are under way while products run"),
+        Traffic(moved(64, 64), 1, title="nothing is fetched for show", programs=1),
+    ],
+    hints=[
+        "Three tiles fit into the ring. Before the loop begins, how many can be on their way? While product i runs, which tile may be "
+        "fetched, and into whose slot does it go?",
+        "Fetch STAGES - 1 tiles first. In turn i: wait for tile i, issue its product, wait until the product before it has ended, and "
+        "fetch tile i + STAGES - 1 into the slot that this one has left. pred=i + STAGES - 1 < steps keeps from fetching beyond the end.",
+        "acc = mma(..., is_async=True); acc = mma_wait(1, deps=[acc]); then expect and both tma_load. After the loop, mma_wait(0).",
+    ],
+    mistakes=[EARLY, PHASES, STUCK],
+)
+
+warp_specialised_matmul = Exercise(
+    id="hopper.warp_specialised_matmul",
+    entry="warp_specialised_matmul",
+    signature="warp_specialised_matmul(a: (M, K), b: (K, N)) -> (M, N), float16 or bfloat16, M a multiple of 128, N and K of 64",
+    minutes=35,
+    difficulty=4,
+    lines=45,
+    language="Gluon",
+    cases=[
+        Case("128 x 128 by 64", "plain", factors(128, 64, 128)),
+        Case("256 x 256 by 64, bfloat16", "plain", factors(256, 64, 256, BF16)),
+        Case("128 x 64 by 128", "short", factors(128, 128, 64)),
+        Case("128 x 832 by 64", "long", factors(128, 64, 832)),
+        Case("256 x 512 by 128", "performance", factors(256, 128, 512)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    gates=GATES,
+    criteria=[
+        Correct("short", 1, "right where K is shorter than the ring"),
+        Correct("long", 1, "right when the ring has gone round four times"),
+        Uses("wgmma", 1, needs=multiply_adds),
+        Specialised(2, 2),
+        Traffic(moved(128, 64), 1, title="both consumers read one tile of b", programs=1),
+    ],
+    hints=[
+        "Who must not wait for whom? The producer waits for a free slot, and a consumer for a full one: two barriers for each slot.",
+        "empty wants as many arrivals as there are consumers, full wants one: that of expect. The producer waits for "
+        "(i // STAGES + 1) & 1 of empty, a consumer for i // STAGES & 1 of full.",
+        "A consumer's turn: wait(full), mma, mma_wait(0), arrive(empty). The producer's: wait(empty), expect(full) the bytes of both "
+        "tiles of a and of the one of b, three times tma_load. warp_specialize([(consume, ...), (consume, ...), (produce, ...)], "
+        "[4, 1], [200, 24]).",
+    ],
+    mistakes=[EARLY, PHASES, STUCK],
+)
+
+persistent_matmul = Exercise(
+    id="hopper.persistent_matmul",
+    entry="persistent_matmul",
+    signature="persistent_matmul(a: (M, K), b: (K, N), programs: int) -> (M, N), float16 or bfloat16, M, N and K multiples of 64",
+    minutes=35,
+    difficulty=5,
+    lines=50,
+    language="Gluon",
+    cases=[
+        Case("192 x 128 by 128, 2 programs", "plain", factors(192, 128, 128, programs=2)),
+        Case("64 x 64 by 64, 1 program", "plain", factors(64, 64, 64, BF16, programs=1)),
+        Case("128 x 192 by 192, 4 programs", "uneven", factors(128, 192, 192, programs=4)),
+        Case("192 x 256 by 128, 2 programs", "performance", factors(192, 128, 256, programs=2)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    gates=GATES,
+    criteria=[
+        Correct("uneven", 1, "right where programs have not the same number of tiles"),
+        Persistent(1),
+        Uses("TMA store", 1),
+        BesideStores(lambda a, b, programs: (a.shape[0] // 64) * (b.shape[1] // 64) - programs, 2),
+    ],
+    hints=[
+        "What of the ring begins anew with a tile of c, and what goes on? Which number must the parities be made of?",
+        "Both partitions walk the same tiles: for at in range(program_id(0), tiles, num_programs(0)). A counter goes on from tile to "
+        "tile, and gives slot and parity of each turn.",
+        "The last tile's store is waited for (store_wait(0)) only before its slot is written again, and once more at the end. Behind "
+        "out.store(acc) stands fence_async_shared(), then tma_store.",
+    ],
+    mistakes=[EARLY, PHASES, STUCK],
+)
+
+# ----------------------------------------------------------------------------------------------------- predictions
+
+predict_overlap = Exercise(
+    id="hopper.predict_overlap",
+    entry="predicted_overlap",
+    signature="predicted_overlap: dict[str, bool | int]",
+    kind="values",
+    minutes=10,
+    difficulty=3,
+    lines=9,
+    cases=[Case("six statements, three counters", "plain", given())],
+    oracle=overlaps,
+    criteria=[Truths(2, "true and false told apart"), Numbers(1, "counters matched")],
+    hints=[
+        "For each way write down what a step takes: what comes one after the other is added, of what runs side by side the longest counts.",
+        "A ring of one: the latency, the copy and the product, one after the other. A ring of two in one partition: the next copy begins "
+        "when the product begins, and the latency is still in each step. From some number of stages on, the copies follow one another "
+        "without a gap: then only fewer bytes help.",
+        "Of 1024 cycles of products and about 900 of softmax, one consumer that waits keeps tensor cores busy for a half. What does a "
+        "second one do while the first one's softmax runs?",
+    ],
+)
+
+# ----------------------------------------------------------------------------------------------------- attention
+
+
+def heads(H: int, N: int, D: int, dtype: torch.dtype = FP16, scale: float = 1.0):
+    """A drawing of q, k, v (H, N, D); scale: of q."""
+
+    def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
+        q, k, v = (torch.randn(H, N, D, generator=g, device=g.device) for _ in range(3))
+        return {"q": (scale * q).to(dtype), "k": k.to(dtype), "v": v.to(dtype)}
+
+    return draw
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """softmax(q k^T / sqrt(D)) v in float64."""
+    q, k, v = q.double(), k.double(), v.double()
+    return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
+
+
+def attention_multiply_adds(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> int:
+    """Multiply-adds of both products."""
+    H, N, D = q.shape
+    return 2 * H * N * N * D
+
+
+overlapped_attention = Exercise(
+    id="hopper.overlapped_attention",
+    entry="overlapped_attention",
+    signature="walk(q, ks, vs, tiles, scale): the consumer's loop of overlapped_attention(q, k, v: (H, N, D)) -> (H, N, D)",
+    minutes=30,
+    difficulty=5,
+    lines=22,
+    language="Gluon",
+    cases=[
+        Case("1 head, 128 tokens", "plain", heads(1, 128, 64)),
+        Case("2 heads, 128 tokens, bfloat16", "plain", heads(2, 128, 64, BF16)),
+        Case("large scores", "large", heads(1, 256, 64, scale=12.0)),
+        Case("1 head, 256 tokens", "performance", heads(1, 256, 64)),
+    ],
+    oracle=attention,
+    budget=kernel_budget,
+    gates=GATES,
+    criteria=[
+        Correct("large", 1, "right where maxima grow"),
+        NoMoreProducts(attention_multiply_adds, 1),
+        Ahead(2),
+        BesideProducts(0.5, 2),
+    ],
+    hints=[
+        "In turn i the softmax of tile i needs the scores of tile i alone. Which product of the tile before can still run then?",
+        "First the scores and the softmax of tile 0. In turn i: issue the scores of tile i, issue p v of tile i - 1, wait for the "
+        "first of these two alone, do the softmax, wait for the second one, correct acc. p v of the last tile comes behind the loop.",
+        "s = mma_wait(1, deps=[s]) lets one product run, the newer one. acc is corrected by alpha after acc = mma_wait(0, deps=[acc]), "
+        "and each release stands behind the wait for the product that reads the tile.",
+    ],
+    mistakes=[EARLY, PHASES, STUCK],
+)
+
+# ----------------------------------------------------------------------------------------------------- races
+
+name_races = Exercise(
+    id="hopper.name_races",
+    entry="named_races",
+    signature="named_races: dict[str, tuple[str, int] | int]",
+    kind="values",
+    minutes=15,
+    difficulty=4,
+    lines=9,
+    cases=[Case("eight rings", "plain", given())],
+    oracle=lambda: {},  # each answer is compared with what the simulator says
+    criteria=[NamesRaces(RINGS, CAUSES, 4)],
+    hints=[
+        "Walk through two turns of producer and consumer with a pencil: which phase does each wait pass, and what may be under way then?",
+        "A line is missing, moved or changed in each. Compare: producer wait, expect, load, load; consumer wait, product, wait, release; "
+        "at the end store, fence, TMA store, wait.",
+        "What can meet has two lines: that which comes too early, and that which is not over. Either counts. In a deadlock it is "
+        "a line at which somebody waits for ever.",
+    ],
+)
+
+EXERCISES: tuple[Exercise, ...] = (
+    pipelined_matmul,
+    predict_overlap,
+    warp_specialised_matmul,
+    persistent_matmul,
+    overlapped_attention,
+    name_races,
+)

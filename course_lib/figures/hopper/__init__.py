@@ -18,17 +18,31 @@ from course_lib.figures.hopper.anywhere import (
     which_attention,
 )
 from course_lib.figures.hopper.asynchrony import banks, explore_ring, ring, who_holds_what
+from course_lib.figures.hopper.pipelines import (
+    explore_pipeline,
+    pipeline,
+    pipelines,
+    six_races,
+    timeline_of,
+    two_races,
+)
 
 __all__ = [
     "attention_ladder",
     "banks",
     "chains",
     "explore_occupancy",
+    "explore_pipeline",
     "explore_ring",
     "matmul_ladder",
     "nested_tiles",
     "occupancy",
+    "pipeline",
+    "pipelines",
     "ring",
+    "six_races",
+    "timeline_of",
+    "two_races",
     "walks",
     "which_attention",
     "who_holds_what",

@@ -1,0 +1,159 @@
+"""Criteria of pipelines: who fetches and who multiplies, and what runs beside what. None asks for a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from course_lib.criteria import OnceRight
+from course_lib.evidence import Multiplied
+from course_lib.exercise import Finding, Trial
+from course_lib.exercises.hopper.criteria import simulations
+from course_lib.mistakes import Mistake
+from course_lib.words import number, plural
+
+LARGEST_PART = 0.75  # of the products that one of two consumers may do
+
+
+def products(trial: Trial) -> list[Multiplied]:
+    """The products of all launches of a trial."""
+    return [product for found in simulations(trial) for product in found.products]
+
+
+def meets(kind: str, sentence: str) -> Mistake:
+    """Say `sentence` if the first mistake that an order brings to light is of that kind."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        first = next((trial.evidence.hazards[0] for trial in trials if trial.evidence.hazards), None)
+        return sentence if first and first.kind == kind else ""
+
+    return look
+
+
+@dataclass
+class Specialised(OnceRight):
+    """A partition that multiplies nothing fetches by TMA, and at least this many others share the products."""
+
+    missed = "not specialised"
+    consumers: int
+    points: float
+    group: str = "performance"
+
+    @property
+    def title(self) -> str:
+        return f"one partition fetches, {self.consumers} multiply"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        for trial in group:
+            for found in simulations(trial):
+                done = Counter(product.who for product in found.products)
+                both = sorted(done.keys() & set(found.fetchers))
+                if both:
+                    return self.lost(f"{both[0]} fetches and multiplies", expected="a partition that only fetches")
+                if not found.fetchers:
+                    return self.lost("no partition fetches by TMA", expected="one that does nothing else")
+                if len(done) < self.consumers or max(done.values()) > LARGEST_PART * done.total():
+                    seen = f"{plural(len(done), 'partition multiplies', 'partitions multiply')}"
+                    return self.lost(seen, expected=f"{self.consumers}, each a fair share")
+        return self.earned(f"{', '.join(found.fetchers)} fetches; {' and '.join(sorted(done))} multiply")
+
+
+@dataclass
+class Persistent(OnceRight):
+    """A launch has as many programs as the call says, and no more."""
+
+    missed = "a program for each tile"
+    points: float
+    title: str = "as many programs as are asked for"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        for trial in group:
+            programs, most = max(launch.programs for launch in trial.evidence.launches), trial.inputs[-1]["programs"]
+            if programs > most:
+                return self.lost(plural(programs, "program"), expected=f"{most} on {trial.case.name}")
+        return self.earned(plural(programs, "program"))
+
+
+@dataclass
+class BesideStores(OnceRight):
+    """Products are issued while a result leaves by TMA: at least so many. needed: the arguments of a call -> that number."""
+
+    missed = "nothing runs while a tile is stored"
+    needed: Callable[..., int]
+    points: float
+    title: str = "the next tile's products begin while the last one is stored"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        beside = 0
+        for trial in group:
+            beside, needed = sum(product.stores > 0 for product in products(trial)), self.needed(**trial.inputs[-1])
+            if beside < needed:
+                expected = f"at least {needed} on {trial.case.name}"
+                return self.lost(f"{plural(beside, 'product')} while a store was under way", expected=expected)
+        return self.earned(plural(beside, "product"))
+
+
+@dataclass
+class Ahead(OnceRight):
+    """Products are issued while another one of the same partition is under way: this part of them, by their work."""
+
+    missed = "each product waits for the one before it"
+    points: float
+    least: float = 0.35  # of the products of n tiles (n - 1) / 2n can be
+    title: str = "the next scores are issued before the last product is waited for"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        part = min(map(self._part, group))
+        seen = f"{100 * part:.0f} % of the products beside another one of their partition"
+        if part >= self.least:
+            return self.earned(seen)
+        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")
+
+    @staticmethod
+    def _part(trial: Trial) -> float:
+        def work(chosen: Sequence[Multiplied]) -> float:
+            return float(sum(m * n * k for m, n, k in (product.shape for product in chosen)))
+
+        return work([p for p in products(trial) if p.own]) / max(1.0, work(products(trial)))
+
+
+@dataclass
+class NoMoreProducts(OnceRight):
+    """Tensor cores multiply what a call needs, and nothing for show. needs: the arguments of a call -> multiply-adds."""
+
+    missed = "more products than are needed"
+    needs: Callable[..., int]
+    points: float
+    title: str = "no product more than is needed"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        done = 0
+        for trial in group:
+            done, needed = sum(found.multiply_adds for found in simulations(trial)), self.needs(**trial.inputs[-1])
+            if done > needed:
+                seen = f"{number(done)} multiply-adds"
+                return self.lost(seen, expected=f"at most {number(needed)} on {trial.case.name}")
+        return self.earned(f"{number(done)} multiply-adds")
+
+
+@dataclass
+class BesideProducts(OnceRight):
+    """Exponentials are computed while a product of the same partition is under way: at least this part of them."""
+
+    missed = "exponentials wait for products"
+    least: float
+    points: float
+    title: str = "exponentials are computed while a product runs"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        part = min((found.beside_products for trial in group for found in simulations(trial)), default=0.0)
+        seen = f"{100 * part:.0f} % of the exponentials"
+        if part >= self.least:
+            return self.earned(seen)
+        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")

@@ -1,0 +1,47 @@
+"""Predictions of who keeps tensor cores busier: by the model of a loop, by the simulator, and by a GPU's counters."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from course_lib.hardware import recordings
+from course_lib.hopper.schedule import schedule
+from course_lib.hopper.timeline import TENSOR_CORES
+
+STEPS = 20
+
+ATTENTION = {
+    "one consumer waits": 0.48,
+    "one consumer, one stage ahead": 0.58,
+    "two consumers wait": 0.79,
+    "two consumers, one stage ahead": 0.85,
+}
+"""How long tensor cores are busy, by the simulator's timeline, in attention of 1024 tokens and D 128, a ring of two tiles of 128
+keys; tests/unit/test_exercises_hopper_pipelines.py simulates it."""
+
+
+def busy(stages: int, consumers: int = 1) -> float:
+    """The part of the time in which a product's tensor cores are busy: of one partition, or of two consumers with a producer."""
+    bars = schedule(stages, consumers, specialised=consumers > 1, steps=STEPS)
+    return sum(bar.end - bar.start for bar in bars if bar.row == TENSOR_CORES) / max(bar.end for bar in bars)
+
+
+@cache
+def overlaps() -> dict[str, bool | int]:
+    """The right answers to `predicted_overlap`. Each comparison has a margin of ten points at least."""
+    counted = {kernel["name"]: round(100 * kernel["tensor"]) for kernel in recordings.read("attention")["counters"]}
+    return {
+        "a ring of two instead of one: busy for 0.2 more of the time": busy(2) >= busy(1) + 0.2,
+        "a ring of three instead of one: busy for 0.15 more of the time": busy(3) >= busy(1) + 0.15,
+        "a ring of four instead of three: busy for 0.1 more of the time": busy(4) >= busy(3) + 0.1,
+        "two consumers on one tile of b instead of one: busy for 0.2 more of the time": busy(3, 2) >= busy(3) + 0.2,
+        "attention: one consumer a stage ahead is busier than two that wait": (
+            ATTENTION["one consumer, one stage ahead"] > ATTENTION["two consumers wait"]
+        ),
+        "attention: two consumers that wait are busy for 0.2 more of the time than one that waits": (
+            ATTENTION["two consumers wait"] >= ATTENTION["one consumer waits"] + 0.2
+        ),
+        "counted: unit 09's kernel": counted["unit 09"],
+        "counted: the same with descriptors": counted["descriptors"],
+        "counted: attention_overlapped": counted["overlapped"],
+    }

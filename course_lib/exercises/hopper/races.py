@@ -1,0 +1,95 @@
+"""Name the race: six broken rings, and two that are drawn by a number of the student's choice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.exercise import Exercise
+from course_lib.exercises.hopper.rings import MISTAKES, Ring, faults_of
+from course_lib.exercises.naming import Names
+from course_lib.words import as_written, is_answer
+
+NAMES = {
+    "A": "one under way",
+    "B": "consumer's parity",
+    "C": "fence above",
+    "D": "waited for late",
+    "E": "bytes of two",
+    "F": "parity the other way",
+}
+RINGS = {letter: Ring(MISTAKES[name]) for letter, name in NAMES.items()}
+DRAWN = ("G", "H")
+
+CAUSES = {
+    "read before it is there": "Then a product or a load would use a tile for whose copy nobody has waited.",
+    "overwritten while it is read": "Then a slot would be released, and fetched anew, while a product may still read it.",
+    "wrong phase": "Then somebody would wait for the right barrier, and pass by a phase that is over already.",
+    "wrong number of bytes": "Then a barrier would expect more or fewer bytes than come in its phase.",
+    "too many arrivals": "Then more would arrive at a barrier in one phase than its count allows.",
+    "two writes at once": "Then two copies could go to one slot, and nothing would say which is last.",
+    "missing fence": "Then threads would write what TMA or a tensor core reads, and nothing would stand between the two.",
+    "TMA store not waited for": "Then a program would end, or write the tile anew, while it is stored.",
+    "deadlock": "Then two would wait for each other: walk through the first turn of both.",
+}
+"""Each kind of mistake that a ring may show, and what would have to be so."""
+
+
+def drawn(number: int) -> dict[str, Ring]:
+    """The two rings of a number."""
+    chance = random.Random(number)
+    names = chance.sample(sorted(MISTAKES.keys() - set(NAMES.values())), len(DRAWN))
+    return {
+        letter: Ring(MISTAKES[name], stages=chance.choice((2, 3)), steps=chance.choice((5, 6, 7)))
+        for letter, name in zip(DRAWN, names, strict=True)
+    }
+
+
+@dataclass
+class NamesRaces(Names):
+    """The kind of each ring's mistake and a line that it is about, as the simulator names them in one of its orders.
+
+    explanations   letter -> Ring;  causes  kind -> what would have to be so
+    """
+
+    explanations: Mapping[str, Any]
+
+    title = "each ring has its mistake"
+    missed = "another mistake, or another line"
+
+    def explained(self, exercise: Exercise, answers: Mapping[str, Any]) -> dict[str, str | None]:
+        number = answers.get("number")
+        more = drawn(number) if type(number) is int else dict.fromkeys(DRAWN)
+        rings = {**self.explanations, **more}
+        return {letter: ring and _sentence(ring, answers.get(letter)) for letter, ring in rings.items()}
+
+    def not_it(self, picture: str, answers: Mapping[str, Any]) -> str:
+        answer, number = answers.get(picture), answers.get("number")
+        if picture in DRAWN and type(number) is not int:
+            return 'write a whole number of your choice at "number": it draws two more rings.'
+        if not is_answer(answer):
+            return "no answer."
+        if not _is_pair(answer) or answer[0] not in self.causes:
+            return f'{as_written(answer)[:80]} is no pair of a mistake and a line: ("deadlock", 5).'
+        ring = self.explanations.get(picture) or drawn(number)[picture]
+        if answer[0] in {fault.kind.value for fault, _ in faults_of(ring)}:
+            return f"{answer[0]} it is, but line {answer[1]} is none of those that it is about."
+        return f"not that. {self.causes[answer[0]]}"
+
+
+def _is_pair(answer: Any) -> bool:
+    return isinstance(answer, (list, tuple)) and len(answer) == 2 and type(answer[0]) is str and type(answer[1]) is int
+
+
+def _sentence(ring: Ring, answer: Any) -> str | None:
+    """What the simulator says of a ring's mistake, if an answer names it, and the numbers of its lines in the picture."""
+    if not _is_pair(answer):
+        return None
+    kind, line = answer
+    for fault, lines in faults_of(ring):
+        if fault.kind.value == kind and line in lines:
+            counted = " and ".join(str(ring.line_of(spot)) for spot in fault.lines)
+            return f"{fault.sentence} (Its lines count from each `def`; in the picture they are {counted}.)"
+    return None

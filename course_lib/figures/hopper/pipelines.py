@@ -1,0 +1,154 @@
+"""Pipelines: who waits for whom, by the model of a loop and by the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from course_lib.exercises.hopper.races import RINGS, drawn
+from course_lib.exercises.hopper.rings import Ring
+from course_lib.figures.widgets import Sliders, live
+from course_lib.hopper import simulate
+from course_lib.hopper.draw import ROW_INCHES, busy, draw_bars, legend, rows_of
+from course_lib.hopper.schedule import schedule
+from course_lib.hopper.timeline import Bar, Costs
+from course_lib.picture import INK, Picture, on_white
+from course_lib.tracing import KernelError, KernelFault
+
+WAYS = {
+    "one slot: fetch, wait, multiply": {"stages": 1},
+    "two slots: the next tile comes while this one is multiplied": {"stages": 2},
+    "three slots": {"stages": 3},
+    "a producer, two consumers that share the tile of b, three slots": {
+        "stages": 3,
+        "consumers": 2,
+        "specialised": True,
+    },
+}
+MODEL = "cycles of one SM, by the model"
+
+
+@on_white
+def pipelines() -> Figure:
+    """Draw four ways to run the same loop, one below the other, on one axis of cycles."""
+    loops = {title: schedule(steps=6, **way) for title, way in WAYS.items()}
+    end = max(bar.end for bars in loops.values() for bar in bars)
+    heights = [len(rows_of(bars)) + 1.2 for bars in loops.values()]
+    picture = Picture(9, 1.6 + 0.3 * sum(heights))
+    axes = picture.subplots(len(loops), 1, sharex=True, height_ratios=heights)
+    for ax, (title, bars) in zip(axes, loops.items(), strict=True):
+        kinds = draw_bars(ax, bars)
+        last = max(bar.end for bar in bars)
+        ax.set_title(
+            f"{title}: {last:,.0f} cycles, tensor cores busy {100 * busy(bars):.0f} %", loc="left", fontsize=10
+        )
+        ax.set_xlim(0, 1.02 * end)
+    axes[-1].set_xlabel(MODEL)
+    _key(axes[-1], kinds)
+    picture.caption(
+        "Six steps of a product, each of 64 x 256 by 64 for every consumer. Look at the row of the tensor cores: what stands above "
+        "each of its gaps? The last loop multiplies twice as much."
+    )
+    return picture
+
+
+def _key(ax: Axes, kinds: list[str]) -> None:
+    """Say below a plot which colour is which kind."""
+    legend(ax, kinds)
+    ax.get_legend().set_loc("upper right")
+    ax.get_legend().set_bbox_to_anchor((1.0, -0.28))
+
+
+@on_white
+def pipeline(stages: int = 2, latency: int = 700, consumers: int = 1) -> Figure:
+    """Draw one loop: slots in the ring, cycles until a copy that begins has come, consumers."""
+    costs = Costs(copy_latency=latency)
+    return _loop(schedule(stages, consumers, specialised=consumers > 1, costs=costs), stages)
+
+
+def _loop(bars: list[Bar], stages: int) -> Figure:
+    picture = Picture(9, 1.7 + ROW_INCHES * len(rows_of(bars)))
+    ax = picture.subplots()
+    legend(ax, draw_bars(ax, bars))
+    ax.set_xlabel(MODEL)
+    slots = "1 slot" if stages == 1 else f"{stages} slots"
+    picture.caption(
+        f"With {slots} tensor cores are busy {100 * busy(bars):.0f} % of the time. A copy has come its latency after its bar ends. "
+        "See what the first gap waits for, and whether copies follow one another without a gap: then more slots do not help."
+    )
+    return picture
+
+
+@on_white
+def timeline_of(launch: Callable[..., Any] | None = None, *arguments: Any) -> Figure:
+    """Draw what is busy when a function launches its kernel; without one that does, what the model says of a ring of two."""
+    report = None
+    try:
+        report = simulate(launch, *arguments, orders=("timed",)) if launch else None
+    except (KernelError, KernelFault) as error:
+        return _instead(f"Your kernel does not run: {error}")
+    if report is None or not any(run.timeline.programs for run in report.runs):
+        return _instead("Nothing is launched yet, so this is the model's loop with two slots.")
+    picture = report.timeline()
+    if report.fault:
+        picture.caption(f"This is how far it comes. {report.fault.kind.value}: see what check() says.")
+    return picture
+
+
+def _instead(sentence: str) -> Figure:
+    picture = pipeline()
+    picture.caption(sentence)
+    return picture
+
+
+def explore_pipeline() -> Sliders | Figure:
+    """Places, latency and consumers of a loop, each with a slider."""
+    if not live():
+        return pipeline()
+    from ipywidgets import IntSlider
+
+    return Sliders(
+        pipeline,
+        stages=IntSlider(2, 1, 4, description="slots"),
+        latency=IntSlider(700, 100, 2000, 100, description="latency"),
+        consumers=IntSlider(1, 1, 2, description="consumers"),
+    )
+
+
+@on_white
+def six_races() -> Figure:
+    """Draw the six broken rings: their text with numbers of lines, and what is busy until the mistake shows."""
+    return _rings(RINGS, "Six rings, each with one mistake.")
+
+
+@on_white
+def two_races(number: int = 1) -> Figure:
+    """Draw the two broken rings of a number."""
+    return _rings(drawn(number), f"The two rings of number {number}, each with one mistake.")
+
+
+def _rings(rings: Mapping[str, Ring], caption: str) -> Figure:
+    rows = (len(rings) + 1) // 2
+    picture = Picture(13, 5.2 * rows + 0.4)
+    axes = picture.subplots(2 * rows, 2, height_ratios=[3.2, 1] * rows, squeeze=False)
+    for i, (letter, ring) in enumerate(rings.items()):
+        text, ax = axes[2 * (i // 2)][i % 2], axes[2 * (i // 2) + 1][i % 2]
+        text.set_axis_off()
+        text.set_title(f"ring {letter}: {ring.stages} slots, {ring.steps} steps", loc="left", fontsize=11)
+        code = "\n".join(f"{n:2}  {line}" for n, line in enumerate(ring.lines, 1))
+        written = text.text(0, 1, code, family="monospace", fontsize=7.2, va="top", transform=text.transAxes, color=INK)
+        written.set_in_layout(False)  # a long line must not squeeze the plots
+        bars = ring.run(("timed",)).runs[0].timeline.bars
+        draw_bars(ax, bars)
+        ax.set_xlabel(f"{MODEL}, until the mistake shows", fontsize=8)
+        ax.tick_params(labelsize=8)
+        if not bars:
+            ax.text(0.5, 0.5, "it shows before anything takes time", transform=ax.transAxes, ha="center", color=INK)
+    picture.caption(
+        f"{caption} Below each is what was busy: copies (orange), products (blue), waits (grey), barriers and shared memory (light "
+        "blue). Walk through the first turns of both partitions, and ask at each line what may still be under way."
+    )
+    return picture
