@@ -8,7 +8,7 @@ import torch
 from mistakes import ATTENTION as WRONG
 from runs import ATTENTION, KERNELS, MATMUL, attention, by_cp_async, by_tma, copied, module_of, persistent, specialised
 
-from course_lib.hardware import recordings
+from course_lib.hardware.measurements import measured
 from course_lib.hopper import Kind, simulate
 from course_lib.hopper.language import gl, gluon
 from course_lib.hopper.timeline import Costs
@@ -170,11 +170,11 @@ def test_work_is_limited():
 
 def test_bytes_of_a_copy_lie_within_what_l2_was_measured_to_give():
     """Costs.copy_bytes is a rate of TMA in a product; a plain loop's reads from L2 are above and below it."""
-    measured = recordings.read("memory_hierarchy")
-    cycles, seconds = measured["latency"][0][1:]
-    rates = [rate / 132 * seconds / cycles for nbytes, rate in measured["bandwidth"] if nbytes < 64 << 20]
+    found = measured("memory_hierarchy")
+    cycles, seconds = found["latency"][0][1:]
+    rates = [rate / 132 * seconds / cycles for nbytes, rate in found["bandwidth"] if nbytes < 64 << 20]
     assert min(rates) < Costs().copy_bytes < max(rates)
-    assert Costs().copy_latency == pytest.approx(measured["latency"][-1][1], abs=25)
+    assert Costs().copy_latency == pytest.approx(found["latency"][-1][1], abs=25)
 
 
 def test_costs_of_copies_may_be_others():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from course_lib.hardware import recordings
+from course_lib.hardware.measurements import measured
 from course_lib.hopper.schedule import schedule
 from course_lib.hopper.timeline import TENSOR_CORES
 
@@ -29,7 +29,7 @@ def busy(stages: int, consumers: int = 1) -> float:
 @cache
 def overlaps() -> dict[str, bool | int]:
     """The right answers to `predicted_overlap`. Each comparison has a margin of ten points at least."""
-    counted = {kernel["name"]: round(100 * kernel["tensor"]) for kernel in recordings.read("attention")["counters"]}
+    counted = {kernel["name"]: round(100 * kernel["tensor"]) for kernel in measured("attention")["counters"]}
     return {
         "a ring of two instead of one: busy for 0.2 more of the time": busy(2) >= busy(1) + 0.2,
         "a ring of three instead of one: busy for 0.15 more of the time": busy(3) >= busy(1) + 0.15,
