@@ -31,7 +31,8 @@ Steps 6 and 7 were found with Nsight Compute, D 128, 16 384 tokens, full. The te
 4, in 68 % before step 6, and in 75 % after step 7 (causal: 73 and 75 %). For each instruction issued, warps stood at barriers for 5.6
 cycles before and for 3.7 after: each step waited until the dQ of the step before had left, and a consumer's four warps for the one that
 waits. Stores to shared memory met 14 million bank conflicts with what TMA read, and 0.6 million since. Full walks suffered most, at 0.95
-of cuDNN and 0.83 of FlashAttention-4: all programs of a head added to the same rows at the same time. They reach 1.11 and 0.95 now.
+of cuDNN and 0.83 of FlashAttention-4; they reach 1.11 and 0.95 now. The warp alone brought 13 % there, going round 2 % (all programs of
+a head add to the same rows at the same time without it), and both 16 %.
 
 What did not help, D 128, 16 384 tokens, full, of cuDNN (1.11 with what stands here): dQ added from registers, red.global.add.v4.f32
 (0.97); a third tile in the ring (1.04); a second place for each dQ on its way out (0.95: one place makes the consumers take turns, with
