@@ -81,6 +81,8 @@ def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, ac
 
 
 def spared(ttir: str, threads: int, capability: int) -> bool:
+    """Whether nothing behind the bar can refuse a kernel of this text, with so many threads for each program, on a GPU of this compute
+    capability (80 for an sm_80)."""
     operations = set(re.findall(r"\btt\.([a-z_]\w*(?:\.return)?)", ttir))
     if 80 <= capability < 100:
         brain_is_young = ATOMIC.search(ttir)

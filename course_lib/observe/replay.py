@@ -487,7 +487,7 @@ def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], 
 
 
 def _fitting(front: Front, gpu: str) -> Compiled:
-    """What is known of a kernel of which the compiler was not asked."""
+    """The facts of a kernel of which the compiler was not asked."""
     return Compiled(front.kernel.fn.__name__, gpu, True, shared_bytes=fits.most_shared_bytes(front), to_the_end=False)
 
 

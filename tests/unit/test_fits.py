@@ -1,4 +1,4 @@
-"""What surely fits into a GPU's shared memory is accepted by the compiler, and takes no more than was said."""
+"""Kernels that surely fit into a GPU's shared memory are accepted by the compiler, and take no more than was said."""
 
 from itertools import product
 

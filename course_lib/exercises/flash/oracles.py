@@ -39,8 +39,8 @@ def by_heads(
 
 
 class Bounds(NamedTuple):
-    """Of the heads of q, one after another, and all rows of each: the right o and lse, the error of float32 arithmetic in lse and
-    in o, and the sum of the absolute values of the terms of o."""
+    """Results of attention and how far off they may be, for each head of q and each of its rows: o and lse, the error of float32
+    arithmetic in lse and in o, and the sum of the absolute values of the terms of o."""
 
     o: torch.Tensor
     lse: torch.Tensor
@@ -52,7 +52,7 @@ class Bounds(NamedTuple):
 def bounds(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
 ) -> Bounds:
-    """q (..., Nq, D), or (heads, D) of one query each; k, v (..., Nk, D), of fewer heads or as many."""
+    """Compute them for q (..., Nq, D), or (heads, D) of one query each; k, v (..., Nk, D), of fewer heads or as many."""
     return _bounds(q, k, v, causal, scale, window, tuple(x._version for x in (q, k, v)))
 
 
