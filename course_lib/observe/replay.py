@@ -430,20 +430,24 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
     """Compile each evaluated kernel to the end for the newest GPU, the last of `gpus`; of older ones ask whether they accept it.
 
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
-    The oldest GPU, which has the least shared memory, is also asked about the launch with the largest constants.
+    The oldest GPU, which has the least shared memory, is also asked about the launch with the largest constants. Nobody is asked
+    whether an older GPU accepts what surely fits into its shared memory: the newest one's compiler has the same objections.
     """
     *older, newest = gpus
     last = {one[0]: one for one in launched}
     largest = {one[0]: one for one in sorted({_set(one): one for one in launched}.values(), key=_size)}
     more = [(one, gpus[0]) for key, one in largest.items() if _size(one) > _size(last[key])]
     whole = [(one, newest, True) for one in last.values()]  # first: it has more to tell, if time runs out
-    asked = [(one, gpu, False) for one in last.values() for gpu in older]
-    wanted, cases = [*whole, *asked, *((*one, False) for one in more)], _cases(launched)
+    asked = [(one, gpu, False) for one in last.values() for gpu in older if not fits.surely(one[1], gpu)]
+    sure = [(one, gpu) for one in last.values() for gpu in older if fits.surely(one[1], gpu)]
+    more = [(one, gpu, False) for one, gpu in more if not fits.surely(one[1], gpu)]
+    wanted, cases = [*whole, *asked, *more], _cases(launched)
     found = _compiled(wanted, seconds)
-    for fact, (one, _, _) in zip(found, wanted, strict=True):
-        fact.cases = cases[_set(one)]
     first, end = len(whole), len(whole) + len(asked)
-    return found[first:end] + found[:first] + [known for known in found[end:] if not known.too_slow]
+    by_looking = [_fitting(one[1], gpu) for one, gpu in sure]
+    for fact, (one, *_) in zip([*found, *by_looking], [*wanted, *sure], strict=True):
+        fact.cases = cases[_set(one)]
+    return found[first:end] + by_looking + found[:first] + [known for known in found[end:] if not known.too_slow]
 
 
 def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], seconds: float) -> list[list[Compiled]]:

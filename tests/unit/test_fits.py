@@ -10,7 +10,7 @@ from test_compiled import FLOAT, HALF, O, X, copy, matmul
 from test_lower import accepted, count, launched, multiply_integers, transpose
 
 from course_lib.compiled import fits
-from course_lib.observe.replay import compile_every
+from course_lib.observe.replay import compile_every, compile_launched
 from course_lib.ttir.frontend import front_of
 
 pytestmark = pytest.mark.usefixtures("compile_every_time")
@@ -150,3 +150,18 @@ def test_the_largest_set_of_each_kernel_is_asked(monkeypatch):
     with pytest.raises(ValueError, match="zip"):  # for there are no answers
         facts(launch(64, 2), launch(16, 2), launch(32, 2), other)
     assert [(one[0], one[2]["BM"], gpu) for one, gpu, _ in asked] == [("k", 64, "sm_80"), ("another", 32, "sm_80")]
+
+
+def test_a_check_asks_no_older_gpu_about_what_surely_fits():
+    found = compile_launched([launch(64, 2), launch(16, 2)], GPUS, 60)
+    assert [(known.gpu, known.accepted, known.to_the_end) for known in found] == [
+        ("sm_80", True, False),
+        ("sm_90", True, True),
+    ]
+    assert all(known.cases == ["a case"] for known in found)
+
+
+def test_a_check_asks_an_older_gpu_about_what_may_not_fit():
+    found = compile_launched([launch(64, 10, FLOAT)], GPUS, 60)
+    refused = [known.gpu for known in found if "bytes of shared memory" in known.complaint]
+    assert "sm_80" in refused

@@ -169,6 +169,7 @@ def test_of_a_check_the_newest_gpu_is_asked_first_and_told_last(monkeypatch):
         return [Compiled("copy", jobs[0][3], True), *late]
 
     monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_one_in_time)
+    monkeypatch.setattr(fits, "surely", lambda front, gpu: False)
     launches = [launched(copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}) for BLOCK in (128, 64)]
     found = compile_launched(launches, ["sm_80", "sm_90"], 60)
     assert asked == [("sm_90", True), ("sm_80", False), ("sm_80", False)]
