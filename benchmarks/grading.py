@@ -4,7 +4,7 @@ benchmarks/grading.py`.
 A synthetic class hands in a whole unit: a tenth of it nothing, a third the published solutions, the others solutions of which
 some are wrong or wasteful. Stock executes each student's notebook, with its check cells, in a kernel of its own; a sample
 of the class is enough for it, of ten so that every kind of student is there. Ours grades everybody: the judge on all
-cases, hidden ones included, every kernel compiled for every dtype and block size as far as it can be refused, then gradebook
+cases, hidden ones included, every kernel compiled for every dtype and block size with which it could be refused, then gradebook
 and feedback. The table takes its unit's place in benchmarks/results/grading.md.
 
 Costs are seconds of CPU, over all processes; wall times stand next to them. Measure on a quiet machine: a second of CPU does half

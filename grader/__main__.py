@@ -564,7 +564,9 @@ def extend(
 @app.command(name="kill-matrix")
 def kill_matrix(
     units: Units = None,
-    exercise: Annotated[str, typer.Option(help="Of the unit's exercises this one alone: 'matmul'.")] = "",
+    exercise: Annotated[
+        str, typer.Option(help="Of the unit's exercises this one alone: 'matmul' or 'tiling.matmul'.")
+    ] = "",
 ) -> None:
     """Judge every wrong, wasteful, cheating and unusual variant; fail if one loses more or less than it should."""
     from grader.audit import kill_matrix as matrix
@@ -574,7 +576,7 @@ def kill_matrix(
     for unit in units or UNITS:
         chosen = variants.of_unit(UNITS[unit])
         if exercise:
-            chosen = [v for v in chosen if v.exercise == f"{UNITS[unit]}.{exercise}"]
+            chosen = [v for v in chosen if v.exercise in (exercise, f"{UNITS[unit]}.{exercise}")]
         if not chosen:
             known = ", ".join(id.partition(".")[2] for id in grader.exercises(unit))
             raise typer.Exit(_say(f"{unit} has no exercise {exercise!r} with variants. There are: {known}."))

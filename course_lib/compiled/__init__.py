@@ -9,6 +9,7 @@ comes out is read: how wide its loads are, whether it uses tensor cores and in w
     assembly.py     Triton's intermediate code, PTX and machine code -> facts
     complaints.py   the compiler's errors -> one sentence
     lower.py        as far as a kernel can be refused
+    fits.py         whether it is sure to fit into shared memory, by looking
     hinted.py       whether the compiler makes use of a false promise
     warmed.py       what `kernel.warmup(...)` returns without a GPU
     limit.py        compiling in a child that can be stopped

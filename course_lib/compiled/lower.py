@@ -66,7 +66,7 @@ def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, ac
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, Language.TRITON)
     module = stages["ttir"](module_of(text, context), {})
-    if accepted and not _old(str(module), threads=32 * options.num_warps, capability=target.arch):
+    if accepted and not spared(str(module), threads=32 * options.num_warps, capability=target.arch):
         raise ToTheEnd
     module = stages["ttgir"](module, {})
     manager = ir.pass_manager(context)  # how make_llir begins
@@ -80,7 +80,9 @@ def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, ac
     return module.get_int_attr("ttg.shared")
 
 
-def _old(ttir: str, threads: int, capability: int) -> bool:
+def spared(ttir: str, threads: int, capability: int) -> bool:
+    """Whether nothing behind the bar can refuse a kernel of this text, with so many threads for each program, on a GPU of this compute
+    capability (80 for an sm_80)."""
     operations = set(re.findall(r"\btt\.([a-z_]\w*(?:\.return)?)", ttir))
     if 80 <= capability < 100:
         brain_is_young = ATOMIC.search(ttir)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import linecache
 import math
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,16 +61,19 @@ def tensor_of(written: Any) -> torch.Tensor:
         raise ValueError("has a shape or strides that are no whole numbers")
     if type(written["dtype"]) is not str or written["dtype"] not in DTYPES:
         raise ValueError(f"has dtype {written['dtype']}; {' and '.join(DTYPES)} are allowed")
-    if not isinstance(storage, list) or not all(type(x) in (int, float) for x in storage):
-        raise ValueError("does not consist of numbers")
-    if 0 in shape or len(shape) != len(strides) or max(len(storage), math.prod(shape)) > MOST_NUMBERS:
-        raise ValueError(f"is empty, or has more than {MOST_NUMBERS:,} numbers")
-    if sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) >= len(storage):
-        raise ValueError("reaches further than its storage")
+    dtype = DTYPES[written["dtype"]]
     try:
-        return torch.tensor(storage, dtype=DTYPES[written["dtype"]]).as_strided(shape, strides)
-    except (RuntimeError, OverflowError):
-        raise ValueError("has a number that no float holds") from None
+        numbers = b64decode(storage, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError("does not consist of numbers") from None
+    count, rest = divmod(len(numbers), dtype.itemsize)
+    if rest:
+        raise ValueError("does not consist of numbers")
+    if 0 in shape or len(shape) != len(strides) or max(count, math.prod(shape)) > MOST_NUMBERS:
+        raise ValueError(f"is empty, or has more than {MOST_NUMBERS:,} numbers")
+    if sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) >= count:
+        raise ValueError("reaches further than its storage")
+    return torch.frombuffer(bytearray(numbers), dtype=dtype).as_strided(shape, strides)
 
 
 @contextmanager

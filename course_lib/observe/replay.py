@@ -17,7 +17,7 @@ import triton.language as tl
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from course_lib.compiled import OPTIONS, compile_all
+from course_lib.compiled import OPTIONS, compile_all, fits
 from course_lib.evidence import Cause, Compiled, Evidence, Fault, Operation, Saved, tensors_of
 from course_lib.observe import kernels, layouts
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, view
@@ -470,7 +470,8 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
     """Compile each evaluated kernel to the end for the newest GPU, the last of `gpus`; of older ones ask whether they accept it.
 
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
-    The oldest GPU, which has the least shared memory, is also asked about the launch with the largest constants.
+    The oldest GPU, which has the least shared memory, is also asked about the launch with the largest constants. Nobody is asked
+    whether an older GPU accepts what surely fits into its shared memory: the newest one's compiler has the same objections.
     """
     *older, newest = gpus
     last = {one[0]: one for one in launched}
@@ -479,21 +480,28 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
         (one, newest if _for_hopper(one) else gpus[0]) for key, one in largest.items() if _size(one) > _size(last[key])
     ]
     whole = [(one, newest, True) for one in last.values()]  # first: it has more to tell, if time runs out
-    asked = [(one, gpu, False) for one in last.values() if not _for_hopper(one) for gpu in older]
-    wanted, cases = [*whole, *asked, *((*one, False) for one in more)], _cases(launched)
+    triton_alone = [
+        one for one in last.values() if not _for_hopper(one)
+    ]  # an older GPU has none of the others' instructions
+    asked = [(one, gpu, False) for one in triton_alone for gpu in older if not fits.surely(one[1], gpu)]
+    sure = [(one, gpu) for one in triton_alone for gpu in older if fits.surely(one[1], gpu)]
+    more = [(one, gpu, False) for one, gpu in more if _for_hopper(one) or not fits.surely(one[1], gpu)]
+    wanted, cases = [*whole, *asked, *more], _cases(launched)
     found = _compiled(wanted, seconds)
-    for fact, (one, _, _) in zip(found, wanted, strict=True):
-        fact.cases = cases[_set(one)]
     first, end = len(whole), len(whole) + len(asked)
-    return found[first:end] + found[:first] + [known for known in found[end:] if not known.too_slow]
+    by_looking = [_fitting(one[1], gpu) for one, gpu in sure]
+    for fact, (one, *_) in zip([*found, *by_looking], [*wanted, *sure], strict=True):
+        fact.cases = cases[_set(one)]
+    return found[first:end] + by_looking + found[:first] + [known for known in found[end:] if not known.too_slow]
 
 
 def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], seconds: float) -> list[list[Compiled]]:
     """Compile every set of dtypes and constants with which each answer launched a kernel, for each of `gpus`, the oldest first.
 
-    The compiler is asked whether it accepts each set. The other facts are found only where that takes compiling to the
-    end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused. Raises ValueError if several answers
-    together take too long, since it may be the fault of one.
+    The compiler is asked whether it accepts each set but those that need no asking: a set with smaller constants than another one
+    of its kernel, which fits into the shared memory whatever the compiler does (compiled/fits.py). The other facts are found only
+    where that takes compiling to the end (see course_lib/compiled/lower.py). What is not compiled in time counts as refused.
+    Raises ValueError if several answers together take too long, since it may be the fault of one.
     """
     oldest, *newer = gpus
     sets = [{_set(one): one for one in launched} for launched in by_answer]
@@ -506,10 +514,20 @@ def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], 
         answers = _compiled([(sets[index][key], gpu, False) for index, key, gpu in jobs], seconds)
         return [(index, key, fact) for (index, key, _), fact in zip(jobs, answers, strict=True)]
 
-    first = ask(wanted, [oldest])
-    safe = [(index, key, known) for index, key, known in first if _safe_to_assume(known)]
-    found = first + [(i, key, replace(known, gpu=gpu, shared_limit=0)) for i, key, known in safe for gpu in newer]
-    found += ask([(index, key) for index, key, known in first if not _safe_to_assume(known)], newer)
+    largest = [{one[0]: key for key, one in sorted(chosen.items(), key=lambda each: _size(each[1]))} for chosen in sets]
+    sure = [
+        (index, key)
+        for index, key in wanted
+        if key != largest[index][key[0]] and fits.surely(sets[index][key][1], oldest)
+    ]
+    found = [(i, key, _fitting(sets[i][key][1], gpu)) for i, key in sure for gpu in gpus]
+    first = ask([each for each in wanted if each not in set(sure)], [oldest])
+    found += first
+    for gpu in newer:
+        safe = [(i, key, known) for i, key, known in first if _safe_to_assume(known, sets[i][key][1], gpu)]
+        found += [(i, key, replace(known, gpu=gpu, shared_limit=0)) for i, key, known in safe]
+        assumed = {(i, key) for i, key, _ in safe}
+        found += ask([(i, key) for i, key, _ in first if (i, key) not in assumed], [gpu])
     found += ask(for_hopper, gpus[-1:])
     if len(by_answer) > 1 and any(fact.too_slow for _, _, fact in found):
         raise ValueError(f"the kernels were not compiled together within {seconds:g} s")
@@ -518,6 +536,11 @@ def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], 
         # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all
         facts[index].append(replace(fact, cases=cases[index][key], too_slow=False))
     return facts
+
+
+def _fitting(front: Front, gpu: str) -> Compiled:
+    """The facts of a kernel of which the compiler was not asked."""
+    return Compiled(front.kernel.fn.__name__, gpu, True, shared_bytes=fits.most_shared_bytes(front), to_the_end=False)
 
 
 def _compiled(wanted: Sequence[tuple[Launched, str, bool]], seconds: float) -> list[Compiled]:
@@ -566,9 +589,9 @@ def _size(launched: Launched) -> int:
     return math.prod(max(1, value) for value in constants if isinstance(value, int))
 
 
-def _safe_to_assume(known: Compiled) -> bool:
+def _safe_to_assume(known: Compiled, front: Front, gpu: str) -> bool:
     """Whether a newer GPU will accept this, too. It may need more shared memory: the operands of its products lie there."""
-    return not known.to_the_end and 4 * known.shared_bytes <= known.shared_limit
+    return not known.to_the_end and (4 * known.shared_bytes <= known.shared_limit or fits.surely(front, gpu))
 
 
 def _copied(value: Any) -> Any:

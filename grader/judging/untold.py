@@ -34,11 +34,21 @@ class Told:
 
     def __init__(self, exercise: Exercise, cells: Sequence[tuple[str, str]], logs: Sequence[Any]) -> None:
         self.kernel = exercise.kind == "kernel"
-        source = [text for _, text in cells]
-        names = [*exercise.cases[0].arguments(0), exercise.entry] if exercise.cases else [exercise.entry]
-        written = "\n".join([*source, *_strings(logs), *names])
-        self.own = frozenset(WORD.findall(written))
-        self.lines = frozenset(_squeezed(line) for line in written.splitlines())
+        self._sources, self._logs = [text for _, text in cells], logs
+        self._names = [*exercise.cases[0].arguments(0), exercise.entry] if exercise.cases else [exercise.entry]
+
+    @functools.cached_property
+    def written(self) -> str:
+        """All that somebody wrote down, for whoever is told something of hidden cases: of most answers nothing is."""
+        return "\n".join([*self._sources, *_strings(self._logs), *self._names])
+
+    @functools.cached_property
+    def own(self) -> frozenset[str]:
+        return frozenset(WORD.findall(self.written))
+
+    @functools.cached_property
+    def lines(self) -> frozenset[str]:
+        return frozenset(_squeezed(line) for line in self.written.splitlines())
 
     def hide(self, found: Any) -> None:
         """Replace, in all texts of some evidence, what nobody wrote down."""
@@ -90,7 +100,7 @@ def _strings(tree: Any) -> set[str]:
         if isinstance(item, str):
             found.add(item)
         elif isinstance(item, (list, tuple)):
-            waiting += item
+            waiting += [v for v in item if not isinstance(v, (int, float))]  # numbers are the most by far
         elif isinstance(item, dict):
             found.update(map(str, item))
             waiting += item.values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import random
+from base64 import b64encode
 
 import pytest
 import torch
@@ -12,10 +13,10 @@ import torch
 from course_lib.evidence import Evidence
 from course_lib.exercise import Trial
 from course_lib.exercises import find
-from course_lib.exercises.breaking import Kills
+from course_lib.exercises.breaking import Kills, tensor_of
 from course_lib.exercises.naming import Names
 from course_lib.exercises.sealed import opened
-from course_lib.observe.calls import for_its_inputs
+from course_lib.observe.calls import for_its_inputs, packed
 from grader.audit import named
 from grader.audit.variants import published
 
@@ -84,17 +85,28 @@ def test_where_the_given_kernel_fails_nothing_is_earned(exercise_id, monkeypatch
     assert found.points == 0 and "fails, too" in found.seen
 
 
+def written(shape, strides, storage, dtype="float32"):
+    """A tensor as an answer may claim that it was taken apart."""
+    if isinstance(storage, list):
+        storage = b64encode(torch.tensor(storage).numpy().tobytes()).decode()
+    return [{"x": {"shape": shape, "strides": strides, "dtype": dtype, "storage": storage}}]
+
+
 FORGED = [
-    [{"x": {"shape": [3, 3], "strides": [9, 9], "dtype": "float32", "storage": [1.0] * 9}}],  # reaches further
-    [{"x": {"shape": [3, 3], "strides": [-1, 1], "dtype": "float32", "storage": [1.0] * 9}}],
-    [{"x": {"shape": [1 << 40, 3], "strides": [0, 1], "dtype": "float32", "storage": [1.0] * 9}}],  # far too much work
-    [{"x": {"shape": [3], "strides": [1], "dtype": "float32", "storage": [1.0] * 3}}],
-    [{"x": {"shape": [3, 1], "strides": [1, 1], "dtype": "float32", "storage": ["1", 2, 3]}}],
-    [{"x": {"shape": [3, 1], "strides": [1, 1], "dtype": "int64", "storage": [1, 2, 3]}}],
-    [{"x": {"shape": [0, 3], "strides": [1, 1], "dtype": "float32", "storage": []}}],
-    [{"x": {"shape": [1, 1], "strides": [1, 1], "dtype": ["float32"], "storage": [1.0]}}],
-    [{"x": {"shape": [1, 1], "strides": [1, 1], "dtype": "float32", "storage": [10**400]}}],
-    [{"x": {"shape": [1, 1], "strides": [0, 1], "dtype": "float32", "storage": [float("nan")]}}],
+    written([3, 3], [9, 9], [1.0] * 9),  # reaches further
+    written([3, 3], [-1, 1], [1.0] * 9),
+    written([1 << 40, 3], [0, 1], [1.0] * 9),  # far too much work
+    written([3], [1], [1.0] * 3),
+    written([3, 1], [1, 1], "no base 64"),
+    written([3, 1], [1, 1], "ÄÄÄÄ"),
+    written([3, 1], [1, 1], "AAAAAAAA"),  # six bytes: a number and a half
+    written([3, 1], [1, 1], 3),
+    written([3, 1], [1, 1], {"AAAA": "AAAA"}),
+    written([3, 1], [1, 1], [1, 2, 3], "int64"),
+    written([0, 3], [1, 1], ""),
+    written([1, 1], [1, 1], [1.0], ["float32"]),
+    written([1, 1], [0, 1], [float("nan")]),
+    written([1, 1], [0, 1], "AACAfw=="),  # an infinity
     [{"x": None}],
     [3],
     {"x": 3},
@@ -103,12 +115,26 @@ FORGED = [
 ]
 
 
-@pytest.mark.parametrize("written", FORGED, ids=lambda written: json.dumps(written)[:40])
-def test_inputs_that_are_none_earn_nothing(written):
+@pytest.mark.parametrize("claimed", FORGED, ids=lambda claimed: json.dumps(claimed)[:40])
+def test_inputs_that_are_none_earn_nothing(claimed):
     exercise = find("coalescing.break_transpose")
-    trials = [Trial(c, [c.arguments(0)], Evidence(c.name, outputs=[written])) for c in exercise.cases]
+    trials = [Trial(c, [c.arguments(0)], Evidence(c.name, outputs=[claimed])) for c in exercise.cases]
     found = exercise.criteria[0].judge(exercise, trials)
     assert found.points == 0 and found.seen.startswith(("input 1 ", "expected a list"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("layout", ["whole", "slice", "transposed", "broadcast"])
+def test_a_tensor_comes_as_it_was(layout, dtype):
+    whole = torch.randn(5, 7, 4, dtype=dtype)
+    views = {
+        "whole": whole,
+        "slice": whole[1:3, ::2, 1],
+        "transposed": whole.mT,
+        "broadcast": whole[2, 3, 1].expand(4, 6),
+    }
+    found = tensor_of(packed(views[layout]))
+    assert torch.equal(found, views[layout]) and found.dtype == dtype and found.stride() == views[layout].stride()
 
 
 @pytest.mark.parametrize("exercise_id", BREAK)

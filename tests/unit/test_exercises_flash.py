@@ -634,3 +634,17 @@ def test_an_update_that_is_not_written_is_named():
     assert verdict.findings[0].seen == "online_update returns nothing new yet: its body is not filled in"
     not_plain = criteria.judge(F.online_update, trials[1:])  # sums that run under look the same
     assert "nothing new" not in not_plain.findings[0].seen
+
+
+def test_results_and_bounds_are_those_of_what_tensors_hold_now():
+    q, k, v = (torch.randn(2, 9, 16) for _ in range(3))
+    first, again = F.oracles.attend(q, k, v), F.oracles.attend(q, k, v)
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    first.o.zero_()  # nobody else's
+    assert torch.equal(F.oracles.attend(q, k, v).o, again.o)
+    arguments = {"q": q, "k": k, "v": v}
+    before = F.oracles.kernel_budget(again.o, torch.float32, arguments)
+    v.mul_(2)
+    assert torch.equal(F.oracles.attend(q, k, v).o, 2 * again.o)
+    assert bool((F.oracles.kernel_budget(again.o, torch.float32, arguments) > before).all())
+    assert not torch.equal(F.oracles.attend(q, k, v, causal=True).o, 2 * again.o)

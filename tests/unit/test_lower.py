@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from test_compiled import COMPLAINTS, FLOAT, HALF, O, X, copy, matmul
 
-from course_lib.compiled import compile_all, compile_for, lower
+from course_lib.compiled import compile_all, compile_for, fits, lower
 from course_lib.compiled.warmed import warmed
 from course_lib.evidence import Compiled
 from course_lib.observe.replay import compile_every, compile_launched
@@ -134,6 +134,7 @@ def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(m
         ]
 
     monkeypatch.setitem(compile_every.__globals__, "compile_all", compile_nothing)
+    monkeypatch.setattr(fits, "surely", lambda front, gpu: False)
     launches = [
         launched(copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}) for BLOCK in (64, 128, 512)
     ]
@@ -168,6 +169,7 @@ def test_of_a_check_the_newest_gpu_is_asked_first_and_told_last(monkeypatch):
         return [Compiled("copy", jobs[0][3], True), *late]
 
     monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_one_in_time)
+    monkeypatch.setattr(fits, "surely", lambda front, gpu: False)
     launches = [launched(copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}) for BLOCK in (128, 64)]
     found = compile_launched(launches, ["sm_80", "sm_90"], 60)
     assert asked == [("sm_90", True), ("sm_80", False), ("sm_80", False)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 
@@ -37,12 +38,42 @@ def by_heads(
         yield torch.softmax(s, -1).nan_to_num(0), value, s.logsumexp(-1), size
 
 
+class Bounds(NamedTuple):
+    """Results of attention and how far off they may be, for each head of q and each of its rows: o and lse, the error of float32
+    arithmetic in lse and in o, and the sum of the absolute values of the terms of o."""
+
+    o: torch.Tensor
+    lse: torch.Tensor
+    error: torch.Tensor
+    inside: torch.Tensor
+    weights: torch.Tensor
+
+
+def bounds(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
+) -> Bounds:
+    """Compute them for q (..., Nq, D), or (heads, D) of one query each; k, v (..., Nk, D), of fewer heads or as many."""
+    return _bounds(q, k, v, causal, scale, window, tuple(x._version for x in (q, k, v)))
+
+
+@lru_cache(
+    maxsize=1
+)  # the results of a call and the budget of each are asked for one after another, of the same tensors
+def _bounds(q, k, v, causal, scale, window, versions: tuple[int, ...]) -> Bounds:
+    """versions: of the three tensors, which count how often each was written to."""
+    rows = q[:, None] if q.dim() == k.dim() - 1 else q
+    heads = [x.reshape(-1, *x.shape[-2:]) for x in (rows, k, v)]
+    found = []
+    for p, value, lse, size in by_heads(*heads, causal, scale, window):
+        error = (2 * math.sqrt(k.shape[-2]) + 8 + 2 * size) * EPS32
+        found.append((p @ value, lse, error, error[:, None] * value.abs().amax(0), p @ value.abs()))
+    return Bounds(*(torch.stack(part) for part in zip(*found, strict=True)))
+
+
 def attend(q, k, v, causal=False, scale=None, window=None, **_: Any) -> Forward:
     """(o, lse): o (..., Nq, D) in float64, lse (..., Nq) in float32."""
-    heads = [x.reshape(-1, *x.shape[-2:]) for x in (q, k, v)]
-    found = [(p @ value, lse) for p, value, lse, _ in by_heads(*heads, causal, scale, window)]
-    o, lse = (torch.stack(part) for part in zip(*found, strict=True))
-    return Forward(o.reshape(q.shape), lse.reshape(q.shape[:-1]).float())
+    found = bounds(q, k, v, bool(causal), scale, window)
+    return Forward(found.o.reshape(q.shape).clone(), found.lse.reshape(q.shape[:-1]).float())
 
 
 def only_o(q, k, v, **more: Any) -> torch.Tensor:
@@ -57,7 +88,7 @@ def windowed(q, k, v, window: int) -> torch.Tensor:
 
 def decoded(q, k, v, splits: int) -> torch.Tensor:
     """Compute attention of one query for each head; how keys are split makes no difference."""
-    return attend(q[:, None], k, v)[0][:, 0]
+    return attend(q, k, v)[0]
 
 
 def oracle_of(call: dict[str, Any]) -> Callable[..., Any]:
@@ -81,17 +112,11 @@ def kernel_budget(expected, dtype, arguments):
     """Error bounds for o and lse. For o: one rounding of the result and one of the probabilities, to the dtype of v,
     with half as much again, and float32 arithmetic inside. For lse: float32 arithmetic alone."""
     q, k, v = (arguments[name] for name in "qkv")
-    more = [arguments.get(name) for name in ("causal", "scale", "window")]
-    rows = q[:, None] if q.dim() == k.dim() - 1 else q
-    heads = [x.reshape(-1, *x.shape[-2:]) for x in (rows, k, v)]
-    found = []
-    for p, value, _, size in by_heads(*heads, bool(more[0]), *more[1:]):
-        error = (2 * math.sqrt(k.shape[-2]) + 8 + 2 * size) * EPS32
-        found.append((error, p @ value.abs(), error[:, None] * value.abs().amax(0)))
-    error, weights, inside = (torch.stack(part) for part in zip(*found, strict=True))
+    causal, scale, window = (arguments.get(name) for name in ("causal", "scale", "window"))
+    known = bounds(q, k, v, bool(causal), scale, window)
     if expected.shape != q.shape:
-        return error.reshape(expected.shape) + 4 * EPS32 * expected.abs().nan_to_num(0, posinf=0, neginf=0)
-    return rounded(expected, dtype, v.dtype, weights.reshape(q.shape)) + inside.reshape(q.shape)
+        return known.error.reshape(expected.shape) + 4 * EPS32 * expected.abs().nan_to_num(0, posinf=0, neginf=0)
+    return rounded(expected, dtype, v.dtype, known.weights.reshape(q.shape)) + known.inside.reshape(q.shape)
 
 
 def rounded(expected: torch.Tensor, dtype: torch.dtype, inner: torch.dtype, weights: torch.Tensor) -> torch.Tensor:

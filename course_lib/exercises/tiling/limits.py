@@ -151,7 +151,7 @@ def level_seconds(
     of_tiles, of_warps = traced(m, n, k, *tile, itemsize=itemsize), traced(m, n, k, *warp_tile, itemsize=itemsize)
     a, b, c = (torch.empty(shape, device="meta") for shape in ((m, k), (k, n), (m, n)))
     amounts = {
-        "tensor cores": sum(2 * k for _ in range(m * n)),
+        "tensor cores": int(torch.full((m, n), 2 * k).sum()),
         "DRAM": itemsize * sum(t.numel() for t in (a, b, c)),
         "L2": of_tiles.bytes,
         "shared memory": of_warps.loads.bytes,
