@@ -56,4 +56,5 @@ def role(spawner) -> None:
 c.Spawner.pre_spawn_hook = role
 c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
 c.Spawner.default_url = "/lab"
+c.Spawner.start_timeout = c.Spawner.http_timeout = 300  # seconds: before a lesson many servers start at once
 c.Spawner.args = ["--allow-root"] * (os.geteuid() == 0)

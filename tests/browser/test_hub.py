@@ -112,7 +112,7 @@ class Hub:
         page.get_by_label("Username").fill(name)
         page.get_by_label("Password").fill("whatever")
         page.get_by_role("button", name="Sign in").click()
-        page.locator("#jp-top-panel").wait_for(timeout=1000 * STARTING)
+        page.locator("#jp-top-panel").wait_for(timeout=2000 * STARTING)
         yield Person(self, name, page)
         context.close()
 
