@@ -32,7 +32,7 @@ of_kernels = pytest.mark.parametrize("exercise", KERNELS, ids=lambda e: e.id)
 
 @cache
 def defined(exercise_id: str, *edits: tuple[str, str]) -> dict:
-    """What the published cell defines, with some of its text replaced. Triton reads a kernel's text from linecache."""
+    """Names that the published cell defines, with some of its text replaced. Triton reads a kernel's text from linecache."""
     scope: dict = {"__name__": f"cell_{len(linecache.cache)}"}
     source = variants.solution_cell(exercise_id)
     for old, new in edits:
@@ -109,7 +109,7 @@ def test_hidden_cases_fit_the_exercise(exercise):
 @pytest.mark.parametrize("latency", [100, 700, 3000])
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_the_recurrence_is_what_kernels_do(latency, stages):
-    """Of tiles of 64 columns, as the solutions have them; only barriers and the end of a tile are not in it."""
+    """Tiles have 64 columns, as in the solutions; only barriers and the end of a tile are not in it."""
     costs = Costs(copy_latency=latency)
     edit = ("STAGES=3", f"STAGES={stages}")
     for exercise_id, rows, way in (

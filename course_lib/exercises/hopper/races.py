@@ -84,7 +84,7 @@ def _is_pair(answer: Any) -> bool:
 
 
 def _sentence(ring: Ring, answer: Any) -> str | None:
-    """What the simulator says of a ring's mistake, if an answer names it, and the numbers of its lines in the picture."""
+    """The simulator's sentence on a ring's mistake, if an answer names it, and the numbers of its lines in the picture."""
     if not _is_pair(answer):
         return None
     kind, line = answer
