@@ -11,7 +11,7 @@ import torch
 
 from course_lib.evidence import Evidence
 from course_lib.exercise import Trial
-from course_lib.exercises import find
+from course_lib.exercises import UNITS, find
 from course_lib.exercises.breaking import Kills
 from course_lib.exercises.naming import Names
 from course_lib.exercises.sealed import opened
@@ -19,7 +19,13 @@ from course_lib.observe.calls import for_its_inputs
 from grader.audit import named
 from grader.audit.variants import published
 
-BREAK = ["coalescing.break_transpose", "tiling.break_matmul", "fusion.break_softmax", "flash.break_attention"]
+BREAK = [
+    "coalescing.break_transpose",
+    "tiling.break_matmul",
+    "fusion.break_softmax",
+    "flash.break_attention",
+    "flash_backward.break_gradients",
+]
 NAME = {
     "tiling.name_maps": named.TILING_CAUSES,
     "coalescing.name_lanes": named.COALESCING_CAUSES,
@@ -58,7 +64,8 @@ def drawn(exercise_id: str, rng: random.Random, ragged: bool):
             K = side()
             return {"a": torch.randn(side(), K), "b": torch.randn(K, side())}
     N, D = side(), rng.choice((16, 32, 64))
-    return {name: torch.randn(N, D) for name in "qkv"} | {"causal": rng.random() < 0.5}
+    names = ["q", "k", "v"] + ["do"] * (exercise_id == "flash_backward.break_gradients")
+    return {name: torch.randn(N, D) for name in names} | {"causal": rng.random() < 0.5}
 
 
 @pytest.mark.parametrize("exercise_id", BREAK)
@@ -115,8 +122,7 @@ def test_inputs_that_are_none_earn_nothing(written):
 def test_the_notebook_shows_the_kernel_that_is_broken(exercise_id):
     (criterion,) = find(exercise_id).criteria
     kernel = criterion.given.source.split("\n\n\n", 1)[1]
-    unit = {"coalescing": "04_memory_coalescing", "tiling": "05_tiling", "fusion": "06_fusion"}
-    name = unit.get(exercise_id.split(".")[0], "09_flash_attention_forward")
+    name = next(unit for unit, module in UNITS.items() if module == exercise_id.split(".")[0])
     with open(f"solutions/{name}.py", encoding="utf-8") as source:
         assert kernel.strip() in source.read()
 
