@@ -655,6 +655,52 @@ print(t.table())
 # write it (`model.attention_for`), with masks, shared heads and both alignments, and put your kernels into a model that trains.
 
 # %% [markdown]
+# ## Exercise: name it
+#
+# {{exercise flash_backward.name_gradients}}
+#
+# Three gradients come out of a backward pass, and a mistake seldom hurts all of them in the same way. That tells where to look
+# for it. Six wrong backward passes of causal attention follow: `dkdv` and `dq` as in this unit, though in one of them each
+# program of `dkdv` adds its share to dq as well. An element counts as wrong if it is off by a thousandth of what elements of
+# its gradient usually are. Which cause has which map? Write one of these into each line, in quotes, and run the check: the
+# explanation of a picture comes with the right answer.
+#
+# * `"delta is not subtracted"`
+# * `"dk and dv are kept in float16"`
+# * `"dk is not scaled"`
+# * `"programs add to dq without atomics"`
+# * `"the grid of dkdv rounds down"`
+# * `"tiles on the diagonal are not masked in dkdv"`
+#
+# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+
+# %%
+figures.flash_backward.name_gradients()
+
+# %% exercise="flash_backward.name_gradients"
+named_gradients = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+    "E": ...,
+    "F": ...,
+}
+### BEGIN SOLUTION
+named_gradients = {
+    "A": "dk is not scaled",
+    "B": "the grid of dkdv rounds down",
+    "C": "dk and dv are kept in float16",
+    "D": "programs add to dq without atomics",
+    "E": "delta is not subtracted",
+    "F": "tiles on the diagonal are not masked in dkdv",
+}
+### END SOLUTION
+
+# %% check="flash_backward.name_gradients"
+check("flash_backward.name_gradients", named_gradients)
+
+# %% [markdown]
 # ## Exercise: break a backward pass
 #
 # {{exercise flash_backward.break_gradients}}

@@ -16,13 +16,29 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.flash_backward.memory import kept_bytes, longest
+from course_lib.exercises.flash_backward.naming import MAPS
 from course_lib.figures.flash import chip, walk_of
+from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
 from course_lib.hardware.measurements import measured, whose
 from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
 from course_lib.version import old_names
+
+
+@on_white
+def name_gradients() -> Figure:
+    """Draw six maps of wrong gradients: dq, dk and dv, (100, 32) each, with the edges of tiles of 32 rows."""
+    return error_maps(
+        MAPS,
+        "query of dq, key of dk and dv",
+        "32 channels of each",
+        "Six wrong backward passes of causal attention, 100 queries and 100 keys of 32 channels, in tiles of 32 (dotted). Look at "
+        "which of the three gradients is wrong, and in which rows.",
+        strips=("dq", "dk", "dv"),
+    )
+
 
 # ------------------------------------------------------------------------------------------------ one program's walk
 

@@ -30,6 +30,7 @@ NAME = {
     "tiling.name_maps": named.TILING_CAUSES,
     "coalescing.name_lanes": named.COALESCING_CAUSES,
     "flash.name_maps": named.ATTENTION_CAUSES,
+    "flash_backward.name_gradients": named.GRADIENT_CAUSES,
 }
 
 
@@ -145,18 +146,11 @@ def test_the_seals_are_those_of_the_plain_text(exercise_id):
         assert opened(criterion.explanations[picture], salt, cause) == text
 
 
-def test_the_maps_are_those_of_the_wrong_kernels():
-    from course_lib.exercises.tiling.naming import MAPS
-
-    made = {named.TILING_CAUSES[cause][0]: named.shares(wrong) for cause, wrong in named.wrong_maps().items()}
-    assert {name: list(rows) for name, rows in MAPS.items()} == made
-
-
-def test_the_maps_of_attention_are_those_of_the_wrong_weights():
-    from course_lib.exercises.flash.naming import MAPS
-
-    made = {named.ATTENTION_CAUSES[cause][0]: named.shares(wrong) for cause, wrong in named.wrong_weights().items()}
-    assert {name: list(rows) for name, rows in MAPS.items()} == made
+@pytest.mark.parametrize("exercise_id", named.MAPPED)
+def test_the_maps_are_those_of_the_mistakes(exercise_id):
+    module = importlib.import_module(f"course_lib.exercises.{exercise_id.split('.')[0]}.naming")
+    causes, wrong = named.MAPPED[exercise_id]
+    assert named.drawn(causes, wrong()) == module.MAPS
 
 
 @pytest.mark.parametrize("exercise_id", NAME)

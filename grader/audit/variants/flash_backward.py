@@ -1,8 +1,9 @@
 """Unit 10. What each variant must lose stands next to it; () means full marks."""
 
+from grader.audit import named
 from grader.audit.variants import kinds, solution_cell
 from grader.audit.variants.flash import COPY
-from grader.audit.variants.forms import KILLS, breaking, returning
+from grader.audit.variants.forms import KILLS, breaking, naming, returning
 
 wrong, honest = kinds("flash_backward")
 
@@ -316,4 +317,6 @@ BREAKING = [
     honest("break_gradients", "other sizes", ("drawn(40, 70, 64), drawn(100, 37, 16)", "drawn(33, 99, 64), drawn(70, 9, 16)")),
 ]  # fmt: skip
 
-VARIANTS = BREAKING + WRONG + HONEST
+NAMING = naming((wrong, honest), ("name_gradients", "named_gradients"), named.GRADIENT_CAUSES)
+
+VARIANTS = NAMING + BREAKING + WRONG + HONEST
