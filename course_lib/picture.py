@@ -13,13 +13,37 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from PIL import Image
 
 INK = "#222222"  # text on the white page that every picture brings along
 
-# Okabe and Ito's colours, told apart by colour-blind eyes; none means anything alone
+# Okabe and Ito's colours, told apart by colour-blind eyes. Figures take theirs from the meanings below: tests/unit/test_palette.py
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
-GREY = "#D9D9D9"
+YELLOW, PURPLE = "#F0E442", "#CC79A7"
+GREY, MIDDLE_GREY, DARK_GREY = "#D9D9D9", "#A0A0A0", "#767676"
+
+# Everywhere
+WRONG, WASTE, IDLE = (
+    RED,
+    "#FBE3B1",
+    GREY,
+)  # a mistake, or a limit and what is beyond it | moved for nothing | not used, not yet
+EDGE, FAINT = DARK_GREY, "#F5F5F5"  # outlines and lines that are no subject | a ground that sets something apart
+# Matrices, and kernels on them
+LEFT, RIGHT, RESULT, PART = (
+    SKY,
+    ORANGE,
+    GREEN,
+    "#A6DBCB",
+)  # a, q | b, k, v | c, o, and what is kept for them | not stored yet
+NOW, DONE = YELLOW, BLUE  # this step, hatched | wanted, used, seen
+READ, WRITTEN = SKY, ORANGE
+# Chips
+ALUS, CACHES, DRAM, CONTROL = BLUE, SKY, GREEN, ORANGE
+# Curves and bars
+OURS, OTHERS = BLUE, ORANGE  # what the picture is about | what it is compared with
+SERIES = (BLUE, ORANGE, GREEN, SKY, RED)  # things of one kind, whose colours say nothing but that they differ
 RED_INK, GREEN_INK = "#B34E00", "#007A59"  # for text on white, where RED and GREEN are too faint
 
 MARGIN = 0.08  # inches around each plot
@@ -61,6 +85,15 @@ def bare(ax: Axes, *sides: str) -> None:
     """Hides these sides of the frame; the upper and the right one if none is named."""
     for side in sides or ("top", "right"):
         ax.spines[side].set_visible(False)
+
+
+def box(
+    ax: Axes, x: float, y: float, width: float, height: float, colour: str, text: object = "", size: float = 9
+) -> None:
+    """Draw a box with a word in it."""
+    ax.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
+    if text != "":
+        ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=size, color=ink_on(colour))
 
 
 def live() -> bool:
