@@ -14,7 +14,7 @@ from course_lib.figures.start.cards import when
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu, hierarchy
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import DONE, EDGE, FOUR, IDLE, INK, LIMIT, ONE, OTHERS, OURS, TWO, Picture, bare, on_white
 
 
 def _from(first: int, sizes: Sequence[int]) -> str:
@@ -40,8 +40,8 @@ def one_or_many(guess: float = ...) -> Figure:
 
     figure = Picture(9, 4.2)
     ax = figure.subplots()
-    ax.plot(sizes, np.array(cpu) * 1e6, color=ORANGE, marker="o", label="one core of this machine's CPU, timed here")
-    ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=BLUE, marker="s", linestyle="--", label=label)
+    ax.plot(sizes, np.array(cpu) * 1e6, color=OTHERS, marker="o", label="one core of this machine's CPU, timed here")
+    ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=OURS, marker="s", linestyle="--", label=label)
     ax.set(xscale="log", yscale="log", xlabel="n, elements of x (float32)", ylabel="until x + 1 is there, microseconds")
     pairs = list(zip(sizes, cpu, other, strict=False))
     wins = [pairs[i][0] for i in range(len(pairs)) if all(b < a for _, a, b in pairs[i:])]
@@ -75,11 +75,11 @@ def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure
     figure = Picture(9, 2.2 + 0.22 * max(warps, 4))
     ax = figure.subplots()
     for warp in range(warps):
-        ax.add_patch(Rectangle((0, warp + 0.12), cycles, 0.76, facecolor="white", edgecolor=GREY, hatch="////", lw=0.4))
+        ax.add_patch(Rectangle((0, warp + 0.12), cycles, 0.76, facecolor="white", edgecolor=IDLE, hatch="////", lw=0.4))
         for start, stop in _runs(slots == warp):
-            ax.add_patch(Rectangle((start, warp + 0.12), stop - start, 0.76, facecolor=BLUE, edgecolor=BLUE, lw=0.4))
+            ax.add_patch(Rectangle((start, warp + 0.12), stop - start, 0.76, facecolor=DONE, edgecolor=DONE, lw=0.4))
     for start, stop in _runs(slots >= 0):
-        ax.add_patch(Rectangle((start, warps + 0.4), stop - start, 1, facecolor=ORANGE, edgecolor=ORANGE, lw=0.4))
+        ax.add_patch(Rectangle((start, warps + 0.4), stop - start, 1, facecolor=TWO, edgecolor=TWO, lw=0.4))
     ax.add_patch(Rectangle((0, warps + 0.4), cycles, 1, fill=False, edgecolor=INK, lw=0.8))
     ax.set(xlim=(0, cycles), ylim=(warps + 1.5, -0.1), xlabel="time, cycles")
     names = (
@@ -90,9 +90,9 @@ def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure
     ax.set_title(f"{warps} warps: {work} cycles of work, {latency} of waiting", loc="left", fontsize=11)
     ax.legend(
         handles=[
-            Patch(color=BLUE, label="works"),
-            Patch(facecolor="white", edgecolor="#A0A0A0", hatch="////", label="waits"),
-            Patch(color=ORANGE, label="ALUs work"),
+            Patch(color=DONE, label="works"),
+            Patch(facecolor="white", edgecolor=EDGE, hatch="////", label="waits"),
+            Patch(color=TWO, label="ALUs work"),
         ],
         ncols=3,
         fontsize=9,
@@ -135,14 +135,14 @@ def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
     grid, program, warp = figure.subplots(3, 1)
     for p in range(12):
         chosen = p == 5
-        grid.add_patch(Rectangle((p, 0), 0.92, 1, facecolor=ORANGE if chosen else "white", edgecolor=INK))
+        grid.add_patch(Rectangle((p, 0), 0.92, 1, facecolor=TWO if chosen else "white", edgecolor=INK))
         grid.text(p + 0.46, 0.5, f"program\n{p}", ha="center", va="center", fontsize=9)
     program.add_patch(
-        Rectangle((-0.05, -0.05), 12, 1.1, facecolor=ORANGE)
+        Rectangle((-0.05, -0.05), 12, 1.1, facecolor=TWO)
     )  # what the chosen one of the row above is made of
-    warp.add_patch(Rectangle((-0.05, -0.05), 12.02, 1.1, facecolor=SKY))
+    warp.add_patch(Rectangle((-0.05, -0.05), 12.02, 1.1, facecolor=FOUR))
     for w in range(4):
-        program.add_patch(Rectangle((3 * w, 0), 2.9, 1, facecolor=SKY if w == 2 else "white", edgecolor=INK))
+        program.add_patch(Rectangle((3 * w, 0), 2.9, 1, facecolor=FOUR if w == 2 else "white", edgecolor=INK))
         program.text(
             3 * w + 1.45, 0.5, f"warp {w}: threads {32 * w} to {32 * w + 31}", ha="center", va="center", fontsize=9
         )
@@ -180,10 +180,8 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
         for position in range(block):
             i = p * block + position
             inside = i < n
-            style = dict(facecolor=SKY) if inside else dict(facecolor="white", hatch="////")
-            ax.add_patch(
-                Rectangle((position, p), 0.94, 0.9, edgecolor=INK if inside else "#A0A0A0", linewidth=0.8, **style)
-            )
+            style = dict(facecolor=FOUR) if inside else dict(facecolor="white", hatch="////")
+            ax.add_patch(Rectangle((position, p), 0.94, 0.9, edgecolor=INK if inside else EDGE, linewidth=0.8, **style))
             if block <= 32 and inside:
                 ax.text(
                     position + 0.47, p + 0.45, i, ha="center", va="center_baseline", fontsize=9 if block <= 16 else 7
@@ -232,10 +230,10 @@ def dots_and_weights(width: int = 64, keys: int = 8, seed: int = 0) -> Figure:
         (right, torch.softmax(dots / width**0.5, 0).tolist(), "{:.3f}", f"softmax of dot / √{width}"),
     ):
         drawn = ax.bar(
-            range(keys), values, color=[ORANGE if k == 3 else BLUE for k in range(keys)], edgecolor=INK, linewidth=0.8
+            range(keys), values, color=[TWO if k == 3 else ONE for k in range(keys)], edgecolor=INK, linewidth=0.8
         )
         ax.bar_label(drawn, [form.format(value) for value in values], fontsize=8, padding=2)
-        ax.axhline(1, color=RED, linestyle=":", linewidth=1)
+        ax.axhline(1, color=LIMIT, linestyle=":", linewidth=1)
         ax.set(xlabel="key (key 3 is the query plus a little noise)", ylabel=label, xticks=range(keys))
         ax.margins(y=0.15)
         bare(ax)

@@ -12,24 +12,7 @@ from matplotlib.patches import Patch, Rectangle
 from course_lib.figures.start.cards import HBM, TENSOR_CORES, YEARS, lanes, size, transistors, when, whose
 from course_lib.hardware import gpu, hierarchy
 from course_lib.hardware.measurements import measured
-from course_lib.picture import (
-    ALUS,
-    BLUE,
-    CACHES,
-    CONTROL,
-    DRAM,
-    EDGE,
-    FAINT,
-    GREEN,
-    INK,
-    NOW,
-    ORANGE,
-    SKY,
-    Picture,
-    bare,
-    box,
-    on_white,
-)
+from course_lib.picture import ALUS, CACHES, CONTROL, DRAM, EDGE, FAINT, INK, NOW, OURS, Picture, bare, box, on_white
 
 
 def counts(card: gpu.GPU) -> dict[str, str]:
@@ -225,7 +208,7 @@ def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
     figure = Picture(11, 3.9)
     axes = figure.subplots(1, 3, sharey=True)
     y = np.arange(len(rows))
-    looks = dict(color=[BLUE, GREEN, SKY, ORANGE], edgecolor=INK, linewidth=0.8)
+    looks = dict(color=[CACHES, CACHES, CACHES, DRAM], edgecolor=INK, linewidth=0.8)
 
     axes[0].barh(y, [row.nbytes for row in rows], **looks)
     for i, row in enumerate(rows):
@@ -263,10 +246,10 @@ def working_sets() -> Figure:
     figure = Picture(10, 4)
     left, right = figure.subplots(1, 2)
     wait, rate = found["latency"], found["bandwidth"]
-    left.plot([n for n, *_ in wait], [c for _, c, _ in wait], color=BLUE, marker="o", markersize=4)
+    left.plot([n for n, *_ in wait], [c for _, c, _ in wait], color=OURS, marker="o", markersize=4)
     left.set(xscale="log", ylabel="cycles from one load to the next", ylim=(0, None))
     left.set_title("each load needs what the last one brought", loc="left", fontsize=11)
-    right.plot([n for n, _ in rate], [r / 1e12 for _, r in rate], color=ORANGE, marker="s", markersize=4)
+    right.plot([n for n, _ in rate], [r / 1e12 for _, r in rate], color=OURS, marker="s", markersize=4)
     right.set(xscale="log", ylabel="TB/s read by all SMs together", ylim=(0, None))
     right.set_title("everybody reads, past the L1 caches", loc="left", fontsize=11)
     for ax in (left, right):
@@ -296,8 +279,8 @@ def compute_outgrew_memory() -> Figure:
     figure = Picture(10, 4)
     left, right = figure.subplots(1, 2)
     for values, colour, marker, label in (
-        (flops, BLUE, "o", "fp16 matrix products, FLOP/s"),
-        (bandwidth, ORANGE, "s", "memory, bytes/s"),
+        (flops, ALUS, "o", "fp16 matrix products, FLOP/s"),
+        (bandwidth, DRAM, "s", "memory, bytes/s"),
     ):
         left.plot(years, values / values[0], color=colour, marker=marker, label=label)
         left.annotate(
@@ -312,7 +295,7 @@ def compute_outgrew_memory() -> Figure:
     left.grid(alpha=0.3)
 
     names = [f"{card.name.split()[0]}\n{year}" for card, year in zip(cards, years, strict=True)]
-    drawn = right.bar(names, flops / bandwidth, color=GREEN, edgecolor=INK, linewidth=0.8)
+    drawn = right.bar(names, flops / bandwidth, color=OURS, edgecolor=INK, linewidth=0.8)
     right.bar_label(drawn, [f"{ratio:.0f}" for ratio in flops / bandwidth])
     right.set(xlabel="GPU, year", ylabel="FLOPs for each byte it can move", ylim=(0, 1.15 * max(flops / bandwidth)))
     for ax in (left, right):

@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from course_lib.exercises.tiling.naming import MAPS
-from course_lib.picture import INK, RED, Picture, on_white
+from course_lib.picture import INK, WRONG, Picture, on_white
 
 SIDE = 4  # elements along each side of a patch
 
@@ -34,7 +34,7 @@ def error_maps(
     strips  names of tensors of 32 columns that stand side by side
     """
     figure = Picture(7.2, 6.2)
-    shades = LinearSegmentedColormap.from_list("wrong", ["white", RED, INK])
+    shades = LinearSegmentedColormap.from_list("wrong", ["white", WRONG, INK])
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
     for ax, (name, digits) in zip(axes.flat, maps.items(), strict=True):
         shares = np.array([[int(digit) for digit in row] for row in digits]) / 9

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
 from course_lib.figures.widgets import Sliders, live
-from course_lib.picture import INK, RED, SKY, Picture, bare, ink_on, on_white
+from course_lib.picture import INK, LIMIT, PART, Picture, bare, ink_on, on_white
 from course_lib.words import plural
 
 
@@ -25,7 +25,7 @@ def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> 
             for j in range(across):
                 inside = min(block, size - i * block) * min(block, size - j * block) / block**2
                 ax.add_patch(
-                    Rectangle((j * block, i * block), block, block, facecolor=SKY if inside == 1 else "white", edgecolor=INK,
+                    Rectangle((j * block, i * block), block, block, facecolor=PART if inside == 1 else "white", edgecolor=INK,
                               hatch="" if inside == 1 else "//")
                 )  # fmt: skip
                 ax.text(
@@ -37,7 +37,7 @@ def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> 
                     fontsize=10,
                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
                 )
-        ax.add_patch(Rectangle((0, 0), size, size, facecolor="none", edgecolor=RED, linewidth=2))
+        ax.add_patch(Rectangle((0, 0), size, size, facecolor="none", edgecolor=LIMIT, linewidth=2))
         ax.set(xlim=(-8, 400), ylim=(400, -8), aspect="equal", xlabel="columns", ylabel="rows")
         ax.set_xticks([0, 128, 256, 384])
         ax.set_yticks([0, 128, 256, 384])
@@ -72,7 +72,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     if tiles <= 4000:
         grid.vlines(np.arange(1, across) * bn, 0, down * bm, color="white", linewidth=0.5)
         grid.hlines(np.arange(1, down) * bm, 0, across * bn, color="white", linewidth=0.5)
-    grid.add_patch(Rectangle((0, 0), n, m, facecolor="none", edgecolor=RED, linewidth=2))
+    grid.add_patch(Rectangle((0, 0), n, m, facecolor="none", edgecolor=LIMIT, linewidth=2))
     grid.set(xlabel="columns (red frame: the matrix)", ylabel="rows")
     grid.set_title(f"{tiles} tiles of {bm} × {bn}; number: wave", fontsize=11, loc="left")
 

@@ -10,18 +10,18 @@ from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu
 from course_lib.hardware.measurements import measured
 from course_lib.picture import (
-    BLUE,
     EDGE,
-    GREEN,
     IDLE,
     INK,
     LEFT,
-    ORANGE,
+    LIMIT,
+    LOADED,
+    OURS,
     PART,
-    RED,
     RESULT,
     RIGHT,
-    SKY,
+    TWO,
+    WRONG,
     Picture,
     bare,
     box,
@@ -145,9 +145,9 @@ def tile_sizes(
     shape.set_facecolor("white"), rest.set_facecolor("white")
 
     ax = shape.subplots()
-    ax.add_patch(Rectangle((0, 0), block_n, block_m, facecolor=GREEN, edgecolor=INK))
-    ax.add_patch(Rectangle((-block_k - 20, 0), block_k, block_m, facecolor=SKY, edgecolor=INK))
-    ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=ORANGE, hatch="//", edgecolor=INK))
+    ax.add_patch(Rectangle((0, 0), block_n, block_m, facecolor=RESULT, edgecolor=INK))
+    ax.add_patch(Rectangle((-block_k - 20, 0), block_k, block_m, facecolor=LEFT, edgecolor=INK))
+    ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=RIGHT, hatch="//", edgecolor=INK))
     for x, y, text in (
         (block_n / 2, block_m / 2, "c"),
         (-block_k / 2 - 20, block_m / 2, "a"),
@@ -179,7 +179,7 @@ def tile_sizes(
     ]
     for ax, (name, value, limit, unit, what) in zip(rest.subplots(3, 1), gauges, strict=True):
         over = value > limit and name != "intensity"
-        ax.barh([0], [value], color=RED if over else BLUE, hatch="xx" if over else "", edgecolor="white", height=0.6)
+        ax.barh([0], [value], color=WRONG if over else OURS, hatch="xx" if over else "", edgecolor="white", height=0.6)
         ax.axvline(limit, color=INK, linestyle="--", linewidth=1.5)
         end = 1.1 * max(limit, value)
         side = "right" if 2 * limit > end else "left"  # of the line: where the sentence has room
@@ -237,13 +237,13 @@ def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
             begin = max(arrived, dots[-1][1] if dots else 0.0)
             dots.append((begin, begin + dot))
             row = step % stages
-            ax.add_patch(Rectangle((start, row), load, 0.8, facecolor=SKY, edgecolor=INK))
+            ax.add_patch(Rectangle((start, row), load, 0.8, facecolor=LOADED, edgecolor=INK))
             ax.text(start + load / 2, row + 0.4, f"load {step}", ha="center", va="center", fontsize=8)
-            ax.add_patch(Rectangle((begin, stages), dot, 0.8, facecolor=ORANGE, hatch="//", edgecolor=INK))
+            ax.add_patch(Rectangle((begin, stages), dot, 0.8, facecolor=TWO, hatch="//", edgecolor=INK))
             white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             ax.text(begin + dot / 2, stages + 0.4, step, ha="center", va="center", fontsize=8, bbox=white)
         ends[stages] = dots[-1][1]
-        ax.axvline(ends[stages], color=RED, linestyle="--", linewidth=1.5)
+        ax.axvline(ends[stages], color=LIMIT, linestyle="--", linewidth=1.5)
         ax.set_yticks(
             [row + 0.4 for row in range(stages + 1)], [*(f"buffer {b}" for b in range(stages)), "tl.dot"], fontsize=9
         )
@@ -268,7 +268,7 @@ def autotuned() -> Figure:
     ax = figure.subplots()
     for y, row in enumerate(rows):
         m, n, *_ = row["tile"]
-        ax.barh(y, row["flops"] / TERA, color=BLUE, edgecolor="white")
+        ax.barh(y, row["flops"] / TERA, color=OURS, edgecolor="white")
         intensity = 2 * m * n / (2 * (m + n))
         said = f"{row['flops'] / cublas:.2f} of cuBLAS; {intensity:.0f} FLOP/byte"
         ax.text(1.02 * cublas / TERA, y, said, va="center", fontsize=9)
