@@ -19,7 +19,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.coalescing.naming import LANES
 from course_lib.figures.widgets import Sliders, live
-from course_lib.picture import DONE, FAINT, FOUR, IDLE, INK, ONE, THREE, TWO, WASTE, Picture, bare, ink_on, on_white
+from course_lib.picture import DONE, FOUR, IDLE, INK, ONE, THREE, TWO, WASTE, Picture, bare, ink_on, on_white, paler
 from course_lib.tracing import trace
 from course_lib.version import old_names
 from course_lib.words import plural
@@ -145,7 +145,7 @@ def memory_anatomy() -> Figure:
     page.set_title("4096 bytes of memory are 32 lines of 128 bytes", loc="left", fontsize=11)
 
     rows = [
-        ("line, 128 bytes\n(what the caches name)", LINE, FAINT, "line"),
+        ("line, 128 bytes\n(what the caches name)", LINE, paler(TWO, 0.3), "line"),
         ("fetch, 64 bytes\n(what DRAM sends at least)", FETCH, "white", "fetch"),
         ("sector, 32 bytes\n(what we count)", SECTOR, FOUR, "sector"),
         ("element, 4 bytes\n(what a lane wants)", 4, "white", ""),

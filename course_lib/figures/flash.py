@@ -37,6 +37,7 @@ from course_lib.picture import (
     ONE,
     OTHERS,
     OURS,
+    PART,
     RESULT,
     THREE,
     TWO,
@@ -166,7 +167,7 @@ def _state_panel(ax, states: list, seen: int, query: int, traffic: str) -> None:
         value, most = states[seen][index], max(state[index] for state in states)
         share = 0.0 if not seen else (value - lowest + 0.2) / (most - lowest + 0.2) if name == "m" else value / most
         ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8, 0.42, facecolor="white", edgecolor=EDGE, lw=0.6))
-        ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8 * share, 0.42, facecolor=NOW, edgecolor="none"))
+        ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8 * share, 0.42, facecolor=PART, edgecolor="none"))
         ax.text(0.16, 1.3 * row + 0.38, name, ha="right", va="center", fontsize=10, color=INK)
         ax.text(0.2, 1.3 * row + 0.85, f"{value:.2f}: {how}" if seen else how, va="center", fontsize=9, color=INK)
     ax.text(0, 4.3, "traffic so far", fontsize=10, weight="bold", color=INK)

@@ -14,7 +14,23 @@ from course_lib.figures.start.cards import when
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu, hierarchy
 from course_lib.hardware.measurements import measured
-from course_lib.picture import DONE, EDGE, FOUR, IDLE, INK, LIMIT, ONE, OTHERS, OURS, TWO, Picture, bare, on_white
+from course_lib.picture import (
+    DONE,
+    EDGE,
+    FOUR,
+    IDLE,
+    INK,
+    LIMIT,
+    ONE,
+    OTHERS,
+    OURS,
+    TWO,
+    Picture,
+    bare,
+    box,
+    on_white,
+    paler,
+)
 
 
 def _from(first: int, sizes: Sequence[int]) -> str:
@@ -129,41 +145,56 @@ def explore_hiding_latency() -> Sliders | Figure:
 
 @on_white
 def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
-    """A launch of 12 programs, one of its programs, one of its warps; and what runs each."""
+    """A launch of 12 programs, one of its programs, one of its warps; each strip is the marked box of the one above, enlarged."""
     card = card or gpu.current_or_h200()
-    figure = Picture(9, 5.4)
-    grid, program, warp = figure.subplots(3, 1)
-    for p in range(12):
-        chosen = p == 5
-        grid.add_patch(Rectangle((p, 0), 0.92, 1, facecolor=TWO if chosen else "white", edgecolor=INK))
-        grid.text(p + 0.46, 0.5, f"program\n{p}", ha="center", va="center", fontsize=9)
-    program.add_patch(
-        Rectangle((-0.05, -0.05), 12, 1.1, facecolor=TWO)
-    )  # what the chosen one of the row above is made of
-    warp.add_patch(Rectangle((-0.05, -0.05), 12.02, 1.1, facecolor=FOUR))
-    for w in range(4):
-        program.add_patch(Rectangle((3 * w, 0), 2.9, 1, facecolor=FOUR if w == 2 else "white", edgecolor=INK))
-        program.text(
-            3 * w + 1.45, 0.5, f"warp {w}: threads {32 * w} to {32 * w + 31}", ha="center", va="center", fontsize=9
-        )
-    for lane in range(32):
-        x = 12 * lane / 32
-        warp.add_patch(Rectangle((x, 0), 0.34, 1, facecolor="white", edgecolor=INK))
-        warp.text(x + 0.17, 0.5, lane, ha="center", va="center", fontsize=8)
-    titles = (
-        f"the GRID of kernel[(12,)](...): 12 programs, dealt out to the GPU's {card.sms} SMs in any order",
-        "one PROGRAM, here 5 (CUDA: block), with 4 warps: 128 threads. It stays on ONE SM, and its warps share memory there",
-        "one WARP, here 2: 32 threads, or lanes, that execute the same instruction together. Each has registers of its own",
-    )
-    for ax, title in zip((grid, program, warp), titles, strict=True):
-        ax.set(xlim=(-0.05, 12), ylim=(1.05, -0.05), xticks=[], yticks=[])
-        ax.set_title(title, loc="left", fontsize=10)
-        bare(ax, *ax.spines)
-    for ax, label in ((grid, "GPU"), (program, "SM"), (warp, "lanes")):
-        ax.set_ylabel(label)
-    warp.set_xlabel("number of the lane")
+    figure = Picture(7.2, 4.6)
+    ax = figure.subplots()
+    rows = {  # y -> boxes, the chosen one, its colour, what is written in a box, the title
+        5.2: (
+            12,
+            5,
+            TWO,
+            "{}",
+            f"the grid of kernel[(12,)](...): 12 programs, dealt out to {card.sms} SMs in any order",
+        ),
+        2.8: (
+            4,
+            2,
+            FOUR,
+            "warp {}",
+            "one program, here 5: 4 warps, 128 threads. It stays on one SM, whose memory its warps share",
+        ),
+        0.4: (
+            32,
+            None,
+            FOUR,
+            "{}",
+            "one warp, here 2: 32 threads, or lanes, of one instruction, each with registers of its own",
+        ),
+    }
+    for y, (count, chosen, colour, written, title) in rows.items():
+        wide = 12 / count
+        for i in range(count):
+            ground = (
+                colour
+                if i == chosen
+                else paler(FOUR, 0.35)
+                if chosen is None
+                else "white"
+                if y > 5
+                else paler(TWO, 0.3)
+            )
+            box(ax, i * wide, y, 0.94 * wide, 0.9, ground, written.format(i), 9 if count < 32 else 8)
+        ax.text(0, y + 1.05, title, fontsize=9.5)
+        if chosen is not None:
+            for there, here in ((chosen * wide, 0), (chosen * wide + 0.94 * wide, 12)):
+                ax.plot([there, here], [y, y - 1.0], color=EDGE, linewidth=0.8, linestyle=":")
+    ax.set(xlim=(-0.05, 12.05), ylim=(0.2, 6.8), xticks=[], yticks=[])
+    ax.set(xlabel="lanes of a warp", ylabel="each strip is a box of the one above")
+    bare(ax, *ax.spines)
     figure.caption(
-        "You choose the grid and write what one program does with its blocks; the compiler deals a block out to lanes."
+        "You choose the grid and write what one program does with its blocks; the compiler deals a block out to lanes. CUDA calls a "
+        "program a block."
     )
     return figure
 

@@ -77,11 +77,13 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
     below.legend(
         handles=[Patch(facecolor=colour, edgecolor=EDGE, label=label) for colour, label in kinds.items()],
         loc="lower left",
-        bbox_to_anchor=(0, -0.2),
+        bbox_to_anchor=(0, -0.32),
         ncols=2,
         fontsize=9,
         frameon=False,
     )
+    above.set_ylabel("what is written")
+    below.set(ylabel="what it runs on", xlabel="each step to the right: one part, enlarged")
     for ax in (above, below):
         ax.set(xticks=[], yticks=[])
         bare(ax, *ax.spines)

@@ -53,7 +53,7 @@ def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
         for column in range(0 if last else n):
             box(ax, column, -1.3, 1, 1, RIGHT, b[i, column])
         ax.set(xlim=(-1.4, n + 0.1), ylim=(m + 0.1, -1.4), aspect="equal")
-        _empty(ax)
+        _empty(ax, "columns" if i >= 2 else "", "" if i % 2 else "rows")
         title = "c = a @ b: their sum" if last else f"{'+ ' * (i > 0)}column {i} of a times row {i} of b"
         ax.set_title(title, fontsize=10, loc="left")
     figure.caption(
@@ -101,7 +101,7 @@ def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
     )
     ax.text(-side - gap, -side - gap + 0.2, told, fontsize=10, va="top", linespacing=1.5)
     ax.set(xlim=(-side - gap - 0.1, side + 0.1), ylim=(side + 1, -side - gap - 1), aspect="equal")
-    _empty(ax)
+    _empty(ax, "columns", "rows")
     found = traced(128, 192, 128, 64, 64)  # other numbers than the exercise asks for
     figure.caption(
         f"The tile of c lies where its band of a meets its band of b. "
