@@ -319,7 +319,7 @@ except Exception as fault:
 # A GPU is a tall stack of simple ideas. Each rung of this ladder rests on those below it, and nobody works on all of them.
 # You need not remember the names now: each comes back where it is used.
 
-# %% gpu="start.ladder"
+# %%
 figures.start.ladder()
 
 # %% [markdown]

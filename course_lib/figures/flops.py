@@ -190,6 +190,7 @@ def _roof(ax, flops_per_second: float, bytes_per_second: float, **style) -> floa
 def _roofline_axes(ax) -> None:
     ax.set(xscale="log", yscale="log", xlim=(0.05, 2e4))
     ax.set(xlabel="intensity, FLOPs for each byte moved", ylabel="speed, TFLOP/s")
+    ax.minorticks_off()  # a drag waits for each of them
     ax.grid(alpha=0.3)
     bare(ax)
 

@@ -252,15 +252,12 @@ def explore_memory() -> Sliders | Figure:
         return memory_of_a_model()
     from ipywidgets import IntSlider, SelectionSlider
 
-    quiet = {"continuous_update": False}
     return Sliders(
         memory_of_a_model,
-        layers=IntSlider(22, 1, 80, description="layers", **quiet),
-        width=SelectionSlider(options=[512, 1024, 2048, 4096, 8192], value=2048, description="width", **quiet),
-        batch=IntSlider(4, 1, 32, description="batch", **quiet),
-        context=SelectionSlider(
-            options=[512, 1024, 2048, 4096, 8192, 16384], value=4096, description="context", **quiet
-        ),
+        layers=IntSlider(22, 1, 80, description="layers"),
+        width=SelectionSlider(options=[512, 1024, 2048, 4096, 8192], value=2048, description="width"),
+        batch=IntSlider(4, 1, 32, description="batch"),
+        context=SelectionSlider(options=[512, 1024, 2048, 4096, 8192, 16384], value=4096, description="context"),
     )
 
 

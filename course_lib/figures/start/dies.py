@@ -53,8 +53,8 @@ def two_dies() -> Figure:
     box(right, 0, 1.2, 10, 0.9, CACHES, "L2: a cache for all SMs")
     box(right, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
     figure.caption(
-        "Orange: control. Light blue: caches. Dark blue: what computes. Green: memory. The CPU spends its area on ending one thread soon, the GPU "
-        "on computing for many. Schematic, not to scale."
+        "Orange: control. Light blue: caches. Dark blue: what computes. Green: memory. The CPU spends its area on ending one thread soon, "
+        "the GPU on computing for many. Schematic, not to scale."
     )
     return figure
 

@@ -137,9 +137,9 @@ def explore_hiding_latency() -> Sliders | Figure:
 
     return Sliders(
         hiding_latency,
-        warps=IntSlider(4, 1, 16, description="warps", continuous_update=False),
-        latency=IntSlider(400, 20, 800, 20, description="wait", continuous_update=False),
-        work=IntSlider(40, 10, 100, 10, description="work", continuous_update=False),
+        warps=IntSlider(4, 1, 16, description="warps"),
+        latency=IntSlider(400, 20, 800, 20, description="wait"),
+        work=IntSlider(40, 10, 100, 10, description="work"),
     )
 
 
@@ -241,8 +241,8 @@ def explore_programs_over_elements() -> Sliders | Figure:
 
     return Sliders(
         programs_over_elements,
-        n=IntSlider(10, 1, 64, description="n", continuous_update=False),
-        block=SelectionSlider(options=[4, 8, 16, 32], value=4, description="BLOCK", continuous_update=False),
+        n=IntSlider(10, 1, 64, description="n"),
+        block=SelectionSlider(options=[4, 8, 16, 32], value=4, description="BLOCK"),
     )
 
 

@@ -64,11 +64,13 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     grid, busy = figure.subplots(1, 2, width_ratios=[1.25, 1])
     colours = colormaps["cividis"](np.linspace(0.15, 1, max(count, 2)))
     grid.imshow(colours[wave], extent=(0, across * bn, down * bm, 0), aspect="auto", interpolation="nearest")
-    if tiles <= 160:
-        for (i, j), w in np.ndenumerate(wave):
-            grid.text(
-                (j + 0.5) * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=8, color=ink_on(colours[w])
-            )
+    if tiles <= 400:
+        for i, row in enumerate(wave):  # a number for each wave in a row of tiles
+            for w in np.unique(row):
+                middle = np.flatnonzero(row == w).mean() + 0.5
+                grid.text(
+                    middle * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=9, color=ink_on(colours[w])
+                )
     if tiles <= 4000:
         grid.vlines(np.arange(1, across) * bn, 0, down * bm, color="white", linewidth=0.5)
         grid.hlines(np.arange(1, down) * bm, 0, across * bn, color="white", linewidth=0.5)
