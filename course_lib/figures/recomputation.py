@@ -19,7 +19,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware.measurements import measured
-from course_lib.picture import FOUR, IDLE, INK, ONE, OTHERS, OURS, READ, THREE, TWO, WRITTEN, Picture, bare, on_white
+from course_lib.picture import (
+    FOUR,
+    IDLE,
+    INK,
+    ONE,
+    OTHERS,
+    OURS,
+    READ,
+    THREE,
+    TWO,
+    WRITTEN,
+    Picture,
+    bare,
+    on_white,
+)
 from course_lib.version import old_names
 from course_lib.workloads.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
 
