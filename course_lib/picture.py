@@ -11,15 +11,43 @@ import textwrap
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from PIL import Image
 
 INK = "#222222"  # text on the white page that every picture brings along
 
-# Okabe and Ito's colours, told apart by colour-blind eyes; none means anything alone
+# Okabe and Ito's colours, told apart by colour-blind eyes. Figures take theirs from the meanings below: tests/unit/test_palette.py
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
-GREY = "#D9D9D9"
+YELLOW, PURPLE = "#F0E442", "#CC79A7"
+GREY, DARK_GREY = "#D9D9D9", "#767676"
+
+
+def paler(colour: str, share: float) -> str:
+    """The colour on white, of which it covers this share: "#rrggbb"."""
+    return to_hex([1 - share * (1 - part) for part in to_rgb(colour)])
+
+
+# Everywhere
+WRONG, LIMIT = RED, RED
+"""A mistake | what must not be crossed, and what crosses it."""
+WASTE, IDLE, EDGE, FAINT = paler(ORANGE, 0.3), GREY, DARK_GREY, paler(DARK_GREY, 0.07)
+"""Moved for nothing | not used, or not yet | outlines, and lines that are no subject | a ground that sets something apart."""
+# Matrices, and kernels on them
+LEFT, RIGHT, RESULT, PART = SKY, ORANGE, GREEN, paler(GREEN, 0.35)
+"""a, q | b, k, v | c, o, and what is added to what is kept for them | what was kept, and is not stored yet."""
+NOW, LOADED, DONE = YELLOW, SKY, BLUE
+"""This step, hatched | on the chip | asked for, used, seen."""
+READ, WRITTEN, ATOMIC = BLUE, ORANGE, GREEN
+# Chips
+ALUS, CACHES, DRAM, CONTROL = BLUE, SKY, GREEN, ORANGE
+"""What computes | registers, too | memory off the chip | tensor cores, too, next to ALUs."""
+# Curves and bars
+OURS, OTHERS, YARDSTICK = BLUE, ORANGE, GREY
+"""What a picture is about | what it is compared with | where both are compared with a third."""
+ONE, TWO, THREE, FOUR, FIVE = BLUE, ORANGE, GREEN, SKY, PURPLE
+"""Things of one kind, whose colours say that they differ."""
 RED_INK, GREEN_INK = "#B34E00", "#007A59"  # for text on white, where RED and GREEN are too faint
 
 MARGIN = 0.08  # inches around each plot
@@ -61,6 +89,15 @@ def bare(ax: Axes, *sides: str) -> None:
     """Hides these sides of the frame; the upper and the right one if none is named."""
     for side in sides or ("top", "right"):
         ax.spines[side].set_visible(False)
+
+
+def box(
+    ax: Axes, x: float, y: float, width: float, height: float, colour: str, text: object = "", size: float = 9
+) -> None:
+    """Draw a box with a word in it."""
+    ax.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
+    if text != "":
+        ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=size, color=ink_on(colour))
 
 
 def live() -> bool:

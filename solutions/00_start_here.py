@@ -319,7 +319,7 @@ except Exception as fault:
 # A GPU is a tall stack of simple ideas. Each rung of this ladder rests on those below it, and nobody works on all of them.
 # You need not remember the names now: each comes back where it is used.
 
-# %% gpu="start.ladder"
+# %%
 figures.start.ladder()
 
 # %% [markdown]
@@ -329,7 +329,40 @@ figures.start.ladder()
 #   that, and a voltage on an electrode beside it switches the current on and off.
 # * That switch is a **transistor**. Four of them make a **gate** (out = not (a and b)), and gates make all the rest.
 #   Gates that feed each other, as in a **flip-flop**, keep a bit until the next tick of the clock. 32 bits side by
-#   side are a **register**: one number.
+#   side are a **register**: one number. The next cell builds both from one gate.
+
+
+# %%
+def nand(a: int, b: int) -> int:
+    """One gate: four transistors."""
+    return 1 - a * b
+
+
+def add_bits(a: int, b: int, carry: int) -> tuple[int, int]:
+    """(sum, carry) of three bits: nine gates. 32 of these side by side add two numbers."""
+    first = nand(a, b)
+    half = nand(nand(a, first), nand(b, first))
+    second = nand(half, carry)
+    return nand(nand(half, second), nand(carry, second)), nand(first, second)
+
+
+def latch(set_: int, reset: int, q: int) -> int:
+    """Two gates, each with the other's output as an input: the bit that they settle on, from q. Both inputs are 1 at rest."""
+    for _ in range(2):
+        q = nand(set_, nand(reset, q))
+    return q
+
+
+print("1 + 1 + 1 =", add_bits(1, 1, 1), "(sum, carry)")
+q = 0
+for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
+    q = latch(set_, reset, q)
+    print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
+
+# %% [markdown]
+# The same inputs, at rest, give 1 after *set* and 0 after *reset*: what comes out depends on the past, and that is memory. Two
+# such latches, one behind the other, are a flip-flop. From here on:
+#
 # * An **ALU** is a net of gates between registers. Its main operation is the **FMA**, the *fused multiply-add*: for three
 #   numbers, a × b + c. A **tensor core** does something larger in one instruction: A B + C for three small *matrices*. It has
 #   no instruction set of its own: like the ALUs, and the **special-function unit** (SFU; in machine code `MUFU`), which
@@ -624,6 +657,11 @@ else:
 # (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory on
 # purpose; a cache keeps by itself what was read a moment ago. (In Triton the compiler uses shared memory for you.)
 #
+# CUDA's manual knows two more names, and both are about who sees a number, not about where it lies. **Local memory** belongs to
+# one thread; it is a part of HBM, and holds what did not fit into registers. **Constant memory** is 64 KB of HBM that kernels
+# only read, with a cache of its own, which is fast where all lanes of a warp ask for the same number. The arguments of a launch
+# arrive there. In Triton you declare neither.
+#
 # Distance counts as well. Here is the chip as it lies on its package: the memory is next to it, millimetres away, and L2 is
 # in its middle:
 
@@ -644,14 +682,14 @@ figures.start.floor_plan()
 # hardly become faster, and all further transistors go into more units side by side, and into larger ones: a tensor core does
 # more for each instruction that is fetched.
 #
-# **SRAM** has stopped shrinking, too: TSMC's N3E has the same SRAM cell as N5, 0.021 µm² (TSMC at IEDM 2022). So caches do
-# not grow as ALUs do.
+# **SRAM** shrinks more slowly than logic: TSMC's N3E has the same SRAM cell as N5 before it, 0.021 µm² (TSMC at IEDM 2022, as
+# WikiChip reports), and for N2 the company announced 0.0175 µm² (IEDM 2024). So caches do not grow as ALUs do.
 #
 # **HBM** has become faster in four ways at once. The first generation had 4 stacks of 128 GB/s on a card. The H200 has 6 of
 # 800 GB/s, each of 1024 data wires: higher rates for each wire, more stacks beside the chip, more layers in each stack, and,
-# with HBM4, 2048 wires. It is expensive: estimates put the memory of an H100 at half or more of what the parts cost, a
-# multiple of the die itself. An 80 GB memory of one transistor and one capacitor a bit has 6.4 × 10¹¹ of each; the H100's own
-# chip has 8 × 10¹⁰ transistors.
+# with HBM4, 2048 wires. It is expensive: of what the parts of AI chips cost, Epoch AI estimates that HBM made up 52 % at the
+# beginning of 2024 and 63 % at the end of 2025, and the dies that compute about 13 %. An 80 GB memory of one transistor and one
+# capacitor a bit has 6.4 × 10¹¹ of each; the H100's own chip has 8 × 10¹⁰ transistors.
 #
 # ## Why compute outgrew memory
 #
@@ -740,14 +778,16 @@ figures.start.dots_and_weights()
 # | NVIDIA GPU | TPU | |
 # | --- | --- | --- |
 # | SM | TensorCore | the unit that programs run on; a GPU has many small ones, a TPU one or two large ones |
-# | tensor core | MXU | the unit for matrix products: the names are a trap, *TensorCore* is not *tensor core* |
+# | tensor core | MXU | the unit for matrix products: *TensorCore* is not *tensor core*, and both multiply matrices |
 # | ALUs (32 lanes a warp) | VPU | the unit for elementwise work |
 # | shared memory, L1 | VMEM | memory on the chip; on a TPU the compiler plans all of it |
 # | HBM | HBM | the same kind of memory |
 # | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
 #
-# A TPU hides latency in another way: not by many warps, but by copies into VMEM that are planned ahead. And what about the
-# balance of compute and memory?
+# A TPU has no warps. One stream of instructions, each of which may start several units, drives a whole TensorCore; it hides
+# latency by copies into VMEM that are planned ahead. Its chips are networked in another way, too: each has wires to its four or
+# six neighbours, in a grid whose ends are joined, while GPUs talk through switches, any to any, in groups of 8 to 72 (*How to
+# Scale Your Model*, see the end of this page). And what about the balance of compute and memory?
 
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # TPU v5p, bf16, a chip: Google Cloud's documentation, page "TPU v5p"
@@ -760,7 +800,7 @@ print(
 #
 # {{exercise start.myths}}
 #
-# Much of what is said about GPUs and transformers is only nearly right. Here are 22 statements, {{all / 22}} each. Write
+# Much of what is said about GPUs and transformers is only nearly right. Here are 34 statements, {{all / 34}} each. Write
 # `True` or `False` for `...`. The unit has touched on all of them. The check shows an explanation next to each statement
 # that has an answer.
 
@@ -830,6 +870,10 @@ myths = {
     "softmax_is_nonlinear": ...,
     # On an H100, programs of one cluster can read each other's shared memory.
     "clusters_share": ...,
+    # Two gates, each of which has the other's output among its inputs, can keep a bit.
+    "gates_remember": ...,
+    # Tensor cores are called so because one instruction of theirs takes tensors of any number of dimensions.
+    "tensor_core_takes_tensors": ...,
 }
 ### BEGIN SOLUTION
 myths = {
@@ -865,6 +909,8 @@ myths = {
     "eager_returns_to_cpu": False,
     "softmax_is_nonlinear": True,
     "clusters_share": True,
+    "gates_remember": True,
+    "tensor_core_takes_tensors": False,
 }
 ### END SOLUTION
 

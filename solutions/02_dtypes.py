@@ -47,7 +47,8 @@ print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times
 # %% [markdown]
 # (The fp32 column is arithmetic on ordinary cores. The others run on tensor cores, and add up in fp32 inside.) Each
 # generation brought a format with fewer bits, and most of what GPUs have gained since came that way. Dense products of one
-# card, in 10¹² operations per second, from NVIDIA's datasheets:
+# card, in 10¹² operations per second, from NVIDIA's datasheets of these cards (K20X, P100, V100, A100, H100 SXM) and, for the
+# B200, its *Blackwell Architecture Technical Brief* (an HGX of 1000 W a GPU):
 #
 # | | 32 bits | 16 bits | 8 bits | 4 bits |
 # | --- | --- | --- | --- | --- |

@@ -386,7 +386,8 @@ print(f"the lanes ask for {loads.sectors} sectors; {loads.l2_sectors} come from 
 # * **Reading twice.** A softmax that reads its row a second time finds part of it still in L1. The trace counts both
 #   readings. A cache may forgive you; how much depends on what else runs on that SM, so do not build on it.
 # * **Spills.** When a program needs more registers than there are, the compiler *spills* them to memory. Those bytes
-#   are not in your source. A tiled matmul with tiles of 128 in float32 stored 2.6 times what it says. Unit 05
+#   are not in your source. CUDA's name for the place is *local memory*, since no other thread sees it; but it lies in DRAM, like
+#   every tensor, behind L1 and L2. A tiled matmul with tiles of 128 in float32 stored 2.6 times what it says. Unit 05
 #   comes back to it.
 # * **Half-filled sectors.** A store that fills a sector only in part makes the memory read the rest of it, some time
 #   later.

@@ -251,7 +251,13 @@ for tile in (1, 16, 64, 128, 256):
 #   of 128 × 256.
 # * The tiles of a and b pass through **shared memory**. From there Hopper's `wgmma` instruction feeds the tensor cores
 #   directly. The older `mma.sync`, all that an A100 has, takes its operands from registers, so each warp first loads its
-#   part of the tiles into them. An H200 gives one program at most 227 KiB of shared memory, an A100 163 KiB.
+#   part of the tiles into them. An H200 gives one program at most 227 KiB of shared memory, an A100 163 KiB. This is what shared
+#   memory is for: a little is loaded once, and all threads of the program use it. With tiles of 128 × 128 each number of a's
+#   tile enters 128 products, for which it crossed the wires from L2 once. In CUDA you write the copy, the barrier and the reads
+#   yourself; in Triton, `tl.load` and `tl.dot` on a block make the compiler write them.
+# * The **unit's own shape** counts, too. One `wgmma` takes 64 rows of a, 8 to 256 columns of b, and 32 bytes of K (16 halves):
+#   its four warps share it. With BLOCK_M below 64 Triton falls back to `mma.sync`, of 16 × 8. A TPU's unit is a square of
+#   128 × 128, from v6e on 256 × 256, and what does not fill it is padded. So sides of 64 and 128 are no accident.
 # * While the tensor cores work on one pair of tiles, the next ones should be on their way. This is **pipelining**:
 #   `num_stages=3` makes the compiler keep three pairs of tiles in shared memory, of which one is in use and two are arriving.
 #   It costs three times the space.

@@ -828,7 +828,9 @@ for name in ("V100", "A100 80GB", "H100 SXM", "B200"):
 # The products are nearly all of the FLOPs, and the rest takes a larger share of the time than of the FLOPs, as a number that
 # is carried costs far more than one that is multiplied. From the V100 to the H100 the share has doubled, since arithmetic grew
 # faster than memory. These shares are estimates from datasheets, and measured ones differ: products seldom reach the printed
-# speed, and a norm that is made of several kernels carries more than 2 d.
+# speed, and a norm that is made of several kernels carries more than 2 d. Ivanov and others timed a layer of BERT in training, on
+# a V100, kernel by kernel (*Data Movement Is All You Need*, 2021, table 1): products were 99.8 % of the FLOPs and 61 % of the
+# time. Norms and softmaxes took 25.5 % of the time for 0.17 % of the FLOPs, and elementwise operations the other 13.5 %.
 #
 # ## Exercise: break a softmax
 #

@@ -184,6 +184,29 @@ else:
 # kernel that takes any strides reads it where it is, and that will be asked of yours in 09. (The last line copies, if o
 # is contiguous as (B, H, N, D).)
 #
+# Heads do not need each other until the layer's last matrix, so they can also lie on **several GPUs**. Four GPUs, a head each:
+# every GPU gets x, the columns of w_q, w_k and w_v that make its head, and the rows of the last matrix that read it. What it
+# computes has the shape of the layer's output. What must the GPUs send each other? Try to say it before you run this.
+
+# %%
+w_o = torch.randn(H * D, H * D) * (H * D) ** -0.5  # the layer's last matrix
+parts = []  # what each GPU has at the end
+for gpu_number in range(H):
+    mine = slice(gpu_number * D, (gpu_number + 1) * D)
+    q1, k1, v1 = (x @ w[:, mine] for w in (w_q, w_k, w_v))  # (B, N, D)
+    parts.append((torch.softmax(q1 @ k1.mT / D**0.5, -1) @ v1) @ w_o[mine])
+heads = torch.softmax(q @ k.mT / D**0.5, -1) @ v
+whole = heads.transpose(1, 2).flatten(2) @ w_o
+print("the sum of all parts is the layer's output:", torch.allclose(sum(parts), whole, atol=1e-4))
+print(
+    f"each GPU has {parts[0].numel():,} numbers to add to those of the others, and {w_o.numel() // H:,} of each matrix"
+)
+
+# %% [markdown]
+# One sum over all GPUs, an *all-reduce*, of B · N · width numbers: that is the price, once for attention and once for the MLP,
+# which is cut in the same way. With 8 GPUs and 32 heads, each has 4. (Shoeybi and others, *Megatron-LM*, 2019.) The kernel of a
+# head stays the same, so this course stays on one GPU.
+#
 # ## Where does a token stand?
 #
 # Shuffle the keys, and the values with them. Without a mask, what happens to o? Nothing: a mean does not care for the

@@ -653,7 +653,140 @@ print(t.table())
 # causal mask aligned at the top left. This function knows none of these, and with a wrong mask a model still runs. A model of
 # the library `transformers` lets you register a function with which all of its layers then compute attention. In unit 11 you
 # write it (`model.attention_for`), with masks, shared heads and both alignments, and put your kernels into a model that trains.
+
+# %% [markdown]
+# ## Exercise: name it
 #
+# {{exercise flash_backward.name_gradients}}
+#
+# Three gradients come out of a backward pass, and a mistake seldom hurts all of them in the same way. That tells where to look
+# for it. Six wrong backward passes of causal attention follow: `dkdv` and `dq` as in this unit, though in one of them each
+# program of `dkdv` adds its share to dq as well. An element counts as wrong if it is off by a thousandth of what elements of
+# its gradient usually are. Which cause has which map? Write one of these into each line, in quotes, and run the check: the
+# explanation of a picture comes with the right answer.
+#
+# * `"delta is not subtracted"`
+# * `"dk and dv are kept in float16"`
+# * `"dk is not scaled"`
+# * `"programs add to dq without atomics"`
+# * `"the grid of dkdv rounds down"`
+# * `"tiles on the diagonal are not masked in dkdv"`
+#
+# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+
+# %%
+figures.flash_backward.name_gradients()
+
+# %% exercise="flash_backward.name_gradients"
+named_gradients = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+    "E": ...,
+    "F": ...,
+}
+### BEGIN SOLUTION
+named_gradients = {
+    "A": "dk is not scaled",
+    "B": "the grid of dkdv rounds down",
+    "C": "dk and dv are kept in float16",
+    "D": "programs add to dq without atomics",
+    "E": "delta is not subtracted",
+    "F": "tiles on the diagonal are not masked in dkdv",
+}
+### END SOLUTION
+
+# %% check="flash_backward.name_gradients"
+check("flash_backward.name_gradients", named_gradients)
+
+# %% [markdown]
+# ## Exercise: break a backward pass
+#
+# {{exercise flash_backward.break_gradients}}
+#
+# A wrong gradient is the quietest of all mistakes: the loss still falls, only more slowly. Below is a kernel for dK and dV of
+# one head that is right, and once more there are *mutants* of it, each with one change: a walk that begins at the wrong tile,
+# a mask in the wrong place, a factor that is right for one D alone. Before you write inputs, choose three lines of the kernel,
+# and say for each of them what an input must have so that a mistake in this line shows.
+#
+# `breaking_inputs()` returns a list of at most three dicts, `{"q": (N, D), "k": (S, D), "v": (S, D), "do": (N, D), "causal":
+# True or False}`, contiguous float32; D is 16, 32 or 64, N and S are at most 256. A causal input may have more queries than
+# keys: the first of them see nothing. The check runs the kernel as it is given on all inputs, and **if that fails on one,
+# nothing is earned**. Then it runs the mutants. One is killed if on one of your inputs its result is off, or it reaches
+# outside of a tensor. The check here knows four mutants, the grader more. Random numbers of ordinary sizes kill about a third
+# of them, so points begin behind that ({{kills.mutants}}).
+
+
+# %%
+@triton.jit
+def given_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr, N, S, scale,
+    causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    first = tl.program_id(0) * BLOCK
+    offs_n = first + tl.arange(0, BLOCK)
+    offs_d = tl.arange(0, D)
+    k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
+    v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
+    dk = tl.zeros((BLOCK, D), tl.float32)
+    dv = tl.zeros((BLOCK, D), tl.float32)
+    start = 0
+    if causal:  # the first query that sees the first key, and where its tile begins
+        start = tl.maximum(first + N - S, 0) // BLOCK * BLOCK
+    for i in range(start, N, BLOCK):
+        offs_m = i + tl.arange(0, BLOCK)
+        q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :], mask=offs_m[:, None] < N, other=0)
+        do = tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :], mask=offs_m[:, None] < N, other=0)
+        lse = tl.load(lse_ptr + offs_m, mask=offs_m < N, other=0)
+        delta = tl.load(delta_ptr + offs_m, mask=offs_m < N, other=0)
+        s = tl.dot(k, tl.trans(q), input_precision="ieee") * scale
+        p = tl.exp(s - lse[None, :])
+        if causal:
+            p = tl.where(offs_n[:, None] <= offs_m[None, :] + S - N, p, 0.0)
+        dv += tl.dot(p, do, input_precision="ieee")
+        dp = tl.dot(v, tl.trans(do), input_precision="ieee")
+        ds = p * (dp - delta[None, :])
+        dk += tl.dot(ds, q, input_precision="ieee")
+    tl.store(dk_ptr + offs_n[:, None] * D + offs_d[None, :], dk * scale, mask=offs_n[:, None] < S)
+    tl.store(dv_ptr + offs_n[:, None] * D + offs_d[None, :], dv, mask=offs_n[:, None] < S)
+
+
+def given_gradients(q, k, v, do, causal):
+    (N, D), S = q.shape, len(k)
+    scale = D**-0.5
+    s = q @ k.T * scale
+    if causal:
+        s = s.masked_fill(torch.arange(S) > torch.arange(N)[:, None] + S - N, -float("inf"))
+    lse = torch.logsumexp(s, 1)
+    o = torch.exp(s - lse.clamp(min=-1e30)[:, None]) @ v
+    delta = (do * o).sum(1)
+    dk_dv = torch.empty(2, S, D)
+    given_kernel[(triton.cdiv(S, 32),)](
+        q, k, v, do, lse, delta, dk_dv[0], dk_dv[1], N, S, scale, causal=causal, D=D, BLOCK=32
+    )
+    return dk_dv
+
+
+# %% exercise="flash_backward.break_gradients"
+def breaking_inputs() -> list[dict]:
+    """At most three inputs, {"q": (N, D), "k": (S, D), "v": (S, D), "do": (N, D), "causal": True or False}."""
+
+    ### BEGIN SOLUTION
+    def drawn(N: int, S: int, D: int) -> dict:
+        return {name: torch.randn(n, D) for name, n in {"q": N, "k": S, "v": S, "do": N}.items()}
+
+    few, many, large = drawn(40, 70, 64), drawn(100, 37, 16), drawn(50, 50, 32)
+    many["do"] *= 3000  # queries 0 to 62 see no key; the others have large gradients
+    large["k"] = 16 * large["q"]  # each query has one score far above 88
+    return [few | {"causal": True}, many | {"causal": True}, large | {"causal": False}]
+    ### END SOLUTION
+
+
+# %% check="flash_backward.break_gradients"
+check("flash_backward.break_gradients", breaking_inputs)
+
+# %% [markdown]
 # ## How long a text?
 #
 # We return to where 08 began: memory. Between the forward and the backward pass everything that is kept is there at the

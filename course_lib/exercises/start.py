@@ -132,8 +132,8 @@ SEALED = {
         "3}mZ%S4=NH4a8fv9V+l8ETgQfgzo"
     ),
     "more_warps_than_alus": (
-        "lD_2J{2#pHZMo+SwlYa`;I99^es4I5K70<3yGaZhD)!X`I5P-"
-        "0XiHs#RMJxXhLohRN3U(7hCX&qPI|W0SFpyRMOD&IaHPC>vaD(WLg|R<&RUYNvHH;jT*&"
+        "lD_2J{2#pHZMo+SwlYa`;I99^es4I5K70<3yGaZhD)!X`I5P-0XiHs#RMJxXhLohRN3U(7hCX&qPI|W0SFpyRMOD&IaHPC>vaD(W"
+        "Lg|R<&RUYNvHH;jT*&"
     ),
     "warp_shares_instruction": (
         "`pI(5JE>uitsc{FS3PZqbz5`$tpeWR;H@@6u=Hn|Hke{|`90Af*=RCwdUYQ^e<I@&oy4x0(n|<rTs%5S?8qB9f+A0eK=m4gu<nu-"
@@ -148,52 +148,51 @@ SEALED = {
         "YCD+rimrF0YUadrNvR~_$i1n>)+8?"
     ),
     "compute_outgrew_memory": (
-        "(?sJrXijSLj;N$VXCz(I1FFU{A&upEg=<o6Q!go4%!O}@G6S!+IGrjA+B0ZfLVC*gF#%SjIN7&YQi5gS2R8Izk}nw6|JgL6L-"
-        "dEoHZ=%1fyOUv+>-VcSNWm*#f|"
+        "(?sJrXijSLj;N$VXCz(I1FFU{A&upEg=<o6Q!go4%!O}@G6S!+IGrjA+B0ZfLVC*gF#%SjIN7&YQi5gS2R8Izk}nw6|JgL6L-dEo"
+        "HZ=%1fyOUv+>-VcSNWm*#f|"
     ),
     "add_one_needs_flops": (
-        "SImQTcw?s2EKO-fY~q7?>Bq3a2GQ-Mtm4QLD5EbCz-Dt>4dtfbI(g73wyxYdEit+S5)<9~(;5ZqOp4o%joKEXquh76V$!fpC-"
-        "NTd)#<y-Kkz*a;t}5uPy?NLf=Q!SvoCXQ@{Y3u^jwec1hEqnF4CT!"
+        "SImQTcw?s2EKO-fY~q7?>Bq3a2GQ-Mtm4QLD5EbCz-Dt>4dtfbI(g73wyxYdEit+S5)<9~(;5ZqOp4o%joKEXquh76V$!fpC-NTd"
+        ")#<y-Kkz*a;t}5uPy?NLf=Q!SvoCXQ@{Y3u^jwec1hEqnF4CT!"
     ),
     "shared_memory_is_global": (
-        ">Jf(0u~;M-ezrF-rece$HVF%Fb7B2kP$Z}Q%{~-"
-        "A4~7y%;z39nPXTS@VWQhZN#_gX7GJ!x2bafC?sIH5;p^b$XrvsJ(2AaM15Q2w`z{tHS-{TKhm{7%9|Q"
+        ">Jf(0u~;M-ezrF-rece$HVF%Fb7B2kP$Z}Q%{~-A4~7y%;z39nPXTS@VWQhZN#_gX7GJ!x2bafC?sIH5;p^b$XrvsJ(2AaM15Q2w"
+        "`z{tHS-{TKhm{7%9|Q"
     ),
     "program_is_thread": (
-        "SZHOvPf5Q>To19gI>zb@pn9HFg8t{7kR93`%*S^ewjUU+j3jA%9o*iiR06q~&Ew4hFQb-CqrK-"
-        "gGUZjyWDncJcmq1X4>!B^bfzJ1YkP4dEXc9z$%ET*Fu^&uqQ<*`Ly%rLLHBO"
+        "SZHOvPf5Q>To19gI>zb@pn9HFg8t{7kR93`%*S^ewjUU+j3jA%9o*iiR06q~&Ew4hFQb-CqrK-gGUZjyWDncJcmq1X4>!B^bfzJ1"
+        "YkP4dEXc9z$%ET*Fu^&uqQ<*`Ly%rLLHBO"
     ),
     "programs_in_order": (
-        "WOG-Z0vq2poZ;0Q#YCV!?Sh9Ik8I9-Bof^g^-"
-        "Oxi@z&6?a+!<kgE8c|yu(isGgCY4f{BMf{*9mXgn4toT?gmgR>6(U$J^!2p%o)^laEJR<REJH0nQ2s(}Xi<NwA~31;~+^"
+        "WOG-Z0vq2poZ;0Q#YCV!?Sh9Ik8I9-Bof^g^-Oxi@z&6?a+!<kgE8c|yu(isGgCY4f{BMf{*9mXgn4toT?gmgR>6(U$J^!2p%o)^"
+        "laEJR<REJH0nQ2s(}Xi<NwA~31;~+^"
     ),
     "masked_store_writes_zero": (
         "ILP2WEmV9PVoGsUU(LVR$d021dHY@qCaM!@WpDTXcxxl&a%MY)P5*YmWALmCsAEM_Yt>Q?Q_cD0?Id@pf-7XXou~$vT7c6"
     ),
     "launch_returns_early": (
-        "-83K1O8V5z&gpLrK8RCldNh+`e_70J7|`3a0UE;465qPOW_-"
-        "mL=LM>J28Dc@%tt}jH6JQUs@ocj3=jS!cE7rvN>wzF=%B_0aHPZ_l^lLH5~2lTr22l+dU!_"
+        "-83K1O8V5z&gpLrK8RCldNh+`e_70J7|`3a0UE;465qPOW_-mL=LM>J28Dc@%tt}jH6JQUs@ocj3=jS!cE7rvN>wzF=%B_0aHPZ_"
+        "l^lLH5~2lTr22l+dU!_"
     ),
     "eager_compiles": (
         "95Q>RX$USypCBEp+S^@=mQ$WqJCD#<1UUmNbayS;M<18!TC=%rf2%tJw{d3^m0NeD=m(1RlVK%@F6mdTUeg*^RZa)dE5aekp3F|W"
         "7E$>3g2jP?v1lg"
     ),
     "ptx_is_translated": (
-        "Q`E41=+2W1xvM{t4N-"
-        "rMY<$Lp7eFLa!cK|;#CC^DJ*R%|(YFM1w}$gVN$%lhH$n%76@cVnZOz{|h`0SsNI(5=J@C{12>BpTGm!_*_<OESz(W1L$eYP;=V{"
-        "mD+k0Q&=B3IHbkY"
+        "Q`E41=+2W1xvM{t4N-rMY<$Lp7eFLa!cK|;#CC^DJ*R%|(YFM1w}$gVN$%lhH$n%76@cVnZOz{|h`0SsNI(5=J@C{12>BpTGm!_*"
+        "_<OESz(W1L$eYP;=V{mD+k0Q&=B3IHbkY"
     ),
     "sass_runs_everywhere": (
-        "qR(S-ZaU>|#L2E5r}o$?b-CNSI04IkJp6q&|9Gelh69IPamX%+nL7N;L;e=Ms}?mF81sr6{MXF-"
-        "$sAO}L9v2myEv7bq&h5hnC#2K>>;O`kdX1PmqXZ!yK;uW?dJ{#|Je"
+        "qR(S-ZaU>|#L2E5r}o$?b-CNSI04IkJp6q&|9Gelh69IPamX%+nL7N;L;e=Ms}?mF81sr6{MXF-$sAO}L9v2myEv7bq&h5hnC#2K"
+        ">>;O`kdX1PmqXZ!yK;uW?dJ{#|Je"
     ),
     "cubin_is_a_language": (
         "7RF_B_E$iX&;&Ffuxc;_${j@iMozn`kNYvonBsG(1J?s9rU!`%U*xybWmJJFX{B5za8rq@#NGD5L!Nb*+(Z&`U}P*g1<J0L_snWY"
         "erR_eLhMtz>+1"
     ),
     "similar_dot_near_one": (
-        "$*F+G+0{JsP1F{(#_M2wV&0-iv3;Nba7w1Jr77ZzIDcsLfpnw%2q%?^jn26mzP5^;mH1d33Kix9_m!f{CcUJir>a7QwUojNxx-"
-        "bb9bF<%pl&hUnB>#b=>"
+        "$*F+G+0{JsP1F{(#_M2wV&0-iv3;Nba7w1Jr77ZzIDcsLfpnw%2q%?^jn26mzP5^;mH1d33Kix9_m!f{CcUJir>a7QwUojNxx-bb"
+        "9bF<%pl&hUnB>#b=>"
     ),
     "weight_near_one": (
         "nqhwVF;H*{+9#Loy*$2s_X{N$@mD#-DqiU|jhVUbS5zHxn~@<M`CUK)_RUiU#mOhb19_faC3!L-)nNsxfIP@)hkL-ucLJ+pDI{V>Zijb9p8o"
@@ -205,12 +204,12 @@ SEALED = {
         "i%n^H?gESuEm4+h+cC_sOu>Oo512EAc{NC2<@T8Ht4y};&feJFl_r6bbQ}qS%Bl2li)|qFRpMUFUyxr=w@btskn4*6g${NI^LMF0<2X=cJp"
     ),
     "unembedding_widens": (
-        "9wV&P0K@hkWv2b*(kTtTiPEeRWwRw^CUpAsbK3VF=IwYD_NFl33>HQu-"
-        "<v_wGoL28ipHfSB?i~l%nasVT=ey8@#CgCBy%lHGUygisNZ*4+2Z~ncGn~*bgt!pMF"
+        "9wV&P0K@hkWv2b*(kTtTiPEeRWwRw^CUpAsbK3VF=IwYD_NFl33>HQu-<v_wGoL28ipHfSB?i~l%nasVT=ey8@#CgCBy%lHGUygi"
+        "sNZ*4+2Z~ncGn~*bgt!pMF"
     ),
     "gpus_before_cuda": (
-        "r0HNxZMy8&e-!kIS$1b>e%P{PFREzE>`i8=Yf2JC;SHuIuVd4^-dnZ2S||t%)H5FNj>j3WJ~byy!tr%Jj*SPcd5!XmJgnCRY-"
-        "v6Ug}z6m>4l_tMQ7VtARD;*p(ZA!F?NZ&oB-<"
+        "r0HNxZMy8&e-!kIS$1b>e%P{PFREzE>`i8=Yf2JC;SHuIuVd4^-dnZ2S||t%)H5FNj>j3WJ~byy!tr%Jj*SPcd5!XmJgnCRY-v6U"
+        "g}z6m>4l_tMQ7VtARD;*p(ZA!F?NZ&oB-<"
     ),
     "matmul_needs_tensor_cores": (
         "5r0y_e#T@TaP?@6h_|w>qZ2amN6&L*`156N&_qt{A>U;BWk%7Bc<({@A`c)bPl=Gt7($@9jb7w#DuJ^@U&WGsO+1h9pY*TDD?ZH;"
@@ -221,20 +220,20 @@ SEALED = {
         "E6Lb}2tQ*oP&QDcP{^C>a9o;>CmraVd(T*Yfm~5@m&Bz"
     ),
     "sram_shrinks": (
-        "jC6Lmxm`?SA`XqFiR~%QWz;enklh#dVenSS+&Woj7ojr6TR(24bqHDllB%IlJa%~1q7@DCZvYp%%`Il|+%je=8s6Ibwf9fPe26?1"
-        "g3Ey=Ou?lY9p0yuR~`hm-!xdco%@DoMiu"
+        "jC6Lm!$FQ?CQFQ<sk$bc3!*VIUFBmJHl>Hw^Ks51_<oW7j}bxP#Bl<1dkwl@8V3}_6o^c!+L?S+q_y+1Js<a72FV4eWgC<ewmP=x"
+        "Kfwk4dE1=W=M5<J"
     ),
     "hbm_is_wide": (
-        "Ut;{=DfozeeH7Y|B!x-qY;evF0?fizJ}RYAe^gp_(pXyqV{?r!Y%3YFAIWM?FT@`Li5_t@YX(&N$lK#s_G`-"
-        "AuLop@2qNCAwVgt*@EeLrlli;GJwyrbH9fM`)inZ2TharzRpJ&)l+MY0>pc+"
+        "Ut;{=DfozeeH7Y|B!x-qY;evF0?fizJ}RYAe^gp_(pXyqV{?r!Y%3YFAIWM?FT@`Li5_t@YX(&N$lK#s_G`-AuLop@2qNCAwVgt*"
+        "@EeLrlli;GJwyrbH9fM`)inZ2TharzRpJ&)l+MY0>pc+"
     ),
     "tensor_core_has_isa": (
-        "?elk>FJA+MVpm&Z(A|P`z-!tluMBx7w5Ux?XmI5J91`}!Bpv2X!l7^t*mX;S-Hk^%;7gVNnbUih-"
-        "^1rITarzxy)<{<a9|8hLES^UKhJ8qOkm9cu<9KU8%O"
+        "?elk>FJA+MVpm&Z(A|P`z-!tluMBx7w5Ux?XmI5J91`}!Bpv2X!l7^t*mX;S-Hk^%;7gVNnbUih-^1rITarzxy)<{<a9|8hLES^U"
+        "KhJ8qOkm9cu<9KU8%O"
     ),
     "registers_compute": (
-        "M*KvcDPUpK+m!y$#`YE`)>&rRG`Br86ODM&?VrVf3$gF^lLWy#|9pPRrk@UIIhT8dTL!O9HfXHfF>Uyb98H3v6+5vRAD=b^m-"
-        "h^kf?GUoq_X>ct5(|wNwt8D@{U_NHucd%AWhDAch~"
+        "M*KvcDPUpK+m!y$#`YE`)>&rRG`Br86ODM&?VrVf3$gF^lLWy#|9pPRrk@UIIhT8dTL!O9HfXHfF>Uyb98H3v6+5vRAD=b^m-h^k"
+        "f?GUoq_X>ct5(|wNwt8D@{U_NHucd%AWhDAch~"
     ),
     "eager_returns_to_cpu": (
         ")z6x;f=8P&6{z2wL47VMk(p~)p_h@DV&#R972+*ktzJxk{ME}2!EfKNC!KrIYn10&cc@Z)x>^UeocxfrcMUN%sWvHkd{byG4Eekq"
@@ -244,8 +243,16 @@ SEALED = {
         "GEKaEqh!p8b#E3G+_qjjMrv-vIU7#17QGjMv*kLqBOC4Q#TV~pI!k26_RFLo*dBSKVj-a-nxLAyNkQKQfxXZQjz`fpb_WnN+>`"
     ),
     "clusters_share": (
-        "-8~{$#BEISgSm%%#8cQ}*c2E>2}9GDekaDoy`mw|=-z`_<U{BZwG$y1s;9R{PudYj8js(Jw2FrwNduqWe`bpohqlf^;-"
-        "9;Pa{9UU<@d%lu3B@7!~"
+        "-8~{$#BEISgSm%%#8cQ}*c2E>2}9GDekaDoy`mw|=-z`_<U{BZwG$y1s;9R{PudYj8js(Jw2FrwNduqWe`bpohqlf^;-9;Pa{9UU"
+        "<@d%lu3B@7!~"
+    ),
+    "gates_remember": (
+        "B;kr=jG4(8Q+qRiE>Q@p;Xa}oQ(H)VdpqAwPAGiGlna{XFDV{1yB4-2u0}4Et&_yV4v?6ir~QRR!2mRfXc3bXI)d$LZXj^A*twnF"
+        "Y#z}k3Tf;lw!^~at-h!Ia@*+%xqp^xbKK_R(f"
+    ),
+    "tensor_core_takes_tensors": (
+        "?QzwP3n5nEdFGVPp!5k<LX>AqBc+iFXf|TyT+OO{C8OPZyKi=Q7QHwlOvj`~>*W<ChceM3BMihX+KB?N7KB5?2ZHMaAw+RCCJ4i@"
+        ";x3_*kG{^BtlWo*Tw#RJ{m8l$cO*Npg#miozJG|Z7^JFD0XxKTjX+bNMJ(2jOJgMc"
     ),
 }
 
@@ -407,9 +414,9 @@ myths = Exercise(
     entry="myths",
     signature="myths: dict[str, bool]",
     kind="values",
-    minutes=15,
+    minutes=20,
     difficulty=2,
-    lines=22,
+    lines=34,
     cases=[Case("the statements", "plain", given())],
     oracle=lambda: {},  # each statement is judged by its seal
     criteria=[Statement(key) for key in SEALED],

@@ -18,11 +18,26 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import (
+    DONE,
+    FAINT,
+    FOUR,
+    IDLE,
+    INK,
+    LIMIT,
+    NOW,
+    ONE,
+    OTHERS,
+    OURS,
+    PART,
+    RESULT,
+    THREE,
+    TWO,
+    Picture,
+    bare,
+    on_white,
+)
 from course_lib.version import old_names
-
-PALE = "#F5F5F5"
-
 
 # ------------------------------------------------------------------------------------------- why the scores are the problem
 
@@ -62,9 +77,9 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
     ]  # q and o once, k and v once for each tile of queries
     least = [4 * n * d for n in lengths]
     lines = {
-        "scores in memory": (ORANGE, "s", "--", [f[0] for f in naive], [f[1] for f in naive]),
-        "by tiles, as the programs ask": (BLUE, "o", "-", asked, least),
-        "by tiles, if caches keep k and v": (GREEN, "^", "-.", least, None),
+        "scores in memory": (OTHERS, "s", "--", [f[0] for f in naive], [f[1] for f in naive]),
+        "by tiles, as the programs ask": (OURS, "o", "-", asked, least),
+        "by tiles, if caches keep k and v": (THREE, "^", "-.", least, None),
     }
     figure = Picture(9, 4.2)
     for part, (ax, label) in enumerate(zip(figure.subplots(1, 2), ("GB moved", "GB held at once"), strict=True)):
@@ -103,7 +118,7 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
     """Left: two pairs of one vector at positions 0 to 7. Right: q . k against their distance, from three places."""
     figure = Picture(9, 4.0)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.4])
-    for pair, colour, radius in ((0, BLUE, 1.0), (1, ORANGE, 0.62)):
+    for pair, colour, radius in ((0, ONE, 1.0), (1, TWO, 0.62)):
         angles = np.arange(8) * base ** (-2 * pair / d)
         x, y = radius * np.cos(angles), radius * np.sin(angles)
         for place in range(8):
@@ -132,7 +147,7 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
         return torch.view_as_real(pairs).flatten()
 
     distances = range(0, 65)
-    for place, colour, line, width in ((0, SKY, "-", 6), (100, ORANGE, "--", 3), (5000, INK, ":", 1.5)):
+    for place, colour, line, width in ((0, FOUR, "-", 6), (100, TWO, "--", 3), (5000, INK, ":", 1.5)):
         scores = [float(turned(q, place + n) @ turned(k, place)) for n in distances]
         right.plot(
             distances, scores, line, color=colour, linewidth=width, label=f"key at {place}, query at {place} + distance"
@@ -210,7 +225,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     floor = scores.min() - 0.6
     for number, part in enumerate(tiles):
         state = "now" if number == seen - 1 else "seen" if number < seen else "not yet"
-        colour, hatch = {"now": (ORANGE, "//"), "seen": (BLUE, ""), "not yet": (GREY, "")}[state]
+        colour, hatch = {"now": (NOW, "//"), "seen": (DONE, ""), "not yet": (IDLE, "")}[state]
         at = [j + 0.5 for j in part]
         top.bar(at, [scores[j] - floor for j in part], 0.8, bottom=floor, color=colour, hatch=hatch, edgecolor="white")
         top.text(
@@ -224,11 +239,11 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
             bbox=dict(facecolor="white", edgecolor="none", pad=1, alpha=0.85),
         )
     if seen:
-        top.axhline(states[seen - 1][0], color=RED, linewidth=2, label="m, the running maximum")
+        top.axhline(states[seen - 1][0], color=LIMIT, linewidth=2, label="m, the running maximum")
     handles = [
-        Patch(color=BLUE, label="seen"),
-        Patch(facecolor=ORANGE, hatch="//", edgecolor="white", label="this tile"),
-        Patch(color=GREY, label="not yet"),
+        Patch(color=DONE, label="seen"),
+        Patch(facecolor=NOW, hatch="//", edgecolor="white", label="this tile"),
+        Patch(color=IDLE, label="not yet"),
     ]
     top.legend(
         handles=[*handles, *top.lines], fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False
@@ -242,15 +257,15 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
         if step > seen:
             break
         kept = before * alpha
-        middle.bar(step, kept, 0.6, color=SKY, edgecolor="white")
-        middle.bar(step, l - kept, 0.6, bottom=kept, color=GREEN, hatch="..", edgecolor="white")
+        middle.bar(step, kept, 0.6, color=PART, edgecolor="white")
+        middle.bar(step, l - kept, 0.6, bottom=kept, color=RESULT, hatch="..", edgecolor="white")
         words = f"{l:.2f}" + (f"\nold × {alpha:.2f}" if step > 1 else "")
         middle.text(step, l + 0.03 * highest, words, ha="center", va="bottom", fontsize=8, color=INK)
         before = l
     middle.legend(
         handles=[
-            Patch(color=SKY, label="l, sum of exp(s - m): the old sum, corrected"),
-            Patch(facecolor=GREEN, hatch="..", edgecolor="white", label="what this tile adds"),
+            Patch(color=PART, label="l, sum of exp(s - m): the old sum, corrected"),
+            Patch(facecolor=RESULT, hatch="..", edgecolor="white", label="what this tile adds"),
         ],
         fontsize=8,
         ncols=2,
@@ -261,7 +276,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     middle.set(ylabel="sum l", ylim=(0, 1.45 * highest), xlabel="tiles merged")
     outputs = [acc / l for _, l, acc, _ in states]
     bottom.axhline(exact[2] / exact[1], color=INK, linestyle=":", label="softmax over all keys at once")
-    bottom.plot(steps[:seen], outputs[:seen], "o-", color=BLUE, label="acc / l, the output so far")
+    bottom.plot(steps[:seen], outputs[:seen], "o-", color=OURS, label="acc / l, the output so far")
     bottom.legend(fontsize=8, ncols=2, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     bottom.set(ylabel="output", ylim=(0, 10), xlabel="tiles merged")
     for ax in (middle, bottom):
@@ -339,12 +354,12 @@ def merge_orders() -> Figure:
     at, state = (0.0, 0.0), leaves[0]
     for ax in (chain, tree):
         for j, leaf in enumerate(leaves):
-            node(ax, j, 0, leaf, PALE)
+            node(ax, j, 0, leaf, FAINT)
     for j in range(1, 8):
         state, here = _merge(state, leaves[j]), (float(j), float(j))
         edge(chain, at, here)
         edge(chain, (j, 0), here)
-        node(chain, *here, state, SKY)
+        node(chain, *here, state, FOUR)
         at = here
     level = [((float(j), 0.0), leaf) for j, leaf in enumerate(leaves)]
     while len(level) > 1:
@@ -355,7 +370,7 @@ def merge_orders() -> Figure:
             edge(tree, r, here)
             merged.append((here, _merge(a, b)))
         for here, both in merged:
-            node(tree, *here, both, "#FBE3B1")
+            node(tree, *here, both, PART)
         level = merged
     for ax, name, depth in ((chain, "one after the other: 7 steps", 7), (tree, "in pairs: 3 steps", 3)):
         ax.set(xlim=(-0.6, 7.6), ylim=(-0.6, 7.6), xlabel="tile of keys")
@@ -406,7 +421,7 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     ax, bars = figure.subplots(1, 2, width_ratios=[1.5, 1])
     ax.imshow(
         kinds,
-        cmap=ListedColormap(["white", ORANGE, BLUE]),
+        cmap=ListedColormap(["white", TWO, ONE]),
         vmin=0,
         vmax=2,
         extent=(0, kinds.shape[1] * bn, kinds.shape[0] * bm, 0),
@@ -414,18 +429,18 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     )
     small = kinds.size > 400
     for (i, j), kind in np.ndenumerate(kinds):
-        edge = dict(edgecolor=INK if kind else GREY, linewidth=0.3 if small else 0.8)
+        edge = dict(edgecolor=INK if kind else IDLE, linewidth=0.3 if small else 0.8)
         ax.add_patch(
             Rectangle((j * bn, i * bm), bn, bm, fill=False, hatch="//" if kind == 1 and not small else "", **edge)
         )
     seen_from = np.array([0, nq])
-    ax.plot(seen_from + nk - nq, seen_from, color=RED, linewidth=1.5)
+    ax.plot(seen_from + nk - nq, seen_from, color=LIMIT, linewidth=1.5)
     ax.set(xlim=(0, kinds.shape[1] * bn), ylim=(kinds.shape[0] * bm, 0), xlabel="key", ylabel="query")
     ax.legend(
         handles=[
-            Patch(color=BLUE, label=f"full: {counts[0]}"),
-            Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label=f"masked: {counts[1]}"),
-            Patch(facecolor="white", edgecolor=GREY, label=f"skipped: {counts[2]}"),
+            Patch(color=ONE, label=f"full: {counts[0]}"),
+            Patch(facecolor=TWO, hatch="//", edgecolor=INK, label=f"masked: {counts[1]}"),
+            Patch(facecolor="white", edgecolor=IDLE, label=f"skipped: {counts[2]}"),
         ],
         fontsize=9,
         ncols=3,
@@ -434,7 +449,7 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
         frameon=False,
     )
     shares = [c / e for c, e in zip(causal, everything, strict=True)]
-    drawn = bars.bar(["bytes", "FLOPs"], shares, 0.6, color=[SKY, GREEN], hatch=["", ".."], edgecolor="white")
+    drawn = bars.bar(["bytes", "FLOPs"], shares, 0.6, color=[FOUR, THREE], hatch=["", ".."], edgecolor="white")
     words = [
         f"{causal[0] / 1e6:.3g} of\n{everything[0] / 1e6:.3g} MB",
         f"{causal[1] / 1e9:.3g} of\n{everything[1] / 1e9:.3g} GFLOP",

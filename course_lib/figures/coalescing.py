@@ -19,15 +19,13 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.coalescing.naming import LANES
 from course_lib.figures.widgets import Sliders, live
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
+from course_lib.picture import DONE, FOUR, IDLE, INK, ONE, THREE, TWO, WASTE, Picture, bare, ink_on, on_white, paler
 from course_lib.tracing import trace
 from course_lib.version import old_names
 from course_lib.words import plural
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
-
-PALE = "#FBE3B1"  # fetched and thrown away
 
 
 # ------------------------------------------------------------------------------------------- kernels to count and time
@@ -119,7 +117,7 @@ def rows_against_columns(guess: float = ...) -> Figure:
 
     figure = Picture(9, 1.5 + 1.5 * len(bars))
     for ax, (label, values, form) in zip(figure.subplots(len(bars), 1, squeeze=False)[:, 0], bars, strict=True):
-        drawn = ax.barh(["rows", "columns"], values, color=[BLUE, ORANGE], hatch=["", "//"], edgecolor="white")
+        drawn = ax.barh(["rows", "columns"], values, color=[ONE, TWO], hatch=["", "//"], edgecolor="white")
         ax.bar_label(drawn, [form.format(v) for v in values], padding=4)
         ax.invert_yaxis()
         ax.set(xlabel=label, ylabel="kernel", xlim=(0, 1.2 * max(values)))
@@ -142,14 +140,14 @@ def memory_anatomy() -> Figure:
     page, line = figure.subplots(2, 1, height_ratios=[1, 3.4])
 
     for start in range(0, 4096, LINE):
-        page.add_patch(Rectangle((start, 0), LINE, 1, facecolor=ORANGE if start == 1024 else "white", edgecolor=INK))
+        page.add_patch(Rectangle((start, 0), LINE, 1, facecolor=TWO if start == 1024 else "white", edgecolor=INK))
     page.set(xlim=(0, 4096), ylim=(0, 1), xticks=range(0, 4097, 512), yticks=[], xlabel="byte address")
     page.set_title("4096 bytes of memory are 32 lines of 128 bytes", loc="left", fontsize=11)
 
     rows = [
-        ("line, 128 bytes\n(what the caches name)", LINE, PALE, "line"),
+        ("line, 128 bytes\n(what the caches name)", LINE, paler(TWO, 0.3), "line"),
         ("fetch, 64 bytes\n(what DRAM sends at least)", FETCH, "white", "fetch"),
-        ("sector, 32 bytes\n(what we count)", SECTOR, SKY, "sector"),
+        ("sector, 32 bytes\n(what we count)", SECTOR, FOUR, "sector"),
         ("element, 4 bytes\n(what a lane wants)", 4, "white", ""),
     ]
     for y, (_, width, colour, word) in enumerate(rows):
@@ -194,15 +192,15 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     ax = figure.subplots()
     ax.imshow(
         page.reshape(rows, LINE),
-        cmap=ListedColormap(["white", PALE, BLUE]),
+        cmap=ListedColormap(["white", WASTE, DONE]),
         vmin=0,
         vmax=2,
         aspect="auto",
         interpolation="nearest",
         extent=(0, LINE, rows, 0),
     )
-    ax.vlines(range(0, LINE, item), 0, rows, color=GREY, linewidth=0.4)
-    ax.hlines(range(rows), 0, LINE, color=GREY, linewidth=0.8)
+    ax.vlines(range(0, LINE, item), 0, rows, color=IDLE, linewidth=0.4)
+    ax.hlines(range(rows), 0, LINE, color=IDLE, linewidth=0.8)
     ax.vlines(range(0, LINE + 1, SECTOR), 0, rows, color=INK, linewidth=1.2)
     every = 1 if item > 1 else 4  # one-byte cells are too narrow for each lane's number
     for lane, address in list(enumerate(addresses))[::every] if stride else [(0, addresses[0])]:
@@ -219,7 +217,7 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     )
     ax.set_title(f"{dtype}: lane i wants element {offset} + {stride} i", fontsize=11, loc="left")
     ax.legend(
-        handles=[Patch(color=BLUE, label="wanted (number = lane)"), Patch(color=PALE, label="fetched, thrown away")],
+        handles=[Patch(color=DONE, label="wanted (number = lane)"), Patch(color=WASTE, label="fetched, thrown away")],
         loc="lower right",
         bbox_to_anchor=(1, 0.99),
         ncols=2,
@@ -256,7 +254,7 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
     """Sectors per 32 lanes, and the efficiency, of a strided copy: traced here for three dtypes."""
     figure = Picture(9, 3.9)
     left, right = figure.subplots(1, 2)
-    for dtype, colour, marker in (("float32", BLUE, "o"), ("float16", ORANGE, "s"), ("int8", GREEN, "^")):
+    for dtype, colour, marker in (("float32", ONE, "o"), ("float16", TWO, "s"), ("int8", THREE, "^")):
         sectors = np.array([strided_sectors(stride, dtype) for stride in strides]) / (4096 / WARP)
         style = dict(color=colour, marker=marker, label=f"{dtype} ({ITEMSIZE[dtype]} B)")
         left.plot(strides, sectors, **style)
@@ -290,7 +288,7 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
         for branch in branches:
             for lane, took in enumerate(lanes):
                 active = took == branch
-                colour = (BLUE if branch else ORANGE) if active else GREY
+                colour = (ONE if branch else TWO) if active else IDLE
                 ax.add_patch(
                     Rectangle(
                         (lane, row), 0.92, 0.8, facecolor=colour, edgecolor="white", hatch="" if active else "////"
@@ -323,7 +321,7 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
     padded = -(-(n + 1) * 4 // SECTOR) * SECTOR // 4
     strides = [n, n + 1, padded]
     names = [f"{n}", f"{n + 1}", f"{n + 1} padded to {padded}"]
-    looks = list(zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), ("none", "full", "full"), strict=True))
+    looks = list(zip((ONE, TWO, THREE), ("o", "s", "^"), ("none", "full", "full"), strict=True))
 
     figure = Picture(9, 3.9)
     left, right = figure.subplots(1, 2)
@@ -385,8 +383,8 @@ def tile_footprints(size: int = 64) -> Figure:
     for row, (name, m, n) in enumerate(shapes):
         for ax, verb, tile in zip(axes[row], ("loads from x", "stores to out"), ((m, n), (n, m)), strict=True):
             cells = footprint(*tile, size)
-            ax.imshow(cells, cmap=ListedColormap(["white", PALE, BLUE]), vmin=0, vmax=2, extent=(0, size, size, 0))
-            ax.hlines(range(size + 1), 0, size, color=GREY, linewidth=0.4)
+            ax.imshow(cells, cmap=ListedColormap(["white", WASTE, DONE]), vmin=0, vmax=2, extent=(0, size, size, 0))
+            ax.hlines(range(size + 1), 0, size, color=IDLE, linewidth=0.4)
             ax.vlines(range(0, size + 1, 8), 0, size, color=INK, linewidth=0.5)
             for y, x in np.argwhere(cells[:, ::8]):  # each sector that is touched is a box
                 ax.add_patch(Rectangle((8 * x, y), 8, 1, fill=False, edgecolor=INK, linewidth=0.7, zorder=3))
@@ -395,7 +393,7 @@ def tile_footprints(size: int = 64) -> Figure:
             ax.set(xticks=range(0, size + 1, 16), yticks=range(0, size + 1, 16))
             ax.set(xlabel="column, elements" if row else "", ylabel="row, elements" if verb[0] == "l" else "")
     axes[0, 0].legend(
-        handles=[Patch(color=BLUE, label="wanted"), Patch(color=PALE, label="touched, not wanted")],
+        handles=[Patch(color=DONE, label="wanted"), Patch(color=WASTE, label="touched, not wanted")],
         loc="lower left",
         fontsize=8,
         framealpha=1,
@@ -419,9 +417,9 @@ def name_lanes() -> Figure:
         sectors = sorted({o // SECTOR for o in offsets})
         lowest, end = max(0, SECTOR * (sectors[0] - 1)), SECTOR * (sectors[-1] + 2)
         for sector in sectors:
-            ax.add_patch(Rectangle((SECTOR * sector, 0), SECTOR, 1, facecolor=PALE, edgecolor=INK, linewidth=0.5))
+            ax.add_patch(Rectangle((SECTOR * sector, 0), SECTOR, 1, facecolor=WASTE, edgecolor=INK, linewidth=0.5))
         for offset in set(offsets):
-            ax.add_patch(Rectangle((offset, 0.15), 4, 0.7, facecolor=BLUE, edgecolor="none"))
+            ax.add_patch(Rectangle((offset, 0.15), 4, 0.7, facecolor=DONE, edgecolor="none"))
         ax.set_xlim(lowest, end)
         ax.set_ylim(0, 1)
         ax.set_yticks([])

@@ -8,14 +8,17 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, RED, Picture, on_white
+from course_lib.picture import DRAM, EDGE, IDLE, INK, READ, WRITTEN, Picture, bare, on_white
 
 TOLERANCE = 0.02
 
-PANELS = (  # title, axis, [(quantity, label, marker, colour)]
-    ("Sectors between L1 and L2", "sectors", [("load_sectors", "loads", "o", BLUE), ("store_sectors", "stores", "s", RED)]),
-    ("Read from DRAM", "bytes", [("dram_read_bytes", "bytes", "o", BLUE)]),
-)  # fmt: skip
+SHOWN = 0.1  # of a ratio around 1; what is further off is named at the edge
+
+QUANTITIES = {  # quantity -> title, colour
+    "load_sectors": ("sectors loaded, L2 to L1", READ),
+    "store_sectors": ("sectors stored, L1 to L2", WRITTEN),
+    "dram_read_bytes": ("bytes read from DRAM", DRAM),
+}
 
 
 def pairs(quantity: str) -> list[tuple[str, float, float]]:
@@ -28,47 +31,33 @@ def pairs(quantity: str) -> list[tuple[str, float, float]]:
 
 @on_white
 def predicted_against_counted() -> Figure:
-    """Each point is one kernel: what the trace predicts without a GPU, and what the GPU counted."""
-    figure = Picture(10, 5)
-    for ax, (title, unit, quantities) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
-        everything = [value for quantity, *_ in quantities for _, *both in pairs(quantity) for value in both]
-        low, high = min(everything) / 2, max(everything) * 2
-        ax.plot([low, high], [low, high], color="#999999", linewidth=1, zorder=0)
-        for quantity, label, marker, colour in quantities:
-            points = pairs(quantity)
-            near = sum(abs(counted / predicted - 1) <= TOLERANCE for _, predicted, counted in points)
-            ax.scatter(
-                [predicted for _, predicted, _ in points],
-                [counted for *_, counted in points],
-                marker=marker,
-                facecolor="none",
-                edgecolor=colour,
-                linewidth=1.5,
-                label=f"{label}: {near} of {len(points)} within {TOLERANCE:.0%}",
-            )
-            for name, predicted, counted in points:
-                if abs(counted / predicted - 1) > TOLERANCE:
-                    above = counted > predicted
-                    ax.annotate(
-                        f"{name}: {counted / predicted:.2f}",
-                        (predicted, counted),
-                        xytext=(-14, 10) if above else (14, -14),
-                        textcoords="offset points",
-                        ha="right" if above else "left",
-                        fontsize=8,
-                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-                        arrowprops={"arrowstyle": "-", "color": "#999999"},
-                    )
-        ax.set(xscale="log", yscale="log", xlim=(low / 60, high * 15), ylim=(low, high), title=title)
-        ax.set(xlabel=f"predicted by the trace, {unit}", ylabel=f"counted by the GPU, {unit}")
-        ax.legend(loc="upper left", fontsize=8, frameon=False)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+    """Each point is one kernel: what the GPU counted, over what the trace predicts without a GPU; sorted."""
+    figure = Picture(7.2, 4.6)
+    for ax, (quantity, (title, colour)) in zip(figure.subplots(1, len(QUANTITIES)), QUANTITIES.items(), strict=True):
+        ratios = sorted((counted / predicted, name) for name, predicted, counted in pairs(quantity))
+        near = sum(abs(ratio - 1) <= TOLERANCE for ratio, _ in ratios)
+        ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color=IDLE, zorder=0)
+        ax.axvline(1, color=EDGE, linewidth=0.8, zorder=1)
+        for place, (ratio, _) in enumerate(ratios):
+            shown = min(max(ratio, 1 - SHOWN), 1 + SHOWN)
+            marker = "o" if shown == ratio else "<" if ratio < 1 else ">"
+            looks = dict(color=colour, markeredgecolor=INK, markeredgewidth=0.5, clip_on=False)
+            ax.plot(shown, place, marker=marker, markersize=6, **looks)
+        below = [f"{name}: {ratio:.2f}" for ratio, name in ratios if ratio < 1 - SHOWN]
+        above = [f"{name}: {ratio:.2f}" for ratio, name in ratios if ratio > 1 + SHOWN]
+        ax.text(1 - SHOWN, -1, "\n".join(below), ha="left", va="top", fontsize=9)
+        ax.text(1 + SHOWN, len(ratios), "\n".join(above), ha="right", va="bottom", fontsize=9)
+        ax.set(xlim=(1 - SHOWN, 1 + SHOWN), ylim=(-4, len(ratios) + 3), yticks=[])
+        ax.set_xticks([0.9, 1, 1.1])
+        ax.set_title(f"{title}\n{near} of {len(ratios)} within {TOLERANCE:.0%}", fontsize=10, loc="left")
+        ax.set_xlabel("counted / predicted", fontsize=10)
+        bare(ax, "top", "right", "left")
+    figure.axes[0].set_ylabel("kernels, sorted", fontsize=10)
     dots = pairs("dot_flops")
     found = measured("trace_vs_counters")
     exact = sum(predicted == counted for _, predicted, counted in dots)
     figure.caption(
-        f"{len(found['launches'])} kernels on one {found['machine']}. On the line, prediction and counter agree. "
-        f"The FLOPs of tensor cores, not drawn, are equal in {exact} of {len(dots)} kernels that use them."
+        f"{len(found['launches'])} kernels on one {found['machine']}. Grey: within {TOLERANCE:.0%}. A triangle is "
+        f"off the scale. The FLOPs of tensor cores, not drawn, are equal in {exact} of {len(dots)} kernels that use them."
     )
     return figure

@@ -24,7 +24,29 @@ from course_lib.exercises.flash.oracles import visible
 from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured, whose
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import (
+    CACHES,
+    DONE,
+    EDGE,
+    FOUR,
+    IDLE,
+    INK,
+    LIMIT,
+    LOADED,
+    NOW,
+    ONE,
+    OTHERS,
+    OURS,
+    PART,
+    RESULT,
+    THREE,
+    TWO,
+    YARDSTICK,
+    Picture,
+    bare,
+    on_white,
+    paler,
+)
 from course_lib.tracing import Trace, trace
 from course_lib.version import old_names
 
@@ -99,17 +121,19 @@ def chip(ax, walks: Mapping[int, list[tuple[str, int, int]]], nq: int, nk: int) 
     """Draw the scores of nq queries and nk keys as a square that lies on the chip: the tiles that programs make, as their walks over
     q and k say, and in grey what none of them makes."""
     ax.set(xlim=(0, nk), ylim=(nq, 0), xlabel="key", ylabel="query", box_aspect=1)
-    ax.add_patch(Rectangle((0, 0), nk, nq, facecolor=GREY, edgecolor="none"))
+    ax.add_patch(Rectangle((0, 0), nk, nq, facecolor=IDLE, edgecolor="none"))
     ax.set_xticks([0, nk])
     ax.set_yticks([0, nq])
     ax.tick_params(labelsize=9)
     for walk in walks.values():
         rows, columns = ([(x, y) for name, x, y in walk if name == wanted] for wanted in "qk")
         for (top, bottom), (left, right) in itertools.product(rows, columns):
-            tile = Rectangle((left, top), right - left, bottom - top, facecolor="#EDF6FC", edgecolor="#888888", lw=0.6)
+            tile = Rectangle(
+                (left, top), right - left, bottom - top, facecolor=paler(CACHES, 0.1), edgecolor=EDGE, lw=0.6
+            )
             ax.add_patch(tile)
     for side in ax.spines.values():
-        side.set(color=SKY, linewidth=2.5)
+        side.set(color=CACHES, linewidth=2.5)
 
 
 def _states(tensors: Mapping[str, torch.Tensor], query: int, tiles: list[tuple[int, int]], causal: bool) -> list:
@@ -142,8 +166,8 @@ def _state_panel(ax, states: list, seen: int, query: int, traffic: str) -> None:
     ):
         value, most = states[seen][index], max(state[index] for state in states)
         share = 0.0 if not seen else (value - lowest + 0.2) / (most - lowest + 0.2) if name == "m" else value / most
-        ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8, 0.42, facecolor="white", edgecolor="#888888", lw=0.6))
-        ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8 * share, 0.42, facecolor=ORANGE, edgecolor="none"))
+        ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8, 0.42, facecolor="white", edgecolor=EDGE, lw=0.6))
+        ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8 * share, 0.42, facecolor=PART, edgecolor="none"))
         ax.text(0.16, 1.3 * row + 0.38, name, ha="right", va="center", fontsize=10, color=INK)
         ax.text(0.2, 1.3 * row + 0.85, f"{value:.2f}: {how}" if seen else how, va="center", fontsize=9, color=INK)
     ax.text(0, 4.3, "traffic so far", fontsize=10, weight="bold", color=INK)
@@ -182,8 +206,8 @@ def program_walk(
             ax.set_title(name, fontsize=10)
             ax.set_box_aspect(3.7 / 0.5)  # as high as the square next to it, so that rows lie level
 
-    def light(ax, x: float, y: float, w: float, h: float, now: bool, colour: str = SKY) -> None:
-        style = dict(facecolor=ORANGE, hatch="//") if now else dict(facecolor=colour)
+    def light(ax, x: float, y: float, w: float, h: float, now: bool, colour: str = LOADED) -> None:
+        style = dict(facecolor=NOW, hatch="//") if now else dict(facecolor=colour)
         ax.add_patch(Rectangle((x, y), w, h, edgecolor=INK, linewidth=0.6, **style))
 
     mine = next(((a, b) for name, a, b in done if name == "q"), None)
@@ -192,9 +216,9 @@ def program_walk(
         if name in "kv":
             light(axes[name], a, 0, b - a, 1, now)
             if mine:
-                light(axes["s"], a, mine[0], b - a, mine[1] - mine[0], now, SKY if name == "k" else BLUE)
+                light(axes["s"], a, mine[0], b - a, mine[1] - mine[0], now, LOADED if name == "k" else DONE)
         else:
-            light(axes[name], 0, a, 1, b - a, now, GREEN if name == "o" else SKY)
+            light(axes[name], 0, a, 1, b - a, now, RESULT if name == "o" else LOADED)
     rows = {name: sum(b - a for what, a, b in done if what == name) for name in "qkvo"}
     size = {name: tensors[name].shape[-1] * tensors[name].element_size() for name in "qkvo"}
     traffic = "\n".join(
@@ -210,11 +234,11 @@ def program_walk(
     _state_panel(axes["state"], _states(tensors, own[0], tiles, causal), used, own[0], traffic)
     figure.legend(
         handles=[
-            Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label="this step"),
-            Patch(facecolor=SKY, edgecolor=INK, label="loaded; scores made"),
-            Patch(facecolor=BLUE, edgecolor=INK, label="scores used with v, gone"),
-            Patch(facecolor=GREEN, edgecolor=INK, label="stored"),
-            Patch(facecolor=GREY, edgecolor="none", label="made by nobody"),
+            Patch(facecolor=NOW, hatch="//", edgecolor=INK, label="this step"),
+            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores made"),
+            Patch(facecolor=DONE, edgecolor=INK, label="scores used with v, gone"),
+            Patch(facecolor=RESULT, edgecolor=INK, label="stored"),
+            Patch(facecolor=IDLE, edgecolor="none", label="made by nobody"),
         ],
         fontsize=9,
         ncols=5,
@@ -286,7 +310,7 @@ def windows_and_groups(
         found = kinds(mask, bm, bn)
         ax.imshow(
             found,
-            cmap=ListedColormap(["white", ORANGE, BLUE]),
+            cmap=ListedColormap(["white", TWO, ONE]),
             vmin=0,
             vmax=2,
             extent=(0, found.shape[1] * bn, found.shape[0] * bm, 0),
@@ -296,7 +320,7 @@ def windows_and_groups(
             hatch = "//" if kind == 1 else ""
             ax.add_patch(
                 Rectangle(
-                    (j * bn, i * bm), bn, bm, fill=False, hatch=hatch, edgecolor=INK if kind else GREY, linewidth=0.7
+                    (j * bn, i * bm), bn, bm, fill=False, hatch=hatch, edgecolor=INK if kind else IDLE, linewidth=0.7
                 )
             )
         ax.set_title(title, loc="left", fontsize=11)
@@ -304,12 +328,12 @@ def windows_and_groups(
     figure.axes[0].set_ylabel("query")
     figure.axes[1].set_ylabel("row r: query r % Nq of head r // Nq")
     for head in range(1, group):
-        figure.axes[1].axhline(head * queries, color=RED, linewidth=2, linestyle="--")
+        figure.axes[1].axhline(head * queries, color=LIMIT, linewidth=2, linestyle="--")
     figure.legend(
         handles=[
-            Patch(color=BLUE, label="full"),
-            Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label="needs the mask"),
-            Patch(facecolor="white", edgecolor=GREY, label="skipped"),
+            Patch(color=ONE, label="full"),
+            Patch(facecolor=TWO, hatch="//", edgecolor=INK, label="needs the mask"),
+            Patch(facecolor="white", edgecolor=IDLE, label="skipped"),
         ],
         fontsize=9,
         ncols=3,
@@ -327,8 +351,8 @@ def windows_and_groups(
 
 # ------------------------------------------------------------------------------------------------ speed
 
-PEERS = {"FlashAttention-2": (GREY, "s", "--"), "cuDNN": (INK, "^", ":"), "naive": (ORANGE, "x", "--")}
-OWN = {"unit 09": (BLUE, "o", "-"), "the ladder's best": (GREEN, "D", "-.")}
+PEERS = {"FlashAttention-2": (YARDSTICK, "s", "--"), "cuDNN": (INK, "^", ":"), "naive": (OTHERS, "x", "--")}
+OWN = {"unit 09": (OURS, "o", "-"), "the ladder's best": (THREE, "D", "-.")}
 
 
 @on_white
@@ -343,12 +367,12 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
         bars = ax.barh(
             range(len(names)),
             speeds,
-            color=[GREY if peer else SKY for peer in peers],
+            color=[YARDSTICK if peer else FOUR for peer in peers],
             hatch=["//" if peer else "" for peer in peers],
             edgecolor="white",
         )
         ax.bar_label(bars, [f"{speed:.0f}" for speed in speeds], fontsize=9, padding=3)
-        ax.axvline(measured("attention")["ceiling"], color=RED, linestyle=":", linewidth=1.5)
+        ax.axvline(measured("attention")["ceiling"], color=LIMIT, linestyle=":", linewidth=1.5)
         ax.set_yticks(range(len(names)), names)
         ax.set_title("causal" if row["causal"] else "full", loc="left", fontsize=11)
         ax.set(xlabel="TFLOP/s", xlim=(0, 1.15 * measured("attention")["ceiling"]))
@@ -378,7 +402,7 @@ def against_length() -> Figure:
                 *zip(*found, strict=True),
                 line,
                 marker=marker,
-                color=colour if colour != GREY else "#777777",
+                color=colour if colour != YARDSTICK else EDGE,
                 label=name,
             )
         ax.set_xscale("log", base=2)
@@ -410,7 +434,7 @@ def decode_splits() -> Figure:
     figure = Picture(8, 4.0)
     ax = figure.subplots()
     sizes = sorted({r["keys"] for r in rows})
-    for keys, colour, marker in zip(sizes, (ORANGE, BLUE), "so", strict=False):
+    for keys, colour, marker in zip(sizes, (TWO, ONE), "so", strict=False):
         mine = [r for r in rows if r["keys"] == keys]
         ax.plot(
             [r["splits"] for r in mine],

@@ -16,13 +16,29 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.flash_backward.memory import kept_bytes, longest
+from course_lib.exercises.flash_backward.naming import MAPS
 from course_lib.figures.flash import chip, walk_of
+from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
 from course_lib.hardware.measurements import measured, whose
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
+from course_lib.picture import DONE, FOUR, IDLE, INK, LOADED, NOW, OTHERS, OURS, PART, RESULT, Picture, bare, on_white
 from course_lib.tracing import Trace, trace
 from course_lib.version import old_names
+
+
+@on_white
+def name_gradients() -> Figure:
+    """Draw six maps of wrong gradients: dq, dk and dv, (100, 32) each, with the edges of tiles of 32 rows."""
+    return error_maps(
+        MAPS,
+        "query of dq, key of dk and dv",
+        "32 channels of each",
+        "Six wrong backward passes of causal attention, 100 queries and 100 keys of 32 channels, in tiles of 32 (dotted). Look at "
+        "which of the three gradients is wrong, and in which rows.",
+        strips=("dq", "dk", "dv"),
+    )
+
 
 # ------------------------------------------------------------------------------------------------ one program's walk
 
@@ -60,7 +76,6 @@ def over_keys(
 
 
 KERNELS = ("dkdv", "dq")
-PART = "#A6DBCB"  # of a result that is not stored yet: a pale green
 
 
 @cache
@@ -114,21 +129,21 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
             ax.set_title(name, fontsize=10)
             ax.set_box_aspect(5 / 0.6)  # as high as the square next to it, so that rows lie level
 
-    def light(name: str, x: float, y: float, w: float, h: float, now: bool, colour: str = SKY) -> None:
-        style = dict(facecolor=ORANGE, hatch="//") if now else dict(facecolor=colour)
+    def light(name: str, x: float, y: float, w: float, h: float, now: bool, colour: str = LOADED) -> None:
+        style = dict(facecolor=NOW, hatch="//") if now else dict(facecolor=colour)
         axes[name].add_patch(Rectangle((x, y), w, h, edgecolor=INK, linewidth=0.6, **style))
 
     own_names = ("k", "v") if kernel == "dkdv" else ("q", "do")
     mine = next(((a, b) for name, a, b in done if name in own_names), None)
     for number, (name, a, b) in enumerate(done, 1):
-        now, colour = number == step, GREEN if name.startswith("d") and name != "do" else SKY
+        now, colour = number == step, RESULT if name.startswith("d") and name != "do" else LOADED
         across = name in ("k", "v", "dk", "dv")
         light(name, *((a, 0, b - a, 1) if across else (0, a, 1, b - a)), now, colour)
         if mine and name in {"dkdv": ("q", "do"), "dq": ("k", "v")}[kernel]:
             tile = (
                 (mine[0], a, mine[1] - mine[0], b - a) if kernel == "dkdv" else (a, mine[0], b - a, mine[1] - mine[0])
             )
-            light("s", *tile, now, BLUE if name in ("do", "v") else SKY)
+            light("s", *tile, now, DONE if name in ("do", "v") else LOADED)
     used, tiles = (sum(name == {"dkdv": "do", "dq": "v"}[kernel] for name, *_ in walk) for walk in (done, steps))
     for name in {"dkdv": ("dk", "dv"), "dq": ("dq",)}[
         kernel
@@ -139,12 +154,12 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
             axes[name].add_patch(Rectangle(place[:2], *place[2:], facecolor=PART, edgecolor=INK, linewidth=0.6))
     figure.legend(
         handles=[
-            Patch(facecolor=ORANGE, hatch="//", edgecolor=INK, label="this step"),
-            Patch(facecolor=SKY, edgecolor=INK, label="loaded; scores made again"),
-            Patch(facecolor=BLUE, edgecolor=INK, label="scores used, and gone"),
+            Patch(facecolor=NOW, hatch="//", edgecolor=INK, label="this step"),
+            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores made again"),
+            Patch(facecolor=DONE, edgecolor=INK, label="scores used, and gone"),
             Patch(facecolor=PART, edgecolor=INK, label="added up in registers"),
-            Patch(facecolor=GREEN, edgecolor=INK, label="stored, once"),
-            Patch(facecolor=GREY, edgecolor="none", label="made by nobody"),
+            Patch(facecolor=RESULT, edgecolor=INK, label="stored, once"),
+            Patch(facecolor=IDLE, edgecolor="none", label="made by nobody"),
         ],
         fontsize=9,
         ncols=2,
@@ -204,8 +219,8 @@ def sums_in_any_order(parts: int = 64, orders: int = 2000) -> Figure:
     unit = 2.0**-23 * abs(exact)
     figure = Picture(8.5, 3.8)
     ax = figure.subplots()
-    ax.bar((values - exact) / unit, 100 * counts / orders, 0.2, color=SKY, edgecolor=INK, linewidth=0.5)
-    ax.axvline((own - exact) / unit, color=ORANGE, linewidth=2, linestyle="--", label="in one fixed order: always this")
+    ax.bar((values - exact) / unit, 100 * counts / orders, 0.2, color=FOUR, edgecolor=INK, linewidth=0.5)
+    ax.axvline((own - exact) / unit, color=OURS, linewidth=2, linestyle="--", label="in one fixed order: always this")
     ax.axvline(0, color=INK, linewidth=1, linestyle=":", label="exact")
     ax.set(xlabel="error, in units of 2^-23 of the sum", ylabel="% of the orders")
     ax.legend(fontsize=9)
@@ -231,8 +246,8 @@ def context_against_memory(card: str = "H200") -> Figure:
     ax = figure.subplots()
     limits = {}
     for scores, label, colour, marker, line in (
-        (True, "the scores are kept", ORANGE, "s", "--"),
-        (False, "FlashAttention", BLUE, "o", "-"),
+        (True, "the scores are kept", OTHERS, "s", "--"),
+        (False, "FlashAttention", OURS, "o", "-"),
     ):
         ax.plot(
             lengths,
@@ -265,10 +280,10 @@ def context_against_memory(card: str = "H200") -> Figure:
 # ------------------------------------------------------------------------------------------------ speed
 
 CONTENDERS = {
-    "naive": (GREY, ".."),
-    "FlashAttention-2": (ORANGE, "//"),
-    "flex_attention": (SKY, ""),
-    "unit 10": (BLUE, ""),
+    "naive": (IDLE, ".."),
+    "FlashAttention-2": (OTHERS, "//"),
+    "flex_attention": (FOUR, ""),
+    "unit 10": (OURS, ""),
     "cuDNN": (INK, "xx"),
 }
 

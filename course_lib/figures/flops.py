@@ -19,7 +19,24 @@ from torch.utils.flop_counter import FlopCounterMode
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import bench, gpu, throughput
 from course_lib.hardware.measurements import measured, whose
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, on_white
+from course_lib.picture import (
+    FIVE,
+    FOUR,
+    IDLE,
+    INK,
+    LEFT,
+    LIMIT,
+    ONE,
+    OURS,
+    RED_INK,
+    RESULT,
+    RIGHT,
+    THREE,
+    TWO,
+    Picture,
+    bare,
+    on_white,
+)
 from course_lib.version import old_names
 
 ITEMSIZE = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4}
@@ -64,7 +81,7 @@ def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
         for i in range(rows):
             for j in range(columns):
                 marked = {"a": i == row, "b": j == column, "c": (i, j) == (row, column)}[name]
-                colour = {"a": SKY, "b": ORANGE, "c": GREEN}[name] if marked else "white"
+                colour = {"a": LEFT, "b": RIGHT, "c": RESULT}[name] if marked else "white"
                 ax.add_patch(Rectangle((left + j, top + i), 1, 1, facecolor=colour, edgecolor=INK))
                 if marked:
                     text = {"a": f"a{j}", "b": f"b{i}", "c": "c"}[name]
@@ -91,9 +108,9 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
     """The products of a linear layer y = x @ w, forward and backward, as counted."""
     x, w, dy = (torch.empty(s, device="meta") for s in ((tokens, d_in), (d_in, d_out), (tokens, d_out)))
     rows = [
-        ("forward:  y = x @ w", count(lambda: x @ w), BLUE, ""),
-        ("backward:  dw = x.T @ dy", count(lambda: x.T @ dy), ORANGE, "//"),
-        ("backward:  dx = dy @ w.T", count(lambda: dy @ w.T), ORANGE, ".."),
+        ("forward:  y = x @ w", count(lambda: x @ w), ONE, ""),
+        ("backward:  dw = x.T @ dy", count(lambda: x.T @ dy), TWO, "//"),
+        ("backward:  dx = dy @ w.T", count(lambda: dy @ w.T), TWO, ".."),
     ]
     shapes = [
         f"({tokens}, {d_in}) @ ({d_in}, {d_out})",
@@ -135,7 +152,7 @@ def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figur
         (axes[0], "w = randn(d, d)", lambda d: 1.0),
         (axes[1], "w = randn(d, d) / sqrt(d)", lambda d: d**-0.5),
     ):
-        for width, colour, marker in zip(widths, (BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=False):
+        for width, colour, marker in zip(widths, (ONE, TWO, THREE), ("o", "s", "^"), strict=False):
             generator = torch.Generator().manual_seed(width)
             x = torch.randn(256, width, generator=generator)
             spread = [float(x.std())]
@@ -143,7 +160,7 @@ def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figur
                 x = x @ (torch.randn(width, width, generator=generator) * scale(width))
                 spread.append(float(x.std()))
             ax.plot(spread, color=colour, marker=marker, label=f"d = {width}")
-        ax.axhline(65504, color=RED, linestyle="--", linewidth=1)
+        ax.axhline(65504, color=LIMIT, linestyle="--", linewidth=1)
         ax.set(yscale="log", xlabel="layers passed", title=title)
         ax.grid(alpha=0.3)
         bare(ax)
@@ -173,6 +190,7 @@ def _roof(ax, flops_per_second: float, bytes_per_second: float, **style) -> floa
 def _roofline_axes(ax) -> None:
     ax.set(xscale="log", yscale="log", xlim=(0.05, 2e4))
     ax.set(xlabel="intensity, FLOPs for each byte moved", ylabel="speed, TFLOP/s")
+    ax.minorticks_off()  # a drag waits for each of them
     ax.grid(alpha=0.3)
     bare(ax)
 
@@ -196,11 +214,11 @@ def roofline(m: int = 512, n: int = 4096, k: int = 4096, dtype: str = "bf16", ca
     figure = Picture(9, 4.6)
     ax = figure.subplots()
     ridge = _roof(ax, flops_per_second, sheet.hbm_bandwidth, color=INK, linewidth=2)
-    ax.axvspan(1e-3, ridge, color=SKY, alpha=0.18)
-    ax.axvspan(ridge, 1e6, color=ORANGE, alpha=0.18)
+    ax.axvspan(1e-3, ridge, color=FOUR, alpha=0.18)
+    ax.axvspan(ridge, 1e6, color=TWO, alpha=0.18)
     speed = flops / seconds / TERA
-    ax.plot([intensity] * 2, [1e-9, speed], color=RED, linestyle=":", linewidth=1.5)
-    ax.plot([intensity], [speed], marker="o", markersize=11, color=RED, linestyle="none")
+    ax.plot([intensity] * 2, [1e-9, speed], color=OURS, linestyle=":", linewidth=1.5)
+    ax.plot([intensity], [speed], marker="o", markersize=11, color=OURS, linestyle="none")
     _roofline_axes(ax)
     ax.set_ylim(0.1, 1e4)  # room above the fastest card, where no roof crosses the words
     ax.text(0.07, 5000, "memory is the limit", fontsize=10)
@@ -256,7 +274,7 @@ def operations_under_the_roof() -> Figure:
     for op in operations:
         x, y = op["flops"] / op["bytes"], op["flops"] / op["seconds"] / TERA
         kind = "product" if "mat" in op["name"] else "elementwise"
-        colour, marker = {"product": (BLUE, "o"), "elementwise": (ORANGE, "s")}[kind]
+        colour, marker = {"product": (ONE, "o"), "elementwise": (TWO, "s")}[kind]
         ax.plot([x], [y], marker=marker, color=colour, markersize=8, linestyle="none")
         offset = crowded.get(op["name"], (10, -5))
         side = "center" if offset[0] == 0 else "left"
@@ -266,8 +284,8 @@ def operations_under_the_roof() -> Figure:
     ax.set_ylim(0.3, 2500)
     handles, labels = ax.get_legend_handles_labels()
     handles += [
-        ax.plot([], [], marker="o", color=BLUE, linestyle="none")[0],
-        ax.plot([], [], marker="s", color=ORANGE, linestyle="none")[0],
+        ax.plot([], [], marker="o", color=ONE, linestyle="none")[0],
+        ax.plot([], [], marker="s", color=TWO, linestyle="none")[0],
     ]
     ax.legend(handles, [*labels, "matrix products", "other operations"], fontsize=9, loc="upper left", frameon=False)
     ax.set_title(whose, fontsize=11, loc="left")
@@ -285,10 +303,10 @@ def promised_and_reached() -> Figure:
     sheet = gpu.current_or_h200()
     names = [name for name in ("fp32", "tf32", "fp16", "bf16") if peak(sheet, name)]
     columns = [
-        ("datasheet, “with sparsity” *", [2 * peak(sheet, d) if d != "fp32" else None for d in names], GREY, "//"),
-        ("datasheet, dense", [peak(sheet, d) for d in names], SKY, ""),
-        ("measured, zeros", [ceilings["zeros"][d] for d in names], ORANGE, ".."),
-        ("measured, random numbers", [ceilings["random"][d] for d in names], BLUE, ""),
+        ("datasheet, “with sparsity” *", [2 * peak(sheet, d) if d != "fp32" else None for d in names], IDLE, "//"),
+        ("datasheet, dense", [peak(sheet, d) for d in names], FOUR, ""),
+        ("measured, zeros", [ceilings["zeros"][d] for d in names], TWO, ".."),
+        ("measured, random numbers", [ceilings["random"][d] for d in names], ONE, ""),
     ]
     figure = Picture(9.5, 4.4)
     ax = figure.subplots()
@@ -317,7 +335,7 @@ def promised_and_reached() -> Figure:
 @on_white
 def sixteen_bytes() -> Figure:
     """Bytes for each parameter that training keeps, activations apart, by optimizer."""
-    parts = [("parameters", BLUE, ""), ("gradients", ORANGE, "//"), ("optimizer's state", GREEN, "..")]
+    parts = [("parameters", ONE, ""), ("gradients", TWO, "//"), ("optimizer's state", THREE, "..")]
     rows = [("SGD", (4, 4, 0)), ("SGD, momentum", (4, 4, 4)), ("AdaGrad", (4, 4, 4)), ("Adam, AdamW", (4, 4, 8))]
     figure = Picture(9, 2.8)
     ax = figure.subplots()
@@ -361,14 +379,14 @@ def launch_timeline() -> Figure:
     figure = Picture(9.5, 4)
     axes = figure.subplots(2, 1, sharex=True)
     bars = {
-        "host": [(0, 0.6, "work()", SKY, "")],
-        "device": [(0.6, 6.0, "the kernel runs", BLUE, "")],
+        "host": [(0, 0.6, "work()", FOUR, "")],
+        "device": [(0.6, 6.0, "the kernel runs", ONE, "")],
     }
     for ax, title, stop, wait in (
         (axes[0], "without waiting: the clock times the queueing", 0.6, False),
         (axes[1], "with synchronize(): the clock times the work", 6.6, True),
     ):
-        host = bars["host"] + ([(0.6, 6.0, "synchronize() waits", GREY, "//")] if wait else [])
+        host = bars["host"] + ([(0.6, 6.0, "synchronize() waits", IDLE, "//")] if wait else [])
         for y, row in enumerate((host, bars["device"])):
             for start, length, text, colour, hatch in row:
                 ax.add_patch(Rectangle((start, y), length, 0.7, facecolor=colour, hatch=hatch, edgecolor=INK))
@@ -385,7 +403,7 @@ def launch_timeline() -> Figure:
                         bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
                     )
         for x, gap, side in ((0, -0.05, "right"), (stop, 0.05, "left")):
-            ax.axvline(x, color=RED, linestyle="--")
+            ax.axvline(x, color=LIMIT, linestyle="--")
             ax.text(x + gap, -0.1, "clock()", color=RED_INK, fontsize=9, va="bottom", ha=side)
         ax.set(ylim=(2.15, -0.55), xlim=(-0.8, 7.5), ylabel="who")
         ax.set_yticks([0.35, 1.35], ["host", "device"])
@@ -413,7 +431,7 @@ def timers() -> Figure:
         values = [row[unit] / row["seconds"] / TERA for row in rows]
         for y, (row, value) in enumerate(zip(rows, values, strict=True)):
             right = row["timer"] == "right"
-            ax.barh(y, value, color=BLUE if right else ORANGE, hatch="" if right else "//", edgecolor="white")
+            ax.barh(y, value, color=ONE if right else TWO, hatch="" if right else "//", edgecolor="white")
             told = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
             white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             inside = value <= limit / TERA < 4 * value  # next to its bar the number would lie on the dashed line
@@ -435,10 +453,10 @@ def timers() -> Figure:
 # ---------------------------------------------------------------------------------------------------------- mystery
 
 BRANCHES = [  # largest power of two that divides N, from and to; name, colour, marker
-    (1, 1, "odd", RED, "x"),
-    (2, 2, "2 × odd", ORANGE, "s"),
-    (4, 4, "4 × odd", GREEN, "^"),
-    (8, 1 << 20, "multiple of 8", BLUE, "o"),
+    (1, 1, "odd", FIVE, "x"),
+    (2, 2, "2 × odd", TWO, "s"),
+    (4, 4, "4 × odd", THREE, "^"),
+    (8, 1 << 20, "multiple of 8", ONE, "o"),
 ]
 
 

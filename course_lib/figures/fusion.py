@@ -22,7 +22,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware import inductor
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import (
+    FOUR,
+    IDLE,
+    INK,
+    LIMIT,
+    ONE,
+    OTHERS,
+    OURS,
+    PART,
+    READ,
+    RESULT,
+    THREE,
+    TWO,
+    WRITTEN,
+    Picture,
+    bare,
+    on_white,
+)
 from course_lib.tracing import trace
 from course_lib.version import old_names
 from course_lib.words import plural
@@ -59,7 +76,7 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
 
     figure = Picture(9, 4.0)
     ax = figure.subplots()
-    ax.add_patch(Rectangle((0, 0), len(ops), 0.5, facecolor=GREY, edgecolor=INK))
+    ax.add_patch(Rectangle((0, 0), len(ops), 0.5, facecolor=IDLE, edgecolor=INK))
     ax.text(len(ops) / 2, 0.12, "memory (DRAM)", ha="center", va="center", color=INK, fontsize=10)
     left = 0
     for number, stage in enumerate(stages, 1):
@@ -69,7 +86,7 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
             width - 0.16,
             1.3,
             boxstyle="round,pad=0,rounding_size=0.06",
-            facecolor=SKY,
+            facecolor=FOUR,
             edgecolor=INK,
         )
         ax.add_patch(box)
@@ -80,7 +97,7 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
         for k, (tensor, up) in enumerate(carried):
             x = left + width * (k + 0.5) / len(carried)
             foot, head = (0.5, 1.58) if up else (1.6, 0.52)
-            style = dict(mutation_scale=14, linewidth=2, color=BLUE if up else RED, linestyle="-" if up else "--")
+            style = dict(mutation_scale=14, linewidth=2, color=READ if up else WRITTEN, linestyle="-" if up else "--")
             ax.add_patch(FancyArrowPatch((x, foot), (x, head), arrowstyle="-|>", shrinkA=0, shrinkB=0, **style))
             ax.text(x, 0.34, tensor, ha="center", va="center", color=INK, fontsize=8.5, fontweight="bold")
         left += width
@@ -93,8 +110,8 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
         side.set_visible(False)
     ax.legend(
         handles=[
-            Line2D([], [], color=BLUE, linewidth=2, label="loaded, upwards (solid)"),
-            Line2D([], [], color=RED, linewidth=2, linestyle="--", label="stored, downwards (dashed)"),
+            Line2D([], [], color=READ, linewidth=2, label="loaded, upwards (solid)"),
+            Line2D([], [], color=WRITTEN, linewidth=2, linestyle="--", label="stored, downwards (dashed)"),
         ],
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
@@ -192,7 +209,7 @@ def five_against_one(guess: float = ...) -> Figure:
     figure = Picture(9, 4.2)
     for ax, (label, values, form) in zip(figure.subplots(2, 1), rows, strict=True):
         drawn = ax.barh(
-            ["torch, 5 kernels", "one kernel"], values, color=[ORANGE, BLUE], hatch=["//", ""], edgecolor="white"
+            ["torch, 5 kernels", "one kernel"], values, color=[OTHERS, OURS], hatch=["//", ""], edgecolor="white"
         )
         ax.bar_label(drawn, [form.format(v) for v in values], padding=4)
         ax.invert_yaxis()
@@ -215,11 +232,11 @@ def free_operations() -> Figure:
     steps, ms, floor = free["operations"], free["ms"], free["copy_ms"]
     figure = Picture(9, 3.8)
     ax = figure.subplots()
-    ax.plot(steps, ms, "o-", color=BLUE, label="one fused kernel")
+    ax.plot(steps, ms, "o-", color=OURS, label="one fused kernel")
     ax.axhline(floor, color=INK, linestyle=":", label="a copy of the same bytes")
     one_by_one = [k * floor for k in steps if k * floor <= 4 * max(ms)]
     ax.plot(
-        steps[: len(one_by_one)], one_by_one, "s--", color=ORANGE, label="k kernels of one operation each (k copies)"
+        steps[: len(one_by_one)], one_by_one, "s--", color=OTHERS, label="k kernels of one operation each (k copies)"
     )
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
@@ -286,7 +303,7 @@ def softmax_passes() -> Figure:
     possible."""
     counted = softmax_elements()
     counted = counted | {"the least possible": [("once in, once out", 2.0)]}
-    colours, hatches = [BLUE, ORANGE, GREEN, SKY, GREY], ["", "//", "..", "\\\\", "xx"]
+    colours, hatches = [ONE, TWO, THREE, FOUR, IDLE], ["", "//", "..", "\\\\", "xx"]
     figure = Picture(9, 3.4)
     ax = figure.subplots()
     for y, passes in enumerate(counted.values()):
@@ -341,18 +358,18 @@ def online_steps(block: int = 8) -> Figure:
 
     figure = Picture(9, 5.8)
     top, bottom = figure.subplots(2, 1, sharex=True)
-    top.vlines([i + 0.5 for i in range(len(row))], min(row) - 0.3, row, color=SKY, linewidth=4)
-    top.plot([i + 0.5 for i in range(len(row))], row, "o", color=BLUE, markersize=4, label="x")
+    top.vlines([i + 0.5 for i in range(len(row))], min(row) - 0.3, row, color=FOUR, linewidth=4)
+    top.plot([i + 0.5 for i in range(len(row))], row, "o", color=ONE, markersize=4, label="x")
     for k, (start, end, (m, _, _)) in enumerate(zip(starts, ends, states, strict=True)):
-        top.hlines(m, start, end, color=RED, linewidth=2.5, label="m, the largest so far" if k == 0 else None)
+        top.hlines(m, start, end, color=LIMIT, linewidth=2.5, label="m, the largest so far" if k == 0 else None)
     top.set(ylabel="value", ylim=(min(row) - 0.3, max(row) + 0.6))
     top.legend(fontsize=9, loc="upper left", ncols=2)
 
     before = 0.0
     for start, end, (_, l, alpha) in zip(starts, ends, states, strict=True):
         kept = before * alpha
-        bottom.bar((start + end) / 2, kept, 0.7 * block, color=ORANGE, hatch="//", edgecolor="white")
-        bottom.bar((start + end) / 2, l - kept, 0.7 * block, bottom=kept, color=GREEN, edgecolor="white")
+        bottom.bar((start + end) / 2, kept, 0.7 * block, color=PART, hatch="//", edgecolor="white")
+        bottom.bar((start + end) / 2, l - kept, 0.7 * block, bottom=kept, color=RESULT, edgecolor="white")
         bottom.text((start + end) / 2, l + 0.25, f"l = {l:.2f}", ha="center", color=INK, fontsize=9)
         if start:
             bottom.text((start + end) / 2, l + 1.25, f"old l × {alpha:.2f}", ha="center", color=INK, fontsize=9)
@@ -366,8 +383,8 @@ def online_steps(block: int = 8) -> Figure:
     bottom.set_xticks([0, *ends])
     bottom.legend(
         handles=[
-            Patch(facecolor=ORANGE, hatch="//", edgecolor="white", label="kept of the old sum"),
-            Patch(facecolor=GREEN, label="added by this block"),
+            Patch(facecolor=PART, hatch="//", edgecolor="white", label="kept of the old sum"),
+            Patch(facecolor=RESULT, label="added by this block"),
         ],
         fontsize=9,
         loc="upper left",
@@ -391,9 +408,9 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
     """Speed against a copy of the needed bytes, by row length: torch, torch.compile and this unit's solutions; recorded."""
     found = measured("fusion")
     ways = {
-        "eager": ("torch", ORANGE, "s", "--"),
-        "compile": ("torch.compile", GREEN, "^", "-."),
-        "solution": ("this unit's solution", BLUE, "o", "-"),
+        "eager": ("torch", OTHERS, "s", "--"),
+        "compile": ("torch.compile", THREE, "^", "-."),
+        "solution": ("this unit's solution", OURS, "o", "-"),
     }
     figure = Picture(9, 5.6)
     axes = figure.subplots(2, 2, sharex=True, sharey=True).flat

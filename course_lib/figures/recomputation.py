@@ -19,7 +19,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
+from course_lib.picture import (
+    FOUR,
+    IDLE,
+    INK,
+    ONE,
+    OTHERS,
+    OURS,
+    READ,
+    THREE,
+    TWO,
+    WRITTEN,
+    Picture,
+    bare,
+    on_white,
+)
 from course_lib.version import old_names
 from course_lib.workloads.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
 
@@ -49,7 +63,7 @@ def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
     kept = [kept_bytes(name, sizes.get(name, [256, 64])) / (256 * 64 * 4) for name in names]
     figure = Picture(9, 1.2 + 0.36 * len(names))
     ax = figure.subplots()
-    drawn = ax.barh(names, kept, color=BLUE, edgecolor="white")
+    drawn = ax.barh(names, kept, color=OURS, edgecolor="white")
     ax.bar_label(drawn, [f"{v:g}" for v in kept], padding=4)
     ax.invert_yaxis()
     ax.set(
@@ -114,7 +128,7 @@ def three_ways() -> Figure:
         for k, name in enumerate(forward + backward):
             is_backward = k >= len(forward)
             is_read = name in ("r", "x", "dy") or (is_backward and name in ("s1", "s2"))
-            colour, hatch = (SKY, "") if is_read else (ORANGE, "//")
+            colour, hatch = (READ, "") if is_read else (WRITTEN, "//")
             at = k + 0.2 * is_backward
             ax.add_patch(Rectangle((at, y), 0.9, 0.62, facecolor=colour, edgecolor="white", hatch=hatch))
             ax.text(at + 0.45, y + 0.31, name, ha="center", va="center", fontsize=9, bbox=box)
@@ -126,8 +140,8 @@ def three_ways() -> Figure:
     ax.set_yticks([y + 0.31 for y in range(3)], [name for name, *_ in rows], fontsize=9)
     ax.tick_params(axis="y", length=0)
     handles = [
-        Patch(facecolor=SKY, label="read (r)"),
-        Patch(facecolor=ORANGE, hatch="//", edgecolor="white", label="write (w)"),
+        Patch(facecolor=READ, label="read (r)"),
+        Patch(facecolor=WRITTEN, hatch="//", edgecolor="white", label="write (w)"),
     ]
     ax.legend(handles=handles, loc="lower right", ncols=2, frameon=False, fontsize=9)
     bare(ax)
@@ -199,15 +213,15 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
     line.tick_params(labelbottom=False)
 
     time, edge, inside = points.T
-    line.fill_between(time, edge, step="pre", color=ORANGE, label="boundaries", hatch="//", edgecolor="white")
-    line.fill_between(time, edge, edge + inside, step="pre", color=SKY, label="inside of layers")
+    line.fill_between(time, edge, step="pre", color=TWO, label="boundaries", hatch="//", edgecolor="white")
+    line.fill_between(time, edge, edge + inside, step="pre", color=FOUR, label="inside of layers")
     plain, _ = schedule(layers, 0)
     line.step(plain[:, 0], plain[:, 2], where="pre", color=INK, linestyle=":", label=f"no checkpoints, up to {none}")
     line.set(ylabel="alive, in boundaries", ylim=(0, 1.3 * most))  # few boundaries are to be seen, too
     line.legend(loc="upper left", fontsize=8, framealpha=0.9, edgecolor="none", ncols=3)
     line.set_title(f"{layers} layers, {segments} segments", loc="left", fontsize=11)
 
-    shown = {"forward": (BLUE, ""), "again": (ORANGE, "//"), "backward": (GREEN, "")}
+    shown = {"forward": (ONE, ""), "again": (TWO, "//"), "backward": (THREE, "")}
     for word, (colour, hatch) in shown.items():
         spans = [(start, length) for w, start, length in bars if w == word]
         words.broken_barh(
@@ -224,8 +238,8 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
 
     counts = np.arange(1, layers + 1)
     peaks = [peak(layers, int(s)) for s in counts]
-    valley.plot(counts, peaks, color=BLUE, marker=".", markersize=5)
-    valley.plot([segments], [most], "D", color=ORANGE, markeredgecolor=INK, markersize=8)
+    valley.plot(counts, peaks, color=OURS, marker=".", markersize=5)
+    valley.plot([segments], [most], "D", color=TWO, markeredgecolor=INK, markersize=8)
     valley.annotate(f"{most}", (segments, most), xytext=(6, 8), textcoords="offset points")
     valley.set(xlabel="segments", ylabel="peak, in boundaries", ylim=(0, 1.16 * none))
     valley.grid(alpha=0.3)
@@ -290,7 +304,7 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
     titles = ["forward", "recomputed, the state put back", "recomputed, the state left alone"]
     for ax, again, title in zip(figure.subplots(1, 3), (forward, careful, careless), titles, strict=True):
         wrong = again != forward
-        ax.imshow(np.where(wrong, 2, again), cmap=ListedColormap([GREY, BLUE, ORANGE]), vmin=0, vmax=2, aspect="auto")
+        ax.imshow(np.where(wrong, 2, again), cmap=ListedColormap([IDLE, ONE, TWO]), vmin=0, vmax=2, aspect="auto")
         for y, x in zip(*wrong.nonzero(), strict=True):
             ax.text(x, y, "×", ha="center", va="center", fontsize=7, color=INK)
         differ = "the reference" if title == "forward" else f"{int(wrong.sum())} of {wrong.size} elements differ"
@@ -298,9 +312,9 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
         ax.set_title(title, fontsize=10, loc="left")
     figure.axes[0].set_ylabel("elements of x")
     handles = [
-        Patch(color=BLUE, label="kept"),
-        Patch(color=GREY, label="dropped"),
-        Patch(color=ORANGE, label="× another"),
+        Patch(color=ONE, label="kept"),
+        Patch(color=IDLE, label="dropped"),
+        Patch(color=TWO, label="× another"),
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=3, fontsize=9, frameon=False)
     figure.caption(
@@ -359,7 +373,7 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
         whole = ax in rows[0]
         for s, timeline in found.items():
             alive = np.array(timeline.bytes) / timeline.boundary
-            colour, style = (INK, ":") if s == 0 else (BLUE, "-")
+            colour, style = (INK, ":") if s == 0 else (OURS, "-")
             label = "no checkpoints" if s == 0 else f"{s} segments"
             ax.plot(
                 np.linspace(0, 1, len(alive)),
@@ -370,7 +384,7 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
             )
         if told:
             ax.axhline(
-                prediction[1] + extra, color=ORANGE, linestyle="--", label=f"predicted: {prediction[1]} + {extra:.1f}"
+                prediction[1] + extra, color=OTHERS, linestyle="--", label=f"predicted: {prediction[1]} + {extra:.1f}"
             )
         if whole:
             ax.set(xticks=[], ylim=(0, 320))

@@ -16,12 +16,29 @@ from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware import gpu
-from course_lib.picture import BLUE, GREEN, GREEN_INK, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
+from course_lib.picture import (
+    EDGE,
+    FAINT,
+    FOUR,
+    GREEN_INK,
+    INK,
+    ONE,
+    OTHERS,
+    OURS,
+    RED_INK,
+    THREE,
+    TWO,
+    WRONG,
+    Picture,
+    bare,
+    ink_on,
+    on_white,
+)
 from course_lib.version import old_names
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12
-LOOKS = [(colour, ink_on(colour)) for colour in (SKY, ORANGE, GREEN, BLUE)]  # of the view's rows, in turn: cell, number
+LOOKS = [(colour, ink_on(colour)) for colour in (FOUR, TWO, THREE, ONE)]  # of the view's rows, in turn: cell, number
 
 
 def _cell(ax, x: float, y: float, text: object = "", colour: str = "white", ink: str = INK, **style) -> None:
@@ -42,7 +59,7 @@ def tensor_anatomy() -> Figure:
     x = torch.arange(12.0).reshape(3, 4)
     figure = Picture(9, 4.1)
     heads, store = figure.subplots(2, 1, height_ratios=[2.2, 1])
-    for left, name, tensor, colour in ((0, "x", x, BLUE), (12.5, "y = x.T", x.T, GREEN_INK)):
+    for left, name, tensor, colour in ((0, "x", x, ONE), (12.5, "y = x.T", x.T, GREEN_INK)):
         heads.add_patch(Rectangle((left, 0), 11.5, 6.5, facecolor="white", edgecolor=colour, linewidth=2))
         heads.text(left + 0.4, 0.7, name, fontsize=12, fontweight="bold", va="center", color=colour)
         fields = {
@@ -112,7 +129,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     for (m, n), position in np.ndenumerate(where):
         inside = position < STORAGE
         colour, ink = _look(m) if inside else ("white", RED_INK)
-        _cell(view, n, m, position, colour, ink, edgecolor=INK if inside else RED, linestyle="-" if inside else ":")
+        _cell(view, n, m, position, colour, ink, edgecolor=INK if inside else WRONG, linestyle="-" if inside else ":")
     view.set(xlim=(-0.1, columns + 0.1), ylim=(rows + 0.1, -0.1), aspect="equal", xlabel="column", ylabel="row")
     view.set_xticks(np.arange(columns) + 0.5, range(columns))
     view.set_yticks(np.arange(rows) + 0.5, range(rows))
@@ -122,7 +139,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
 
     row_of = {int(p): m for (m, _), p in reversed(list(np.ndenumerate(where)))}  # the first reader gives the colour
     for i in range(STORAGE):
-        _cell(store, i, 0, i, *(_look(row_of[i]) if i in row_of else ("white", "#767676")))
+        _cell(store, i, 0, i, *(_look(row_of[i]) if i in row_of else ("white", EDGE)))
         if readers[i] > 1:
             store.text(i + 0.5, -0.35, f"×{readers[i]}", ha="center", va="center", fontsize=8)
     store.set(ylim=(1.05, -0.7), yticks=[])
@@ -131,14 +148,14 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     bare(store, *store.spines)
 
     order = np.minimum(where.ravel(), STORAGE + 1)  # all that lies outside stands in one place
-    walk.plot(order + 0.5, np.arange(order.size), color="#767676", linewidth=1, zorder=1)
+    walk.plot(order + 0.5, np.arange(order.size), color=EDGE, linewidth=1, zorder=1)
     for m in range(rows):
         some = np.arange(m * columns, (m + 1) * columns)
         some = some[order[some] < STORAGE]
         walk.scatter(order[some] + 0.5, some, color=_look(m)[0], edgecolor=INK, linewidth=0.6, s=34, zorder=2)
     lost = np.flatnonzero(order >= STORAGE)
-    walk.scatter(order[lost] + 0.5, lost, color=RED, marker="x", s=30, zorder=2)
-    walk.axvspan(STORAGE, STORAGE + 3, facecolor="#F2F2F2", zorder=0)
+    walk.scatter(order[lost] + 0.5, lost, color=WRONG, marker="x", s=30, zorder=2)
+    walk.axvspan(STORAGE, STORAGE + 3, facecolor=FAINT, zorder=0)
     walk.text(STORAGE + 2.2, order.size / 2 - 0.5, "outside", color=RED_INK, rotation=90, va="center", fontsize=9)
     walk.set(xlim=(-0.2, STORAGE + 3), ylim=(1.03 * order.size - 0.4, -0.03 * order.size - 0.6))
     walk.set_xticks(np.arange(0, STORAGE, 2) + 0.5, range(0, STORAGE, 2))
@@ -242,7 +259,7 @@ def views_of_one_storage() -> Figure:
         readers = Counter(where.ravel().tolist())
         first = {int(p): m for (m, _), p in reversed(list(np.ndenumerate(where)))}
         for i in range(STORAGE):
-            _cell(ax, i % 12, 1.7 * (i // 12), i, *(_look(first[i]) if i in first else ("white", "#767676")))
+            _cell(ax, i % 12, 1.7 * (i // 12), i, *(_look(first[i]) if i in first else ("white", EDGE)))
             if readers[i] > 1:
                 ax.text(i % 12 + 0.5, 1.7 * (i // 12) - 0.2, f"×{readers[i]}", ha="center", va="center", fontsize=7)
         ax.set(xlim=(-0.1, 12.1), ylim=(2.8, -0.5), xticks=[], yticks=[])
@@ -308,10 +325,10 @@ def one_matrix_in_bytes(rows: int = 12288, columns: int = 49152) -> Figure:
     dtypes = (torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.float64)
     dtypes = sorted(dtypes, key=lambda dtype: -dtype.itemsize)
     card = gpu.current_or_h200()
-    sizes = [(str(d).removeprefix("torch."), rows * columns * d.itemsize, BLUE, "") for d in dtypes]
+    sizes = [(str(d).removeprefix("torch."), rows * columns * d.itemsize, OURS, "") for d in dtypes]
     sizes += [
-        (f"L2 cache, {card.name}", card.l2_bytes, ORANGE, "//"),
-        (f"memory, {card.name}", card.hbm_bytes, ORANGE, "//"),
+        (f"L2 cache, {card.name}", card.l2_bytes, OTHERS, "//"),
+        (f"memory, {card.name}", card.hbm_bytes, OTHERS, "//"),
     ]
     figure = Picture(9, 3.4)
     ax = figure.subplots()

@@ -9,19 +9,19 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from course_lib.hopper.timeline import COMPUTES, COPIES, TENSOR_CORES, Bar
-from course_lib.picture import BLUE, GREEN, GREY, ORANGE, SKY, Picture, bare, on_white
+from course_lib.picture import FOUR, IDLE, ONE, THREE, TWO, Picture, bare, on_white
 
 if TYPE_CHECKING:
     from course_lib.hopper.simulation import Report
 
 ROW_INCHES = 0.42
 KINDS = {
-    "copies": ORANGE,
-    "products": BLUE,
-    "arithmetic": GREEN,
-    "shared memory, barriers, fences": SKY,
-    "waits": GREY,
-    "waits for a product": "#9A9A9A",
+    "copies": TWO,
+    "products": ONE,
+    "arithmetic": THREE,
+    "shared memory, barriers, fences": FOUR,
+    "waits": IDLE,
+    "waits for a product": paler(EDGE, 0.75),
 }
 
 

@@ -17,7 +17,7 @@ from matplotlib import colormaps
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, Picture, on_white
+from course_lib.picture import ATOMIC, IDLE, INK, READ, WRITTEN, Picture, on_white
 from course_lib.tracing.show import grid_text, used_axes
 
 if TYPE_CHECKING:
@@ -182,9 +182,9 @@ class Look:
 
 
 LOOKS = {
-    "load": Look(BLUE, "", 1, 0),
-    "store": Look(ORANGE, "///", 0, 1),
-    "atomic": Look(GREEN, "xxx", 1, 1),
+    "load": Look(READ, "", 1, 0),
+    "store": Look(WRITTEN, "///", 0, 1),
+    "atomic": Look(ATOMIC, "xxx", 1, 1),
 }
 ROOM = 0.33  # height of the tallest bar; tensors are 1 apart
 LEAST = 0.05  # so that a single element next to a tile still shows
@@ -210,7 +210,7 @@ def timeline(trace: Trace, program: Index = 0, launch: int = -1) -> Picture:
 
     figure = Picture(min(9, 5.5 + 0.15 * len(steps)), 1.9 + 0.8 * len(tensors))
     ax = figure.subplots()
-    ax.hlines(range(len(tensors)), -0.6, len(steps) - 0.4, color=GREY, linewidth=0.8, zorder=0)
+    ax.hlines(range(len(tensors)), -0.6, len(steps) - 0.4, color=IDLE, linewidth=0.8, zorder=0)
     handles = []
     for op, look in LOOKS.items():
         at = np.array([i for i, step in enumerate(steps) if step.op == op], int)

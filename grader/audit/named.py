@@ -3,6 +3,8 @@ course ships. python -m grader.audit.named prints it."""
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 
 from course_lib.exercises.sealed import sealed
@@ -67,6 +69,47 @@ def wrong_weights() -> dict[str, torch.Tensor]:
         "scores are rounded to bfloat16": weights(s.bfloat16().float(), causal),
     }
     return {cause: (p - right).abs() > 0.005 * right for cause, p in made.items()}
+
+
+def wrong_gradients() -> dict[str, torch.Tensor]:
+    """(100, 96) whether each element of dq, dk and dv, (100, 32) each and side by side, is wrong, made as each of six backward passes of
+    causal attention would make it."""
+    N, D = 100, 32
+    g = torch.Generator().manual_seed(8)
+    q, k, v, do = (torch.randn(N, D, generator=g) for _ in range(4))
+    scale, tile = D**-0.5, torch.arange(N) // TILE
+    seen = torch.arange(N) <= torch.arange(N)[:, None]
+    s = q @ k.T * scale
+    lse = s.masked_fill(~seen, -torch.inf).logsumexp(1, keepdim=True)
+    unmasked = torch.exp(s - lse)
+    p, dp = unmasked * seen, do @ v.T
+    delta = (p * dp).sum(1, keepdim=True)
+    ds = p * (dp - delta)
+    right = {"dq": scale * ds @ k, "dk": scale * ds.T @ q, "dv": p.T @ do}
+
+    def in_half(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(N, D, dtype=torch.float16)
+        for i in range(0, N, 4):
+            total += (weights[i : i + 4].T @ rows[i : i + 4]).half()
+        return total.float()
+
+    kept = torch.arange(N)[:, None] < N // TILE * TILE
+    in_tile = unmasked * (seen | (tile == tile[:, None]))  # with the tiles on the diagonal, whole
+    ds_in_tile = in_tile * (dp - delta)
+    last = tile == tile[:, None]  # of all programs that add to a row of dq the one on the diagonal comes last
+    made = {
+        "delta is not subtracted": right | {"dq": scale * (p * dp) @ k, "dk": scale * (p * dp).T @ q},
+        "the grid of dkdv rounds down": right | {"dk": right["dk"] * kept, "dv": right["dv"] * kept},
+        "tiles on the diagonal are not masked in dkdv": right | {"dk": scale * ds_in_tile.T @ q, "dv": in_tile.T @ do},
+        "dk is not scaled": right | {"dk": ds.T @ q},
+        "programs add to dq without atomics": right | {"dq": scale * (ds * last) @ k},
+        "dk and dv are kept in float16": right | {"dk": scale * in_half(ds, q), "dv": in_half(p, do)},
+    }
+    allowed = {name: 0.001 * gradient.abs().mean() for name, gradient in right.items()}
+    return {
+        cause: torch.cat([(made_so[name] - right[name]).abs() > allowed[name] for name in right], 1)
+        for cause, made_so in made.items()
+    }
 
 
 def shares(wrong: torch.Tensor, side: int = 4) -> list[str]:
@@ -137,6 +180,37 @@ ATTENTION_CAUSES = {
     ),
 }
 
+GRADIENT_CAUSES = {
+    "delta is not subtracted": (
+        "E",
+        "dS = P * dP lacks what delta stands for. dq and dk are made from dS, so that both are wrong everywhere; dv needs P alone.",
+    ),
+    "the grid of dkdv rounds down": (
+        "B",
+        "100 // 32 programs of dkdv: keys 96 to 99 belong to nobody, and their rows of dk and dv are never written. dq is made by another "
+        "kernel.",
+    ),
+    "tiles on the diagonal are not masked in dkdv": (
+        "F",
+        "A key takes gradients from queries of its tile that come before it. The first key of each tile has none there, and is right: "
+        "hence the lighter lines at 0, 32, 64 and 96.",
+    ),
+    "dk is not scaled": (
+        "A",
+        "dk alone is wrong, and everywhere. All that it shares with dq and dv, which are P, dP and dS, must be right.",
+    ),
+    "programs add to dq without atomics": (
+        "D",
+        "Several programs, one for each tile of keys, add to the same rows of dq, and the last to store wins. Queries 0 to 31 see one "
+        "tile, so that nobody else adds to theirs.",
+    ),
+    "dk and dv are kept in float16": (
+        "C",
+        "No edge and no tile shows: sums over up to 100 queries are rounded at each step, which hurts where they are large. The first keys "
+        "are seen by most queries, and suffer most.",
+    ),
+}  # fmt: skip
+
 COALESCING_CAUSES = {
     "the rows of a matrix that is not padded": (
         "C",
@@ -176,9 +250,35 @@ def sealed_texts(exercise_id: str, causes: dict[str, tuple[str, str]]) -> dict[s
     }
 
 
+def drawn(causes: dict[str, tuple[str, str]], maps: dict[str, torch.Tensor]) -> dict[str, list[str]]:
+    """Picture -> its rows of digits, as the course ships them."""
+    return {causes[cause][0]: shares(wrong) for cause, wrong in sorted(maps.items(), key=lambda m: causes[m[0]])}
+
+
+def as_code(maps: dict[str, list[str]], seals: dict[str, str]) -> str:
+    """MAPS and SEALED as they stand in an exercise's module: a row that comes again at once is written once."""
+    lines = ["MAPS = {"]
+    for picture, rows in maps.items():
+        runs = [(row, len(list(same))) for row, same in itertools.groupby(rows)]
+        told = [f"        *{times} * [{row!r}]," if times > 1 else f"        {row!r}," for row, times in runs]
+        lines += [f"    {picture!r}: [", *told, "    ],"]
+    lines += ["}", "", "# sealed with the right cause by grader/audit/named.py, which has the plain text", "SEALED = {"]
+    for picture, text in seals.items():
+        lines += [
+            f"    {picture!r}: (",
+            *(f"        {text[i : i + 100]!r}" for i in range(0, len(text), 100)),
+            "    ),",
+        ]
+    return "\n".join([*lines, "}", ""])
+
+
+MAPPED = {
+    "tiling.name_maps": (TILING_CAUSES, wrong_maps),
+    "flash.name_maps": (ATTENTION_CAUSES, wrong_weights),
+    "flash_backward.name_gradients": (GRADIENT_CAUSES, wrong_gradients),
+}
+
 if __name__ == "__main__":
-    print({TILING_CAUSES[cause][0]: shares(wrong) for cause, wrong in wrong_maps().items()})
-    print(sealed_texts("tiling.name_maps", TILING_CAUSES))
-    print({ATTENTION_CAUSES[cause][0]: shares(wrong) for cause, wrong in wrong_weights().items()})
-    print(sealed_texts("flash.name_maps", ATTENTION_CAUSES))
+    for exercise, (causes, wrong) in MAPPED.items():
+        print(f"# {exercise}\n{as_code(drawn(causes, wrong()), sealed_texts(exercise, causes))}")
     print(sealed_texts("coalescing.name_lanes", COALESCING_CAUSES))

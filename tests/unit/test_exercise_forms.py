@@ -12,7 +12,7 @@ import torch
 
 from course_lib.evidence import Evidence
 from course_lib.exercise import Trial
-from course_lib.exercises import find
+from course_lib.exercises import UNITS, find
 from course_lib.exercises.breaking import Kills, tensor_of
 from course_lib.exercises.naming import Names
 from course_lib.exercises.sealed import opened
@@ -20,11 +20,18 @@ from course_lib.observe.calls import for_its_inputs, packed
 from grader.audit import named
 from grader.audit.variants import published
 
-BREAK = ["coalescing.break_transpose", "tiling.break_matmul", "fusion.break_softmax", "flash.break_attention"]
+BREAK = [
+    "coalescing.break_transpose",
+    "tiling.break_matmul",
+    "fusion.break_softmax",
+    "flash.break_attention",
+    "flash_backward.break_gradients",
+]
 NAME = {
     "tiling.name_maps": named.TILING_CAUSES,
     "coalescing.name_lanes": named.COALESCING_CAUSES,
     "flash.name_maps": named.ATTENTION_CAUSES,
+    "flash_backward.name_gradients": named.GRADIENT_CAUSES,
 }
 
 
@@ -59,7 +66,8 @@ def drawn(exercise_id: str, rng: random.Random, ragged: bool):
             K = side()
             return {"a": torch.randn(side(), K), "b": torch.randn(K, side())}
     N, D = side(), rng.choice((16, 32, 64))
-    return {name: torch.randn(N, D) for name in "qkv"} | {"causal": rng.random() < 0.5}
+    names = ["q", "k", "v"] + ["do"] * (exercise_id == "flash_backward.break_gradients")
+    return {name: torch.randn(N, D) for name in names} | {"causal": rng.random() < 0.5}
 
 
 @pytest.mark.parametrize("exercise_id", BREAK)
@@ -141,8 +149,7 @@ def test_a_tensor_comes_as_it_was(layout, dtype):
 def test_the_notebook_shows_the_kernel_that_is_broken(exercise_id):
     (criterion,) = find(exercise_id).criteria
     kernel = criterion.given.source.split("\n\n\n", 1)[1]
-    unit = {"coalescing": "04_memory_coalescing", "tiling": "05_tiling", "fusion": "06_fusion"}
-    name = unit.get(exercise_id.split(".")[0], "09_flash_attention_forward")
+    name = next(unit for unit, module in UNITS.items() if module == exercise_id.split(".")[0])
     with open(f"solutions/{name}.py", encoding="utf-8") as source:
         assert kernel.strip() in source.read()
 
@@ -165,18 +172,11 @@ def test_the_seals_are_those_of_the_plain_text(exercise_id):
         assert opened(criterion.explanations[picture], salt, cause) == text
 
 
-def test_the_maps_are_those_of_the_wrong_kernels():
-    from course_lib.exercises.tiling.naming import MAPS
-
-    made = {named.TILING_CAUSES[cause][0]: named.shares(wrong) for cause, wrong in named.wrong_maps().items()}
-    assert {name: list(rows) for name, rows in MAPS.items()} == made
-
-
-def test_the_maps_of_attention_are_those_of_the_wrong_weights():
-    from course_lib.exercises.flash.naming import MAPS
-
-    made = {named.ATTENTION_CAUSES[cause][0]: named.shares(wrong) for cause, wrong in named.wrong_weights().items()}
-    assert {name: list(rows) for name, rows in MAPS.items()} == made
+@pytest.mark.parametrize("exercise_id", named.MAPPED)
+def test_the_maps_are_those_of_the_mistakes(exercise_id):
+    module = importlib.import_module(f"course_lib.exercises.{exercise_id.split('.')[0]}.naming")
+    causes, wrong = named.MAPPED[exercise_id]
+    assert named.drawn(causes, wrong()) == module.MAPS
 
 
 @pytest.mark.parametrize("exercise_id", NAME)

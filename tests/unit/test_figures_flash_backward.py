@@ -16,6 +16,7 @@ from course_lib.hardware.measurements import measured
 F = figures.flash_backward
 
 PICTURES = {
+    "name_gradients": (),
     "backward_walk": ("dq", 5, 6, True),
     "explore_backward_walk": (),
     "sums_in_any_order": (64, 300),

@@ -12,7 +12,6 @@ from course_lib import figures
 from course_lib.exercises.start import issue
 from course_lib.figures.start.cards import transistors
 from course_lib.figures.start.execution import _runs
-from course_lib.figures.start.hardware import rungs
 from course_lib.hardware import gpu, hierarchy
 
 F = figures.start
@@ -57,11 +56,8 @@ def test_the_machine_can_be_drawn_for_every_datasheet(card):
         assert card.name in words(draw(card)) or str(card.sms) in words(draw(card))
 
 
-def test_the_ladder_has_thirteen_rungs_and_the_cards_numbers():
-    card = gpu.datasheet("H200")
-    names = [name for _, name, *_ in rungs(card)]
-    assert len(names) == 13 and names[0] == "transistor" and names[-1] == "transformer"
-    told = words(F.ladder(card))
+def test_the_ladder_has_the_cards_numbers():
+    told = words(F.ladder(gpu.datasheet("H200")))
     for number in ("80 billion", "65,536 in each SM", "128 in each SM", "4 in each SM", "132 on the GPU", "141 GB"):
         assert number in told
 

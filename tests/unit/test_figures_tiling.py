@@ -47,8 +47,14 @@ without_gpu = pytest.mark.skipif(bench.has_gpu(), reason="here these pictures ar
 
 
 def test_outer_products_add_up(picture):
-    *parts, whole = [ax.images[0].get_array() for ax in picture("outer_products").axes]
-    assert np.array_equal(sum(parts), whole)
+    """The numbers in the cells of c: those above and left of it, at negative places, are a's and b's."""
+    sheets = []
+    for ax in picture("outer_products").axes:
+        cells = {text.get_position(): int(text.get_text()) for text in ax.texts}
+        sheet = [[value for (x, y), value in sorted(cells.items()) if x > 0 and y == row + 0.5] for row in range(5)]
+        sheets.append(np.array(sheet))
+    *parts, whole = sheets
+    assert whole.shape == (5, 7) and np.array_equal(sum(parts), whole)
     for part in parts:
         assert np.linalg.matrix_rank(part) <= 1
 

@@ -6,9 +6,14 @@
 Oracles: autograd in float64, head by head; autograd's saved tensors, on tensors without data; products counted as torch does them.
 """
 
+from course_lib.exercises.flash_backward.breaking import break_gradients
 from course_lib.exercises.flash_backward.kernels import delta, dkdv, dq
 from course_lib.exercises.flash_backward.memory import longest_context
+from course_lib.exercises.flash_backward.naming import name_gradients
 from course_lib.exercises.flash_backward.predictions import costs
 from course_lib.exercises.flash_backward.whole import flash_attention
 
-EXERCISES = {exercise.id: exercise for exercise in (costs, delta, dkdv, dq, flash_attention, longest_context)}
+EXERCISES = {
+    exercise.id: exercise
+    for exercise in (costs, delta, dkdv, dq, flash_attention, name_gradients, break_gradients, longest_context)
+}

@@ -10,10 +10,10 @@ from matplotlib.patches import Rectangle
 
 from course_lib.figures.dtypes.patterns import FORMATS, Format, gap_above, known, largest, pattern_of, short, value_of
 from course_lib.figures.widgets import Explorer, live
-from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, Picture, bare, on_white
+from course_lib.picture import FIVE, IDLE, INK, ONE, OURS, TWO, Picture, bare, on_white, paler
 
-PALE = {"S": "#E8A47C", "E": "#FBE3B1", "M": "#BBD9EE"}  # sign, exponent, mantissa
-FULL = {"S": RED, "E": ORANGE, "M": BLUE}  # the same, for lines
+FULL = {"S": FIVE, "E": TWO, "M": ONE}  # sign, exponent, mantissa
+PALE = {field: paler(colour, 0.4) for field, colour in FULL.items()}
 
 
 def field_of(f: Format, bit: int) -> str:
@@ -82,10 +82,10 @@ def bit_explorer(pattern: int = 0b0_01111_1000000000, format: str = "fp16") -> F
 
     near = _neighbours(pattern, f) if math.isfinite(value) else []
     if near:
-        line.axhline(0, color=GREY, zorder=0)
+        line.axhline(0, color=IDLE, zorder=0)
     for number in near:
         mine = number == value
-        line.plot(number, 0, "o" if mine else "|", color=BLUE if mine else INK, markersize=11 if mine else 20, zorder=2)
+        line.plot(number, 0, "o" if mine else "|", color=OURS if mine else INK, markersize=11 if mine else 20, zorder=2)
         line.annotate(
             short(number), (number, 0), (0, 17 if mine else -24), textcoords="offset points", ha="center", fontsize=8
         )

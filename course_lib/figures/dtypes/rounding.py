@@ -10,16 +10,31 @@ import torch
 from matplotlib.figure import Figure
 
 from course_lib.figures.dtypes.patterns import FORMATS, gap_above, largest, pattern_of, value_of, values
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import (
+    EDGE,
+    FIVE,
+    FOUR,
+    IDLE,
+    INK,
+    LIMIT,
+    ONE,
+    OTHERS,
+    OURS,
+    THREE,
+    TWO,
+    Picture,
+    bare,
+    on_white,
+)
 
 LOOKS = {  # one colour, line and marker for a format in every picture
     "fp32": (INK, "-", "o"),
-    "tf32": (GREEN, "--", "v"),
-    "fp16": (BLUE, "-", "s"),
-    "bf16": (ORANGE, "-", "D"),
-    "e4m3": (RED, "-.", "^"),
-    "e5m2": (SKY, ":", "P"),
-    "int8": ("#777777", "--", "x"),
+    "tf32": (THREE, "--", "v"),
+    "fp16": (ONE, "-", "s"),
+    "bf16": (TWO, "-", "D"),
+    "e4m3": (FIVE, "-.", "^"),
+    "e5m2": (FOUR, ":", "P"),
+    "int8": (EDGE, "--", "x"),
 }
 
 
@@ -51,8 +66,8 @@ def counting(guess: float = ..., additions: int = 4000) -> Figure:
         ax.annotate(f"{name}: {seen[-1]:,.0f}", (additions, seen[-1]), (8, 0), textcoords="offset points", va="center")
     told = "no guess yet"
     if isinstance(guess, (int, float)) and not isinstance(guess, bool) and math.isfinite(guess):
-        ax.plot([0, additions], [guess, guess], color=RED, linestyle=":", linewidth=1.5)
-        ax.annotate("your guess", (0, guess), (4, 4), textcoords="offset points", color=RED)
+        ax.plot([0, additions], [guess, guess], color=LIMIT, linestyle=":", linewidth=1.5)
+        ax.annotate("your guess", (0, guess), (4, 4), textcoords="offset points", color=LIMIT)
         told = f"you guessed {guess:,.0f}"
     ax.set(xlabel="how often 1 was added", ylabel="the counter", xlim=(0, additions * 1.16), ylim=(0, additions * 1.1))
     ax.set_title(f"counting by ones; {told}", fontsize=11, loc="left")
@@ -124,10 +139,10 @@ def rounding_staircase() -> Figure:
     x = torch.linspace(256, 264, 801)
     nearest = x.bfloat16().float()
     cut = (x.view(torch.int32) >> 16 << 16).view(torch.float32)
-    left.plot(x, nearest, ".", color=BLUE, markersize=2.5)
-    left.plot(x, x, color=GREY, zorder=0)
+    left.plot(x, nearest, ".", color=OURS, markersize=2.5)
+    left.plot(x, x, color=IDLE, zorder=0)
     ties = torch.arange(257.0, 264, 2)
-    left.plot(ties, ties.bfloat16().float(), "o", color=RED, markersize=7, label="ties: halfway between two")
+    left.plot(ties, ties.bfloat16().float(), "o", color=TWO, markersize=7, label="ties: halfway between two")
     for tie in ties:
         goes = float(tie.bfloat16())
         left.annotate(f"{tie:.0f} → {goes:.0f}", (tie, goes), (6, -11), textcoords="offset points", fontsize=8)
@@ -135,7 +150,7 @@ def rounding_staircase() -> Figure:
     left.set_ylim(255.3, 265.5)
     left.set_title("round to nearest, ties to even", fontsize=11)
     left.legend(fontsize=8, loc="upper left")
-    for y, colour, style, name in ((nearest, BLUE, "-", "nearest"), (cut, ORANGE, "--", "lower bits cut off")):
+    for y, colour, style, name in ((nearest, ONE, "-", "nearest"), (cut, TWO, "--", "lower bits cut off")):
         mean = float((y - x)[:-1].mean())
         right.plot(x, y - x, style, color=colour, label=f"{name}: mean error {mean + 0.0:+.2f}".replace("-", "−"))
     right.axhline(0, color=INK, linewidth=0.8)
@@ -199,13 +214,13 @@ def running_sum() -> Figure:
     found = running_sums()
     n, exact = found["lengths"], found["exact"]
     ways = {
-        "fp16, one after the other": (RED, "s"),
-        "fp16, in pairs": (ORANGE, "D"),
-        "fp32 accumulator": (BLUE, "o"),
+        "fp16, one after the other": (FIVE, "s"),
+        "fp16, in pairs": (TWO, "D"),
+        "fp32 accumulator": (ONE, "o"),
     }
     figure = Picture(9, 4)
     left, right = figure.subplots(1, 2)
-    left.plot(n, exact, color=GREY, linewidth=5, label="exact")
+    left.plot(n, exact, color=IDLE, linewidth=5, label="exact")
     for name, (colour, marker) in ways.items():
         left.plot(n, found[name], color=colour, marker=marker, markersize=4, label=name)
         error = np.abs(found[name] - exact) / exact
@@ -238,7 +253,7 @@ def quantization_error(rows: int = 6, columns: int = 256) -> Figure:
     ax = figure.subplots()
     one = x.abs().max() / 127
     each = x.abs().amax(1, keepdim=True) / 127
-    kinds = (("one scale for the matrix", one, RED, "//"), ("a scale for each row", each, BLUE, ""))
+    kinds = (("one scale for the matrix", one, OTHERS, "//"), ("a scale for each row", each, OURS, ""))
     for i, (name, scale, colour, hatch) in enumerate(kinds):
         error = (((x / scale).round() * scale - x).square().mean(1).sqrt() / x.square().mean(1).sqrt()).numpy()
         bars = ax.bar(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, Picture, bare, on_white
+from course_lib.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WASTE, WRONG, Picture, bare, on_white, paler
 from course_lib.threads import one_thread
 
 WAYS = ("fp32", "bf16", "bf16, fp32 master weights")
@@ -55,13 +55,13 @@ def _train(way: str, steps: int, rate: float, every: int) -> dict[str, list[floa
 def training_run() -> Figure:
     """The loss of three runs that differ in their dtypes alone, and the share of weights that each step changes."""
     runs = training_runs()
-    looks = dict(zip(WAYS, ((INK, "-", "o"), (RED, "--", "s"), (BLUE, "-", "D")), strict=True))
+    looks = dict(zip(WAYS, ((INK, "-", "o"), (FIVE, "--", "s"), (ONE, "-", "D")), strict=True))
     figure = Picture(9.5, 4)
     left, right = figure.subplots(1, 2)
     for way, (colour, line, marker) in looks.items():
         run = runs[way]
         wide = 5 if way == "fp32" else 1.8  # the repaired run lies on it
-        shade = GREY if way == "fp32" else colour
+        shade = IDLE if way == "fp32" else colour
         style = dict(
             color=shade, linestyle=line, marker=marker, markersize=wide + 2, markevery=5, linewidth=wide, label=way
         )
@@ -115,10 +115,10 @@ def loss_scaling(scale: float = LOSS_SCALE) -> Figure:
     bins = np.arange(-44, 23)
     for ax, factor, name in zip(axes, (1.0, scale), ("loss", f"loss × {scale:,.0f}"), strict=True):
         sizes = np.log2(gradients() * factor)
-        ax.axvspan(-44, -25, facecolor="#F3D9CC", hatch="//", edgecolor="white", linewidth=0)
-        ax.axvspan(-25, -14, facecolor="#FBF1DC", linewidth=0)
-        ax.axvspan(16, 22, facecolor="#F3D9CC", hatch="//", edgecolor="white", linewidth=0)
-        ax.hist(sizes, bins=bins, color=BLUE, edgecolor="white")
+        ax.axvspan(-44, -25, facecolor=paler(WRONG, 0.2), hatch="//", edgecolor="white", linewidth=0)
+        ax.axvspan(-25, -14, facecolor=paler(WASTE, 0.5), linewidth=0)
+        ax.axvspan(16, 22, facecolor=paler(WRONG, 0.2), hatch="//", edgecolor="white", linewidth=0)
+        ax.hist(sizes, bins=bins, color=OURS, edgecolor="white")
         ax.set_title(f"gradients of {name}: {share_lost(factor):.1%} become 0 in fp16", fontsize=11, loc="left")
         ax.set_ylabel("gradients")
         bare(ax)
@@ -177,13 +177,13 @@ def _train_scaled(low: torch.dtype, scale: float, steps: int, rate: float) -> di
 def fp16_training() -> Figure:
     """The loss of four runs that differ in dtype and in the factor on the loss, and the share of gradients that are 0."""
     runs = scaled_runs()
-    looks = dict(zip(runs, ((INK, "-", "o"), (RED, "--", "s"), (BLUE, "-", "D"), (ORANGE, ":", "^")), strict=True))
+    looks = dict(zip(runs, ((INK, "-", "o"), (FIVE, "--", "s"), (ONE, "-", "D"), (TWO, ":", "^")), strict=True))
     figure = Picture(9.5, 4)
     left, right = figure.subplots(1, 2)
     for way, (colour, line, marker) in looks.items():
         wide = 6 if way == "fp32" else 2  # the others lie on it
         style = dict(
-            color=GREY if way == "fp32" else colour, linestyle=line, marker=marker, linewidth=wide, markersize=wide + 3,
+            color=IDLE if way == "fp32" else colour, linestyle=line, marker=marker, linewidth=wide, markersize=wide + 3,
             markevery=(60 * list(looks).index(way) // 4, 60), label=way,
         )  # fmt: skip
         left.plot(runs[way]["loss"], **style)

@@ -10,7 +10,7 @@ from course_lib.exercises.model.positions import CALLS, rows_of
 from course_lib.exercises.model.serving import cache_bytes
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
-from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import FOUR, IDLE, INK, NOW, ONE, TWO, Picture, bare, on_white
 
 # ------------------------------------------------------------------------------------------------ which rows see what
 
@@ -31,14 +31,14 @@ def which_rows(call: int = 2, row: int = 1) -> Figure:
     ax = figure.subplots()
     for i, j in np.ndindex(nq, nk):
         chosen = i == row - 1
-        colour = (ORANGE if chosen else SKY) if seen[i, j] else "white"
+        colour = (NOW if chosen else FOUR) if seen[i, j] else "white"
         ax.add_patch(
             Rectangle(
                 (j, i),
                 1,
                 1,
                 facecolor=colour,
-                edgecolor=INK if chosen else GREY,
+                edgecolor=INK if chosen else IDLE,
                 linewidth=1 if chosen else 0.5,
                 zorder=2 if chosen else 1,
             )
@@ -114,8 +114,8 @@ def prefill_and_decode(card: str = "H200") -> Figure:
     x = np.logspace(-1, 5, 200)
     ax.plot(x, np.minimum(peak, x * bandwidth) / 1e12, color=INK, linewidth=2)
     groups = (
-        ("prefill: a prompt of 128, 1024, 8192 tokens", BLUE, "s", [(1, n, 0) for n in (128, 1024, 8192)]),
-        (f"decoding after {TEXT:,} tokens: 1, 8, 100 texts", RED, "o", [(b, 1, TEXT) for b in (1, 8, 100)]),
+        ("prefill: a prompt of 128, 1024, 8192 tokens", ONE, "s", [(1, n, 0) for n in (128, 1024, 8192)]),
+        (f"decoding after {TEXT:,} tokens: 1, 8, 100 texts", TWO, "o", [(b, 1, TEXT) for b in (1, 8, 100)]),
     )
     for label, colour, marker, steps in groups:
         found = [(*step(*one), one[0] * one[1]) for one in steps]

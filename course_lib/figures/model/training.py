@@ -24,7 +24,7 @@ from course_lib.exercises.model.oracles import Kept, differentiable
 from course_lib.exercises.model.training import scheduled
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, on_white
+from course_lib.picture import FOUR, IDLE, INK, ONE, OTHERS, OURS, THREE, TWO, Picture, bare, on_white
 from course_lib.threads import one_thread
 from course_lib.tracing import trace
 from course_lib.workloads import text
@@ -33,11 +33,11 @@ from course_lib.workloads.gpt import GPT, LARGE, TORCH, TOY, Block, Config, Ops
 from course_lib.workloads.launched import ALL, Kernels
 
 KINDS = {  # what an operation of torch belongs to -> its colour and hatch
-    "products": (GREY, ""),
-    "kernels": (BLUE, ""),
-    "copies": (ORANGE, "//"),
-    "elementwise": (SKY, ".."),
-    "sums": (GREEN, "\\\\"),
+    "products": (IDLE, ""),
+    "kernels": (ONE, ""),
+    "copies": (TWO, "//"),
+    "elementwise": (FOUR, ".."),
+    "sums": (THREE, "\\\\"),
 }
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
 COPIES = ("clone", "copy_", "cat", "_to_copy", "slice_backward", "split_backward", "select_backward")
@@ -183,11 +183,11 @@ def memory_of_a_step() -> Figure:
     total = (np.array(alive) + 3 * parameters) / 1e6  # weights, m and v were there before
     figure = Picture(9.4, 3.6)
     ax = figure.subplots()
-    ax.fill_between(range(len(total)), total, color=SKY, label="counted")
+    ax.fill_between(range(len(total)), total, color=FOUR, label="counted")
     ax.axhline(state / 1e6, color=INK, linestyle=":", label=f"weights, gradients, m, v: {state / 1e6:.2f} MB")
     ax.axhline(
         (state + kept) / 1e6,
-        color=ORANGE,
+        color=TWO,
         linestyle="--",
         label=f"and what forward keeps: {(state + kept) / 1e6:.2f} MB",
     )
@@ -219,10 +219,10 @@ def memory_of_a_model(layers: int = 22, width: int = 2048, batch: int = 4, conte
     c = Config(LARGE.vocab, layers, width, width // 64, max(1, width // 256), hidden, context)
     parameters, kept = parameters_of(c), kept_bytes(c, batch, context)
     parts = {
-        "weights": (2 * parameters, BLUE),
-        "gradients": (2 * parameters, SKY),
-        "master, m, v": (12 * parameters, GREEN),
-        "kept by forward": (kept, ORANGE),
+        "weights": (2 * parameters, ONE),
+        "gradients": (2 * parameters, FOUR),
+        "master, m, v": (12 * parameters, THREE),
+        "kept by forward": (kept, TWO),
     }
     figure, left = Picture(9.4, 2.6), 0.0
     ax = figure.subplots()
@@ -252,15 +252,12 @@ def explore_memory() -> Sliders | Figure:
         return memory_of_a_model()
     from ipywidgets import IntSlider, SelectionSlider
 
-    quiet = {"continuous_update": False}
     return Sliders(
         memory_of_a_model,
-        layers=IntSlider(22, 1, 80, description="layers", **quiet),
-        width=SelectionSlider(options=[512, 1024, 2048, 4096, 8192], value=2048, description="width", **quiet),
-        batch=IntSlider(4, 1, 32, description="batch", **quiet),
-        context=SelectionSlider(
-            options=[512, 1024, 2048, 4096, 8192, 16384], value=4096, description="context", **quiet
-        ),
+        layers=IntSlider(22, 1, 80, description="layers"),
+        width=SelectionSlider(options=[512, 1024, 2048, 4096, 8192], value=2048, description="width"),
+        batch=IntSlider(4, 1, 32, description="batch"),
+        context=SelectionSlider(options=[512, 1024, 2048, 4096, 8192, 16384], value=4096, description="context"),
     )
 
 
@@ -272,7 +269,7 @@ def schedule(steps: int = 200, peak: float = 1e-2, warm_up: int = 20) -> Figure:
     """Draw the rate of each step."""
     figure = Picture(9, 2.6)
     ax = figure.subplots()
-    ax.plot([scheduled(step, steps, peak, warm_up) for step in range(0, steps + 40)], color=BLUE)
+    ax.plot([scheduled(step, steps, peak, warm_up) for step in range(0, steps + 40)], color=OURS)
     ax.set(xlabel="step", ylabel="learning rate", ylim=(0, 1.15 * peak))
     ax.axvline(steps, color=INK, linestyle=":", linewidth=0.8)
     ax.text(steps, peak, " the end that was planned", fontsize=9)
@@ -360,8 +357,8 @@ def losses(swap_in: Callable | None = None, steps: int = 120) -> Figure:
     plain, other = train(None, steps), train(chosen, steps)
     figure = Picture(9.4, 4.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
-    above.plot(plain, color=ORANGE, linewidth=5, alpha=0.6, label="torch's operations")
-    above.plot(other, color=BLUE, linewidth=1.2, label=f"kernels, in {whose}")
+    above.plot(plain, color=OTHERS, linewidth=5, alpha=0.6, label="torch's operations")
+    above.plot(other, color=OURS, linewidth=1.2, label=f"kernels, in {whose}")
     least = text.best_loss()
     above.axhline(least, color=INK, linestyle=":", label=f"nobody can do better: {least:.3f}")
     above.set(ylabel="loss", ylim=(0, 1.05 * max(plain)))

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from course_lib.hardware import gpu
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, ink_on, on_white
-
-
-def _box(ax: Axes, x: float, y: float, w: float, h: float, colour: str, text: str = "", size: float = 9) -> None:
-    ax.add_patch(Rectangle((x, y), w, h, facecolor=colour, edgecolor=INK, linewidth=0.6))
-    ax.text(x + w / 2, y + h / 2, text, ha="center", va="center", fontsize=size, color=ink_on(colour))
+from course_lib.picture import ALUS, CACHES, CONTROL, DRAM, IDLE, INK, Picture, box, on_white
 
 
 def _stage(ax: Axes, title: str) -> None:
@@ -30,18 +24,18 @@ def two_dies() -> Figure:
     left, right = figure.subplots(1, 2)
     _stage(left, "a CPU: a few cores, each in a hurry")
     for i, (x, y) in enumerate(((0, 5.7), (5.05, 5.7), (0, 3.3), (5.05, 3.3))):
-        _box(left, x, y, 2.4, 2.3, ORANGE, "control" if i < 2 else "")
-        _box(left, x + 2.4, y + 1.15, 2.55, 1.15, BLUE, "ALUs")
-        _box(left, x + 2.4, y, 2.55, 1.15, SKY, "L1, L2")
-    _box(left, 0, 1.2, 10, 2.0, SKY, "L3: a cache for all cores")
-    _box(left, 0, 0, 10, 1.1, GREY, "DRAM, off the chip")
+        box(left, x, y, 2.4, 2.3, CONTROL, "control" if i < 2 else "")
+        box(left, x + 2.4, y + 1.15, 2.55, 1.15, ALUS, "ALUs")
+        box(left, x + 2.4, y, 2.55, 1.15, CACHES, "L1, L2")
+    box(left, 0, 1.2, 10, 2.0, CACHES, "L3: a cache for all cores")
+    box(left, 0, 0, 10, 1.1, DRAM, "DRAM, off the chip")
     _stage(right, "a GPU: many lanes, each in no hurry")
     for row in range(8):
         y = 2.75 + row * 0.65
-        _box(right, 0, y, 0.7, 0.6, ORANGE)
-        _box(right, 0.75, y, 0.9, 0.6, SKY)
+        box(right, 0, y, 0.7, 0.6, CONTROL)
+        box(right, 0.75, y, 0.9, 0.6, CACHES)
         for lane in range(16):
-            _box(right, 1.75 + lane * 0.515, y, 0.48, 0.6, BLUE)
+            box(right, 1.75 + lane * 0.515, y, 0.48, 0.6, ALUS)
     right.text(
         5.9,
         5.3,
@@ -56,11 +50,11 @@ def two_dies() -> Figure:
         "control", (0.35, 2.75), (0.1, 2.25), fontsize=9, color=INK, arrowprops={"arrowstyle": "-", "color": INK}
     )
     right.annotate("L1", (1.2, 2.75), (1.7, 2.25), fontsize=9, color=INK, arrowprops={"arrowstyle": "-", "color": INK})
-    _box(right, 0, 1.2, 10, 0.9, SKY, "L2: a cache for all SMs")
-    _box(right, 0, 0, 10, 1.1, GREY, "DRAM, beside the chip")
+    box(right, 0, 1.2, 10, 0.9, CACHES, "L2: a cache for all SMs")
+    box(right, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
     figure.caption(
-        "Orange: control. Light blue: caches. Dark blue: what computes. The CPU spends its area on ending one thread soon, the GPU "
-        "on computing for many. Schematic, not to scale."
+        "Orange: control. Light blue: caches. Dark blue: what computes. Green: memory. The CPU spends its area on ending one thread soon, "
+        "the GPU on computing for many. Schematic, not to scale."
     )
     return figure
 
@@ -72,17 +66,17 @@ def floor_plan() -> Figure:
     figure = Picture(7.2, 4.2)
     ax = figure.subplots()
     _stage(ax, f"{card.name}: {card.sms} SMs, six stacks of HBM, on one piece of silicon that holds their wires")
-    _box(ax, 0, 0, 10, 8, GREY)
+    box(ax, 0, 0, 10, 8, IDLE)
     for i in range(3):
         for x in (0.3, 8.2):
-            _box(ax, x, 0.35 + 2.5 * i, 1.5, 2.3, GREEN, "HBM\n8 or more\nlayers", 9)
-    _box(ax, 2.1, 0.35, 5.8, 7.3, "white")
+            box(ax, x, 0.35 + 2.5 * i, 1.5, 2.3, DRAM, "HBM\n8 or more\nlayers", 9)
+    box(ax, 2.1, 0.35, 5.8, 7.3, "white")
     for row in range(12):
         if row in (5, 6):
             continue
         for column in range(12):
-            _box(ax, 2.25 + column * 0.463, 0.5 + row * 0.585, 0.4, 0.5, BLUE)
-    _box(ax, 2.25, 3.45, 5.5, 1.05, SKY, f"L2, {card.l2_bytes >> 20} MiB" if card.l2_bytes else "L2")
+            box(ax, 2.25 + column * 0.463, 0.5 + row * 0.585, 0.4, 0.5, ALUS)
+    box(ax, 2.25, 3.45, 5.5, 1.05, CACHES, f"L2, {card.l2_bytes >> 20} MiB" if card.l2_bytes else "L2")
     ax.text(
         5,
         6.9,

@@ -14,7 +14,23 @@ from course_lib.figures.start.cards import when
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu, hierarchy
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import (
+    DONE,
+    EDGE,
+    FOUR,
+    IDLE,
+    INK,
+    LIMIT,
+    ONE,
+    OTHERS,
+    OURS,
+    TWO,
+    Picture,
+    bare,
+    box,
+    on_white,
+    paler,
+)
 
 
 def _from(first: int, sizes: Sequence[int]) -> str:
@@ -40,8 +56,8 @@ def one_or_many(guess: float = ...) -> Figure:
 
     figure = Picture(9, 4.2)
     ax = figure.subplots()
-    ax.plot(sizes, np.array(cpu) * 1e6, color=ORANGE, marker="o", label="one core of this machine's CPU, timed here")
-    ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=BLUE, marker="s", linestyle="--", label=label)
+    ax.plot(sizes, np.array(cpu) * 1e6, color=OTHERS, marker="o", label="one core of this machine's CPU, timed here")
+    ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=OURS, marker="s", linestyle="--", label=label)
     ax.set(xscale="log", yscale="log", xlabel="n, elements of x (float32)", ylabel="until x + 1 is there, microseconds")
     pairs = list(zip(sizes, cpu, other, strict=False))
     wins = [pairs[i][0] for i in range(len(pairs)) if all(b < a for _, a, b in pairs[i:])]
@@ -75,11 +91,11 @@ def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure
     figure = Picture(9, 2.2 + 0.22 * max(warps, 4))
     ax = figure.subplots()
     for warp in range(warps):
-        ax.add_patch(Rectangle((0, warp + 0.12), cycles, 0.76, facecolor="white", edgecolor=GREY, hatch="////", lw=0.4))
+        ax.add_patch(Rectangle((0, warp + 0.12), cycles, 0.76, facecolor="white", edgecolor=IDLE, hatch="////", lw=0.4))
         for start, stop in _runs(slots == warp):
-            ax.add_patch(Rectangle((start, warp + 0.12), stop - start, 0.76, facecolor=BLUE, edgecolor=BLUE, lw=0.4))
+            ax.add_patch(Rectangle((start, warp + 0.12), stop - start, 0.76, facecolor=DONE, edgecolor=DONE, lw=0.4))
     for start, stop in _runs(slots >= 0):
-        ax.add_patch(Rectangle((start, warps + 0.4), stop - start, 1, facecolor=ORANGE, edgecolor=ORANGE, lw=0.4))
+        ax.add_patch(Rectangle((start, warps + 0.4), stop - start, 1, facecolor=TWO, edgecolor=TWO, lw=0.4))
     ax.add_patch(Rectangle((0, warps + 0.4), cycles, 1, fill=False, edgecolor=INK, lw=0.8))
     ax.set(xlim=(0, cycles), ylim=(warps + 1.5, -0.1), xlabel="time, cycles")
     names = (
@@ -90,9 +106,9 @@ def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure
     ax.set_title(f"{warps} warps: {work} cycles of work, {latency} of waiting", loc="left", fontsize=11)
     ax.legend(
         handles=[
-            Patch(color=BLUE, label="works"),
-            Patch(facecolor="white", edgecolor="#A0A0A0", hatch="////", label="waits"),
-            Patch(color=ORANGE, label="ALUs work"),
+            Patch(color=DONE, label="works"),
+            Patch(facecolor="white", edgecolor=EDGE, hatch="////", label="waits"),
+            Patch(color=TWO, label="ALUs work"),
         ],
         ncols=3,
         fontsize=9,
@@ -121,49 +137,64 @@ def explore_hiding_latency() -> Sliders | Figure:
 
     return Sliders(
         hiding_latency,
-        warps=IntSlider(4, 1, 16, description="warps", continuous_update=False),
-        latency=IntSlider(400, 20, 800, 20, description="wait", continuous_update=False),
-        work=IntSlider(40, 10, 100, 10, description="work", continuous_update=False),
+        warps=IntSlider(4, 1, 16, description="warps"),
+        latency=IntSlider(400, 20, 800, 20, description="wait"),
+        work=IntSlider(40, 10, 100, 10, description="work"),
     )
 
 
 @on_white
 def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
-    """A launch of 12 programs, one of its programs, one of its warps; and what runs each."""
+    """A launch of 12 programs, one of its programs, one of its warps; each strip is the marked box of the one above, enlarged."""
     card = card or gpu.current_or_h200()
-    figure = Picture(9, 5.4)
-    grid, program, warp = figure.subplots(3, 1)
-    for p in range(12):
-        chosen = p == 5
-        grid.add_patch(Rectangle((p, 0), 0.92, 1, facecolor=ORANGE if chosen else "white", edgecolor=INK))
-        grid.text(p + 0.46, 0.5, f"program\n{p}", ha="center", va="center", fontsize=9)
-    program.add_patch(
-        Rectangle((-0.05, -0.05), 12, 1.1, facecolor=ORANGE)
-    )  # what the chosen one of the row above is made of
-    warp.add_patch(Rectangle((-0.05, -0.05), 12.02, 1.1, facecolor=SKY))
-    for w in range(4):
-        program.add_patch(Rectangle((3 * w, 0), 2.9, 1, facecolor=SKY if w == 2 else "white", edgecolor=INK))
-        program.text(
-            3 * w + 1.45, 0.5, f"warp {w}: threads {32 * w} to {32 * w + 31}", ha="center", va="center", fontsize=9
-        )
-    for lane in range(32):
-        x = 12 * lane / 32
-        warp.add_patch(Rectangle((x, 0), 0.34, 1, facecolor="white", edgecolor=INK))
-        warp.text(x + 0.17, 0.5, lane, ha="center", va="center", fontsize=8)
-    titles = (
-        f"the GRID of kernel[(12,)](...): 12 programs, dealt out to the GPU's {card.sms} SMs in any order",
-        "one PROGRAM, here 5 (CUDA: block), with 4 warps: 128 threads. It stays on ONE SM, and its warps share memory there",
-        "one WARP, here 2: 32 threads, or lanes, that execute the same instruction together. Each has registers of its own",
-    )
-    for ax, title in zip((grid, program, warp), titles, strict=True):
-        ax.set(xlim=(-0.05, 12), ylim=(1.05, -0.05), xticks=[], yticks=[])
-        ax.set_title(title, loc="left", fontsize=10)
-        bare(ax, *ax.spines)
-    for ax, label in ((grid, "GPU"), (program, "SM"), (warp, "lanes")):
-        ax.set_ylabel(label)
-    warp.set_xlabel("number of the lane")
+    figure = Picture(7.2, 4.6)
+    ax = figure.subplots()
+    rows = {  # y -> boxes, the chosen one, its colour, what is written in a box, the title
+        5.2: (
+            12,
+            5,
+            TWO,
+            "{}",
+            f"the grid of kernel[(12,)](...): 12 programs, dealt out to {card.sms} SMs in any order",
+        ),
+        2.8: (
+            4,
+            2,
+            FOUR,
+            "warp {}",
+            "one program, here 5: 4 warps, 128 threads. It stays on one SM, whose memory its warps share",
+        ),
+        0.4: (
+            32,
+            None,
+            FOUR,
+            "{}",
+            "one warp, here 2: 32 threads, or lanes, of one instruction, each with registers of its own",
+        ),
+    }
+    for y, (count, chosen, colour, written, title) in rows.items():
+        wide = 12 / count
+        for i in range(count):
+            ground = (
+                colour
+                if i == chosen
+                else paler(FOUR, 0.35)
+                if chosen is None
+                else "white"
+                if y > 5
+                else paler(TWO, 0.3)
+            )
+            box(ax, i * wide, y, 0.94 * wide, 0.9, ground, written.format(i), 9 if count < 32 else 8)
+        ax.text(0, y + 1.05, title, fontsize=9.5)
+        if chosen is not None:
+            for there, here in ((chosen * wide, 0), (chosen * wide + 0.94 * wide, 12)):
+                ax.plot([there, here], [y, y - 1.0], color=EDGE, linewidth=0.8, linestyle=":")
+    ax.set(xlim=(-0.05, 12.05), ylim=(0.2, 6.8), xticks=[], yticks=[])
+    ax.set(xlabel="lanes of a warp", ylabel="each strip is a box of the one above")
+    bare(ax, *ax.spines)
     figure.caption(
-        "You choose the grid and write what one program does with its blocks; the compiler deals a block out to lanes."
+        "You choose the grid and write what one program does with its blocks; the compiler deals a block out to lanes. CUDA calls a "
+        "program a block."
     )
     return figure
 
@@ -180,10 +211,8 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
         for position in range(block):
             i = p * block + position
             inside = i < n
-            style = dict(facecolor=SKY) if inside else dict(facecolor="white", hatch="////")
-            ax.add_patch(
-                Rectangle((position, p), 0.94, 0.9, edgecolor=INK if inside else "#A0A0A0", linewidth=0.8, **style)
-            )
+            style = dict(facecolor=FOUR) if inside else dict(facecolor="white", hatch="////")
+            ax.add_patch(Rectangle((position, p), 0.94, 0.9, edgecolor=INK if inside else EDGE, linewidth=0.8, **style))
             if block <= 32 and inside:
                 ax.text(
                     position + 0.47, p + 0.45, i, ha="center", va="center_baseline", fontsize=9 if block <= 16 else 7
@@ -212,8 +241,8 @@ def explore_programs_over_elements() -> Sliders | Figure:
 
     return Sliders(
         programs_over_elements,
-        n=IntSlider(10, 1, 64, description="n", continuous_update=False),
-        block=SelectionSlider(options=[4, 8, 16, 32], value=4, description="BLOCK", continuous_update=False),
+        n=IntSlider(10, 1, 64, description="n"),
+        block=SelectionSlider(options=[4, 8, 16, 32], value=4, description="BLOCK"),
     )
 
 
@@ -232,10 +261,10 @@ def dots_and_weights(width: int = 64, keys: int = 8, seed: int = 0) -> Figure:
         (right, torch.softmax(dots / width**0.5, 0).tolist(), "{:.3f}", f"softmax of dot / √{width}"),
     ):
         drawn = ax.bar(
-            range(keys), values, color=[ORANGE if k == 3 else BLUE for k in range(keys)], edgecolor=INK, linewidth=0.8
+            range(keys), values, color=[TWO if k == 3 else ONE for k in range(keys)], edgecolor=INK, linewidth=0.8
         )
         ax.bar_label(drawn, [form.format(value) for value in values], fontsize=8, padding=2)
-        ax.axhline(1, color=RED, linestyle=":", linewidth=1)
+        ax.axhline(1, color=LIMIT, linestyle=":", linewidth=1)
         ax.set(xlabel="key (key 3 is the query plus a little noise)", ylabel=label, xticks=range(keys))
         ax.margins(y=0.15)
         bare(ax)

@@ -5,123 +5,158 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 
 from course_lib.figures.start.cards import HBM, TENSOR_CORES, YEARS, lanes, size, transistors, when, whose
 from course_lib.hardware import gpu, hierarchy
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREEN, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
+from course_lib.picture import ALUS, CACHES, CONTROL, DRAM, EDGE, FAINT, INK, NOW, OURS, Picture, bare, box, on_white
 
 
-def rungs(card: gpu.GPU) -> list[tuple[str, str, str, str]]:
-    """(part, rung, what it is, how many or how large), from the bottom up."""
+def counts(card: gpu.GPU) -> dict[str, str]:
+    """Part -> how many of it there are, or how large it is."""
     billions = transistors(card)
-    return [
-        (
-            "circuits",
-            "transistor",
-            "a switch: one voltage opens or closes the way for another",
-            f"{billions:g} billion" if billions else "",
-        ),
-        ("circuits", "gate", "a few transistors: out = not (a and b) takes four", ""),
-        ("circuits", "flip-flop", "gates that feed each other: they keep one bit until the next tick of the clock", ""),
-        (
-            "circuits",
-            "register",
-            "32 bits side by side: one number, where arithmetic can reach it",
-            f"{card.registers_per_sm:,} in each SM",
-        ),
-        (
-            "processor",
-            "ALU",
-            "gates between registers: a multiplication and an addition (FMA) in a cycle",
-            f"{lanes(card)} in each SM",
-        ),
-        (
-            "processor",
-            "tensor core",
-            "many multipliers and adders, wired for one small matrix product: D = A B + C",
-            f"{TENSOR_CORES.get(card.architecture, 4)} in each SM",
-        ),
-        (
-            "processor",
-            "SM",
-            "streaming multiprocessor: schedulers, ALUs, tensor cores, registers, shared memory",
-            f"{card.sms} on the GPU",
-        ),
-        (
-            "processor",
-            "GPU",
-            "the SMs, a cache for all of them (L2), and main memory beside the chip (DRAM)",
-            f"{size(card.hbm_bytes)} of memory",
-        ),
-        (
-            "language",
-            "ISA",
-            "the instructions that this chip understands, as bits. Written out for people: SASS",
-            card.architecture,
-        ),
-        (
-            "language",
-            "PTX",
-            "assembly for no chip in particular; an assembler makes SASS of it, in a cubin file",
-            "",
-        ),
-        (
-            "software",
-            "CUDA",
-            "driver, libraries and a C++ for kernels. Triton, beside it, writes PTX as well",
-            "",
-        ),
-        (
-            "software",
-            "PyTorch",
-            "tensors and gradients; for each operation it calls a kernel that was compiled before",
-            "",
-        ),
-        ("software", "transformer", "matrix products, softmax, sums: one kernel launch after another", ""),
-    ]
+    return {
+        "GPU": f"{size(card.hbm_bytes)} of memory",
+        "SM": f"{card.sms} on the GPU",
+        "ALU": f"{lanes(card)} in each SM",
+        "tensor core": f"{TENSOR_CORES.get(card.architecture, 4)} in each SM",
+        "register": f"{card.registers_per_sm:,} in each SM",
+        "gate": "4 transistors",
+        "transistor": f"{billions:g} billion in all" if billions else "",
+    }
 
 
-PARTS = {"circuits": SKY, "processor": BLUE, "language": GREEN, "software": ORANGE}
+SOFTWARE = {  # from the top down
+    "transformer": "products of matrices, softmax, sums",
+    "PyTorch": "tensors and gradients; calls a kernel for each operation",
+    "Triton, CUDA": "languages for kernels, and a driver",
+    "PTX": "assembly for no chip in particular",
+    "ISA: SASS": "the instructions that this chip understands",
+}
 
 
 @on_white
 def ladder(card: gpu.GPU | None = None) -> Figure:
-    """Draw the ladder from a switch to a transformer: thirteen rungs, each resting on those below."""
+    """Draw the ladder from a transformer to a switch: software above, and the machine below, each part inside the one before it."""
     card = card or gpu.current_or_h200()
-    figure = Picture(11, 6.2)
-    ax = figure.subplots()
-    rows = rungs(card)
-    for y, (part, name, what, count) in enumerate(rows):
-        ax.add_patch(Rectangle((0, y + 0.06), 1.75, 0.88, facecolor=PARTS[part], edgecolor=INK, linewidth=0.8))
-        ax.text(
-            0.875,
-            y + 0.5,
-            name,
-            ha="center",
-            va="center_baseline",
-            color=ink_on(PARTS[part]),
-            fontsize=10,
-            fontweight="bold",
-        )
-        ax.text(1.9, y + 0.5, what, ha="left", va="center_baseline", fontsize=9.5)
-        ax.text(11.2, y + 0.5, count, ha="right", va="center_baseline", fontsize=9.5, fontweight="bold")
-    parts = [part for part, *_ in rows]
-    for part in PARTS:
-        first, last = parts.index(part), len(parts) - parts[::-1].index(part)
-        ax.text(-0.2, (first + last) / 2, part, rotation=90, ha="center", va="center", fontsize=10)
-        ax.plot([-0.05, -0.05], [first + 0.1, last - 0.1], color=PARTS[part], linewidth=3)
-    ax.set(xlim=(-0.4, 11.3), ylim=(0, len(rows)), xticks=[], yticks=[])
-    ax.set_xlabel("what a rung is, and how many of it there are")
-    ax.set_ylabel("each rests on those below")
-    bare(ax, *ax.spines)
+    told = counts(card)
+    figure = Picture(7.2, 6)
+    above, below = figure.subplots(2, 1, height_ratios=[1, 1.35])
+    for i, (name, what) in enumerate(SOFTWARE.items()):
+        y = len(SOFTWARE) - 1 - i
+        box(above, 0, y + 0.1, 2.2, 0.8, FAINT, name, 10)
+        above.text(2.4, y + 0.5, what, va="center", fontsize=9)
+        if i:
+            above.annotate("", (1.1, y + 0.88), (1.1, y + 1.12), arrowprops={"arrowstyle": "->", "color": INK})
+    above.set(xlim=(-0.05, 10), ylim=(0, len(SOFTWARE)))
+    above.set_title("software: each is written in the words of the one below it", fontsize=10, loc="left")
+
+    width, gap = 2.2, 0.4
+    parts = {"GPU": _gpu, "SM": _sm, "ALU": _alu, "gate": _gate}
+    for i, (name, inside) in enumerate(parts.items()):
+        x = i * (width + gap)
+        chosen = inside(below, x, width)
+        below.text(x, -0.12, name, fontsize=10, fontweight="bold", va="top")
+        below.text(x, -0.42, told[name], fontsize=9, va="top")
+        if i + 1 < len(parts):
+            left, low, wide, high = chosen
+            for there, here in ((low, 0), (low + high, width)):
+                below.plot([left + wide, x + width + gap], [there, here], color=EDGE, linewidth=0.7)
+    below.text(3 * (width + gap), -0.72, told["transistor"], fontsize=9, va="top")
+    below.set(xlim=(-0.05, 4 * width + 3 * gap + 0.05), ylim=(-1.15, width + 0.1), aspect="equal")
+    below.set_title("hardware: each is a part of the one to its left (yellow)", fontsize=10, loc="left")
+    kinds = {
+        ALUS: "a part that computes",
+        CONTROL: f"tensor core: {told['tensor core']}",
+        CACHES: f"cache, or registers: {told['register']}",
+        DRAM: "memory beside the chip",
+    }
+    below.legend(
+        handles=[Patch(facecolor=colour, edgecolor=EDGE, label=label) for colour, label in kinds.items()],
+        loc="lower left",
+        bbox_to_anchor=(0, -0.32),
+        ncols=2,
+        fontsize=9,
+        frameon=False,
+    )
+    above.set_ylabel("what is written")
+    below.set(ylabel="what it runs on", xlabel="each step to the right: one part, enlarged")
+    for ax in (above, below):
+        ax.set(xticks=[], yticks=[])
+        bare(ax, *ax.spines)
     figure.caption(
-        f"From a switch (bottom) to a transformer (top). You will write kernels in Triton, beside CUDA, and read the PTX "
-        f"and the SASS that they become. Numbers: {whose(card)}."
+        "You will write kernels in Triton, and read the PTX and the SASS that they become. A gate is four transistors; two gates "
+        f"that feed each other keep a bit, and 32 of these are a register. Not to scale, and fewer than there are. Numbers: {whose(card)}."
     )
     return figure
+
+
+Place = tuple[float, float, float, float]  # x, y, width, height
+
+
+def _gpu(ax: Axes, x: float, side: float) -> Place:
+    """SMs around L2, between two rows of memory."""
+    ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
+    box(ax, x + 0.1, 0.08, side - 0.2, 0.28, DRAM, "memory")
+    box(ax, x + 0.1, side / 2 - 0.14, side - 0.2, 0.28, CACHES, "L2")
+    wide = (side - 0.2) / 12
+    rows = [0.44 + 0.13 * i for i in range(4)] + [side / 2 + 0.22 + 0.165 * i for i in range(4)]
+    for y in rows:
+        for column in range(12):
+            box(ax, x + 0.1 + column * wide, y, 0.8 * wide, 0.1, ALUS)
+    chosen = (x + 0.1 + 11 * wide, rows[-1], 0.8 * wide, 0.1)
+    box(ax, *chosen, NOW)
+    return chosen
+
+
+def _sm(ax: Axes, x: float, side: float) -> Place:
+    """Four quarters, each with a scheduler, registers, lanes and a tensor core, above the memory that they share."""
+    ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
+    box(ax, x + 0.1, 0.08, side - 0.2, 0.28, CACHES, "shared, L1")
+    half = (side - 0.3) / 2
+    for i in range(4):
+        left, low = x + 0.1 + (i % 2) * (half + 0.1), 0.44 + (i // 2) * 0.86
+        box(ax, left, low + 0.6, half, 0.16, CACHES)
+        box(ax, left, low, 0.36 * half, 0.52, CONTROL)
+        for lane in range(8):
+            box(ax, left + (0.42 + 0.145 * (lane % 4)) * half, low + 0.28 * (lane // 4), 0.12 * half, 0.22, ALUS)
+    chosen = (x + 0.1 + half + 0.1 + (0.42 + 0.145 * 3) * half, 0.44 + 0.86 + 0.28, 0.12 * half, 0.22)
+    box(ax, *chosen, NOW)
+    return chosen
+
+
+def _alu(ax: Axes, x: float, side: float) -> Place:
+    """Registers in, an array of gates, a register out."""
+    ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
+    for i, name in enumerate("abc"):
+        box(ax, x + 0.1 + 0.7 * i, side - 0.4, 0.6, 0.3, CACHES, name)
+    box(ax, x + 0.8, 0.1, 0.6, 0.3, CACHES, "ab+c")
+    for row in range(6):
+        for column in range(9):
+            box(ax, x + 0.13 + 0.22 * column, 0.52 + 0.2 * row, 0.16, 0.13, ALUS)
+    chosen = (x + 0.13 + 0.22 * 8, 0.52 + 0.2 * 5, 0.16, 0.13)
+    box(ax, *chosen, NOW)
+    return chosen
+
+
+def _gate(ax: Axes, x: float, side: float) -> Place:
+    """Four switches: two that join the output to the supply, side by side, and two that join it to ground, in a row."""
+    ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
+    wire = dict(color=INK, linewidth=1.2, zorder=0.9)
+    left, middle, right, out = x + 0.6, x + 1.1, x + 1.6, 1.2
+    ax.plot([left, right], [side - 0.15] * 2, **wire)
+    ax.plot([left, right], [out, out], **wire)
+    ax.plot([middle, middle], [0.15, out], **wire)
+    for at in (left, right):
+        ax.plot([at, at], [out, side - 0.15], **wire)
+    ax.plot([right, x + side - 0.12], [out, out], **wire)
+    for cx, cy, name in ((left, 1.62, "a"), (right, 1.62, "b"), (middle, 0.85, "a"), (middle, 0.45, "b")):
+        box(ax, cx - 0.17, cy - 0.14, 0.34, 0.28, ALUS, name)
+    ax.text(x + side - 0.1, out - 0.08, "out", ha="right", va="top", fontsize=9)
+    return x, 0, side, side
 
 
 @dataclass(frozen=True)
@@ -175,7 +210,7 @@ def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
     figure = Picture(11, 3.9)
     axes = figure.subplots(1, 3, sharey=True)
     y = np.arange(len(rows))
-    looks = dict(color=[BLUE, GREEN, SKY, ORANGE], edgecolor=INK, linewidth=0.8)
+    looks = dict(color=[CACHES, CACHES, CACHES, DRAM], edgecolor=INK, linewidth=0.8)
 
     axes[0].barh(y, [row.nbytes for row in rows], **looks)
     for i, row in enumerate(rows):
@@ -213,10 +248,10 @@ def working_sets() -> Figure:
     figure = Picture(10, 4)
     left, right = figure.subplots(1, 2)
     wait, rate = found["latency"], found["bandwidth"]
-    left.plot([n for n, *_ in wait], [c for _, c, _ in wait], color=BLUE, marker="o", markersize=4)
+    left.plot([n for n, *_ in wait], [c for _, c, _ in wait], color=OURS, marker="o", markersize=4)
     left.set(xscale="log", ylabel="cycles from one load to the next", ylim=(0, None))
     left.set_title("each load needs what the last one brought", loc="left", fontsize=11)
-    right.plot([n for n, _ in rate], [r / 1e12 for _, r in rate], color=ORANGE, marker="s", markersize=4)
+    right.plot([n for n, _ in rate], [r / 1e12 for _, r in rate], color=OURS, marker="s", markersize=4)
     right.set(xscale="log", ylabel="TB/s read by all SMs together", ylim=(0, None))
     right.set_title("everybody reads, past the L1 caches", loc="left", fontsize=11)
     for ax in (left, right):
@@ -246,8 +281,8 @@ def compute_outgrew_memory() -> Figure:
     figure = Picture(10, 4)
     left, right = figure.subplots(1, 2)
     for values, colour, marker, label in (
-        (flops, BLUE, "o", "fp16 matrix products, FLOP/s"),
-        (bandwidth, ORANGE, "s", "memory, bytes/s"),
+        (flops, ALUS, "o", "fp16 matrix products, FLOP/s"),
+        (bandwidth, DRAM, "s", "memory, bytes/s"),
     ):
         left.plot(years, values / values[0], color=colour, marker=marker, label=label)
         left.annotate(
@@ -262,7 +297,7 @@ def compute_outgrew_memory() -> Figure:
     left.grid(alpha=0.3)
 
     names = [f"{card.name.split()[0]}\n{year}" for card, year in zip(cards, years, strict=True)]
-    drawn = right.bar(names, flops / bandwidth, color=GREEN, edgecolor=INK, linewidth=0.8)
+    drawn = right.bar(names, flops / bandwidth, color=OURS, edgecolor=INK, linewidth=0.8)
     right.bar_label(drawn, [f"{ratio:.0f}" for ratio in flops / bandwidth])
     right.set(xlabel="GPU, year", ylabel="FLOPs for each byte it can move", ylim=(0, 1.15 * max(flops / bandwidth)))
     for ax in (left, right):

@@ -11,7 +11,7 @@ from course_lib.figures.flops import BRANCHES, speeds
 from course_lib.figures.tiling.recording import TERA, whose, whose_are
 from course_lib.hardware import bench, gpu
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREY, INK, ORANGE, Picture, bare, on_white
+from course_lib.picture import IDLE, INK, OTHERS, OURS, Picture, bare, on_white
 
 Predict = Callable[..., Any]
 
@@ -153,12 +153,12 @@ def one_tile_for_all(predict: Predict) -> Figure:
     )
     figure = Picture(9.5, 4.4)
     ax = figure.subplots()
-    ax.plot(sizes, speeds / TERA, color=BLUE, marker="o", markersize=4, linewidth=0.8, label="measured")
+    ax.plot(sizes, speeds / TERA, color=OURS, marker="o", markersize=4, linewidth=0.8, label="measured")
     if model is not None:
-        ax.plot(sizes, model / TERA, color=ORANGE, linestyle="--", label="the model")
+        ax.plot(sizes, model / TERA, color=OTHERS, linestyle="--", label="the model")
     for i in range(1, len(sizes)):
         if counts[i] > counts[i - 1]:
-            ax.axvline((sizes[i] + sizes[i - 1]) / 2, color=GREY, linewidth=1, zorder=0)
+            ax.axvline((sizes[i] + sizes[i - 1]) / 2, color=IDLE, linewidth=1, zorder=0)
             ax.text((sizes[i] + sizes[i - 1]) / 2, 20, f" {counts[i]}", fontsize=8, color=INK)
     ax.set(xlabel="N, multiples of 64 (a grey line: another wave begins)", ylabel="TFLOP/s", ylim=(0, None))
     ax.legend(fontsize=9, frameon=False, loc="upper left")

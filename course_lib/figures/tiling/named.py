@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from course_lib.exercises.tiling.naming import MAPS
-from course_lib.picture import INK, RED, Picture, on_white
+from course_lib.picture import INK, WRONG, Picture, on_white
 
 SIDE = 4  # elements along each side of a patch
 
@@ -26,10 +26,15 @@ def name_maps() -> Figure:
     )
 
 
-def error_maps(maps: Mapping[str, Sequence[str]], row: str, column: str, caption: str) -> Figure:
-    """Draw six maps, rows of digits for patches of 4 x 4 elements, with the edges of tiles of 32 x 32."""
+def error_maps(
+    maps: Mapping[str, Sequence[str]], row: str, column: str, caption: str, strips: Sequence[str] = ()
+) -> Figure:
+    """Draw six maps, rows of digits for patches of 4 x 4 elements, with the edges of tiles of 32 x 32.
+
+    strips  names of tensors of 32 columns that stand side by side
+    """
     figure = Picture(7.2, 6.2)
-    shades = LinearSegmentedColormap.from_list("wrong", ["white", RED, INK])
+    shades = LinearSegmentedColormap.from_list("wrong", ["white", WRONG, INK])
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
     for ax, (name, digits) in zip(axes.flat, maps.items(), strict=True):
         shares = np.array([[int(digit) for digit in row] for row in digits]) / 9
@@ -40,7 +45,12 @@ def error_maps(maps: Mapping[str, Sequence[str]], row: str, column: str, caption
         for edge in range(32, columns, 32):
             ax.axvline(edge, color=INK, linewidth=0.6, linestyle=":")
         ax.set_title(f"map {name}", fontsize=10)
-        ax.set_xticks([0, 32, 64, min(columns, 96)])
+        if strips:
+            ax.set_xticks([16 + 32 * i for i in range(len(strips))], strips)
+            for edge in range(32, columns, 32):
+                ax.axvline(edge, color=INK, linewidth=1.5)
+        else:
+            ax.set_xticks([0, 32, 64, min(columns, 96)])
         ax.set_yticks([0, 32, 64, 96])
     figure.supylabel(row, fontsize=10, color=INK)
     for ax in axes[1]:

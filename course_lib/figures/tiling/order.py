@@ -6,13 +6,13 @@ from matplotlib.patches import Rectangle
 
 from course_lib.figures.tiling.recording import GIB, MIB, whose
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREEN, INK, ORANGE, Picture, bare, on_white
+from course_lib.picture import INK, OTHERS, OURS, THREE, Picture, bare, on_white
 from course_lib.tracing.cache import MissCurve, grouped, hilbert, matmul_tiles, row_major
 
 ORDERS = [
-    ("row order", lambda m, n: row_major(m, n), ORANGE, "-"),
-    ("grouped, 8 rows", lambda m, n: grouped(m, n, 8), BLUE, "--"),
-    ("Hilbert's curve", lambda m, n: hilbert(m, n), GREEN, "-."),
+    ("row order", lambda m, n: row_major(m, n), OTHERS, "-"),
+    ("grouped, 8 rows", lambda m, n: grouped(m, n, 8), OURS, "--"),
+    ("Hilbert's curve", lambda m, n: hilbert(m, n), THREE, "-."),
 ]
 
 
@@ -63,7 +63,7 @@ def order_traffic(side: int = 64, k: int = 32, at_once: int = 132) -> Figure:
 
     rows = measured("tiling")["orders"]
     names = sorted({row["n"] for row in rows})
-    for i, (label, colour, hatch) in enumerate((("grouped, 8", BLUE, "//"), ("Hilbert", GREEN, ".."))):
+    for i, (label, colour, hatch) in enumerate((("grouped, 8", OURS, "//"), ("Hilbert", THREE, ".."))):
         own = [next(row for row in rows if row["n"] == n and row["order"] == label) for n in names]
         values, spreads = [row["ratio"] for row in own], [row["spread"] for row in own]
         bars = timed.bar(
@@ -81,7 +81,7 @@ def order_traffic(side: int = 64, k: int = 32, at_once: int = 132) -> Figure:
         timed.bar_label(
             bars, [f"{v:.2f}\n± {s:.2f}" for v, s in zip(values, spreads, strict=True)], fontsize=8, padding=2
         )
-    timed.axhline(1, color=ORANGE, linewidth=2)
+    timed.axhline(1, color=OTHERS, linewidth=2)
     timed.set_xticks(range(len(names)), names)
     top = 1.4 * max(row["ratio"] for row in rows)
     timed.set(xlabel="N, products of (N, N)", ylabel="speed, row order = 1", ylim=(0, top))

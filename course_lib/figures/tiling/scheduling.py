@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
 from course_lib.figures.widgets import Sliders, live
-from course_lib.picture import INK, RED, SKY, Picture, bare, ink_on, on_white
+from course_lib.picture import INK, LIMIT, PART, Picture, bare, ink_on, on_white
 from course_lib.words import plural
 
 
@@ -25,7 +25,7 @@ def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> 
             for j in range(across):
                 inside = min(block, size - i * block) * min(block, size - j * block) / block**2
                 ax.add_patch(
-                    Rectangle((j * block, i * block), block, block, facecolor=SKY if inside == 1 else "white", edgecolor=INK,
+                    Rectangle((j * block, i * block), block, block, facecolor=PART if inside == 1 else "white", edgecolor=INK,
                               hatch="" if inside == 1 else "//")
                 )  # fmt: skip
                 ax.text(
@@ -37,7 +37,7 @@ def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> 
                     fontsize=10,
                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
                 )
-        ax.add_patch(Rectangle((0, 0), size, size, facecolor="none", edgecolor=RED, linewidth=2))
+        ax.add_patch(Rectangle((0, 0), size, size, facecolor="none", edgecolor=LIMIT, linewidth=2))
         ax.set(xlim=(-8, 400), ylim=(400, -8), aspect="equal", xlabel="columns", ylabel="rows")
         ax.set_xticks([0, 128, 256, 384])
         ax.set_yticks([0, 128, 256, 384])
@@ -64,15 +64,17 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     grid, busy = figure.subplots(1, 2, width_ratios=[1.25, 1])
     colours = colormaps["cividis"](np.linspace(0.15, 1, max(count, 2)))
     grid.imshow(colours[wave], extent=(0, across * bn, down * bm, 0), aspect="auto", interpolation="nearest")
-    if tiles <= 160:
-        for (i, j), w in np.ndenumerate(wave):
-            grid.text(
-                (j + 0.5) * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=8, color=ink_on(colours[w])
-            )
+    if tiles <= 400:
+        for i, row in enumerate(wave):  # a number for each wave in a row of tiles
+            for w in np.unique(row):
+                middle = np.flatnonzero(row == w).mean() + 0.5
+                grid.text(
+                    middle * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=9, color=ink_on(colours[w])
+                )
     if tiles <= 4000:
         grid.vlines(np.arange(1, across) * bn, 0, down * bm, color="white", linewidth=0.5)
         grid.hlines(np.arange(1, down) * bm, 0, across * bn, color="white", linewidth=0.5)
-    grid.add_patch(Rectangle((0, 0), n, m, facecolor="none", edgecolor=RED, linewidth=2))
+    grid.add_patch(Rectangle((0, 0), n, m, facecolor="none", edgecolor=LIMIT, linewidth=2))
     grid.set(xlabel="columns (red frame: the matrix)", ylabel="rows")
     grid.set_title(f"{tiles} tiles of {bm} × {bn}; number: wave", fontsize=11, loc="left")
 

@@ -9,7 +9,24 @@ from course_lib.figures.tiling.recording import GIB, ITEMSIZE, SIDES, TERA, whos
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, RED_INK, SKY, Picture, bare, ink_on, on_white
+from course_lib.picture import (
+    EDGE,
+    IDLE,
+    INK,
+    LEFT,
+    LIMIT,
+    LOADED,
+    OURS,
+    PART,
+    RESULT,
+    RIGHT,
+    TWO,
+    WRONG,
+    Picture,
+    bare,
+    box,
+    on_white,
+)
 from course_lib.words import plural
 
 
@@ -24,69 +41,70 @@ def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
     """a @ b, as the sum of outer products of a's columns and b's rows; small whole numbers."""
     generator = np.random.default_rng(5)
     a, b = generator.integers(-2, 3, (m, k)), generator.integers(-2, 3, (k, n))
-    figure = Picture(9.5, 3.4)
-    axes = figure.subplots(1, k + 1)
-    limit = 1.6 * max(np.abs(a @ b).max(), 4)  # short of the darkest, on which no ink is legible
+    figure = Picture(7.2, 4.4)
+    axes = figure.subplots(2, 2).flat
     for i, ax in enumerate(axes):
-        values = np.outer(a[:, i], b[i]) if i < k else a @ b
-        drawn = ax.imshow(values, cmap="PuOr", vmin=-limit, vmax=limit)
-        for (row, column), value in np.ndenumerate(values):
-            ink = ink_on(drawn.to_rgba(value))
-            ax.text(column, row, value, ha="center", va="center", fontsize=9, color=ink)
-        if i < k:
-            ax.set_xticks(range(n), b[i], color=RED_INK)
-            ax.set_yticks(range(m), a[:, i], color=BLUE)
-            ax.xaxis.tick_top()
-            ax.tick_params(length=0)
-            ax.set_xlabel(f"row {i} of b above,\ncolumn {i} of a at the left", fontsize=9)
-        else:
-            ax.set(xticks=[], yticks=[])
-            ax.set_xlabel("their sum", fontsize=9)
-        ax.set_title(f"{'+ ' if 0 < i < k else ''}outer product {i}" if i < k else "= a @ b", fontsize=11)
+        last = i == k
+        sheet = a @ b if last else np.outer(a[:, i], b[i])
+        for (row, column), value in np.ndenumerate(sheet):
+            box(ax, column, row, 1, 1, RESULT if last else PART, value)
+        for row in range(0 if last else m):
+            box(ax, -1.3, row, 1, 1, LEFT, a[row, i])
+        for column in range(0 if last else n):
+            box(ax, column, -1.3, 1, 1, RIGHT, b[i, column])
+        ax.set(xlim=(-1.4, n + 0.1), ylim=(m + 0.1, -1.4), aspect="equal")
+        _empty(ax, "columns" if i >= 2 else "", "" if i % 2 else "rows")
+        title = "c = a @ b: their sum" if last else f"{'+ ' * (i > 0)}column {i} of a times row {i} of b"
+        ax.set_title(title, fontsize=10, loc="left")
     figure.caption(
-        f"Each outer product reads {m} + {n} numbers and makes {m} × {n} products of them. "
-        f"Together they read each of the {m * k} + {k * n} numbers of a and b once."
+        f"Each number of a column (light blue) meets each of a row (orange): {m} + {n} numbers are read, and {m} × {n} products made. "
+        f"Together the sheets read each of the {m * k} + {k * n} numbers of a and b once."
     )
     return figure
 
 
 @on_white
 def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
-    """Draw which rows of a and which columns of b one tile of c needs, and in which pieces. Each cell is a tile; counts
-    come from a trace."""
-    figure = Picture(9.5, 3.9)
-    axes = figure.subplots(1, 3)
-    m, n = 1, 2  # the tile
-    pieces = side // block_k
-    for ax, name in zip(axes, "abc", strict=True):
-        down, across = {"a": (block, block_k), "b": (block_k, block), "c": (block, block)}[name]
+    """Draw which rows of a and which columns of b one tile of c needs, and in which pieces: a left of c, b above it. Each cell is
+    a tile; counts come from a trace."""
+    figure = Picture(7.2, 6.4)
+    ax = figure.subplots()
+    m, n, gap = 1, 2, 1.2  # the tile, and the room between the matrices
+    for x, y, down, across in (
+        (-side - gap, 0, block, block_k),
+        (0, -side - gap, block_k, block),
+        (0, 0, block, block),
+    ):
         for i in range(0, side, down):
             for j in range(0, side, across):
-                ax.add_patch(Rectangle((j, i), across, down, facecolor="white", edgecolor=GREY, linewidth=0.6))
-        if name == "c":
-            ax.add_patch(Rectangle((n * block, m * block), block, block, facecolor=GREEN, edgecolor=INK, linewidth=2))
-            ax.text(
-                (n + 0.5) * block, (m + 0.5) * block, "acc", ha="center", va="center", color=ink_on(GREEN), fontsize=9
-            )
-        for p in range(pieces if name != "c" else 0):
-            at = (p * block_k, m * block) if name == "a" else (n * block, p * block_k)
-            size = (block_k, block) if name == "a" else (block, block_k)
-            colour, hatch = (SKY, "") if p == 0 else ("white", "///")
-            ax.add_patch(
-                Rectangle(at, *size, facecolor=colour, edgecolor=INK if p == 0 else BLUE, hatch=hatch, linewidth=1.2)
-            )
-            white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-            ax.text(at[0] + size[0] / 2, at[1] + size[1] / 2, p, ha="center", va="center", fontsize=10, bbox=white)
-        ax.set(xlim=(-0.1, side + 0.1), ylim=(side + 0.1, -0.1), aspect="equal")
-        rows, columns = {"a": ("M", "K"), "b": ("K", "N"), "c": ("M", "N")}[name]
-        _empty(ax, columns, rows)
-        ax.set_title(
-            {"a": "a: loaded in steps 0, 1, ...", "b": "b: loaded in steps 0, 1, ...", "c": "c: one tile"}[name],
-            fontsize=11,
-        )
+                ax.add_patch(Rectangle((x + j, y + i), across, down, facecolor="white", edgecolor=IDLE, linewidth=0.6))
+    for step in range(side // block_k):
+        box(ax, -side - gap + step * block_k, m * block, block_k, block, LEFT, f"step {step}")
+        box(ax, n * block, -side - gap + step * block_k, block, block_k, RIGHT, f"step {step}")
+    box(ax, n * block, m * block, block, block, RESULT, "acc", 11)
+    lines = dict(color=EDGE, linewidth=0.8, linestyle=":")
+    for i in (0, 1):  # the band of a runs on to the tile, and so does the band of b
+        ax.plot([-gap, n * block], [(m + i) * block] * 2, **lines)
+        ax.plot([(n + i) * block] * 2, [-gap, m * block], **lines)
+    for x, y, name in ((-side - gap, side + 0.5, "a, (M, K)"), (0, side + 0.5, "c, (M, N)")):
+        ax.text(x, y, name, fontsize=11, va="center")
+    ax.text(0, -side - gap - 0.5, "b, (K, N)", fontsize=11, va="center")
+    told = (
+        "In each step the program\n"
+        "1. loads a tile of a and a tile of b\n"
+        "    into shared memory, once,\n"
+        "2. multiplies them: each number of a\n"
+        "    meets BLOCK_N of b, each of b\n"
+        "    BLOCK_M of a,\n"
+        "3. adds to acc, in registers.\n\n"
+        "Behind the last step it stores acc."
+    )
+    ax.text(-side - gap, -side - gap + 0.2, told, fontsize=10, va="top", linespacing=1.5)
+    ax.set(xlim=(-side - gap - 0.1, side + 0.1), ylim=(side + 1, -side - gap - 1), aspect="equal")
+    _empty(ax, "columns", "rows")
     found = traced(128, 192, 128, 64, 64)  # other numbers than the exercise asks for
     figure.caption(
-        f"The program of this tile loads a band of a and a band of b, a pair of tiles in each step, and adds up in registers. "
+        f"The tile of c lies where its band of a meets its band of b. "
         f"Traced, a result of 128 × 192 in tiles of 64 × 64: a is read {found.reread('a_ptr'):.0f} times, "
         f"b {found.reread('b_ptr'):.0f} times."
     )
@@ -127,9 +145,9 @@ def tile_sizes(
     shape.set_facecolor("white"), rest.set_facecolor("white")
 
     ax = shape.subplots()
-    ax.add_patch(Rectangle((0, 0), block_n, block_m, facecolor=GREEN, edgecolor=INK))
-    ax.add_patch(Rectangle((-block_k - 20, 0), block_k, block_m, facecolor=SKY, edgecolor=INK))
-    ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=ORANGE, hatch="//", edgecolor=INK))
+    ax.add_patch(Rectangle((0, 0), block_n, block_m, facecolor=RESULT, edgecolor=INK))
+    ax.add_patch(Rectangle((-block_k - 20, 0), block_k, block_m, facecolor=LEFT, edgecolor=INK))
+    ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=RIGHT, hatch="//", edgecolor=INK))
     for x, y, text in (
         (block_n / 2, block_m / 2, "c"),
         (-block_k / 2 - 20, block_m / 2, "a"),
@@ -161,7 +179,7 @@ def tile_sizes(
     ]
     for ax, (name, value, limit, unit, what) in zip(rest.subplots(3, 1), gauges, strict=True):
         over = value > limit and name != "intensity"
-        ax.barh([0], [value], color=RED if over else BLUE, hatch="xx" if over else "", edgecolor="white", height=0.6)
+        ax.barh([0], [value], color=WRONG if over else OURS, hatch="xx" if over else "", edgecolor="white", height=0.6)
         ax.axvline(limit, color=INK, linestyle="--", linewidth=1.5)
         end = 1.1 * max(limit, value)
         side = "right" if 2 * limit > end else "left"  # of the line: where the sentence has room
@@ -219,13 +237,13 @@ def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
             begin = max(arrived, dots[-1][1] if dots else 0.0)
             dots.append((begin, begin + dot))
             row = step % stages
-            ax.add_patch(Rectangle((start, row), load, 0.8, facecolor=SKY, edgecolor=INK))
+            ax.add_patch(Rectangle((start, row), load, 0.8, facecolor=LOADED, edgecolor=INK))
             ax.text(start + load / 2, row + 0.4, f"load {step}", ha="center", va="center", fontsize=8)
-            ax.add_patch(Rectangle((begin, stages), dot, 0.8, facecolor=ORANGE, hatch="//", edgecolor=INK))
+            ax.add_patch(Rectangle((begin, stages), dot, 0.8, facecolor=TWO, hatch="//", edgecolor=INK))
             white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             ax.text(begin + dot / 2, stages + 0.4, step, ha="center", va="center", fontsize=8, bbox=white)
         ends[stages] = dots[-1][1]
-        ax.axvline(ends[stages], color=RED, linestyle="--", linewidth=1.5)
+        ax.axvline(ends[stages], color=LIMIT, linestyle="--", linewidth=1.5)
         ax.set_yticks(
             [row + 0.4 for row in range(stages + 1)], [*(f"buffer {b}" for b in range(stages)), "tl.dot"], fontsize=9
         )
@@ -250,7 +268,7 @@ def autotuned() -> Figure:
     ax = figure.subplots()
     for y, row in enumerate(rows):
         m, n, *_ = row["tile"]
-        ax.barh(y, row["flops"] / TERA, color=BLUE, edgecolor="white")
+        ax.barh(y, row["flops"] / TERA, color=OURS, edgecolor="white")
         intensity = 2 * m * n / (2 * (m + n))
         said = f"{row['flops'] / cublas:.2f} of cuBLAS; {intensity:.0f} FLOP/byte"
         ax.text(1.02 * cublas / TERA, y, said, va="center", fontsize=9)

@@ -1,8 +1,8 @@
 """Wrong, wasteful, cheating and honest-but-unusual solutions of each exercise, and what each must lose.
 
 Most are one-line patches of the published solution; never shipped to students. Every unit has a module here with a list
-VARIANTS; walking.py makes some of every kernel. Whole cells stand in cheats/ and honest/: percent scripts, one for each idea, in which a cell's header says what
-it is and what it must lose:
+VARIANTS; walking.py makes some of every kernel, forms.py some of every exercise of a form. Whole cells stand in cheats/ and
+honest/: percent scripts, one for each idea, in which a cell's header says what it is and what it must lose:
 
     # %% name="torch does it" exercise="coalescing.transpose" loses="correct.ragged; launches.performance" after="solution" flags="a rule"
 

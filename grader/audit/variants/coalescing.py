@@ -1,6 +1,8 @@
 """Unit 04. What each variant must lose stands next to it; () means full marks."""
 
+from grader.audit import named
 from grader.audit.variants import kinds
+from grader.audit.variants.forms import KILLS, breaking, naming
 
 wrong, honest = kinds("coalescing")
 
@@ -564,19 +566,10 @@ HONEST = [
     honest("column_sum", "bands of 128", ("512, 128, 64", "512, 64, 128")),
 ]
 
-KILLS = "kills.mutants"
 BREAKING = [
-    wrong("break_transpose", "ordinary numbers", [KILLS], source="""
-def breaking_inputs():
-    return [{'x': torch.randn(64, 64)}]
-"""),
-    wrong("break_transpose", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
-    wrong("break_transpose", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(64, 64)}] * 4\n"),
-    wrong("break_transpose", "no list", [KILLS], source="def breaking_inputs():\n    return {'x': torch.randn(64, 64)}\n"),
+    *breaking(wrong, "break_transpose", "{'x': torch.randn(64, 64)}"),
     wrong("break_transpose", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'x': torch.full((3, 5), float('nan'))}, ")),
-    wrong("break_transpose", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
     wrong("break_transpose", "more than is allowed", [KILLS], ("return [", "return [{'x': torch.ones(200, 200)}, ")),
-    wrong("break_transpose", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
     wrong("break_transpose", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.ones(4, 70, dtype=torch.int32)}]\n"),
     wrong("break_transpose", "sizes alone", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(100, 37)}]\n"),
     honest("break_transpose", "two inputs of one tensor", source="""
@@ -587,15 +580,6 @@ def breaking_inputs():
 """),
 ]  # fmt: skip
 
-NAMES = "names.plain"
-NAMING = [
-    wrong("name_lanes", "the same cause everywhere", [NAMES], source="named_lanes = {'A': 'the rows of a matrix that is not padded', 'B': 'the rows of a matrix that is not padded', 'C': 'the rows of a matrix that is not padded', 'D': 'the rows of a matrix that is not padded', 'E': 'the rows of a matrix that is not padded', 'F': 'the rows of a matrix that is not padded'}\n"),
-    wrong("name_lanes", "three right", [NAMES], *((f'    "{name}": "', f'    "{name}": "not ') for name in "ABC")),
-    wrong("name_lanes", "one wrong", [NAMES], ('    "D": "', '    "D": "not ')),
-    wrong("name_lanes", "numbers", [NAMES], source="named_lanes = {'A': 1, 'B': 1, 'C': 1, 'D': 1, 'E': 1, 'F': 1}\n"),
-    wrong("name_lanes", "two swapped", [NAMES], ('"A": "', '"A swapped": "'), ('"B": "', '"A": "'), ('"A swapped": "', '"B": "')),
-    wrong("name_lanes", "a list", [NAMES], source="named_lanes = {'A': ['the rows of a matrix that is not padded']}\n"),
-    honest("name_lanes", "in another order", source="named_lanes = {'F': 'one number for all', 'E': 'one field of a structure of two', 'D': 'a tile whose rows are half a sector', 'C': 'the rows of a matrix that is not padded', 'B': 'a gather of rows by index', 'A': 'down a column'}\n"),
-]  # fmt: skip
+NAMING = naming((wrong, honest), ("name_lanes", "named_lanes"), named.COALESCING_CAUSES)
 
 VARIANTS = NAMING + BREAKING + WRONG + HONEST

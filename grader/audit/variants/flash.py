@@ -1,6 +1,8 @@
 """Unit 09. What each variant must lose stands next to it; () means full marks."""
 
+from grader.audit import named
 from grader.audit.variants import Variant, kinds, solution_cell
+from grader.audit.variants.forms import KILLS, breaking, naming
 
 wrong, honest = kinds("flash")
 
@@ -316,30 +318,12 @@ HONEST = [
     honest("flash_decode", "a whole warp of rows", ("max(16,", "max(32,")),
 ]  # fmt: skip
 
-KILLS = "kills.mutants"
-NAMES = "names.plain"
-NAMING = [
-    wrong("name_maps", "the same cause everywhere", [NAMES], source="named_maps = {'A': 'the grid rounds down', 'B': 'the grid rounds down', 'C': 'the grid rounds down', 'D': 'the grid rounds down', 'E': 'the grid rounds down', 'F': 'the grid rounds down'}\n"),
-    wrong("name_maps", "three right", [NAMES], *((f'    "{name}": "', f'    "{name}": "not ') for name in "ABC")),
-    wrong("name_maps", "one wrong", [NAMES], ('    "D": "', '    "D": "not ')),
-    wrong("name_maps", "numbers", [NAMES], source="named_maps = {'A': 1, 'B': 1, 'C': 1, 'D': 1, 'E': 1, 'F': 1}\n"),
-    wrong("name_maps", "the two corrections swapped", [NAMES], ('"B": "', '"B swapped": "'), ('"E": "', '"B": "'), ('"B swapped": "', '"E": "')),
-    wrong("name_maps", "a list", [NAMES], source="named_maps = {'A': ['the grid rounds down']}\n"),
-    honest("name_maps", "in another order", source="named_maps = {'F': 'a query does not see itself', 'E': 'acc is not corrected when the maximum grows', 'D': 'scores are rounded to bfloat16', 'C': 'the grid rounds down', 'B': 'l is not corrected when the maximum grows', 'A': 'tiles on the diagonal are not masked'}\n"),
-]  # fmt: skip
+NAMING = naming((wrong, honest), ("name_maps", "named_maps"), named.ATTENTION_CAUSES)
 
 BREAKING = [
-    wrong("break_attention", "ordinary numbers", [KILLS], source="""
-def breaking_inputs():
-    return [{'q': torch.randn(32, 32), 'k': torch.randn(32, 32), 'v': torch.randn(32, 32), 'causal': True}]
-"""),
-    wrong("break_attention", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
-    wrong("break_attention", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'q': torch.randn(32, 32), 'k': torch.randn(32, 32), 'v': torch.randn(32, 32), 'causal': True}] * 4\n"),
-    wrong("break_attention", "no list", [KILLS], source="def breaking_inputs():\n    return {'q': torch.randn(32, 32), 'k': torch.randn(32, 32), 'v': torch.randn(32, 32), 'causal': True}\n"),
+    *breaking(wrong, "break_attention", "{'q': torch.randn(32, 32), 'k': torch.randn(32, 32), 'v': torch.randn(32, 32), 'causal': True}"),
     wrong("break_attention", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'q': torch.full((3, 16), float('nan')), 'k': torch.randn(4, 16), 'v': torch.randn(4, 16), 'causal': False}, ")),
-    wrong("break_attention", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
     wrong("break_attention", "more than is allowed", [KILLS], ("return [", "return [{'q': torch.randn(300, 64), 'k': torch.randn(4, 64), 'v': torch.randn(4, 64), 'causal': False}, ")),
-    wrong("break_attention", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
     wrong("break_attention", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'q': torch.randn(8, 16), 'k': torch.randn(4, 16), 'v': torch.randn(4, 16), 'causal': True}]\n"),
     wrong("break_attention", "sizes alone", [KILLS], source="""
 def breaking_inputs():

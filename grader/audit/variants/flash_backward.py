@@ -1,7 +1,9 @@
 """Unit 10. What each variant must lose stands next to it; () means full marks."""
 
+from grader.audit import named
 from grader.audit.variants import kinds, solution_cell
 from grader.audit.variants.flash import COPY
+from grader.audit.variants.forms import KILLS, breaking, naming, returning
 
 wrong, honest = kinds("flash_backward")
 
@@ -305,4 +307,16 @@ def longest_context(budget_bytes, config):
 ]  # fmt: skip
 
 
-VARIANTS = WRONG + HONEST
+ORDINARY = "{'q': torch.randn(40, 32), 'k': torch.randn(40, 32), 'v': torch.randn(40, 32), 'do': torch.randn(40, 32), 'causal': True}"
+BREAKING = [
+    *breaking(wrong, "break_gradients", ORDINARY),
+    wrong("break_gradients", "numbers that no kernel gets right", [KILLS], ('large["k"] = 16 *', 'large["k"] = float("nan") *')),
+    wrong("break_gradients", "more than is allowed", [KILLS], ("drawn(40, 70, 64)", "drawn(40, 270, 32)")),
+    wrong("break_gradients", "more queries than keys alone", [KILLS], source=returning(ORDINARY.replace("'k': torch.randn(40", "'k': torch.randn(30").replace("'v': torch.randn(40", "'v': torch.randn(30").join("[]"))),
+    wrong("break_gradients", "scores that overflow float32", [KILLS], ('16 * large["q"]', '1e38 * large["q"]')),
+    honest("break_gradients", "other sizes", ("drawn(40, 70, 64), drawn(100, 37, 16)", "drawn(33, 99, 64), drawn(70, 9, 16)")),
+]  # fmt: skip
+
+NAMING = naming((wrong, honest), ("name_gradients", "named_gradients"), named.GRADIENT_CAUSES)
+
+VARIANTS = NAMING + BREAKING + WRONG + HONEST

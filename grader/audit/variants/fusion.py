@@ -1,6 +1,7 @@
 """Unit 06. What each variant must lose stands next to it; () means full marks."""
 
 from grader.audit.variants import Variant, kinds
+from grader.audit.variants.forms import KILLS, breaking
 
 wrong, honest = kinds("fusion")
 
@@ -709,19 +710,10 @@ def chain_bytes(n, ops, itemsize, fused):
     honest("cross_entropy", "the target picked on the way", source=PICKED_ON_THE_WAY),
 ]
 
-KILLS = "kills.mutants"
 BREAKING = [
-    wrong("break_softmax", "ordinary numbers", [KILLS], source="""
-def breaking_inputs():
-    return [{'x': torch.randn(16, 64)}]
-"""),
-    wrong("break_softmax", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
-    wrong("break_softmax", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(16, 64)}] * 4\n"),
-    wrong("break_softmax", "no list", [KILLS], source="def breaking_inputs():\n    return {'x': torch.randn(16, 64)}\n"),
+    *breaking(wrong, "break_softmax", "{'x': torch.randn(16, 64)}"),
     wrong("break_softmax", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'x': torch.full((3, 5), float('inf'))}, ")),
-    wrong("break_softmax", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
     wrong("break_softmax", "more than is allowed", [KILLS], ("return [", "return [{'x': torch.ones(200, 200)}, ")),
-    wrong("break_softmax", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
     wrong("break_softmax", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(64, 3).T}]\n"),
     wrong("break_softmax", "sizes alone", [KILLS], source="def breaking_inputs():\n    return [{'x': torch.randn(10, 137)}]\n"),
     honest("break_softmax", "rows by hand", source="""

@@ -21,6 +21,7 @@ TRUE = [
     "statement.hbm_is_wide.plain",
     "statement.softmax_is_nonlinear.plain",
     "statement.clusters_share.plain",
+    "statement.gates_remember.plain",
 ]
 FALSE = [
     "statement.tensor_core_is_fma.plain",
@@ -41,6 +42,7 @@ FALSE = [
     "statement.tensor_core_has_isa.plain",
     "statement.registers_compute.plain",
     "statement.eager_returns_to_cpu.plain",
+    "statement.tensor_core_takes_tensors.plain",
 ]
 TRACED = "correct.plain"
 ANY, HALF, ONCE = "correct.ragged", "correct.float16", "traffic.performance"

@@ -1,6 +1,8 @@
 """Unit 05. What each variant must lose stands next to it; () means full marks."""
 
+from grader.audit import named
 from grader.audit.variants import kinds
+from grader.audit.variants.forms import KILLS, breaking, naming
 
 wrong, honest = kinds("tiling")
 
@@ -761,30 +763,12 @@ def matmul(a, b):
     honest("matmul", "split along K, parts in a buffer that is kept", source=SPLIT_K_KEPT),
 ]
 
-NAMES = "names.plain"
-NAMING = [
-    wrong("name_maps", "the same cause everywhere", [NAMES], source="named_maps = {'A': 'the grid rounds down', 'B': 'the grid rounds down', 'C': 'the grid rounds down', 'D': 'the grid rounds down', 'E': 'the grid rounds down', 'F': 'the grid rounds down'}\n"),
-    wrong("name_maps", "three right", [NAMES], *((f'    "{name}": "', f'    "{name}": "not ') for name in "ABC")),
-    wrong("name_maps", "one wrong", [NAMES], ('    "D": "', '    "D": "not ')),
-    wrong("name_maps", "numbers", [NAMES], source="named_maps = {'A': 1, 'B': 1, 'C': 1, 'D': 1, 'E': 1, 'F': 1}\n"),
-    wrong("name_maps", "two swapped", [NAMES], ('"A": "', '"A swapped": "'), ('"B": "', '"A": "'), ('"A swapped": "', '"B": "')),
-    wrong("name_maps", "a list", [NAMES], source="named_maps = {'A': ['the grid rounds down']}\n"),
-    honest("name_maps", "in another order", source="named_maps = {'F': 'the last step along K is missing', 'E': 'rows are compared with N', 'D': 'the grid rounds down', 'C': 'sums are kept in float16', 'B': 'all programs load the first columns of b', 'A': \"no mask on the store's columns\"}\n"),
-]  # fmt: skip
+NAMING = naming((wrong, honest), ("name_maps", "named_maps"), named.TILING_CAUSES)
 
-KILLS = "kills.mutants"
 BREAKING = [
-    wrong("break_matmul", "ordinary numbers", [KILLS], source="""
-def breaking_inputs():
-    return [{'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}]
-"""),
-    wrong("break_matmul", "none", [KILLS], source="def breaking_inputs():\n    return []\n"),
-    wrong("break_matmul", "four inputs", [KILLS], source="def breaking_inputs():\n    return [{'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}] * 4\n"),
-    wrong("break_matmul", "no list", [KILLS], source="def breaking_inputs():\n    return {'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}\n"),
+    *breaking(wrong, "break_matmul", "{'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}"),
     wrong("break_matmul", "numbers that no kernel gets right", [KILLS], ("return [", "return [{'a': torch.full((3, 5), float('nan')), 'b': torch.ones(5, 3)}, ")),
-    wrong("break_matmul", "another name", [KILLS], ("return [", "return [{'y': torch.ones(3, 3)}, ")),
     wrong("break_matmul", "more than is allowed", [KILLS], ("return [", "return [{'a': torch.ones(200, 200), 'b': torch.ones(200, 3)}, ")),
-    wrong("break_matmul", "numbers, not tensors", [KILLS], source="def breaking_inputs():\n    return [{'x': 3}]\n"),
     wrong("break_matmul", "the exercise for another dtype", [KILLS], source="def breaking_inputs():\n    return [{'a': torch.ones(4, 70, dtype=torch.int32), 'b': torch.ones(70, 3)}]\n"),
     wrong("break_matmul", "sizes alone", [KILLS], source="def breaking_inputs():\n    return [{'a': torch.randn(100, 37), 'b': torch.randn(37, 50)}]\n"),
     honest("break_matmul", "other sizes", ("30 + torch.rand(40, 256), \"b\": torch.rand(256, 20)", "20 * torch.randn(30, 200), \"b\": torch.randn(200, 70)")),

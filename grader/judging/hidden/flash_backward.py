@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
+from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16, FP32, fixed
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash_backward import cases as B
@@ -18,6 +19,29 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     sizes = {"layers": rng.randrange(1, 90), "heads": rng.randrange(1, 70), "head_dim": 8 * d}
     budget = rng.randrange(10**6, 10**11)
     match exercise_id.split(".")[1]:
+        case "break_gradients":
+            return [
+                mutant(
+                    "the walk begins where the last key is seen",
+                    ("tl.maximum(first +", "tl.maximum(first + BLOCK - 1 +"),
+                ),
+                mutant(
+                    "as many programs as queries need",
+                    ("triton.cdiv(S, 32)", "min(triton.cdiv(S, 32), triton.cdiv(N, 32))"),
+                ),
+                mutant("causal from the upper left", ("offs_m[None, :] + S - N", "offs_m[None, :]")),
+                mutant("exp without its maximum", ("tl.exp(s - lse[None, :])", "tl.exp(s) / tl.exp(lse)[None, :]")),
+                mutant("the scale of 32 channels", ("dk * scale", "dk * 32**-0.5")),
+                mutant("the scale of 16 channels", ("dk * scale", "dk * 0.25")),
+                mutant(
+                    "delta as far as there are keys",
+                    ("mask=offs_m < N, other=0)\n        s =", "mask=offs_m < S, other=0)\n        s ="),
+                ),
+                mutant("p in half", ("tl.dot(p, do,", "tl.dot(p.to(tl.float16), do.to(tl.float16),")),
+                mutant(
+                    "no more than 80", ("        p = tl.exp", "        s = tl.minimum(s, 80.0)\n        p = tl.exp")
+                ),
+            ]
         case "delta":
             return [
                 Case(f"{lead} x {nk} x {d}", "ragged", B.outputs(*lead, nk, d)),

@@ -7,7 +7,6 @@ course_lib holds each explanation sealed with its right answer, so that nobody r
 from __future__ import annotations
 
 import random
-import textwrap
 
 from course_lib.exercise import Case
 from course_lib.exercises.cases import given
@@ -120,7 +119,7 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "sram_shrinks": (
         False,
-        "TSMC's N3E keeps the SRAM cell of N5, 0.021 square micrometres, though its logic is denser by about a half.",
+        "TSMC's N3E keeps the SRAM cell of N5, 0.021 square micrometres, though its logic is denser.",
     ),
     "hbm_is_wide": (
         True,
@@ -147,6 +146,16 @@ MYTHS: dict[str, tuple[bool, str]] = {
     "clusters_share": (
         True,
         "Since Hopper a thread-block cluster's programs run side by side and may. Triton's programs do not see it.",
+    ),
+    "gates_remember": (
+        True,
+        "Two crossed NAND gates have two states in which both agree. Which one they are in depends on the last input that was 0: "
+        "they remember.",
+    ),
+    "tensor_core_takes_tensors": (
+        False,
+        "It multiplies two small matrices and adds a third. Larger shapes are cut into those by loops; in Triton tl.dot does it. The name "
+        "comes from the frameworks' word for arrays.",
     ),
 }
 
@@ -180,7 +189,8 @@ def sealed() -> str:
     """The source of SEALED."""
     lines = ["SEALED = {"]
     for key, (answer, text) in MYTHS.items():
-        parts = textwrap.wrap(seal(f"start.myths/{key}", answer, text), 100)
+        whole = seal(f"start.myths/{key}", answer, text)
+        parts = [whole[i : i + 100] for i in range(0, len(whole), 100)]
         lines += [f'    "{key}": (', *(f'        "{part}"' for part in parts), "    ),"]
     return "\n".join([*lines, "}"])
 
