@@ -29,10 +29,12 @@ c.JupyterHub.bind_url = "http://127.0.0.1:8000"
 c.SimpleLocalProcessSpawner.home_dir_template = str(HOME / "homes" / "{username}")
 
 # Its files. Its proxy is the `configurable-http-proxy` of this environment, in Python, which needs no npm; npm's is called the same.
+# It ends requests after 20 s unless told otherwise, and so the page that waits for a server that starts slowly.
 scripts_on_path()
 HOME.mkdir(parents=True, exist_ok=True)
 c.JupyterHub.db_url = f"sqlite:///{HOME / 'jupyterhub.sqlite'}"
 c.JupyterHub.cookie_secret_file = str(HOME / "cookie_secret")
+c.ConfigurableHTTPProxy.command = ["configurable-http-proxy", "--proxy-timeout=3600000"]  # ms
 c.ConfigurableHTTPProxy.pid_file = str(HOME / "proxy.pid")
 
 # nbgrader wants an exchange to which everybody can write: it makes folders in it that are safer.
