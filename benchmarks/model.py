@@ -359,12 +359,12 @@ def matrices(c: Config = C) -> int:
 
 
 def flops(batch: int, n: int) -> int:
-    """Of a training step; a forward pass does a third of it. Attention causal, nothing counted twice."""
+    """FLOPs of a training step, attention causal, nothing counted twice; a forward pass does a third of them."""
     return 6 * matrices() * batch * n + 12 * C.layers * C.width * batch * n * (n + 1) // 2
 
 
 def decode_bytes(batch: int, n: int) -> int:
-    """Of one more token each: all weights that multiply, and n tokens of each cache."""
+    """Bytes of one more token for each text: all weights that multiply, and n tokens of each cache."""
     return 2 * matrices() + 2 * 2 * C.layers * batch * C.kv_heads * n * C.head_dim
 
 
@@ -597,7 +597,7 @@ def captured(f: Callable[[], Any]) -> torch.cuda.CUDAGraph:
 
 
 class Run:
-    """What parts share: the optimizer, the steps that are compiled later, the time."""
+    """The state that parts share: the optimizer, the steps that are compiled later, the time."""
 
     def __init__(self, seconds: float) -> None:
         self.until, self.steps = time.monotonic() + seconds, None

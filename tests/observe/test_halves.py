@@ -1,4 +1,4 @@
-"""What a log tells of both halves of a call, and that what trains in sight of it is told."""
+"""Facts about both halves of a call, read from its log, where it trains in sight of that log, too."""
 
 from course_lib.observe.halves import steps
 from course_lib.observe.record import record

@@ -2,7 +2,7 @@
 
 training.py    a block as launches and bytes, the memory of a step, losses laid over each other
 serving.py     what rows see in the six calls of a generation; tokens a second under the roof
-recorded.py    the large model on a GPU, as benchmarks/model.py recorded it
+recorded.py    the large model on a GPU, as a benchmark recorded it
 
 Each function but step_by_step returns a matplotlib Figure. Numbers are counted when a picture is drawn, recorded on a GPU, or a
 datasheet's, and each picture says which.
