@@ -62,7 +62,7 @@ class Agent:
 class Flight:
     """A copy or a product under way. It is an agent, which knows what its issuer knew.
 
-    do        moves the data, once: then it is `done`;  joined  its issuer has waited for it
+    do        moves the data, once: then it is `done`;  joined  its issuer has waited for it;  used  what it wrote has been read
     barrier   that a copy tells, of `bytes`, in this phase;  arrives  how many arrivals it makes there
     fetches   it is a copy to shared memory;  cycles  of a product, on the tensor cores
     arrivals  (barrier, line) at which its issuer arrived before it had waited for this
@@ -83,6 +83,7 @@ class Flight:
     fetches: bool = False
     done: bool = False
     joined: bool = False
+    used: bool = False
     arrivals: list[tuple[Barrier, Spot]] = field(default_factory=list)
     end: float = 0.0
 
@@ -152,6 +153,7 @@ class Machine:
         self.loads: list[Flight] = []
         self._products: list[tuple[Product, list[Flight]]] = []  # with the copies that were under way
         self.ahead: list[Flight] = []  # copies to shared memory for which nobody has waited yet
+        self._reads: list[tuple[int, list[Flight]]] = []  # bytes of a tile that threads loaded, the copies ahead of it
         self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
         self._ids = 0
 
@@ -267,6 +269,16 @@ class Machine:
     def products(self) -> list[Product]:
         """The products so far. A copy for which nobody ever waits has served for none."""
         return [replace(made, copies=sum(f not in self.ahead for f in copies)) for made, copies in self._products]
+
+    def reads(self, nbytes: int) -> None:
+        """Note that threads load a tile."""
+        self.counts.threads_read += nbytes
+        self._reads.append((nbytes, list(self.ahead)))
+
+    def account(self) -> Counts:
+        """The counts of the whole program. A copy that nobody reads has been ahead of nothing."""
+        self.counts.threads_read_ahead = sum(n for n, ahead in self._reads if any(flight.used for flight in ahead))
+        return self.counts
 
     def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:
         """Make one. operation: the instruction of the kernel that asks for it."""

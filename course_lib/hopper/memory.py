@@ -147,6 +147,8 @@ class Shared:
                 raise _race(before, now)
             if before.write and before.generic and not (now.write or now.generic) and not before.fenced(clock):
                 raise _unfenced(before, now)
+            if before.flight and not now.write:
+                before.flight.used = True
         if now.write:  # whoever is ordered after this write is ordered after what came before
             log[:] = [before for before in log if before.ends != now.ends]
         else:
