@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from course_lib.hopper.timeline import COMPUTES, COPIES, TENSOR_CORES, Bar
-from course_lib.picture import FOUR, IDLE, ONE, THREE, TWO, Picture, bare, on_white
+from course_lib.picture import EDGE, FOUR, IDLE, ONE, THREE, TWO, Picture, bare, on_white, paler
 
 if TYPE_CHECKING:
     from course_lib.hopper.simulation import Report

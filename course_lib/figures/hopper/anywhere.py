@@ -15,7 +15,7 @@ from course_lib.exercises.hopper.tiles import three_levels
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import GPU, KiB, datasheet
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, Picture, bare, on_white
+from course_lib.picture import FOUR, IDLE, INK, LIMIT, ONE, THREE, TWO, Picture, bare, on_white
 from course_lib.tracing.cache import grouped
 from course_lib.words import plural
 
@@ -38,7 +38,7 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
     drawn = bars.barh(
         LIMITS,
         [lets[limit] for limit in LIMITS],
-        color=[ORANGE if least else SKY for least in short],
+        color=[TWO if least else FOUR for least in short],
         hatch=["//" if least else "" for least in short],
         edgecolor="white",
     )
@@ -52,8 +52,8 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
     at_work = [warps * min(room(r, shared_kib * KiB, warps, gpu).values()) for r in numbers]
     alone = [warps * room(r, shared_kib * KiB, warps, gpu)["registers"] for r in numbers]
     curve.step(numbers, np.minimum(alone, gpu["warps"]), where="mid", color=INK, linestyle=":", label="registers alone")
-    curve.step(numbers, at_work, where="mid", color=BLUE, linewidth=2, label="all four limits")
-    curve.plot([registers], [warps * programs], "o", color=RED, markersize=9, clip_on=False, label="here")
+    curve.step(numbers, at_work, where="mid", color=ONE, linewidth=2, label="all four limits")
+    curve.plot([registers], [warps * programs], "o", color=LIMIT, markersize=9, clip_on=False, label="here")
     curve.set(xlabel="registers of a thread", ylabel="warps on an SM", ylim=(0, 1.08 * gpu["warps"]), xlim=(16, 255))
     curve.set_title(f"{warps * programs} of {gpu['warps']} warps", loc="left", fontsize=11)
     curve.legend(fontsize=9, frameon=False)
@@ -100,7 +100,7 @@ def chains(latency: int = 4, most: int = 8) -> Figure:
     """Instructions a cycle on one scheduler, by warps, for one, two and four independent chains in each."""
     figure, steps = Picture(8.5, 3.8), 200
     ax = figure.subplots()
-    for many, colour, marker, style in ((1, BLUE, "o", "-"), (2, GREEN, "s", "--"), (4, RED, "^", ":")):
+    for many, colour, marker, style in ((1, ONE, "o", "-"), (2, THREE, "s", "--"), (4, LIMIT, "^", ":")):
         rates = [w * many * steps / cycles_of(w, many, steps, latency, 1) for w in range(1, most + 1)]
         ax.plot(range(1, most + 1), rates, style, color=colour, marker=marker, label=plural(many, "chain"))
     found = measured("memory_hierarchy")
@@ -129,12 +129,12 @@ def nested_tiles() -> Figure:
     steps = (("program", TILE, WARP_TILE), ("warp", WARP_TILE, THREAD_TILE), ("thread", THREAD_TILE, (1, 1)))
     for ax, (whose, (M, N), (m, n)) in zip(figure.subplots(1, 3), steps, strict=True):
         margin = 0.14 * max(M, N)
-        ax.add_patch(Rectangle((0, 0), N, M, facecolor=SKY, edgecolor=INK))
-        ax.add_patch(Rectangle((0, 0), n, m, facecolor=ORANGE, edgecolor=INK, hatch="//"))
-        ax.add_patch(Rectangle((-margin, 0), margin / 2, M, facecolor=GREY, edgecolor=INK))
-        ax.add_patch(Rectangle((0, -margin), N, margin / 2, facecolor=GREY, edgecolor=INK))
-        ax.add_patch(Rectangle((-margin, 0), margin / 2, m, facecolor=ORANGE, edgecolor=INK, hatch="//"))
-        ax.add_patch(Rectangle((0, -margin), n, margin / 2, facecolor=ORANGE, edgecolor=INK, hatch="//"))
+        ax.add_patch(Rectangle((0, 0), N, M, facecolor=FOUR, edgecolor=INK))
+        ax.add_patch(Rectangle((0, 0), n, m, facecolor=TWO, edgecolor=INK, hatch="//"))
+        ax.add_patch(Rectangle((-margin, 0), margin / 2, M, facecolor=IDLE, edgecolor=INK))
+        ax.add_patch(Rectangle((0, -margin), N, margin / 2, facecolor=IDLE, edgecolor=INK))
+        ax.add_patch(Rectangle((-margin, 0), margin / 2, m, facecolor=TWO, edgecolor=INK, hatch="//"))
+        ax.add_patch(Rectangle((0, -margin), n, margin / 2, facecolor=TWO, edgecolor=INK, hatch="//"))
         ax.hlines(np.arange(m, M, m), 0, N, color="white", linewidth=1)
         ax.vlines(np.arange(n, N, n), 0, M, color="white", linewidth=1)
         ax.set(
@@ -224,7 +224,7 @@ def matmul_ladder(n: int = 4096) -> Figure:
     figure = Picture(9.5, 4.2)
     ax = figure.subplots()
     _bars(ax, [(label, own / torchs, f"{own:.0f} TFLOP/s: {said}") for label, own, torchs, said in steps])
-    ax.axvline(1, color=RED, linestyle=":", linewidth=1.5)
+    ax.axvline(1, color=LIMIT, linestyle=":", linewidth=1.5)
     ax.set(xlabel="speed, cuBLAS in the same run = 1", xlim=(0, 1.95))
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
     gains = [(own / torchs) / (before / other) for (_, before, other, _), (_, own, torchs, _) in _pairs(steps)]
@@ -255,7 +255,7 @@ def attention_ladder(d: int = 128, length: int = 16384) -> Figure:
         ],
         peers=[name for name in speeds if name not in STEPS],
     )
-    ax.axvline(found["ceiling"], color=RED, linestyle=":", linewidth=1.5)
+    ax.axvline(found["ceiling"], color=LIMIT, linestyle=":", linewidth=1.5)
     ax.set(xlabel="TFLOP/s (red: torch's product)", xlim=(0, 1.65 * found["ceiling"]))
     own = [speeds[name] for name in STEPS]
     gains = [after / before for before, after in _pairs(own)]
@@ -278,7 +278,7 @@ def _bars(ax, rows: list[tuple[str, float, str]], peers: list[str] | None = None
     drawn = ax.barh(
         range(len(rows)),
         widths,
-        color=[GREY if other else SKY for other in others],
+        color=[IDLE if other else FOUR for other in others],
         hatch=["//" if other else "" for other in others],
         edgecolor="white",
     )

@@ -11,10 +11,10 @@ from matplotlib.patches import Rectangle
 from course_lib.exercises.hopper.asynchrony import turns
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hopper.banks import BANKS, WORD, held_by, offsets_in_shared
-from course_lib.picture import BLUE, GREEN, GREY, INK, ORANGE, SKY, Picture, bare, ink_on, on_white
+from course_lib.picture import FOUR, IDLE, INK, ONE, THREE, TWO, Picture, bare, ink_on, on_white
 from course_lib.words import plural
 
-WARPS = (SKY, ORANGE, GREEN, BLUE)
+WARPS = (FOUR, TWO, THREE, ONE)
 
 # ------------------------------------------------------------------------------------------------ who holds what
 
@@ -91,7 +91,7 @@ def banks(column: int = 5) -> Figure:
         grid.flat[place.ravel()] = 1
         grid.flat[place[:, column]] = 2
         for line, bank in np.argwhere(grid > 0):
-            colour = ORANGE if grid[line, bank] == 2 else GREY
+            colour = TWO if grid[line, bank] == 2 else IDLE
             ax.add_patch(Rectangle((bank, line), 1, 1, facecolor=colour, edgecolor="white", linewidth=0.3))
             if grid[line, bank] == 2:
                 ax.plot(bank + 0.5, line + 0.5, marker="o", markersize=2, color=INK)
@@ -120,7 +120,7 @@ def ring(tile: int = 5, size: int = 3) -> Figure:
     ax = figure.subplots()
     for i in range(tiles):
         slot, full, _ = turns(i, size)
-        colour = SKY if full == 0 else ORANGE
+        colour = FOUR if full == 0 else TWO
         chosen = i == tile
         box = Rectangle(
             (i, slot), 1, 1, facecolor=colour, edgecolor=INK if chosen else "white", linewidth=2.5 if chosen else 1

@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 from course_lib.exercises.model.accounting import parameters_of
 from course_lib.figures.model.training import kept_bytes
 from course_lib.hardware.measurements import measured
-from course_lib.picture import BLUE, GREEN, GREY, INK, Picture, bare, on_white
+from course_lib.picture import INK, OURS, THREE, YARDSTICK, Picture, bare, on_white
 from course_lib.workloads.gpt import LARGE
 
-COLOURS = {"torch": (GREY, ""), "torch.compile": (GREEN, "\\\\"), "the course": (BLUE, "//")}
+COLOURS = {"torch": (YARDSTICK, ""), "torch.compile": (THREE, "\\\\"), "the course": (OURS, "//")}
 
 
 def _look(name: str) -> tuple[str, str]:
