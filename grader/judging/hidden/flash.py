@@ -27,7 +27,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 ),
                 mutant("the scale of 32 channels", ("D**-0.5", "32**-0.5")),
                 mutant("p in half", ("tl.dot(p, v,", "tl.dot(p.to(tl.float16), v.to(tl.float16),")),
-                mutant("a little in the denominator", ("acc / l[:, None]", "acc / (l[:, None] + 1e-4)")),
+                mutant("a little in the denominator", ("acc / l[:, None]", "acc / (l[:, None] + 1e-3)")),
                 mutant(
                     "no more than 80", ("qk = tl.where(seen", "qk = tl.minimum(qk, 80.0)\n        qk = tl.where(seen")
                 ),
