@@ -6,6 +6,7 @@
 import csv
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -159,6 +160,15 @@ def test_where_nothing_is_busy_the_kernel_waits(monkeypatch, tmp_path):
     ncu(monkeypatch, tmp_path, [row(dram=59.0) | {spills: 1_024.0}])
     found = profile(Sum())
     assert found.launches[0].limit == "waiting"
+
+
+def test_what_only_passes_the_l2_is_drams_limit():
+    """A sum of two vectors on an H100: DRAM 68 %, the L2 79 %. A kernel that reads the same again and again: 90 % of the L2."""
+    one = profiled.Profiled("add", (1, 1, 1), {}, profiled.Roofline(1, 0, 0), {}, {})
+    quiet = {"tensor": 0.0, "special": 0.0, "issued": 5.0}
+    assert replace(one, busy={"dram": 68.0, "l2": 79.0} | quiet).limit == "dram"
+    assert replace(one, busy={"dram": 61.0, "l2": 90.0} | quiet).limit == "l2"
+    assert replace(one, busy={"dram": 40.0, "l2": 70.0} | quiet).limit == "l2"
     assert "31 % of the warps" in str(found) and "Registers spill: 1,024 sectors" in str(found)
 
 
