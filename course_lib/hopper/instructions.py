@@ -112,8 +112,7 @@ def _local_load(body: Body, op: ir.Operation, spot: Spot) -> Act:
         (view,) = values[:1]
         programs.machine.event(programs.agent)
         programs.machine.access(programs.agent, view, "load", spot, write=False, generic=True)
-        programs.machine.counts.threads_read += view.bytes
-        programs.machine.counts.threads_read_ahead += view.bytes if programs.machine.ahead else 0
+        programs.machine.reads(view.bytes)
         programs.machine.order.spend(programs.agent, view.bytes / COSTS.shared_bytes, "shared memory")
         return view.array[None].copy()
 

@@ -158,6 +158,7 @@ class Machine:
         self.loads: list[Flight] = []
         self._products: list[tuple[Product, list[Flight]]] = []  # with the copies that were under way
         self.ahead: list[Flight] = []  # copies to shared memory for which nobody has waited yet
+        self._reads: list[tuple[int, list[Flight]]] = []  # bytes of a tile that threads loaded, the copies ahead of it
         self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
         self.exponentials = self.beside_products = (
             0.0  # cycles of them, and while a product of the same partition was under way
@@ -289,6 +290,16 @@ class Machine:
         return [
             replace(made, copies=sum(f.used and f not in self.ahead for f in copies)) for made, copies in self._products
         ]
+
+    def reads(self, nbytes: int) -> None:
+        """Note that threads load a tile."""
+        self.counts.threads_read += nbytes
+        self._reads.append((nbytes, list(self.ahead)))
+
+    def account(self) -> Counts:
+        """The counts of the whole program. A copy that nobody reads has been ahead of nothing."""
+        self.counts.threads_read_ahead = sum(n for n, ahead in self._reads if any(flight.used for flight in ahead))
+        return self.counts
 
     def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:
         """Make one. operation: the instruction of the kernel that asks for it."""

@@ -274,7 +274,7 @@ class _Simulation(Trace):
         try:
             code.run_block(values, programs, machine)
         finally:
-            self.run.counts += machine.counts
+            self.run.counts += machine.account()
             self.run.products += machine.products
             self.run.sites |= machine.sites
             self.run.exponentials += machine.exponentials

@@ -93,6 +93,7 @@ START, GROUP, NEXT = (
 )
 ASYNC_LOOP = GROUP + "        barrier()\n" + START + NEXT
 ASYNC = [
+    wrong("async_column_sum", "a copy for show ahead of each tile", [AHEAD], (ASYNC_LOOP, "        start_copy(x_ptr, tiles, i, M, N, steps, BLOCK, STAGES, ROWS)\n        there = gl.zeros((BLOCK, BLOCK), gl.int32, ROWS) == 1\n        rows, cols = gl.arange(0, BLOCK, gl.SliceLayout(1, ROWS)), gl.arange(0, BLOCK, gl.SliceLayout(0, ROWS))\n        copy_async(shown, x_ptr + rows[:, None] * N + cols[None, :], mask=there)\n        commit_group()\n        wait_group(1)\n        barrier()\n" + NEXT + "        wait_group(0)\n        barrier()\n"), ("    for i in gl.static_range(STAGES - 1):\n        start_copy(x_ptr, tiles, i, M, N, steps, BLOCK, STAGES, ROWS)\n", "    shown = gl.allocate_shared_memory(gl.float32, [BLOCK, BLOCK], gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))\n")),
     wrong("async_column_sum", "all of it twice", [TRAFFIC], ("    return out", "    async_kernel[(triton.cdiv(N, 32),)](x, out, M, N, BLOCK=32, STAGES=3, num_warps=4)\n    return out")),
     wrong("async_column_sum", "no wait", [ORDER], (GROUP, "")),
     wrong("async_column_sum", "waits for one group too few", [ORDER], ("wait_group(STAGES - 2)", "wait_group(STAGES - 1)")),
