@@ -2,7 +2,7 @@
 
 Squares, shapes of a transformer, transposed operands, and rows that begin at no multiple of 16 bytes, which are copied first: that copy
 is timed, too. Each ratio is one interleaved run on random data; each result is held against float64 first, in memory that held NaN.
-The table goes to benchmarks/results/matmul.md.
+The table goes to benchmarks/results/matmul.md, the numbers to course_lib/hardware/measured/matmul.json.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import matmul_persistent  # noqa: E402
 
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
-from course_lib.hardware import bench  # noqa: E402
+from course_lib.hardware import bench, recordings  # noqa: E402
 
 
 def random(rows: int, cols: int) -> torch.Tensor:
@@ -108,6 +108,8 @@ def main() -> int:
         rows.append(row)
     text = report(rows, torch.cuda.get_device_name())
     (ROOT / "benchmarks" / "results" / "matmul.md").write_text(text)
+    about = {"machine": torch.cuda.get_device_name(), "date": date.today().isoformat(), "torch": torch.__version__}
+    recordings.write("matmul", about | {"triton": triton.__version__, "rows": rows})
     print(text)
     return 0 if all(row["right"] for row in rows) else 1
 

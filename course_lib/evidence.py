@@ -63,6 +63,7 @@ class Access:
     l2_sectors     sectors that pass between L1 and L2. A load counts each sector once per instruction, since L1 keeps it for
                    the other requests of the same instruction. A store counts every sector, since L1 writes through
     single_bytes   the part of `bytes` moved by instructions of one element
+    described_bytes  the part of `bytes` moved as tiles of a tensor descriptor
     asked_bytes    for atomics: the part of `bytes` whose old value is used, and so read
     request        the active lanes of one request, in bytes from the beginning of the tensor: of the first programs that ran
                    the line, one that touches most sectors
@@ -82,6 +83,7 @@ class Access:
     cache_lines: int = 0
     l2_sectors: int = 0
     single_bytes: int = 0
+    described_bytes: int = 0
     asked_bytes: int = 0
     request: list[int] = field(default_factory=list, repr=False, compare=False)
 
@@ -320,6 +322,9 @@ class Compiled:
     )  # "line 3: `x = tl.load(...)`" -> bits of its narrowest instruction
     stores: dict[str, int] = field(default_factory=dict)
     tensor_instructions: list[str] = field(default_factory=list)  # "wgmma.mma_async m64n64k16 f32.f16.f16"
+    copies: list[str] = field(
+        default_factory=list
+    )  # into and out of shared memory by itself: "cp.async", "TMA load", "TMA store"
     dots: int = 0  # tl.dot operations, those of helpers included, wherever they run
     tf32_dots: list[str] = field(default_factory=list)  # places of fp32 dots that run as TF32
     to_the_end: bool = True  # False: accepted, and nothing is known of its machine code

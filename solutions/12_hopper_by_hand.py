@@ -16,10 +16,14 @@
 # **After this unit you can** ... {{unit minutes}} for {{unit exercises}}.
 
 # %%
+import re
+
 import torch
 import triton
 
-from course_lib import check, figures, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import check, compile_for, figures, hint, progress, trace  # noqa: F401 (some are yours to call)
+from course_lib.compiled import ptx_for, sass_for
+from course_lib.hardware import gpu, hierarchy, recordings, throughput
 from course_lib.hopper import bank_conflicts, simulate
 from course_lib.hopper.language import (  # noqa: F401 (yours to use)
     TensorDescriptor,
@@ -42,7 +46,814 @@ from course_lib.hopper.language import (  # noqa: F401 (yours to use)
 # %% [markdown]
 # # Part one: what needs no Hopper
 #
-# (anywhere: the developer of this part writes between this heading and the next)
+# ## The question
+#
+# How fast is unit 05's product on an H200, next to NVIDIA's own library, and next to the datasheet?
+
+# %%
+tiling = recordings.read("tiling")
+print(f"unit 05   {max(row['flops'] for row in tiling['tiles']) / 1e12:5.0f} TFLOP/s")
+print(f"cuBLAS    {tiling['cublas']['4096'] / 1e12:5.0f}")
+print(f"datasheet {gpu.datasheet('H200').bf16_flops / 1e12:5.0f}")
+
+# %% [markdown]
+# The library is not much faster than your kernel, and the datasheet is far away from both. Three answers are possible: the chip
+# cannot do what the datasheet says, the kernels waste it, or it is not allowed to, for want of power. Which one is it mostly?
+
+# %% predict="hopper.guess_light"
+# Write "chip", "kernels" or "power" before you go on; no points hang on it. The answer is in "Zeros and random numbers" below.
+guess_light = ...
+
+# %% [markdown]
+# ## The speed of light
+#
+# A tensor core does a fixed number of multiply-adds in a cycle. An SM has four tensor cores, a GPU so many SMs, and the clock
+# gives the cycles in a second. No kernel can be faster than the product of these numbers, as nothing is faster than light. On
+# Hopper the four tensor cores of an SM do 2048 multiply-adds of halves a cycle (NVIDIA's *H100 Tensor Core GPU Architecture*
+# has 1024 for each tensor core with sparsity, which is twice what dense matrices get). Which clock does the datasheet's figure
+# take for granted?
+
+# %%
+macs = {"T4": 512, "A100 80GB": 1024, "L4": 512, "H200": 2048}  # multiply-adds of halves of an SM in a cycle
+for name, of_an_sm in macs.items():
+    card = gpu.datasheet(name)
+    clock = card.fp16_flops / (card.sms * 2 * of_an_sm)
+    print(
+        f"{name:10} {card.fp16_flops / 1e12:6.1f} TFLOP/s / ({card.sms:3} SMs x 2 x {of_an_sm:4}) = {clock / 1e9:.2f} GHz"
+    )
+
+# %% [markdown]
+# An H200 may clock up to 1.98 GHz, and the datasheet counts with 1.83. Can it keep that up? A chip has a limit of power, 700
+# watts for an H200, and its transistors need energy each time they switch. The energy grows with the square of the voltage, and
+# a higher clock needs a higher voltage. Say the voltage grows as the clock does: then the watts for switching grow with the
+# *cube* of the clock. When the sum passes the limit, the chip lowers its clock. It **throttles**.
+#
+# By which factor does the clock have to fall so that switching takes half of the watts? Guess before you compute it below.
+
+# %% [markdown]
+# ## Exercise: the speed of light, and of power
+#
+# {{exercise hopper.speed_of_light}}
+#
+# A chip has `sms` SMs, each of which does `macs` multiply-adds in a cycle. At `clock` cycles a second it draws `idle` watts
+# that do not depend on the clock, and `switching` watts that grow with its cube. It may draw `limit` watts, which is more than
+# `idle`. Return the FLOP/s at that clock, and the FLOP/s at the highest clock, at most the given one, that stays within the
+# limit. Full marks need
+# * both numbers where power does not matter ({{correct.peak}}),
+# * both where the chip throttles ({{correct.throttled}}).
+
+
+# %% exercise="hopper.speed_of_light"
+def speed_of_light(
+    sms: int, macs: int, clock: float, idle: float, switching: float, limit: float
+) -> tuple[float, float]:
+    """(FLOP/s at this clock, FLOP/s at the highest clock that the limit allows); clock in cycles a second, the others in watts."""
+    ### BEGIN SOLUTION
+    peak = 2 * sms * macs * clock
+    share = min(1.0, ((limit - idle) / switching) ** (1 / 3))
+    return peak, peak * share
+    ### END SOLUTION
+
+
+# %% check="hopper.speed_of_light"
+check("hopper.speed_of_light", speed_of_light)
+
+# %% [markdown]
+# ## Zeros and random numbers
+#
+# Unit 03 measured the same product of bfloat16 twice, with 8192 × 8192 matrices of zeros and of random numbers. The
+# multiplications are the same. Which clock must the tensor cores have had, at least? (If they waited in some cycles, it was
+# higher.)
+
+# %%
+ceilings = throughput.recorded()["ceilings"]
+for numbers in ("zeros", "random"):
+    reached = ceilings[numbers]["bf16"]
+    print(f"{numbers:6} {reached / 1e12:5.0f} TFLOP/s: at least {reached / (132 * 2 * 2048) / 1e9:.2f} GHz")
+
+# %% [markdown]
+# With zeros no wire changes its level, so a cycle costs less and more of them fit into the limit. The tensor cores skip
+# nothing, and the kernel is the same, with the same waits: what differs is **power**. By your function, if the watts for random
+# numbers were twice those for zeros, the clock would fall to 79 %; the measured speeds differ by less.
+#
+# This answers the question. Of the way from 678 to 989 TFLOP/s, at least what zeros win back is power, and no kernel of the
+# same kind can get it. It also tells what an optimisation of a large product can still win: energy. A kernel that moves fewer
+# bytes leaves watts for the tensor cores, and SMs that stand idle in the last wave leave theirs to others. And it is why a
+# benchmark on zeros proves nothing.
+#
+# ## Exercise: watts, true or false
+#
+# {{exercise hopper.power}}
+#
+# Of an H200, with the measurements of the cell above. As everywhere, whoever writes the same word six times earns nothing
+# ({{truths.plain}}).
+
+# %% exercise="hopper.power"
+power = {
+    "989.4 TFLOP/s need 1.83 GHz on all 132 SMs": ...,
+    "zeros need fewer multiplications": ...,
+    "during the product of zeros the clock can have been 1.4 GHz": ...,
+    "during the product of random numbers the clock can have been 1.3 GHz": ...,
+    "half of the power for switching would leave less than 3/4 of the speed": ...,
+    "watts that one SM does not use, the others may": ...,
+}
+### BEGIN SOLUTION
+power = {
+    "989.4 TFLOP/s need 1.83 GHz on all 132 SMs": True,
+    "zeros need fewer multiplications": False,
+    "during the product of zeros the clock can have been 1.4 GHz": False,
+    "during the product of random numbers the clock can have been 1.3 GHz": True,
+    "half of the power for switching would leave less than 3/4 of the speed": False,
+    "watts that one SM does not use, the others may": True,
+}
+### END SOLUTION
+
+# %% check="hopper.power"
+check("hopper.power", power)
+
+# %% [markdown]
+# ## Room on an SM
+#
+# Unit 05 asked how many programs fit onto an SM. It knew four kinds of room: registers, shared memory, warps and places for
+# programs. It took the registers for one pool. What a launch finds is harder:
+#
+# * An SM has four **partitions**. Each has its own scheduler, its own tensor core and a quarter of the registers, 16,384. A
+#   warp lives in one partition, with all its registers. What is left over in each of the four, and too little for a warp,
+#   nobody can use.
+# * A warp gets registers in units of 256, so 8 for each thread.
+# * A program's shared memory, with the 1024 bytes that the system takes on Ampere and later cards, is rounded up to units of
+#   128 bytes (256 on older ones).
+#
+# A thread of some kernel needs 96 registers, so a warp 3072. How many such warps fit into 65,536 registers, and how many into
+# four partitions of 16,384?
+
+# %%
+print(65536 // 3072, "warps in one pool,", 4 * (16384 // 3072), "in four partitions")
+for name in ("T4", "L4", "H200"):
+    print(f"{name:5}", gpu.datasheet(name).sm_limits)
+
+# %% [markdown]
+# One warp less. A program of 7 warps fits three times into the pool, and twice into the partitions.
+#
+# ## Exercise: occupancy by four limits
+#
+# {{exercise hopper.occupancy}}
+#
+# A thread has `registers` registers, a program `shared` bytes of shared memory (at least one) and `warps` warps; `gpu` is one
+# of the dictionaries above. Return how many programs fit onto an SM, and which limit says so: "registers", "shared memory",
+# "warps" or "programs", the last if there is no place for one more. Where several limits agree, any of them is right, and where
+# nothing fits the number is 0. Full marks need
+# * every number of registers from 16 to 255, with 1 to 16 warps, on two cards ({{holds.as_nvidia_counts.registers}}),
+# * every KiB of shared memory, on three ({{holds.as_nvidia_counts.shared memory}}),
+# * all limits together, on seven cards from a T4 to a B200 ({{holds.as_nvidia_counts.all together}}).
+
+
+# %% exercise="hopper.occupancy"
+def occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> tuple[int, str]:
+    """(programs on an SM, the limit that says so). gpu: warps, programs, registers, partitions, register_unit, shared_bytes,
+    reserved_bytes, shared_unit."""
+
+    ### BEGIN SOLUTION
+    def whole(amount, unit):
+        return -(-amount // unit) * unit
+
+    a_warp = whole(32 * registers, gpu["register_unit"])
+    in_a_partition = gpu["registers"] // gpu["partitions"] // a_warp
+    room = {
+        "registers": gpu["partitions"] * in_a_partition // warps,
+        "shared memory": gpu["shared_bytes"] // whole(shared + gpu["reserved_bytes"], gpu["shared_unit"]),
+        "warps": gpu["warps"] // warps,
+        "programs": gpu["programs"],
+    }
+    limit = min(room, key=room.get)
+    return room[limit], limit
+    ### END SOLUTION
+
+
+# %% check="hopper.occupancy"
+check("hopper.occupancy", occupancy)
+
+# %% [markdown]
+# Move the sliders: at which numbers of registers does an H200 lose a program? What does the 129th register of a thread cost,
+# with 4 warps? And when does shared memory make registers free?
+
+# %%
+figures.hopper.explore_occupancy()
+
+# %% [markdown]
+# Occupancy is a means. It gives a scheduler warps to choose from, so that a wait costs nothing. The fastest attention of this
+# course, benchmarks/attention_overlapped.py, has one program on each SM: two groups of four warps that multiply and one warp
+# that fetches, where there is room for 64. What hides its waits?
+#
+# ## Chains
+#
+# A multiply-add takes about 4 cycles until its result can be used (unit 00 measured 4.11 on an H200), yet a scheduler can begin
+# one in each cycle. A warp that needs each result for its next instruction, one **chain**, uses a quarter of that. Four warps
+# fill the gaps, as unit 00 found. Two independent chains in one warp use half of the cycles, without a second warp: this is
+# **instruction-level parallelism**, ILP. By *Little's law* it is all the same to the pipe: to take one instruction in each
+# `interval` cycles, with results after `latency` cycles, `latency / interval` instructions must be in flight, whosever they
+# are.
+#
+# What is the rate of one warp with 1, 2 and 4 chains, in multiply-adds a cycle? And of 2 warps with 4 chains each? Write it
+# down, then look.
+
+# %%
+figures.hopper.chains()
+
+# %% [markdown]
+# The point is the measurement of unit 00: one warp, one chain. Not every pipe takes an instruction in each cycle. A partition
+# has 32 lanes for float32 multiply-adds, so a warp's instruction goes in at once; it has 4 lanes for exponentials, so one of
+# these keeps the pipe for 8 cycles.
+#
+# Memory is a pipe as well. How many bytes must be under way so that an H200's DRAM is never idle?
+
+# %%
+found = hierarchy.recorded()
+latency, bandwidth = found["latency"][-1][2], found["bandwidth"][-1][1]
+flying = latency * bandwidth
+print(f"{latency * 1e9:.0f} ns x {bandwidth / 1e12:.2f} TB/s = {flying / 1e6:.2f} MB in flight, {flying / 132 / 1024:.1f} KiB for each SM,"
+      f" or {flying / 132 / 4:.0f} threads with a load of 4 bytes")  # fmt: skip
+
+# %% [markdown]
+# If each thread has one load of 4 bytes in flight, that takes more threads than the 2048 that an SM has room for; with loads of
+# 16 bytes, a third of them. Or, on Hopper, one thread that asks TMA for a tile of 128 × 64 halves, 16 KiB: the bytes in flight
+# are then in shared memory, and no register waits for them. That is what hides the waits of a kernel with nine warps.
+#
+# ## Exercise: chains and warps
+#
+# {{exercise hopper.chains}}
+#
+# On one scheduler run `warps` warps, each with `chains` chains of `steps` instructions. An instruction of a chain can begin
+# `latency` cycles after the one before it began; the pipe can begin one every `interval` cycles, of any chain. The scheduler
+# takes what has been ready for longest. Return the cycle in which the last result is there, if the first instruction begins in
+# cycle 0; and the fewest warps, with so many chains each, for which the pipe never waits while there is work. Full marks need
+# both
+# * where too little is in flight ({{correct.waits}}),
+# * where there is enough ({{correct.busy}}),
+# * for pipes that take an instruction now and then ({{correct.slow pipe}}).
+
+
+# %% exercise="hopper.chains"
+def chains_and_warps(warps: int, chains: int, steps: int, latency: int, interval: int) -> tuple[int, int]:
+    """(cycles until the last result, fewest warps that keep the pipe busy)."""
+    ### BEGIN SOLUTION
+    a_round = warps * chains * interval
+    cycles = (steps - 1) * max(latency, a_round) + a_round - interval + latency
+    return cycles, -(-latency // (chains * interval))
+    ### END SOLUTION
+
+
+# %% check="hopper.chains"
+check("hopper.chains", chains_and_warps)
+
+# %% [markdown]
+# ## Tiles within tiles
+#
+# Unit 05 cut a product into tiles for programs, and saw that the warps of a program read shared memory again. How does a kernel
+# get by that uses no tensor cores? It cuts twice more. A program's tile is divided among its warps, and a **warp tile** among
+# the 32 threads. In each step of k a thread loads a column of its part of a and a row of its part of b, 8 numbers each, and
+# makes all 64 products of them: an **outer product**, in registers.
+#
+# Why 8 × 8? A thread that makes a tile of t × t loads 2 t numbers and does t² multiply-adds. An SM does 128 float32
+# multiply-adds in a cycle, and its shared memory hands 128 bytes to threads, 32 numbers. For which t do both take equally long?
+# Compute it before you go on.
+
+# %%
+for t in (1, 2, 4, 8, 16):
+    print(
+        f"{t:2} x {t:<2} {t * t / 128:6.3f} cycles of arithmetic, {2 * t / 32:6.3f} of shared memory, {t * t + 2 * t:4} registers"
+    )
+
+# %% [markdown]
+# At 8 × 8 both take half a cycle: smaller tiles wait for shared memory. And 16 × 16 needs more registers than a thread can
+# have, 255. Simon Boehm's walk through such kernels, under *Where to read on*, ends with thread tiles in warp tiles in program
+# tiles, at 93.7 % of cuBLAS for float32 on an A6000.
+
+# %%
+figures.hopper.nested_tiles()
+
+# %% [markdown]
+# In Triton the compiler chooses warp and thread tiles. Here is a product of outer products for ordinary cores. With 4 warps,
+# how many sums of a tile of 128 × 128 does each thread hold? How many multiply-adds does it do in each step of k, and how many
+# registers does it need at least?
+
+
+# %%
+@triton.jit
+def by_outer_products(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
+    """A tile of a.T @ b, for a (K, M) and b (K, N): for each k, a row of a times a row of b."""
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K):
+        acc += tl.load(a_ptr + k * M + rows)[:, None] * tl.load(b_ptr + k * N + cols)[None, :]
+    tl.store(c_ptr + rows[:, None] * N + cols[None, :], acc)
+
+
+a, b, c = torch.randn(64, 128), torch.randn(64, 128), torch.empty(128, 128)
+with trace() as t:
+    by_outer_products[(1, 1)](a, b, c, 128, 128, 64, BLOCK=128)
+print(f"off by at most {(c - a.T @ b).abs().max():.1e}; {t.loads.bytes:,} bytes loaded, each once")
+ptx = ptx_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
+print(len(re.findall(r"fma\.rn\.f32", ptx)), "multiply-adds of each thread in a step")
+compile_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
+
+# %% [markdown]
+# 128 sums, 128 multiply-adds in a step, and more registers than 128: each number that a thread fetched meets all its partners
+# before it goes. Tensor cores changed the numbers, not the idea: four warps hand `wgmma` up to 64 × 256 sums at once, and these
+# stay in registers in the same way.
+#
+# ## Exercise: bytes at each level
+#
+# {{exercise hopper.warp_tile_bytes}}
+#
+# In one step along K, `bk` long, a program's `tile` (M, N) gets its bk columns of a and bk rows of b into shared memory. Each
+# warp tile gets what it needs out of it, and each thread tile what it needs into registers: everyone each number once, and
+# nobody from a neighbour. A warp tile is a part of the tile, a thread tile a part of its warp tile; at the edges they are cut
+# off. Return the three numbers of bytes. Full marks need
+# * tiles that divide one another ({{correct.whole}}),
+# * tiles that are cut off ({{correct.edges}}).
+
+
+# %% exercise="hopper.warp_tile_bytes"
+def warp_tile_bytes(
+    tile: tuple[int, int], warp_tile: tuple[int, int], thread_tile: tuple[int, int], bk: int, itemsize: int
+) -> tuple[int, int, int]:
+    """Bytes of a and b in a step: into shared memory, out of it for the warps, into the registers of threads."""
+
+    ### BEGIN SOLUTION
+    def numbers(M, N, m, n):
+        return M * triton.cdiv(N, n) + N * triton.cdiv(M, m)
+
+    (M, N), (m, n) = tile, warp_tile
+    of_threads = sum(
+        numbers(min(m, M - i), min(n, N - j), *thread_tile) for i in range(0, M, m) for j in range(0, N, n)
+    )
+    return tuple(bk * itemsize * count for count in (M + N, numbers(M, N, m, n), of_threads))
+    ### END SOLUTION
+
+
+# %% check="hopper.warp_tile_bytes"
+check("hopper.warp_tile_bytes", warp_tile_bytes)
+
+# %%
+l2 = 9.7e12 / 132 / 1.83e9  # bytes a cycle for an SM, from unit 00's measurement; its shared memory gives 128
+for tile, warp_tile, thread_tile in (
+    ((128, 128), (64, 32), (8, 8)),
+    ((128, 128), (64, 32), (4, 4)),
+    ((16, 16), (16, 16), (4, 4)),
+):
+    found = warp_tile_bytes(tile, warp_tile, thread_tile, 8, 4)
+    if found is None:
+        print("solve warp_tile_bytes to see the numbers")
+        break
+    flops = 2 * tile[0] * tile[1] * 8
+    roofs = [flops / moved * rate for moved, rate in zip(found, (l2, 128, 128), strict=True)]
+    print(f"{tile!s:10} {warp_tile!s:8} {thread_tile!s:6} FLOP/byte:", *(f"{flops / moved:5.1f}" for moved in found),
+          "   roofs, FLOP a cycle:", *(f"{roof:5.0f}" for roof in roofs))  # fmt: skip
+
+# %% [markdown]
+# An SM does 256 float32 FLOPs in a cycle on its ordinary cores. A roof below 256 holds the kernel back: with threads of 4 × 4
+# it is the last one, what threads load; with programs of 16 × 16 it is the first as well, L2. Every level has a roof of its
+# own, and the lowest counts.
+#
+# ## Reading machine code
+#
+# What became of your tiles? `compile_for` says it in a table, `ptx_for` and `sass_for` show the code. Here are five kernels to
+# read. They are compiled for a GPU that need not be there.
+
+
+# %%
+@triton.jit
+def copy_rows(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
+    """A row for each program."""
+    i = tl.program_id(0) * stride + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i))
+
+
+@triton.jit
+def one_chain(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
+    """y = y * x + 1/2, so many times."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    y = x
+    for _ in range(0, steps):
+        y = y * x + 0.5
+    tl.store(out_ptr + i, y)
+
+
+@triton.jit
+def two_chains(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
+    """Two sums of that kind, which do not need one another, and their sum."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    y, z = x, 2 * x
+    for _ in range(0, steps):
+        y = y * x + 0.5
+        z = z * x + 0.25
+    tl.store(out_ptr + i, y + z)
+
+
+@triton.jit
+def by_pointers(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
+    """A tile of a product, by addresses."""
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        acc = tl.dot(tl.load(a_ptr + rows * K + k[None, :]), tl.load(b_ptr + k[:, None] * N + cols), acc)
+    tl.store(c_ptr + rows * N + cols, acc.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
+def by_descriptors(a_desc, b_desc, c_desc, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
+    """The same tile, by descriptors."""
+    m, n = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc)
+    c_desc.store([m, n], acc.to(c_desc.dtype))
+
+
+# %% [markdown]
+# First the loop of `one_chain`, in PTX and in machine code. The PTX is what Triton hands over, for an abstract machine with as
+# many registers as one likes: `fma.rn.f32 %r2, %r1, %r2, 0.5` is a multiply-add that rounds once (`rn`: to the nearest), `setp`
+# compares, and `@%p bra` jumps if the comparison holds. NVIDIA's assembler, `ptxas`, makes SASS of it, for one chip: it chooses
+# registers, orders instructions, and may copy the body of a loop. How many multiply-adds stand between the label and the jump,
+# in each?
+
+# %%
+x = torch.empty(4096)
+ptx = ptx_for(one_chain, x, x, 1000, BLOCK=128)
+print("\n".join(line for line in ptx.splitlines() if re.search(r"^\$L__BB\S+:|fma|setp|bra|add.s32", line)))
+
+# %%
+try:
+    sass = sass_for(one_chain, x, x, 1000, BLOCK=128)
+    print("\n".join(line for line in sass.splitlines() if re.search(r"^LBB\d+:|FFMA|BRA|ISETP|LDG|STG", line)))
+except ValueError as missing:
+    print(missing)
+
+# %% [markdown]
+# The PTX has one, the SASS several, with a loop for what is left over at the end: ptxas **unrolled** the loop. That saves
+# comparisons and jumps. It does not help with the wait: each FFMA reads the register that the one before it writes. A chain
+# stays a chain, however often it is written down. To steer it, Triton has `tl.range(..., loop_unroll_factor=4)` for a loop and
+# `tl.static_range` for one that is to vanish; ptxas may unroll what is left once more.
+#
+# And a product? Here are the instructions of `by_pointers` that move or multiply something, in PTX, each with its name in SASS
+# and what it does. A step of the loop is 32 long; how many `wgmma.mma_async` do you expect in it?
+
+# %%
+says = {
+    "cp.async.cg": ("LDGSTS", "16 bytes for each thread, from global to shared memory, past its registers"),
+    "cp.async.commit_group": ("LDGDEPBAR", "the copies begun so far are one group"),
+    "cp.async.wait_group": ("DEPBAR", "wait until at most so many groups are under way"),
+    "bar.sync": ("BAR.SYNC", "all warps meet: from here on everybody sees the tile"),
+    "wgmma.fence": ("WARPGROUP.ARRIVE", "the sums' registers are ready for the tensor cores"),
+    "wgmma.mma_async": (
+        "HGMMA",
+        "four warps: 64 x 64 sums += 64 x 16 of a times 16 x 64 of b, which goes on by itself",
+    ),
+    "wgmma.commit_group": ("(in HGMMA)", "the products begun so far are one group"),
+    "wgmma.wait_group": ("WARPGROUP.DEPBAR", "wait until at most so many groups are under way"),
+    "st.shared": ("STS", "results to shared memory, so that others can take them"),
+    "ldmatrix": ("LDSM", "and back, in another order"),
+    "st.global": ("STG", "16 bytes for each thread, to c"),
+}
+halves = [torch.empty(512, 512, dtype=torch.float16) for _ in range(3)]
+ptx = ptx_for(by_pointers, *halves, 512, 512, BLOCK=64, BLOCK_K=32)
+for name, (in_sass, what) in says.items():
+    print(f"{len(re.findall(re.escape(name) + r'[. ;]', ptx)):3} x {name:22} {in_sass:17} {what}")
+
+# %% [markdown]
+# Two: each takes 16 of the 32. The copies and the products go on by themselves, and the program waits for them at one place
+# each in the loop. Part two is about such things, and about who waits for them.
+#
+# Compilers are not perfect, and reading is how one finds out. Three cases from this course:
+# * With rows of 1001 floats, every fourth row begins at a multiple of 16 bytes. One code serves all rows, so all loads are as
+#   narrow as the worst row needs.
+# * A tile of sums that is too large for its warps spills into slow memory. `compile_for` says how many bytes; the compiler
+#   itself says nothing.
+# * In benchmarks/attention_overlapped.py the softmax of one tile stands between the start of a product and the wait for it.
+#   ptxas moved the exponentials behind the wait, where no product was left to run at the same time. It does not move them over
+#   a branch, so a wait in that kernel stands there as a loop: see its comment.
+#
+# ## Exercise: read the machine code
+#
+# {{exercise hopper.machine_code}}
+#
+# Compile the kernels as these calls do, and read; without NVIDIA's tools `ptx_for` gives most answers, and thinking the rest.
+#
+# ```python
+# from triton.tools.tensor_descriptor import TensorDescriptor as HostDescriptor
+#
+# compile_for(copy_rows, x, x, 1024, BLOCK=512)                            # and with 1001
+# sass_for(one_chain, x, x, 1000, BLOCK=128)                               # and of two_chains
+# compile_for(by_pointers, *halves, 512, 512, BLOCK=64, BLOCK_K=32)        # and with gpu="sm_80"
+# shapes = [64, 32], [32, 64], [64, 64]
+# descriptors = [HostDescriptor.from_tensor(t, shape) for t, shape in zip(halves, shapes)]
+# compile_for(by_descriptors, *descriptors, 512, BLOCK=64, BLOCK_K=32)
+# compile_for(by_pointers, *halves, 512, 512, BLOCK=128, BLOCK_K=32, num_warps=4)     # and with 1, some seconds
+# ```
+#
+# * How many bits does a thread load at once, for each stride?
+# * In the longest of the loops, how many FFMAs come before the jump back, and of those of `two_chains`, how many wait for one
+#   another in a row?
+# * Does "mma" or "wgmma" multiply on each GPU? (A100 is sm_80, H200 sm_90.) Does "cp.async" or "TMA" copy the tiles on sm_90?
+# * With how many warps does a tile of 128 × 128 spill: "4 warps", "1 warp", "4 warps and 1 warp" or "none"?
+#
+# Each of the ten is worth {{numbers.plain / 10}}.
+
+# %% exercise="hopper.machine_code"
+read_code = {
+    "bits, rows of 1024": ...,
+    "bits, rows of 1001": ...,
+    "FFMAs before the jump, one chain": ...,
+    "FFMAs before the jump, two chains": ...,
+    "longest row of FFMAs that wait for one another, two chains": ...,
+    "multiplies, sm_80": ...,
+    "multiplies, sm_90": ...,
+    "copies, by_pointers": ...,
+    "copies, by_descriptors": ...,
+    "spills": ...,
+}
+### BEGIN SOLUTION
+read_code = {
+    "bits, rows of 1024": 128,
+    "bits, rows of 1001": 32,
+    "FFMAs before the jump, one chain": 4,
+    "FFMAs before the jump, two chains": 8,
+    "longest row of FFMAs that wait for one another, two chains": 4,
+    "multiplies, sm_80": "mma",
+    "multiplies, sm_90": "wgmma",
+    "copies, by_pointers": "cp.async",
+    "copies, by_descriptors": "TMA",
+    "spills": "1 warp",
+}
+### END SOLUTION
+
+# %% check="hopper.machine_code"
+check("hopper.machine_code", read_code)
+
+# %% [markdown]
+# ## Tiles by descriptor
+#
+# A kernel with pointers computes an address for each element, and a mask for each edge. On Hopper one thread can ask a unit
+# called **TMA**, the *tensor memory accelerator*, for a whole tile. TMA is given a **descriptor**, made once on the host: where
+# the matrix lies, its shape and strides, and the shape of a tile. It computes the addresses itself, puts the tile into shared
+# memory in the order that the tensor cores like, fills what lies beyond an edge with zeros, and when it stores, leaves out what
+# lies beyond. No thread waits meanwhile, and no register holds the tile.
+#
+# In Triton a descriptor is an argument of the kernel. (Its class is called `TensorDescriptor`, as is Gluon's in part two, so this
+# part says `HostDescriptor`.)
+#
+# ```python
+# a_desc = HostDescriptor.from_tensor(a, [64, 32])  # on the host: a matrix in tiles of 64 x 32
+# tile = a_desc.load([m, k])                          # in the kernel: the tile whose first element is a[m, k]
+# c_desc.store([m, n], tile)                          # a block of the descriptor's dtype
+# ```
+#
+# TMA has conditions: the matrix begins at a multiple of 16 bytes, so does each row, and neighbours in a row are neighbours in
+# memory. Which of unit 05's cases would it refuse?
+#
+# Odd sizes, transposed views and slices. benchmarks/matmul_persistent.py copies such matrices first, and is faster for it. On
+# cards before Hopper the same kernel runs: there the compiler makes addresses and masks of descriptors.
+#
+# ## Exercise: a product by descriptors
+#
+# {{exercise hopper.descriptor_matmul}}
+#
+# a @ b for contiguous matrices of float16 or bfloat16, K and N multiples of 8, with sums in float32. Full marks need
+# * sizes that tiles do not divide ({{correct.ragged}}), and long sums ({{correct.long}}),
+# * descriptors for all loads and stores ({{by_descriptors.performance}}),
+# * a read at most N / 64 times ({{rereads.a.performance}}), and b at most M / 64 times ({{rereads.b.performance}}).
+
+# %% exercise="hopper.descriptor_matmul"
+from triton.tools.tensor_descriptor import TensorDescriptor as HostDescriptor
+
+
+### BEGIN SOLUTION
+@triton.jit
+def descriptor_kernel(a_desc, b_desc, c_desc, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """The tile of c at (pid 0, pid 1): TMA knows where matrices end."""
+    m, n = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc)
+    c_desc.store([m, n], acc.to(c_desc.dtype))
+
+
+### END SOLUTION
+def descriptor_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a (M, K) @ b (K, N) -> (M, N); contiguous halves, K and N multiples of 8."""
+    ### BEGIN SOLUTION
+    (M, K), N = a.shape, b.shape[1]
+    BLOCK_M, BLOCK_N, BLOCK_K = 64, 128, 32
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    a_desc = HostDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K])
+    b_desc = HostDescriptor.from_tensor(b, [BLOCK_K, BLOCK_N])
+    c_desc = HostDescriptor.from_tensor(c, [BLOCK_M, BLOCK_N])
+    grid = (triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))
+    descriptor_kernel[grid](a_desc, b_desc, c_desc, K, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K)
+    return c
+    ### END SOLUTION
+
+
+# %% check="hopper.descriptor_matmul"
+check("hopper.descriptor_matmul", descriptor_matmul)
+
+# %% [markdown]
+# ## An epilogue
+#
+# What follows a product in a model is a bias and an activation. As kernels of their own they would read and write the whole
+# result once more each. When the loop along K ends, the sums are in registers: adding the bias there costs BLOCK_N numbers for
+# a tile, and the activation no byte at all. What is done to a tile between the loop and the store is called the **epilogue**.
+# How many bytes does it save, in a layer of 4096 tokens and 14,336 columns of halves?
+
+# %%
+result = 4096 * 14336 * 2
+print(f"the result: {result / 2**20:.0f} MiB; bias and activation as two kernels: {4 * result / 2**20:.0f} MiB more")
+
+# %% [markdown]
+# ## Exercise: a layer in one kernel
+#
+# {{exercise hopper.linear_silu}}
+#
+# y = x @ w + bias, and of that y · sigmoid(y), for halves as before; with descriptors or with pointers, as you like. Round
+# once, at the end: a product rounded to halves *before* the bias is added has lost what the bias leaves over. Full marks need
+# * sizes that tiles do not divide ({{correct.ragged}}), and sums that the bias takes away ({{correct.precision}}),
+# * one launch ({{launches.performance}}), and no more bytes than the product in tiles of 64 × 64 and the bias
+#   ({{traffic.performance}}).
+
+
+# %% exercise="hopper.linear_silu"
+### BEGIN SOLUTION
+@triton.jit
+def linear_silu_kernel(
+    x_ptr, w_ptr, bias_ptr, out_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):
+    """A tile of silu(x @ w + bias)."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        x = tl.load(x_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0)
+        w = tl.load(w_ptr + k[:, None] * N + cols[None, :], mask=(k[:, None] < K) & (cols[None, :] < N), other=0)
+        acc = tl.dot(x, w, acc)
+    acc += tl.load(bias_ptr + cols, mask=cols < N, other=0).to(tl.float32)[None, :]
+    acc = acc * tl.sigmoid(acc)
+    tl.store(
+        out_ptr + rows * N + cols[None, :], acc.to(out_ptr.dtype.element_ty), mask=(rows < M) & (cols[None, :] < N)
+    )
+
+
+### END SOLUTION
+def linear_silu(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """x (M, K), w (K, N), bias (N,) -> silu(x @ w + bias), (M, N)."""
+    ### BEGIN SOLUTION
+    (M, K), N = x.shape, w.shape[1]
+    out = torch.empty(M, N, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 64), triton.cdiv(N, 128))
+    linear_silu_kernel[grid](x, w, bias, out, M, N, K, BLOCK_M=64, BLOCK_N=128, BLOCK_K=32)
+    return out
+    ### END SOLUTION
+
+
+# %% check="hopper.linear_silu"
+check("hopper.linear_silu", linear_silu)
+
+# %% [markdown]
+# ## As many programs as SMs
+#
+# A launch of 2304 tiles on 132 SMs starts 2304 programs. Each has a beginning, in which its pipeline is empty and the tensor
+# cores wait, and an end, in which the tensor cores have nothing left to do. A **persistent** kernel starts as many programs as
+# there are SMs, and each takes tile after tile. (So the word means a program that stays. Unit 06's rows that stay in registers
+# are something else.) What is won? The next tile's loads begin while this tile is stored, barriers and descriptors are set up
+# once, and the kernel itself decides who works on what and when.
+#
+# Two plans for program `pid`: a piece of the order for itself, tiles pid × 18 to pid × 18 + 17; or every 132nd tile, from
+# number pid on. Which of them reads less from DRAM? Look at what runs *at the same time* before you answer.
+
+# %%
+figures.hopper.walks()
+
+# %% [markdown]
+# The L2 is one for all SMs. What counts for it is how many rows of a and columns of b are wanted at the same time, not what one
+# program does in a row.
+#
+# ## Exercise: a persistent order
+#
+# {{exercise hopper.persistent_order}}
+#
+# Return the tiles (m, n) of program `pid`, in the order in which it works on them; there are `sms` programs, and grid_m ×
+# grid_n tiles. `group` is as in unit 05, where `grouped_order(pid, grid_m, grid_n, group)` was yours; write it again here, or
+# another order as good. The L2 model takes the first tiles of all programs together, then the second ones, and so on. Full
+# marks need
+# * each tile once, and no program with more than the mean, rounded up ({{holds.is_dealt.dealt}}),
+# * at most 0.65 of the DRAM bytes of programs that walk in row order ({{holds.shares_l2.cache}}).
+
+
+# %% exercise="hopper.persistent_order"
+def persistent_order(pid: int, sms: int, grid_m: int, grid_n: int, group: int) -> list[tuple[int, int]]:
+    """The tiles (m, n) of program pid, one after the other."""
+    ### BEGIN SOLUTION
+    tiles = []
+    for number in range(pid, grid_m * grid_n, sms):
+        first = number // (group * grid_n) * group
+        height = min(group, grid_m - first)
+        within = number % (group * grid_n)
+        tiles.append((first + within % height, within // height))
+    return tiles
+    ### END SOLUTION
+
+
+# %% check="hopper.persistent_order"
+check("hopper.persistent_order", persistent_order)
+
+# %% [markdown]
+# ## Parts of tiles
+#
+# 140 tiles on 132 SMs: the second round has 8 tiles, and 124 SMs watch. Larger tiles make it worse, smaller ones cost bytes.
+# What else can be cut? A tile is a sum of steps along K. Give each program the same number of *steps*, wherever tiles end: this
+# is **Stream-K** (Osama and others, 2023). A tile whose steps belong to two programs costs something: one of them leaves its
+# sums in memory, the other adds them to its own. So no program should cut more than it must.
+#
+# Of 140 tiles with 64 steps each, how many steps does the busiest program have with whole tiles, and how many with shares of
+# steps?
+
+# %%
+print(2 * 64, "steps with whole tiles,", triton.cdiv(140 * 64, 132), "with shares")
+
+# %% [markdown]
+# ## Exercise: a balanced walk
+#
+# {{exercise hopper.balanced_walk}}
+#
+# There are `tiles` tiles, each with `steps` steps along K, and `sms` programs. Return the pieces of program `pid`, in any
+# order: (tile, first step, the step behind the last). Full marks need
+# * each step of each tile once ({{holds.covers.covered}}),
+# * the busiest program less than one step above the mean ({{holds.is_balanced.balanced}}),
+# * at most tiles + sms - 1 pieces in all ({{holds.is_in_few_pieces.balanced}}).
+
+
+# %% exercise="hopper.balanced_walk"
+def balanced_walk(pid: int, sms: int, tiles: int, steps: int) -> list[tuple[int, int, int]]:
+    """The pieces (tile, first step, end) of program pid."""
+    ### BEGIN SOLUTION
+    total = tiles * steps
+    at, end = pid * total // sms, (pid + 1) * total // sms
+    pieces = []
+    while at < end:
+        tile = at // steps
+        stop = min(end, (tile + 1) * steps)
+        pieces.append((tile, at - tile * steps, stop - tile * steps))
+        at = stop
+    return pieces
+    ### END SOLUTION
+
+
+# %% check="hopper.balanced_walk"
+check("hopper.balanced_walk", balanced_walk)
+
+# %% [markdown]
+# ## The two ladders
+#
+# Here is what these ideas are worth, measured on an H200: first the product, from small tiles to a persistent kernel with
+# specialised warps, then attention. What is the largest step of each? And what do the lower bars have in common?
+
+# %%
+figures.hopper.matmul_ladder()
+
+# %% [markdown]
+# The lower bars have small tiles: they read a and b more often, and L2 sets the pace, as *Bytes at each level* says. All but
+# the last are unit 05's kernel, timed by benchmarks/tiling.py; the last is benchmarks/matmul_persistent.py, at cuBLAS's speed.
+# Part three builds it.
+
+# %%
+figures.hopper.attention_ladder()
+
+# %% [markdown]
+# Attention's steps are in benchmarks/attention_ladder.py and benchmarks/attention_overlapped.py. The counters tell what the
+# speeds do not: in unit 09's kernel the tensor cores are at work half of the time, since products and softmax take turns. The
+# largest step is the one that lets them work at the same time.
+#
+# ## Which FlashAttention for which card?
+#
+# Unit 09 asked this of four cards and three tiles. Now you know all of it: what the architecture can do decides which version
+# *runs*, and shared memory decides which tile *fits*. The tile of q, and two or three stages of tiles of k and v; before Hopper
+# the tile of p as well, as in unit 09. Which card runs FlashAttention-3? Which ones have to make do with 32 keys? Guess, then
+# run the cell.
+
+# %%
+print(figures.hopper.which_attention())
+
+# %% [markdown]
+# "Timed" says what this course has measured; all else of this table is computed from datasheets and from what the versions'
+# authors say they need. A B200 is the exception to "newer runs everything": `wgmma` exists on Hopper alone, so FlashAttention-3
+# does not run on it, and its own version, the fourth, multiplies with `tcgen05`. And on a T4 a kernel in Triton runs, but on
+# ordinary cores: `compile_for(..., gpu="sm_75")` says so.
 
 # %% [markdown]
 # # Part two: one asynchronous thing at a time
@@ -1239,13 +2050,21 @@ check("hopper.name_races", named_races)
 # %% [markdown]
 # ## What you now know
 #
-# * (anywhere)
+# * The tensor cores' speed is units times multiply-adds times clock, and the clock is what the watts allow. A large product on
+#   random numbers is held back by power.
+# * Registers lie in four partitions and come in units, shared memory in others. Four limits, of which the least decides.
+# * What hides a latency is how much is in flight: warps, chains in a warp, or a tile that TMA fetches. By Little's law they are
+#   the same.
+# * Each level of memory has its tile, its bytes and its roof: a program's, a warp's, a thread's.
+# * Machine code tells what became of all that: widths, copies, tensor cores, loops, spills.
+# * A persistent kernel decides who works on what, and when. What runs at the same time shares the L2.
+# * An epilogue costs no pass over memory.
 # * A layout says which register of which lane holds an element; numbers go from lane to lane through shared memory, whose 32 banks give a
 #   word each in a pass.
 # * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its tile is nobody else's.
 # * A barrier counts arrivals and bytes, and opens once in each phase. A wait names the parity of a phase.
-# * A ring of places lets copies run while products do: first the latency vanishes, then only fewer bytes help.
-# * A producer waits for free places, consumers for full ones; each place has two barriers, and their parity is that of the round.
+# * A ring of slots lets copies run while products do: first the latency vanishes, then only fewer bytes help.
+# * A producer waits for free places, consumers for full ones; each slot has two barriers, and their parity is that of the round.
 # * Release behind the wait for the product that reads, correct acc behind the wait for the product that adds to it.
 # * A race is seen in the text and by clocks, not in a result.
 
@@ -1258,7 +2077,15 @@ progress()
 #
 # ## Where to read on
 #
-# * (anywhere)
+# * The text that this unit follows is a walk through fast products: Aleksa Gordić, *Inside NVIDIA GPUs: Anatomy of high
+#   performance matmul kernels*, 2025. It builds on Pranjal Shankhdhar, *Outperforming cuBLAS on H100*, 2024.
+# * Simon Boehm, *How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance*, 2022: ten kernels on ordinary cores, with
+#   warp and thread tiles.
+# * Horace He, *Strangely, Matrix Multiplications on GPUs Run Faster When Given "Predictable" Data!*, 2024: power.
+# * Vasily Volkov, *Better Performance at Lower Occupancy*, 2010: instruction-level parallelism in place of warps.
+# * NVIDIA, *CUDA C++ Programming Guide*, Compute Capabilities, and cuda_occupancy.h in the toolkit: the tables of limits.
+# * Osama, Merrill, Cecka, Garland and Owens, *Stream-K*, 2023: shares of steps in place of whole tiles.
+# * Tri Dao and others, the flash-attention repository: which version runs on which card.
 # * NVIDIA, *PTX ISA*: the sections on mbarrier, cp.async.bulk.tensor and wgmma say what each instruction waits for, and what it does not.
 # * The tutorials on Gluon in Triton's repository, python/tutorials/gluon, from 01-intro on.
 # * Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision*, 2024, sections 3.1 and 3.2

@@ -178,6 +178,7 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
         loads=_narrowest(places, [move for move in moves if move.op == "load"]),
         stores=_narrowest(places, [move for move in moves if move.op == "store"]),
         tensor_instructions=tensor_instructions,
+        copies=assembly.copies(ptx),
         dots=len(dots),
         tf32_dots=list(dict.fromkeys(filter(None, (places.of_lines(dot.frames) for dot in as_tf32)))),
     )

@@ -57,6 +57,16 @@ def moves(ptx: str) -> Iterator[Move]:
             yield Move("store" if ".global.shared" in line else "load", TMA_BITS, frames)
 
 
+def copies(ptx: str) -> list[str]:
+    """The kinds of copies between global and shared memory that run by themselves: by each thread, or of whole tiles."""
+    kinds = {
+        "cp.async": r"\bcp\.async\.c[ag]\.shared\.global",
+        "TMA load": r"\bcp\.async\.bulk\.tensor[.\w]*\.shared::(?:cluster|cta)\.global",
+        "TMA store": r"\bcp\.async\.bulk\.tensor[.\w]*\.global\.shared::cta",
+    }
+    return [name for name, pattern in kinds.items() if re.search(pattern, ptx)]
+
+
 # ----------------------------------------------------------------------------------------------------- tensor cores
 
 

@@ -51,6 +51,8 @@ def _rows(found: Compiled) -> Iterator[tuple[str, str]]:
             yield op, f"{widest} bits a thread"
     if found.dots or found.tensor_cores:
         yield "tensor cores", ", ".join(found.tensor_instructions) or "none: tl.dot runs on ordinary cores"
+    if found.copies:
+        yield "copies", ", ".join(found.copies)
     limit = f" of {found.shared_limit:,}" if found.shared_limit else ""
     yield "shared memory", f"{found.shared_bytes:,}{limit} bytes a program"
     if found.registers is not None:

@@ -29,6 +29,12 @@ SHARED_BYTES = {
     "sm_120": (100 * KiB, 99 * KiB),
 }
 THREADS_PER_SM = {"sm_75": 1024, "sm_86": 1536, "sm_89": 1536, "sm_120": 1536}  # 2048 elsewhere
+BLOCKS_PER_SM = {
+    "sm_75": 16,
+    "sm_86": 16,
+    "sm_89": 24,
+    "sm_120": 24,
+}  # 32 elsewhere; CUDA C++ Programming Guide, Compute Capabilities
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,26 @@ class GPU:
     @property
     def threads_per_sm(self) -> int:
         return THREADS_PER_SM.get(self.architecture, 2048)
+
+    @property
+    def sm_limits(self) -> dict[str, int]:
+        """The room that an SM has for programs, and the units in which it is given out: warps, programs, registers, and shared memory in
+        bytes. Registers lie in `partitions` equal parts, and a warp has all of its own in one of them, in units of `register_unit`.
+        Each program takes `reserved_bytes` of shared memory besides its own, and the sum is rounded up to `shared_unit`.
+
+        Source: cuda_occupancy.h of the CUDA toolkit, which is NVIDIA's own calculator.
+        """
+        old = int(self.architecture.removeprefix("sm_")) < 80
+        return {
+            "warps": self.threads_per_sm // 32,
+            "programs": BLOCKS_PER_SM.get(self.architecture, 32),
+            "registers": self.registers_per_sm,
+            "partitions": 4,
+            "register_unit": 256,
+            "shared_bytes": self.shared_bytes_per_sm,
+            "reserved_bytes": 0 if old else KiB,
+            "shared_unit": 256 if old else 128,
+        }
 
     @property
     def registers_per_sm(self) -> int:

@@ -66,6 +66,11 @@ def for_every_program(function: Callable, arguments: dict[str, Any], mark: Mark)
     return [function(pid, **arguments) for pid in range(arguments.pop("programs"))]
 
 
+def for_every_kernel(function: Callable, arguments: dict[str, Any], mark: Mark) -> list:
+    """[f(*kernel, ...) for each kernel]. arguments: kernels, lists of numbers, and what f takes besides."""
+    return [function(*kernel, **arguments) for kernel in arguments.pop("kernels")]
+
+
 def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -> tuple | None:
     """(outputs ..., gradients ...) of a torch.autograd.Function, or of a function of tensors; None if it returns None.
 
@@ -278,6 +283,7 @@ CALLS: dict[str, Callable[[Any, dict[str, Any], Mark], Any]] = {
     "on work": on_work,
     "with a simulated GPU": with_a_simulated_gpu,
     "for every program": for_every_program,
+    "for every kernel": for_every_kernel,
     "forward and backward": forward_and_backward,
     "on a chain": on_a_chain,
     "in a training step": in_a_training_step,

@@ -34,6 +34,7 @@ class Instruction:
     """A load, store or atomic as it stands in a kernel.
 
     element   the type of its elements;  axes  the shape of its block, () for a scalar;  volatile  of a load, as the kernel says
+    described whether a tensor descriptor gives its addresses
     asks      of an atomic, whether the value before it is used
     """
 
@@ -41,6 +42,7 @@ class Instruction:
     site: Site
     element: str
     axes: tuple[int, ...]
+    described: bool = False
     volatile: bool = False
     asks: bool = False
 
@@ -570,6 +572,8 @@ def _add(access, at, times, elements, requests, sectors, lines, distinct_sectors
     access.l2_sectors += (distinct_sectors if at.op == "load" else sectors) * times
     if at.asks:
         access.asked_bytes += elements * at.itemsize * times
+    if at.described:
+        access.described_bytes += elements * at.itemsize * times
     if at.lanes == 1:
         access.single_bytes += elements * at.itemsize * times
 

@@ -59,7 +59,8 @@ def _num_programs(body: Body, op: ir.Operation, scope: dict[str, int], operands:
 def _instruction(body: Body, op: ir.Operation, what: str, kind: ir.Type) -> Instruction:
     asks = what == "atomic" and any(name in body.uses for name, _ in op.results)
     volatile = bool(op.attributes.get("isVolatile"))
-    return Instruction(what, body.site(op.place), kind.pointee, kind.shape, volatile, asks)
+    described = op.name.startswith("tt.descriptor_")
+    return Instruction(what, body.site(op.place), kind.pointee, kind.shape, described, volatile, asks)
 
 
 def _make_block_pointer(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:
@@ -231,7 +232,7 @@ def _descriptor_update(body: Body, op: ir.Operation, scope: dict[str, int], oper
 def _descriptor_gather(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:
     described = body.type_of(op.operands[0])
     ((name, kind),) = op.results
-    at = Instruction("load", body.site(op.place), described.pointee, kind.shape)
+    at = Instruction("load", body.site(op.place), described.pointee, kind.shape, described=True)
     out, size = body.new(scope, name, kind), itemsize(described.pointee)
 
     def step(registers: Registers, programs: Programs) -> None:
@@ -245,7 +246,7 @@ def _descriptor_gather(body: Body, op: ir.Operation, scope: dict[str, int], oper
 
 def _descriptor_scatter(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:
     described, stored = (body.type_of(name) for name in (op.operands[0], op.operands[-1]))
-    at = Instruction("store", body.site(op.place), described.pointee, stored.shape)
+    at = Instruction("store", body.site(op.place), described.pointee, stored.shape, described=True)
     size = itemsize(described.pointee)
 
     def step(registers: Registers, programs: Programs) -> None:

@@ -454,3 +454,20 @@ def test_an_atomic_whose_result_is_used_reads():
     (footprint,) = [f for f in t.launches[0].footprints if f.tensor == "buffer_ptr"]
     assert footprint.read_bytes == 256 and footprint.written_bytes == 512
     assert [a.asked_bytes for a in t.launches[0].accesses if a.op == "atomic"] == [0, 256]
+
+
+@triton.jit
+def half_described_kernel(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BLOCK, BLOCK])
+    tile = x.load([tl.program_id(0) * BLOCK, 0])
+    rows, cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    tl.store(out_ptr + rows * N + cols, tile, mask=(rows < M) & (cols < N))
+
+
+def test_bytes_that_descriptors_move():
+    x, out = torch.randn(20, 12), torch.empty(20, 12)
+    with trace() as t:
+        half_described_kernel[(2,)](x, out, 20, 12, BLOCK=16)
+    assert torch.equal(out, x)
+    assert t.loads.described_bytes == t.loads.bytes == 4 * 20 * 12
+    assert t.stores.described_bytes == 0 and t.stores.bytes == 4 * 20 * 12
