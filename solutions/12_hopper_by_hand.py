@@ -20,6 +20,7 @@ import re
 
 import torch
 import triton
+import triton.language as tl
 
 from course_lib import check, compile_for, figures, hint, progress, trace  # noqa: F401 (some are yours to call)
 from course_lib.compiled import ptx_for, sass_for
