@@ -110,7 +110,7 @@ def _not_an_entry(exercise: Exercise, entry: Any) -> str:
         return f"`{exercise.entry}` is not {'filled in' if type(entry) is dict else 'solved'} yet"
     if exercise.kind == "values":
         return "" if type(entry) is dict else f"`{exercise.entry}` must be a dict, not {_a(entry)}"
-    if type(entry).__name__ in ("JITFunction", "Autotuner", "Heuristics"):
+    if type(entry).__name__ in ("JITFunction", "GluonJITFunction", "Autotuner", "Heuristics"):
         return f"this is the kernel; check the function that launches it: check({exercise.id!r}, {exercise.entry})"
     if not callable(entry):
         return f"`{exercise.entry}` must be a function, not {_a(entry)}"

@@ -2069,8 +2069,8 @@ check("hopper.name_races", named_races)
 #   word each in a pass.
 # * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its tile is nobody else's.
 # * A barrier counts arrivals and bytes, and opens once in each phase. A wait names the parity of a phase.
-# * A ring of places lets copies run while products do: first the latency vanishes, then only fewer bytes help.
-# * A producer waits for free places, consumers for full ones; each place has two barriers, and their parity is that of the round.
+# * A ring of slots lets copies run while products do: first the latency vanishes, then only fewer bytes help.
+# * A producer waits for free places, consumers for full ones; each slot has two barriers, and their parity is that of the round.
 # * Release behind the wait for the product that reads, correct acc behind the wait for the product that adds to it.
 # * A race is seen in the text and by clocks, not in a result.
 

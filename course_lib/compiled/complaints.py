@@ -132,6 +132,10 @@ READABLE = (
     (r"__pow__|for \*\*", "blocks have no `**`: write x * x, or use tl.exp and tl.log"),
     (r"invalid operands of type (.*) and (.*)", r"this operation does not exist between \1 and \2"),
     (TL_LACKS, r"tl has no `\1`"),
+    (
+        r"warpgroup_mma_accumulator\w*'? object has no attribute",
+        "a product may still be adding to this block: it can be used behind mma_wait",
+    ),
     (r"'?(\w+)'? object has no attribute '?(\w+)'?", r"a \1 has no `\2` inside a kernel"),
     (r"'append' is not in list|'extend' is not in list", "lists do not grow inside a kernel"),
     (r"only tuple comprehensions are supported", "a comprehension is not part of Triton's language"),

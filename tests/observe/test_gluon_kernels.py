@@ -16,7 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "hopper"))
 
 import kernels as right
 
+from course_lib.checking import verdict
 from course_lib.evidence import Evidence
+from course_lib.exercises import find
 from course_lib.hopper.language import (
     TensorDescriptor,
     barrier,
@@ -231,6 +233,11 @@ def test_each_exercise_has_its_language():
     )
     found = observed(copied, {"x": half(64, 64)}, language="Triton")
     assert found.refused.startswith("copied is a kernel in Gluon (@gluon.jit), and this exercise is for one in Triton")
+
+
+def test_a_kernel_is_not_checked_but_what_launches_it():
+    found = verdict(find("hopper.tma_copy"), fetched).findings[0].seen
+    assert found == "this is the kernel; check the function that launches it: check('hopper.tma_copy', tma_copy)"
 
 
 def test_a_trace_says_who_runs_it():

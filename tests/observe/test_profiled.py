@@ -160,6 +160,7 @@ def test_where_nothing_is_busy_the_kernel_waits(monkeypatch, tmp_path):
     ncu(monkeypatch, tmp_path, [row(dram=59.0) | {spills: 1_024.0}])
     found = profile(Sum())
     assert found.launches[0].limit == "waiting"
+    assert "31 % of the warps" in str(found) and "Registers spill: 1,024 sectors" in str(found)
 
 
 def test_what_only_passes_the_l2_is_drams_limit():
@@ -169,7 +170,6 @@ def test_what_only_passes_the_l2_is_drams_limit():
     assert replace(one, busy={"dram": 68.0, "l2": 79.0} | quiet).limit == "dram"
     assert replace(one, busy={"dram": 61.0, "l2": 90.0} | quiet).limit == "l2"
     assert replace(one, busy={"dram": 40.0, "l2": 70.0} | quiet).limit == "l2"
-    assert "31 % of the warps" in str(found) and "Registers spill: 1,024 sectors" in str(found)
 
 
 @pytest.mark.parametrize(

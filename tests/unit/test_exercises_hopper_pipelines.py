@@ -22,6 +22,7 @@ from course_lib.hopper.orders import seeds
 from course_lib.hopper.schedule import schedule
 from course_lib.hopper.timeline import Costs
 from course_lib.observe import observe
+from course_lib.tracing import KernelError
 from grader.audit import variants
 from grader.audit.variants.hopper.pipelines import RIGHT_RACES
 from grader.judging.hidden.hopper.pipelines import cases as hidden
@@ -257,3 +258,11 @@ def test_what_is_not_right_is_said(answers, words):
     verdict = named(answers)
     assert verdict.points == 0
     assert words in verdict.findings[0].detail
+
+
+def test_a_block_that_a_product_adds_to_is_told():
+    early = next(v for v in variants.hopper.VARIANTS if v.name == "acc is corrected while it is added to")
+    function = defined("hopper.overlapped_attention", *early.patches)["overlapped_attention"]
+    q, k, v = (torch.randn(1, 128, 64).half() for _ in range(3))
+    with pytest.raises(KernelError, match="a product may still be adding to this block"):
+        simulate(function, q, k, v, orders=("lazy",))

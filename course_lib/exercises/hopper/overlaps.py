@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from course_lib.exercises.hopper.criteria import simulations
 from course_lib.mistakes import Mistake
 from course_lib.words import number, plural
 
+ROOM = 1.05  # more bytes than a fair share
 LARGEST_PART = 0.75  # of the products that one of two consumers may do
 
 
@@ -61,19 +63,30 @@ class Specialised(OnceRight):
 
 @dataclass
 class Persistent(OnceRight):
-    """A launch has as many programs as the call says, and no more."""
+    """A launch has as many programs as the call says, and the busiest makes one tile more than the others at most.
 
-    missed = "a program for each tile"
+    programs, tiles   the arguments of a call -> how many programs a launch must have, and how many tiles they share
+    """
+
+    missed = "another number of programs, or one that does most"
+    programs: Callable[..., int]
+    tiles: Callable[..., int]
     points: float
-    title: str = "as many programs as are asked for"
+    title: str = "as many programs as are asked for share the tiles"
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:
-            programs, most = max(launch.programs for launch in trial.evidence.launches), trial.inputs[-1]["programs"]
-            if programs > most:
-                return self.lost(plural(programs, "program"), expected=f"{most} on {trial.case.name}")
-        return self.earned(plural(programs, "program"))
+            asked, tiles = (count(**trial.inputs[-1]) for count in (self.programs, self.tiles))
+            for launch in trial.evidence.launches:
+                if launch.programs != asked:
+                    return self.lost(plural(launch.programs, "program"), expected=f"{asked} on {trial.case.name}")
+                moved = sum(f.read_bytes + f.written_bytes for f in launch.footprints)
+                share = math.ceil(tiles / asked) / tiles
+                if launch.busiest_bytes > ROOM * share * moved:
+                    seen = f"the busiest program moves {number(launch.busiest_bytes)} of {number(moved)} bytes"
+                    return self.lost(seen, expected=f"at most {100 * share:.0f} % of them on {trial.case.name}")
+        return self.earned(plural(asked, "program"))
 
 
 @dataclass

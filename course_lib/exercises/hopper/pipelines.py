@@ -48,6 +48,11 @@ def multiply_adds(a: torch.Tensor, b: torch.Tensor, **_: Any) -> int:
     return a.shape[0] * b.shape[1] * b.shape[0]
 
 
+def tiles(a: torch.Tensor, b: torch.Tensor, **_: Any) -> int:
+    """Tiles of 64 x 64 of the product."""
+    return a.shape[0] // 64 * (b.shape[1] // 64)
+
+
 def moved(rows: int, columns: int) -> Callable[..., int]:
     """Bytes that a product moves whose programs make tiles of that many rows and columns."""
 
@@ -95,7 +100,7 @@ pipelined_matmul = Exercise(
         Uses("TMA load", 1),
         Uses("wgmma", 1, needs=multiply_adds),
         Overlapped(0.8, 2, title="copies are under way while products run"),
-        Traffic(moved(64, 64), 1, title="nothing is fetched for show", programs=1),
+        Traffic(moved(64, 64), 1, title="nothing is fetched for show", programs=2),
     ],
     hints=[
         "Three tiles fit into the ring. Before the loop begins, how many can be on their way? While product i runs, which tile may be "
@@ -130,7 +135,7 @@ warp_specialised_matmul = Exercise(
         Correct("long", 1, "right when the ring has gone round four times"),
         Uses("wgmma", 1, needs=multiply_adds),
         Specialised(2, 2),
-        Traffic(moved(128, 64), 1, title="both consumers read one tile of b", programs=1),
+        Traffic(moved(128, 64), 1, title="both consumers read one tile of b", programs=2),
     ],
     hints=[
         "Who must not wait for whom? The producer waits for a free slot, and a consumer for a full one: two barriers for each slot.",
@@ -162,9 +167,9 @@ persistent_matmul = Exercise(
     gates=GATES,
     criteria=[
         Correct("uneven", 1, "right where programs have not the same number of tiles"),
-        Persistent(1),
+        Persistent(lambda programs, **_: programs, tiles, 1),
         Uses("TMA store", 1),
-        BesideStores(lambda a, b, programs: (a.shape[0] // 64) * (b.shape[1] // 64) - programs, 2),
+        BesideStores(lambda a, b, programs: tiles(a, b) - programs, 2),
     ],
     hints=[
         "What of the ring begins anew with a tile of c, and what goes on? Which number must the parities be made of?",

@@ -199,6 +199,8 @@ PERSISTENT_VARIANTS = [
     wrong("persistent_matmul", "both begin anew with each tile", [ORDER], ("        done += steps\n", "")),
     wrong("persistent_matmul", "released before the product has ended", [ORDER], (T_DONE + T_RELEASED, T_RELEASED + T_DONE)),
     wrong("persistent_matmul", "a program for each tile", [PERSISTENT, STORES], ("persistent_kernel[(programs,)]", "persistent_kernel[(M // 64 * (N // 64),)]")),
+    wrong("persistent_matmul", "one program", [PERSISTENT], ("persistent_kernel[(programs,)]", "persistent_kernel[(1,)]")),
+    wrong("persistent_matmul", "one program does it all", [PERSISTENT], ("range(gl.program_id(0), tiles, gl.num_programs(0))", "range(gl.program_id(0) * tiles, tiles, 1)")),
     wrong("persistent_matmul", "whole rounds alone", [UNEVEN], ("N // 64, M // 64 * (N // 64), K // 64", "N // 64, max(programs, M // 64 * (N // 64) // programs * programs), K // 64")),
     wrong("persistent_matmul", "threads store", [TMA_OUT, STORES], (T_STORED + "        out.store(acc.to(c_desc.dtype))\n" + T_FENCE + T_STORE, T_BY_THREADS), ("(consume_tiles, (c_desc, out,", "(consume_tiles, (c_ptr, out,"), ("def consume_tiles(c_desc,", "def consume_tiles(c_ptr,"), ("def persistent_kernel(a_desc, b_desc, c_desc,", "def persistent_kernel(a_desc, b_desc, c_desc, c_ptr,"), ("a_desc, b_desc, c_desc, N // 64,", "a_desc, b_desc, c_desc, c, N // 64,")),
     wrong("persistent_matmul", "torch multiplies", [KERNEL], ("    persistent_kernel[", "    return a @ b\n    persistent_kernel[")),
