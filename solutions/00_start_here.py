@@ -20,9 +20,10 @@
 #
 # ## The question
 #
-# Take `x + 1`. The line is the same on one core of a CPU and on a GPU, and the GPU is said to be fast. Is it? With one
-# element in x the GPU is *slower*. With 16 million it is faster by far. From how many elements on does the GPU win? (x lies
-# in the memory of the machine that adds: sending it from one to the other would take longer than either sum.)
+# Take `x + 1`. You write the same line of code for one core of a CPU and for a GPU, and people say that the GPU is fast. Is
+# it? With one element in x the GPU is *slower*. With 16 million it is faster by far. From how many elements on does the GPU
+# win? (We assume that x is already in the memory of the chip that adds. Copying it from one to the other would take longer
+# than the addition.)
 
 # %% gpu="start.card"
 import torch
@@ -47,8 +48,9 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 
 # %% [markdown]
 # Read the right end first: both lines rise, and the GPU's line lies far below the other. On the left the GPU's line is flat
-# for a long time. The GPU takes some microseconds to be asked (a *launch*) and to answer, and a quarter of a million
-# elements cost next to nothing on top. The CPU has much less to do before it can start.
+# for a long time. Starting work on the GPU (a *launch*) and getting the answer takes some microseconds, however little
+# there is to do. A quarter of a million elements add almost nothing to that. The CPU has much less to do before it can
+# start.
 #
 # Two questions follow. How do you write a program for such a machine? You will have written one in a few minutes. And what
 # kind of machine takes that long for one element, but no longer for many? The rest of the unit is about this second
@@ -87,15 +89,15 @@ print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} by
 # * `tl.program_id(0)` is the one thing in which they differ: 0, 1 or 2.
 # * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and known when the
 #   kernel is compiled: that is what `tl.constexpr` says. So `i` is a block as well: in program 1 it is 4, 5, 6, 7.
-# * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, to elements i.
-#   `tl.load` reads through all of them, `tl.store` writes.
-# * `mask=i < n` switches positions off. Program 2 has i = 8, 9, 10, 11, but there are only 10 elements. A masked
-#   position loads nothing and stores nothing: what was in memory stays there.
+# * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, one to each element whose
+#   number is in `i`. `tl.load` reads through all of them, `tl.store` writes.
+# * `mask=i < n` keeps the positions where i < n, and switches the others off. Program 2 has i = 8, 9, 10, 11, but there are
+#   only 10 elements. A masked position loads nothing and stores nothing: what was in memory stays there.
 #
-# On a GPU the line without `with trace()` would do the same with tensors on the GPU. There a launch only *queues* the
-# work: Python goes on at once, and `torch.cuda.synchronize()` waits until the GPU is done. In this notebook every
-# launch is traced, with or without a GPU. If you forget `with trace()`, Triton looks for a GPU. Where there is none, the
-# launch fails, in Triton's words: `0 active drivers`.
+# With tensors on a GPU, the same launch without `with trace()` runs there and gives the same result. On a GPU a launch only
+# *queues* the work: Python goes on at once, and `torch.cuda.synchronize()` waits until the GPU is done. In this notebook
+# every launch is traced, with or without a GPU. If you forget `with trace()`, Triton looks for a GPU. Where there is none,
+# the launch fails, in Triton's words: `0 active drivers`.
 #
 # Which program does which element? Move the sliders. With n = 33 and BLOCK = 32, how many positions are masked? Which
 # BLOCK would mask fewer?
@@ -145,8 +147,9 @@ with trace():
 # * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
 # * each element read once and written once, by at least 8 programs ({{traffic.performance}}).
 #
-# The lines of a verdict without points are conditions for all the others: the work is done by your
-# kernel, the result is right on a plain case, and the kernel compiles for a GPU. If one fails, the rest is not judged.
+# The verdict of a check also has lines without points. They must all hold before any point is given: your kernel does the
+# work, the result is right on a plain case, and the kernel compiles for a GPU. If one of them fails, the rest is not
+# judged.
 
 
 # %% exercise="start.add_one"
@@ -183,8 +186,8 @@ check("start.add_one", add_one)
 # hint("start.add_one")
 
 # %% [markdown]
-# Your points are kept: the best that a check has given you. They are kept in a file of yours outside the course, whose name
-# `progress()` tells you, so that neither a restart nor a new copy of the course loses them. What comes next?
+# Your best result of each check is kept. They are kept in a file of yours outside the course, whose name `progress()` tells
+# you, so that neither a restart nor a new copy of the course loses them. What comes next?
 
 # %%
 progress()
@@ -207,7 +210,7 @@ progress()
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
 # * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
-# * `validate()` says what of the notebook, as you have saved it, would be graded, and which names are missing.
+# * `validate()` looks at the notebook as you have saved it, and says what would be graded and which names are missing.
 # * `make_zip()` says the same and makes the zip to hand in.
 #
 # An unsolved exercise scores zero and breaks nothing. If a name is missing, run the cells above again (*Run All
@@ -311,8 +314,8 @@ except Exception as fault:
     print(fault)
 
 # %% [markdown]
-# The last program has 256 positions and only 232 elements. The advice at the end names the usual causes; strides and offsets
-# are the subject of 01.
+# The last program has 256 positions and only 232 elements. The last lines of the message name the usual causes; strides and
+# offsets are the subject of 01.
 #
 # ## The ladder
 #
@@ -370,11 +373,11 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 #   data waits there before and after.
 # * A **streaming multiprocessor** (SM) puts ALUs, tensor cores, registers and a memory of its own under schedulers
 #   that hand out instructions. A **GPU** is many SMs, a cache that they share, and main memory beside the chip.
-# * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. Written out for
-#   people, NVIDIA's is called **SASS**. Each generation of GPUs has a new one.
-# * So compilers first write **PTX**, an assembly language for no chip in particular. An assembler translates it into SASS for
-#   the chip at hand. The result is a file, the **cubin**. Whoever knows compilers for CPUs may read: C++ is to LLVM IR,
-#   machine code and an ELF file what CUDA C++ (or Triton) is to PTX, SASS and the cubin, and a cubin *is* an ELF file.
+# * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. NVIDIA's list, written
+#   as text that people can read, is called **SASS**. Each generation of GPUs has a new one.
+# * So compilers first write **PTX**, an assembly language for no chip in particular. An assembler translates it into SASS
+#   for the chip at hand. The result is a file, the **cubin**. (If you know compilers for CPUs: PTX takes the place of LLVM
+#   IR, SASS that of machine code, and the cubin that of an ELF file, which it really is.)
 # * **CUDA** is NVIDIA's driver, libraries and C++ for GPUs. A function that runs on the GPU is called a **kernel**.
 #   **Triton**, which you will use, is a language for kernels inside Python; its compiler writes PTX, too.
 # * **PyTorch** keeps tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
@@ -436,8 +439,8 @@ for architecture in ("sm_80", "sm_90"):
 figures.start.two_dies()
 
 # %% [markdown]
-# Why did GPUs win for neural networks? A faster chip of the same kind needs only more SMs; one program describes the work of
-# all of them; and threads cost nothing to switch, since the registers of all of them are there at once.
+# Why did GPUs win for neural networks? To make a chip of this kind faster, one only adds SMs. One program describes the
+# work of all SMs. And switching between threads costs nothing, since every thread keeps its own registers.
 #
 # ## Latency and throughput
 #
@@ -514,8 +517,8 @@ figures.start.thread_hierarchy()
 # | warp: 32 threads | a scheduler of that SM, one instruction at a time for all 32 | |
 # | thread, or lane | a lane of the ALUs | its registers |
 #
-# A block of numbers may have more positions than the program has threads: with 128 threads and a block of 1024, each
-# thread holds 8. The reports of a trace say *lane* for a position of a block, too.
+# A block of numbers may have more positions than the program has threads: with 128 threads and a block of 1024, each thread
+# holds 8. Take care: the reports of a trace also say *lane* when they mean a position in a block.
 #
 # Two things follow that surprise most people once. Programs start **in any order**, as SMs become free, and nobody
 # knows which one ends first. And in Triton a program cannot see into another program's shared memory or registers: what
@@ -578,9 +581,8 @@ for fault in t.faults:
 # Full marks need
 # * the right result for any number of elements ({{correct.ragged}}),
 # * each element read once and written once ({{traffic.performance}}),
-# * at least 8 programs that share 65 536 elements ({{shared_work.performance}}): one program with one huge block has no
-#   race, and uses
-#   one SM.
+# * at least 8 programs that share 65 536 elements ({{shared_work.performance}}): a single program with one huge block would
+#   have no race either, but it would use only one SM.
 
 
 # %% exercise="start.fixed_copy"
@@ -611,28 +613,29 @@ check("start.fixed_copy", fixed_copy)
 # ## Where numbers live
 #
 # Your kernel loaded from main memory into registers, computed, and stored. What lies between the two? Each of these
-# memories exists because the next one is too slow or too small.
+# memories exists because the larger one below it is too slow, and the faster one above it is too small.
 
 # %% gpu="start.memory_hierarchy"
 figures.start.memory_hierarchy()
 
 # %% [markdown]
 # How does one measure such a thing? Take a list in which each place holds the address of the next, in random order, and
-# follow it. No load can start before the last one has answered, so the time of a step is the wait for one answer. Now
-# let the list grow from 4 KiB to 1 GiB. (What is gone over again and again, here the list, is called the **working set**.)
-# What will the curve look like, and how many steps will it have?
+# follow it. No load can start before the last one has answered, so the time of a step is the wait for one answer. Now let
+# the list grow from 4 KiB to 1 GiB. (The data that a program uses again and again, here the list, is called its **working
+# set**.) What will the curve look like, and how many steps will it have?
 
 # %% gpu="start.working_sets"
 figures.start.working_sets()
 
 # %% [markdown]
 # Each memory is a step on the left, as long as the list fits into it. The last step is not sharp: when a list is twice as
-# large as L2, half of it is still found there. On the right all SMs read as much as they can, past L1: data comes from L2
-# while it fits, else from main memory. (At the far left several programs read the same block at the same time, which seems
-# to cost L2 less. We measured the bump where L2 is nearly full on an H200, and we cannot explain it.)
+# large as L2, half of it is still found there. In the right picture all SMs read as fast as they can, and L1 is not used:
+# data comes from L2 while it fits there, and otherwise from main memory. (At the far left several programs read the same
+# block at the same time, which seems to cost L2 less. We measured the bump where L2 is nearly full on an H200, and we
+# cannot explain it.)
 #
 # Put the two together. A pipe that delivers 5 litres a second, and through which water takes 3 seconds, holds 15 litres.
-# Memory is such a pipe: if it is never to be idle, bandwidth × wait bytes must be on their way at any time.
+# Memory is such a pipe. To keep it full, (bandwidth × waiting time) bytes must be on their way at every moment.
 
 # %% gpu="start.bytes_under_way"
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
@@ -678,18 +681,19 @@ figures.start.floor_plan()
 #
 # **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It says
 # nothing of speed. That was Dennard's law: smaller transistors need less voltage, so that clocks rise while each square
-# millimetre stays as cool as before. It ended about 2005, when leakage no longer shrank. Since then a single thread has
-# hardly become faster, and all further transistors go into more units side by side, and into larger ones: a tensor core does
-# more for each instruction that is fetched.
+# millimetre stays as cool as before. It ended about 2005: the voltage could not fall any further, because transistors that
+# are off would have let too much current leak. Since then a single thread has hardly become faster, and all further
+# transistors go into more units side by side, and into larger ones: a tensor core does more for each instruction that is
+# fetched.
 #
 # **SRAM** shrinks more slowly than logic: TSMC's N3E has the same SRAM cell as N5 before it, 0.021 µm² (TSMC at IEDM 2022, as
 # WikiChip reports), and for N2 the company announced 0.0175 µm² (IEDM 2024). So caches do not grow as ALUs do.
 #
 # **HBM** has become faster in four ways at once. The first generation had 4 stacks of 128 GB/s on a card. The H200 has 6 of
-# 800 GB/s, each of 1024 data wires: higher rates for each wire, more stacks beside the chip, more layers in each stack, and,
-# with HBM4, 2048 wires. It is expensive: of what the parts of AI chips cost, Epoch AI estimates that HBM made up 52 % at the
-# beginning of 2024 and 63 % at the end of 2025, and the dies that compute about 13 %. An 80 GB memory of one transistor and one
-# capacitor a bit has 6.4 × 10¹¹ of each; the H100's own chip has 8 × 10¹⁰ transistors.
+# 800 GB/s, each of 1024 data wires: higher rates for each wire, more stacks beside the chip, more layers in each stack,
+# and, with HBM4, 2048 wires. It is expensive: of what the parts of AI chips cost, Epoch AI estimates that HBM made up 52 %
+# at the beginning of 2024 and 63 % at the end of 2025, and the dies that compute about 13 %. 80 GB are 6.4 × 10¹¹ bits,
+# each with one transistor and one capacitor: that is eight times as many transistors as the H100's own chip has.
 #
 # ## Why compute outgrew memory
 #

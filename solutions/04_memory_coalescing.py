@@ -606,9 +606,9 @@ check("coalescing.transpose", transpose)
 #
 # `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor may span at most 16,384 numbers of
 # float32 or float16. x has two axes and any strides. The check runs the kernel as it is given on all of them, and **if that
-# fails on one, nothing is earned**. Then it runs the mutants. One is killed if on one of your inputs its result is off, or it
-# reaches outside of a tensor. The check here knows four mutants, the grader more. Random numbers of ordinary sizes kill about
-# half of them, so points begin behind that ({{kills.mutants}}).
+# fails on one, nothing is earned**. Then it runs the mutants. A mutant is *killed* if, on one of your inputs, its result is
+# wrong or it reaches outside of a tensor. The check here knows four mutants, the grader more. Random numbers of ordinary
+# sizes kill about half of them, so points begin behind that ({{kills.mutants}}).
 
 
 # %%
@@ -979,7 +979,8 @@ for name, condition in conditions.items():
 # * `"one number for all"`
 # * `"the rows of a matrix that is not padded"`
 #
-# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+# Guessing alone gets some right. So the first three right answers earn nothing, and each of the others earns a third of the
+# points ({{names.plain}}).
 
 # %%
 figures.coalescing.name_lanes()

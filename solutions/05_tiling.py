@@ -14,9 +14,10 @@
 # # 05 · Tiling
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands, say
-# beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. Three to four hours, {{unit
-# minutes}} of them for {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces).
-# No GPU is needed: traffic is counted on the CPU. Times were measured on an NVIDIA H200, and each picture says so.
+# beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. This takes two or three
+# sittings, {{unit minutes}} for {{unit exercises}} and about as long again for reading. You need 03 (FLOPs, the roofline)
+# and 04 (a kernel on tiles, sectors, traces). No GPU is needed: traffic is counted on the CPU. Times were measured on an
+# NVIDIA H200, and each picture says so.
 
 # %%
 import torch
@@ -57,8 +58,8 @@ reading, computing = naive / card.hbm_bandwidth * 1e3, 2 * 4096**3 / card.bf16_f
 print(f"if each read went to DRAM, an H200 would read for {reading:.0f} ms; the arithmetic takes {computing:.2f} ms")
 
 # %% [markdown]
-# There is nothing to save in the FLOPs. But each element is read 4096 times, and that is what takes the time. Here is such
-# a kernel, traced on small matrices.
+# We cannot do with fewer FLOPs. But each element is read 4096 times, and that is what takes the time. Here is such a
+# kernel, traced on small matrices.
 
 
 # %%
@@ -266,11 +267,11 @@ for tile in (1, 16, 64, 128, 256):
 figures.tiling.pipelining()
 
 # %% [markdown]
-# * If several programs fit onto one SM, one may work while another waits. Its **occupancy** is the warps on an SM by the
-#   warps that it has room for. With tiles of 128 × 256 × 64 and three stages, a program fills 144 KiB of shared memory, so
-#   an H200's SM (228 KiB, of which the system takes 1 for each program) holds one: 8 warps, where there is room for 64.
-#   That is 12.5 %. A kernel without a pipeline would starve: while a warp waits for memory, nobody else has work. A matmul
-#   can live with that, since its pipeline hides the waits.
+# * If several programs fit onto one SM, one may work while another waits. The **occupancy** of an SM is the number of warps
+#   on it, divided by the number that it has room for. With tiles of 128 × 256 × 64 and three stages, a program fills 144
+#   KiB of shared memory, so an H200's SM (228 KiB, of which the system takes 1 for each program) holds one: 8 warps, where
+#   there is room for 64. That is 12.5 %. A kernel without a pipeline would starve: while a warp waits for memory, nobody
+#   else has work. A matmul can live with that, since its pipeline hides the waits.
 #
 # Move the sliders. Which tile has the highest intensity and still fits? What does a third stage cost? And why is 256 × 256 out
 # of the question?
@@ -381,12 +382,13 @@ for name, kernel in {
 #
 # * **DRAM** gives each matrix once, if the L2 cache does its work,
 # * **L2** gives every program its rows of a and its columns of b, and takes its tile of c: what `matmul_bytes` counts,
-# * **shared memory** gives every *warp* the rows and columns for its own part of the tile, again and again. A program of 4
-#   warps with a tile of 128 × 128 gives each a part of 64 × 64, and so each row is read by the two warps side by side.
+# * **shared memory** gives every *warp* the rows and columns for its own part of the tile, again and again. If the 4 warps
+#   of a program share a tile of 128 × 128, each has a part of 64 × 64. Two parts lie side by side and need the same rows of
+#   a, so each row is read twice.
 #
-# So there are tiles of tiles: a program's against L2, a warp's against shared memory, and, on ordinary ALUs, a thread's
-# against registers. Each level has an intensity of its own, and the question is always the same: which level is the
-# slowest?
+# So there are tiles within tiles: a program's tile saves reads from L2, a warp's part saves reads from shared memory, and,
+# on ordinary ALUs, a thread's part saves reads of shared memory into registers. Each level has an intensity of its own, and
+# the question is always the same: which level is the slowest?
 #
 # ## Exercise: the slowest level
 #
@@ -430,10 +432,11 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
     print(f"tile {tile!s:10}, warps' part {warp_tile!s:8}: {found[0] * 1e6:6.0f} µs, by {found[1]}")
 
 # %% [markdown]
-# With small tiles L2 sets the pace by far, and DRAM never does. Even the largest tile that fits leaves it a little behind the
-# tensor cores' datasheet. Hopper has three answers. `wgmma` lets four warps read b from shared memory together. Programs of a
-# *thread-block cluster* can read each other's shared memory, and one load from L2 can go to several of them at once
-# (*multicast*). And no product reaches the datasheet's rate anyway, as unit 03 measured.
+# With small tiles L2 sets the pace by far, and DRAM never does. Even with the largest tile that fits, L2 takes a little
+# longer than the tensor cores would at the speed of their datasheet. Hopper has three answers. `wgmma` lets four warps read
+# b from shared memory together. Programs of a *thread-block cluster* can read each other's shared memory, and one load from
+# L2 can go to several of them at once (*multicast*). And no product reaches the datasheet's rate anyway, as unit 03
+# measured.
 #
 # ## From naive up, rung by rung
 #
@@ -528,19 +531,19 @@ for name, kernel, grid, block in (
     print(f"{name:8} {t.programs:9,} {t.bytes / 1e6:10.2f} {lines:13.2f} MB {2 * side**3 / t.bytes:10.1f}")
 
 # %% [markdown]
-# Each rung reads less, and the first has the worst of both: every load of a column touches a sector for each number, 16 times
-# the bytes that it needs. Tiles bring two things at once: fewer reads, and tensor cores to do the sums. Larger tiles, a
-# pipeline and a good order of the tiles are the rungs that come next in this unit, and `tiling.speed` below shows how far up
-# that is: about nine tenths of cuBLAS. What is missing from there on needs instructions that plain Triton leaves to its
-# compiler: loads of whole tiles by the hardware (TMA), warps that only load and others that only multiply, and *persistent*
-# kernels. A persistent matmul has one program for each SM. Program p computes tile p, then the tile that comes as many places
-# later as there are programs, and so on until none is left. It need not stop between two tiles: while the last one is being
-# stored, the first loads of the next one are under way. The store can be asynchronous as well: the threads put the tile into
-# shared memory, the TMA unit copies it out, and the threads wait only before they use that part of shared memory again. Who
-# waits for what is said by *barriers* in shared memory, which count arrivals and bytes. Triton leaves barriers to its compiler
-# and has no words for them. Gluon, the language below it, has, and `course_lib.hopper` runs kernels in Gluon without a GPU and
-# names what is wrong with their barriers. Under *Where to read on*, Boehm's text climbs the rungs up to here, and Gordić's
-# those above.
+# Each rung reads less. The first one reads most often, and it also wastes most of each read: every load of a column touches
+# a sector for each number, 16 times the bytes that it needs. Tiles bring two things at once: fewer reads, and tensor cores
+# to do the sums. Larger tiles, a pipeline and a good order of the tiles are the rungs that come next in this unit, and
+# `tiling.speed` below shows how far up that is: about nine tenths of cuBLAS. What is missing from there on needs
+# instructions that plain Triton leaves to its compiler: loads of whole tiles by the hardware (TMA), warps that only load
+# and others that only multiply, and *persistent* kernels. A persistent matmul has one program for each SM. With P programs,
+# program p computes the tiles p, p + P, p + 2 P and so on, until none is left. It need not stop between two tiles: while
+# the last one is being stored, the first loads of the next one are under way. The store can be asynchronous as well: the
+# threads put the tile into shared memory, the TMA unit copies it out, and the threads wait only before they use that part
+# of shared memory again. *Barriers*, which are counters in shared memory, make one part wait for another: they count the
+# threads that have arrived and the bytes that have been copied. Triton leaves barriers to its compiler and has no words for
+# them. Gluon, the language below it, has, and `course_lib.hopper` runs kernels in Gluon without a GPU and names what is
+# wrong with their barriers. Under *Where to read on*, Boehm's text climbs the rungs up to here, and Gordić's those above.
 #
 # ## Exercise: sums of rows
 #
@@ -597,7 +600,7 @@ check("tiling.row_sums", row_sums)
 # **Pointers that move.** Inside the loop over k only the position along K changes. So set up two blocks of pointers before the
 # loop, and advance them: `a_ptrs += BLOCK_K * stride_ak`.
 #
-# Here are all three in one program. It multiplies two matrices of one tile each and needs no mask.
+# Here are all three in one program. It makes a result of one tile, in several steps along K, and needs no mask.
 
 
 # %%
@@ -811,7 +814,8 @@ else:
 # * `"the grid rounds down"`
 # * `"the last step along K is missing"`
 #
-# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+# Guessing alone gets some right. So the first three right answers earn nothing, and each of the others earns a third of the
+# points ({{names.plain}}).
 
 # %%
 figures.tiling.name_maps()
@@ -848,11 +852,12 @@ check("tiling.name_maps", named_maps)
 # *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a sum that is
 # kept in float16. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #
-# `breaking_inputs()` returns a list of at most three dicts, `{"a": tensor, "b": tensor}`. Each tensor may span at most 16,384
-# numbers of float32 or float16. a is (M, K), b is (K, N), of any strides, and no side is longer than 256. The check runs the
-# kernel as it is given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. One is
-# killed if on one of your inputs its result is off, or it reaches outside of a tensor. The check here knows four mutants, the
-# grader more. Random numbers of ordinary sizes kill about half of them, so points begin behind that ({{kills.mutants}}).
+# `breaking_inputs()` returns a list of at most three dicts, `{"a": tensor, "b": tensor}`. Each tensor may span at most
+# 16,384 numbers of float32 or float16. a is (M, K), b is (K, N), of any strides, and no side is longer than 256. The check
+# runs the kernel as it is given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants.
+# A mutant is *killed* if, on one of your inputs, its result is wrong or it reaches outside of a tensor. The check here
+# knows four mutants, the grader more. Random numbers of ordinary sizes kill about half of them, so only what you kill
+# beyond that half earns points ({{kills.mutants}}).
 
 
 # %%
@@ -976,13 +981,13 @@ for n in (1792, 1793, 1794):
 #
 # What about the branches of the mystery plot? They follow from the largest power of two that divides N. A row of N bfloat16
 # numbers is 2 N bytes long. A copy into shared memory moves 16 bytes at a time for each thread, and these bytes must begin
-# at a multiple of 16. If 8 divides N, every row begins at such a multiple. If N is 4 × odd, only every second row does, and
-# no kernel may rely on it. What every row can rely on is a multiple of 8 bytes for 4 × odd, of 4 for 2 × odd, and of 2 for
-# odd. An H200's fast copy unit (TMA, new in the Hopper generation) refuses such rows altogether.
+# at a multiple of 16. If 8 divides N, every row begins at such a multiple. If N is 4 × odd, only every second row does, so
+# a kernel cannot rely on it. What every row can rely on is a multiple of 8 bytes for 4 × odd, of 4 for 2 × odd, and of 2
+# for odd. An H200's fast copy unit (TMA, new in the Hopper generation) refuses such rows altogether.
 #
 # So four branches are possible. The plot shows three: 2 × odd and 4 × odd coincide. So the bytes of a copy cannot be the
-# whole story, and the plot does not say which kernels cuBLAS takes for those sizes. You have to read the shares off the
-# plot, since they do not follow from 8, 4 and 2.
+# whole story, and the plot does not say which kernels cuBLAS takes for those sizes. What share of the top branch's speed
+# each branch has, you must read off the plot: it does not follow from 8, 4 and 2.
 #
 # You can see alignment in a kernel of your own, without a GPU: the compiler says how wide its loads are.
 
@@ -1064,16 +1069,17 @@ print(figures.tiling.how_well(predicted_throughput))
 
 # %% [markdown]
 # The following sentences are about an H200. (If there is a GPU here, the picture was measured on it just now: which of the
-# sentences hold for yours?) Look at the picture first. For multiples of 8 the lines lie some 15 % below the marks: a factor
-# that all sizes share changes no order, and order is all that a rank correlation sees. Below N = 1000 sizes that 8 does not
-# divide are 2 to 3 times faster than predicted, with the shares of the published solution: part 4 divides the time of the
-# launch as well, which knows nothing of alignment.
+# sentences hold for yours?) Look at the picture first. For multiples of 8 the lines lie some 15 % below the marks. That
+# does no harm: the same factor for all sizes leaves their order as it is, and a rank correlation looks at the order alone.
+# Below N = 1000, sizes that 8 does not divide are in truth 2 to 3 times faster than predicted, with the shares of the
+# published solution. The reason is part 4: it slows down the launch as well, and a launch takes the same time for every
+# size.
 #
 # Then read the table in three steps.
 #
-# * Over *all* sizes the model sorts almost perfectly. But much of that is easy: large is faster than small, aligned is faster
-#   than odd. Without part 4 the correlation falls, as the column *no alignment* says. (Within one kind, say the odd sizes, it
-#   makes no difference to speak of: there the share is one factor for all.)
+# * Over *all* sizes the model sorts almost perfectly. But much of that is easy: large is faster than small, aligned is
+#   faster than odd. Without part 4 the correlation falls, as the column *no alignment* says. (Among the odd sizes alone,
+#   part 4 changes almost nothing, since all of them have the same share.)
 # * Among *large* multiples of 8, where size and alignment say little, the order is that of the waves. There the model does
 #   better than *size alone*, and it is far from perfect.
 # * The worst misses show why. Those that 8 divides, if there are any, are sizes whose last wave has a handful of tiles, and
@@ -1228,9 +1234,9 @@ figures.tiling.order_traffic()
 
 # %% [markdown]
 # In the model the bytes fall to about a quarter. On the GPU the speed rises by one to a few percent. Why so little? At
-# these sizes arithmetic sets the pace, and the product seldom waits for DRAM. Which of the two orders is ahead changed from
-# run to run at 16384 (`benchmarks/results/tiling.md` has the spread), though Hilbert's curve reads fewest bytes in the
-# model: the model runs 132 programs in lock-step, and on the machine they drift apart. A model explains, but the clock
+# these sizes arithmetic sets the pace, and the product seldom waits for DRAM. In the model Hilbert's curve reads the fewest
+# bytes. On the GPU, at 16384, sometimes one order was ahead and sometimes the other (`benchmarks/results/tiling.md` has the
+# spread): the model runs 132 programs in lock-step, and on the machine they drift apart. A model explains, but the clock
 # decides. Grouped order costs five lines, and it pays off.
 #
 # ## What you now know
@@ -1238,8 +1244,8 @@ figures.tiling.order_traffic()
 # * Without tiles a product reads each element N times; with tiles of BLOCK_N columns, N / BLOCK_N times. It is a sum of outer
 #   products: few numbers read, each used many times.
 # * Square tiles have the highest intensity. Registers limit the accumulator, shared memory the tiles and the stages in flight.
-# * One column too many costs a column of tiles, one tile too many a wave, and a size that 8 does not divide most of the speed.
-#   Padding buys it back.
+# * One column too many costs a column of tiles, one tile too many costs a wave, and a size that 8 does not divide costs
+#   most of the speed. Padding buys it back.
 # * Programs that run together should form a patch, so that L2 serves the second reader.
 # * A model of ten lines sorts 230 measured sizes. Where it fails, it says what the library does that you did not think of.
 #

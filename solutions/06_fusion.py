@@ -842,9 +842,9 @@ for name in ("V100", "A100 80GB", "H100 SXM", "B200"):
 #
 # `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor may span at most 16,384 numbers of
 # float32 or float16. x is (M, N), its numbers are finite, and its column stride is 1. The check runs the kernel as it is
-# given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. One is killed if on one of
-# your inputs its result is off, or it reaches outside of a tensor. The check here knows four mutants, the grader more. Random
-# numbers of ordinary sizes kill about half of them, so points begin behind that ({{kills.mutants}}).
+# given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. A mutant is *killed* if,
+# on one of your inputs, its result is wrong or it reaches outside of a tensor. The check here knows four mutants, the
+# grader more. Random numbers of ordinary sizes kill about half of them, so points begin behind that ({{kills.mutants}}).
 
 
 # %%

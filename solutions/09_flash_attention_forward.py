@@ -13,11 +13,11 @@
 # %% [markdown]
 # # 09 · FlashAttention, forward
 #
-# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype,
-# say beforehand what it moves and multiplies, and change it for what models really use: causal masks, windows,
-# grouped heads, a cache. About three and a half hours, {{unit minutes}} of them for {{unit exercises}}. You need 05 (tiles,
-# `tl.dot`), 06 (the online softmax in Triton) and 08 (attention by tiles). No GPU is needed: the kernels are traced
-# and compiled, and timed as well where there is a GPU.
+# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype, say
+# beforehand what it moves and multiplies, and change it for what models really use: causal masks, windows, grouped heads, a
+# cache. This takes about five hours, {{unit minutes}} of them for {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06
+# (the online softmax in Triton) and 08 (attention by tiles). No GPU is needed: the kernels are traced and compiled, and
+# timed as well where there is a GPU.
 
 # %%
 import torch
@@ -49,9 +49,9 @@ print(
 # %% [markdown]
 # Each torch operation is a launch, and each hands its tiles to the next one *through memory*. A tile of scores is small
 # enough to stay in registers, as long as one kernel does everything to it: the product, the mask, the exponentials and the
-# second product. (The tiles counted above are those of all heads at once: an operation of torch takes one tile of each.)
-# Writing that kernel is all that is left to do. The outer loop of `tiled_attention` becomes the grid, and the inner loop
-# becomes the body of the kernel.
+# second product. (The count above is not multiplied by 16 heads: one torch operation handles the same tile of all heads at
+# once.) Writing that kernel is all that is left to do. The outer loop of `tiled_attention` becomes the grid, and the inner
+# loop becomes the body of the kernel.
 #
 # Here is one program of such a kernel at work: a tile of 64 queries, causal, keys in tiles of 32. The steps are those of a
 # traced launch. Move *step*, then *program*. What does each program load once, and what does it load again and again? Which
@@ -71,8 +71,8 @@ figures.flash.explore_program_walk()
 #   programs of its grid, and the GPU hands them out to its SMs. The cell below counts them.
 # * *"One CUDA core computes all of the attention."* A program runs on one SM, and all of its threads work on each tile
 #   together. A CUDA core is the arithmetic unit of one lane; the products are made by the SM's tensor cores.
-# * *"FlashAttention saves the way back to the CPU between the steps."* There is no such way, with or without it. Results
-#   of torch's operations stay in the GPU's main memory. It is the way to *that* memory, and back, which is saved.
+# * *"FlashAttention saves the way back to the CPU between the steps."* There is no such way, with or without it. Results of
+#   torch's operations stay in the GPU's main memory. What FlashAttention saves is the way to *that* memory, and back.
 
 # %%
 programs, sms = 16 * 16384 // 64, gpu.datasheet("H200").sms
@@ -141,11 +141,11 @@ print("m_new ", m_new.tolist())
 print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 
 # %% [markdown]
-# Three things are new on a GPU.
+# Three things matter on a GPU.
 #
-# * **Tensor cores** multiply half precision. p is float32; round it to v's dtype, `p.to(v.dtype)`, for the product.
-#   Its weights are between 0 and 1, and each is off by half a unit in its last place: that is no worse than v itself.
-#   The *sums* m, l and acc stay float32.
+# * **Tensor cores** multiply half precision. p is float32; round it to v's dtype, `p.to(v.dtype)`, for the product. The
+#   weights in p lie between 0 and 1. Rounding changes each of them by at most half a unit in its last place, which is no
+#   worse than v itself. The *sums* m, l and acc stay float32.
 # * `tl.dot(a, b, acc)` adds the product to `acc`, which costs the tensor cores nothing.
 # * A float32 product would be rounded to TF32. `input_precision="ieee"` keeps it float32. For half precision it
 #   changes nothing.
@@ -225,13 +225,13 @@ check("flash.online_update", weighted_mean)
 # From here on the scores are no longer given. For BLOCK_M queries, a program
 #
 # 1. loads its tile of q,
-# 2. for each tile of keys loads k and v, makes s = scale · q @ k.T, updates the state,
+# 2. for each tile of keys loads k and v, makes s = scale · q @ k.T with 08's scale of 1 / √D, and updates the state,
 # 3. divides, and stores o and lse.
 #
-# `k.T` of a block of half precision costs nothing: a tile can be read from shared memory either way, by Hopper's tensor
-# cores themselves, and on older GPUs by the loads that bring it into registers. The scale multiplies s, in float32; q times
-# the scale would be rounded to half precision once more, and lse would show it. The last tile may reach past the last key.
-# What must the scores of these missing keys be? A masked load gives 0. But 0 is a score like any other:
+# `k.T` of a block of half precision costs nothing: a tile in shared memory can be read by rows or by columns. (On Hopper
+# the tensor cores do that themselves, on older GPUs the loads that bring it into registers.) The scale multiplies s, in
+# float32; q times the scale would be rounded to half precision once more, and lse would show it. The last tile may reach
+# past the last key. What must the scores of these missing keys be? A masked load gives 0. But 0 is a score like any other:
 
 # %%
 s = torch.tensor([-3.0, -2.5, 0.0, 0.0])  # two keys, and two that are not there
@@ -339,13 +339,15 @@ else:
 # sees**, and this one comparison serves the causal mask *and* the keys that are not there. It also tells a program where to
 # walk:
 #
-# * up to the smallest `sees` of its rows, in whole tiles, all rows see everything: no mask, not even on the loads;
+# * from 0 to the smallest `sees` of its rows, rounded down to whole tiles, all rows see everything, and no mask is needed,
+#   not even on the loads;
 # * from there to the largest `sees`, with a mask;
 # * beyond, nothing.
 #
-# So there are two loops, one after the other, with the same body. A helper function with a `tl.constexpr` that says which,
-# called twice, is compiled twice. Play with unequal tiles. How many masked tiles does a row of tiles have if the tiles of
-# keys are half as wide as those of queries?
+# So there are two loops, one after the other, with the same body. Write the body once, as a helper with a `tl.constexpr`
+# argument such as MASKED, and call it twice: the compiler makes two versions of it, one with the mask and one without. Play
+# with unequal tiles. How many masked tiles does a row of tiles have if the tiles of keys are half as wide as those of
+# queries?
 
 # %%
 figures.attention.explore_causal_map()
@@ -360,10 +362,10 @@ figures.attention.explore_causal_map()
 # dimensions swapped, as in 08. Nobody wants to copy it. What does a kernel need to know to read any of these tensors where
 # they lie?
 #
-# It needs a pointer and four strides. `x[None]` adds a dimension in front until there are four; `x.flatten(0, -4)` folds
-# what is in front of the last three into one. Both are views. (Folding dimensions that do not lie one after the other would
-# make a copy. Batches in front do lie so.) A program's number gives its head, its head gives two offsets, and rows and
-# columns of a tile take the other two strides.
+# It needs a pointer and four strides. `x[None]` adds a dimension in front, so repeat it until there are four. If there are
+# more, `x.flatten(0, -4)` folds all but the last three into one. Both are views. (Folding dimensions that do not lie one
+# after the other would make a copy. Batches in front do lie so.) A program's number gives its batch and head, and these
+# two, times their strides, give the start of its matrix. Rows and columns of a tile take the other two strides.
 
 # %%
 x = torch.randn(2, 5, 3, 4)  # (B, N, H, D)
@@ -377,7 +379,7 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 
 # %% [markdown]
 # Heads of 80 or 96 exist, and blocks have powers of two as sizes. Take the next one as BLOCK_D and mask the rest: columns
-# of 0 change no product. Multiplying by those zeros still takes time, though: odd heads get no free lunch.
+# of 0 change no product. Multiplying by those zeros still takes time, though: such heads pay for the next power of two.
 #
 # ## Exercise: FlashAttention, forward
 #
@@ -518,8 +520,9 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # Does it agree with torch on a layer's own views? A tensor (B, N, H, D) goes in as a view (B, H, N, D). If you made o like
 # q, the result comes out in a form that the layer's last matrix can take without a copy.
 #
-# How large a difference is rounding? The step printed is the one just below 1. Causal rows at the beginning are means of
-# a few values and reach 2 to 4, where bfloat16 has steps of 0.0156; rounding is off by up to half of one, 0.0078.
+# How large a difference is rounding? The next cell prints the step of bfloat16 just below 1. Causal rows at the beginning
+# are means of a few values and reach 2 to 4, where bfloat16 has steps of 0.0156; rounding is off by up to half of one,
+# 0.0078.
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -571,12 +574,12 @@ figures.flash.ladder()
 #   the scale, and use `tl.exp2`; the scale and the subtraction of the maximum become one fused operation.
 # * **Descriptors.** `tl.make_tensor_descriptor`, or one made on the host, tells Hopper's TMA unit where a tensor
 #   lies. It then fetches whole tiles by itself, and no registers are spent on a tile's addresses.
-# * **Tuning.** Tile sizes, warps, stages: tried out, and the fastest kept, by hand or by `triton.autotune`. With heads
-#   of 128 the first tiles were the fastest, so two bars are one kernel, timed twice; with heads of 64 tuning
-#   brings up to 10 %. (A check tries nothing out: it times the first configuration.)
+# * **Tuning.** Tile sizes, warps, stages: tried out, and the fastest kept, by hand or by `triton.autotune`. With heads of
+#   128 the first tiles were the fastest, so these two bars are the same kernel, timed twice; with heads of 64 tuning brings
+#   up to 10 %. (A check tries nothing out: it times the first configuration.)
 #
-# These steps are in benchmarks/attention_ladder.py. They cost generality: a descriptor wants rows of unit stride, and there
-# the length must be a multiple of the tile.
+# These steps are in benchmarks/attention_ladder.py. They cost generality: a descriptor wants rows of unit stride, and the
+# kernels in that file want a length that is a multiple of the tile.
 #
 # The last step is another matter: with heads of 128 it brings a quarter more, and is a little faster than cuDNN, which
 # NVIDIA writes for its own GPUs. What does it do that the others do not? Nsight Compute counts how busy the parts of an SM
@@ -593,19 +596,19 @@ for row in measured("attention")["counters"]:
 # tensor cores wait while exponentials are computed, and the other way round, unless the SM's second program happens to be
 # in the other phase.
 #
-# **Overlap.** The last step, like FlashAttention-3 and cuDNN, gives the jobs to different warps of one program: one warp fetches
-# tiles, and two groups of four warps have 64 queries each. A group issues s = q @ k.T of a tile and right behind it the product
-# p @ v of the tile *before*; its softmax then runs while the tensor cores are at work, for itself and for the other group. And a
-# program holds 128 queries, not 64: half as many programs read k and v, so less passes between L2 and the SMs. There are
-# as many programs as SMs, and each takes 128 queries after 128: the next ones are fetched while the last ones are finished.
+# **Overlap.** The last step, like FlashAttention-3 and cuDNN, gives the jobs to different warps of one program: one warp
+# fetches tiles, and two groups of four warps have 64 queries each. For each tile a group does three things: it starts s = q
+# @ k.T, right behind it it starts the product p @ v of the tile *before*, and then it computes its softmax while the tensor
+# cores are at work, for itself and for the other group. And a program holds 128 queries, not 64: half as many programs read
+# k and v, so less passes between L2 and the SMs. There are as many programs as SMs, and each works on one block of 128
+# queries after another: it fetches the next block while it finishes the one before.
 #
 # In a plain matmul's loop, Triton's compiler leaves products in flight. In this loop, where the softmax needs s and the
-# accumulator is rescaled, it waits for each product where it is issued, and Triton has no words for the rest. The step is
-# written in **Gluon**, the
-# language below Triton in the same package, where layouts, shared memory, barriers and waiting are one's own:
-# benchmarks/attention_overlapped.py, 197 lines for this one GPU. Read it when you have finished this unit: you will know every
-# line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and names what nothing
-# waits for.
+# accumulator is rescaled, it waits for each product where it is issued, and in Triton you cannot tell it to do otherwise.
+# The step is written in **Gluon**, the language below Triton in the same package, where layouts, shared memory, barriers
+# and waiting are one's own: benchmarks/attention_overlapped.py, 197 lines for this one GPU. Read it when you have finished
+# this unit: you will know every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU, in
+# many orders, and reports every place where a wait is missing.
 #
 # **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first one, from 2022,
 # runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for Hopper:
@@ -652,9 +655,9 @@ figures.flash.windows_and_groups()
 # The rows of a tile together see window + BLOCK_M − 1 keys. Here that is 111 keys, which lie in 4 tiles of 32. So the walk
 # gets a beginning as well as an end, and the mask a second comparison.
 #
-# There is a trap, though. In a tile at the *beginning* of the walk the lower rows of a tile of queries see nothing, and
-# their first keys come later. `online_update` must cope with rows that have seen nothing yet, which a causal mask alone
-# hardly ever asks of it.
+# There is a trap, though. The later queries of a tile see nothing in the first tile of keys of the walk: their windows
+# begin later. `online_update` must cope with rows that have seen nothing yet, which a causal mask alone hardly ever asks of
+# it.
 #
 # ## Exercise: a sliding window
 #
@@ -793,9 +796,9 @@ check("flash.grouped_attention", grouped_attention)
 # %% [markdown]
 # ## What models add: one token
 #
-# While it writes, a model has *one* query per head, and a cache of perhaps 65 536 keys. How many programs would your
-# kernels launch for 32 heads on 8 heads of k and v, and how many SMs has an H200? They would launch 8 programs, and an H200
-# has 132 SMs. Each of the 8 walks along 65 536 keys alone, and most of the chip idles.
+# While it writes, a model has *one* query per head, and a cache of perhaps 65 536 keys. Take a layer with 32 heads of q and
+# 8 of k and v. How many programs would `grouped_attention` launch, and how many SMs does an H200 have? They would launch 8
+# programs, and an H200 has 132 SMs. Each of the 8 walks along 65 536 keys alone, and most of the chip idles.
 #
 # In 08 you saw the way out: states merge in any order. Cut the keys into `splits` shares. A program takes one share
 # for one group, and stores its state. A second kernel merges the states of each head. (This is *flash decoding*; Dao
@@ -809,11 +812,10 @@ figures.flash.decode_splits()
 #
 # {{exercise flash.flash_decode}}
 #
-# q is (Hq, D), one query a head; k and v are (Hkv, Nk, D); all contiguous, D is 16, 32, 64 or 128. Tensor cores
-# multiply 16 rows at a time or more; a group of fewer is padded by the compiler, or by you, with rows that are not there.
-# (The axis that `tl.dot` sums along must have 16 elements: D has, and a tile needs as many keys.) `share_kernel` gets the
-# length of a share, and how many there are it can ask: `tl.num_programs(axis)` is the size of the grid along that axis.
-# Full marks need
+# q is (Hq, D), one query a head; k and v are (Hkv, Nk, D); all contiguous, D is 16, 32, 64 or 128. Tensor cores need at
+# least 16 rows. A smaller group is padded with empty rows, by the compiler or by you. (The axis that `tl.dot` sums along
+# must have 16 elements: D has, and a tile needs as many keys.) `share_kernel` gets the length of a share. It can ask for
+# the number of shares: `tl.num_programs(axis)` is the size of the grid along that axis. Full marks need
 # * any sizes and groups ({{correct.ragged}}), shares without a key ({{correct.empty}}): 5 keys in 8 shares,
 # * scores far from 0 ({{correct.hard}}), and half precision with 8192 values around 20 ({{correct.half}}): states are float32,
 # * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), two launches
@@ -904,7 +906,8 @@ check("flash.flash_decode", flash_decode)
 # * `"the grid rounds down"`
 # * `"tiles on the diagonal are not masked"`
 #
-# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+# Guessing alone gets some right. So the first three right answers earn nothing, and each of the others earns a third of the
+# points ({{names.plain}}).
 
 # %%
 figures.flash.name_maps()
@@ -942,11 +945,12 @@ check("flash.name_maps", named_maps)
 # forgotten. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #
 # `breaking_inputs()` returns a list of at most three dicts, `{"q": (N, D), "k": (S, D), "v": (S, D), "causal": True or
-# False}`. Each tensor may span at most 16,384 numbers of float32 or float16. They are contiguous float32, D is 16, 32 or 64,
-# N and S are at most 256, and a causal input has at least as many keys as queries. The check runs the kernel as it is given
-# on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. One is killed if on one of your
-# inputs its result is off, or it reaches outside of a tensor. The check here knows four mutants, the grader more. Random
-# numbers of ordinary sizes kill about two thirds of them, so points begin behind that ({{kills.mutants}}).
+# False}`. Each tensor may span at most 16,384 numbers of float32 or float16. They are contiguous float32, D is 16, 32 or
+# 64, N and S are at most 256, and a causal input has at least as many keys as queries. The check runs the kernel as it is
+# given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. A mutant is *killed* if,
+# on one of your inputs, its result is wrong or it reaches outside of a tensor. The check here knows four mutants, the
+# grader more. Random numbers of ordinary sizes kill about two thirds of them, so only what you kill beyond that earns
+# points ({{kills.mutants}}).
 
 
 # %%
@@ -1011,7 +1015,7 @@ check("flash.break_attention", breaking_inputs)
 # * A pointer and four strides read any view. Rows of several heads can share a tile, if they share k and v.
 # * One query is too little work for a GPU, until the keys are shared out and the states merged.
 #
-# In 10 the way back becomes two kernels, and `FlashAttention` something that trains.
+# In 10 you write the backward pass as two kernels, and then `FlashAttention` can be used in training.
 
 # %% gpu="flash.progress"
 progress()

@@ -672,7 +672,8 @@ print(t.table())
 # * `"the grid of dkdv rounds down"`
 # * `"tiles on the diagonal are not masked in dkdv"`
 #
-# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+# Guessing alone gets some right. So the first three right answers earn nothing, and each of the others earns a third of the
+# points ({{names.plain}}).
 
 # %%
 figures.flash_backward.name_gradients()
@@ -710,12 +711,12 @@ check("flash_backward.name_gradients", named_gradients)
 # a mask in the wrong place, a factor that is right for one D alone. Before you write inputs, choose three lines of the kernel,
 # and say for each of them what an input must have so that a mistake in this line shows.
 #
-# `breaking_inputs()` returns a list of at most three dicts, `{"q": (N, D), "k": (S, D), "v": (S, D), "do": (N, D), "causal":
-# True or False}`, contiguous float32; D is 16, 32 or 64, N and S are at most 256. A causal input may have more queries than
-# keys: the first of them see nothing. The check runs the kernel as it is given on all inputs, and **if that fails on one,
-# nothing is earned**. Then it runs the mutants. One is killed if on one of your inputs its result is off, or it reaches
-# outside of a tensor. The check here knows four mutants, the grader more. Random numbers of ordinary sizes kill about a third
-# of them, so points begin behind that ({{kills.mutants}}).
+# `breaking_inputs()` returns a list of at most three dicts, `{"q": (N, D), "k": (S, D), "v": (S, D), "do": (N, D),
+# "causal": True or False}`, contiguous float32; D is 16, 32 or 64, N and S are at most 256. A causal input may have more
+# queries than keys: the first of them see nothing. The check runs the kernel as it is given on all inputs, and **if that
+# fails on one, nothing is earned**. Then it runs the mutants. A mutant is *killed* if, on one of your inputs, its result is
+# wrong or it reaches outside of a tensor. The check here knows four mutants, the grader more. Random numbers of ordinary
+# sizes kill about a third of them, so points begin behind that ({{kills.mutants}}).
 
 
 # %%
