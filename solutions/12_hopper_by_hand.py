@@ -1065,7 +1065,7 @@ print(simulate(hasty[(1,)], x, y, num_warps=4))
 # tile, while the tiles ahead are fetched by `copy_async`. Its `mask=` leaves zeros where it is False. Full marks need
 # * the right sums for ragged sizes, and for a matrix that is smaller than the ring ({{correct.ragged}}),
 # * everything read by `copy_async` ({{uses.cp.async.performance}}), once ({{traffic.performance}}),
-# * copies under way while seven tenths of the tiles are added up, or more ({{overlapped.performance}}),
+# * copies under way while at least seven tenths of the tiles are added up ({{overlapped.performance}}),
 # * at most 64 KiB of shared memory ({{shared_bytes.performance}}).
 
 
@@ -1273,7 +1273,7 @@ check("hopper.tma_copy", tma_copy)
 # 64 x 64 by TMA into a ring, the other adds them up. With 640 rows and two slots the ring goes round five times. Full marks need
 # * the right sums for ragged sizes and for a single row ({{correct.ragged}}),
 # * everything read by TMA ({{uses.TMA load.performance}}), once ({{traffic.performance}}),
-# * copies under way while seven tenths of the tiles are added up, or more ({{overlapped.performance}}),
+# * copies under way while at least seven tenths of the tiles are added up ({{overlapped.performance}}),
 # * at most four tiles in shared memory ({{shared_bytes.performance}}).
 
 
@@ -1455,7 +1455,7 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # consumers are two partitions that multiply 64 rows each by the same tile of b, which a third one fetches: 48 KiB for a turn, and two
 # products. They are compared with one consumer, where both rings have three slots.
 #
-# The other two are about attention with D 128. For 64 queries and 128 keys each of both products takes 512 cycles, and the softmax
+# The other two are about attention with D 128. For 64 queries and 128 keys each of the two products takes 512 cycles, and the softmax
 # between them about 950. A consumer *waits* if it waits for each product where it issues it. It is *a stage ahead* if it issues the
 # next scores before it waits for the product with v ({{truths.plain}}).
 #
@@ -1621,8 +1621,8 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 #
 # {{exercise hopper.warp_specialised_matmul}}
 #
-# c = a @ b in tiles of 128 x 64: a producer, and two consumers of 64 rows each that share the tile of b ({{specialised.performance}},
-# {{traffic.performance}}), by wgmma ({{uses.wgmma.performance}}). The ring goes round more than four times in one case
+# c = a @ b in tiles of 128 x 64: a producer, and two consumers of 64 rows each ({{specialised.performance}}) that share the tile
+# of b ({{traffic.performance}}), by wgmma ({{uses.wgmma.performance}}). The ring goes round more than four times in one case
 # ({{correct.long}}), and not even once in another ({{correct.short}}). M is a multiple of 128, N and K are multiples of 64. A check
 # runs every case in six orders: the laziest, the most eager, one timed like a chip, and three at random, which differ from case to
 # case. Whoever releases a tile before the wait for its product is found.
@@ -2054,8 +2054,8 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 # read before the tile is there. After a right answer you read the simulator's sentence.
 #
 # Two more rings are drawn by a number: choose one, write it at `"number"`, and look at `figures.hopper.two_races(number)`. Whoever
-# wants to practise takes another number. Four right answers of the eight earn nothing, each one more its quarter
-# ({{names_races.plain}}).
+# wants to practise takes another number. Four right answers of the eight earn nothing, and each further
+# one a quarter of the points ({{names_races.plain}}).
 
 # %%
 figures.hopper.six_races()
