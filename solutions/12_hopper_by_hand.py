@@ -138,12 +138,14 @@ for numbers in ("zeros", "random"):
     print(f"{numbers:6} {reached / 1e12:5.0f} TFLOP/s: at least {reached / (132 * 2 * 2048) / 1e9:.2f} GHz")
 
 # %% [markdown]
-# With zeros no wire changes its level, so a cycle costs less and more of them fit into the limit. The tensor cores skip
-# nothing, and the kernel is the same, with the same waits: what differs is **power**. By your function, if the watts for random
-# numbers were twice those for zeros, the clock would fall to 79 %; the measured speeds differ by less.
+# With zeros the wires that carry numbers keep their level, so a cycle costs less energy, and more cycles fit into the
+# limit. The tensor cores skip nothing, and the kernel is the same, with the same waits: what differs is **power**. By your
+# function, if the watts for random numbers were twice those for zeros, the clock would fall to 79 %; the measured speeds
+# differ by less.
 #
-# This answers the question. Of the way from 678 to 989 TFLOP/s, at least what zeros win back is power, and no kernel of the
-# same kind can get it. It also tells what an optimisation of a large product can still win: energy. A kernel that moves fewer
+# This answers the question, as far as a measurement can. Of the 311 TFLOP/s between 678 and 989, zeros win back 125: so
+# much at least is power, and no kernel of the same kind can get it. It may be more, since the product of zeros may be short
+# of watts as well. It also tells what an optimisation of a large product can still win: energy. A kernel that moves fewer
 # bytes leaves watts for the tensor cores, and SMs that stand idle in the last wave leave theirs to others. And it is why a
 # benchmark on zeros proves nothing.
 #
@@ -281,9 +283,10 @@ print(f"{latency * 1e9:.0f} ns x {bandwidth / 1e12:.2f} TB/s = {flying / 1e6:.2f
       f" or {flying / 132 / 4:.0f} threads with a load of 4 bytes")  # fmt: skip
 
 # %% [markdown]
-# If each thread has one load of 4 bytes in flight, that takes more threads than the 2048 that an SM has room for; with loads of
-# 16 bytes, a third of them. Or, on Hopper, one thread that asks TMA for a tile of 128 × 64 halves, 16 KiB: the bytes in flight
-# are then in shared memory, and no register waits for them. That is what hides the waits of a kernel with nine warps.
+# If each thread has one load of 4 bytes in flight, that takes more threads than the 2048 that an SM has room for; with
+# loads of 16 bytes, 738 are enough. Or, on Hopper, one thread that asks TMA for a tile of 128 × 64 halves, 16 KiB: the
+# bytes in flight are then in shared memory, and no register waits for them. That is what hides the waits of a kernel with
+# nine warps.
 #
 # ## Exercise: chains and warps
 #
@@ -321,8 +324,9 @@ check("hopper.chains", chains_and_warps)
 # makes all 64 products of them: an **outer product**, in registers.
 #
 # Why 8 × 8? A thread that makes a tile of t × t loads 2 t numbers and does t² multiply-adds. An SM does 128 float32
-# multiply-adds in a cycle, and its shared memory hands 128 bytes to threads, 32 numbers. For which t do both take equally long?
-# Compute it before you go on.
+# multiply-adds in a cycle, and its shared memory hands 128 bytes to threads, 32 numbers. A number that is broadcast to
+# eight lanes counts eight times here, since it goes into eight registers. For which t do both take equally long? Compute it
+# before you go on.
 
 # %%
 for t in (1, 2, 4, 8, 16):
@@ -373,10 +377,11 @@ compile_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
 #
 # {{exercise hopper.warp_tile_bytes}}
 #
-# In one step along K, `bk` long, a program's `tile` (M, N) gets its bk columns of a and bk rows of b into shared memory. Each
-# warp tile gets what it needs out of it, and each thread tile what it needs into registers: everyone each number once, and
-# nobody from a neighbour. A warp tile is a part of the tile, a thread tile a part of its warp tile; at the edges they are cut
-# off. Return the three numbers of bytes. Full marks need
+# In one step along K, `bk` long, a program's `tile` (M, N) gets its bk columns of a and bk rows of b into shared memory.
+# Each warp tile gets what it needs out of it, and each thread tile what it needs into registers: everyone each number once,
+# and nobody from a neighbour. So the second number counts what a warp asks for, and the third what its threads receive,
+# with each copy that a broadcast makes. A warp tile is a part of the tile, a thread tile a part of its warp tile; at the
+# edges they are cut off. Return the three numbers of bytes. Full marks need
 # * tiles that divide one another ({{correct.whole}}),
 # * tiles that are cut off ({{correct.edges}}).
 
@@ -483,11 +488,11 @@ def by_descriptors(a_desc, b_desc, c_desc, K, BLOCK: tl.constexpr, BLOCK_K: tl.c
 
 
 # %% [markdown]
-# First the loop of `one_chain`, in PTX and in machine code. The PTX is what Triton hands over, for an abstract machine with as
-# many registers as one likes: `fma.rn.f32 %r2, %r1, %r2, 0.5` is a multiply-add that rounds once (`rn`: to the nearest), `setp`
-# compares, and `@%p bra` jumps if the comparison holds. NVIDIA's assembler, `ptxas`, makes SASS of it, for one chip: it chooses
-# registers, orders instructions, and may copy the body of a loop. How many multiply-adds stand between the label and the jump,
-# in each?
+# First the loop of `one_chain`, in PTX and in machine code. The PTX is what Triton hands over, for an abstract machine with
+# as many registers as one likes: `fma.rn.f32 %r2, %r1, %r2, 0f3F000000` is a multiply-add that rounds once (`rn`: to the
+# nearest; 0f3F000000 is 0.5, in its bits), `setp` compares, and `@%p bra` jumps if the comparison holds. NVIDIA's
+# assembler, `ptxas`, makes SASS of it, for one chip: it chooses registers, orders instructions, and may copy the body of a
+# loop. How many multiply-adds stand between the label and the jump, in each?
 
 # %%
 x = torch.empty(4096)
@@ -781,10 +786,10 @@ check("hopper.persistent_order", persistent_order)
 # %% [markdown]
 # ## Parts of tiles
 #
-# 140 tiles on 132 SMs: the second round has 8 tiles, and 124 SMs watch. Larger tiles make it worse, smaller ones cost bytes.
-# What else can be cut? A tile is a sum of steps along K. Give each program the same number of *steps*, wherever tiles end: this
-# is **Stream-K** (Osama and others, 2023). A tile whose steps belong to two programs costs something: one of them leaves its
-# sums in memory, the other adds them to its own. So no program should cut more than it must.
+# 140 tiles on 132 SMs: the second round has 8 tiles, and 124 SMs watch. Larger tiles make it no better, smaller ones cost
+# bytes. What else can be cut? A tile is a sum of steps along K. Give each program the same number of *steps*, wherever
+# tiles end: this is **Stream-K** (Osama and others, 2023). A tile whose steps belong to two programs costs something: one
+# of them leaves its sums in memory, the other adds them to its own. So no program should cut more than it must.
 #
 # Of 140 tiles with 64 steps each, how many steps does the busiest program have with whole tiles, and how many with shares of
 # steps?
@@ -864,12 +869,17 @@ print(figures.hopper.which_attention())
 # %% [markdown]
 # # Part two: one asynchronous thing at a time
 #
-# In Triton you write what a program computes, and the compiler decides which thread holds what, where shared memory is used and when a
-# copy begins. Kernels at the speed of cuBLAS decide that themselves. They are written in **Gluon**, which comes with Triton: the same
-# Python, the same compiler, but layouts, shared memory, copies and barriers have names, and nothing is inserted behind your back.
+# In Triton you write what a program computes, and the compiler decides which thread holds what, where shared memory is used and when
+# a copy begins. Kernels at the speed of cuBLAS decide that themselves. They are written in **Gluon**, which comes with Triton: the
+# same Python, the same compiler, but layouts, shared memory, copies and barriers have names, and hardly anything is inserted behind
+# your back. Two things still are, where they are missing: a barrier between threads of which one reads what another wrote, and a
+# fence before TMA reads it.
 #
-# A Hopper GPU is not needed. `simulate(kernel[grid], ...)` runs a Gluon kernel here, several times: copies and products end early, late,
-# or at random, as a GPU may have it. A mistake that a GPU rarely shows is named here, with its lines.
+# If you write CUDA C++: a program is a thread block, and there is no `threadIdx`. A line is written once for all threads of a
+# program, and a layout says what each of them does of it.
+#
+# A Hopper GPU is not needed. `simulate(kernel[grid], ...)` runs a Gluon kernel here, several times: copies and products end early,
+# late, or at random, as a GPU may have it. A mistake that a GPU rarely shows is named here, with its lines.
 #
 # ## Who holds what?
 #
@@ -926,7 +936,10 @@ check("hopper.holder", holder)
 #
 # No lane can read another one's registers. Numbers go from lane to lane through **shared memory**, 227 KiB in each SM that all
 # threads of a program reach. A **tile** is a piece of it with a shape. This kernel writes a block row by row and reads the same tile
-# turned round, so that each lane gets a column. What is missing between the two lines?
+# turned round, so that each lane gets a column. What must stand between the line that writes and the line that reads?
+#
+# (`gl.SliceLayout(1, LANES)` is the layout of a row of numbers that `[:, None]` makes a block in `LANES` of: it is that layout
+# without its axis 1. `tile.load(LANES)` reads a tile into registers, and says which lane gets what.)
 
 # %%
 LANES = gl.constexpr(gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0]))
@@ -938,7 +951,7 @@ def turn(x_ptr, y_ptr):
     rows, cols = gl.arange(0, 32, gl.SliceLayout(1, LANES)), gl.arange(0, 32, gl.SliceLayout(0, LANES))
     offs = rows[:, None] * 32 + cols[None, :]
     tile.store(gl.load(x_ptr + offs))
-    barrier()  # all threads have written: without it a GPU may read what is not there yet
+    barrier()  # all threads have written, before any of them reads
     gl.store(y_ptr + offs, tile.permute((1, 0)).load(LANES))
 
 
@@ -948,17 +961,22 @@ print(simulate(turn[(1,)], x, y, num_warps=4))
 print("transposed:", torch.equal(y, x.T))
 
 # %% [markdown]
-# The kernel is right. Is it fast? Shared memory has 32 **banks**, each of which delivers one word of 4 bytes in a pass. Word w lies in
-# bank w mod 32. A warp that reads 32 neighbours gets them in one pass. How many passes does it need for a column of this tile?
-# Write a number down before you look.
+# The kernel is right. (Without `barrier()`, which is `__syncthreads()`, it is right as well, and the simulator reports nothing:
+# Triton's compiler sees that one is missing, and puts it there. CUDA C++ does not, so write it where it belongs.)
+#
+# Is it fast? Shared memory has 32 **banks**, each of which delivers one word of 4 bytes in a pass. Word w lies in bank w mod 32. A
+# warp that reads 32 neighbours gets them in one pass. How many passes does it need for a column of this tile? Write a number down
+# before you look.
 
 # %%
 figures.hopper.banks()
 
 # %% [markdown]
 # The lanes that read a column meet in one bank, and each waits for those before it. There are two ways out, and both move elements
-# without moving the matrix. **Padding** puts a spare word behind each row. **Swizzling** needs no spare bytes: row r keeps its 32 words,
-# but word c lies in place c XOR r. `bank_conflicts` counts the passes from the two layouts alone:
+# without moving the matrix. **Padding** puts a spare word behind each row. **Swizzling** needs no spare bytes: row r keeps its 32
+# words, but word c lies in place c XOR r. That is `gl.SwizzledSharedLayout(1, 1, 32, order)`: what moves is 1 element wide, each row
+# (every 1) moves in its own way, and there are 32 ways. With `(1, 1, 1, order)` nothing moves. `bank_conflicts` counts the passes
+# from the two layouts alone. It counts those of one warp of the four, which reads 8 of the 32 columns:
 
 # %%
 for shared in (
@@ -972,8 +990,8 @@ for shared in (
 #
 # {{exercise hopper.shared_transpose}}
 #
-# Write `shared_transpose(x)`: each program takes a tile of x through shared memory, so that both the loads and the stores of global memory
-# run along rows. Full marks need
+# Write `shared_transpose(x)`: each program takes a tile of x through shared memory, so that both the loads and the stores of global
+# memory run along rows. x is contiguous, of float32. Full marks need
 # * the right result for ragged sizes ({{correct.ragged}}),
 # * no pass of shared memory that the bytes do not need, neither to write the tile nor to read it ({{no_conflicts.performance}}),
 # * a tile of at most 64 x 64 floats ({{shared_bytes.performance}}),
@@ -1014,8 +1032,9 @@ check("hopper.shared_transpose", shared_transpose)
 #
 # `gl.load` brings numbers into registers, and the thread that asked waits for them as soon as it needs one. `copy_async` (the
 # instruction is called cp.async, since Ampere) writes straight into a tile, and the thread goes on. How does it learn that the copy
-# has ended? Copies are put into **groups**: `commit_group()` closes one, `wait_group(n)` waits until at most n of the newest groups are
-# under way. This kernel forgets to wait:
+# has ended? Copies are put into **groups**: `commit_group()` closes one, `wait_group(n)` waits until at most n groups, the newest
+# ones, are still under way. A thread waits for its own copies only; behind a `barrier()` those of all threads have come. This kernel
+# forgets to wait:
 
 
 # %%
@@ -1042,11 +1061,11 @@ print(simulate(hasty[(1,)], x, y, num_warps=4))
 #
 # {{exercise hopper.async_column_sum}}
 #
-# Write `async_column_sum(x)`: the sum of each column. A program walks down its columns, tile by tile, while the tiles ahead are
-# fetched by `copy_async`. Its `mask=` leaves zeros where it is False. Full marks need
+# Write `async_column_sum(x)`: the sum of each column of a contiguous matrix of float32. A program walks down its columns, tile by
+# tile, while the tiles ahead are fetched by `copy_async`. Its `mask=` leaves zeros where it is False. Full marks need
 # * the right sums for ragged sizes, and for a matrix that is smaller than the ring ({{correct.ragged}}),
 # * everything read by `copy_async` ({{uses.cp.async.performance}}), once ({{traffic.performance}}),
-# * copies under way while seven tenths of the tiles are added up, or more ({{overlapped.performance}}),
+# * copies under way while at least seven tenths of the tiles are added up ({{overlapped.performance}}),
 # * at most 64 KiB of shared memory ({{shared_bytes.performance}}).
 
 
@@ -1101,6 +1120,10 @@ check("hopper.async_column_sum", async_column_sum)
 # **phase**. Whoever waits names the phase it waits for, and there is room for one bit of it, the **parity**: 0 for phase 0, 1 for phase 1,
 # 0 for phase 2.
 #
+# `new_barriers(SIZE, COUNT)` makes SIZE of them, each of which wants COUNT arrivals, and `b.index(i)` is one of them.
+# `mbarrier.arrive(b)` is *one* arrival, however many threads run that line: Gluon waits for all of them, and then one of them
+# arrives.
+#
 # `mbarrier.wait(b, 0)` on a new barrier waits for phase 0. And `mbarrier.wait(b, 1)`? Guess, then run the cell: nobody ever arrives.
 
 
@@ -1146,11 +1169,12 @@ check("hopper.phase_of", phase_of)
 # ## An engine that copies tiles
 #
 # With `copy_async` every thread computes an address. Hopper has an engine that is told once what a matrix looks like, and then copies
-# whole tiles: the **Tensor Memory Accelerator**, TMA. What it is told is a **descriptor**: the tensor, its shape and strides, the shape
-# of a tile, and how the tile lies in shared memory. One thread asks for a tile, and the engine tells a barrier how many bytes have come.
+# whole tiles: the **Tensor Memory Accelerator**, TMA. What it is told is a **descriptor**: the tensor, its shape and strides, the
+# shape of a tile, and how the tile lies in shared memory. One thread asks for a tile (`tma_load` is written for all, and Gluon picks
+# the one), and the engine tells a barrier how many bytes have come.
 #
-# So the barrier must know how many bytes to wait for. `mbarrier.expect(b, nbytes)` says it, and arrives. What happens if the number is
-# too small, or too large? Try both.
+# So the barrier must know how many bytes to wait for. `mbarrier.expect(b, nbytes)` says it, and is an arrival at the same time. What
+# happens if the number is too small, or too large? Guess, then run the cell, which tries both.
 
 # %%
 TMA_TILE = gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)
@@ -1174,17 +1198,22 @@ for nbytes in (64 * 64 * 2, 50 * 64 * 2, 64 * 64 * 4):
     print(f"{nbytes} bytes expected:", simulate(fetch_one[(1,)], described, y, EXPECTED=nbytes, num_warps=4))
 
 # %% [markdown]
-# The matrix has 50 rows and the tile 64. TMA fills the rest with zeros, and counts them: a tile is always 8,192 bytes. On the way back
-# it leaves out what lies outside. There are no masks.
+# The matrix has 50 rows and the tile 64. TMA fills the rest with zeros, and counts them: a tile is always 8,192 bytes. On the way
+# back it leaves out what lies outside. There are no masks.
 #
-# A store is asynchronous too: `tma_store(desc, [row, col], tile)` returns before the tile has been read. `store_wait(0)` waits for that.
+# A descriptor knows its tile: `x_desc.block_type.nbytes` are its bytes, `x_desc.dtype` is its dtype. TMA does not convert, so a tile
+# for numbers that may be float16 or bfloat16 is allocated with `x_desc.dtype`. The layout asks only for the width of an element, and
+# one for float16 serves both.
+#
+# A store is asynchronous too: `tma_store(desc, [row, col], tile)` returns before the tile has been read. `store_wait(0)` waits for
+# that.
 #
 # ## Exercise: a copy without a register
 #
 # {{exercise hopper.tma_copy}}
 #
-# Write `tma_copy(x)`: each program brings one tile into shared memory, and sends it on from there. No number passes through a register.
-# Full marks need
+# Write `tma_copy(x)`: each program brings one tile into shared memory, and sends it on from there. No number passes through a
+# register. x is of float16 or bfloat16, its rows are a multiple of 16 bytes apart, and the copy is contiguous. Full marks need
 # * the right result where tiles stick out ({{correct.ragged}}), and where the rows of x lie apart ({{correct.strided}}),
 # * all that is read to be read by TMA ({{uses.TMA load.performance}}), and all that is written to be written by it
 #   ({{uses.TMA store.performance}}),
@@ -1240,11 +1269,11 @@ check("hopper.tma_copy", tma_copy)
 #
 # {{exercise hopper.ring_column_sum}}
 #
-# Write `ring_column_sum(x)`: the sums of columns once more, of 2-byte numbers, in float32. One partition fetches tiles of 64 x 64 by TMA
-# into a ring, the other adds them up. With 640 rows and two slots the ring goes round five times. Full marks need
+# Write `ring_column_sum(x)`: the sums of columns once more, of float16 or bfloat16, in float32. One partition fetches tiles of
+# 64 x 64 by TMA into a ring, the other adds them up. With 640 rows and two slots the ring goes round five times. Full marks need
 # * the right sums for ragged sizes and for a single row ({{correct.ragged}}),
 # * everything read by TMA ({{uses.TMA load.performance}}), once ({{traffic.performance}}),
-# * copies under way while seven tenths of the tiles are added up, or more ({{overlapped.performance}}),
+# * copies under way while at least seven tenths of the tiles are added up ({{overlapped.performance}}),
 # * at most four tiles in shared memory ({{shared_bytes.performance}}).
 
 
@@ -1305,9 +1334,11 @@ check("hopper.ring_column_sum", ring_column_sum)
 # %% [markdown]
 # ## A product that is under way
 #
-# On Hopper a warpgroup multiplies two tiles with one instruction, **wgmma**. It reads both operands from shared memory, or the left one
-# from registers, and adds to an accumulator that is spread over the registers of its 128 threads: `NVMMADistributedLayout`. And it is
-# asynchronous. `mma(a, b, acc, is_async=True)` returns at once. Which two things must not happen before `mma_wait`?
+# On Hopper a warpgroup multiplies two tiles with one instruction, **wgmma**. It reads both operands from shared memory, or the left
+# one from registers, and adds to an accumulator that is spread over the registers of its 128 threads: `NVMMADistributedLayout`. (In
+# `[3, 0], [4, 1], [16, 64, 16]` the 3 stands for Hopper's instruction, `[4, 1]` for four warps, one below the other, and the last
+# list says that each of them has 16 rows of 64 sums, and that an instruction takes 16 steps of K.) And it is asynchronous.
+# `mma(a, b, acc, is_async=True)` returns at once. Which two things must not happen before `mma_wait`?
 
 
 # %%
@@ -1332,14 +1363,17 @@ two = (TensorDescriptor.from_tensor(t, [64, 64], TMA_TILE) for t in (a, b))
 print(simulate(impatient[(1,)], *two, c, num_warps=4))
 
 # %% [markdown]
-# The accumulator is not there yet, and the tiles are not free yet. Both are said by the same wait.
+# The accumulator is not there yet, and the tiles are not free yet. Both are said by the same wait: `acc = mma_wait(n, deps=[acc])`
+# waits until at most n products, the newest ones, are under way. What it returns is a block. What `mma` returned is not one yet: it
+# may go into `mma` and `mma_wait`, and the compiler refuses arithmetic with it.
 #
 # ## Exercise: accumulate on tensor cores
 #
 # {{exercise hopper.wgmma_matmul}}
 #
-# Write `wgmma_matmul(a, b)`: each program makes a tile of 64 x 64 of the product, and walks along K. One pair of tiles and one barrier
-# will do: nothing has to overlap here, which is part three's subject. Full marks need
+# Write `wgmma_matmul(a, b)`: each program makes a tile of 64 x 64 of the product, and walks along K. a and b are contiguous, of
+# float16 or bfloat16, and the product is of float32. One pair of tiles and one barrier will do: nothing has to overlap here, which is
+# part three's subject. Full marks need
 # * the right product for ragged sizes, in K, too ({{correct.ragged}}),
 # * everything read by TMA ({{uses.TMA load.performance}}),
 # * everything multiplied by wgmma ({{uses.wgmma.performance}}),
@@ -1404,7 +1438,7 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # | what | cycles | where it comes from |
 # | --- | --- | --- |
 # | a copy: its bytes at 44 bytes in a cycle | 40 KiB: 931 | measured: what a product at cuBLAS's speed fetches |
-# | from the last byte of a copy until it is there | 700 | 680 measured for main memory, 20 assumed |
+# | after that, until the tile is there: the latency | 700 | 680 measured for main memory, 20 assumed |
 # | 64 x 256 by 64 on tensor cores: 2048 multiply-adds in a cycle | 512 | datasheet |
 # | from the end of a product to registers that can be read | 60 | assumed |
 #
@@ -1416,11 +1450,12 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 #
 # {{exercise hopper.predict_overlap}}
 #
-# Which way keeps the tensor cores busier? Say True or False to six statements; *0.2 more of the time* means 60 % of it instead of 40 %.
-# The first four are about the product above, fetched and multiplied by one partition. Two consumers are two partitions that multiply 64
-# rows each by the same tile of b: 48 KiB for a turn, and two products.
+# Which way keeps the tensor cores busier? Say True or False to six statements; *0.2 more of the time* means 60 % of it instead of
+# 40 %. The first four are about the product above. In a ring of two, three or four, one partition fetches and multiplies. Two
+# consumers are two partitions that multiply 64 rows each by the same tile of b, which a third one fetches: 48 KiB for a turn, and two
+# products. They are compared with one consumer, where both rings have three slots.
 #
-# The other two are about attention with D 128. For 64 queries and 128 keys each of both products takes 512 cycles, and the softmax
+# The other two are about attention with D 128. For 64 queries and 128 keys each of the two products takes 512 cycles, and the softmax
 # between them about 950. A consumer *waits* if it waits for each product where it issues it. It is *a stage ahead* if it issues the
 # next scores before it waits for the product with v ({{truths.plain}}).
 #
@@ -1483,16 +1518,16 @@ figures.hopper.explore_pipeline()
 # {{exercise hopper.pipelined_matmul}}
 #
 # c = a @ b, by one partition of four warps for each tile of 64 x 64: fetched by TMA into a ring of slots
-# ({{uses.TMA load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under way while a product
-# runs. The last product of a tile has no copy beside it, since nothing is left to fetch. So of eight products seven can have one, and
-# {{overlapped.performance}} need four of five. K may be shorter than the ring ({{correct.short}}), and nothing is fetched twice
-# ({{traffic.performance}}).
+# ({{uses.TMA load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under way while a
+# product runs. The last product of a tile has no copy beside it, since nothing is left to fetch. So of eight products seven can have
+# one, and the check asks for four of five ({{overlapped.performance}}). K may be shorter than the ring ({{correct.short}}), and
+# nothing is fetched twice ({{traffic.performance}}).
 #
 # Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued:
 # `acc = mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K must not be
 # fetched, or nobody waits for it: `expect` and `tma_load` take `pred=`.
 #
-# `tiles_of` and `store_tile` are yours to use.
+# a and b are of float16 or bfloat16, c as they are, and M, N and K are multiples of 64. `tiles_of` and `store_tile` are yours to use.
 
 
 # %% exercise="hopper.pipelined_matmul"
@@ -1557,8 +1592,8 @@ def pipelined_matmul(a, b):
 check("hopper.pipelined_matmul", pipelined_matmul)
 
 # %% [markdown]
-# What does the simulator say of your own kernel? Tiles of 64 x 64 are small, so the copies take longer than in the picture above, seen
-# from the products.
+# What does the simulator say of your own kernel? Tiles of 64 x 64 are small: beside its product, a copy takes longer than in the
+# picture above.
 
 # %%
 a, b = torch.randn(64, 512).half(), torch.randn(512, 64).half()
@@ -1580,17 +1615,17 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # The consumers do not wait for each other: one may be a whole ring ahead of the other, and no further. And a consumer must be a whole
 # warpgroup, since that is who issues a product. So the second one has four warps as well, and the producer one. The last list of
 # `gl.warp_specialize` says how many registers a thread has in each partition but the first: accumulators need many, and a producer
-# gives up its own.
+# gives up its own (PTX calls it `setmaxnreg`). A consumer's arrival is one, though it has 128 threads.
 #
 # ## Exercise: warp_specialised_matmul
 #
 # {{exercise hopper.warp_specialised_matmul}}
 #
-# c = a @ b in tiles of 128 x 64: a producer, and two consumers of 64 rows each that share the tile of b ({{specialised.performance}},
-# {{traffic.performance}}), by wgmma ({{uses.wgmma.performance}}). The ring goes round more than four times in one case
-# ({{correct.long}}), and not even once in another ({{correct.short}}). A check runs every case in six orders, from the most eager to
-# the laziest, three of them at random and others in each case: more than twenty, with the grader's. Whoever releases a tile before the
-# wait for its product is found.
+# c = a @ b in tiles of 128 x 64: a producer, and two consumers of 64 rows each ({{specialised.performance}}) that share the tile
+# of b ({{traffic.performance}}), by wgmma ({{uses.wgmma.performance}}). The ring goes round more than four times in one case
+# ({{correct.long}}), and not even once in another ({{correct.short}}). M is a multiple of 128, N and K are multiples of 64. A check
+# runs every case in six orders: the laziest, the most eager, one timed like a chip, and three at random, which differ from case to
+# case. Whoever releases a tile before the wait for its product is found.
 
 
 # %% exercise="hopper.warp_specialised_matmul"
@@ -1682,7 +1717,7 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 #
 # **Question.** What do the tensor cores do while c is stored? And while the next program begins, makes its barriers and waits for its
 # first tile? Nothing. The first tiles of the next program alone take 1117 + 700 cycles to come, if they are those of two consumers
-# above, and in that time tensor cores could have multiplied almost four of 64 x 256 by 64.
+# above, and in that time tensor cores could have done three products of 64 x 256 by 64, and half of a fourth.
 #
 # A *persistent* kernel has as many programs as the GPU has SMs, and each takes tile after tile. The producer does not care that a tile
 # of c ends: it fetches the next tile's operands into the same ring. And the result leaves by TMA, through a slot in shared memory,
@@ -1695,8 +1730,9 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 # {{exercise hopper.persistent_matmul}}
 #
 # c = a @ b in tiles of 64 x 64 by `programs` programs ({{persistent.performance}}): program p takes the tiles p, p + programs, p + 2
-# programs, ... ({{correct.uneven}} for numbers that do not divide). One producer, one consumer or more. The result leaves by TMA
-# ({{uses.TMA store.performance}}), and the products of the next tile begin while it does ({{beside_stores.performance}}).
+# programs, ... ({{correct.uneven}} for numbers that do not divide). One producer, one consumer or more. M, N and K are multiples of
+# 64. The result leaves by TMA ({{uses.TMA store.performance}}), and the products of the next tile begin while it does
+# ({{beside_stores.performance}}).
 #
 # What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would put a missing one there; it is a
 # rule all the same, and other compilers do not.
@@ -1829,8 +1865,9 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 #     return acc / l[:, None]
 #
 # Write `walk` so that the next scores are issued before the product with v has been waited for ({{ahead.performance}}), and
-# exponentials are computed while that one runs ({{beside_products.performance}}). acc must not be touched while a product adds to it:
-# alpha comes behind the wait ({{correct.large}} where maxima grow). No product more than is needed ({{no_more_products.performance}}).
+# exponentials are computed while that one runs ({{beside_products.performance}}). acc must not be touched while a product adds to it
+# (it is no block then, and the compiler refuses): alpha comes behind the wait ({{correct.large}} where maxima grow). No product more
+# than is needed ({{no_more_products.performance}}).
 
 
 # %% exercise="hopper.overlapped_attention"
@@ -2011,12 +2048,14 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 # * `"deadlock"`
 #
 # An answer is a pair: `("deadlock", 5)`. Lines are numbered on the left. Of two accesses that can meet, either line counts; of a
-# deadlock, a line at which somebody waits for ever; and in each ring, a line that has been changed. What is right is what the simulator
-# says: after a right answer you read its sentence.
+# deadlock, a line at which somebody waits for ever; and in each ring, a line that has been changed. Some mistakes could have two
+# names. A wait that never ends is a deadlock, unless it waits for bytes of which another number comes: that is a wrong number of
+# bytes. A wait that passes because of its parity, though nothing has come, is a wrong phase; where nobody has waited at all, it is a
+# read before the tile is there. After a right answer you read the simulator's sentence.
 #
 # Two more rings are drawn by a number: choose one, write it at `"number"`, and look at `figures.hopper.two_races(number)`. Whoever
-# wants to practise takes another number. Four right answers of the eight earn nothing, each one more its quarter
-# ({{names_races.plain}}).
+# wants to practise takes another number. Four right answers of the eight earn nothing, and each further
+# one a quarter of the points ({{names_races.plain}}).
 
 # %%
 figures.hopper.six_races()

@@ -133,8 +133,12 @@ READABLE = (
     (r"invalid operands of type (.*) and (.*)", r"this operation does not exist between \1 and \2"),
     (TL_LACKS, r"tl has no `\1`"),
     (
-        r"warpgroup_mma_accumulator\w*'? object has no attribute",
-        "a product may still be adding to this block: it can be used behind mma_wait",
+        r"warpgroup_mma_accumulator",
+        "what mma(..., is_async=True) returns is no block before `acc = mma_wait(n, deps=[acc])` has waited for it",
+    ),
+    (
+        r"descriptor block and tensor element types must match, but got descriptor element type '?(\w+)'? and tensor element type '?(\w+)",
+        r"the descriptor is of \1 and the tile of \2, and TMA does not convert: allocate the tile with the descriptor's dtype",
     ),
     (r"'?(\w+)'? object has no attribute '?(\w+)'?", r"a \1 has no `\2` inside a kernel"),
     (r"'append' is not in list|'extend' is not in list", "lists do not grow inside a kernel"),

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from course_lib.compiled import quiet
+from course_lib.compiled.complaints import refusal
+from course_lib.compiled.places import Places
 from course_lib.evidence import Fault as MemoryFault
 from course_lib.hopper import facts, show
 from course_lib.hopper.evaluate import Code, code_of
@@ -260,7 +262,9 @@ class _Simulation(Trace):
         except Uncompilable as refused:
             if found := OTHER_WARPS.search("".join(heard)):
                 raise _foreign(refused.__context__, *found.groups()) from None
-            raise
+            raise Uncompilable(
+                refusal(Places(kernel, arguments), refused.__context__, "".join(heard)), refused.kernel
+            ) from None
 
     def _run(self, code: Any, arguments: dict[str, Any], grid: Any) -> None:
         for name, value in arguments.items():

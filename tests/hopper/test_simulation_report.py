@@ -10,7 +10,7 @@ from runs import ATTENTION, KERNELS, MATMUL, attention, by_cp_async, by_tma, cop
 
 from course_lib.hardware.measurements import measured
 from course_lib.hopper import Kind, simulate
-from course_lib.hopper.language import gl, gluon
+from course_lib.hopper.language import gl, gluon, mbarrier, mma, new_barriers, tma_load
 from course_lib.hopper.timeline import Costs
 from course_lib.tracing.work import TooSlow, Work
 from course_lib.ttir.launching import KernelError
@@ -119,6 +119,33 @@ def test_what_is_refused_is_said_in_a_sentence():
     x = torch.zeros(64, 64, dtype=torch.float16)
     with pytest.raises(KernelError, match=r"has no parameter `COUNTS`. Did you mean `COUNT`\?"):
         simulate(MODULE.copied[(1,)], MODULE.tiles_of(x), MODULE.tiles_of(x), COUNTS=5)
+
+
+@gluon.jit
+def halves_alone(x_desc, N: gl.constexpr):
+    tile = gl.allocate_shared_memory(gl.float16, [N, N], x_desc.layout)
+    come = new_barriers(1, 1)
+    mbarrier.expect(come.index(0), x_desc.block_type.nbytes)
+    tma_load(x_desc, [0, 0], come.index(0), tile)
+
+
+@gluon.jit
+def hurries(N: gl.constexpr):
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    a = gl.allocate_shared_memory(gl.float16, [N, N], gl.NVMMASharedLayout.get_default_for([N, N], gl.float16))
+    acc = mma(a, a, gl.zeros((N, N), gl.float32, layout), is_async=True)
+    acc = acc * 2
+
+
+def test_what_only_the_verifier_refuses_has_its_line_and_reason():
+    x = MODULE.tiles_of(torch.zeros(64, 64, dtype=torch.bfloat16))
+    with pytest.raises(KernelError, match=r"line 5: `tma_load.*the descriptor is of bf16 and the tile of f16"):
+        simulate(halves_alone[(1,)], x, N=64, num_warps=4)
+
+
+def test_arithmetic_with_a_product_under_way_is_refused_by_name():
+    with pytest.raises(KernelError, match=r"is no block before `acc = mma_wait\(n, deps=\[acc\]\)`"):
+        simulate(hurries[(1,)], N=64, num_warps=4)
 
 
 @gluon.jit

@@ -68,6 +68,11 @@ EARLY = meets(
     "A slot of the ring is free when the product that reads it has ended, and a product has ended when mma_wait has waited for it. "
     "Count: how many products may be under way behind your mma_wait, and which slot do they read?",
 )
+READ_BY_TWO = meets(
+    "overwritten while it is read",
+    "A tile may be written again when those who read it have ended: a product when mma_wait has waited for it, a TMA store when "
+    "store_wait has. Which of the two reads the tile that is named below, and where is it waited for?",
+)
 PHASES = meets(
     "wrong phase",
     "A barrier is used once in a round of the ring: the parity to wait for is that of the round, i // STAGES, and not that of the turn.",
@@ -178,7 +183,7 @@ persistent_matmul = Exercise(
         "The last tile's store is waited for (store_wait(0)) only before its slot is written again, and once more at the end. Behind "
         "out.store(acc) stands fence_async_shared(), then tma_store.",
     ],
-    mistakes=[EARLY, PHASES, STUCK],
+    mistakes=[READ_BY_TWO, PHASES, STUCK],
 )
 
 # ----------------------------------------------------------------------------------------------------- predictions

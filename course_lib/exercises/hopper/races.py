@@ -26,13 +26,14 @@ DRAWN = ("G", "H")
 CAUSES = {
     "read before it is there": "Then a product or a load would use a tile for whose copy nobody has waited.",
     "overwritten while it is read": "Then a slot would be released, and fetched anew, while a product may still read it.",
-    "wrong phase": "Then somebody would wait for the right barrier, and pass by a phase that is over already.",
+    "wrong phase": "Then somebody would wait for the right barrier, and pass at once, since a phase of that parity is over already.",
     "wrong number of bytes": "Then a barrier would expect more or fewer bytes than come in its phase.",
     "too many arrivals": "Then more would arrive at a barrier in one phase than its count allows.",
     "two writes at once": "Then two copies could go to one slot, and nothing would say which is last.",
     "missing fence": "Then threads would write what TMA or a tensor core reads, and nothing would stand between the two.",
     "TMA store not waited for": "Then a program would end, or write the tile anew, while it is stored.",
-    "deadlock": "Then two would wait for each other: walk through the first turn of both.",
+    "deadlock": "Then somebody would wait for ever, though all the bytes that a barrier expects have come: walk through the first turns "
+    "of both.",
 }
 """Each kind of mistake that a ring may show, and what would have to be so."""
 

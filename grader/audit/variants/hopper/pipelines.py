@@ -192,7 +192,7 @@ T_BY_THREADS = """        offs_m = at // columns * 64 + gl.arange(0, 64, gl.Slic
 """
 PERSISTENT_VARIANTS = [
     wrong("persistent_matmul", "each store is waited for at once", [STORES], (T_STORE, T_STORE + "        store_wait(0)\n")),
-    wrong("persistent_matmul", "the slot is written while it is stored", [ORDER], (T_STORED, "")),
+    wrong("persistent_matmul", "the slot is written while it is stored", [ORDER], (T_STORED, ""), says="a TMA store when store_wait has"),
     wrong("persistent_matmul", "the last store is not waited for", [ORDER], (T_STORE + "    store_wait(0)\n", T_STORE)),
     wrong("persistent_matmul", "no fence", [ORDER], (T_FENCE, "")),
     wrong("persistent_matmul", "the producer begins anew with each tile", [ORDER], ("            tma_load(b_desc, [k * 64, at % columns * 64], full.index(s), b_tiles.index(s))\n        done += steps\n", "            tma_load(b_desc, [k * 64, at % columns * 64], full.index(s), b_tiles.index(s))\n")),
