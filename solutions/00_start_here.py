@@ -21,8 +21,9 @@
 # ## The question
 #
 # Take `x + 1`. The line is the same on one core of a CPU and on a GPU, and the GPU is said to be fast. Is it? With one
-# element in x the GPU is *slower*. With 16 million it is faster by far. From how many elements on does the GPU win? (x lies
-# in the memory of the machine that adds: sending it from one to the other would take longer than either sum.)
+# element in x the GPU is *slower*. With 16 million it is faster by far. From how many elements on does the GPU win? (In
+# both cases x already lies in the memory of the machine that does the addition. Sending it from one machine to the other
+# would take longer than either addition.)
 
 # %% gpu="start.card"
 import torch
@@ -46,9 +47,9 @@ guess_elements = ...
 figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too, if there is one
 
 # %% [markdown]
-# Read the right end first: both lines rise, and the GPU's line lies far below the other. On the left the GPU's line is flat
-# for a long time. The GPU takes some microseconds to be asked (a *launch*) and to answer, and a quarter of a million
-# elements cost next to nothing on top. The CPU has much less to do before it can start.
+# Read the right end first: both lines rise, and the GPU's line lies far below the other. On the left the GPU's line is
+# flat for a long time. The GPU needs some microseconds to take a request (a *launch*) and to answer it. On top of that, a
+# quarter of a million elements cost next to nothing. The CPU has much less to do before it can start.
 #
 # Two questions follow. How do you write a program for such a machine? You will have written one in a few minutes. And what
 # kind of machine takes that long for one element, but no longer for many? The rest of the unit is about this second
@@ -56,8 +57,8 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 #
 # ## Your first kernel
 #
-# A function that runs on the GPU is called a **kernel**. **Triton** is a language for kernels inside Python. A launch starts a
-# **grid** of *programs*: all run the same kernel, each on a block of elements of its own.
+# A function that runs on the GPU is called a **kernel**. **Triton** is a language for kernels inside Python. A launch
+# starts a **grid** of *programs*: all run the same kernel, each on a block of elements of its own.
 #
 # Here is a complete kernel. Read it line by line; the explanation is below.
 
@@ -87,13 +88,13 @@ print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} by
 # * `tl.program_id(0)` is the one thing in which they differ: 0, 1 or 2.
 # * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and known when the
 #   kernel is compiled: that is what `tl.constexpr` says. So `i` is a block as well: in program 1 it is 4, 5, 6, 7.
-# * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, to elements i.
-#   `tl.load` reads through all of them, `tl.store` writes.
+# * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, one to each element whose
+#   number is in `i`. `tl.load` reads through all of them, and `tl.store` writes through them.
 # * `mask=i < n` switches positions off. Program 2 has i = 8, 9, 10, 11, but there are only 10 elements. A masked
 #   position loads nothing and stores nothing: what was in memory stays there.
 #
-# On a GPU the line without `with trace()` would do the same with tensors on the GPU. There a launch only *queues* the
-# work: Python goes on at once, and `torch.cuda.synchronize()` waits until the GPU is done. In this notebook every
+# With tensors on a GPU, the same line without `with trace()` would do the same work there. On a GPU a launch only *queues*
+# the work: Python goes on at once, and `torch.cuda.synchronize()` waits until the GPU is done. In this notebook every
 # launch is traced, with or without a GPU. If you forget `with trace()`, Triton looks for a GPU. Where there is none, the
 # launch fails, in Triton's words: `0 active drivers`.
 #
@@ -145,8 +146,8 @@ with trace():
 # * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
 # * each element read once and written once, by at least 8 programs ({{traffic.performance}}).
 #
-# The lines of a verdict without points are conditions for all the others: the work is done by your
-# kernel, the result is right on a plain case, and the kernel compiles for a GPU. If one fails, the rest is not judged.
+# Some lines of a verdict carry no points. They are conditions for all the others: the work is done by your kernel, the
+# result is right on a plain case, and the kernel compiles for a GPU. If one of them fails, the rest is not judged.
 
 
 # %% exercise="start.add_one"
@@ -175,16 +176,16 @@ check("start.add_one", add_one)
 
 # %% [markdown]
 # The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
-# begun*. Below that you find what lost points and what was seen: a wrong result next to the right one, and bars for what
-# was spent and what would have been enough. The triangle unfolds what is right. If you are stuck, remove the first `#`
-# below and run the cell; run it again for a stronger hint. There are three.
+# begun*. Below that you find what lost points and what was seen. A wrong result stands next to the right one, and bars
+# compare what was spent with what would have been enough. Click the triangle to see what is right. If you are stuck,
+# remove the first `#` below and run the cell; run it again for a stronger hint. There are three.
 
 # %%
 # hint("start.add_one")
 
 # %% [markdown]
-# Your points are kept: the best that a check has given you. They are kept in a file of yours outside the course, whose name
-# `progress()` tells you, so that neither a restart nor a new copy of the course loses them. What comes next?
+# Your points are kept: the best that a check has given you. They lie in a file of yours outside the course, and
+# `progress()` tells you its name. So neither a restart nor a new copy of the course loses them. What comes next?
 
 # %%
 progress()
@@ -201,13 +202,13 @@ progress()
 # | an exercise | replace `...  # your code here` by your code, and in a dict each `...` by your answer |
 # | a check | run it: it says what is right, what is not, and gives points |
 #
-# A check is the grader itself: when you hand in the notebook, the same criteria are applied, also to some inputs that you
+# A check is the grader itself: when you hand in the notebook, the same criteria are applied, also on some inputs that you
 # have not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
 # that name, and a stronger one each time. Hints cost nothing. `progress()` shows your points and what is next.
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
 # * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
-# * `validate()` says what of the notebook, as you have saved it, would be graded, and which names are missing.
+# * `validate()` looks at the notebook as you last saved it. It says what would be graded, and which names are missing.
 # * `make_zip()` says the same and makes the zip to hand in.
 #
 # An unsolved exercise scores zero and breaks nothing. If a name is missing, run the cells above again (*Run All
@@ -220,12 +221,13 @@ progress()
 # | figures, widgets, exercises, every point | yes | yes |
 # | what a kernel does to memory | counted on the CPU | counted on the CPU |
 # | what the compiler makes of a kernel | yes: it needs no GPU to compile for one | yes |
-# | how long a kernel takes | no: times recorded on an H200 are shown, and say so | timed here |
+# | how long a kernel takes | no: times recorded on an H200 are shown, and marked as such | timed here |
 # | extra credit for speed (from 04 on) | no | yes |
 #
 # ## The way
 #
-# Each unit rests on those above it. Minutes are those of the exercises; reading and trying take about as long again.
+# Each unit rests on those above it. The minutes are for the exercises alone; reading and trying things out take about as
+# long again.
 #
 # {{units}}
 #
@@ -311,8 +313,8 @@ except Exception as fault:
     print(fault)
 
 # %% [markdown]
-# The last program has 256 positions and only 232 elements. The advice at the end names the usual causes; strides and offsets
-# are the subject of 01.
+# The last program has 256 positions and only 232 elements. The advice at the end names the usual causes; strides and
+# offsets are the subject of 01.
 #
 # ## The ladder
 #
@@ -327,9 +329,9 @@ figures.start.ladder()
 #
 # * **Atoms** of silicon form a crystal that hardly conducts: a **semiconductor**. A few foreign atoms in a million change
 #   that, and a voltage on an electrode beside it switches the current on and off.
-# * That switch is a **transistor**. Four of them make a **gate** (out = not (a and b)), and gates make all the rest.
-#   Gates that feed each other, as in a **flip-flop**, keep a bit until the next tick of the clock. 32 bits side by
-#   side are a **register**: one number. The next cell builds both from one gate.
+# * That switch is a **transistor**. Four of them make a **gate** (out = not (a and b)), and gates make all the rest. Gates
+#   that feed each other, as in a **flip-flop**, keep a bit until the next tick of the clock. 32 bits side by side are a
+#   **register**: one number. The next cell builds an adder, and a latch that keeps one bit, from this one gate.
 
 
 # %%
@@ -360,29 +362,30 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
     print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
 
 # %% [markdown]
-# The same inputs, at rest, give 1 after *set* and 0 after *reset*: what comes out depends on the past, and that is memory. Two
-# such latches, one behind the other, are a flip-flop. From here on:
+# At rest the inputs are always the same. Yet the output is 1 after *set* and 0 after *reset*: it depends on the past, and
+# that is memory. Two such latches, one behind the other, are a flip-flop. From here on:
 #
 # * An **ALU** is a net of gates between registers. Its main operation is the **FMA**, the *fused multiply-add*: for three
-#   numbers, a × b + c. A **tensor core** does something larger in one instruction: A B + C for three small *matrices*. It has
-#   no instruction set of its own: like the ALUs, and the **special-function unit** (SFU; in machine code `MUFU`), which
-#   computes exp2, sine or 1/x, it is a part of the SM that a warp's instruction calls. Nothing is computed *in* registers:
-#   data waits there before and after.
+#   numbers, a × b + c. A **tensor core** does something larger in one instruction: A B + C for three small *matrices*. It
+#   has no instruction set of its own. Like the ALUs, it is a part of the SM that a warp's instruction calls. So is the
+#   **special-function unit** (SFU; in machine code `MUFU`), which computes exp2, sine or 1/x. Nothing is computed *in*
+#   registers: data waits there before and after.
 # * A **streaming multiprocessor** (SM) puts ALUs, tensor cores, registers and a memory of its own under schedulers
 #   that hand out instructions. A **GPU** is many SMs, a cache that they share, and main memory beside the chip.
-# * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. Written out for
-#   people, NVIDIA's is called **SASS**. Each generation of GPUs has a new one.
-# * So compilers first write **PTX**, an assembly language for no chip in particular. An assembler translates it into SASS for
-#   the chip at hand. The result is a file, the **cubin**. Whoever knows compilers for CPUs may read: C++ is to LLVM IR,
-#   machine code and an ELF file what CUDA C++ (or Triton) is to PTX, SASS and the cubin, and a cubin *is* an ELF file.
+# * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. NVIDIA's, written out
+#   so that people can read it, is called **SASS**. Each generation of GPUs has a new one.
+# * So compilers first write **PTX**, an assembly language for no chip in particular. An assembler translates it into SASS
+#   for the chip at hand. The result is a file, the **cubin**. If you know compilers for CPUs, compare: C++ becomes LLVM
+#   IR, and then machine code in an ELF file; CUDA C++ (or Triton) becomes PTX, and then SASS in a cubin. A cubin even *is*
+#   an ELF file.
 # * **CUDA** is NVIDIA's driver, libraries and C++ for GPUs. A function that runs on the GPU is called a **kernel**.
 #   **Triton**, which you will use, is a language for kernels inside Python; its compiler writes PTX, too.
 # * **PyTorch** keeps tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
 #   when PyTorch was built. This is called *eager* mode; nothing is compiled then (`torch.compile` is another matter).
 # * A **transformer** is, seen from here, a sequence of kernel launches. The end of this unit says more about it.
 #
-# In CUDA C++ the first kernel of this unit would look like this. One *thread* has one element, and the grid counts blocks of
-# threads:
+# In CUDA C++ the first kernel of this unit would look like this. One *thread* has one element, and the grid counts blocks
+# of threads:
 #
 # ```cpp
 # __global__ void double_kernel(const float* x, float* out, int n) {
@@ -392,9 +395,9 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # double_kernel<<<(n + 1023) / 1024, 1024>>>(x, out, n);
 # ```
 #
-# You have written a kernel. What becomes of it on the way down the ladder? Here is `double_kernel` compiled for two
-# generations of GPUs, the A100's (NVIDIA calls it sm_80) and that of H100 and H200 (sm_90), without either being here.
-# First comes the PTX, of which we show only the lines that touch memory or do arithmetic on floats:
+# You have written a kernel. What becomes of it on the way down the ladder? Here is `double_kernel`, compiled for two
+# generations of GPUs: that of the A100, which NVIDIA calls sm_80, and that of the H100 and H200, sm_90. Neither GPU has to
+# be here for this. First comes the PTX, of which we show only the lines that touch memory or do arithmetic on floats:
 
 # %%
 from course_lib.compiled import ptx_for, sass_for  # noqa: E402
@@ -428,16 +431,17 @@ for architecture in ("sm_80", "sm_90"):
 #
 # ## Two chips
 #
-# A CPU is built so that *one* program ends soon: large caches, and much control that guesses which way a branch will go and
-# what can be done early. A GPU is built so that *many* end per second: most of its area computes, and its control is simple,
-# since 32 lanes share it. What does that look like?
+# A CPU is built so that *one* program ends soon. It has large caches, and much control logic that guesses which way a
+# branch will go and what can be done early. A GPU is built so that *many* end per second: most of its area computes, and
+# its control is simple, since 32 lanes share it. What does that look like?
 
 # %%
 figures.start.two_dies()
 
 # %% [markdown]
-# Why did GPUs win for neural networks? A faster chip of the same kind needs only more SMs; one program describes the work of
-# all of them; and threads cost nothing to switch, since the registers of all of them are there at once.
+# Why did GPUs win for neural networks? There are three reasons. A faster chip of the same kind needs only more SMs. One
+# kernel describes the work of all of them. And it costs nothing to switch between threads, since the registers of all
+# threads are there at once.
 #
 # ## Latency and throughput
 #
@@ -460,8 +464,8 @@ figures.start.two_dies()
 figures.start.explore_hiding_latency()
 
 # %% [markdown]
-# With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. No warp became faster when you added others;
-# there was always another one to turn to. More work before each wait has the same effect, and most of this course is
+# With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. When you add warps, no warp becomes faster. The
+# scheduler only has more of them to turn to. More work before each wait has the same effect, and most of this course is
 # about that.
 #
 # ## Exercise: how many warps hide a wait?
@@ -561,8 +565,8 @@ for fault in t.faults:
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and the result depends on who comes
 # last. Here both happen to write the same number, so a test of the values would not notice. The trace does: it remembers
-# which program wrote each element. (It counts 3072 elements: programs 1, 2 and 3 each store to the same 1024, which program
-# 0 has written. *Atomics*, which it mentions, are for programs that must share an element: 04.)
+# which program wrote each element. (It counts 3072 elements, since programs 1, 2 and 3 each store to the same 1024 that
+# program 0 has written. The *atomics* that it mentions are for programs that must share an element; they come in 04.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. On the CPU the programs of a trace run one after
 # the other; on a GPU they do not.
@@ -618,21 +622,23 @@ figures.start.memory_hierarchy()
 
 # %% [markdown]
 # How does one measure such a thing? Take a list in which each place holds the address of the next, in random order, and
-# follow it. No load can start before the last one has answered, so the time of a step is the wait for one answer. Now
-# let the list grow from 4 KiB to 1 GiB. (What is gone over again and again, here the list, is called the **working set**.)
-# What will the curve look like, and how many steps will it have?
+# follow it. No load can start before the last one has answered, so the time of a step is the wait for one answer. Now let
+# the list grow from 4 KiB to 1 GiB. (The data that a program goes over again and again, here the list, is called its
+# **working set**.) What will the curve look like, and how many steps will it have?
 
 # %% gpu="start.working_sets"
 figures.start.working_sets()
 
 # %% [markdown]
-# Each memory is a step on the left, as long as the list fits into it. The last step is not sharp: when a list is twice as
-# large as L2, half of it is still found there. On the right all SMs read as much as they can, past L1: data comes from L2
-# while it fits, else from main memory. (At the far left several programs read the same block at the same time, which seems
-# to cost L2 less. We measured the bump where L2 is nearly full on an H200, and we cannot explain it.)
+# In the left picture each memory is a step, which goes on as long as the list fits into that memory. The last step is not
+# sharp: when a list is twice as large as L2, half of it is still found there. In the right picture all SMs read as much as
+# they can, past L1. Data comes from L2 as long as it fits there, and otherwise from main memory. (At the far left of it
+# several programs read the same block at the same time, which seems to cost L2 less. We measured the bump where L2 is
+# nearly full on an H200, and we cannot explain it.)
 #
-# Put the two together. A pipe that delivers 5 litres a second, and through which water takes 3 seconds, holds 15 litres.
-# Memory is such a pipe: if it is never to be idle, bandwidth × wait bytes must be on their way at any time.
+# Put the wait and the rate together. A pipe that delivers 5 litres a second, and through which water takes 3 seconds,
+# holds 15 litres. Memory is such a pipe: if it is never to be idle, bandwidth × wait bytes must be on their way at any
+# time.
 
 # %% gpu="start.bytes_under_way"
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
@@ -648,19 +654,19 @@ else:
 # So on a GPU that is full of threads, each thread must have one or two numbers under way all the time. This is why kernels
 # are launched with so many programs. With fewer threads, each must ask for more at once.
 #
-# What the memories are made of explains the picture. Registers, shared memory, L1 and L2 are **SRAM**: several
-# transistors hold a bit, on the chip, as fast as the logic around them. **HBM** (high-bandwidth memory) is **DRAM**:
-# a bit is one transistor and one tiny capacitor, whose charge leaks and must be refreshed. That packs far more bits
-# into the same area, on chips of their own, and takes longer to read. (Smaller cards have GDDR memory: DRAM as well.)
+# What the memories are made of explains the picture. Registers, shared memory, L1 and L2 are **SRAM**: several transistors
+# hold a bit. They lie on the chip and are as fast as the logic around them. **HBM** (high-bandwidth memory) is **DRAM**: a
+# bit is one transistor and one tiny capacitor, whose charge leaks and must be refreshed. That packs far more bits into the
+# same area, on chips of their own, and takes longer to read. (Smaller cards have GDDR memory: DRAM as well.)
 #
 # *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, and not by the whole GPU
 # (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory on
 # purpose; a cache keeps by itself what was read a moment ago. (In Triton the compiler uses shared memory for you.)
 #
-# CUDA's manual knows two more names, and both are about who sees a number, not about where it lies. **Local memory** belongs to
-# one thread; it is a part of HBM, and holds what did not fit into registers. **Constant memory** is 64 KB of HBM that kernels
-# only read, with a cache of its own, which is fast where all lanes of a warp ask for the same number. The arguments of a launch
-# arrive there. In Triton you declare neither.
+# CUDA's manual knows two more names, and both are about who sees a number, not about where it lies. **Local memory**
+# belongs to one thread; it is a part of HBM, and holds what did not fit into registers. **Constant memory** is 64 KB of
+# HBM that kernels only read. It has a cache of its own, which is fast where all lanes of a warp ask for the same number.
+# The arguments of a launch arrive there. In Triton you declare neither.
 #
 # Distance counts as well. Here is the chip as it lies on its package: the memory is next to it, millimetres away, and L2 is
 # in its middle:
@@ -677,19 +683,20 @@ figures.start.floor_plan()
 # cards. Tensor cores came with the V100 (2017).
 #
 # **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It says
-# nothing of speed. That was Dennard's law: smaller transistors need less voltage, so that clocks rise while each square
-# millimetre stays as cool as before. It ended about 2005, when leakage no longer shrank. Since then a single thread has
-# hardly become faster, and all further transistors go into more units side by side, and into larger ones: a tensor core does
-# more for each instruction that is fetched.
+# nothing of speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so that clocks rise
+# while each square millimetre stays as cool as before. It ended about 2005, when leakage no longer shrank. Since then a
+# single thread has hardly become faster. All further transistors go into more units side by side, and into larger ones: a
+# tensor core does more for each instruction that is fetched.
 #
-# **SRAM** shrinks more slowly than logic: TSMC's N3E has the same SRAM cell as N5 before it, 0.021 µm² (TSMC at IEDM 2022, as
-# WikiChip reports), and for N2 the company announced 0.0175 µm² (IEDM 2024). So caches do not grow as ALUs do.
+# **SRAM** shrinks more slowly than logic: TSMC's N3E has the same SRAM cell as N5 before it, 0.021 µm² (TSMC at IEDM 2022,
+# as WikiChip reports), and for N2 the company announced 0.0175 µm² (IEDM 2024). So caches do not grow as ALUs do.
 #
-# **HBM** has become faster in four ways at once. The first generation had 4 stacks of 128 GB/s on a card. The H200 has 6 of
-# 800 GB/s, each of 1024 data wires: higher rates for each wire, more stacks beside the chip, more layers in each stack, and,
-# with HBM4, 2048 wires. It is expensive: of what the parts of AI chips cost, Epoch AI estimates that HBM made up 52 % at the
-# beginning of 2024 and 63 % at the end of 2025, and the dies that compute about 13 %. An 80 GB memory of one transistor and one
-# capacitor a bit has 6.4 × 10¹¹ of each; the H100's own chip has 8 × 10¹⁰ transistors.
+# **HBM** has become faster in four ways at once: higher rates for each wire, more stacks beside the chip, more layers in
+# each stack, and, with HBM4, 2048 data wires for each stack in place of 1024. The first generation had 4 stacks of 128
+# GB/s on a card. The H200 has 6 of 800 GB/s, each of 1024 wires. HBM is expensive. Epoch AI estimates that it made up 52 %
+# of what the parts of AI chips cost at the beginning of 2024, and 63 % at the end of 2025; the dies that compute made up
+# about 13 %. An 80 GB memory of one transistor and one capacitor a bit has 6.4 × 10¹¹ of each; the H100's own chip has 8 ×
+# 10¹⁰ transistors.
 #
 # ## Why compute outgrew memory
 #
@@ -723,8 +730,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #
 # ## What the hardware is wanted for
 #
-# A **transformer** predicts the next token of a text, a token being a piece of a word. In six steps, with the words
-# that the rest of the course uses:
+# A **transformer** predicts the next token of a text; a token is a piece of a word. It does so in six steps. Here they
+# are, with the words that the rest of the course uses:
 #
 # 1. Each token becomes a vector of numbers, its **embedding**.
 # 2. Each layer takes a vector x, computes an update f(x), and **adds** it: x + f(x). The vector that is handed on
@@ -733,14 +740,15 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #    is queries and keys that are compared, by dot products; the embeddings themselves are not.
 # 4. A **softmax** turns one query's dot products into weights that are positive and sum to 1.
 # 5. The update is the sum of the values with these weights.
-# 6. At the end an **unembedding** makes of each vector one number for each token that could come next. In GPT-2 small
-#    (Radford and others, 2019) that is from 768 numbers to 50 257: wider, despite the name.
+# 6. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
+#    (Radford and others, 2019) it makes 50 257 numbers out of 768: the vector grows, despite the name.
 #
 # Between the attention of one layer and the next lies an **MLP**: a matrix makes the vector about four times as long, a
-# nonlinear function follows, and another matrix brings it back; and a **normalisation** comes before both. Two things are
-# often said wrongly. The MLP is not there because nothing else is nonlinear: softmax and normalisation are, too. And it is
-# products of matrices, not single FMAs. (The first transformer had an *encoder*, which read one text, and a *decoder*, which
-# wrote another. Today's language models are decoders alone.)
+# nonlinear function follows, and another matrix brings the vector back to its length. A **normalisation** comes before the
+# attention and before the MLP. Two things are often said wrongly. The MLP is not there because nothing else is nonlinear:
+# softmax and normalisation are, too. And the MLP is made of products of matrices, not of single FMAs. (The first
+# transformer had an *encoder*, which read one text, and a *decoder*, which wrote another. Today's language models are
+# decoders alone.)
 #
 # Which unit of an SM does which step?
 #
@@ -756,7 +764,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | unembedding | products | | | a matrix of width × tokens |
 #
 # Tensor cores have grown fastest, so all that is not a product takes an ever larger share of the time: that is what fusion
-# (06) is for. It also shapes models. They are designed around products of matrices, with sizes that tiles divide.
+# (06) is for. The same fact shapes models, too: they are designed around products of matrices, with sizes that tiles
+# divide.
 #
 # Is a dot product of two similar vectors near 1? Here is one query with eight keys, of 64 standard normal numbers
 # each. Key 3 was made from the query, with a little noise. Guess the height of its bar. (On the right the dot products are
@@ -784,10 +793,10 @@ figures.start.dots_and_weights()
 # | HBM | HBM | the same kind of memory |
 # | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
 #
-# A TPU has no warps. One stream of instructions, each of which may start several units, drives a whole TensorCore; it hides
-# latency by copies into VMEM that are planned ahead. Its chips are networked in another way, too: each has wires to its four or
-# six neighbours, in a grid whose ends are joined, while GPUs talk through switches, any to any, in groups of 8 to 72 (*How to
-# Scale Your Model*, see the end of this page). And what about the balance of compute and memory?
+# A TPU has no warps. One stream of instructions drives a whole TensorCore, and each instruction may start several units.
+# Copies into VMEM that are planned ahead hide the latency. TPUs are networked in another way, too: each chip has wires to
+# its four or six neighbours, in a grid whose ends are joined. GPUs talk through switches, each one to any other, in groups
+# of 8 to 72 (*How to Scale Your Model*, see the end of this page). And what about the balance of compute and memory?
 
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # TPU v5p, bf16, a chip: Google Cloud's documentation, page "TPU v5p"
@@ -928,8 +937,8 @@ progress()
 # * A kernel finds its place with `tl.program_id`, its elements with `tl.arange`, and its end with a mask. A grid
 #   rounds up.
 # * Programs run in any order. Two that write to one place are a race, and a trace names it.
-# * From registers to HBM, memories get slower and further away, and the last is larger by far. Compute has outgrown
-#   them, so most kernels wait for memory.
+# * From registers to HBM, memories get slower and further away, and HBM is larger than all the others by far. Compute has
+#   outgrown them, so most kernels wait for memory.
 #
 # The unit has {{unit points}} in {{unit exercises}}. Next: 01 looks at what a tensor is, and why a transpose moves nothing.
 #
@@ -942,5 +951,6 @@ progress()
 # * The Triton documentation, first tutorial: vector addition.
 # * Google, *How to Scale Your Model*: TPUs and GPUs side by side.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, why they look as they do.
-# * The video that climbs from atoms to transformers, with the corrections of its commenters: the ladder of this unit is theirs.
+# * The video that climbs from atoms to transformers, and the corrections of its commenters: the ladder of this unit comes
+#   from both.
 # * C. Petzold, *Code*: from a switch to a processor, for the lower rungs of the ladder.

@@ -32,7 +32,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# In 08 you wrote attention in tiles, in torch. It never held anything of size n × n, and it has to move few bytes. So it
+# In 08 you wrote attention in tiles, in torch. It never holds anything of size n × n, and it has to move few bytes. So it
 # should be as fast as its matrix products. One layer with 16 heads of 128 and 16 384 tokens does 4 · 16 · 16384² · 128
 # FLOPs. How long would that take at the speed of a matrix product? And how long does your `tiled_attention` take on the
 # same GPU?
@@ -49,9 +49,9 @@ print(
 # %% [markdown]
 # Each torch operation is a launch, and each hands its tiles to the next one *through memory*. A tile of scores is small
 # enough to stay in registers, as long as one kernel does everything to it: the product, the mask, the exponentials and the
-# second product. (The tiles counted above are those of all heads at once: an operation of torch takes one tile of each.)
-# Writing that kernel is all that is left to do. The outer loop of `tiled_attention` becomes the grid, and the inner loop
-# becomes the body of the kernel.
+# second product. (The cell above counts a tile of all heads as one, since one operation of torch takes a tile of every
+# head at once.) Writing that kernel is all that is left to do. The outer loop of `tiled_attention` becomes the grid, and
+# the inner loop becomes the body of the kernel.
 #
 # Here is one program of such a kernel at work: a tile of 64 queries, causal, keys in tiles of 32. The steps are those of a
 # traced launch. Move *step*, then *program*. What does each program load once, and what does it load again and again? Which
@@ -72,7 +72,7 @@ figures.flash.explore_program_walk()
 # * *"One CUDA core computes all of the attention."* A program runs on one SM, and all of its threads work on each tile
 #   together. A CUDA core is the arithmetic unit of one lane; the products are made by the SM's tensor cores.
 # * *"FlashAttention saves the way back to the CPU between the steps."* There is no such way, with or without it. Results
-#   of torch's operations stay in the GPU's main memory. It is the way to *that* memory, and back, which is saved.
+#   of torch's operations stay in the GPU's main memory. What FlashAttention saves is the way to *that* memory and back.
 
 # %%
 programs, sms = 16 * 16384 // 64, gpu.datasheet("H200").sms
@@ -83,8 +83,8 @@ print(f"16 heads of 16,384 queries, 64 queries a program: {programs:,} programs 
 #
 # {{exercise flash.predictions}}
 #
-# One head of 1024 queries and keys, D = 128, bfloat16; full attention unless it says causal. Each is worth
-# {{correct.plain / 6}}.
+# Take one head of 1024 queries and keys, with D = 128, in bfloat16. Attention is full unless a line says causal. Each
+# number is worth {{correct.plain / 6}}.
 #
 # Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
@@ -130,8 +130,8 @@ check("flash.predictions", predictions)
 # >
 # > l = l · alpha + Σ p,  acc = acc · alpha + p @ v
 #
-# Below, one tile of 3 rows and 4 keys comes to a state. Before you run it: which of the three rows keeps its old sums as
-# they are, and which one forgets nearly everything?
+# Below, a state of 3 rows is updated with a tile of 4 keys. Before you run it: which of the three rows keeps its old sums
+# as they are, and which one forgets nearly everything?
 
 # %%
 m = torch.tensor([2.0, 2.0, -torch.inf])  # the third row has seen nothing yet
@@ -143,8 +143,8 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # %% [markdown]
 # Three things are new on a GPU.
 #
-# * **Tensor cores** multiply half precision. p is float32; round it to v's dtype, `p.to(v.dtype)`, for the product.
-#   Its weights are between 0 and 1, and each is off by half a unit in its last place: that is no worse than v itself.
+# * **Tensor cores** multiply half precision. p is float32; round it to v's dtype, `p.to(v.dtype)`, for the product. Its
+#   weights are between 0 and 1, and each is off by at most half a unit in its last place: that is no worse than v itself.
 #   The *sums* m, l and acc stay float32.
 # * `tl.dot(a, b, acc)` adds the product to `acc`, which costs the tensor cores nothing.
 # * A float32 product would be rounded to TF32. `input_precision="ieee"` keeps it float32. For half precision it
@@ -157,16 +157,16 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #
 # {{exercise flash.online_update}}
 #
-# Write `online_update`, a `@triton.jit` function that other kernels call. It gets blocks and no pointers. The two functions
-# below it are given: they walk over scores in tiles, and the check calls `weighted_mean`. In every exercise of this unit
-# all points rest on one plain case: its result must be right and computed by kernels, and torch may only allocate memory
-# and make views. Full marks need
-# * any size ({{correct.ragged}}), float32 results that are float32 throughout ({{correct.float32}}),
+# Write `online_update`, a `@triton.jit` function that other kernels call. It gets blocks and no pointers. The two
+# functions below it are given: they walk over scores in tiles, and the check calls `weighted_mean`. In every exercise of
+# this unit, all points rest on one plain case. Its result must be right, and kernels must have computed it: torch may only
+# allocate memory and make views. Full marks need
+# * the right result for any size ({{correct.ragged}}), and float32 that stays float32 throughout ({{correct.float32}}),
 # * scores far from 0, rising and falling ({{correct.hard}}), half precision v with 4096 keys ({{correct.half}}),
 # * tiles of −inf before the first score, and rows of −inf alone ({{correct.late}}).
 #
-# v is half precision in the plain case and in the {{correct.half}} that say so, and float32 in all others: without `"ieee"`
-# those are lost.
+# v is in half precision in the plain case and for the {{correct.half}} of half precision. Everywhere else it is float32,
+# and without `"ieee"` the points there are lost.
 #
 # `hint("flash.online_update")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
@@ -228,10 +228,11 @@ check("flash.online_update", weighted_mean)
 # 2. for each tile of keys loads k and v, makes s = scale · q @ k.T, updates the state,
 # 3. divides, and stores o and lse.
 #
-# `k.T` of a block of half precision costs nothing: a tile can be read from shared memory either way, by Hopper's tensor
-# cores themselves, and on older GPUs by the loads that bring it into registers. The scale multiplies s, in float32; q times
-# the scale would be rounded to half precision once more, and lse would show it. The last tile may reach past the last key.
-# What must the scores of these missing keys be? A masked load gives 0. But 0 is a score like any other:
+# `k.T` of a block of half precision costs nothing, since a tile can be read from shared memory either way. Hopper's tensor
+# cores do so themselves; on older GPUs the loads that bring it into registers do. Multiply s by the scale, in float32. If
+# you multiplied q in its place, the product would be rounded to half precision once more, and lse would show it. The last
+# tile may reach past the last key. What must the scores of these missing keys be? A masked load gives 0. But 0 is a score
+# like any other:
 
 # %%
 s = torch.tensor([-3.0, -2.5, 0.0, 0.0])  # two keys, and two that are not there
@@ -246,9 +247,8 @@ print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) 
 # q, k, v are contiguous matrices of one head, D is 16, 32, 64 or 128. Full marks need
 # * o and lse right in a plain case in float16, on which all points rest,
 # * any Nq and Nk, float16, bfloat16 and float32 ({{correct.ragged}}), scores far from 0 ({{correct.hard}}),
-# * k read at most Nq / 64 times, copies of it included, by at least 32 programs where Nq is large
-#   ({{rereads.k.performance}}), one launch
-#   ({{launches.performance}}), dense loads ({{coalesced.load.performance}}).
+# * k read at most Nq / 64 times, copies of it counted as well, by at least 32 programs where Nq is large
+#   ({{rereads.k.performance}}), one launch ({{launches.performance}}), dense loads ({{coalesced.load.performance}}).
 
 
 # %% exercise="flash.one_head"
@@ -339,13 +339,14 @@ else:
 # sees**, and this one comparison serves the causal mask *and* the keys that are not there. It also tells a program where to
 # walk:
 #
-# * up to the smallest `sees` of its rows, in whole tiles, all rows see everything: no mask, not even on the loads;
-# * from there to the largest `sees`, with a mask;
-# * beyond, nothing.
+# * up to the smallest `sees` of its rows, in whole tiles, every row sees every key, and no mask is needed, not even on the
+#   loads;
+# * from there to the largest `sees`, a mask is needed;
+# * beyond that, there is nothing to do.
 #
-# So there are two loops, one after the other, with the same body. A helper function with a `tl.constexpr` that says which,
-# called twice, is compiled twice. Play with unequal tiles. How many masked tiles does a row of tiles have if the tiles of
-# keys are half as wide as those of queries?
+# So there are two loops, one after the other, with the same body. Write the body once, as a helper function with a
+# `tl.constexpr` that says which loop this is. You call the function twice, and it is compiled twice. Play with unequal
+# tiles. How many masked tiles does a row of tiles have if the tiles of keys are half as wide as those of queries?
 
 # %%
 figures.attention.explore_causal_map()
@@ -360,10 +361,10 @@ figures.attention.explore_causal_map()
 # dimensions swapped, as in 08. Nobody wants to copy it. What does a kernel need to know to read any of these tensors where
 # they lie?
 #
-# It needs a pointer and four strides. `x[None]` adds a dimension in front until there are four; `x.flatten(0, -4)` folds
-# what is in front of the last three into one. Both are views. (Folding dimensions that do not lie one after the other would
-# make a copy. Batches in front do lie so.) A program's number gives its head, its head gives two offsets, and rows and
-# columns of a tile take the other two strides.
+# It needs a pointer and four strides. `x[None]` adds a dimension in front: do that until there are four.
+# `x.flatten(0, -4)` folds all dimensions in front of the last three into one. Both are views. (Folding dimensions that do
+# not lie one after the other would make a copy. Batches in front do lie one after the other.) A program's number gives its
+# head, its head gives two offsets, and rows and columns of a tile take the other two strides.
 
 # %%
 x = torch.randn(2, 5, 3, 4)  # (B, N, H, D)
@@ -389,20 +390,19 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # less shared memory than an H100. Full marks need
 # * any Nq and Nk ({{correct.ragged}}), any leading dimensions ({{correct.leading}}), views without copies
 #   ({{correct.strided}}), D from 16 to 256 ({{correct.dims}}),
-# * float32 that is float32 ({{correct.float32}}), half precision with 4096 keys ({{correct.half}}), any scale
+# * float32 that stays float32 ({{correct.float32}}), half precision with 4096 keys ({{correct.half}}), any scale
 #   ({{correct.scale}}),
-# * causal, aligned at the bottom right ({{correct.causal}}); zeros and −inf for queries that see nothing ({{correct.nothing}}),
+# * causal, aligned at the bottom right ({{correct.causal}}); zeros and −inf for queries that see nothing
+#   ({{correct.nothing}}),
 # * scores that are large, that rise, that fall, that are low ({{correct.hard}}; one of these cases has a scale of its
 #   own, too),
-# * by count: the bytes of `flash_bytes`, with at least 32 programs for 64 heads ({{traffic.performance}}), all products
-#   by `tl.dot`, and half
-#   of them if causal ({{dot_flops.performance}}), one launch ({{launches.performance}}),
-#   nothing of Nq × Nk in memory ({{buffers_below.performance}}), dense loads ({{coalesced.load.performance}}) and stores
-#   ({{coalesced.store.performance}}).
+# * by count: the bytes that `flash_bytes` predicts, with at least 32 programs for 64 heads ({{traffic.performance}}), all
+#   products by `tl.dot`, and only half as many if causal ({{dot_flops.performance}}), one launch
+#   ({{launches.performance}}), nothing of size Nq × Nk in memory ({{buffers_below.performance}}), dense loads
+#   ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of torch's FlashAttention-2, a share of them from
-# {{speed.none}} on (16 heads
-# of 128, 8192 tokens, bfloat16).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of torch's FlashAttention-2, and a part of these points
+# from {{speed.none}} on (16 heads of 128, 8192 tokens, bfloat16).
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -515,11 +515,12 @@ def flash_attention_forward(
 check("flash.flash_attention_forward", flash_attention_forward)
 
 # %% [markdown]
-# Does it agree with torch on a layer's own views? A tensor (B, N, H, D) goes in as a view (B, H, N, D). If you made o like
-# q, the result comes out in a form that the layer's last matrix can take without a copy.
+# Does it agree with torch on a layer's own views? A tensor (B, N, H, D) goes in as a view (B, H, N, D). If your o lies in
+# memory as q does, the layer's last matrix can take the result without a copy.
 #
-# How large a difference is rounding? The step printed is the one just below 1. Causal rows at the beginning are means of
-# a few values and reach 2 to 4, where bfloat16 has steps of 0.0156; rounding is off by up to half of one, 0.0078.
+# How large a difference can come from rounding? The next cell prints the step of bfloat16 just below 1. But the first
+# causal rows are means of only a few values. They reach 2 to 4, where bfloat16 has steps of 0.0156, and rounding is off by
+# up to half a step, 0.0078.
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -569,14 +570,15 @@ figures.flash.ladder()
 #
 # * **exp2.** The hardware has 2ˣ and no eˣ: `tl.exp` multiplies by log₂ e first, once for each score. Put log₂ e into
 #   the scale, and use `tl.exp2`; the scale and the subtraction of the maximum become one fused operation.
-# * **Descriptors.** `tl.make_tensor_descriptor`, or one made on the host, tells Hopper's TMA unit where a tensor
-#   lies. It then fetches whole tiles by itself, and no registers are spent on a tile's addresses.
-# * **Tuning.** Tile sizes, warps, stages: tried out, and the fastest kept, by hand or by `triton.autotune`. With heads
-#   of 128 the first tiles were the fastest, so two bars are one kernel, timed twice; with heads of 64 tuning
-#   brings up to 10 %. (A check tries nothing out: it times the first configuration.)
+# * **Descriptors.** A descriptor tells Hopper's TMA unit where a tensor lies. `tl.make_tensor_descriptor` makes one in the
+#   kernel; the host can make one, too. The unit then fetches whole tiles by itself, and no registers are spent on a tile's
+#   addresses.
+# * **Tuning.** Tile sizes, warps and stages are tried out, and the fastest are kept, by hand or by `triton.autotune`. With
+#   heads of 128 the first tiles were the fastest, so two of the bars are the same kernel, timed twice; with heads of 64
+#   tuning brings up to 10 %. (A check tries nothing out: it times the first configuration.)
 #
-# These steps are in benchmarks/attention_ladder.py. They cost generality: a descriptor wants rows of unit stride, and there
-# the length must be a multiple of the tile.
+# These steps are in benchmarks/attention_ladder.py. They cost generality: a descriptor wants rows of unit stride, and in
+# these kernels the number of tokens must be a multiple of the tile.
 #
 # The last step is another matter: with heads of 128 it brings a quarter more, and is a little faster than cuDNN, which
 # NVIDIA writes for its own GPUs. What does it do that the others do not? Nsight Compute counts how busy the parts of an SM
@@ -593,27 +595,28 @@ for row in measured("attention")["counters"]:
 # tensor cores wait while exponentials are computed, and the other way round, unless the SM's second program happens to be
 # in the other phase.
 #
-# **Overlap.** The last step, like FlashAttention-3 and cuDNN, gives the jobs to different warps of one program: one warp fetches
-# tiles, and two groups of four warps have 64 queries each. A group issues s = q @ k.T of a tile and right behind it the product
-# p @ v of the tile *before*; its softmax then runs while the tensor cores are at work, for itself and for the other group. And a
-# program holds 128 queries, not 64: half as many programs read k and v, so less passes between L2 and the SMs. There are
-# as many programs as SMs, and each takes 128 queries after 128: the next ones are fetched while the last ones are finished.
+# **Overlap.** The last step, like FlashAttention-3 and cuDNN, gives the jobs to different warps of one program: one warp
+# fetches tiles, and two groups of four warps have 64 queries each. A group issues s = q @ k.T of one tile, and right
+# behind it the product p @ v of the tile *before*. The group's softmax then runs while the tensor cores are at work, for
+# this group and for the other one. And a program holds 128 queries, not 64: half as many programs read k and v, so less
+# passes between L2 and the SMs. There are as many programs as SMs. When a program has done 128 queries, it takes another
+# 128, and it fetches these while it finishes the ones before.
 #
-# In a plain matmul's loop, Triton's compiler leaves products in flight. In this loop, where the softmax needs s and the
-# accumulator is rescaled, it waits for each product where it is issued, and Triton has no words for the rest. The step is
-# written in **Gluon**, the
-# language below Triton in the same package, where layouts, shared memory, barriers and waiting are one's own:
-# benchmarks/attention_overlapped.py, 197 lines for this one GPU. Read it when you have finished this unit: you will know every
-# line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and names what nothing
-# waits for.
+# In a plain matmul's loop, Triton's compiler leaves products in flight. In this loop, the softmax needs s, and the
+# accumulator is rescaled. So the compiler waits for each product where it is issued, and Triton has no words to ask for
+# anything else. The last step is therefore written in **Gluon**, the language below Triton in the same package. In Gluon
+# you see to layouts, shared memory, barriers and waiting yourself. The kernel is benchmarks/attention_overlapped.py, 197
+# lines for this one GPU. Read it when you have finished this unit: you will know every line of its arithmetic.
+# `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and names what is used although nothing has
+# waited for it.
 #
-# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first one, from 2022,
-# runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for Hopper:
-# it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this unit, with
-# tiles that fit into its shared memory. What lies there? The tile of q, and tiles of k and v for the stages of the
-# pipeline: for all of them on Hopper, for all but one on the cards before it, where a tile of p needs room as well. The
-# next cell counts that for 64 queries, heads of 128, half precision and 3 stages. Guess first: which of the three tiles of
-# keys is too large for an A10G?
+# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first one, from
+# 2022, runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for
+# Hopper: it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this
+# unit, with tiles that fit into its shared memory. What lies there? The tile of q lies there, and so do tiles of k and v
+# for the stages of the pipeline. On Hopper there are tiles for all stages. On the cards before it there are tiles for all
+# stages but one, and a tile of p needs room as well. The next cell counts that for 64 queries, heads of 128, half
+# precision and 3 stages. Guess first: which of the three tiles of keys is too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -628,9 +631,9 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
     print(f"{name:10} {card.architecture:>6} {room:23.0f} {wants[0]:>9} {wants[1]:>9} {wants[2]:>10}")
 
 # %% [markdown]
-# Tiles of 128 keys fit on an A100 and not on an A10G or an L4, whose programs may have 99 KiB: there a tile has 64 keys, or the
-# pipeline has fewer stages. A launch that asks for more fails. For a kernel of yours ask the compiler, which needs no such
-# card: `compile_for(..., gpu="sm_86")` says what a program takes.
+# Tiles of 128 keys fit on an A100 and not on an A10G or an L4, whose programs may have 99 KiB: there a tile has 64 keys,
+# or the pipeline has fewer stages. A launch that asks for more fails. For a kernel of yours ask the compiler, which needs
+# no such card: `compile_for(..., gpu="sm_86")` says what a program takes.
 #
 # How does all this change with the length of a text? The left picture shows the speed, the right one what must be held in
 # addition to q, k and v.
@@ -642,30 +645,29 @@ figures.flash.against_length()
 # ## What models add: windows
 #
 # A **sliding window** (Mistral, Gemma and others) lets a query see the last `window` keys, its own among them, and no
-# older ones. The cost of a text then grows with n, not with n². Left below: which tiles are taken? How many tiles has
-# each row of tiles at most? (The right picture belongs to grouped heads, further down.)
+# older ones. The cost of a text then grows with n, not with n². Look at the left picture below: which tiles are taken? How
+# many tiles are taken at most in a row of tiles? (The right picture belongs to grouped heads, further down.)
 
 # %%
 figures.flash.windows_and_groups()
 
 # %% [markdown]
 # The rows of a tile together see window + BLOCK_M − 1 keys. Here that is 111 keys, which lie in 4 tiles of 32. So the walk
-# gets a beginning as well as an end, and the mask a second comparison.
+# gets a beginning as well as an end, and the mask gets a second comparison.
 #
-# There is a trap, though. In a tile at the *beginning* of the walk the lower rows of a tile of queries see nothing, and
-# their first keys come later. `online_update` must cope with rows that have seen nothing yet, which a causal mask alone
-# hardly ever asks of it.
+# There is a trap, though. At the *beginning* of the walk, the lower rows of a tile of queries see nothing, since their
+# first keys come later. `online_update` must cope with rows that have seen nothing yet, which a causal mask alone hardly
+# ever asks of it.
 #
 # ## Exercise: a sliding window
 #
 # {{exercise flash.sliding_window}}
 #
-# Causal, with a window; q, k, v are (H, N, D), contiguous, D is 16, 32, 64 or 128. Start from `one_head`; all tiles
-# may be masked. Full marks need
+# Write causal attention with a window. q, k, v are (H, N, D), contiguous, D is 16, 32, 64 or 128. Start from `one_head`.
+# You may mask all tiles. Full marks need
 # * any N and any window ({{correct.ragged}}), scores far from 0 ({{correct.hard}}),
-# * no key read outside of the windows of a tile, with at least 32 programs for 40 heads ({{traffic.performance}}), and
-#   no product made there:
-#   all are made by `tl.dot` ({{dot_flops.performance}}).
+# * no key read outside of the windows of a tile, with at least 32 programs for 40 heads ({{traffic.performance}}), and no
+#   product computed outside of them: `tl.dot` makes all products ({{dot_flops.performance}}).
 
 
 # %% exercise="flash.sliding_window"
@@ -727,10 +729,11 @@ for kv_heads in (32, 8, 1):
 # That is why models have fewer heads of k and v than of q (**grouped-query attention**; Ainslie and others, 2023). With Hq
 # heads of q and Hkv of k and v, heads 0 to Hq / Hkv − 1 of q read head 0, the next ones head 1, and so on.
 #
-# The cache is smaller. Are fewer bytes read, too? If each head of q has programs of its own, each of them reads the k and v
-# of its group by itself, as before. But a program need not care which head a row of q belongs to. Put the queries of a
-# *group* of heads one below the other, and cut *that* into tiles, as in the right picture of the section before: 8 heads of
-# 16 queries are 128 rows, and k and v are read for 64 or 128 rows at a time (for 32 in the picture: two heads a tile).
+# The cache is smaller. Are fewer bytes read, too? If each head of q has programs of its own, each of them reads the k and
+# v of its group by itself, as before. But a program need not care which head a row of q belongs to. Put the queries of a
+# *group* of heads one below the other, and cut *that* into tiles, as in the right picture of the section before. Then 8
+# heads of 16 queries are 128 rows, and k and v are read for 64 or 128 rows at a time. (In the picture they are read for 32
+# rows at a time: a tile holds two heads.)
 #
 # ## Exercise: grouped heads
 #
@@ -794,8 +797,8 @@ check("flash.grouped_attention", grouped_attention)
 # ## What models add: one token
 #
 # While it writes, a model has *one* query per head, and a cache of perhaps 65 536 keys. How many programs would your
-# kernels launch for 32 heads on 8 heads of k and v, and how many SMs has an H200? They would launch 8 programs, and an H200
-# has 132 SMs. Each of the 8 walks along 65 536 keys alone, and most of the chip idles.
+# kernels launch for 32 heads of q on 8 heads of k and v, and how many SMs has an H200? They would launch 8 programs, and
+# an H200 has 132 SMs. Each of the 8 walks along 65 536 keys alone, and most of the chip idles.
 #
 # In 08 you saw the way out: states merge in any order. Cut the keys into `splits` shares. A program takes one share
 # for one group, and stores its state. A second kernel merges the states of each head. (This is *flash decoding*; Dao
@@ -809,19 +812,19 @@ figures.flash.decode_splits()
 #
 # {{exercise flash.flash_decode}}
 #
-# q is (Hq, D), one query a head; k and v are (Hkv, Nk, D); all contiguous, D is 16, 32, 64 or 128. Tensor cores
-# multiply 16 rows at a time or more; a group of fewer is padded by the compiler, or by you, with rows that are not there.
-# (The axis that `tl.dot` sums along must have 16 elements: D has, and a tile needs as many keys.) `share_kernel` gets the
-# length of a share, and how many there are it can ask: `tl.num_programs(axis)` is the size of the grid along that axis.
-# Full marks need
+# q is (Hq, D), one query a head; k and v are (Hkv, Nk, D); all contiguous, D is 16, 32, 64 or 128. Tensor cores multiply
+# 16 rows at a time or more; a group of fewer rows is padded by the compiler, or by you, with rows that are not there. (The
+# axis that `tl.dot` sums along must have at least 16 elements. D is large enough, and a tile needs at least 16 keys.)
+# `share_kernel` gets the length of a share as an argument. It can ask how many shares there are: `tl.num_programs(axis)`
+# is the size of the grid along that axis. Full marks need
 # * any sizes and groups ({{correct.ragged}}), shares without a key ({{correct.empty}}): 5 keys in 8 shares,
-# * scores far from 0 ({{correct.hard}}), and half precision with 8192 values around 20 ({{correct.half}}): states are float32,
+# * scores far from 0 ({{correct.hard}}), and half precision with 8192 values around 20 ({{correct.half}}): states are
+#   float32,
 # * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), two launches
 #   ({{launches.performance}}), k and v read once ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (32 heads
-# for 8, 65,536 keys,
-# bfloat16).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, and a part of these points from {{speed.none}} on
+# (32 heads of q for 8 of k and v, 65,536 keys, bfloat16).
 
 
 # %% exercise="flash.flash_decode"
@@ -892,10 +895,11 @@ check("flash.flash_decode", flash_decode)
 #
 # {{exercise flash.name_maps}}
 #
-# Six kernels of causal attention have one mistake each, and here is where their results are wrong. With the identity matrix as
-# v, o is the matrix of weights: element (i, j) says with which weight query i takes key j. A weight counts as wrong if it is off
-# by more than half a percent, or is there where it should be 0. Which cause has which map? Write one of these into each line, in
-# quotes, and run the check: the explanation of a picture comes with the right answer.
+# Six kernels of causal attention have one mistake each, and here is where their results are wrong. With the identity
+# matrix as v, o is the matrix of weights: element (i, j) says with which weight query i takes key j. A weight counts as
+# wrong if it is off by more than half a percent, or if it should be 0 and is not. Which mistake belongs to which map?
+# Write one of these into each line, in quotes, and run the check: the explanation of a picture comes with the right
+# answer.
 #
 # * `"a query does not see itself"`
 # * `"acc is not corrected when the maximum grows"`
@@ -904,7 +908,8 @@ check("flash.flash_decode", flash_decode)
 # * `"the grid rounds down"`
 # * `"tiles on the diagonal are not masked"`
 #
-# Who guesses gets some right, so the first three earn nothing, and each one more its third ({{names.plain}}).
+# Guessing alone gets some of them right. So the first three right answers earn nothing, and each one beyond them earns a
+# third of the points ({{names.plain}}).
 
 # %%
 figures.flash.name_maps()
@@ -942,11 +947,12 @@ check("flash.name_maps", named_maps)
 # forgotten. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #
 # `breaking_inputs()` returns a list of at most three dicts, `{"q": (N, D), "k": (S, D), "v": (S, D), "causal": True or
-# False}`. Each tensor may span at most 16,384 numbers of float32 or float16. They are contiguous float32, D is 16, 32 or 64,
-# N and S are at most 256, and a causal input has at least as many keys as queries. The check runs the kernel as it is given
-# on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. One is killed if on one of your
-# inputs its result is off, or it reaches outside of a tensor. The check here knows four mutants, the grader more. Random
-# numbers of ordinary sizes kill about two thirds of them, so points begin behind that ({{kills.mutants}}).
+# False}`. Each tensor may span at most 16,384 numbers of float32 or float16. They are contiguous float32, D is 16, 32 or
+# 64, N and S are at most 256, and a causal input has at least as many keys as queries. The check first runs the given
+# kernel on all of your inputs, and **if it fails on one, you earn nothing**. Then it runs the mutants. A mutant is killed
+# if, on one of your inputs, its result is off or it reaches outside of a tensor. The check here knows four mutants, and
+# the grader knows more. Random numbers of ordinary sizes kill about two thirds of them, so points begin above that share
+# ({{kills.mutants}}).
 
 
 # %%
@@ -1011,14 +1017,14 @@ check("flash.break_attention", breaking_inputs)
 # * A pointer and four strides read any view. Rows of several heads can share a tile, if they share k and v.
 # * One query is too little work for a GPU, until the keys are shared out and the states merged.
 #
-# In 10 the way back becomes two kernels, and `FlashAttention` something that trains.
+# In 10 the backward pass becomes two kernels, and `FlashAttention` becomes something that you can train with.
 
 # %% gpu="flash.progress"
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
-# have not seen.
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that
+# you have not seen.
 #
 # ## Where to read on
 #
