@@ -58,8 +58,8 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 #
 # ## Your first kernel
 #
-# A function that runs on the GPU is called a **kernel**. **Triton** is a language for kernels inside Python. A launch starts a
-# **grid** of *programs*: all run the same kernel, each on a block of elements of its own.
+# A function that runs on the GPU is called a **kernel**. **Triton** is a language for kernels inside Python. A launch
+# starts a **grid** of *programs*: all run the same kernel, each on a block of elements of its own.
 #
 # Here is a complete kernel. Read it line by line; the explanation is below.
 
@@ -178,9 +178,9 @@ check("start.add_one", add_one)
 
 # %% [markdown]
 # The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
-# begun*. Below that you find what lost points and what was seen: a wrong result next to the right one, and bars for what
-# was spent and what would have been enough. The triangle unfolds what is right. If you are stuck, remove the first `#`
-# below and run the cell; run it again for a stronger hint. There are three.
+# begun*. Below that you find what lost points and what was seen. A wrong result stands next to the right one, and bars
+# compare what was spent with what would have been enough. Click the triangle to see what is right. If you are stuck,
+# remove the first `#` below and run the cell; run it again for a stronger hint. There are three.
 
 # %%
 # hint("start.add_one")
@@ -204,7 +204,7 @@ progress()
 # | an exercise | replace `...  # your code here` by your code, and in a dict each `...` by your answer |
 # | a check | run it: it says what is right, what is not, and gives points |
 #
-# A check is the grader itself: when you hand in the notebook, the same criteria are applied, also to some inputs that you
+# A check is the grader itself: when you hand in the notebook, the same criteria are applied, also on some inputs that you
 # have not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
 # that name, and a stronger one each time. Hints cost nothing. `progress()` shows your points and what is next.
 #
@@ -223,12 +223,13 @@ progress()
 # | figures, widgets, exercises, every point | yes | yes |
 # | what a kernel does to memory | counted on the CPU | counted on the CPU |
 # | what the compiler makes of a kernel | yes: it needs no GPU to compile for one | yes |
-# | how long a kernel takes | no: times recorded on an H200 are shown, and say so | timed here |
+# | how long a kernel takes | no: times recorded on an H200 are shown, and marked as such | timed here |
 # | extra credit for speed (from 04 on) | no | yes |
 #
 # ## The way
 #
-# Each unit rests on those above it. Minutes are those of the exercises; reading and trying take about as long again.
+# Each unit rests on those above it. The minutes are for the exercises alone; reading and trying things out take about as
+# long again.
 #
 # {{units}}
 #
@@ -330,9 +331,9 @@ figures.start.ladder()
 #
 # * **Atoms** of silicon form a crystal that hardly conducts: a **semiconductor**. A few foreign atoms in a million change
 #   that, and a voltage on an electrode beside it switches the current on and off.
-# * That switch is a **transistor**. Four of them make a **gate** (out = not (a and b)), and gates make all the rest.
-#   Gates that feed each other, as in a **flip-flop**, keep a bit until the next tick of the clock. 32 bits side by
-#   side are a **register**: one number. The next cell builds both from one gate.
+# * That switch is a **transistor**. Four of them make a **gate** (out = not (a and b)), and gates make all the rest. Gates
+#   that feed each other, as in a **flip-flop**, keep a bit until the next tick of the clock. 32 bits side by side are a
+#   **register**: one number. The next cell builds an adder, and a latch that keeps one bit, from this one gate.
 
 
 # %%
@@ -363,14 +364,14 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
     print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
 
 # %% [markdown]
-# The same inputs, at rest, give 1 after *set* and 0 after *reset*: what comes out depends on the past, and that is memory. Two
-# such latches, one behind the other, are a flip-flop. From here on:
+# At rest the inputs are always the same. Yet the output is 1 after *set* and 0 after *reset*: it depends on the past, and
+# that is memory. Two such latches, one behind the other, are a flip-flop. From here on:
 #
 # * An **ALU** is a net of gates between registers. Its main operation is the **FMA**, the *fused multiply-add*: for three
-#   numbers, a × b + c. A **tensor core** does something larger in one instruction: A B + C for three small *matrices*. It has
-#   no instruction set of its own: like the ALUs, and the **special-function unit** (SFU; in machine code `MUFU`), which
-#   computes exp2, sine or 1/x, it is a part of the SM that a warp's instruction calls. Nothing is computed *in* registers:
-#   data waits there before and after.
+#   numbers, a × b + c. A **tensor core** does something larger in one instruction: A B + C for three small *matrices*. It
+#   has no instruction set of its own. Like the ALUs, it is a part of the SM that a warp's instruction calls. So is the
+#   **special-function unit** (SFU; in machine code `MUFU`), which computes exp2, sine or 1/x. Nothing is computed *in*
+#   registers: data waits there before and after.
 # * A **streaming multiprocessor** (SM) puts ALUs, tensor cores, registers and a memory of its own under schedulers
 #   that hand out instructions. A **GPU** is many SMs, a cache that they share, and main memory beside the chip.
 # * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. NVIDIA's list, written
@@ -384,8 +385,8 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 #   when PyTorch was built. This is called *eager* mode; nothing is compiled then (`torch.compile` is another matter).
 # * A **transformer** is, seen from here, a sequence of kernel launches. The end of this unit says more about it.
 #
-# In CUDA C++ the first kernel of this unit would look like this. One *thread* has one element, and the grid counts blocks of
-# threads:
+# In CUDA C++ the first kernel of this unit would look like this. One *thread* has one element, and the grid counts blocks
+# of threads:
 #
 # ```cpp
 # __global__ void double_kernel(const float* x, float* out, int n) {
@@ -395,9 +396,9 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # double_kernel<<<(n + 1023) / 1024, 1024>>>(x, out, n);
 # ```
 #
-# You have written a kernel. What becomes of it on the way down the ladder? Here is `double_kernel` compiled for two
-# generations of GPUs, the A100's (NVIDIA calls it sm_80) and that of H100 and H200 (sm_90), without either being here.
-# First comes the PTX, of which we show only the lines that touch memory or do arithmetic on floats:
+# You have written a kernel. What becomes of it on the way down the ladder? Here is `double_kernel`, compiled for two
+# generations of GPUs: that of the A100, which NVIDIA calls sm_80, and that of the H100 and H200, sm_90. Neither GPU has to
+# be here for this. First comes the PTX, of which we show only the lines that touch memory or do arithmetic on floats:
 
 # %%
 from course_lib.compiled import ptx_for, sass_for  # noqa: E402
@@ -431,9 +432,9 @@ for architecture in ("sm_80", "sm_90"):
 #
 # ## Two chips
 #
-# A CPU is built so that *one* program ends soon: large caches, and much control that guesses which way a branch will go and
-# what can be done early. A GPU is built so that *many* end per second: most of its area computes, and its control is simple,
-# since 32 lanes share it. What does that look like?
+# A CPU is built so that *one* program ends soon. It has large caches, and much control logic that guesses which way a
+# branch will go and what can be done early. A GPU is built so that *many* end per second: most of its area computes, and
+# its control is simple, since 32 lanes share it. What does that look like?
 
 # %%
 figures.start.two_dies()
@@ -463,8 +464,8 @@ figures.start.two_dies()
 figures.start.explore_hiding_latency()
 
 # %% [markdown]
-# With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. No warp became faster when you added others;
-# there was always another one to turn to. More work before each wait has the same effect, and most of this course is
+# With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. When you add warps, no warp becomes faster. The
+# scheduler only has more of them to turn to. More work before each wait has the same effect, and most of this course is
 # about that.
 #
 # ## Exercise: how many warps hide a wait?
@@ -564,8 +565,8 @@ for fault in t.faults:
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and the result depends on who comes
 # last. Here both happen to write the same number, so a test of the values would not notice. The trace does: it remembers
-# which program wrote each element. (It counts 3072 elements: programs 1, 2 and 3 each store to the same 1024, which program
-# 0 has written. *Atomics*, which it mentions, are for programs that must share an element: 04.)
+# which program wrote each element. (It counts 3072 elements, since programs 1, 2 and 3 each store to the same 1024 that
+# program 0 has written. The *atomics* that it mentions are for programs that must share an element; they come in 04.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. On the CPU the programs of a trace run one after
 # the other; on a GPU they do not.
@@ -651,19 +652,19 @@ else:
 # So on a GPU that is full of threads, each thread must have one or two numbers under way all the time. This is why kernels
 # are launched with so many programs. With fewer threads, each must ask for more at once.
 #
-# What the memories are made of explains the picture. Registers, shared memory, L1 and L2 are **SRAM**: several
-# transistors hold a bit, on the chip, as fast as the logic around them. **HBM** (high-bandwidth memory) is **DRAM**:
-# a bit is one transistor and one tiny capacitor, whose charge leaks and must be refreshed. That packs far more bits
-# into the same area, on chips of their own, and takes longer to read. (Smaller cards have GDDR memory: DRAM as well.)
+# What the memories are made of explains the picture. Registers, shared memory, L1 and L2 are **SRAM**: several transistors
+# hold a bit. They lie on the chip and are as fast as the logic around them. **HBM** (high-bandwidth memory) is **DRAM**: a
+# bit is one transistor and one tiny capacitor, whose charge leaks and must be refreshed. That packs far more bits into the
+# same area, on chips of their own, and takes longer to read. (Smaller cards have GDDR memory: DRAM as well.)
 #
 # *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, and not by the whole GPU
 # (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory on
 # purpose; a cache keeps by itself what was read a moment ago. (In Triton the compiler uses shared memory for you.)
 #
-# CUDA's manual knows two more names, and both are about who sees a number, not about where it lies. **Local memory** belongs to
-# one thread; it is a part of HBM, and holds what did not fit into registers. **Constant memory** is 64 KB of HBM that kernels
-# only read, with a cache of its own, which is fast where all lanes of a warp ask for the same number. The arguments of a launch
-# arrive there. In Triton you declare neither.
+# CUDA's manual knows two more names, and both are about who sees a number, not about where it lies. **Local memory**
+# belongs to one thread; it is a part of HBM, and holds what did not fit into registers. **Constant memory** is 64 KB of
+# HBM that kernels only read. It has a cache of its own, which is fast where all lanes of a warp ask for the same number.
+# The arguments of a launch arrive there. In Triton you declare neither.
 #
 # Distance counts as well. Here is the chip as it lies on its package: the memory is next to it, millimetres away, and L2 is
 # in its middle:
@@ -686,8 +687,8 @@ figures.start.floor_plan()
 # transistors go into more units side by side, and into larger ones: a tensor core does more for each instruction that is
 # fetched.
 #
-# **SRAM** shrinks more slowly than logic: TSMC's N3E has the same SRAM cell as N5 before it, 0.021 µm² (TSMC at IEDM 2022, as
-# WikiChip reports), and for N2 the company announced 0.0175 µm² (IEDM 2024). So caches do not grow as ALUs do.
+# **SRAM** shrinks more slowly than logic: TSMC's N3E has the same SRAM cell as N5 before it, 0.021 µm² (TSMC at IEDM 2022,
+# as WikiChip reports), and for N2 the company announced 0.0175 µm² (IEDM 2024). So caches do not grow as ALUs do.
 #
 # **HBM** has become faster in four ways at once. The first generation had 4 stacks of 128 GB/s on a card. The H200 has 6 of
 # 800 GB/s, each of 1024 data wires: higher rates for each wire, more stacks beside the chip, more layers in each stack,
@@ -727,8 +728,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #
 # ## What the hardware is wanted for
 #
-# A **transformer** predicts the next token of a text, a token being a piece of a word. In six steps, with the words
-# that the rest of the course uses:
+# A **transformer** predicts the next token of a text; a token is a piece of a word. It does so in six steps. Here they
+# are, with the words that the rest of the course uses:
 #
 # 1. Each token becomes a vector of numbers, its **embedding**.
 # 2. Each layer takes a vector x, computes an update f(x), and **adds** it: x + f(x). The vector that is handed on
@@ -737,14 +738,15 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #    is queries and keys that are compared, by dot products; the embeddings themselves are not.
 # 4. A **softmax** turns one query's dot products into weights that are positive and sum to 1.
 # 5. The update is the sum of the values with these weights.
-# 6. At the end an **unembedding** makes of each vector one number for each token that could come next. In GPT-2 small
-#    (Radford and others, 2019) that is from 768 numbers to 50 257: wider, despite the name.
+# 6. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
+#    (Radford and others, 2019) it makes 50 257 numbers out of 768: the vector grows, despite the name.
 #
 # Between the attention of one layer and the next lies an **MLP**: a matrix makes the vector about four times as long, a
-# nonlinear function follows, and another matrix brings it back; and a **normalisation** comes before both. Two things are
-# often said wrongly. The MLP is not there because nothing else is nonlinear: softmax and normalisation are, too. And it is
-# products of matrices, not single FMAs. (The first transformer had an *encoder*, which read one text, and a *decoder*, which
-# wrote another. Today's language models are decoders alone.)
+# nonlinear function follows, and another matrix brings the vector back to its length. A **normalisation** comes before the
+# attention and before the MLP. Two things are often said wrongly. The MLP is not there because nothing else is nonlinear:
+# softmax and normalisation are, too. And the MLP is made of products of matrices, not of single FMAs. (The first
+# transformer had an *encoder*, which read one text, and a *decoder*, which wrote another. Today's language models are
+# decoders alone.)
 #
 # Which unit of an SM does which step?
 #
@@ -760,7 +762,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | unembedding | products | | | a matrix of width × tokens |
 #
 # Tensor cores have grown fastest, so all that is not a product takes an ever larger share of the time: that is what fusion
-# (06) is for. It also shapes models. They are designed around products of matrices, with sizes that tiles divide.
+# (06) is for. The same fact shapes models, too: they are designed around products of matrices, with sizes that tiles
+# divide.
 #
 # Is a dot product of two similar vectors near 1? Here is one query with eight keys, of 64 standard normal numbers
 # each. Key 3 was made from the query, with a little noise. Guess the height of its bar. (On the right the dot products are
@@ -788,10 +791,10 @@ figures.start.dots_and_weights()
 # | HBM | HBM | the same kind of memory |
 # | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
 #
-# A TPU has no warps. One stream of instructions, each of which may start several units, drives a whole TensorCore; it hides
-# latency by copies into VMEM that are planned ahead. Its chips are networked in another way, too: each has wires to its four or
-# six neighbours, in a grid whose ends are joined, while GPUs talk through switches, any to any, in groups of 8 to 72 (*How to
-# Scale Your Model*, see the end of this page). And what about the balance of compute and memory?
+# A TPU has no warps. One stream of instructions drives a whole TensorCore, and each instruction may start several units.
+# Copies into VMEM that are planned ahead hide the latency. TPUs are networked in another way, too: each chip has wires to
+# its four or six neighbours, in a grid whose ends are joined. GPUs talk through switches, each one to any other, in groups
+# of 8 to 72 (*How to Scale Your Model*, see the end of this page). And what about the balance of compute and memory?
 
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # TPU v5p, bf16, a chip: Google Cloud's documentation, page "TPU v5p"
@@ -932,8 +935,8 @@ progress()
 # * A kernel finds its place with `tl.program_id`, its elements with `tl.arange`, and its end with a mask. A grid
 #   rounds up.
 # * Programs run in any order. Two that write to one place are a race, and a trace names it.
-# * From registers to HBM, memories get slower and further away, and the last is larger by far. Compute has outgrown
-#   them, so most kernels wait for memory.
+# * From registers to HBM, memories get slower and further away, and HBM is larger than all the others by far. Compute has
+#   outgrown them, so most kernels wait for memory.
 #
 # The unit has {{unit points}} in {{unit exercises}}. Next: 01 looks at what a tensor is, and why a transpose moves nothing.
 #
@@ -946,5 +949,6 @@ progress()
 # * The Triton documentation, first tutorial: vector addition.
 # * Google, *How to Scale Your Model*: TPUs and GPUs side by side.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, why they look as they do.
-# * The video that climbs from atoms to transformers, with the corrections of its commenters: the ladder of this unit is theirs.
+# * The video that climbs from atoms to transformers, and the corrections of its commenters: the ladder of this unit comes
+#   from both.
 # * C. Petzold, *Code*: from a switch to a processor, for the lower rungs of the ladder.

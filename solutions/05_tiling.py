@@ -40,7 +40,7 @@ figures.flops.mystery_plot()
 # Branches, waves, cliffs. At the end of this unit you will predict this plot with ten lines of your own. The way there
 # leads through the question that decides the speed of every product: how often is each element *read*?
 #
-# A product of two 4096 by 4096 matrices takes 2 × 4096³ FLOPs. In bfloat16 the two factors have 2 × 32 MiB. Suppose a
+# A product of two 4096 by 4096 matrices takes 2 × 4096³ FLOPs. In bfloat16 the two factors take 2 × 32 MiB. Suppose a
 # kernel computes each element of the result by itself: it reads a row of a and a column of b, multiplies them and adds up.
 
 # %% predict="tiling.guess_bytes"
@@ -104,8 +104,8 @@ figures.tiling.outer_products()
 # * the right result for any sizes ({{correct.ragged}}),
 # * one outer product for each k ({{counted.plain}}).
 #
-# Unsolved, the check prints that nothing is returned yet. `hint("tiling.outer_product_matmul")` gives a hint, and a
-# stronger one each time. This holds for every exercise here.
+# As long as an exercise is unsolved, its check prints that nothing is returned yet. `hint("tiling.outer_product_matmul")`
+# gives a hint, and a stronger one each time. This holds for every exercise here.
 
 
 # %% exercise="tiling.outer_product_matmul"
@@ -240,8 +240,8 @@ for tile in (1, 16, 64, 128, 256):
     print(f"tile {tile:3}: {moved / 2**30:7.2f} GiB, {2 * 4096**3 / moved:6.1f} FLOP/byte")
 
 # %% [markdown]
-# All of these lie left of the ridge of unit 03, 206 FLOP/byte on an H200: if every read went to DRAM, none of these products
-# would reach the speed of the tensor cores. The L2 cache closes the gap, as *Which tile first?* shows at the end.
+# All of these lie left of the ridge of unit 03, 206 FLOP/byte on an H200: if every read went to DRAM, none of these
+# products would reach the speed of the tensor cores. The L2 cache closes the gap, as *Which tile first?* shows at the end.
 #
 # ## Where tiles live
 #
@@ -252,16 +252,18 @@ for tile in (1, 16, 64, 128, 256):
 #   of 128 × 256.
 # * The tiles of a and b pass through **shared memory**. From there Hopper's `wgmma` instruction feeds the tensor cores
 #   directly. The older `mma.sync`, all that an A100 has, takes its operands from registers, so each warp first loads its
-#   part of the tiles into them. An H200 gives one program at most 227 KiB of shared memory, an A100 163 KiB. This is what shared
-#   memory is for: a little is loaded once, and all threads of the program use it. With tiles of 128 × 128 each number of a's
-#   tile enters 128 products, for which it crossed the wires from L2 once. In CUDA you write the copy, the barrier and the reads
-#   yourself; in Triton, `tl.load` and `tl.dot` on a block make the compiler write them.
-# * The **unit's own shape** counts, too. One `wgmma` takes 64 rows of a, 8 to 256 columns of b, and 32 bytes of K (16 halves):
-#   its four warps share it. With BLOCK_M below 64 Triton falls back to `mma.sync`, of 16 × 8. A TPU's unit is a square of
-#   128 × 128, from v6e on 256 × 256, and what does not fill it is padded. So sides of 64 and 128 are no accident.
+#   part of the tiles into them. An H200 gives one program at most 227 KiB of shared memory, an A100 163 KiB. This is what
+#   shared memory is for: a little is loaded once, and all threads of the program use it. With tiles of 128 × 128 each
+#   number of a's tile enters 128 products, and for all of them it crosses the wires from L2 only once. In CUDA you write
+#   the copy, the barrier and the reads yourself; in Triton, `tl.load` and `tl.dot` on a block make the compiler write
+#   them.
+# * The **tensor core's own shape** counts, too. One `wgmma` takes 64 rows of a, 8 to 256 columns of b, and 32 bytes of K
+#   (16 numbers of half precision), and four warps share the work. With BLOCK_M below 64 Triton falls back to `mma.sync`,
+#   whose shape is 16 × 8. A TPU's unit is a square of 128 × 128, from v6e on 256 × 256, and what does not fill it is
+#   padded. So sides of 64 and 128 are no accident.
 # * While the tensor cores work on one pair of tiles, the next ones should be on their way. This is **pipelining**:
-#   `num_stages=3` makes the compiler keep three pairs of tiles in shared memory, of which one is in use and two are arriving.
-#   It costs three times the space.
+#   `num_stages=3` makes the compiler keep three pairs of tiles in shared memory, of which one is in use and two are
+#   arriving. It costs three times the space.
 
 # %%
 figures.tiling.pipelining()
@@ -273,8 +275,8 @@ figures.tiling.pipelining()
 #   there is room for 64. That is 12.5 %. A kernel without a pipeline would starve: while a warp waits for memory, nobody
 #   else has work. A matmul can live with that, since its pipeline hides the waits.
 #
-# Move the sliders. Which tile has the highest intensity and still fits? What does a third stage cost? And why is 256 × 256 out
-# of the question?
+# Move the sliders. Which tile has the highest intensity and still fits? What does a third stage cost? And why is 256 × 256
+# out of the question?
 
 # %%
 figures.tiling.explore_tile_sizes()
@@ -288,13 +290,13 @@ figures.tiling.explore_tile_sizes()
 #
 # {{exercise tiling.best_tile}}
 #
-# Sides are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are three stages. So a tile
-# fits if
+# Sides are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are three stages. So a
+# tile fits if
 # * 3 × 64 × (bm + bn) × 2 bytes are at most `shared_bytes`, and
 # * bm × bn is at most 32,768.
 #
-# Return the pair (bm, bn) that fits and moves the fewest bytes in an (m, k) @ (k, n) product. (If there are several, any of
-# them.) You may call `matmul_bytes`. Full marks need the best tile
+# Return the pair (bm, bn) that fits and moves the fewest bytes in an (m, k) @ (k, n) product. (If there are several,
+# return any of them.) You may call `matmul_bytes`. Full marks need the best tile
 # * for large square products ({{holds.fits_and_moves_least.large}}),
 # * for other shapes ({{holds.fits_and_moves_least.other shapes}}).
 
@@ -326,12 +328,12 @@ check("tiling.best_tile", best_tile)
 # | --- | --- | --- |
 # | `"registers"` | `registers` for each of the 32 threads of each warp; a warp's are rounded up to a multiple of 256 | 65,536 |
 # | `"shared memory"` | `shared_bytes`, and 1024 bytes that the system keeps for each program | 233,472 bytes |
-# | `"warps"` | its warps: 64 of them are the 2048 threads of which CUDA's manuals speak | 64 |
+# | `"warps"` | its warps; 64 warps are the 2048 threads that CUDA's manuals speak of | 64 |
 # | `"programs"` | one: CUDA says *blocks* | 32 |
 #
-# `sm` has the last column of any GPU, as `sm["registers"]`, `sm["shared_bytes"]`, `sm["warps"]` and `sm["programs"]`.
-# Return how many programs fit, and the name (from the first column) of the limit that keeps one more from fitting. If there
-# are several such limits, name any of them. Full marks need that
+# `sm` holds the last column, for whichever GPU is meant, as `sm["registers"]`, `sm["shared_bytes"]`, `sm["warps"]` and
+# `sm["programs"]`. Return how many programs fit, and the name (from the first column) of the limit that keeps one more
+# from fitting. If there are several such limits, name any of them. Full marks need the right pair
 # * where shared memory is the limit ({{holds.fills_the_sm.shared memory}}),
 # * where registers are ({{holds.fills_the_sm.registers}}),
 # * where one of the others is, or not a single program fits ({{holds.fills_the_sm.the rest}}).
@@ -394,10 +396,11 @@ for name, kernel in {
 #
 # {{exercise tiling.roofs}}
 #
-# (m, k) @ (k, n) in programs' tiles `tile = [bm, bn]`, cut into warps' parts `warp_tile = [wm, wn]`. `rates` has FLOP/s for
-# `"tensor cores"`, and bytes/s for `"DRAM"`, `"L2"` and `"shared memory"`. Only a and b come from shared memory: each part
-# reads its rows and columns once, masked positions move nothing, and the result leaves through registers. All four work at
-# the same time. Return the seconds that the slowest of them takes, and its name. Full marks need that
+# A product (m, k) @ (k, n) is cut into tiles `tile = [bm, bn]`, one for each program, and each tile is cut into parts
+# `warp_tile = [wm, wn]`, one for each warp. `rates` has FLOP/s for `"tensor cores"`, and bytes/s for `"DRAM"`, `"L2"` and
+# `"shared memory"`. Only a and b come from shared memory: each part reads its rows and columns once, masked positions move
+# nothing, and the result leaves through registers. The tensor cores and the three memories all work at the same time.
+# Return the seconds that the slowest of the four takes, and its name. Full marks need the right pair
 # * where the L2 cache is the slowest ({{holds.is_the_slowest.L2}}),
 # * where it is another one ({{holds.is_the_slowest.the others}}).
 
@@ -484,10 +487,10 @@ def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
 #
 # {{exercise tiling.ladder}}
 #
-# a, b and c are 128 × 128 matrices of float16. The naive kernel has BLOCK_K = 64, and 128 × 128 programs; the second strips
-# of 64; the third tiles of 32 × 32. How often does each element of a and of b get read? How many sectors of 32 bytes does one
-# load of a piece of a column of b touch? And how many bytes do tiles move in all, loads and stores? Each is worth
-# {{correct.plain / 7}}.
+# a, b and c are 128 × 128 matrices of float16. The naive kernel has BLOCK_K = 64, and 128 × 128 programs. The second
+# kernel makes strips of 64, and the third makes tiles of 32 × 32. How often does each kernel read each element of a and of
+# b? The naive kernel loads a piece of a column of b at a time: how many sectors of 32 bytes does one such load touch? And
+# how many bytes does the kernel with tiles move in all, loads and stores together? Each is worth {{correct.plain / 7}}.
 
 # %% exercise="tiling.ladder"
 predicted_ladder = {
@@ -549,11 +552,13 @@ for name, kernel, grid, block in (
 #
 # {{exercise tiling.row_sums}}
 #
-# A matmul is a loop along K that keeps something in registers. First the loop, without the product: the sum of each row of a,
-# in float32. Each program has a block of rows and walks along all columns. K is any number: 1, 300, 5001, so the last step is
-# masked, and what is masked adds zeros. Full marks need
-# * any sizes, and rows that lie apart ({{correct.ragged}}), long rows of float16 ({{correct.float16}}),
-# * dense loads ({{coalesced.load.performance}}), and each element read once, by at least 32 programs ({{traffic.performance}}).
+# A matmul is a loop along K that keeps something in registers. Write the loop first, without the product: it makes the sum
+# of each row of a, in float32. Each program has a block of rows and walks along all columns. K may be any number, such as
+# 1, 300 or 5001. So the last step is masked, and masked positions add zeros. Full marks need
+# * the right sums for any sizes and for rows that lie apart ({{correct.ragged}}), and for long rows of float16
+#   ({{correct.float16}}),
+# * dense loads ({{coalesced.load.performance}}), and each element read once, by at least 32 programs
+#   ({{traffic.performance}}).
 
 
 # %% exercise="tiling.row_sums"
@@ -589,16 +594,16 @@ check("tiling.row_sums", row_sums)
 #
 # Now the product. Three things are new.
 #
-# **`tl.dot(a, b, acc)`** adds the product of two blocks, (BLOCK_M, BLOCK_K) by (BLOCK_K, BLOCK_N), to an accumulator, on the
-# tensor cores. Sides are powers of two, and the one that is summed over, BLOCK_K, is at least 16 (32 for numbers of one
-# byte). Blocks with fewer than 16 rows or columns are padded. The accumulator is float32, also for float16 and bfloat16
-# blocks: thousands of products are added, and unit 02 showed what half precision makes of that.
+# **`tl.dot(a, b, acc)`** adds the product of two blocks, (BLOCK_M, BLOCK_K) by (BLOCK_K, BLOCK_N), to an accumulator, on
+# the tensor cores. Sides are powers of two, and the one that is summed over, BLOCK_K, is at least 16 (32 for numbers of
+# one byte). Blocks with fewer than 16 rows or columns are padded. The accumulator is float32, also for float16 and
+# bfloat16 blocks: thousands of products are added, and unit 02 showed what half precision makes of that.
 #
 # **Float32 blocks** are rounded to TF32 (10 bits after the point) on their way into the tensor cores, unless you write
 # `input_precision="ieee"`. The trace rounds them, too, so that you see it. For other dtypes the option does nothing.
 #
-# **Pointers that move.** Inside the loop over k only the position along K changes. So set up two blocks of pointers before the
-# loop, and advance them: `a_ptrs += BLOCK_K * stride_ak`.
+# **Pointers that move.** Inside the loop over k only the position along K changes. So set up two blocks of pointers before
+# the loop, and advance them: `a_ptrs += BLOCK_K * stride_ak`.
 #
 # Here are all three in one program. It makes a result of one tile, in several steps along K, and needs no mask.
 
@@ -631,13 +636,14 @@ print(f"in float32, as TF32: off by {(c32 - a32 @ b32).abs().max():.4f}; such su
 print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gpu="sm_90"))
 
 # %% [markdown]
-# The compiler tells us this: loads and stores of 128 bits, the widest there are; an instruction of the tensor cores (`mma`,
-# or `wgmma` for tiles of 64 rows and more); how much of the 232,448 bytes (227 KiB) of shared memory a program takes; and
-# registers. A *thread* is what unit 04 called a lane: a warp has 32.
+# The compiler tells us four things. It says how wide loads and stores are: 128 bits, the widest there are. It names the
+# instruction of the tensor cores: `mma`, or `wgmma` for tiles of 64 rows and more. It says how much of the 232,448 bytes
+# (227 KiB) of shared memory a program takes. And it counts the registers. A *thread* is what unit 04 called a lane: a warp
+# has 32.
 #
-# **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. Unless you say otherwise,
-# a program has 4 warps. Those are 128 threads, and 128 × 256 sums are then 256 for each: one more than a thread has registers.
-# What happens to the rest?
+# **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. Unless you say
+# otherwise, a program has 4 warps. Those are 128 threads. So a tile of 128 × 256 sums gives each thread 256 of them: one
+# more than a thread has registers. What happens to the rest?
 
 # %%
 a, b = torch.empty(128, 1024).half(), torch.empty(1024, 256).half()
@@ -653,24 +659,24 @@ for num_warps in (4, 8):
 # With 4 warps the sums **spill**: part of the accumulator lies in memory, and has to be fetched and put back. The
 # result is right, and no check of bytes sees it. So ask `compile_for`, and give large tiles 8 warps.
 #
-# **Any strides.** `x.T`, a slice, a head of an attention layer: they are views, with strides of their own (unit 01). A kernel
-# that asks for both strides of each matrix takes them all, without a copy. `.contiguous()` would be a kernel of its own, with
-# its own traffic, and is not allowed here.
+# **Any strides.** `x.T`, a slice, a head of an attention layer: they are views, with strides of their own (unit 01). A
+# kernel that asks for both strides of each matrix can read all of these views, without a copy. `.contiguous()` would be a
+# kernel of its own, with its own traffic, and is not allowed here.
 #
-# **Batches.** (B, M, K) by (B, K, N) are B products; a and b both have two dimensions, or both three. Give the batch the
-# second axis of the grid, `tl.program_id(1)`, and one stride more to each matrix. A single product is a batch of one:
+# **Batches.** (B, M, K) by (B, K, N) are B products; a and b both have two dimensions, or both three. Give the second axis
+# of the grid, `tl.program_id(1)`, to the batch, and give each matrix one stride more. A single product is a batch of one:
 # `a[None]` is a view.
 #
 # ## Exercise: one step
 #
 # {{exercise tiling.one_step}}
 #
-# A matmul is row_sums with a product in each step. Now the step alone: K is at most 64, so one block holds all of it and
-# there is no loop. a and b are contiguous float16. Tiles stick out on every side: rows of a, columns of b, and, where K is
-# less than the block, both of them along K. There a masked load needs `other=0`, or what nobody has written is multiplied and
-# added. Full marks need
-# * any sizes of c ({{correct.ragged}}),
-# * any K up to 64 ({{correct.short}}),
+# A matmul is row_sums with a product in each step. Now write the step alone: K is at most 64, so one block holds all of it
+# and there is no loop. a and b are contiguous float16. Tiles stick out on every side: past the rows of a, past the columns
+# of b, and, where K is less than the block, past the end of K in both. There a masked load needs `other=0`. Otherwise
+# values that nobody has written are multiplied and added. Full marks need
+# * the right result for any sizes of c ({{correct.ragged}}),
+# * the right result for any K up to 64 ({{correct.short}}),
 # * a program for each tile: at least 8 that share a tall c ({{programs.tall}}).
 
 
@@ -707,29 +713,26 @@ check("tiling.one_step", one_step)
 #
 # {{exercise tiling.matmul}}
 #
-# Write `matmul(a, b)` for float16, bfloat16 and float32, of any sizes and any strides. The result has the dtype of a. One
-# kernel, plain pointers. Begin with a single product in float16, and get its points one by one:
+# Write `matmul(a, b)` for float16, bfloat16 and float32, of any sizes and any strides. The result has the dtype of a. Use
+# one kernel, and plain pointers. Begin with a single product in float16. Then earn the points one by one:
 # * right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}), for batches
 #   ({{correct.batched}}),
 # * sums over a long K keep their precision ({{correct.long}}), and float32 stays float32 ({{correct.float32}}),
-# * `a` is read at most N / 64 times ({{rereads.a.performance}}), `b` at most M / 64 times ({{rereads.b.performance}}),
-#   and there is no detour by a second pass over
-#   memory ({{traffic.performance}}), all three with at least 32 programs for a large product; a copy made by torch,
-#   `a.contiguous()` too,
-#   earns nothing at all,
+# * `a` is read at most N / 64 times ({{rereads.a.performance}}), `b` at most M / 64 times ({{rereads.b.performance}}), and
+#   there is no second pass over memory ({{traffic.performance}}). All three need at least 32 programs for a large product.
+#   A function in which torch makes a copy, `a.contiguous()` included, earns nothing at all,
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
 # The first axis of the grid numbers the tiles, and `tl.cdiv` works in kernels, too: with grid_n = tl.cdiv(N, BLOCK_N), let
 # program pid do tile (pid // grid_n, pid % grid_n). `GROUP` is for the last section of this unit, where you will find a
 # better order; until then ignore it, or take it out.
 #
-# Which tile? For float16 and bfloat16, what `best_tile` says is a good start, with 8 warps and three stages. Float32 numbers
-# take twice the room, and the exact product of float32 blocks takes many registers: tiles of 64 × 64 × 32 are large enough
-# there.
+# Which tile? For float16 and bfloat16, what `best_tile` says is a good start, with 8 warps and three stages. Float32
+# numbers take twice the room, and the exact product of float32 blocks takes many registers: tiles of 64 × 64 × 32 are
+# large enough there.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.matmul`, a share of them from {{speed.none}}
-# on (4096 × 4096 ×
-# 4096, bfloat16).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.matmul`, and a part of these points from
+# {{speed.none}} on (4096 × 4096 × 4096, bfloat16).
 
 
 # %% exercise="tiling.matmul"
@@ -785,7 +788,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 check("tiling.matmul", matmul)
 
 # %% [markdown]
-# Where there is a GPU, the next cell times your kernel against `torch.matmul`, which calls NVIDIA's cuBLAS, in the same run.
+# Where there is a GPU, the next cell times your kernel against `torch.matmul`, which calls NVIDIA's cuBLAS, in the same
+# run.
 
 # %% gpu="tiling.speed"
 if bench.has_gpu():
@@ -916,8 +920,9 @@ check("tiling.break_matmul", breaking_inputs)
 # tuned[lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]), B)](a, b, c, M, N, K, ...)
 # ```
 #
-# The grid becomes a function, since it depends on the tile. A check tries nothing out: it takes the first configuration, also
-# where it times your kernel on a GPU. Put a good one first. This was done with the published solution:
+# The grid becomes a function, since it depends on the tile. A check tries nothing out: it takes the first configuration,
+# also where it times your kernel on a GPU. Put a good one first. Here are the times of the published solution with several
+# configurations:
 
 # %%
 figures.tiling.autotuned()
@@ -936,7 +941,8 @@ figures.tiling.tile_quantization()
 # **wave**. With 120 tiles, 108 run in a first wave, and 12 in a second one, which takes as long as the first. That is
 # **wave quantization**.
 #
-# Both at once, on an A100 with tiles of 256 × 128: at N = 1792 there are 7 × 14 = 98 tiles. And at N = 1793?
+# Now take both at once, on an A100 with tiles of 256 × 128. At N = 1792 there are 7 × 14 = 98 tiles. How many are there at
+# N = 1793?
 #
 # Move the sliders, and find the sizes that waste the most.
 
@@ -952,8 +958,8 @@ figures.tiling.explore_waves()
 #
 # {{exercise tiling.tiles_and_waves}}
 #
-# An (m, n) result in tiles of bm × bn, one tile at a time on each of `sms` SMs. How many tiles, and how many waves? Full marks
-# need both
+# An (m, n) result is cut into tiles of bm × bn, and each of `sms` SMs works on one tile at a time. How many tiles are
+# there, and how many waves? Full marks need both numbers
 # * for whole tiles ({{correct.whole}}),
 # * for tiles and waves that are not full ({{correct.cliffs}}).
 
@@ -1012,20 +1018,21 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # {{exercise tiling.predicted_throughput}}
 #
-# A model of four parts, for products of (n, n) matrices with 2-byte numbers:
+# Write a model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
-# 1. **Waves.** One SM does a share 1 / sms of `flops_per_second`. A tile has 2 × bm × bn × n FLOPs, which gives its time.
-#    The total time is the number of waves × the time of one tile, however full the last wave is.
+# 1. **Waves.** One SM does 1 / sms of the `flops_per_second`. A tile has 2 × bm × bn × n FLOPs, which gives its time. The
+#    total time is the number of waves × the time of one tile, however full the last wave is.
 # 2. **Memory.** Three matrices pass through memory at least once, at `bytes_per_second`.
 # 3. Waves and memory work at the same time, so the slower of the two counts. Add the **launch**: `launch_seconds`.
-# 4. **Alignment.** If 8 does not divide n, the product reaches only a share of that speed. Which one for odd sizes, for 2 × odd,
-#    for 4 × odd? Read your own shares off the plot above.
+# 4. **Alignment.** If 8 does not divide n, the product reaches only a share of that speed. Which share is it for odd
+#    sizes, for 2 × odd, for 4 × odd? Read your own shares off the plot above.
 #
 # Speed is 2 n³ FLOPs divided by seconds. Return a list of speeds in FLOP/s, one for each of `sizes`. You may call
 # `tiles_and_waves`. Full marks need
 # * the model's numbers for small sizes ({{holds.follows_the_model.roofline}}) and for large ones
 #   ({{holds.follows_the_model.waves}}), all of them multiples of 8,
-# * sizes that 8 does not divide slower than what you say of the next multiple of 8 ({{holds.slows_down.alignment}}),
+# * for sizes that 8 does not divide, less speed than you predict for the next multiple of 8
+#   ({{holds.slows_down.alignment}}),
 # * and, for the 230 sizes measured on an H200, a **rank correlation** of at least 0.95
 #   ({{holds.ranks_the_measured.measured}}): 1 means that your model puts
 #   all sizes into the measured order of speed, 0 that it knows nothing of it.
@@ -1058,8 +1065,8 @@ def predicted_throughput(
 check("tiling.predicted_throughput", predicted_throughput)
 
 # %% [markdown]
-# Here is your model over the measured curve. It takes tiles of 128 × 128, the SMs of the GPU that was measured, and two measured
-# ceilings: those of a large product and of a copy.
+# Here is your model over the measured curve. It takes tiles of 128 × 128, the SMs of the GPU that was measured, and two
+# measured ceilings: those of a large product and of a copy.
 
 # %% gpu="tiling.predicted_against_measured"
 figures.tiling.predicted_against_measured(predicted_throughput)
@@ -1082,10 +1089,11 @@ print(figures.tiling.how_well(predicted_throughput))
 #   part 4 changes almost nothing, since all of them have the same share.)
 # * Among *large* multiples of 8, where size and alignment say little, the order is that of the waves. There the model does
 #   better than *size alone*, and it is far from perfect.
-# * The worst misses show why. Those that 8 divides, if there are any, are sizes whose last wave has a handful of tiles, and
-#   there the product is *faster* than predicted. (Which of the others are among them depends on your shares.) cuBLAS has a
-#   whole shelf of kernels, and takes another tile where one leaves a poor last wave. And on a large product power sets the
-#   limit: SMs that have nothing to do leave their watts to the others, which then run at a higher clock.
+# * The worst misses show why. Look first at those that 8 divides, if there are any. Their last wave has a handful of
+#   tiles, and there the product is *faster* than predicted. (Which other sizes are among the worst misses depends on your
+#   shares.) cuBLAS has a whole shelf of kernels, and takes another tile where one leaves a poor last wave. And on a large
+#   product power sets the limit: SMs that have nothing to do leave their watts to the others, which then run at a higher
+#   clock.
 #
 # So what does a kernel do that has only *one* tile? The published matmul, with a fixed tile, on the same GPU:
 
@@ -1102,7 +1110,7 @@ figures.tiling.one_tile_for_all(predicted_throughput)
 #
 # {{exercise tiling.pad_to_multiple}}
 #
-# The smallest multiple of `multiple` that is at least n ({{holds.pads_least.plain}}).
+# Return the smallest multiple of `multiple` that is at least n ({{holds.pads_least.plain}}).
 
 
 # %% exercise="tiling.pad_to_multiple"
@@ -1123,37 +1131,40 @@ print(figures.tiling.vocabulary())
 # %% [markdown]
 # That is more work, done in less time.
 #
-# What if the size is not yours to choose, because the matrices come from elsewhere? You can copy them into longer rows, which
-# begin at multiples of 16 bytes, multiply the copies, and copy the result back. Is that worth its time? Predict it for
-# matrices of (4097, 4097): each of the three copies reads and writes 2 bytes for each number, and memory on an H100 moves about
-# 3 TB in a second. The product runs at the speed of the lowest branch as it lies, and at that of the highest when copied.
+# What if the size is not yours to choose, because the matrices come from elsewhere? You can copy them into longer rows,
+# which begin at multiples of 16 bytes, multiply the copies, and copy the result back. Is that worth its time? Predict it
+# for matrices of (4097, 4097): each of the three copies reads and writes 2 bytes for each number, and memory on an H100
+# moves about 3 TB in a second. The product runs at the speed of the lowest branch on the matrices as they lie, and at that
+# of the highest branch on the copies.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
 print(figures.tiling.copied_first())
 
 # %% [markdown]
-# The copies take less time than the product, and all of it takes less than half of cuBLAS's time for the rows as they lie. The
-# time of the copies grows with N², what they save grows with N³: the larger the product, the better the bargain. (The kernel
-# is `benchmarks/matmul_persistent.py`, about as fast as cuBLAS where rows are aligned. It has one row and one column of tiles
-# more than for 4096, each for a single row or column of numbers, so the wave quantization from above costs it time, too.)
+# The copies take less time than the product, and copies and product together take less than half of the time that cuBLAS
+# needs for the rows as they lie. The time of the copies grows with N², and what they save grows with N³: the larger the
+# product, the better the bargain. (The kernel is `benchmarks/matmul_persistent.py`, about as fast as cuBLAS where rows are
+# aligned. It has one row and one column of tiles more than for 4096, each for a single row or column of numbers, so the
+# wave quantization from above costs it time, too.)
 #
 # ## Which tile first?
 #
-# One thing is left. The trace says that a is read N / BLOCK_N times: 16 times for 4096 columns and tiles of 256. Must all of
-# these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, 60 MB on an H200. If two programs that run at the same
-# time want the same tile of a, DRAM delivers it once.
+# One thing is left. The trace says that a is read N / BLOCK_N times: 16 times for 4096 columns and tiles of 256. Must all
+# of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, 60 MB on an H200. If two programs that run at
+# the same time want the same tile of a, DRAM delivers it once.
 #
-# So it matters *which* tiles run at the same time. That is decided by how a kernel turns its program number into a tile. An
-# H200 runs 132 programs at once. In row order they lie in a few long rows: they want few rows of `a`, and all columns of `b`.
-# What would be better?
+# So it matters *which* tiles run at the same time. That is decided by how a kernel turns its program number into a tile.
+# An H200 runs 132 programs at once. In row order they lie in a few long rows: they want few rows of `a`, and all columns
+# of `b`. What would be better?
 
 # %%
 figures.tiling.orders()
 
 # %% [markdown]
-# A compact patch: fewer rows *and* fewer columns for the same number of tiles. It is the square again, one level up. The common
-# way is **grouped order**: take `group` rows of tiles, go through them column by column, then take the next `group` rows.
+# A compact patch would be better: for the same number of tiles, its rows and columns together are fewer. It is the square
+# again, one level up. The common way is **grouped order**: take `group` rows of tiles, go through them column by column,
+# then take the next `group` rows.
 #
 # ## Exercise: grouped order
 #
@@ -1185,8 +1196,8 @@ def grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, 
 check("tiling.grouped_order", grouped_order)
 
 # %% [markdown]
-# Now go back to your matmul. These lines, with `GROUP` for `group` and grid_m = tl.cdiv(M, BLOCK_M), replace the two of row
-# order; `GROUP=8` in the launch is a good start. Check it again: it must stay right.
+# Now go back to your matmul. Put these lines in place of the two that number the tiles in row order, with `GROUP` for
+# `group` and grid_m = tl.cdiv(M, BLOCK_M). `GROUP=8` in the launch is a good start. Check it again: it must stay right.
 #
 # Can one do it without a parameter? **Hilbert's curve** visits each cell of a square, always steps to a neighbour, and
 # stays near where it was at every scale. Whatever the number of programs that run together, they form a patch. The curve is
@@ -1199,7 +1210,8 @@ check("tiling.grouped_order", grouped_order)
 # This exercise is for those who want more. `side` is a power of two (1 included). Any of the curve's mirror images will do.
 # Full marks need
 # * each tile once, next to the one before ({{holds.touches.plain}}),
-# * squares within squares: the first 4, 16, 64, ... and so on fill squares ({{holds.stays_near.plain}}),
+# * squares within squares: the first 4 tiles fill a square, and so do the first 16, the first 64 and so on
+#   ({{holds.stays_near.plain}}),
 # * at most 0.65 of the DRAM bytes of row order ({{holds.saves_traffic.cache}}).
 
 

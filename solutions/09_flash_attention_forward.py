@@ -32,7 +32,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# In 08 you wrote attention in tiles, in torch. It never held anything of size n × n, and it has to move few bytes. So it
+# In 08 you wrote attention in tiles, in torch. It never holds anything of size n × n, and it has to move few bytes. So it
 # should be as fast as its matrix products. One layer with 16 heads of 128 and 16 384 tokens does 4 · 16 · 16384² · 128
 # FLOPs. How long would that take at the speed of a matrix product? And how long does your `tiled_attention` take on the
 # same GPU?
@@ -83,8 +83,8 @@ print(f"16 heads of 16,384 queries, 64 queries a program: {programs:,} programs 
 #
 # {{exercise flash.predictions}}
 #
-# One head of 1024 queries and keys, D = 128, bfloat16; full attention unless it says causal. Each is worth
-# {{correct.plain / 6}}.
+# Take one head of 1024 queries and keys, with D = 128, in bfloat16. Attention is full unless a line says causal. Each
+# number is worth {{correct.plain / 6}}.
 #
 # Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
 
@@ -130,8 +130,8 @@ check("flash.predictions", predictions)
 # >
 # > l = l · alpha + Σ p,  acc = acc · alpha + p @ v
 #
-# Below, one tile of 3 rows and 4 keys comes to a state. Before you run it: which of the three rows keeps its old sums as
-# they are, and which one forgets nearly everything?
+# Below, a state of 3 rows is updated with a tile of 4 keys. Before you run it: which of the three rows keeps its old sums
+# as they are, and which one forgets nearly everything?
 
 # %%
 m = torch.tensor([2.0, 2.0, -torch.inf])  # the third row has seen nothing yet
@@ -157,16 +157,16 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #
 # {{exercise flash.online_update}}
 #
-# Write `online_update`, a `@triton.jit` function that other kernels call. It gets blocks and no pointers. The two functions
-# below it are given: they walk over scores in tiles, and the check calls `weighted_mean`. In every exercise of this unit
-# all points rest on one plain case: its result must be right and computed by kernels, and torch may only allocate memory
-# and make views. Full marks need
-# * any size ({{correct.ragged}}), float32 results that are float32 throughout ({{correct.float32}}),
+# Write `online_update`, a `@triton.jit` function that other kernels call. It gets blocks and no pointers. The two
+# functions below it are given: they walk over scores in tiles, and the check calls `weighted_mean`. In every exercise of
+# this unit, all points rest on one plain case. Its result must be right, and kernels must have computed it: torch may only
+# allocate memory and make views. Full marks need
+# * the right result for any size ({{correct.ragged}}), and float32 that stays float32 throughout ({{correct.float32}}),
 # * scores far from 0, rising and falling ({{correct.hard}}), half precision v with 4096 keys ({{correct.half}}),
 # * tiles of −inf before the first score, and rows of −inf alone ({{correct.late}}).
 #
-# v is half precision in the plain case and in the {{correct.half}} that say so, and float32 in all others: without `"ieee"`
-# those are lost.
+# v is in half precision in the plain case and for the {{correct.half}} of half precision. Everywhere else it is float32,
+# and without `"ieee"` the points there are lost.
 #
 # `hint("flash.online_update")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
@@ -246,9 +246,8 @@ print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) 
 # q, k, v are contiguous matrices of one head, D is 16, 32, 64 or 128. Full marks need
 # * o and lse right in a plain case in float16, on which all points rest,
 # * any Nq and Nk, float16, bfloat16 and float32 ({{correct.ragged}}), scores far from 0 ({{correct.hard}}),
-# * k read at most Nq / 64 times, copies of it included, by at least 32 programs where Nq is large
-#   ({{rereads.k.performance}}), one launch
-#   ({{launches.performance}}), dense loads ({{coalesced.load.performance}}).
+# * k read at most Nq / 64 times, copies of it counted as well, by at least 32 programs where Nq is large
+#   ({{rereads.k.performance}}), one launch ({{launches.performance}}), dense loads ({{coalesced.load.performance}}).
 
 
 # %% exercise="flash.one_head"
@@ -341,8 +340,8 @@ else:
 #
 # * from 0 to the smallest `sees` of its rows, rounded down to whole tiles, all rows see everything, and no mask is needed,
 #   not even on the loads;
-# * from there to the largest `sees`, with a mask;
-# * beyond, nothing.
+# * from there to the largest `sees`, a mask is needed;
+# * beyond that, there is nothing to do.
 #
 # So there are two loops, one after the other, with the same body. Write the body once, as a helper with a `tl.constexpr`
 # argument such as MASKED, and call it twice: the compiler makes two versions of it, one with the mask and one without. Play
@@ -391,20 +390,19 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # less shared memory than an H100. Full marks need
 # * any Nq and Nk ({{correct.ragged}}), any leading dimensions ({{correct.leading}}), views without copies
 #   ({{correct.strided}}), D from 16 to 256 ({{correct.dims}}),
-# * float32 that is float32 ({{correct.float32}}), half precision with 4096 keys ({{correct.half}}), any scale
+# * float32 that stays float32 ({{correct.float32}}), half precision with 4096 keys ({{correct.half}}), any scale
 #   ({{correct.scale}}),
-# * causal, aligned at the bottom right ({{correct.causal}}); zeros and −inf for queries that see nothing ({{correct.nothing}}),
+# * causal, aligned at the bottom right ({{correct.causal}}); zeros and −inf for queries that see nothing
+#   ({{correct.nothing}}),
 # * scores that are large, that rise, that fall, that are low ({{correct.hard}}; one of these cases has a scale of its
 #   own, too),
-# * by count: the bytes of `flash_bytes`, with at least 32 programs for 64 heads ({{traffic.performance}}), all products
-#   by `tl.dot`, and half
-#   of them if causal ({{dot_flops.performance}}), one launch ({{launches.performance}}),
-#   nothing of Nq × Nk in memory ({{buffers_below.performance}}), dense loads ({{coalesced.load.performance}}) and stores
-#   ({{coalesced.store.performance}}).
+# * by count: the bytes that `flash_bytes` predicts, with at least 32 programs for 64 heads ({{traffic.performance}}), all
+#   products by `tl.dot`, and only half as many if causal ({{dot_flops.performance}}), one launch
+#   ({{launches.performance}}), nothing of size Nq × Nk in memory ({{buffers_below.performance}}), dense loads
+#   ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of torch's FlashAttention-2, a share of them from
-# {{speed.none}} on (16 heads
-# of 128, 8192 tokens, bfloat16).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of torch's FlashAttention-2, and a part of these points
+# from {{speed.none}} on (16 heads of 128, 8192 tokens, bfloat16).
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -517,8 +515,8 @@ def flash_attention_forward(
 check("flash.flash_attention_forward", flash_attention_forward)
 
 # %% [markdown]
-# Does it agree with torch on a layer's own views? A tensor (B, N, H, D) goes in as a view (B, H, N, D). If you made o like
-# q, the result comes out in a form that the layer's last matrix can take without a copy.
+# Does it agree with torch on a layer's own views? A tensor (B, N, H, D) goes in as a view (B, H, N, D). If your o lies in
+# memory as q does, the layer's last matrix can take the result without a copy.
 #
 # How large a difference is rounding? The next cell prints the step of bfloat16 just below 1. Causal rows at the beginning
 # are means of a few values and reach 2 to 4, where bfloat16 has steps of 0.0156; rounding is off by up to half of one,
@@ -610,13 +608,13 @@ for row in measured("attention")["counters"]:
 # this unit: you will know every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU, in
 # many orders, and reports every place where a wait is missing.
 #
-# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first one, from 2022,
-# runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for Hopper:
-# it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this unit, with
-# tiles that fit into its shared memory. What lies there? The tile of q, and tiles of k and v for the stages of the
-# pipeline: for all of them on Hopper, for all but one on the cards before it, where a tile of p needs room as well. The
-# next cell counts that for 64 queries, heads of 128, half precision and 3 stages. Guess first: which of the three tiles of
-# keys is too large for an A10G?
+# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first one, from
+# 2022, runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for
+# Hopper: it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this
+# unit, with tiles that fit into its shared memory. What lies there? The tile of q lies there, and so do tiles of k and v
+# for the stages of the pipeline. On Hopper there are tiles for all stages. On the cards before it there are tiles for all
+# stages but one, and a tile of p needs room as well. The next cell counts that for 64 queries, heads of 128, half
+# precision and 3 stages. Guess first: which of the three tiles of keys is too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -631,9 +629,9 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
     print(f"{name:10} {card.architecture:>6} {room:23.0f} {wants[0]:>9} {wants[1]:>9} {wants[2]:>10}")
 
 # %% [markdown]
-# Tiles of 128 keys fit on an A100 and not on an A10G or an L4, whose programs may have 99 KiB: there a tile has 64 keys, or the
-# pipeline has fewer stages. A launch that asks for more fails. For a kernel of yours ask the compiler, which needs no such
-# card: `compile_for(..., gpu="sm_86")` says what a program takes.
+# Tiles of 128 keys fit on an A100 and not on an A10G or an L4, whose programs may have 99 KiB: there a tile has 64 keys,
+# or the pipeline has fewer stages. A launch that asks for more fails. For a kernel of yours ask the compiler, which needs
+# no such card: `compile_for(..., gpu="sm_86")` says what a program takes.
 #
 # How does all this change with the length of a text? The left picture shows the speed, the right one what must be held in
 # addition to q, k and v.
@@ -645,15 +643,15 @@ figures.flash.against_length()
 # ## What models add: windows
 #
 # A **sliding window** (Mistral, Gemma and others) lets a query see the last `window` keys, its own among them, and no
-# older ones. The cost of a text then grows with n, not with n². Left below: which tiles are taken? How many tiles has
-# each row of tiles at most? (The right picture belongs to grouped heads, further down.)
+# older ones. The cost of a text then grows with n, not with n². Look at the left picture below: which tiles are taken? How
+# many tiles are taken at most in a row of tiles? (The right picture belongs to grouped heads, further down.)
 
 # %%
 figures.flash.windows_and_groups()
 
 # %% [markdown]
 # The rows of a tile together see window + BLOCK_M − 1 keys. Here that is 111 keys, which lie in 4 tiles of 32. So the walk
-# gets a beginning as well as an end, and the mask a second comparison.
+# gets a beginning as well as an end, and the mask gets a second comparison.
 #
 # There is a trap, though. The later queries of a tile see nothing in the first tile of keys of the walk: their windows
 # begin later. `online_update` must cope with rows that have seen nothing yet, which a causal mask alone hardly ever asks of
@@ -663,12 +661,11 @@ figures.flash.windows_and_groups()
 #
 # {{exercise flash.sliding_window}}
 #
-# Causal, with a window; q, k, v are (H, N, D), contiguous, D is 16, 32, 64 or 128. Start from `one_head`; all tiles
-# may be masked. Full marks need
+# Write causal attention with a window. q, k, v are (H, N, D), contiguous, D is 16, 32, 64 or 128. Start from `one_head`.
+# You may mask all tiles. Full marks need
 # * any N and any window ({{correct.ragged}}), scores far from 0 ({{correct.hard}}),
-# * no key read outside of the windows of a tile, with at least 32 programs for 40 heads ({{traffic.performance}}), and
-#   no product made there:
-#   all are made by `tl.dot` ({{dot_flops.performance}}).
+# * no key read outside of the windows of a tile, with at least 32 programs for 40 heads ({{traffic.performance}}), and no
+#   product computed outside of them: `tl.dot` makes all products ({{dot_flops.performance}}).
 
 
 # %% exercise="flash.sliding_window"
@@ -730,10 +727,11 @@ for kv_heads in (32, 8, 1):
 # That is why models have fewer heads of k and v than of q (**grouped-query attention**; Ainslie and others, 2023). With Hq
 # heads of q and Hkv of k and v, heads 0 to Hq / Hkv − 1 of q read head 0, the next ones head 1, and so on.
 #
-# The cache is smaller. Are fewer bytes read, too? If each head of q has programs of its own, each of them reads the k and v
-# of its group by itself, as before. But a program need not care which head a row of q belongs to. Put the queries of a
-# *group* of heads one below the other, and cut *that* into tiles, as in the right picture of the section before: 8 heads of
-# 16 queries are 128 rows, and k and v are read for 64 or 128 rows at a time (for 32 in the picture: two heads a tile).
+# The cache is smaller. Are fewer bytes read, too? If each head of q has programs of its own, each of them reads the k and
+# v of its group by itself, as before. But a program need not care which head a row of q belongs to. Put the queries of a
+# *group* of heads one below the other, and cut *that* into tiles, as in the right picture of the section before. Then 8
+# heads of 16 queries are 128 rows, and k and v are read for 64 or 128 rows at a time. (In the picture they are read for 32
+# rows at a time: a tile holds two heads.)
 #
 # ## Exercise: grouped heads
 #
@@ -817,13 +815,13 @@ figures.flash.decode_splits()
 # must have 16 elements: D has, and a tile needs as many keys.) `share_kernel` gets the length of a share. It can ask for
 # the number of shares: `tl.num_programs(axis)` is the size of the grid along that axis. Full marks need
 # * any sizes and groups ({{correct.ragged}}), shares without a key ({{correct.empty}}): 5 keys in 8 shares,
-# * scores far from 0 ({{correct.hard}}), and half precision with 8192 values around 20 ({{correct.half}}): states are float32,
+# * scores far from 0 ({{correct.hard}}), and half precision with 8192 values around 20 ({{correct.half}}): states are
+#   float32,
 # * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), two launches
 #   ({{launches.performance}}), k and v read once ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (32 heads
-# for 8, 65,536 keys,
-# bfloat16).
+# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, and a part of these points from {{speed.none}} on
+# (32 heads of q for 8 of k and v, 65,536 keys, bfloat16).
 
 
 # %% exercise="flash.flash_decode"
@@ -894,10 +892,11 @@ check("flash.flash_decode", flash_decode)
 #
 # {{exercise flash.name_maps}}
 #
-# Six kernels of causal attention have one mistake each, and here is where their results are wrong. With the identity matrix as
-# v, o is the matrix of weights: element (i, j) says with which weight query i takes key j. A weight counts as wrong if it is off
-# by more than half a percent, or is there where it should be 0. Which cause has which map? Write one of these into each line, in
-# quotes, and run the check: the explanation of a picture comes with the right answer.
+# Six kernels of causal attention have one mistake each, and here is where their results are wrong. With the identity
+# matrix as v, o is the matrix of weights: element (i, j) says with which weight query i takes key j. A weight counts as
+# wrong if it is off by more than half a percent, or if it should be 0 and is not. Which mistake belongs to which map?
+# Write one of these into each line, in quotes, and run the check: the explanation of a picture comes with the right
+# answer.
 #
 # * `"a query does not see itself"`
 # * `"acc is not corrected when the maximum grows"`
@@ -1021,8 +1020,8 @@ check("flash.break_attention", breaking_inputs)
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
-# have not seen.
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that
+# you have not seen.
 #
 # ## Where to read on
 #

@@ -335,7 +335,7 @@ warps_needed = Exercise(
     ],
     hints=[
         "Set the sliders to a wait of 400 and 40 cycles of work. With how many warps does the last gap close?",
-        "While one warp waits `latency` cycles, the others must fill them, `work` cycles each. And then there is the one.",
+        "While one warp waits `latency` cycles, the others must fill them, with `work` cycles each. Then count that one warp, too.",
         "The others are latency / work, rounded up: -(-latency // work) rounds up in whole numbers. Add 1.",
     ],
     mistakes=[
@@ -403,7 +403,7 @@ predictions = Exercise(
     oracle=traced_doubling,
     criteria=[Correct("plain", 4, "as the trace counts them")],
     hints=[
-        "How many blocks of 1024 hold 5000 elements? How many positions is that, and how many of them are no element?",
+        "How many blocks of 1024 hold 5000 elements? How many positions do these blocks have, and how many of them hold no element?",
         "Bytes count elements that are really moved, times the bytes of an element: a float16 has 2, a float32 has 4.",
         "5 programs have 5120 positions. 5000 of them load a float16 each and store a float32 each.",
     ],
@@ -421,7 +421,7 @@ myths = Exercise(
     oracle=lambda: {},  # each statement is judged by its seal
     criteria=[Statement(key) for key in SEALED],
     hints=[
-        "Each statement was touched on in this unit. Search the notebook for its main word.",
+        "This unit has touched on each statement. Search the notebook for its main word.",
         "About half of them are false. Most of the false ones take two things for one because they have similar names.",
         "The check shows the explanation of a statement as soon as it is answered. Read those that surprise you.",
     ],

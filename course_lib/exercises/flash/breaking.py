@@ -105,8 +105,8 @@ break_attention = Exercise(
     criteria=[Kills(ATTENTION, 2 / 3, 5)],
     hints=[
         "Go down the kernel line by line, and ask of each: for which inputs would it make no difference if this line were wrong?",
-        "Scores that are all far below 0; a largest score that comes late; more keys than queries, with a causal mask, and numbers that 32 "
-        "does not divide; D other than 16; a query that sees one key alone.",
+        "Try scores that are all far below 0; a largest score that comes late; more keys than queries, with a causal mask, and numbers "
+        "that 32 does not divide; D other than 16; a query that sees one key alone.",
         "q = -k[:N] times 10 makes scores of about -D * 10 / sqrt(D). Keys that grow with their number make the maximum come late. The "
         "same input may be causal and ragged, with N < S.",
     ],

@@ -69,7 +69,7 @@ sliding_window = Exercise(
         DotFlops(tiles_flops, least_flops, 1, "multiplies in the window alone"),
     ],
     hints=[
-        "Causal gives each row an end of what it sees. A window gives it a beginning, too. Where does the loop begin?",
+        "A causal mask says where each row's keys end. A window says where they begin, too. Where does the loop begin?",
         "sees = offs_m + 1, since Nq = Nk, and first = max(sees - window, 0). The loop goes from the first key of the tile's first row "
         "to the last key of its last row.",
         "start = max(tile * BLOCK_M + 1 - window, 0) // BLOCK_N * BLOCK_N, stop = min((tile + 1) * BLOCK_M, N), and the scores "
@@ -134,8 +134,8 @@ grouped_attention = Exercise(
         "A tile of queries is a tile of rows. Must they be of one head? All heads of a group read the same k and v.",
         "A group has group * Nq rows, and since q is contiguous they lie one after the other: row r is query r % Nq of head r // Nq "
         "of the group. The grid is (triton.cdiv(group * Nq, BLOCK_M), Hkv).",
-        "q, o and the mask go by rows: q_ptr + (hkv * group * Nq + offs_m[:, None]) * D + offs_d. Only causal asks which query a row "
-        "is: sees = min(max(offs_m % Nq + 1 + Nk - Nq, 0), Nk). A tile may hold rows of several heads, so let the loop go to "
+        "q, o and the mask go by rows: q_ptr + (hkv * group * Nq + offs_m[:, None]) * D + offs_d. Only the causal mask asks which query "
+        "a row is: sees = min(max(offs_m % Nq + 1 + Nk - Nq, 0), Nk). A tile may hold rows of several heads, so let the loop go to "
         "tl.max(sees, 0).",
     ],
     mistakes=[
@@ -211,7 +211,7 @@ flash_decode = Exercise(
         )
     ],
     hints=[
-        "One query has one tile of rows, and would be one program's work. Who else could take a share of the keys, and what must "
+        "One query is a single tile of rows, so one program would do all the work. Who else could take a share of the keys, and what must "
         "each hand over so that the shares can be merged?",
         "First kernel, grid (splits, Hkv): the state (m, l, acc) of the group's rows after this share of the keys, stored as "
         "float32 of (Hq, splits) and (Hq, splits, D). Second kernel, grid (Hq,): merge the states of one head, all at once.",

@@ -168,6 +168,7 @@ name_maps = Exercise(
         "Where is a map right? Queries 0 to 31 see one tile of keys, so that there is no state to correct. Which maps are right there?",
         "Two maps have wrong rows from query 32 on. In one of them the last tile of each row is right. Which sum gets the last tile's "
         "weights after every correction, and which sum divides them all?",
-        "What is wrong in map F in every row, and what right of the diagonal in map A? In map D, look for an edge: there is none.",
+        "What is wrong in every row of map F, and what is wrong to the right of the diagonal in map A? "
+        "In map D, look for an edge: there is none.",
     ],
 )

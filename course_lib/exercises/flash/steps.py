@@ -147,7 +147,7 @@ online_update = Exercise(
         Correct("float32", 1, "float32 stays float32"),
     ],
     hints=[
-        "It is merge of unit 08, with a state that you have and one that you make: of a tile of scores, relative to the new "
+        "You know it as merge of unit 08. One state you have. The other you make from a tile of scores, relative to the new "
         "maximum at once.",
         "m_new = tl.maximum(m, tl.max(s, 1)). What was summed relative to m becomes relative to m_new when it is multiplied by "
         "exp(m - m_new). Where m_new is -inf, subtract 0 in its place.",
@@ -201,10 +201,10 @@ one_head = Exercise(
         Coalesced("load", 1),
     ],
     hints=[
-        "Your tiled_attention of unit 08, without its outer loop: that loop is the grid. What does a program load once, and what "
+        "Take your tiled_attention of unit 08, without its outer loop: that loop is the grid. What does a program load once, and what "
         "again and again?",
-        "q once, (BLOCK_M, D). In the loop offs_n = j + tl.arange(0, BLOCK_N), tiles of k and v of (BLOCK_N, D) under the mask offs_n < "
-        "Nk, s = tl.dot(q, k.T) * scale. Scores of keys that are not there must become -inf: 0 is a score like any other.",
+        "Load q once, (BLOCK_M, D). In the loop: offs_n = j + tl.arange(0, BLOCK_N), tiles of k and v of (BLOCK_N, D) under the mask "
+        "offs_n < Nk, s = tl.dot(q, k.T) * scale. Scores of keys that are not there must become -inf: 0 is a score like any other.",
         'Start from tl.full((BLOCK_M,), -float("inf"), tl.float32) and zeros. After the loop o = acc / l[:, None] and lse = m + '
         "tl.log(l), stored under offs_m < Nq; o.to(o_ptr.dtype.element_ty). The grid is (triton.cdiv(Nq, BLOCK_M),); "
         'input_precision="ieee" in the dot.',

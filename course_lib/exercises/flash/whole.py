@@ -127,7 +127,7 @@ flash_attention_forward = Exercise(
         )
     ],
     hints=[
-        "Begin with one_head. Then one thing at a time: a program finds its head, then its strides; then `sees`, how many keys each "
+        "Begin with one_head. Then add one thing at a time: a program finds its head, then its strides; then `sees`, how many keys each "
         "row sees; then two loops, over tiles that all rows see whole, and over those that need a mask.",
         "x[None] until x has four dimensions, then x.flatten(0, -4), is a view (B, H, N, D) of any of these; *x.stride() are four "
         "numbers for the kernel. sees = min(max(offs_m + 1 + Nk - Nq, 0), Nk) if causal, else Nk; a score stays where offs_n < sees.",

@@ -117,8 +117,8 @@ one_step = Exercise(
         "It is table_kernel of 01, with a product of two tiles in place of a sum. Which tile of a, and which of b, does program "
         "(i, j) need?",
         "All of K fits into one block of 64. What must stand in the positions behind K so that they add nothing?",
-        "a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0), b alike with (k[:, None] < K) & "
-        "(cols < N); then tl.dot(a, b), a float32 tile.",
+        "a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0), b in the same way with (k[:, None] < K) "
+        "& (cols < N); then tl.dot(a, b), a float32 tile.",
     ],
 )
 
@@ -204,7 +204,8 @@ ladder = Exercise(
     criteria=[Correct("plain", 7, "as the trace counts them")],
     hints=[
         "Who needs row 0 of a? Count the programs that make an element of row 0 of c.",
-        "A load of a column of b is 64 numbers, each a row further on: 256 bytes. How many of them lie in the same 32 bytes?",
+        "A load of a column of b takes 64 numbers, and each lies a row (256 bytes) behind the last. "
+        "How many of them lie in the same 32 bytes?",
         "Tiles of 32: a and b are each read 128 / 32 times, 128 · 128 numbers of 2 bytes, and c is written once.",
     ],
 )

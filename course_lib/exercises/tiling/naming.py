@@ -102,8 +102,8 @@ name_maps = Exercise(
     oracle=lambda: {},  # each answer is judged by its seal
     criteria=[Names(SEALED, CAUSES, 3)],
     hints=[
-        "Which of the edges 32, 64, 80 and 96 do you see in a map, and along which axis? A map without any is about numbers, not places.",
-        "Of a tile at the right edge 16 columns stick out. What would happen to them without a mask?",
+        "Which of the edges 32, 64, 80 and 96 do you see in a map, and along which axis? A map without edges is about numbers, not places.",
+        "At the right edge, 16 columns of a tile stick out. What would happen to them without a mask?",
         "Count: 4 rows at the bottom are 100 - 96; 20 rows are 100 - 80; 16 columns are 96 - 80 at the left, and 80 - 64 at the right.",
     ],
 )

@@ -35,8 +35,8 @@ grouped_order = Exercise(
     ],
     hints=[
         "How many programs does one group have? Then which group is pid in, and which program of its group is it?",
-        "Inside a group go down the columns: the row is what is left of a division by the group's height, the column the "
-        "quotient. The last group may be less high.",
+        "Inside a group go down the columns: the row is the remainder of a division by the group's height, and the column is the "
+        "quotient. The last group may have fewer rows.",
         "first = pid // (group * grid_n) * group; height = min(grid_m - first, group); within = pid % (group * grid_n); "
         "(first + within % height, within // height).",
     ],
@@ -82,7 +82,7 @@ hilbert_order = Exercise(
     hints=[
         "Side 2 is a U: (0, 0), (0, 1), (1, 1), (1, 0). A larger curve is four smaller ones, of which the first and the last are "
         "turned, so that each ends beside where the next begins.",
-        "Which quarter: pid // (side * side / 4). Within it: the same function, with half the side and the rest of pid.",
+        "The quarter is pid // (side * side / 4). Within it, call the same function, with half the side and the rest of pid.",
         "For h = side // 2, quarter 0 is (n, m) of the smaller curve's (m, n); 1 is (m, n + h); 2 is (m + h, n + h); and 3 is "
         "(2 * h - 1 - n, h - 1 - m).",
     ],

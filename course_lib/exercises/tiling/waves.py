@@ -50,7 +50,7 @@ tiles_and_waves = Exercise(
     criteria=[Correct("whole", 2, "whole tiles"), Correct("cliffs", 2, "tiles and waves that are not full")],
     hints=[
         "257 columns in tiles of 256: how many tiles?",
-        "Round up twice in each direction: tiles down, tiles across; and then waves.",
+        "Round up three times: tiles down, tiles across, and then waves.",
         "tiles = cdiv(m, bm) * cdiv(n, bn); waves = cdiv(tiles, sms).",
     ],
     mistakes=[
@@ -132,7 +132,7 @@ predicted_throughput = Exercise(
     hints=[
         "How long does one SM take for one tile of c, all of K? How many of those times pass until the last tile is done?",
         "A wave takes 2 * bm * bn * n / (flops_per_second / sms). Waves come from tiles_and_waves(n, n, bm, bn, sms).",
-        "seconds = launch_seconds + max(waves * wave, 6 * n * n / bytes_per_second), speed = 2 * n ** 3 / seconds; and for sizes "
-        "that 8 does not divide times a share that you read off the plot: odd ones reach about 0.2.",
+        "seconds = launch_seconds + max(waves * wave, 6 * n * n / bytes_per_second), speed = 2 * n ** 3 / seconds. For sizes "
+        "that 8 does not divide, multiply the speed by a share that you read off the plot: odd ones reach about 0.2.",
     ],
 )
