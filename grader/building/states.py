@@ -6,10 +6,12 @@ import base64
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from html import escape
 from typing import Any
-from unittest import mock
+
+import IPython
 
 from course_lib import figures
 from course_lib.figures.widgets import Explorer
@@ -41,7 +43,7 @@ def states(rooms: str, name: str) -> Iterator[tuple[str, bytes]]:
     room = figures
     for each in filter(None, rooms.split(".")):
         room = getattr(room, each)
-    with mock.patch("IPython.get_ipython", return_value=object()), mock.patch.dict(os.environ, {STILL: "1"}):
+    with _as_in_a_notebook():
         explorer = getattr(room, name)()
         if not isinstance(explorer, Explorer):
             return
@@ -52,6 +54,20 @@ def states(rooms: str, name: str) -> Iterator[tuple[str, bytes]]:
         for value in _spread(settings[control]):
             control.value = value
             yield f"{control.description or control.tooltip or 'setting'}: {_said(value)}", explorer.figure._repr_png_()
+
+
+@contextmanager
+def _as_in_a_notebook() -> Iterator[None]:
+    """Let widgets be made as in a notebook whose pictures are kept, which is where they are made at all."""
+    found, kept = IPython.get_ipython, os.environ.get(STILL)
+    IPython.get_ipython, os.environ[STILL] = object, "1"
+    try:
+        yield
+    finally:
+        IPython.get_ipython = found
+        os.environ.pop(STILL)
+        if kept is not None:
+            os.environ[STILL] = kept
 
 
 def _leaves(control: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Runs kernels of kernels.py and of benchmarks/, as they are and with some of their text replaced, and compares with torch."""
+"""Runs kernels of right_kernels.py and of benchmarks/, as they are and with some of their text replaced, and compares with torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks import attention_overlapped, matmul_persistent
 from course_lib.hopper import Report, simulate
 from course_lib.hopper.orders import ORDERS
 
-KERNELS = Path(__file__).parent / "kernels.py"
+KERNELS = Path(__file__).parent / "right_kernels.py"
 ATTENTION, MATMUL = Path(attention_overlapped.__file__), Path(matmul_persistent.__file__)
 _numbers = itertools.count()
 

@@ -14,7 +14,7 @@ from triton.runtime.jit import JITFunction
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "hopper"))
 
-import kernels as right
+import right_kernels as right
 
 from course_lib.checking import verdict
 from course_lib.evidence import Evidence

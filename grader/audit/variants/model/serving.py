@@ -136,7 +136,7 @@ LAYER = [
     wrong("attention_for", "always causal", [PLAIN], ("CAUSAL=module.is_causal and not masked", "CAUSAL=not masked")),
     wrong("attention_for", "causal besides the mask", [MASK], ("CAUSAL=module.is_causal and not masked", "CAUSAL=module.is_causal")),
     wrong("attention_for", "heads dealt out in turn", [GROUPED, CAUSAL, TOP_LEFT, WINDOW, MASK, SCALE, HALF, *COUNTED], ("head // GROUP", "head % (Hq // GROUP)"), says="neighbours"),
-    wrong("attention_for", "laid out as q", [PLAIN], ("torch.empty(B, Nq, Hq, D,", "torch.empty(B, Hq, Nq, D,"), ("o.transpose(1, 2).stride()", "o.stride()")),
+    wrong("attention_for", "its memory laid out as q", [PLAIN], ("torch.empty(B, Nq, Hq, D,", "torch.empty(B, Hq, Nq, D,"), ("o.transpose(1, 2).stride()", "o.stride()")),
     wrong("attention_for", "NaN for a query that sees nothing", [WINDOW, MASK], (SAFE, "m_new")),
     wrong("attention_for", "q taken for contiguous", [PLAIN], ("o, query.stride()", "o, (Hq * Nq * D, Nq * D, D, 1)")),
     wrong("attention_for", "heads repeated in memory", [COPIED], (REPEATED, REPEATED + "    key, value = (x[:, :, None].expand(B, Hkv, Hq // Hkv, Nk, D).reshape(B, Hq, Nk, D) for x in (key, value))\n    Hkv = Hq\n")),
