@@ -248,7 +248,7 @@ def test_guesses_earn_little():
         ({}, "no answer"),
         ({"A": "overwritten while it is read"}, "is no pair of a mistake and a line"),
         ({"A": ("overwritten while it is read", 3)}, "it is, but line 3 is none"),
-        ({"A": ("deadlock", 5)}, "not that. Then two would wait"),
+        ({"A": ("deadlock", 5)}, "not that. Then somebody would wait for ever"),
         ({"number": "seven"}, "write a whole number"),
         ({"A": ("overwritten", 5)}, "is no pair"),
         (None, "no answer"),
