@@ -44,6 +44,9 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
     )
     bars.bar_label(drawn, padding=3, fontsize=9)
     bars.invert_yaxis()
+    asked = {"registers": f"{registers} registers a thread", "shared memory": f"{shared_kib} KiB of shared memory"}
+    asked["warps"] = plural(warps, "warp")
+    bars.set_yticks(range(len(LIMITS)), [asked.get(limit, limit) for limit in LIMITS])
     bars.set(xlabel="programs that it lets onto an SM", xlim=(0, 1.15 * max(lets.values())))
     bars.xaxis.set_major_locator(MaxNLocator(integer=True))
     bars.set_title(f"{card}: {plural(programs, 'program')}", loc="left", fontsize=11)
