@@ -33,6 +33,7 @@ def test_the_published_solution_loses_nothing(exercise):
             [case.name for case in cases],
             kernel=exercise.kind == "kernel",
             allows=sorted(exercise.allows),
+            language=exercise.language,
             compile_seconds=0,
         )
         verdict = criteria.judge(exercise, observe.trials(cases, fresh, trees))
