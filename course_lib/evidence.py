@@ -215,25 +215,16 @@ class Passes:
     needed: int
 
 
-@dataclass
-class Simulated:
-    """Facts of a launch in Gluon, as the simulator (course_lib/hopper) finds them: of all its programs together.
+@dataclass(kw_only=True)
+class Counts:
+    """Numbers of what one program in Gluon, or all of them, did.
 
-    orders         how many orders it ran in
-    instructions   kind ("TMA load", "TMA store", "cp.async", "wgmma") -> how many instructions of the kernel begin one
-    shared_bytes   the most that a program holds
     bytes_to_shared, bytes_from_shared   of whole tiles, as barriers count them
-    tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved
+    tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved: nothing outside of a tensor
     multiply_adds                        of all products on tensor cores
-    overlapped     the part of the products beside which a copy was under way, 0 to 1
-    read_ahead     the part of what threads load of tiles that they load while a copy is under way, 0 to 1
-    products       as they were issued, in the first order
-    beside_products   the part of the exponentials that a partition computes while a product of its own is under way, 0 to 1
-    fetchers       the partitions that issue a TMA load
+    threads_read, threads_read_ahead     bytes of tiles that threads loaded, and of these while a copy to shared memory was under way
     """
 
-    orders: int
-    instructions: dict[str, int] = field(default_factory=dict)
     barriers: int = 0
     tma_loads: int = 0
     tma_stores: int = 0
@@ -248,6 +239,27 @@ class Simulated:
     multiply_adds: int = 0
     threads_read: int = 0
     threads_read_ahead: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{name: number + getattr(other, name) for name, number in vars(self).items()})
+
+
+@dataclass
+class Simulated(Counts):
+    """Facts of a launch in Gluon, as the simulator (course_lib/hopper) finds them: of all its programs together.
+
+    orders         how many orders it ran in
+    instructions   kind ("TMA load", "TMA store", "cp.async", "wgmma") -> how many instructions of the kernel begin one
+    shared_bytes   the most that a program holds
+    overlapped     the part of the products beside which a copy was under way, 0 to 1
+    read_ahead     the part of what threads load of tiles that they load while a copy is under way, 0 to 1
+    products       as they were issued, in the first order
+    beside_products   the part of the exponentials that a partition computes while a product of its own is under way, 0 to 1
+    fetchers       the partitions that issue a TMA load
+    """
+
+    orders: int
+    instructions: dict[str, int] = field(default_factory=dict)
     shared_bytes: int = 0
     overlapped: float = 0.0
     beside_products: float = 0.0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from greenlet import getcurrent, greenlet
 
+from course_lib.evidence import Counts
 from course_lib.hopper.barriers import Barrier, Passed
 from course_lib.hopper.faults import Kind, Mistake, Spot, Waiting, mistake
 from course_lib.hopper.memory import Access, Clock, Shared, View, join
@@ -113,35 +114,6 @@ class Product:
     @property
     def multiply_adds(self) -> int:
         return prod(self.shape)
-
-
-@dataclass
-class Counts:
-    """Numbers of what one program, or all of them, did.
-
-    bytes_to_shared, bytes_from_shared   of whole tiles, as barriers count them
-    tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved: nothing outside of a tensor
-    multiply_adds                        of all products on tensor cores
-    threads_read, threads_read_ahead     bytes of tiles that threads loaded, and of these while a copy to shared memory was under way
-    """
-
-    barriers: int = 0
-    tma_loads: int = 0
-    tma_stores: int = 0
-    async_copies: int = 0
-    wgmma: int = 0
-    fences: int = 0
-    bytes_to_shared: int = 0
-    bytes_from_shared: int = 0
-    tma_read: int = 0
-    tma_written: int = 0
-    async_read: int = 0
-    multiply_adds: int = 0
-    threads_read: int = 0
-    threads_read_ahead: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
 ENTRY = 40  # elements of tracing/work.py: what a clock's entry costs a flight, whose clock is copied and joined

@@ -13,11 +13,12 @@ import torch
 from course_lib.compiled import quiet
 from course_lib.compiled.complaints import refusal
 from course_lib.compiled.places import Places
+from course_lib.evidence import Counts
 from course_lib.evidence import Fault as MemoryFault
 from course_lib.hopper import facts, show
 from course_lib.hopper.evaluate import Code, code_of
 from course_lib.hopper.faults import Fault, Kind, Mistake, Spot, mistake
-from course_lib.hopper.machine import Counts, Machine, Product
+from course_lib.hopper.machine import Machine, Product
 from course_lib.hopper.orders import ORDERS, Order, order_of
 from course_lib.hopper.timeline import TENSOR_CORES, Costs, Timeline
 from course_lib.threads import one_thread

@@ -13,6 +13,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from reaching import reached
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime.jit import JITFunction
 
@@ -417,21 +418,7 @@ def reachable():
     waiting += [tl.tuple([number]), tl.slice(None, None, None), tl.range(3), tl.static_range(tl.constexpr(3)), number]
     waiting += [CodeGenerator.builtin_namespace[name] for name in BUILTINS]
     waiting += [rebuild(body("tl.load(x)"))["key"], *TRITON.modules.values()]
-    names, seen, found = TRITON.attributes.union(*TRITON.public.values()), {}, []
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen:
-            continue
-        seen[id(value)] = value
-        for name in names:
-            if isinstance(value, types.ModuleType) and name not in TRITON.public[value.__name__] | TRITON.attributes:
-                continue
-            with contextlib.suppress(Exception):
-                reached = getattr(value, name)
-                found.append((f"{value!r:.40}.{name}", reached))
-                if not isinstance(reached, (types.MethodType, types.BuiltinMethodType)):
-                    waiting.append(reached)
-    return found
+    return reached(TRITON, waiting)
 
 
 def test_nothing_public_leads_out():

@@ -1,6 +1,5 @@
 """A kernel in Gluon as plain data and back: it does the same, in every order, and what no kernel needs is refused in a sentence."""
 
-import contextlib
 import os
 import re
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import triton
+from reaching import reached
 from triton.runtime.jit import JITFunction
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "hopper"))
@@ -445,21 +445,7 @@ def reachable():
     waiting = [*names.modules.values(), *ALL_LAYOUTS, element, block, gl.tensor(None, block), gl.constexpr(width)]
     waiting += [gl.shared_memory_descriptor(None, element, [64, 64], TILE, [64, 64])]
     waiting += [rebuild(body("gl.static_assert(True)"))["key"]]
-    everything, seen, found = names.attributes.union(*names.public.values()), {}, []
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen:
-            continue
-        seen[id(value)] = value
-        for name in everything:
-            if isinstance(value, types.ModuleType) and name not in names.public[value.__name__] | names.attributes:
-                continue
-            with contextlib.suppress(Exception):
-                reached = getattr(value, name)
-                found.append((f"{value!r:.40}.{name}", reached))
-                if not isinstance(reached, (types.MethodType, types.BuiltinMethodType)):
-                    waiting.append(reached)
-    return found
+    return reached(names, waiting)
 
 
 def test_nothing_public_leads_out():

@@ -9,23 +9,15 @@ import torch
 
 from course_lib.criteria import Correct, Traffic, copy_bytes, sum_budget
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BF16, FP16, FP32, fixed, laid_out
+from course_lib.exercises.cases import BF16, FP32, fixed
+from course_lib.exercises.hopper.cases import factors, matrix, multiply_adds
 from course_lib.exercises.hopper.criteria import GATES, NoConflicts, Overlapped, SharedBytes, Uses
 from course_lib.exercises.hopper.mistakes import lesson
+from course_lib.exercises.tiling.oracles import in_float32, product
 from course_lib.mistakes import every
 
 TILE = 64  # rows and columns of a tile
 BARRIERS = 256  # bytes: more than a ring's barriers take
-
-
-def matrix(M: int, N: int, dtype: torch.dtype = FP16, *, spare: int = 0):
-    """A drawing of x (M, N), whose rows lie N + spare elements apart."""
-
-    def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
-        values = torch.randn(M, N + spare, generator=generator, device=generator.device).to(dtype)
-        return {"x": values[:, :N]}
-
-    return draw
 
 
 # ----------------------------------------------------------------------------------------------- who holds what
@@ -115,15 +107,6 @@ holder = Exercise(
 # ----------------------------------------------------------------------------------------------- banks
 
 
-def square(M: int, N: int, dtype: torch.dtype = FP32, *, layout: str = "rows"):
-    """A drawing of x (M, N)."""
-
-    def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
-        return {"x": laid_out(torch.randn(M, N, generator=generator, device=generator.device).to(dtype), layout)}
-
-    return draw
-
-
 shared_transpose = Exercise(
     id="hopper.shared_transpose",
     entry="shared_transpose",
@@ -133,10 +116,10 @@ shared_transpose = Exercise(
     lines=16,
     language="Gluon",
     cases=[
-        Case("128 x 128", "plain", square(128, 128)),
-        Case("100 x 70", "ragged", square(100, 70)),
-        Case("1 x 33", "ragged", square(1, 33)),
-        Case("512 x 256", "performance", square(512, 256)),
+        Case("128 x 128", "plain", matrix(128, 128, FP32)),
+        Case("100 x 70", "ragged", matrix(100, 70, FP32)),
+        Case("1 x 33", "ragged", matrix(1, 33, FP32)),
+        Case("512 x 256", "performance", matrix(512, 256, FP32)),
     ],
     oracle=lambda x: x.T.double(),
     gates=GATES,
@@ -182,11 +165,11 @@ async_column_sum = Exercise(
     lines=28,
     language="Gluon",
     cases=[
-        Case("320 x 64", "plain", square(320, 64)),
-        Case("333 x 70", "ragged", square(333, 70)),
-        Case("1 x 40", "ragged", square(1, 40)),
-        Case("31 x 31", "ragged", square(31, 31)),
-        Case("512 x 96", "performance", square(512, 96)),
+        Case("320 x 64", "plain", matrix(320, 64, FP32)),
+        Case("333 x 70", "ragged", matrix(333, 70, FP32)),
+        Case("1 x 40", "ragged", matrix(1, 40, FP32)),
+        Case("31 x 31", "ragged", matrix(31, 31, FP32)),
+        Case("512 x 96", "performance", matrix(512, 96, FP32)),
     ],
     oracle=_sum_of_columns,
     budget=SUMS,
@@ -325,16 +308,6 @@ tma_copy = Exercise(
 )
 
 
-def factors(M: int, N: int, K: int, dtype: torch.dtype = FP16):
-    """A drawing of a (M, K) and b (K, N)."""
-
-    def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
-        shapes = {"a": (M, K), "b": (K, N)}
-        return {n: torch.randn(*s, generator=generator, device=generator.device).to(dtype) for n, s in shapes.items()}
-
-    return draw
-
-
 def tiled_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
     """Bytes that programs with tiles of 64 x 64 read and write: a once for each column of tiles, b once for each row."""
     (M, _), N = a.shape, b.shape[1]
@@ -356,13 +329,13 @@ wgmma_matmul = Exercise(
         Case("64 x 64 x 72, bfloat16", "ragged", factors(64, 64, 72, BF16)),
         Case("128 x 128 x 512", "performance", factors(128, 128, 512)),
     ],
-    oracle=lambda a, b: (a.double() @ b.double()).float(),
-    budget=sum_budget(lambda a, b: a.double().abs() @ b.double().abs(), lambda a, b: a.shape[1]),
+    oracle=lambda a, b: product(a, b).float(),
+    budget=in_float32,
     gates=GATES,
     criteria=[
         Correct("ragged", 2, "right at the edges"),
         Uses("TMA load", 1),
-        Uses("wgmma", 2, needs=lambda a, b: a.shape[0] * a.shape[1] * b.shape[1]),
+        Uses("wgmma", 2, needs=multiply_adds),
         Traffic(tiled_bytes, 1, title="no more is read than tiles of 64 x 64 need", programs=2),
     ],
     hints=[

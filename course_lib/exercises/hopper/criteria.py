@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from course_lib.criteria import Compiles, Correct, TritonDidTheWork
 from course_lib.criteria.results import OnceRight
@@ -100,23 +101,37 @@ class Uses(OnceRight):
         return sum(getattr(s, READS[self.op]) for s in found), sum(f.read_bytes for f in footprints)
 
 
+class Share(OnceRight):
+    """A part of what a kernel does, in every case of the group: least, 0 to 1, is what it must be."""
+
+    least: float
+    of: ClassVar[str]  # what it is a part of, in words
+
+    def part(self, group: Sequence[Trial]) -> float:
+        raise NotImplementedError
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        part = self.part(group)
+        seen = f"{100 * part:.0f} % of the {self.of}"
+        if part >= self.least:
+            return self.earned(seen)
+        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")
+
+
 @dataclass
-class Overlapped(OnceRight):
+class Overlapped(Share):
     """A part of the products, by their work, beside which a copy to shared memory is under way; of a kernel without products, of
     the bytes that threads load of tiles. It is taken in the order in which it is most. least: what it must be."""
 
     missed = "works on nothing while copies are under way"
+    of = "work while a copy was under way"
     least: float
     points: float
     title: str = "copies are under way while the last tile is worked on"
     group: str = "performance"
 
-    def count(self, group: Sequence[Trial]) -> Finding:
-        part = min(map(self._part, group))
-        seen = f"{100 * part:.0f} % of the work while a copy was under way"
-        if part >= self.least:
-            return self.earned(seen)
-        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")
+    def part(self, group: Sequence[Trial]) -> float:
+        return min(map(self._part, group))
 
     @staticmethod
     def _part(trial: Trial) -> float:

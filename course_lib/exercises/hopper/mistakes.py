@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.exercise import Trial
+from course_lib.exercise import Mistake, Trial
 from course_lib.hopper.faults import Kind
 
 LESSONS = {
@@ -35,3 +35,13 @@ def lesson(trials: Sequence[Trial]) -> str:
     """Say what the first hazard teaches."""
     kinds = [hazard.kind for trial in trials for hazard in trial.evidence.hazards[:1]]
     return next((_BY_NAME[kind] for kind in kinds if kind in _BY_NAME), "")
+
+
+def meets(kind: str, sentence: str) -> Mistake:
+    """Say `sentence` if the first mistake that an order brings to light is of that kind."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        first = next((trial.evidence.hazards[0] for trial in trials if trial.evidence.hazards), None)
+        return sentence if first and first.kind == kind else ""
+
+    return look

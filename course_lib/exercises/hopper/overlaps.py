@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from course_lib.criteria import OnceRight
 from course_lib.evidence import Multiplied
 from course_lib.exercise import Finding, Trial
-from course_lib.exercises.hopper.criteria import simulations
-from course_lib.mistakes import Mistake
+from course_lib.exercises.hopper.criteria import Share, simulations
 from course_lib.words import number, plural
 
 ROOM = 1.05  # more bytes than a fair share
@@ -21,16 +20,6 @@ LARGEST_PART = 0.75  # of the products that one of two consumers may do
 def products(trial: Trial) -> list[Multiplied]:
     """The products of all launches of a trial."""
     return [product for found in simulations(trial) for product in found.products]
-
-
-def meets(kind: str, sentence: str) -> Mistake:
-    """Say `sentence` if the first mistake that an order brings to light is of that kind."""
-
-    def look(trials: Sequence[Trial]) -> str:
-        first = next((trial.evidence.hazards[0] for trial in trials if trial.evidence.hazards), None)
-        return sentence if first and first.kind == kind else ""
-
-    return look
 
 
 @dataclass
@@ -110,21 +99,18 @@ class BesideStores(OnceRight):
 
 
 @dataclass
-class Ahead(OnceRight):
+class Ahead(Share):
     """Products are issued while another one of the same partition is under way: this part of them, by their work."""
 
     missed = "each product waits for the one before it"
+    of = "products beside another one of their partition"
     points: float
     least: float = 0.35  # of the products of n tiles (n - 1) / 2n can be
     title: str = "the next scores are issued before the last product is waited for"
     group: str = "performance"
 
-    def count(self, group: Sequence[Trial]) -> Finding:
-        part = min(map(self._part, group))
-        seen = f"{100 * part:.0f} % of the products beside another one of their partition"
-        if part >= self.least:
-            return self.earned(seen)
-        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")
+    def part(self, group: Sequence[Trial]) -> float:
+        return min(map(self._part, group))
 
     @staticmethod
     def _part(trial: Trial) -> float:
@@ -155,18 +141,15 @@ class NoMoreProducts(OnceRight):
 
 
 @dataclass
-class BesideProducts(OnceRight):
+class BesideProducts(Share):
     """Exponentials are computed while a product of the same partition is under way: at least this part of them."""
 
     missed = "exponentials wait for products"
+    of = "exponentials"
     least: float
     points: float
     title: str = "exponentials are computed while a product runs"
     group: str = "performance"
 
-    def count(self, group: Sequence[Trial]) -> Finding:
-        part = min((found.beside_products for trial in group for found in simulations(trial)), default=0.0)
-        seen = f"{100 * part:.0f} % of the exponentials"
-        if part >= self.least:
-            return self.earned(seen)
-        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")
+    def part(self, group: Sequence[Trial]) -> float:
+        return min((found.beside_products for trial in group for found in simulations(trial)), default=0.0)

@@ -11,7 +11,9 @@ from course_lib.criteria import Correct, Numbers, Traffic, Truths
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, given
 from course_lib.exercises.flash.oracles import kernel_budget
+from course_lib.exercises.hopper.cases import factors, multiply_adds
 from course_lib.exercises.hopper.criteria import GATES, Overlapped, Uses
+from course_lib.exercises.hopper.mistakes import meets
 from course_lib.exercises.hopper.overlaps import (
     Ahead,
     BesideProducts,
@@ -19,33 +21,12 @@ from course_lib.exercises.hopper.overlaps import (
     NoMoreProducts,
     Persistent,
     Specialised,
-    meets,
 )
 from course_lib.exercises.hopper.predictions import overlaps
 from course_lib.exercises.hopper.races import CAUSES, RINGS, NamesRaces
-from course_lib.exercises.tiling.oracles import in_float32
+from course_lib.exercises.tiling.oracles import in_float32, product
 
 # ----------------------------------------------------------------------------------------------------- products
-
-
-def factors(M: int, N: int, K: int, dtype: torch.dtype = FP16, **more: Any):
-    """A drawing of a (M, K) and b (K, N), with more arguments that are always the same."""
-
-    def draw(g: torch.Generator) -> dict[str, Any]:
-        a, b = (torch.randn(*shape, generator=g, device=g.device).to(dtype) for shape in ((M, K), (K, N)))
-        return {"a": a, "b": b, **more}
-
-    return draw
-
-
-def product(a: torch.Tensor, b: torch.Tensor, **_: Any) -> torch.Tensor:
-    """a @ b in float64."""
-    return a.double() @ b.double()
-
-
-def multiply_adds(a: torch.Tensor, b: torch.Tensor, **_: Any) -> int:
-    """Multiply-adds of the product."""
-    return a.shape[0] * b.shape[1] * b.shape[0]
 
 
 def tiles(a: torch.Tensor, b: torch.Tensor, **_: Any) -> int:

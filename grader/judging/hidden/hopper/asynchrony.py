@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import BF16, fixed
-from course_lib.exercises.hopper.asynchrony import COLUMNS, ROWS, blocked, factors, matrix, square
+from course_lib.exercises.cases import BF16, FP32, fixed
+from course_lib.exercises.hopper.asynchrony import COLUMNS, ROWS, blocked
+from course_lib.exercises.hopper.cases import factors, matrix
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -26,13 +27,13 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "shared_transpose":
             return [
-                Case(f"{M} x {N}", "ragged", square(M, N)),
-                Case(f"{M + 300} x {N + 300}", "performance", square(M + 300, N + 300)),
+                Case(f"{M} x {N}", "ragged", matrix(M, N, FP32)),
+                Case(f"{M + 300} x {N + 300}", "performance", matrix(M + 300, N + 300, FP32)),
             ]
         case "async_column_sum":
             return [
-                Case(f"{5 * M} x {N + 3}", "ragged", square(5 * M, N + 3)),
-                Case(f"{7 * M} x {N}", "performance", square(7 * M, N)),
+                Case(f"{5 * M} x {N + 3}", "ragged", matrix(5 * M, N + 3, FP32)),
+                Case(f"{7 * M} x {N}", "performance", matrix(7 * M, N, FP32)),
             ]
         case "phase_of":
             drawn = [(rng.randrange(60), rng.randrange(1, 9)) for _ in range(8)]

@@ -6,7 +6,8 @@ import random
 
 from course_lib.exercise import Case
 from course_lib.exercises.cases import BF16
-from course_lib.exercises.hopper.pipelines import factors, heads
+from course_lib.exercises.hopper.cases import factors
+from course_lib.exercises.hopper.pipelines import heads
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
