@@ -23,7 +23,7 @@ import triton.language as tl
 from triton.runtime.jit import JITFunction
 
 from course_lib.observe import layouts
-from course_lib.observe.names import BUILTINS, REFUSED_BUILTINS, TRITON, ConstexprFunction, Names, names_of
+from course_lib.observe.names import BUILTINS, DECORATORS, REFUSED_BUILTINS, TRITON, ConstexprFunction, Names, names_of
 from course_lib.ttir.launching import KernelError
 from course_lib.ttir.sources import jit_function
 
@@ -137,8 +137,7 @@ def _described(
 
 def _instead_of(value: Any, names: Names) -> str:
     if isinstance(value, ConstexprFunction):
-        jit = "@gluon.jit" if names.language == "Gluon" else "@triton.jit"
-        return f"only the compiler may run its Python. Write it with `{jit}`, or compute the number outside"
+        return f"only the compiler may run its Python. Write it with `{DECORATORS[names.language]}`, or compute the number outside"
     if names.language == "Gluon":
         question = ". Is `@gluon.jit` missing above it?" if inspect.isfunction(value) else ""
         return (

@@ -21,6 +21,7 @@ from triton.compiler.code_generator import CodeGenerator
 from triton.runtime.jit import KernelInterface
 
 ConstexprFunction = getattr(triton.runtime.jit, "ConstexprFunction", ())  # none in Triton 3.4
+DECORATORS = {"Triton": "@triton.jit", "Gluon": "@gluon.jit"}
 BUILTINS = {"range", "min", "max", "len", "float", "int", "list", "print", "isinstance"}
 # What else Triton lets a kernel call, with the name of an attribute as text
 REFUSED_BUILTINS = CodeGenerator.builtin_namespace.keys() - BUILTINS

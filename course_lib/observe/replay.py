@@ -20,6 +20,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from course_lib.compiled import OPTIONS, compile_all, fits
 from course_lib.evidence import Cause, Compiled, Evidence, Fault, Operation, Saved, tensors_of
 from course_lib.observe import kernels, layouts
+from course_lib.observe.names import DECORATORS
 from course_lib.observe.wire import DTYPES, WireError, storage_bytes, view
 from course_lib.tracing import KernelError, KernelFault, Trace, opened
 from course_lib.tracing.tuning import Tuning, tuned
@@ -248,14 +249,11 @@ class Tape:
 
     def _speaks(self, kernel: JITFunction) -> None:
         """Raise Refused for a kernel in another language than the exercise's."""
-        language = "Gluon" if kernels.is_gluon(kernel) else "Triton"
-        if self.language == "Triton" != language:
+        spoken = "Gluon" if kernels.is_gluon(kernel) else "Triton"
+        if self.language not in ("", spoken):
             raise Refused(
-                f"{kernel.__name__} is a kernel in Gluon (@gluon.jit), and this exercise is for one in Triton: write it with @triton.jit"
-            )
-        if self.language == "Gluon" != language:
-            raise Refused(
-                f"{kernel.__name__} is a kernel in Triton (@triton.jit), and this exercise is for one in Gluon: write it with @gluon.jit"
+                f"{kernel.__name__} is a kernel in {spoken} ({DECORATORS[spoken]}), and this exercise is for one in {self.language}: "
+                f"write it with {DECORATORS[self.language]}"
             )
 
     def _tuning(self, how: Any, arguments: Mapping[str, Any]) -> Tuning | None:
@@ -480,11 +478,13 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
         (one, newest if _for_hopper(one) else gpus[0]) for key, one in largest.items() if _size(one) > _size(last[key])
     ]
     whole = [(one, newest, True) for one in last.values()]  # first: it has more to tell, if time runs out
-    triton_alone = [
-        one for one in last.values() if not _for_hopper(one)
-    ]  # an older GPU has none of the others' instructions
-    asked = [(one, gpu, False) for one in triton_alone for gpu in older if not fits.surely(one[1], gpu)]
-    sure = [(one, gpu) for one in triton_alone for gpu in older if fits.surely(one[1], gpu)]
+    asked, sure = [], []
+    for one in last.values():
+        for gpu in () if _for_hopper(one) else older:  # an older GPU has none of Hopper's instructions
+            if fits.surely(one[1], gpu):
+                sure.append((one, gpu))
+            else:
+                asked.append((one, gpu, False))
     more = [(one, gpu, False) for one, gpu in more if _for_hopper(one) or not fits.surely(one[1], gpu)]
     wanted, cases = [*whole, *asked, *more], _cases(launched)
     found = _compiled(wanted, seconds)
@@ -515,13 +515,13 @@ def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], 
         return [(index, key, fact) for (index, key, _), fact in zip(jobs, answers, strict=True)]
 
     largest = [{one[0]: key for key, one in sorted(chosen.items(), key=lambda each: _size(each[1]))} for chosen in sets]
-    sure = [
-        (index, key)
+    sure = {  # in the order in which they are wanted
+        (index, key): None
         for index, key in wanted
         if key != largest[index][key[0]] and fits.surely(sets[index][key][1], oldest)
-    ]
+    }
     found = [(i, key, _fitting(sets[i][key][1], gpu)) for i, key in sure for gpu in gpus]
-    first = ask([each for each in wanted if each not in set(sure)], [oldest])
+    first = ask([each for each in wanted if each not in sure], [oldest])
     found += first
     for gpu in newer:
         safe = [(i, key, known) for i, key, known in first if _safe_to_assume(known, sets[i][key][1], gpu)]
