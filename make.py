@@ -4,7 +4,8 @@
     hub      a JupyterHub with the course and nbgrader's exchange, on this machine (`python3 make.py hub --port=8001` passes
              options on): docs/jupyterhub.md
     demo     grade a sample class without a GPU and show its gradebook
-    quick    while you work: lint, and the tests of trace, check and observe and of one unit, in about two minutes
+    quick    while you work: lint, types, and the tests of trace, check and observe and of one unit, in a few minutes
+    types    pyright over course_lib and grader; needs no network once it is installed
     test     lint, unit tests and one unit end to end
     coverage what `test` runs, or the tests that are named, and how much of the code they reach
     test-browser  the notebooks and formgrader in a headless Chromium; CHROMIUM names one, else the system's or playwright's
@@ -51,6 +52,7 @@ def main() -> int:
         "hub": hub,
         "demo": demo,
         "quick": quick,
+        "types": types,
         "test": test,
         "coverage": coverage,
         "test-browser": test_browser,
@@ -213,14 +215,22 @@ def lint() -> int:
 QUICK = ("tests/trace", "tests/check", "tests/observe", "tests/unit/test_exercises_tiling.py")
 
 
+def types() -> int:
+    """Types, as .venv's packages have them. Its node comes as a wheel; another one on the PATH may be too old, and news of newer
+    versions would be asked of the network."""
+    setup("tests")
+    settings = {"PYRIGHT_PYTHON_GLOBAL_NODE": "0", "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    return call(VENV / "bin" / "pyright", "--pythonpath", PYTHON, **settings)
+
+
 def quick() -> int:
     setup("tests")
-    return lint() or pytest(*QUICK)
+    return lint() or types() or pytest(*QUICK)
 
 
 def test() -> int:
     setup("tests")
-    return lint() or pytest()
+    return lint() or types() or pytest()
 
 
 def pytest(*options: str) -> int:

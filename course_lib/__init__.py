@@ -46,6 +46,7 @@ version.py            which course this is: `course_lib.__version__`
 
 import sys
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
 from importlib.util import spec_from_loader
 
 _HOMES = {
@@ -92,19 +93,16 @@ _MOVED = {
 }
 
 
-class _OldNames:
+class _OldNames(MetaPathFinder, Loader):
     """Finds modules under their names of release 0.2.0, which stand in notebooks that were handed out then."""
 
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        return spec_from_loader(name, cls) if name in _MOVED else None
+    def find_spec(self, fullname, path=None, target=None):
+        return spec_from_loader(fullname, self) if fullname in _MOVED else None
 
-    @staticmethod
-    def create_module(spec):
+    def create_module(self, spec):
         return None
 
-    @staticmethod
-    def exec_module(module):
+    def exec_module(self, module):
         from course_lib.version import moved
 
         moved(module.__name__, _MOVED[module.__name__])
@@ -112,4 +110,4 @@ class _OldNames:
         vars(module).update({name: value for name, value in found.items() if not name.startswith("__")})
 
 
-sys.meta_path.append(_OldNames)
+sys.meta_path.append(_OldNames())

@@ -41,7 +41,7 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
     return judging.judge(exercise, trials, seed, record)
 
 
-_NOTHING = object()  # no argument at all; None stands for an exercise that is not solved
+_NOTHING: Any = object()  # no argument at all; None stands for an exercise that is not solved
 
 
 def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:

@@ -113,6 +113,10 @@ class Footprint:
     written_distinct_bytes: int = 0
 
 
+FaultKind = Literal["out of bounds", "misaligned", "race", "uninitialised", "input changed", "hint", "tuning"]
+Between = Literal["", "stores", "load and store", "lanes", "threads"]
+
+
 @dataclass
 class Fault:
     """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do.
@@ -121,12 +125,12 @@ class Fault:
              one store, or threads of one program, of which one loads what another one has stored
     """
 
-    kind: Literal["out of bounds", "misaligned", "race", "uninitialised", "input changed", "hint", "tuning"]
+    kind: FaultKind
     sentence: str
     kernel: str = ""
     line: int = 0
     tensor: str = ""
-    between: Literal["", "stores", "load and store", "lanes", "threads"] = ""
+    between: Between = ""
 
     @property
     def cause(self) -> Cause:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 
 from course_lib.evidence import Cause, Evidence
 from course_lib.version import VERSION
+
+if TYPE_CHECKING:
+    from course_lib.criteria.speed import Speed
 
 Kind = Literal["kernel", "formula", "values"]
 Language = Literal["Triton", "Gluon"]
@@ -202,7 +205,8 @@ class Verdict:
         if self.points:
             return "partly"
         if not kind or kind in NOT_THE_RUN:
-            return {"blank": "not_begun", "refused": "not_accepted"}.get(kind, "wrong")
+            begun: dict[str, Outcome] = {"blank": "not_begun", "refused": "not_accepted"}
+            return begun.get(kind, "wrong")
         return "did_not_run"
 
     @property
@@ -277,7 +281,7 @@ class Exercise:
     language: Language = "Triton"
     gates: Sequence[Criterion] = ()
     criteria: Sequence[Criterion] = ()
-    bonus: Sequence[Criterion] = ()
+    bonus: Sequence[Speed] = ()
     budget: Budget | None = None
     rel_tol: float = 1e-9
     allows: frozenset[str] = frozenset()

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
 class Commands(TyperGroup):
     """The commands. If the disk refuses something to any of them, the command ends with one sentence."""
 
-    def invoke(self, context: click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         # nbgrader's gradebook shows there, with its traceback, what it raises anyway
         logging.getLogger("tornado.application").addFilter(lambda record: "nbgrader" not in record.pathname)
         try:
-            return super().invoke(context)
+            return super().invoke(ctx)
         except Exception as error:
             if not (refusal := disk.refusal(error)):
                 raise
@@ -223,7 +222,7 @@ def _grade(
             if plan.students:
                 room.prove(unit)
             for graded in room.grade(unit, progress, plan.students):
-                outcome = books.enter(graded.student, graded.verdicts, graded.read)
+                outcome = books.enter(graded.student, graded.judged, graded.read)
                 unentered += [f"{graded.student}: not entered: {outcome}"] if outcome != "ok" else []
                 unjudged += [f"{graded.student}: {why}"] if (why := graded.unjudged) else []
                 notes += [f"to look at: {graded.student}: {where or unit}: {flag}" for where, flag in graded.read.flags]

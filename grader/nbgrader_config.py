@@ -95,4 +95,4 @@ if "get_config" in globals():  # read by nbgrader as a configuration file
     sys.path.insert(0, str(ROOT))
     import grader
 
-    get_config().merge(config(grader.home()))  # noqa: F821
+    get_config().merge(config(grader.home()))  # noqa: F821  # pyright: ignore[reportUndefinedVariable]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import triton
+from triton import knobs
 
 from course_lib.compiled.places import Frame
 
@@ -133,7 +133,7 @@ def registers(cubin: bytes, ptx: str) -> tuple[int | None, int | None]:
         file.write(cubin)
         file.flush()
         try:
-            tool = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", file.name]
+            tool = [knobs.nvidia.cuobjdump.path, "-res-usage", file.name]
             usage = subprocess.run(tool, capture_output=True, text=True, check=True).stdout
         except TOOL_FAILED:
             return None, None

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDAOptions
 
 from course_lib.compiled import lower
@@ -28,10 +27,10 @@ UNKNOWN = ("noinline = true", "tt.loop_unroll_factor", "cf.br", "cf.cond_br")  #
 def surely(front: Front, gpu: str) -> bool:
     """Whether the compiler would accept the kernel for `gpu`, an architecture like "sm_80", as far as can be said by looking."""
     _, limit = SHARED_BYTES[gpu]
-    target = GPUTarget("cuda", int(gpu.removeprefix("sm_")), 32)
     if not (front.options.keys() <= SHAPING and lower.available()) or any(word in front.text for word in UNKNOWN):
         return False
-    return lower.spared(front.text, 32 * front.warps, target.arch) and most_shared_bytes(front) <= limit
+    capability = int(gpu.removeprefix("sm_"))
+    return lower.spared(front.text, 32 * front.warps, capability) and most_shared_bytes(front) <= limit
 
 
 def most_shared_bytes(front: Front) -> int:

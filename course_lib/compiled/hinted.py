@@ -62,7 +62,7 @@ def _taken(text: str, options: dict[str, Any], broken: list[Promise]) -> list[Pr
 def _code(text: str, options: dict[str, Any]) -> dict[str, str]:
     """Two texts that differ where the PTX differs, and where its accesses do; if the compiler raises, both are its exception."""
     try:
-        backend = make_backend(TARGET)
+        backend: Any = make_backend(TARGET)  # a CUDABackend, whose stages differ by language
         parsed, context = backend.parse_options(dict(options)), ir.context()
         ir.load_dialects(context)
         backend.load_dialects(context)

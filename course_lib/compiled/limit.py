@@ -74,6 +74,7 @@ def answers(work: Callable[..., Any], jobs: Sequence[tuple], deadline: float) ->
                 return
             yield json.loads(sent)
     finally:
+        assert process.pid is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.kill()

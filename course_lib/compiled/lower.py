@@ -62,11 +62,11 @@ def _backend(target: GPUTarget, process: int) -> tuple[Any, Any]:
 def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, accepted: bool = False) -> int:
     """The same of a module as text, under a Triton that has these passes; accepted: ToTheEnd where the assembler may refuse it."""
     backend, context = _backend(target, os.getpid())
-    options = backend.parse_options(dict(options))
+    parsed, capability = backend.parse_options(dict(options)), int(target.arch)
     stages: dict[str, Any] = {}
-    backend.add_stages(stages, options, Language.TRITON)
+    backend.add_stages(stages, parsed, Language.TRITON)
     module = stages["ttir"](module_of(text, context), {})
-    if accepted and not spared(str(module), threads=32 * options.num_warps, capability=target.arch):
+    if accepted and not spared(str(module), threads=32 * parsed.num_warps, capability=capability):
         raise ToTheEnd
     module = stages["ttgir"](module, {})
     manager = ir.pass_manager(context)  # how make_llir begins
@@ -74,8 +74,8 @@ def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, ac
     passes.ttgpuir.add_allocate_warp_groups(manager)
     passes.convert.add_scf_to_cf(manager)
     passes.gluon.add_inliner(manager)
-    version = get_ptx_version_from_options(options, target.arch)
-    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, target.arch, version)
+    version = get_ptx_version_from_options(parsed, capability)
+    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, capability, version)
     manager.run(module, "shared memory")
     return module.get_int_attr("ttg.shared")
 

@@ -49,6 +49,8 @@ class Text(ASTSource):
             from triton.backends.compiler import Language
 
             self.language, self.ext = Language.GLUON, "ttgir"
+        known: Any  # options of a GPU, of which Triton declares no field
+        wanted: Any
         known, wanted = (make_backend(gpu).parse_options(dict(front.options)) for gpu in (frontend.TARGET, target))
         _check_types(front, wanted.supported_fp8_dtypes)
         before, after = (IMPRECISE.format(options.max_num_imprecise_acc_default) for options in (known, wanted))

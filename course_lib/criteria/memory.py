@@ -398,9 +398,11 @@ class DotFlops(OnceRight):
                 expected = f"at most {number(allowed)} on {trial.case.name}"
                 return self.lost(f"{number(done)} FLOPs in tl.dot", expected=expected)
             least = self.at_least(**trial.inputs[-1])
-            parts = [(launches, least, "")]
+            parts: list[tuple[Sequence[Launch], float, str]]
             if isinstance(least, Sequence):
                 parts = [([x for x in launches if x.phase == i], least[i], half) for i, half in enumerate(halves)]
+            else:
+                parts = [(launches, least, "")]
             for some, needed, half in parts:
                 own = sum(launch.flops.dot for launch in some)
                 if some and own < needed:  # a half without a launch is torch's, and other criteria say so

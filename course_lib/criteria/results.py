@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -24,7 +24,10 @@ LAUNCHED_AND_NOTHING = (
 )
 
 
-def of_group(trials: Sequence[Trial], group: str) -> list[Trial]:
+SomeTrial = TypeVar("SomeTrial", bound=Trial)
+
+
+def of_group(trials: Sequence[SomeTrial], group: str) -> list[SomeTrial]:
     """Choose the trials of a group."""
     return [t for t in trials if t.case.group == group]
 

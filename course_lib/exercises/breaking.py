@@ -36,7 +36,8 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16}
 @lru_cache(maxsize=256)
 def loaded(source: str, entry: str) -> Callable[..., Any]:
     """The function that a text of ours defines."""
-    name, scope = f"<given {entry} {hash(source):x}>", {"__name__": "given"}
+    name = f"<given {entry} {hash(source):x}>"
+    scope: dict[str, Any] = {"__name__": "given"}
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     exec(compile(source, name, "exec", dont_inherit=True), scope)  # never a student's
     return scope[entry]

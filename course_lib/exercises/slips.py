@@ -85,7 +85,9 @@ class Slip:
         wrongs = several(self.wrong)
         guesses = [part(one(**call), self.place) for one in wrongs]
         given = [guess for guess in guesses if guess is not None]
-        right = part(self.right(**call), self.place) if given else None
+        if not given:
+            return None if guesses else False
+        right = part(self.right(**call), self.place)
         if any(is_rather(found, guess, right, self.times) for guess in given):
             return True
         harmless = len(wrongs) > 1 and any((guess - right).norm() < 0.01 * right.norm() for guess in given)

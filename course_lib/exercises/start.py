@@ -66,7 +66,7 @@ def traced_doubling() -> dict[str, int]:
     n, BLOCK = 5000, 1024
     x = torch.ones(n, dtype=torch.float16)
     with trace() as t:
-        doubled[(len(range(0, n, BLOCK)),)](x, torch.empty(n), n, BLOCK=BLOCK)
+        doubled[(len(range(0, n, BLOCK)),)](x, torch.empty(n), n, BLOCK=BLOCK)  # pyright: ignore[reportArgumentType]
     return {
         "programs": t.programs,
         "masked_positions": t.loads.masked,
@@ -259,7 +259,7 @@ SEALED = {
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def ends_early(expected: Callable[[torch.Tensor], torch.Tensor]) -> Mistake:
+def ends_early(expected: Callable[..., torch.Tensor]) -> Mistake:
     """Say so if wherever a result is wrong it is right up to some element, and wrong from there on."""
 
     def look(trials: Sequence[Trial]) -> str:

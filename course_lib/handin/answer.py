@@ -130,7 +130,9 @@ class Notebook:
         for cell in self.cells:
             if cell.number in self.broken:
                 words = {
-                    w for match in pattern.finditer(cell.source) for w in re.findall(r"\w+", match[match.lastgroup])
+                    w
+                    for match in pattern.finditer(cell.source)
+                    for w in re.findall(r"\w+", match[match.lastgroup or 0])
                 }
                 for word in words:
                     found.setdefault(word, []).append(cell.number)
@@ -213,7 +215,7 @@ class Notebook:
         kept: set[int] = set()  # id of a statement
         todo: list[tuple[str, float]] = [(exercise.entry, AT_LAST)]
         asked = set(todo)
-        starred = any(s.always and s.node.module != "__future__" for s in self._statements)
+        starred = any(s.always and getattr(s.node, "module", "") != "__future__" for s in self._statements)
         while todo:
             name, when = todo.pop()
             binding = self._binding.get(name, [])
@@ -317,6 +319,7 @@ def _assemble(statements: list[Statement], name: str) -> list[tuple[str, str]]:
     cells: dict[int, list[str]] = {}
     for s in statements:
         lines = cells.setdefault(s.cell.number, [])
+        assert s.node.end_lineno is not None  # it was parsed
         first = s.node.end_lineno - len(s.text)
         lines += [""] * (first + len(s.text) - len(lines))
         lines[first] += ("; " if lines[first] else "") + s.text[0]

@@ -68,7 +68,7 @@ def _remember(result: Any) -> None:
         return
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
     if lines:
-        _stopped[result.execution_count] = type(error).__name__, lines[0]
+        _stopped[result.execution_count] = type(error).__name__, lines[0] or 0
 
 
 def _defined(statement: ast.stmt) -> set[str]:

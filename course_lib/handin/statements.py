@@ -114,7 +114,7 @@ def _without_magics(source: str) -> str:
         lines[lines.index(first)] = ""
     for i, line in enumerate(lines):
         if re.match(r"\s*[%!]|\s*[\w.]+\?{1,2}\s*$|\s*\?{1,2}[\w.]+\s*$", line):
-            indent = re.match(r"\s*", line)[0]
+            indent = line[: len(line) - len(line.lstrip())]
             lines[i] = f"{indent}pass" if indent else ""
         else:
             lines[i] = re.sub(r"^(\s*\w+\s*=\s*)[%!].*", r"\1None", line)
@@ -178,7 +178,7 @@ def registered(node: ast.stmt) -> ast.expr | None:
     return next((t for t in tried if isinstance(t, ast.Attribute) and t.attr.startswith("register")), None)
 
 
-def mutated(node: ast.stmt) -> str:
+def mutated(node: ast.AST) -> str:
     """The name at the root of `name.method(...)`, `name[i] = ...`, `name.attribute = ...`, `@name.register_...`."""
     if isinstance(node, ast.FunctionDef) and (target := registered(node)):
         pass

@@ -99,10 +99,11 @@ class GPU:
         return 255
 
 
-def _gpu(name, architecture, sms, hbm_gb, bandwidth_gb, l2_mib, fp32, tf32, fp16, bf16) -> GPU:
-    """Make a GPU from a datasheet's numbers, arithmetic in TFLOP/s."""
-    flops = [None if figure is None else figure * 1e12 for figure in (fp32, tf32, fp16, bf16)]
-    return GPU(name, architecture, sms, int(hbm_gb * GB), bandwidth_gb * 1e9, int(l2_mib * MiB), *flops)
+def _gpu(name, architecture, sms, hbm_gb, bandwidth_gb, l2_mib, fp32, *products: float | None) -> GPU:
+    """Make a GPU from a datasheet's numbers, arithmetic in TFLOP/s; products: in tf32, fp16 and bf16."""
+    tf32, fp16, bf16 = (None if figure is None else figure * 1e12 for figure in products)
+    sizes = int(hbm_gb * GB), bandwidth_gb * 1e9, int(l2_mib * MiB)
+    return GPU(name, architecture, sms, *sizes, fp32 * 1e12, tf32, fp16, bf16)
 
 
 # From NVIDIA's datasheets, SMs and L2 from the whitepaper of the architecture (Volta, Turing, Ampere GA100 and GA102, Ada,

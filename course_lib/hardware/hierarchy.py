@@ -129,7 +129,7 @@ def latency(sizes: Sequence[int]) -> list[tuple[int, float, float]]:
         runs = []
         for _ in range(5):
             table.sum()  # into the L2 cache, as far as it fits
-            chase_kernel[(1,)](table.data_ptr(), out, warm_up, STEPS, num_warps=1, num_stages=1)
+            chase_kernel[(1,)](table.data_ptr(), out, warm_up, STEPS, num_warps=1, num_stages=1)  # pyright: ignore[reportCallIssue]
             cycles, ns, _ = out.tolist()
             runs.append((cycles / STEPS, ns / STEPS / 1e9))
         found.append((nbytes, *sorted(runs)[2]))
@@ -141,7 +141,7 @@ def fma_latency() -> tuple[float, float]:
     x, out = torch.tensor([1.0, 0.5], device="cuda"), torch.empty(2, dtype=torch.int64, device="cuda")
     rounds, runs = 1 << 12, []
     for _ in range(5):
-        fma_kernel[(1,)](x, out, rounds, num_warps=1)
+        fma_kernel[(1,)](x, out, rounds, num_warps=1)  # pyright: ignore[reportCallIssue]
         cycles, ns = out.tolist()
         runs.append((cycles / (64 * rounds), ns / (64 * rounds) / 1e9))
     return sorted(runs)[2]
@@ -165,7 +165,7 @@ def bandwidth(sizes: Sequence[int], cache_modifier: str = ".cg", total: int = 8 
         for _ in range(6):  # the first compiles and warms up
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
-            read_kernel[(programs,)](x, out, blocks, rounds, step, CACHE=cache_modifier, BLOCK=BLOCK, num_warps=8)
+            read_kernel[(programs,)](x, out, blocks, rounds, step, CACHE=cache_modifier, BLOCK=BLOCK, num_warps=8)  # pyright: ignore[reportCallIssue]
             end.record()
             torch.cuda.synchronize()
             times.append(start.elapsed_time(end) / 1e3)

@@ -74,6 +74,8 @@ _codes: weakref.WeakKeyDictionary[Front, Code] = weakref.WeakKeyDictionary()
 class Body(evaluate.Body):
     """A function as it is called from one place."""
 
+    code: Code
+
     def spot(self, place: ir.Place) -> Spot:
         """The line of the student's in which this operation stands, and the one that called its function."""
         found = None

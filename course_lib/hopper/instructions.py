@@ -373,21 +373,23 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
             acc = arrived(acc, programs, spot)
         shape = a.array.shape if isinstance(a, View) else a.shape[1:]
         element = b.allocation.element
-        found = Pending(None)
 
         def do() -> None:
             left, right = (x.array[None] if isinstance(x, View) else x for x in (a, b))
-            before = acc.value if type(acc) is Pending else acc
+            before = acc.value if isinstance(acc, Pending) else acc
+            assert before is not None  # products come one after another
             start = before if keep else np.zeros((1, *result.shape), before.dtype)
             found.value = _product(
                 left, right, np.broadcast_to(start, (1, *result.shape)), element, result.element, tf32
             )
 
-        flight = found.flight = machine.flight(agent, "wgmma", spot, op, do)
+        flight = machine.flight(agent, "wgmma", spot, op, do)
+        found = Pending(flight)
         for view in (a, b):
             if isinstance(view, View):
                 machine.access(agent, view, "wgmma", spot, write=False, generic=False, flight=flight)
-        product_shape = (*result.shape, shape[-1])
+        M, N = result.shape
+        product_shape = M, N, shape[-1]
         flight.cycles = prod(product_shape) * itemsize(element) / 2 / COSTS.multiply_adds
         machine.multiplies(flight, product_shape)
         machine.counts.wgmma += 1
@@ -397,6 +399,7 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
         if not waits:
             return found
         machine.finish(agent, agent.products)
+        assert found.value is not None
         return found.value
 
     return act

@@ -42,6 +42,6 @@ commit_group, wait_group = async_copy.commit_group, async_copy.wait_group
 def new_barriers(SIZE: gl.constexpr, COUNT: gl.constexpr):
     """SIZE barriers, each of which wants COUNT arrivals. mbarrier.allocate_mbarrier is there from Triton 3.7 on alone."""
     barriers = gl.allocate_shared_memory(gl.int64, [SIZE, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(SIZE):
+    for i in gl.static_range(SIZE):  # pyright: ignore[reportGeneralTypeIssues] - unrolled by the compiler
         mbarrier.init(barriers.index(i), count=COUNT)
     return barriers

@@ -38,7 +38,7 @@ class Agent:
     name: str
     warps: int
     clock: Clock
-    run: greenlet | None = None
+    run: greenlet = field(init=False, repr=False)
     ready: Callable[[], bool] | None = None
     waits: Callable[[], Waiting] | None = None
     passed: dict[Barrier, Passed] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Machine:
 
     # ------------------------------------------------------------------------------------------------- partitions
 
-    def run(self, name: str, warps: int, body: Callable[[Agent], None]) -> None:
+    def run(self, name: str, warps: int, body: Callable[[Agent], object]) -> None:
         """Run a program to its end. Raises Mistake."""
         self._hub = getcurrent()
         self.order.begin(self)
@@ -154,7 +154,7 @@ class Machine:
                 chosen.run.switch()
         self._look_what_is_left()
 
-    def fork(self, parent: Agent, name: str, warps: int, body: Callable[[Agent], None]) -> Agent:
+    def fork(self, parent: Agent, name: str, warps: int, body: Callable[[Agent], object]) -> Agent:
         """Start a partition that knows what its parent knows."""
         parent.tick()
         worker = self._start(name, warps, dict(parent.clock), body)
@@ -174,7 +174,7 @@ class Machine:
             join(agent.clock, worker.clock)
             agent.time = max(agent.time, worker.time)
 
-    def _start(self, name: str, warps: int, clock: Clock, body: Callable[[Agent], None]) -> Agent:
+    def _start(self, name: str, warps: int, clock: Clock, body: Callable[[Agent], object]) -> Agent:
         agent = Agent(self._new_id(), name, warps, clock)
         agent.tick()
 
@@ -209,7 +209,7 @@ class Machine:
         agent.ready = agent.waits = None
 
     def _deadlock(self) -> Mistake:
-        waiting = [(agent.waits(), agent) for agent in self.agents if not agent.run.dead]
+        waiting = [(agent.waits(), agent) for agent in self.agents if agent.waits and not agent.run.dead]
         waiting.sort(key=lambda each: (each[0].wanted is None, len(each[0].who_came)))  # the loneliest first
         found = tuple(account for account, _ in waiting)
         first = next((w for w in found if w.bytes), found[0])
@@ -320,6 +320,7 @@ class Machine:
         """End a copy that tells a barrier."""
         self.loads.remove(flight)
         self.move(flight)
+        assert flight.barrier is not None
         flight.barrier.pending -= flight.arrives
         flight.barrier.landed(flight, flight.bytes, flight.end)
 

@@ -219,14 +219,13 @@ def _race(before: Access, now: Access) -> Mistake:
 
 def _read_early(before: Access, now: Access) -> tuple[Kind, str, dict]:
     who, what = now.partition, f"the {now} comes while the {before} may still be writing."
-    barrier = before.flight.barrier if before.flight else None
-    if barrier is None:
+    if before.flight is None or before.flight.barrier is None:
         return Kind.READ_EARLY, what, {}
+    barrier, phase = before.flight.barrier, before.flight.phase
     last = who.passed.get(barrier)
     reads = [a.flight.clock[who.id] if a.flight else a.tick for a in _reads_by(who, now)]
     if last is None or (reads and last.tick < max(reads)):
         return Kind.READ_EARLY, f"{what} {who.name} has not waited for `{barrier.name}` before.", {}
-    phase = before.flight.phase
     return (
         Kind.PHASE,
         f"{what} {who.name} {last}, and the copy belongs to phase {phase}.",

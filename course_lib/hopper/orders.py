@@ -91,7 +91,7 @@ class Timed(Lazy):
     """The order by a model of costs; who is behind in time goes first. timeline: what was busy when."""
 
     def __init__(self, costs: Costs | None = None):
-        self.timeline = Timeline(costs or Costs())
+        self.timeline: Timeline = Timeline(costs or Costs())
 
     def begin(self, machine: Machine) -> None:
         self.timeline.begin()

@@ -244,7 +244,7 @@ class _Simulation(Trace):
 
     def __init__(self, order: Order, name: str, work: Work | None, inputs: Iterable[torch.Tensor] = ()):
         super().__init__(inputs=inputs, work=work)
-        self.order, self.program = order, 0
+        self.decisions, self.program = order, 0
         self.run = Run(name, self, timeline=order.timeline)
         self.before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -252,10 +252,10 @@ class _Simulation(Trace):
         for tensor, held in self.before.values():
             bytes_behind(tensor).numpy()[...] = held.numpy()  # past torch, where a trace would take it for written
 
-    def _code_of(self, front: Front) -> _OneByOne:
+    def _code_of(self, front: Front) -> Any:
         return _OneByOne(code_of(front), self)
 
-    def _code(self, kernel: Any, arguments: dict[str, Any], options: dict[str, Any]) -> _OneByOne:
+    def _code(self, kernel: Any, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
         heard: list[str] = []
         try:
             with quiet(heard):
@@ -274,7 +274,7 @@ class _Simulation(Trace):
         super()._run(code, arguments, grid)
 
     def on_a_machine(self, code: Code, values: list, programs: Programs) -> None:
-        machine = Machine(self.order, self.work)
+        machine = Machine(self.decisions, self.work)
         self.program = int(programs.numbers[0])
         try:
             code.run_block(values, programs, machine)

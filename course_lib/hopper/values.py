@@ -52,7 +52,9 @@ def arrived(value: Any, programs: Partition, spot: Spot) -> Any:
 
 def memory_of(kind: ir.Type) -> ir.Type:
     """Shape and element of "!ttg.memdesc<2x64x64xf16, ...>"."""
-    return type_of(f"tensor<{MEMDESC.match(kind.element)[1]}>")
+    found = MEMDESC.match(kind.element)
+    assert found is not None
+    return type_of(f"tensor<{found[1]}>")
 
 
 def number(value: np.ndarray) -> int:

@@ -35,11 +35,13 @@ def passes(front: Front) -> list[Passes]:
 def _pass(text: str, line: str, layouts: dict[str, str]) -> Passes:
     op = "load" if text.startswith("ttg.local_load") else "store"
     block, tile = BLOCK.search(text), TILE.search(text)
+    if block is None or tile is None:
+        return Passes(line, op, 0, 0)
     try:
         shape = [int(n) for n in block[1].split("x")[:-1]]
         registers, shared = (_layout(layouts[found[3]], shape) for found in (block, tile))
         found = bank_conflicts(registers, shared, shape, itemsize(block[2]))
-    except (KeyError, TypeError, ValueError, AttributeError):  # a layout of another kind, or no block of two dimensions
+    except (KeyError, TypeError, ValueError, AttributeError):  # a layout of another kind
         return Passes(line, op, 0, 0)
     return Passes(line, op, found.passes, found.needed)
 
@@ -56,8 +58,10 @@ def _layout(text: str, shape: list[int]) -> Any:
     """The layout that Triton prints so. Raises KeyError for another kind."""
     if padded := PADDED.match(text):
         return _padded(padded, shape)
-    kind, fields = re.match(r"#ttg\.(\w+)<", text)[1], {name: _value(value) for name, value in FIELD.findall(text)}
-    match kind:
+    if (kind := re.match(r"#ttg\.(\w+)<", text)) is None:
+        raise KeyError(text)
+    fields = {name: _value(value) for name, value in FIELD.findall(text)}
+    match kind[1]:
         case "blocked":
             names = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
             return gl.BlockedLayout(*(fields[name] for name in names))
@@ -65,8 +69,8 @@ def _layout(text: str, shape: list[int]) -> Any:
             version = [fields["versionMajor"], fields["versionMinor"]]
             return gl.NVMMADistributedLayout(version, fields["warpsPerCTA"], fields["instrShape"])
         case "linear":
-            names = ("register", "lane", "warp", "block")
-            return gl.DistributedLinearLayout(*(fields.get(name, []) for name in names), shape)
+            register, lane, warp, block = (fields.get(name, []) for name in ("register", "lane", "warp", "block"))
+            return gl.DistributedLinearLayout(register, lane, warp, block, shape)
         case "swizzled_shared":
             return gl.SwizzledSharedLayout(*(fields[name] for name in ("vec", "perPhase", "maxPhase", "order")))
         case "nvmma_shared":

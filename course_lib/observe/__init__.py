@@ -57,7 +57,7 @@ def spending(phase: str) -> Iterator[None]:
     try:
         yield
     finally:
-        SPENT[phase] += cpu_seconds() - started
+        SPENT[phase] += cpu_seconds() - started  # pyright: ignore[reportArgumentType] - a Counter adds floats, too
 
 
 def calls_of(case: Case) -> int:

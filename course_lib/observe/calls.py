@@ -93,7 +93,7 @@ def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -
     inputs = [arguments[name] for name in names]
     inputs = [v.detach().requires_grad_() if _is_differentiable(v) else v for v in inputs]
     is_class = isinstance(function, type) and issubclass(function, torch.autograd.Function)
-    outputs = (function.apply if is_class else function)(*inputs)
+    outputs: Any = (function.apply if is_class else function)(*inputs)
     mark()
     if outputs is None:  # not solved yet: there is nothing to go back from
         return None

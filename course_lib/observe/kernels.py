@@ -226,11 +226,13 @@ def _short(path: str) -> str:
 @tl.core.builtin
 def _field(value: Any, name: tl.constexpr, _semantic: Any = None) -> Any:
     """value.name, for NamedTuples alone."""
-    value, name = value.value if isinstance(value, tl.constexpr) else value, name.value
-    fields = value.type.fields if isinstance(value, tl.tuple) else getattr(type(value), "_fields", None)
-    if isinstance(value, (tl.tuple, tuple)) and fields and name in fields:
-        return value[fields.index(name)]
-    raise AttributeError(_lacks("a block", name, TRITON.attributes))
+    value, field = value.value if isinstance(value, tl.constexpr) else value, str(name.value)
+    fields: Any = (
+        getattr(value.type, "fields", None) if isinstance(value, tl.tuple) else getattr(type(value), "_fields", None)
+    )
+    if isinstance(value, (tl.tuple, tuple)) and fields and field in fields:
+        return value[fields.index(field)]
+    raise AttributeError(_lacks("a block", field, TRITON.attributes))
 
 
 INSTEAD = {  # of names that Python or its modules have: what a kernel can say

@@ -63,6 +63,8 @@ def fields_of(descriptor: Any) -> dict[str, Any] | None:
 
 def descriptor(base: Any, fields: dict[str, Any]) -> Any:
     """The tensor descriptor of which `fields_of` wrote this down. Raises ValueError, with a sentence, if Gluon refuses it."""
+    if TensorDescriptor is None:
+        raise ValueError("this Triton has no Gluon")
     return _made(TensorDescriptor, fields, "a tensor descriptor", base=base)
 
 

@@ -18,6 +18,7 @@ import triton.language.extra.cuda.libdevice
 import triton.language.extra.libdevice
 import triton.runtime.jit
 from triton.compiler.code_generator import CodeGenerator
+from triton.language.extra import libdevice
 from triton.runtime.jit import KernelInterface
 
 ConstexprFunction = getattr(triton.runtime.jit, "ConstexprFunction", ())  # none in Triton 3.4
@@ -85,7 +86,7 @@ TRITON = Names(
         "triton.language.target_info": _functions("triton.language.target_info") - {"current_target"},
         "triton.language.extra": {"cuda", "libdevice"},
         "triton.language.extra.cuda": {"libdevice"},
-        "triton.language.extra.libdevice": _functions(CUDA) & set(vars(tl.extra.libdevice)),  # stubs for the GPU's own
+        "triton.language.extra.libdevice": _functions(CUDA) & set(vars(libdevice)),  # stubs for the GPU's own
         CUDA: _functions(CUDA),
     },
     frozenset(

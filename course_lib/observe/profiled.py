@@ -341,6 +341,7 @@ def _allows(card: gpu.GPU, roofline: Roofline) -> str:
 
 
 def _took(launch: Profiled) -> str:
+    assert launch.busy is not None  # it was counted
     busy = ", ".join(f"{PARTS[part]} {share:.0f} %" for part, share in launch.busy.items())
     took = (
         f"Took {_time(launch.seconds)}, {launch.seconds / launch.roofline.seconds:.1f} times that. "
@@ -352,6 +353,7 @@ def _took(launch: Profiled) -> str:
 
 def _limits(launch: Profiled) -> str:
     part = launch.limit
+    assert part is not None and launch.busy is not None  # it was counted
     if part != "waiting":
         return f"The limit is {PARTS[part]}, at {launch.busy[part]:.0f} % of its peak. {ADVICE[part]}"
     warps = "" if launch.warps is None else f" {launch.warps:.0f} % of the warps that fit on the SMs were there."

@@ -198,8 +198,8 @@ class Recorder(Mode):
         if type(value) in (torch.Tensor, torch.nn.Parameter):
             return self.storages.value(value)
         if isinstance(value, (tuple, torch.Size)):
-            fields = {"fields": list(value._fields)} if hasattr(value, "_fields") else {}
-            return {"tuple": [self.encode(v) for v in value]} | fields
+            named = {"fields": list(fields)} if (fields := getattr(value, "_fields", None)) is not None else {}
+            return {"tuple": [self.encode(v) for v in value]} | named
         if type(value) is list:
             return {"list": [self.encode(v) for v in value]}
         if type(value) is dict:
@@ -227,7 +227,7 @@ class Recorder(Mode):
         if layouts.is_layout(value) and (described := layouts.described(value)):
             return {"gluon layout": described}
         if isinstance(value, Rational):
-            return int(value) if value.denominator == 1 else float(value)
+            return int(value.numerator) if value.denominator == 1 else float(value)
         if hasattr(value, "item") and getattr(value, "shape", None) == () and type(value).__module__ == "numpy":
             return self.encode(value.item())  # numpy scalars are numbers
         if (inspect.ismethod(value) or inspect.isbuiltin(value)) and isinstance(value.__self__, torch.Tensor):
@@ -324,12 +324,13 @@ def take_away(module: str) -> None:
         elif getattr(value, "__module__", "") == module and isinstance(value, type):
             value.__init__ = value.__enter__ = refuse
         elif getattr(value, "__module__", "") == module:
-            while hasattr(value, "__code__"):  # a function, and what it wraps
-                code = (gone_in_steps if inspect.isgeneratorfunction(value) else gone).__code__
-                value.__code__ = code.replace(
-                    co_freevars=value.__code__.co_freevars
+            function: Any = value
+            while hasattr(function, "__code__"):  # a function, and what it wraps
+                code = (gone_in_steps if inspect.isgeneratorfunction(function) else gone).__code__
+                function.__code__ = code.replace(
+                    co_freevars=function.__code__.co_freevars
                 )  # it must name what it closes over
-                value = getattr(value, "__wrapped__", None)
+                function = getattr(function, "__wrapped__", None)
     sys.modules[module] = Taken(module)
 
 

@@ -59,6 +59,9 @@ IN_WORDS |= {
 }
 FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what is not an input: torch.zeros in two steps
 Launched = tuple[str, Front, dict[str, Any], str]  # a kernel's key, what was evaluated of it, its arguments, the case
+Key = tuple[
+    str, tuple[str, ...], tuple
+]  # what the compiler is asked: a kernel's key, its types and constants, its options
 KEPT = ", made before the call"  # of such a buffer, to which no contents come along
 MAX_BYTES = 4 << 30
 
@@ -343,7 +346,7 @@ class Tape:
             case {"gluon layout": data}:
                 return layouts.rebuilt(data)
             case {"descriptor": base, "shape": shape, "strides": strides, "block_shape": block_shape}:
-                padding = {"padding": "nan"} if value.get("padding") == "nan" else {}
+                padding: dict[str, Any] = {"padding": "nan"} if value.get("padding") == "nan" else {}
                 return TensorDescriptor(self.decode(base), shape, strides, block_shape, **padding)
             case {"unsupported": str(what)}:
                 raise Refused(f"the function uses {what}")
@@ -509,7 +512,7 @@ def compile_every(by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], 
     for_hopper = [(index, key) for index, key in wanted if _for_hopper(sets[index][key])]
     wanted = [each for each in wanted if each not in for_hopper]
 
-    def ask(of: Sequence[tuple[int, Hashable]], on: Sequence[str]) -> list[tuple[int, Hashable, Compiled]]:
+    def ask(of: Sequence[tuple[int, Key]], on: Sequence[str]) -> list[tuple[int, Key, Compiled]]:
         jobs = [(index, key, gpu) for index, key in of for gpu in on]
         answers = _compiled([(sets[index][key], gpu, False) for index, key, gpu in jobs], seconds)
         return [(index, key, fact) for (index, key, _), fact in zip(jobs, answers, strict=True)]
@@ -556,7 +559,7 @@ def _cases(launched: Sequence[Launched]) -> dict[Hashable, list[str]]:
     return {key: list(names) for key, names in found.items()}
 
 
-def _set(launched: Launched) -> Hashable:
+def _set(launched: Launched) -> Key:
     """A key for what the compiler is asked: a kernel, its dtypes, constants and options.
 
     Which numbers happen to be 1 is left out, although each such set makes a text of its own: there may be many texts,

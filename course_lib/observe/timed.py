@@ -127,7 +127,7 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
     return Timing(speed.case.name, speed.vs, found.speedup, found.spread, torch.cuda.get_device_name())
 
 
-def difference(exercise: Exercise, arguments: Mapping[str, Any], results: Any) -> str:
+def difference(exercise: Exercise, arguments: dict[str, Any], results: Any) -> str:
     """Say where results on the GPU are not within the exercise's budget of its oracle; "" if they are."""
     expected = exercise.oracle(**arguments)
     results, expected = (r if isinstance(r, tuple) else (r,) for r in (results, expected))

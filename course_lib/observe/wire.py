@@ -14,7 +14,7 @@ import numbers
 import struct
 import types
 import typing
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -70,7 +70,7 @@ def layout(tensor: torch.Tensor) -> dict[str, Any]:
 def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
     """The tensor that `layout` described, over `storage`. Raises WireError if it does not fit inside."""
     dtype = DTYPES.get(str(spec.get("dtype")))
-    size, stride, offset = spec.get("size"), spec.get("stride"), spec.get("offset")
+    size, stride, offset = spec.get("size"), spec.get("stride"), spec.get("offset", -1)
     if (
         dtype is None
         or not _naturals(size)
@@ -91,7 +91,7 @@ def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
         raise WireError(f"a tensor of {str(size)[:200]} cannot be") from None
 
 
-def _naturals(values: Any) -> bool:
+def _naturals(values: Any) -> TypeGuard[list[int]]:
     return isinstance(values, list) and all(type(v) is int and 0 <= v < 2**62 for v in values)
 
 
@@ -115,7 +115,7 @@ def pack(tree: Any) -> bytes:
     body = encode(tree)
     blobs = [storage_bytes(storage).numpy() for _, storage in storages.values()]
     header = json.dumps({"storages": [blob.nbytes for blob in blobs], "body": body}).encode()
-    return b"".join([MAGIC, struct.pack("<Q", len(header)), header, *blobs])
+    return b"".join([MAGIC, struct.pack("<Q", len(header)), header, *(blob.data for blob in blobs)])
 
 
 def unpack(message: bytes | bytearray) -> Any:
@@ -198,7 +198,7 @@ def from_tree(cls: Any, tree: Any) -> Any:
     if cls is Any or (type(tree) is cls and cls in PLAIN):
         return tree
     origin, arguments = typing.get_origin(cls), typing.get_args(cls)
-    if dataclasses.is_dataclass(cls):
+    if isinstance(cls, type) and dataclasses.is_dataclass(cls):
         hints = _hints(cls)
         fields = {f.name for f in dataclasses.fields(cls)}
         if not isinstance(tree, dict) or set(tree) != fields:
@@ -214,7 +214,7 @@ def from_tree(cls: Any, tree: Any) -> Any:
         return None if tree is None and type(None) in arguments else from_tree(arguments[0], tree)
     if origin is typing.Literal and tree in arguments:
         return tree
-    if cls is float and type(tree) in (int, float):
+    if cls is float and type(tree) is int:
         return float(tree)
     if isinstance(cls, type) and type(tree) is cls:
         return tree

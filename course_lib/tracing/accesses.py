@@ -79,6 +79,7 @@ class Hit:
 
     def _runs(self) -> np.ndarray:
         """(rows, runs): the item at which each run begins."""
+        assert self.shape is not None
         return self._items(self.shape.relative[:: self.shape.run])
 
     def _items(self, offsets: np.ndarray) -> np.ndarray:
@@ -109,12 +110,13 @@ class Hit:
             lanes, places = self.lanes(bits.shape)
             self.region.items(self.itemsize)[places] = bits[lanes]
 
-    def lanes(self, access: tuple[int, int]) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    def lanes(self, access: tuple[int, ...]) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """The active lanes, by row of the access and lane, and the item of each. access: how many rows and lanes it has."""
         rows = np.arange(access[0])[self.rows]
         if self.shape is not None:
             lane = np.arange(access[1]) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
             return (np.repeat(rows, lane.size), np.tile(lane, len(rows))), self._items(self.shape.active).reshape(-1)
+        assert self.addresses is not None
         if self.mask is None:
             row, lane = np.divmod(np.arange(self.addresses.size), access[1])
             return (rows[row], lane), self.addresses.reshape(-1) // self.itemsize
@@ -132,6 +134,7 @@ class Hit:
         if self.shape is not None:
             addresses = self.lowest[:, None] + self.shape.active
         else:
+            assert self.addresses is not None
             addresses = self.addresses if self.mask is None else np.where(self.mask, self.addresses, 0)
         row, lane = np.nonzero(addresses % self.itemsize)
         return (int(row[0]), int(addresses[row[0], lane[0]])) if row.size else None
@@ -182,7 +185,7 @@ class Accesses:
         for hit in hits:
             hit.load_to(bits)
         values = operations.from_memory(bits, at.element).reshape(-1, *at.axes)
-        return values if mask is None else np.where(mask.reshape(-1, *at.axes), values, other)
+        return values if mask is None or other is None else np.where(mask.reshape(-1, *at.axes), values, other)
 
     def store(
         self,
@@ -220,13 +223,15 @@ class Accesses:
                not asked for the values before waits for nobody
         """
         addresses, mask = _spread(at, pointers, mask, len(programs))
+        assert isinstance(addresses, np.ndarray)  # of a load or a store alone it may be a sum
         self.barrier(programs)
         first = self.turn + 1
         hits = self._look(at, programs, addresses, mask)
-        new, want = (
-            None if x is None else np.broadcast_to(x, (len(programs), *at.axes)).reshape(addresses.shape)
-            for x in (values, expected)
-        )
+
+        def in_lanes(x: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(x, (len(programs), *at.axes)).reshape(addresses.shape)
+
+        new, want = in_lanes(values), None if expected is None else in_lanes(expected)
         before = np.zeros(addresses.shape, elements.dtype_of(at.element))
         if kind in REPLACING and not at.asks:
             for hit, batch in zip(hits, self.batches[len(self.batches) - len(hits) :], strict=True):
@@ -278,7 +283,9 @@ class Accesses:
 
     # ------------------------------------------------------------------------------------------------- looking
 
-    def _look(self, at: Instruction, programs: np.ndarray, addresses: np.ndarray, mask: np.ndarray | None) -> list[Hit]:
+    def _look(
+        self, at: Instruction, programs: np.ndarray, addresses: np.ndarray | Sum, mask: np.ndarray | None
+    ) -> list[Hit]:
         """Count an access before it is done. Raises KernelFault if a GPU would stop here."""
         self.turn += 1
         hits = []
@@ -354,7 +361,9 @@ class Accesses:
         return (which >= 0) & (high <= self.arena.ends[which])
 
     def _refuse_askew(self, at: Instruction, hit: Hit, numbers: np.ndarray) -> None:
-        row, address = hit.first_askew()
+        askew = hit.first_askew()
+        assert askew is not None
+        row, address = askew
         raise KernelFault(self._faults.misaligned(at.op, at.site, hit.region, int(numbers[row]), address, at.itemsize))
 
     def _count(self, at: Instruction, hit: Hit, numbers: np.ndarray) -> None:
@@ -378,14 +387,16 @@ class Accesses:
             else:
                 region.count_each(load, hit.lowest[:, None], hit.shape.active, at.itemsize, times)
         else:
+            assert hit.addresses is not None
             counted, duplicates = count_each(hit.addresses, hit.mask, at.itemsize, at.axes)
             _add(access, at, times, *[int(counter.sum()) for counter in counted], instructions=len(hit.lowest))
             offsets = hit.addresses if hit.mask is None else hit.addresses[hit.mask]
             region.count_each(load, offsets, 0, at.itemsize, times)
-        lowest, addresses, mask = (
-            values if values is None or times == 1 else np.broadcast_to(values, (len(numbers), *values.shape[1:]))
-            for values in (hit.lowest, hit.addresses, hit.mask)
-        )
+
+        def of_all(values: np.ndarray) -> np.ndarray:
+            return values if times == 1 else np.broadcast_to(values, (len(numbers), *values.shape[1:]))
+
+        addresses, mask = (None if values is None else of_all(values) for values in (hit.addresses, hit.mask))
         self._note(
             Batch(
                 at.op,
@@ -393,7 +404,7 @@ class Accesses:
                 region,
                 numbers,
                 self._turns(at, hit.rows, len(numbers)),
-                lowest,
+                of_all(hit.lowest),
                 hit.shape,
                 addresses,
                 mask,
@@ -467,7 +478,7 @@ class Asked:
             int, list[tuple[np.ndarray, np.ndarray, np.ndarray]] | None
         ] = {}  # None: it changed something itself
 
-    def note(self, program: int, hits: Sequence[Hit], access: tuple[int, int]) -> None:
+    def note(self, program: int, hits: Sequence[Hit], access: tuple[int, ...]) -> None:
         seen = self._seen.setdefault(program, [])
         if seen is not None:
             for hit in hits:
@@ -507,8 +518,8 @@ def _flat(addresses: np.ndarray | Sum) -> np.ndarray:
 
 
 def _alike(
-    addresses: np.ndarray, mask: np.ndarray | None, one_by_one: bool
-) -> Iterator[tuple[Any, np.ndarray, np.ndarray | None]]:
+    addresses: np.ndarray | Sum, mask: np.ndarray | None, one_by_one: bool
+) -> Iterator[tuple[Any, np.ndarray | Sum, np.ndarray | None]]:
     """Rows by their masks: (which rows, their addresses, their active lanes). Rows that have no lane at all are left out.
 
     The active lanes are None if all are, (lanes,) if they are the same in all rows, else (rows, lanes).
@@ -553,6 +564,7 @@ def _widest(hit: Hit, at: Instruction) -> list[int]:
     """The lanes of the request that touches most sectors, in bytes from the beginning of the region: of all rows, or of the
     first one where they are not alike."""
     if hit.shape is None:
+        assert hit.addresses is not None
         lanes = None if hit.mask is None else hit.mask[0]
         shape, lowest = Shape(hit.addresses[0], lanes, at.itemsize, at.axes), hit.lowest[:1]
     else:
@@ -602,6 +614,7 @@ def _updated(kind: str, old: np.ndarray, new: np.ndarray, want: np.ndarray | Non
         case "exch":
             return new
         case "cas":
+            assert want is not None
             alike = operations.to_memory(old, element) == operations.to_memory(want, element)  # bits: 0.0 is not -0.0
             return np.where(alike, new, old)
     raise ValueError(kind)

@@ -71,7 +71,7 @@ class OnTheCpu(TorchFunctionMode):
             kwargs["device"] = "cpu"
         if function is torch.Tensor.cuda:
             return args[0]
-        if function == torch.Tensor.is_cuda.__get__:
+        if function == torch.Tensor.is_cuda.__get__:  # pyright: ignore[reportAttributeAccessIssue] - a property of the class
             return True
         if function == torch.Tensor.device.__get__ and self._tensors_on != CPU:
             device = function(*args)
@@ -217,7 +217,7 @@ def _answers(card: gpu.GPU) -> dict[str, Any]:
     }
 
 
-def _driver(card: gpu.GPU, tensors_on: torch.device) -> SimpleNamespace:
+def _driver(card: gpu.GPU, tensors_on: torch.device) -> Any:
     """A stand-in for Triton's driver that answers what Triton's tutorials ask, as on that GPU."""
     properties = {
         "multiprocessor_count": card.sms,

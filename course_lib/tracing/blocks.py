@@ -203,10 +203,10 @@ def reduction(op: ir.Operation, kinds: Sequence[ir.Type], only: ir.Operation | N
             (x,) = values
             return [fold(_along(x, axis, shape), axis, kinds[0].element)]
         programs = _of_one_length(*values)
-        values = [np.moveaxis(spread(x, shape, programs), axis, 1) for x in values]
-        while values[0].shape[1] > 1:
-            values = combine([x[:, ::2] for x in values], [x[:, 1::2] for x in values])
-        return [x[:, 0] for x in values]
+        parts = [np.moveaxis(spread(x, shape, programs), axis, 1) for x in values]
+        while parts[0].shape[1] > 1:
+            parts = combine([x[:, ::2] for x in parts], [x[:, 1::2] for x in parts])
+        return [x[:, 0] for x in parts]
 
     flops = "reduction" if results[0].element in elements.FLOATS else None
     return Whole(reduce, flops, prod(shape) - prod(results[0].shape))
@@ -219,17 +219,17 @@ def scan(op: ir.Operation, kinds: Sequence[ir.Type], only: ir.Operation | None) 
 
     def prefixes(combine: Combine, *values: np.ndarray) -> list[np.ndarray]:
         programs = _of_one_length(*values)
-        values = [np.moveaxis(spread(x, shape, programs), axis, 1) for x in values]
-        values = [x[:, ::-1] for x in values] if backward else values
+        parts = [np.moveaxis(spread(x, shape, programs), axis, 1) for x in values]
+        parts = [x[:, ::-1] for x in parts] if backward else parts
         if accumulate is not None:
-            values = [accumulate(values[0], 1, kinds[0].element)]
+            parts = [accumulate(parts[0], 1, kinds[0].element)]
         else:
             distance = 1
-            while distance < values[0].shape[1]:
-                later = combine([x[:, :-distance] for x in values], [x[:, distance:] for x in values])
-                values = [np.concatenate([x[:, :distance], y], 1) for x, y in zip(values, later, strict=True)]
+            while distance < parts[0].shape[1]:
+                later = combine([x[:, :-distance] for x in parts], [x[:, distance:] for x in parts])
+                parts = [np.concatenate([x[:, :distance], y], 1) for x, y in zip(parts, later, strict=True)]
                 distance *= 2
-        return [np.moveaxis(x[:, ::-1] if backward else x, 1, axis) for x in values]
+        return [np.moveaxis(x[:, ::-1] if backward else x, 1, axis) for x in parts]
 
     flops = "reduction" if kinds[0].element in elements.FLOATS else None
     return Whole(prefixes, flops, prod(shape) - prod(shape) // shape[axis - 1])

@@ -30,7 +30,7 @@ import numpy as np
 from course_lib.tracing.pattern import LINE
 
 if TYPE_CHECKING:
-    from course_lib.tracing.traced import Step
+    from course_lib.tracing.memory import Step
 
 COLD = np.iinfo(np.int64).max  # stack distance of a first use: no cache is large enough
 
@@ -168,17 +168,17 @@ def _start_numbers(order: np.ndarray | None, programs: np.ndarray) -> np.ndarray
     """The place of each program number in start order."""
     if order is None:
         return np.arange(programs.max() + 1)
-    order = np.asarray(order)
-    if order.ndim == 2:
-        order = order[:, 0] * (order[:, 1].max() + 1) + order[:, 1]
-    numbers, times = np.unique(order, return_counts=True)
+    given = np.asarray(order)
+    if given.ndim == 2:
+        given = given[:, 0] * (given[:, 1].max() + 1) + given[:, 1]
+    numbers, times = np.unique(given, return_counts=True)
     if times.max() > 1:
         raise ValueError(f"order: starts program {numbers[times.argmax()]} more than once; each has one place.")
-    lacking = np.setdiff1d(programs, order)
+    lacking = np.setdiff1d(programs, given)
     if lacking.size:
         raise ValueError(f"order: lacks program {lacking[0]}, which the launch ran; each has one place.")
-    starts = np.zeros(order.max() + 1, np.int64)
-    starts[order] = np.arange(order.size)
+    starts = np.zeros(given.max() + 1, np.int64)
+    starts[given] = np.arange(given.size)
     return starts
 
 
@@ -244,7 +244,7 @@ class MissCurve:
     @property
     def compulsory_bytes(self) -> int:
         """Bytes that even the largest cache leaves: each line is fetched once, unless it was stored first, and written once."""
-        return self.dram_bytes(self.sizes[-1])
+        return int(self.dram_bytes(self.sizes[-1]))
 
     @property
     def sizes(self) -> np.ndarray:

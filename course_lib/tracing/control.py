@@ -157,7 +157,7 @@ def _folded(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[
         def combine(left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> list[np.ndarray]:
             """left, right: (programs, elements, ...), of which each is a number to the function: to it they are programs."""
             flat = [value.reshape(-1) for value in (*left, *right)]
-            mine = [None] * len(registers)
+            mine: Registers = [None] * len(registers)
             for i in region.outside:
                 value = registers[i]
                 mine[i] = value if len(value) == 1 else np.repeat(value, flat[0].size // len(value))

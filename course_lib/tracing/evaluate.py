@@ -38,7 +38,7 @@ from course_lib.ttir.frontend import Front
 from course_lib.ttir.hints import Promises, promises
 from course_lib.ttir.launching import FlopKind, Grid, KernelError, Site
 
-Step = Callable[[Registers, "Programs"], None]
+Step = Callable[[Registers, Any], None]  # with Programs; in Gluon with a Partition
 
 NOTHING_HERE = {"ttng.fence_async_shared"}  # orders what single instructions of a GPU do
 BY_POINTERS = {"tt.load", "tt.store"}  # which may be sums, as what additions take; all others want every lane
@@ -73,7 +73,8 @@ class Programs:
         """tl.program_id(0), (1), (2): (programs,) each."""
         columns, rows, _ = self.launched.grid
         across = self.numbers % columns, self.numbers // columns % rows, self.numbers // (columns * rows)
-        return tuple(axis.astype(np.int32) for axis in across)
+        x, y, z = (axis.astype(np.int32) for axis in across)
+        return x, y, z
 
     def some(self, which: np.ndarray) -> Programs:
         return Programs(self.numbers[which], self.launched)
@@ -335,20 +336,22 @@ class Body:
 
         return step
 
-    def _on_wholes(self, op: ir.Operation, scope: dict[str, int]) -> Step:
+    def _on_wholes(self, op: ir.Operation, scope: dict[str, int]) -> Step | None:
         """Make the step of an operation that first adds up the sums among its operands, in registers of their own."""
         apart = dict(scope)
         wanted = [n for n in op.operands[op.name in BY_POINTERS :] if scope[n] in self._sums]
         pairs = [(scope[n], self.new(apart, n, self._types[n])) for n in dict.fromkeys(wanted)]
         inner = self._step(op, apart)
         scope.update({name: apart[name] for name, _ in op.results if name in apart})
+        if inner is None:
+            return None
 
         def step(registers: Registers, programs: Programs) -> None:
             for sum_of, register in pairs:
                 registers[register] = whole(registers[sum_of])
             inner(registers, programs)
 
-        return step if inner else None
+        return step
 
     def _lanewise(self, op: ir.Operation, scope: dict[str, int], operands: list[int], found: Any) -> Step:
         ((name, kind),) = op.results

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from course_lib.evidence import Fault
+from course_lib.evidence import Between, Fault, FaultKind
 from course_lib.tracing import races, threads
 from course_lib.tracing.ordering import Sync
 from course_lib.tracing.races import NOBODY, SEVERAL, Race
@@ -47,7 +47,7 @@ class _Sighting:
     most: int = 0
 
     def note(self, region: Region, places: np.ndarray) -> None:
-        if region is not self.region:
+        if region is not self.region or self.concerned is None:
             self.most = self._elements
             self.region, self.itemsize, self.concerned = region, region.itemsize, np.zeros(region.size, bool)
         if self.itemsize != region.itemsize:  # smaller ones are counted by now
@@ -93,7 +93,7 @@ class Faults:
             between, what, advice = self._race(race)
             self._see("race", race.site, race.region, race.elements, race.program, what, advice, between)
 
-    def _race(self, race: Race) -> tuple[str, str, str]:
+    def _race(self, race: Race) -> tuple[Between, str, str]:
         """(Fault.between, what, advice)"""
         element = f"element {race.element} of {self._called(race.region)}"
         other = "more than one other program" if race.other == SEVERAL else self.who(race.other)
@@ -249,7 +249,7 @@ class Faults:
         advice = f"Is a pointer cast to a wider type? It may move by multiples of {itemsize} bytes alone."
         return self._stops("misaligned", site, region.name, program, what, advice)
 
-    def _stops(self, kind: str, site: Site, tensor: str, program: int, what: str, advice: str) -> Fault:
+    def _stops(self, kind: FaultKind, site: Site, tensor: str, program: int, what: str, advice: str) -> Fault:
         fault = Fault(kind, f"{site}: {self.who(program)} {what}", site.kernel, site.line, tensor)
         sighting = _Sighting(fault, advice, (self._launch, self._place(program)))
         self._sightings[kind, site.kernel, site.line, tensor] = sighting
@@ -271,14 +271,14 @@ class Faults:
 
     def _see(
         self,
-        kind,
+        kind: FaultKind,
         site: Site,
         region: Region,
         places: np.ndarray,
         program: int,
         what: str,
         advice: str,
-        between: str = "",
+        between: Between = "",
     ) -> None:
         """Note a fault once for each kind, line and tensor, and the elements that it concerns."""
         key, seen = (kind, site.kernel, site.line, region.name), (self._launch, self._place(program))

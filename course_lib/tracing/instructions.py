@@ -16,7 +16,7 @@ from course_lib.tracing.apart import Registers
 from course_lib.tracing.operations import constant
 from course_lib.ttir import ir
 from course_lib.ttir.elements import itemsize
-from course_lib.ttir.launching import KernelError
+from course_lib.ttir.launching import KernelError, Op
 
 if TYPE_CHECKING:
     from course_lib.tracing.evaluate import Body, Programs, Step
@@ -56,7 +56,7 @@ def _num_programs(body: Body, op: ir.Operation, scope: dict[str, int], operands:
 # ------------------------------------------------------------------------------------------------- memory
 
 
-def _instruction(body: Body, op: ir.Operation, what: str, kind: ir.Type) -> Instruction:
+def _instruction(body: Body, op: ir.Operation, what: Op, kind: ir.Type) -> Instruction:
     asks = what == "atomic" and any(name in body.uses for name, _ in op.results)
     volatile = bool(op.attributes.get("isVolatile"))
     described = op.name.startswith("tt.descriptor_")
@@ -92,7 +92,7 @@ def _load_block(body: Body, op: ir.Operation, scope: dict[str, int], operands: l
     ((name, kind),) = op.results
     at, out = _instruction(body, op, "load", pointed), body.new(scope, name, kind)
     size, checked = itemsize(pointed.pointee), op.attributes.get("boundaryCheck") or ()
-    padding = {1: 0.0, 2: float("nan")}.get(op.attributes.get("padding"))
+    padding = {1: 0.0, 2: float("nan")}.get(op.attributes.get("padding", 0))
     other = None if padding is None else constant(padding, ir.Type(pointed.pointee, pointed.shape))
 
     def step(registers: Registers, programs: Programs) -> None:

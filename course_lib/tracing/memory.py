@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch.utils._python_dispatch import _disable_current_modes
 
 from course_lib.tracing.pattern import Pattern, Shape
@@ -191,11 +192,18 @@ class Batch:
         volatile: bool = False,
         asked: bool = False,
     ):
-        self.op, self.site, self.region, self.programs, self.turns = op, site, region, programs, turns
+        self.op: Op = op
+        self.site, self.region, self.programs, self.turns = site, region, programs, turns
         self.lowest, self.shape, self.addresses, self.mask = lowest, shape, addresses, mask
         self.itemsize, self.axes, self.duplicates, self.volatile = itemsize, axes, duplicates, volatile
         self.passed, self.asked = passed, asked
         self.puts: np.ndarray | None = None
+
+    @property
+    def apart(self) -> np.ndarray:
+        """The addresses where not all programs' lanes lie alike."""
+        assert self.addresses is not None
+        return self.addresses
 
     def touched(self) -> tuple[np.ndarray, np.ndarray]:
         """The elements of the region that are touched, in its units, and whose: positions in `programs`. Both flat."""
@@ -204,10 +212,10 @@ class Batch:
             rows = np.repeat(np.arange(len(at)), at.shape[1])
             at = at.reshape(-1)
         elif self.mask is None:
-            rows = np.repeat(np.arange(len(self.addresses)), self.addresses.shape[1])
-            at = self.addresses.reshape(-1)
+            rows = np.repeat(np.arange(len(self.apart)), self.apart.shape[1])
+            at = self.apart.reshape(-1)
         else:
-            rows, at = np.nonzero(self.mask)[0], self.addresses[self.mask]
+            rows, at = np.nonzero(self.mask)[0], self.apart[self.mask]
         elements, parts = at // self.region.itemsize, self.itemsize // self.region.itemsize
         if parts > 1:
             elements, rows = (elements[:, None] + np.arange(parts)).reshape(-1), np.repeat(rows, parts)
@@ -216,6 +224,7 @@ class Batch:
     def exchanged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`touched`, and what is put there, of an atomic that has `puts`."""
         elements, rows = self.touched()
+        assert self.puts is not None
         return elements, rows, np.repeat(self.puts, elements.size // self.puts.size)
 
     def lanes(self) -> np.ndarray:
@@ -224,7 +233,7 @@ class Batch:
             lanes = np.arange(self.shape.relative.size) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
             lanes = np.tile(lanes, len(self.lowest))
         elif self.mask is None:
-            lanes = np.tile(np.arange(self.addresses.shape[1]), len(self.addresses))
+            lanes = np.tile(np.arange(self.apart.shape[1]), len(self.apart))
         else:
             lanes = np.nonzero(self.mask)[1]
         parts = self.itemsize // self.region.itemsize
@@ -234,7 +243,7 @@ class Batch:
         """(n,) bytes that each program moves."""
         if self.shape is not None:
             return np.full(len(self.programs), self.shape.active.size * self.itemsize)
-        lanes = np.full(len(self.programs), self.addresses.shape[1])
+        lanes = np.full(len(self.programs), self.apart.shape[1])
         return (lanes if self.mask is None else np.count_nonzero(self.mask, axis=1)) * self.itemsize
 
     def pattern(self, row: int) -> Pattern:
@@ -242,7 +251,7 @@ class Batch:
         shape = self.shape
         if shape is None:
             mask = None if self.mask is None else self.mask[row]
-            shape = Shape(self.addresses[row], mask, self.itemsize, self.axes)
+            shape = Shape(self.apart[row], mask, self.itemsize, self.axes)
         return shape.at(int(self.lowest[row]))
 
 
@@ -254,7 +263,7 @@ class Step(NamedTuple):
     """
 
     program: int
-    op: Literal["load", "store", "atomic"]
+    op: Op
     line: int
     region: Region
     address: int
@@ -347,7 +356,7 @@ class Arena:
         self.starts = np.array([region.start for region in self.regions], np.int64)
         self.ends = np.array([region.start + region.nbytes for region in self.regions], np.int64)
 
-    def which(self, addresses: np.ndarray) -> np.ndarray:
+    def which(self, addresses: ArrayLike) -> np.ndarray:
         """The number of the last region that begins at each address or before it; -1 if none does."""
         return np.searchsorted(self.starts, addresses, "right") - 1
 

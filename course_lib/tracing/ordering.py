@@ -79,7 +79,7 @@ class Ordering:
 
     # ------------------------------------------------------------------------------------------------- turns
 
-    def _keys(self, program: np.ndarray, when: np.ndarray) -> np.ndarray:
+    def _keys(self, program: np.ndarray, when: np.ndarray | np.int64) -> np.ndarray:
         """Numbers that put turns in the order of their programs, and those of a program in time."""
         return program.astype(np.int64) * (self._later + 1) + np.minimum(when, self._later)
 
@@ -92,7 +92,7 @@ class Ordering:
     def _clocks_kept(self) -> int:
         """How many clocks outlive the turn that makes them, at most."""
         _, turns = np.unique(self._program, return_counts=True)
-        return np.count_nonzero(turns > 1) + np.unique(self._address).size
+        return int(np.count_nonzero(turns > 1)) + np.unique(self._address).size
 
     # ------------------------------------------------------------------------------------------------- clocks
 

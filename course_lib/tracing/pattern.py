@@ -140,7 +140,7 @@ class Shapes:
         shape = self._last.get(place)
         if shape is not None and (mask is None) == (shape.mask is None):
             same = np.array_equal(addresses - addresses[shape.lane], shape.relative)
-            if same and (mask is None or np.array_equal(mask, shape.mask)):
+            if same and (mask is None or shape.mask is None or np.array_equal(mask, shape.mask)):
                 return shape
         shape = Shape(addresses, mask, itemsize, axes)
         key = (axes, itemsize, shape.relative.tobytes(), None if mask is None else mask.tobytes())

@@ -133,9 +133,7 @@ class History:
             differs[elements[known[elements]]] = True
         return differs
 
-    def touched(
-        self, kinds: tuple[int, ...] = (LOAD, STORE, POLL, *UPDATES)
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def touched(self, kinds: tuple[int, ...] = (LOAD, STORE, POLL, *UPDATES)) -> Iterator[tuple[np.ndarray, ...]]:
         """Elements that batches of these kinds touch, with the rows that do: some at a time."""
         pieces, size = [], 0
         for batch, base in zip(self.batches, self.base, strict=True):
@@ -237,7 +235,8 @@ def _events(history: History, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
     for elements, rows in history.touched():
         group = number[elements]
         found.append((group[group >= 0], rows[group >= 0]))
-    return _put_together(found)
+    group, row = _put_together(found)
+    return group, row
 
 
 def _nearby(history: History, events: tuple[np.ndarray, np.ndarray], groups: Groups, order: np.ndarray) -> Pairs:
@@ -357,7 +356,7 @@ def _told(history: History, groups: Groups, pairs: Pairs) -> Race:
     told = np.zeros(history.batch.size, bool)
     told[pairs.second] = True
     rows = np.flatnonzero(told)
-    row = rows[history.in_order(rows)[0]]
+    row = int(rows[history.in_order(rows)[0]])
     mine = pairs.second == row
     stored = mine & np.isin(history.kind[pairs.first], (STORE, *UPDATES))
     mine = stored if stored.any() else mine

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -78,7 +78,7 @@ class Trace:
         self.poisoned: set[tuple[str, int]] = set()
         self.sources: dict[str, Source] = {}
         self.fronts: list[Front] = []
-        self._order = order
+        self._order: Order = order
         self._watching: dict[str, list[Watched]] = {}
         self._names = {storage_key(tensor): name for name, tensor in (names or {}).items()}
         self._held = [*(names or {}).values(), *inputs]  # so that no address is given to another tensor
@@ -150,6 +150,7 @@ class Trace:
         """Bytes that all launches together read from and wrote to one tensor."""
         region = self._region(tensor)
         if region is None:
+            assert isinstance(tensor, torch.Tensor)  # an unknown name is refused
             return Footprint("", tensor.untyped_storage().nbytes())
         return Footprint(
             region.name,
@@ -194,7 +195,7 @@ class Trace:
         tensor: torch.Tensor,
         program: int | tuple[int, ...] | None = None,
         launch: int | None = None,
-        op: Op | None = None,
+        op: Literal["load", "store"] | None = None,
     ):
         """A Picture of how often each element was loaded, or stored: see draw.heatmap."""
         from course_lib.tracing import draw  # matplotlib takes a while, and the grader draws nothing

@@ -77,7 +77,7 @@ class Turns:
 
     def __init__(self, memory: Accesses, at_a_time: int):
         self._memory, self._at_a_time = memory, at_a_time
-        self._hub: greenlet | None = None
+        self._hub: greenlet  # of `run`
         self._where: dict[int, Site] = {}
         self._awake: dict[int, Callable[[], bool]] = {}
         self._woken: set[int] = set()
@@ -107,6 +107,7 @@ class Turns:
         if counts and program % AHEAD == 0 and program < AHEAD * HASTY and self._looked[program] < LOOKS:
             self._looked[program] += 1
             return
+        assert self._memory.asked is not None  # since `run`
         self._where[program], self._awake[program] = site, self._memory.asked.take(program)
         self._hub.switch()
         self._woken.add(program)

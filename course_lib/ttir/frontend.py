@@ -155,7 +155,8 @@ class _NoGpu:
 def _asking(kernel: JITFunction) -> Iterator[None]:
     """Tell a kernel that asks for its GPU (tl.target_info), while this is open, that it is TARGET, whatever this machine has."""
     before = dict(vars(triton.runtime.driver))
-    triton.runtime.driver.set_active(_NoGpu())
+    stand_in: Any = _NoGpu()
+    triton.runtime.driver.set_active(stand_in)
     _asked.append(kernel)
     try:
         yield

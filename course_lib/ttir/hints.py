@@ -48,7 +48,7 @@ class Promise(NamedTuple):
     def broken(self, values: np.ndarray) -> np.ndarray:
         """Tell for each program, or once for all, whether the promise is false. values: (programs or 1, *block); any axis may be 1."""
         if self.kind == ASSUME:
-            return ~values.reshape(len(values), -1).all(1)
+            return ~np.all(values.reshape(len(values), -1), axis=1)
         block = self.type.shape or (1,)
         values = np.broadcast_to(values.reshape(len(values), *(values.shape[1:] or (1,))), (len(values), *block))
         lanes = np.moveaxis(values, self.axis + 1, -1).reshape(len(values), -1, block[self.axis])

@@ -87,7 +87,9 @@ class _Reader:
             if line[0] != "^":
                 blocks[-1].operations.append(self._operation(line))
                 continue
-            label, rest = BLOCK.match(line).groups()
+            if (found := BLOCK.match(line)) is None:
+                raise Unparsed(f"This line begins no block: {_unveiled(line[:100])}")
+            label, rest = found.groups()
             if len(blocks) == 1 and not blocks[0].operations:  # the first block's own line
                 blocks = [Block(label, _arguments(rest) or arguments)]
             else:
@@ -403,8 +405,8 @@ class _Places(dict[str, Place]):
             string, line, column, inner = found.groups()
             if line:
                 return _unquoted(string), int(line), int(column), ""
-            *where, name = self._read(inner) if inner else NOWHERE
-            return *where, name or _unquoted(string)
+            file, row, place, name = self._read(inner) if inner else NOWHERE
+            return file, row, place, name or _unquoted(string)
         text = _veiled(text)
         if text.startswith("callsite("):  # what is called stands first
             return self._read(text[9:].partition(" at ")[0])

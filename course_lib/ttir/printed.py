@@ -125,7 +125,9 @@ def groups(name: str, head: str) -> tuple[int, ...]:
         count = head.count("%")
         return (1,) * count + (0,) * (MOST_OPERANDS[name] - count)
     if name == "tt.dot_scaled":
-        a, b = SCALED.search(head).groups()
+        scaled = SCALED.search(head)
+        assert scaled is not None
+        a, b = scaled.groups()
         return (1, int(bool(a)), 1, int(bool(b)), 1)
     if "[" in head:
         return tuple(found.count("%") for found in re.findall(r"\[[^\]]*\]|%", head))

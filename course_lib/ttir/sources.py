@@ -60,7 +60,7 @@ def functions_of(kernel: JITFunction, arguments: Iterable[Any] = ()) -> list[JIT
     found = [kernel, *(value for value in arguments if isinstance(value, JITFunction))]
     for function in found:  # grows
         closure = inspect.getclosurevars(function.fn)
-        called = (v for v in (closure.globals | closure.nonlocals).values() if isinstance(v, JITFunction))
+        called = (v for v in {**closure.globals, **closure.nonlocals}.values() if isinstance(v, JITFunction))
         found += [value for value in called if not any(value is other for other in found)]
     return found
 
@@ -79,7 +79,7 @@ def jit_function(kernel: Any) -> JITFunction:
     if kernel.fn not in _jit_functions:
         # first of all noted: a function may name itself
         made = _jit_functions[kernel.fn] = JITFunction(kernel.fn)
-        made.fn = made._fn = _with_compiled_globals(kernel.fn)
+        made.fn = made._fn = _with_compiled_globals(kernel.fn)  # pyright: ignore[reportAttributeAccessIssue] - of some Tritons
         made.__globals__ = made.fn.__globals__
     return _jit_functions[kernel.fn]
 

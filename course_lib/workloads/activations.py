@@ -168,7 +168,7 @@ def checkpoint_of_torch(fn: Callable, *args: Any) -> Any:
 
 def deep_model(layers: int, tokens: int, width: int, device: str, dtype: torch.dtype) -> list[torch.Tensor]:
     """x (tokens, width) and the weights of all layers, with a place for each gradient, as in any step but the first."""
-    made = dict(device=device, dtype=dtype)
+    made: dict[str, Any] = dict(device=device, dtype=dtype)
     shapes = [(width, 4 * width), (4 * width, width)] * layers
     tensors = [torch.randn(tokens, width, **made)] + [torch.randn(s, **made) * width**-0.5 / 4 for s in shapes]
     for tensor in tensors:

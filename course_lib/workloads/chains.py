@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -74,12 +76,11 @@ def traced_stages(n: int, ops: Sequence[Op], itemsize: int, fused: Sequence[int]
             made = [result for result, *_ in own]
             bits = [sum(1 << names.index(name) for name in group) for group in (loads, made)]
             BLOCK = 1024
-            stage_kernel[(triton.cdiv(n, BLOCK),)](
-                memory, n, LOADS=bits[0], STORES=bits[1], SLOTS=len(names), BLOCK=BLOCK
-            )
+            launch: Any = stage_kernel[(triton.cdiv(n, BLOCK),)]
+            launch(memory, n, LOADS=bits[0], STORES=bits[1], SLOTS=len(names), BLOCK=BLOCK)
             stages.append((own, loads, made))
             start += count
-    loaded = t.read_counts(memory).any(axis=1)
+    loaded = np.any(t.read_counts(memory), axis=1)
     idle = {name for name, read in zip(names, loaded, strict=True) if not read and name != ops[-1][0]}
     useless = sum(n * itemsize for _, _, made in stages for name in made if name in idle)
     found = [

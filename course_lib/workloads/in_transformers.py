@@ -184,7 +184,7 @@ def compared(name: str, attention: str, padded: bool, tokens: int = 8) -> Compar
         there[1, :7], there[2, :1] = 0, 0
     found = []
     for implementation in (attention, "sdpa"):
-        model = random_model(name, implementation)
+        model: Any = random_model(name, implementation)
         with trace(), one_thread(), torch.enable_grad():
             logits = model(ids * there, attention_mask=there).logits[there.bool()]
             logits.logsumexp(-1).mean().backward()

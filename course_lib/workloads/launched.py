@@ -61,8 +61,8 @@ def attention_backward(
     p = torch.exp(_scores(q, k) - lse[..., None]).to(v.dtype)
     delta = (do * o).sum(-1, keepdim=True)
     ds = p * (do @ v.repeat_interleave(group, 1).mT - delta) * scale
-    dk, dv = ds.mT @ q, p.mT @ do
-    return ds @ k.repeat_interleave(group, 1), *(x.unflatten(1, (-1, group)).sum(2) for x in (dk, dv))
+    dk, dv = (x.unflatten(1, (-1, group)).sum(2) for x in (ds.mT @ q, p.mT @ do))
+    return ds @ k.repeat_interleave(group, 1), dk, dv
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:

@@ -91,10 +91,10 @@ def alternatives(node: ast.AST) -> Iterator[ast.AST]:
                 yield ast.Compare(left, [other()], right)
         case ast.Constant(bool()):
             yield ast.Constant(not node.value)
-        case ast.Constant(int() | float()):
-            yield ast.Constant(node.value + 1)
-            if node.value > 1:
-                yield ast.Constant(node.value - 1)
+        case ast.Constant(int() | float() as number):
+            yield ast.Constant(number + 1)
+            if number > 1:
+                yield ast.Constant(number - 1)
         case ast.Call(ast.Attribute(value, "to"), _, _):
             yield value
         case ast.Call(function, arguments, keywords):

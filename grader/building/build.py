@@ -19,6 +19,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import jupytext
 import nbformat
@@ -172,7 +173,8 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
             if (key, name) not in keyed:
                 raise BuildError(f'{source.parent.name}/{source.name}: no cell with {key}="{name}".')
     metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
-    return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": nb.cells})
+    whole: Any = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": nb.cells})
+    return whole
 
 
 def _announce(nb: NotebookNode, lines: list[int], unit: str, known: Mapping[str, Exercise], name: str) -> None:

@@ -108,8 +108,8 @@ class _Flow:
             root = mutated(node)
             if not self._fixed(root) or self._sets(node):
                 found.add(root)
-            if _call(node) and not self._imported(root or getattr(_call(node).func, "id", "")):
-                found |= {name for name in _names([*_call(node).args, *_call(node).keywords]) if not self._fixed(name)}
+            if (call := _call(node)) and not self._imported(root or getattr(call.func, "id", "")):
+                found |= {name for name in _names([*call.args, *call.keywords]) if not self._fixed(name)}
         if "check" in s.reads:
             found.add("progress")  # which shows what checks gave
         return found - s.binds - {""}
@@ -135,7 +135,7 @@ class _Flow:
         """A statement as far as the name depends on it: of an import what it imports as that name, and of a function its line, too,
         which traces show."""
         s = self.statements[number]
-        if s.imports and name != "*":
+        if isinstance(s.node, ast.Import | ast.ImportFrom) and name != "*":
             said = [a for a in s.node.names if (a.asname or a.name).partition(".")[0] == name]
             return f"{getattr(s.node, 'module', '')} {[(a.name, a.asname) for a in said]}"
         line = s.node.lineno if isinstance(s.node, ast.FunctionDef) else ""

@@ -34,7 +34,7 @@ def cells(unit: str) -> list[NotebookNode]:
         f"[Open this notebook in Google Colab]({page}/blob/main/notebooks/{unit}/{unit}.ipynb). There and on Kaggle, run the "
         "folded cell below first: it installs the course. Where the course is installed it does nothing."
     )
-    names = [re.match(r"[\w-]+", line).group() for line in project["dependencies"]]
+    names = [re.split(r"[^\w-]", line, maxsplit=1)[0] for line in project["dependencies"]]
     packages = " ".join(name for name in names if name not in THEIRS)
     code = (
         "# @title On Colab and Kaggle, run this first. Where the course is installed, it does nothing.\n"

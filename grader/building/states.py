@@ -47,24 +47,26 @@ def states(rooms: str, name: str) -> Iterator[tuple[str, bytes]]:
         explorer = getattr(room, name)()
         if not isinstance(explorer, Explorer):
             return
+        drawn: Any = explorer.figure
         settings = {control: found for control in _leaves(explorer.controls) if len(found := _settings(control)) > 1}
         if not settings:
             return
         control = max(settings, key=lambda control: len(settings[control]))
         for value in _spread(settings[control]):
             control.value = value
-            yield f"{control.description or control.tooltip or 'setting'}: {_said(value)}", explorer.figure._repr_png_()
+            yield f"{control.description or control.tooltip or 'setting'}: {_said(value)}", drawn._repr_png_()
 
 
 @contextmanager
 def _as_in_a_notebook() -> Iterator[None]:
     """Let widgets be made as in a notebook whose pictures are kept, which is where they are made at all."""
-    found, kept = IPython.get_ipython, os.environ.get(STILL)
-    IPython.get_ipython, os.environ[STILL] = object, "1"
+    ipython: Any = IPython
+    found, kept = ipython.get_ipython, os.environ.get(STILL)
+    ipython.get_ipython, os.environ[STILL] = object, "1"
     try:
         yield
     finally:
-        IPython.get_ipython = found
+        ipython.get_ipython = found
         os.environ.pop(STILL)
         if kept is not None:
             os.environ[STILL] = kept

@@ -102,7 +102,7 @@ def bubblewrap() -> tuple[str, ...]:
         return ()
     common = ("bwrap", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     to_leave_root = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
-    apart = [("--unshare-all",)]
+    apart: list[tuple[str, ...]] = [("--unshare-all",)]
     if os.geteuid() == 0:
         apart.insert(0, (*to_leave_root, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"))
     for namespaces in apart:

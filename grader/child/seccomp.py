@@ -133,6 +133,7 @@ def _program(processes: bool, gpu: bool) -> Iterator[bytes]:
 
 def numbers(tables: Iterable[str]) -> Iterator[tuple[str, int]]:
     """(name, number on this machine) of each call in the tables."""
+    assert COLUMN is not None  # as `available` has said
     for name, *columns in re.findall(r"(\w+) (\d+) (\d+|-)", ",".join(tables)):
         if columns[COLUMN] != "-":
             yield name, int(columns[COLUMN])

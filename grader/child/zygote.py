@@ -42,7 +42,7 @@ class Zygote:
     def __init__(self) -> None:
         self.process: subprocess.Popen | None = None
         self.folder = ""  # the zygote's own, where bubblewrap gives it none
-        self.complaints: IO[bytes] | None = None  # what it says on its standard error
+        self.complaints: IO[bytes]  # what it says on its standard error
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "".
@@ -66,7 +66,7 @@ class Zygote:
                 told = wire.unpack(_receive(process.stdout, deadline))
                 return _opened(told, _receive(process.stdout, deadline))
             except (BrokenPipeError, EOFError, TimeoutError, wire.WireError):
-                last_words = self._last_words()
+                last_words = self._last_words(process)
                 self.close()
                 if attempt == 2:
                     error = f"the grading process was lost{last_words}"
@@ -90,10 +90,10 @@ class Zygote:
             )
         return self.process
 
-    def _last_words(self) -> str:
+    def _last_words(self, process: subprocess.Popen) -> str:
         """The last line of the lost process's complaints, in brackets; "" if it has not complained."""
-        self.process.kill()
-        self.process.wait()
+        process.kill()
+        process.wait()
         self.complaints.seek(max(0, self.complaints.seek(0, os.SEEK_END) - 10_000))
         lines = self.complaints.read().decode(errors="replace").strip().splitlines()
         return f" ({lines[-1][:300]})" if lines else ""
@@ -102,9 +102,8 @@ class Zygote:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-            self.process.stdin.close()
-            self.process.stdout.close()
-            self.complaints.close()
+            for pipe in filter(None, (self.process.stdin, self.process.stdout, self.complaints)):
+                pipe.close()
             self.process = None
         if self.folder:
             self.removed()
@@ -180,7 +179,8 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         sandbox.confine(folder, cpu_seconds=math.ceil(seconds), compiles=not recording, without=order["without"])
         if recording:
-            sys.modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
+            modules: dict[str, Any] = sys.modules
+            modules["course_lib.exercises"] = None  # where Landlock is missing, the import at least fails
 
     def work() -> Any:
         given = wire.unpack(parts)

@@ -7,6 +7,7 @@ new exercise has no answer to it; what was earned by a dropped one is gone.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbgrader import utils
@@ -64,7 +65,7 @@ def _drop(gradebook: Gradebook, notebook, wanted: set[str]) -> dict[str, list[st
     return dropped
 
 
-def _add(gradebook: Gradebook, notebook, unit: str, cells: dict) -> list[str]:
+def _add(gradebook: Any, notebook, unit: str, cells: dict) -> list[str]:
     """Puts new cells in, as nbgrader's SaveCells would, and for each submission what add_submission would: the checks."""
     names = {kind: {c.name for c in getattr(notebook, f"{kind}_cells")} for kind in ("grade", "solution", "source")}
     added = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,6 +76,11 @@ class Graded:
         return None not in self.verdicts.values() and None not in (self.again or {}).values()
 
     @property
+    def judged(self) -> dict[str, Verdict]:
+        """The verdicts that are there: all of them, once it is complete."""
+        return _there(self.verdicts)
+
+    @property
     def poison(self) -> list[str]:
         """The exercises that ended the processes which judged them."""
         found = [*self.verdicts.items(), *(self.again or {}).items()]
@@ -93,6 +98,10 @@ def is_poison(verdict: Verdict) -> bool:
     return verdict.cause is not None and verdict.cause.kind == "ended_twice"
 
 
+def _there(verdicts: Mapping[str, Verdict | None]) -> dict[str, Verdict]:
+    return {exercise: verdict for exercise, verdict in verdicts.items() if verdict is not None}
+
+
 class Class:
     """Judges the submissions under `folder`. A context manager; leaving it by an exception stops the workers at once.
 
@@ -107,7 +116,8 @@ class Class:
         sandbox.require(accept_risk, folder)
         if workers is None or isinstance(workers, int):
             workers = Local(workers or len(os.sched_getaffinity(0)), accept_risk=accept_risk)
-        self.folder, self.workers, self.again = folder, workers, again
+        self.workers: Workers = workers
+        self.folder, self.again = folder, again
         self.secret = judging.course_secret(folder)
         self.store = verdicts.Verdicts(folder / "verdicts")
         self.device = workers.device()
@@ -168,13 +178,14 @@ class Class:
     def _settled(self, exercises: Sequence[Exercise], graded: Graded, waiting: deque[Job]) -> bool:
         """Whether no verdict is still to come. Answers that an earlier mistake may have cost points are handed in once more."""
         if graded.complete and graded.again is None:
-            answers = carried.answers(exercises, graded.read, graded.verdicts)
+            answers = carried.answers(exercises, graded.read, graded.judged)
             again = [exercise for exercise in exercises if exercise.id in answers]
             graded.again, jobs = self._look_up(again, graded.student, replace(graded.read, answers=answers))
             waiting += jobs
         if not graded.complete:
             return False
-        graded.verdicts = carried.settled(exercises, graded.read, graded.verdicts, graded.again)
+        settled = carried.settled(exercises, graded.read, graded.judged, _there(graded.again or {}))
+        graded.verdicts = {**settled}
         return True
 
     def judge(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Verdict]]]:
@@ -184,7 +195,9 @@ class Class:
             yield from desk.collect()
 
     def answer(self, exercise: Exercise, cells: Iterable[tuple[str, str]], student: str) -> Answer:
-        return Answer(exercise.id, tuple(map(tuple, cells)), judging.seed_of(self.secret, student, exercise.id))
+        return Answer(
+            exercise.id, tuple((name, text) for name, text in cells), judging.seed_of(self.secret, student, exercise.id)
+        )
 
     def jobs(self, student: str, answers: Iterable[Answer]) -> list[Job]:
         """One job, or two if some are to be timed: where GPUs are few, they should not wait for what needs none."""

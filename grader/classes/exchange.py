@@ -6,8 +6,10 @@ symbolic links, which whoever can write to an exchange can leave there.
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseAssignment
 
@@ -18,7 +20,10 @@ NOTE_BYTES = 200
 
 
 class _NotebookAlone:
-    """An exchange plugin's way to copy, as described above."""
+    """An exchange plugin's way to copy, as described above. coursedir, log: the plugin's own."""
+
+    coursedir: Any
+    log: logging.Logger
 
     def do_copy(self, src: str, dest: str, log: object = None) -> None:
         """Copy from folder to folder. A link, a missing file or one that is too large stays behind, with a warning if

@@ -190,7 +190,7 @@ def read(path: Path, said: Iterable[str] = ()) -> Roster:
 
 
 def _said(path: Path, columns: list[str], said: Iterable[str]) -> dict[str, str]:
-    fields = dict(pair.partition("=")[::2] for pair in said)
+    fields = {field: column for field, _, column in (pair.partition("=") for pair in said)}
     for field, column in fields.items():
         if field not in FIELDS:
             raise NotARoster(f"There is no field {field!r}. There are: {', '.join(FIELDS)}.")

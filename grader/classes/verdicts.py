@@ -100,8 +100,9 @@ def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
         return seen
     seen |= {unit}
     for node in (node for path in files for node in ast.walk(ast.parse(path.read_text()))):
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("course_lib.exercises"):
-            other = node.module.removeprefix("course_lib.exercises").lstrip(".").split(".")[0]
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+        if isinstance(node, ast.ImportFrom) and module.startswith("course_lib.exercises"):
+            other = module.removeprefix("course_lib.exercises").lstrip(".").split(".")[0]
             for name in [other] if other else [alias.name for alias in node.names]:
                 seen = _imported(name, seen)
     return seen

@@ -78,22 +78,29 @@ class NoCluster(WorkersLost):
 
 
 class Workers(Protocol):
-    """A place for jobs. `died`: the exceptions of a future that mean that the job's worker is gone."""
+    """A place for jobs."""
 
-    died: tuple[type[Exception], ...]
+    @property
+    def died(self) -> tuple[type[Exception], ...]:
+        """The exceptions of a future that mean that the job's worker is gone."""
+        ...
 
     @property
     def slots(self) -> int:
         """Jobs to have handed out at a time."""
+        ...
 
     def device(self) -> str:
         """verdicts.device() of the workers that time."""
+        ...
 
     def submit(self, job: Job) -> Future[tuple[list[Any], dict[str, float]]]:
         """The future of judge(job)."""
+        ...
 
     def close(self, *, now: bool = False) -> None:
         """Let the workers go; now: also those that still judge."""
+        ...
 
 
 # ------------------------------------------------------------------------------------------------ in a worker
@@ -241,7 +248,8 @@ class Dask:
 
     def device(self) -> str:
         """Raise NoCluster if the workers' GPUs differ: a class is timed on one kind."""
-        found = sorted(set(self.client.run(verdicts.device, workers=self.timing).values())) if self.timing else []
+        told: Any = self.client.run(verdicts.device, workers=self.timing) if self.timing else {}
+        found = sorted(set(told.values()))
         if len(found) > 1:
             raise NoCluster(
                 f"The workers have different GPUs ({', '.join(found)}), and times on them do not compare: give the "

@@ -20,7 +20,7 @@ HOME = Path(os.environ.get("HUB_HOME") or make.ROOT / "hub").resolve()
 EXCHANGE = HOME / "exchange"
 INSTRUCTORS = os.environ.get("HUB_INSTRUCTORS", "instructor").split(",")
 
-c = get_config()  # noqa: F821 - JupyterHub's
+c = get_config()  # noqa: F821  # pyright: ignore[reportUndefinedVariable] - JupyterHub's
 
 # For a trial: everybody gets in under any name, and all servers run as one account. docs/jupyterhub.md names the lines for a class.
 c.JupyterHub.authenticator_class = "dummy"

@@ -164,18 +164,21 @@ def canvas(
     own = sum(e.points for e in grader.exercises(unit).values())
     theirs = scale.number(possible.get(column, ""))
     worth = scale.scale(own, theirs, out_of, repr(column))
-    header = [*CANVAS, column or unit]
-    points = ["    Points Possible", "", "", "", "", own if theirs is None else theirs]
+    header: list[object] = [*CANVAS, column or unit]
+    points: list[object] = ["    Points Possible", "", "", "", "", own if theirs is None else theirs]
     students = [row for row in rows if "Points Possible" not in row["Student"] and any(map(row.get, CANVAS))]
     if not students:
         entries, doubles = _one_by_one(entries)
-        known = [[*_in_canvas(e, members.get(e.student, Member())), e.score] for e in entries if e.marked]
+        known: Rows = [[*_in_canvas(e, members.get(e.student, Member())), e.score] for e in entries if e.marked]
         return Export([header, points, *known], doubles=doubles)
     people = [Known([row["ID"]], [row.get("SIS Login ID", ""), row.get("SIS User ID", "")]) for row in students]
     found = _Found(students, people, entries, members)
-    marked = [(row, e) for row, e in found.pairs if e and e.marked]
-    rows = [[*(row.get(name, "") for name in CANVAS), round(worth * e.score, 2)] for row, e in marked]
-    return Export([header, points, *rows], found.unknown, found.absent("Student"), doubles=found.doubles)
+    marks: Rows = [
+        [*(row.get(name, "") for name in CANVAS), round(worth * e.score, 2)]
+        for row, e in found.pairs
+        if e and e.score is not None
+    ]
+    return Export([header, points, *marks], found.unknown, found.absent("Student"), doubles=found.doubles)
 
 
 def _assignment(roster: Roster, possible: Mapping[str, str], unit: str, column: str) -> str:
@@ -245,14 +248,13 @@ def moodle(
             )
         scale.scale(own, None, out_of, name)
         entries, doubles = _one_by_one(entries)
-        rows = [
+        rows: Rows = [
             [f"Participant {e.lms_id}" if e.lms_id else "", e.name, e.email, min(e.score, own), own, "", said(e)]
             for e in entries
-            if e.marked
+            if e.score is not None
         ]
-        return Export(
-            [list(MOODLE), *rows], doubles=doubles, cut=[e.student for e in entries if e.marked and e.score > own]
-        )
+        cut = [e.student for e in entries if e.score is not None and e.score > own]
+        return Export([list(MOODLE), *rows], doubles=doubles, cut=cut)
     people = [
         Known([rosters.number(row["Identifier"])], [row.get("Email address", ""), row.get("ID number", "")])
         for row in students
@@ -267,10 +269,11 @@ def moodle(
             f"Moodle refuses grades above its maximum of {theirs:g}, and the unit has {own:g} points: set that maximum to {own:g} and "
             "download the worksheet again, or say `--out-of column`."
         )
-    rows, cut = [], []
+    rows: Rows = []
+    cut: list[str] = []
     for row, entry in found.pairs:
         graded = {}
-        if entry and entry.marked:
+        if entry and entry.score is not None:
             score = round(worth * entry.score, 2)
             if theirs is not None and score > theirs:
                 cut.append(entry.student)
@@ -278,7 +281,7 @@ def moodle(
             graded = {"Grade": score, "Feedback comments": said(entry)}
         rows.append([graded.get(name, row.get(name, "")) for name in columns])
     names = roster.names("moodle") if roster else {}
-    header = [names.get(name, name) for name in columns]
+    header: list[object] = [names.get(name, name) for name in columns]
     return Export([header, *rows], found.unknown, found.absent("Full name"), doubles=found.doubles, cut=cut)
 
 
@@ -293,7 +296,7 @@ def feedback(entry: Entry, verdicts: Mapping[str, Verdict], unit: str) -> str:
             line += ", given by hand" if fields.points is not None else ""
             by_hand = [fields.comment.strip()] if fields.comment else []
         failed = [f"{f.missed}: {f.seen}" for f in verdict.findings if _told(f)] if verdict else []
-        if failed and fields and fields.points is not None:
+        if verdict and failed and fields and fields.points is not None:
             failed[0] = f"Judged {verdict.points:g}: {failed[0]}"
         lines.append(html.escape(". ".join([line, *by_hand, *failed])))
     if entry.penalty:

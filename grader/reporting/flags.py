@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 from course_lib.criteria import TritonDidTheWork
 from course_lib.exercise import Exercise
@@ -99,14 +100,14 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield name.asname or name.name, f"{node.module}.{name.name}"
 
 
-def _is_kernel(node: ast.AST) -> bool:
+def _is_kernel(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
     if not isinstance(node, ast.FunctionDef):
         return False
     decorators = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
     return any(ast.unparse(d).endswith("jit") and "torch" not in ast.unparse(d) for d in decorators)
 
 
-def _host_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+def _host_nodes(tree: ast.AST) -> Iterator[Any]:
     """All nodes with a line, in the order of the text, those inside kernels left out."""
     for child in ast.iter_child_nodes(tree):
         if hasattr(child, "lineno"):

@@ -33,7 +33,7 @@ def remember(home: Path, unit: str, names: Mapping[str, str]) -> None:
     """Keep what a zip for the LMS will need. names: student -> what name_for says."""
     if names:
         known = _known(home)
-        known[unit] = known.get(unit, {}) | names
+        known[unit] = {**known.get(unit, {}), **names}
         disk.write({home / KEPT: json.dumps(known, indent=1).encode()})
 
 

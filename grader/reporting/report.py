@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -191,7 +192,9 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
         unit=unit,
         entries=entries,
         exercises=exercises,
-        total=Distribution("total", sum(x.points for x in exercises), [e.score for e in entries if e.marked]),
+        total=Distribution(
+            "total", sum(x.points for x in exercises), [e.score for e in entries if e.score is not None]
+        ),
         distributions=[_distribution(x, entries, verdicts) for x in exercises],
         mistakes=mistakes({s: v for s, v in verdicts.items() if not handins[s].problem}),
         flags=[flag for h in handins.values() for flag in h.flags],
@@ -210,7 +213,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> Report:
 
 
 def _distribution(exercise: Exercise, entries: Sequence[Entry], verdicts: Mapping) -> Distribution:
-    points = [e.scores[exercise.id] for e in entries if e.scores[exercise.id] is not None]
+    points = [points for e in entries if (points := e.scores[exercise.id]) is not None]
     left = sum(blank(v[exercise.id]) for v in verdicts.values() if exercise.id in v)
     return Distribution(exercise.entry, exercise.points, points, left)
 
@@ -220,7 +223,12 @@ def _distribution(exercise: Exercise, entries: Sequence[Entry], verdicts: Mappin
 
 def histogram(of: Distribution, *, width: float = 3.0, height: float = 1.5) -> Markup:
     """How many students earned how many points, as SVG. width, height in inches."""
-    style = {"svg.fonttype": "none", "svg.hashsalt": of.name, "font.family": "sans-serif", "font.size": 8}
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": of.name,
+        "font.family": "sans-serif",
+        "font.size": 8,
+    }
     ink = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
     step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if of.out_of / s <= 20)
     bins = int(of.out_of // step) + 1

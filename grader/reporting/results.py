@@ -83,8 +83,8 @@ class Entry:
 
 
 @contextlib.contextmanager
-def book(home: Path) -> Iterator[Gradebook]:
-    """nbgrader's gradebook of `home`, made if there is none. disk.Refused where nbgrader takes a full disk for a bad entry."""
+def book(home: Path) -> Iterator[Any]:
+    """nbgrader's Gradebook of `home`, made if there is none. disk.Refused where nbgrader takes a full disk for a bad entry."""
     scripts_on_path()
     home.mkdir(parents=True, exist_ok=True)
     try:

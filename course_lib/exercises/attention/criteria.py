@@ -51,8 +51,10 @@ class LargestBuffer(OnceRight):
             if largest >= limit:
                 expected = f"less than {limit:,.0f} bytes on {trial.case.name}"
                 return self.lost(f"a tensor of {largest:,} bytes", expected=expected)
-            for op in _products(trial) if self.longest else ():
-                longest = self.longest(**trial.inputs[-1])
+            if self.longest is None:
+                continue
+            longest = self.longest(**trial.inputs[-1])
+            for op in _products(trial):
                 if max(op.sides) > longest:
                     M, K, N = op.sides
                     expected = f"no side longer than {longest} on {trial.case.name}"

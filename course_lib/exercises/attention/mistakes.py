@@ -23,7 +23,8 @@ def computes(wrong: Wrong, says: str, right: Callable[..., Any] = output_and_lse
 
 def unscaled(q, k, v, **more):
     """Compute o with a scale of 1."""
-    return reference(q, k, v, **(more | {"scale": 1.0}))[0]
+    more["scale"] = 1.0
+    return reference(q, k, v, **more)[0]
 
 
 def top_left(q, k, v, causal=False, scale=None, **_):

@@ -66,9 +66,9 @@ def gradients(q, k, v, do, causal: bool = False, **_: Any) -> Gradients:
     """(dq, dk, dv) in float64, by autograd; queries that see nothing are left out, and get zeros."""
     nothing = max(0, q.shape[-2] - k.shape[-2]) if causal else 0
     with torch.enable_grad():
-        leaves = [t.double().detach().requires_grad_() for t in (q, k, v)]
-        o, _ = reference(leaves[0][..., nothing:, :], *leaves[1:], causal=causal)
-        return Gradients(*torch.autograd.grad(o, leaves, do[..., nothing:, :].double()))
+        q, k, v = (t.double().detach().requires_grad_() for t in (q, k, v))
+        o = reference(q[..., nothing:, :], k, v, causal=causal)[0]
+        return Gradients(*torch.autograd.grad(o, (q, k, v), do[..., nothing:, :].double()))
 
 
 def merged(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> State:
@@ -77,11 +77,11 @@ def merged(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> State:
     base = torch.where(m == -math.inf, 0, m)
     lse_a, lse_b = (x[0].double() + x[1].double().log() for x in (a, b))
     l = torch.exp(torch.logaddexp(lse_a, lse_b) - base)
-    shares = [
+    first, second = (
         torch.exp(lse - base)[..., None] * (x[2].double() / x[1].double()[..., None]).nan_to_num(0)
         for lse, x in ((lse_a, a), (lse_b, b))
-    ]
-    return State(m.float(), l.float(), sum(shares).float())
+    )
+    return State(m.float(), l.float(), (first + second).float())
 
 
 def rotated(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:

@@ -109,7 +109,7 @@ causal_tiles = Exercise(
     cases=[
         fixed("256 queries and keys, tiles of 64 x 32", "plain", programs=4, bm=64, bn=32, nq=256, nk=256),
         *tile_cases("plain", lambda qs, ks, nq, nk: qs == ks == 0 and nq == nk),
-        *tile_cases("ragged", lambda qs, ks, nq, nk: (qs or ks) and nq == nk),
+        *tile_cases("ragged", lambda qs, ks, nq, nk: bool(qs or ks) and nq == nk),
         *tile_cases("more keys", lambda qs, ks, nq, nk: nq < nk),
         *tile_cases("more queries", lambda qs, ks, nq, nk: nq > nk),
     ],

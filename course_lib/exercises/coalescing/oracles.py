@@ -29,7 +29,7 @@ def traced(itemsize: int, *, step: int = 1, start: int = 0, every: int = 1, lane
     """The loads of the probe, as the trace counts them."""
     x = torch.ones(lanes * step + start, dtype=DTYPES[itemsize])
     with trace() as t:
-        probe[(1,)](x, torch.empty(lanes, dtype=x.dtype), STEP=step, START=start, EVERY=every, LANES=lanes)
+        probe[(1,)](x, torch.empty(lanes, dtype=x.dtype), STEP=step, START=start, EVERY=every, LANES=lanes)  # pyright: ignore[reportArgumentType]
     return t.accesses_to("x_ptr", "load")
 
 
@@ -56,10 +56,10 @@ def starts_sectors(output: Any, n: int, itemsize: int) -> str:
         return f"{given} is too small: rows of {n} start at least {n} elements apart"
     if output > FARTHEST:
         return f"{given} is no row stride that a check lays out: rows start at most {FARTHEST:,} elements apart there"
-    rows, BLOCK = 4, triton.next_power_of_2(n)
+    rows, BLOCK = 4, int(triton.next_power_of_2(n))  # pyright: ignore[reportArgumentType] - of a constexpr, too
     x = torch.ones(rows * output, dtype=DTYPES[itemsize])
     with trace() as t:
-        read_rows[(rows,)](x, torch.empty(rows * BLOCK, dtype=x.dtype), n, output, BLOCK=BLOCK)
+        read_rows[(rows,)](x, torch.empty(rows * BLOCK, dtype=x.dtype), n, output, BLOCK=BLOCK)  # pyright: ignore[reportArgumentType]
     sectors, fewest = t.accesses_to("x_ptr", "load").sectors, rows * math.ceil(n * itemsize / 32)
     rows_of = f"4 rows of {n} elements of {itemsize} bytes, {output} elements apart"
     return "" if sectors == fewest else f"{rows_of}, touch {sectors} sectors; {fewest} would do"

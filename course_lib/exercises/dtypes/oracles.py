@@ -157,7 +157,7 @@ def traced_intensity(dtype: str) -> float:
     """FLOPs per byte of a ReLU, as the trace counts both."""
     x = torch.ones(1024).to(getattr(torch, dtype))
     with trace() as t:
-        relu_kernel[(1,)](x, torch.empty_like(x), BLOCK=1024)
+        relu_kernel[(1,)](x, torch.empty_like(x), BLOCK=1024)  # pyright: ignore[reportArgumentType]
     return t.launches[0].flops.total / (t.loads.bytes + t.stores.bytes)
 
 

@@ -28,13 +28,13 @@ def by_heads(
 ) -> Iterator[tuple[torch.Tensor, ...]]:
     """Yield for each head of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (Nq, Nk), v
     (Nk, D), the log-sum-exp (Nq,), and the largest sum of |terms| of a score (Nq,)."""
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
     mask = visible(q.shape[-2], k.shape[-2], causal, window, q.device)
     group = q.shape[0] // k.shape[0]
     for h in range(q.shape[0]):
         one, key, value = q[h].double(), k[h // group].double(), v[h // group].double()
-        s = (one @ key.mT * scale).masked_fill(~mask, -math.inf)
-        size = (abs(scale) * one.abs() @ key.abs().mT).amax(-1)
+        s = (one @ key.mT * factor).masked_fill(~mask, -math.inf)
+        size = (abs(factor) * one.abs() @ key.abs().mT).amax(-1)
         yield torch.softmax(s, -1).nan_to_num(0), value, s.logsumexp(-1), size
 
 
@@ -62,9 +62,9 @@ def bounds(
 def _bounds(q, k, v, causal, scale, window, versions: tuple[int, ...]) -> Bounds:
     """versions: of the three tensors, which count how often each was written to."""
     rows = q[:, None] if q.dim() == k.dim() - 1 else q
-    heads = [x.reshape(-1, *x.shape[-2:]) for x in (rows, k, v)]
+    q, k, v = (x.reshape(-1, *x.shape[-2:]) for x in (rows, k, v))
     found = []
-    for p, value, lse, size in by_heads(*heads, causal, scale, window):
+    for p, value, lse, size in by_heads(q, k, v, causal, scale, window):
         error = (2 * math.sqrt(k.shape[-2]) + 8 + 2 * size) * EPS32
         found.append((p @ value, lse, error, error[:, None] * value.abs().amax(0), p @ value.abs()))
     return Bounds(*(torch.stack(part) for part in zip(*found, strict=True)))

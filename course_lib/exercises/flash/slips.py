@@ -19,7 +19,7 @@ TILES = (16, 32, 64, 128)  # of keys: those that a kernel may have
 
 def with_tf32(**call: Any) -> list[torch.Tensor]:
     """o, if the product that makes the scores is TF32, if that with the values is, and if both are."""
-    rounded = call | {name: as_tf32(call[name]) for name in "qk" if name in call}
+    rounded: dict[str, Any] = call | {name: as_tf32(call[name]) for name in "qk" if name in call}
     found = []
     for given, values in ((rounded, False), (call, True), (rounded, True)):
         s, v = scored(**given)
@@ -45,6 +45,7 @@ def scored(
     """Scores (..., Nq, Nk) in float64, -inf where a query does not see a key, and the values (..., Nk, D) of each row's head."""
     if s is not None:
         return s.double(), v.double()
+    assert q is not None and k is not None  # either scores are given or what makes them
     q = q[:, None] if splits else q
     mask = visible(q.shape[-2], k.shape[-2], causal or bool(window), window, q.device)
     return under(mask, q, k, scale), of_each_head(q, v)

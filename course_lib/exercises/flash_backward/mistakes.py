@@ -12,7 +12,7 @@ import torch
 from course_lib.criteria import Judged
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
-from course_lib.exercises import attention
+from course_lib.exercises.attention import mistakes as of_attention
 from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.mistakes import in_bounds
@@ -38,7 +38,7 @@ def slip(name: str, place: int, wrong: Wrong, says: str, **how: Any) -> Slip:
     return Slip([one_of(one) for one in several(wrong)], says, one_of(gradients), place, **how)
 
 
-def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...]]:
+def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...] | None]:
     """Make a slip: (dq, dk, dv) with the factor scale `power` times more than is right."""
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
@@ -55,7 +55,7 @@ def without_ones_own_scale(q, k, v, do, causal=False, scale=None, lse=None, delt
     """(dq, dk, dv) with 1 / sqrt(D), where another scale was given; lse and delta, if they are given, know better."""
     if scale is None or q.shape[:-2] != k.shape[:-2]:
         return None
-    if lse is None:
+    if lse is None or delta is None:
         return gradients(q, k, v, do, causal)
     q, k, v, do = (x.double() for x in (q, k, v, do))
     own, sees = q.shape[-1] ** -0.5, seen(q.shape[-2], k.shape[-2], causal, q.device)
@@ -64,7 +64,7 @@ def without_ones_own_scale(q, k, v, do, causal=False, scale=None, lse=None, delt
     return own * ds @ k, own * ds.mT @ q, p.mT @ do
 
 
-p_and_ds = remembered(attention.mistakes.p_and_ds)  # each side of a tile is tried on the same inputs
+p_and_ds = remembered(of_attention.p_and_ds)  # each side of a tile is tried on the same inputs
 
 
 def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float = 1.0) -> Callable[..., Any]:
@@ -278,8 +278,8 @@ def mistakes_of(name: str, place: int) -> list[Mistake]:
 def masks_of(name: str) -> list[Mistake]:
     """How the mask of a kernel whose first result is dq or dk may lie."""
     return [
-        slip(name, 0, by_the_formula(lambda nq, nk: nq - nk), attention.mistakes.THE_OTHER_WAY, each=True),
-        slip(name, 0, by_the_formula(lambda nq, nk: 0), attention.mistakes.AT_THE_TOP_LEFT),
+        slip(name, 0, by_the_formula(lambda nq, nk: nq - nk), of_attention.THE_OTHER_WAY, each=True),
+        slip(name, 0, by_the_formula(lambda nq, nk: 0), of_attention.AT_THE_TOP_LEFT),
         # in one case it could be one tile
         slip(name, 0, by_the_formula(lambda nq, nk: nk), "These are the gradients without the causal mask.", each=True),
         slip(name, 0, by_the_formula(lambda nq, nk: nk - nq - 1), "Each query sees one key too few."),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from course_lib.criteria import EPS32, roundings
-from course_lib.exercises import attention
+from course_lib.exercises.attention import oracles as of_attention
 from course_lib.exercises.attention.oracles import score_error
 from course_lib.exercises.cases import FP32
 from course_lib.exercises.flash.oracles import attend, kernel_budget, visible
@@ -70,8 +70,8 @@ def gradients(q, k, v, do, causal: bool = False, scale: float | None = None, **_
     """(dq, dk, dv) in float64."""
     times = 1.0 if scale is None else scale * math.sqrt(q.shape[-1])  # a scale of one's own is one of q
     found = []
-    for one in by_heads(q, k, v, do):
-        dq, dk, dv = attention.oracles.gradients(times * one[0], *one[1:], causal)
+    for of_q, of_k, of_v, of_do in by_heads(q, k, v, do):
+        dq, dk, dv = of_attention.gradients(times * of_q, of_k, of_v, of_do, causal)
         found.append((times * dq, dk, dv))
     return joined(found, q, k, v)
 

@@ -24,7 +24,11 @@ def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | 
                     output = output[part] if isinstance(output, list) and len(output) > part else None
                     right = right[part]
                 if right:
-                    found.append(is_number(output) and math.isclose(output, factor * right, rel_tol=1e-6))
+                    found.append(
+                        isinstance(output, (int, float))
+                        and is_number(output)
+                        and math.isclose(output, factor * right, rel_tol=1e-6)
+                    )
         return sentence if found and all(found) else ""
 
     return look

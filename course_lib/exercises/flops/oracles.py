@@ -137,7 +137,7 @@ def trained_bytes(layers: int, width: int, batch: int, optimizer: str) -> Memory
         outputs[-1].sum().backward()
     step.step()
     state = sum(t.nbytes for s in step.state.values() for t in s.values() if torch.is_tensor(t) and t.dim())
-    gradients = sum(w.grad.nbytes for w in weights)
+    gradients = sum(w.grad.nbytes for w in weights if w.grad is not None)
     return Memory(sum(w.nbytes for w in weights), gradients, state, sum(kept.values()))
 
 

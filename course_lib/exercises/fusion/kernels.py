@@ -178,7 +178,7 @@ softmax = Exercise(
             divided_by(lambda x, p: x.sum(1, keepdim=True)),
             "Each row is divided by the sum of x: divide by the sum of p.",
         ),
-        computes(divided_by(lambda x, p: 1.0), "These are the exponentials p: divide by their sum."),
+        computes(divided_by(lambda x, p: torch.ones(())), "These are the exponentials p: divide by their sum."),
         scaled_rows(MASKED_ZERO),
         launched(1, ONE_LAUNCH),
         read_times(

@@ -10,12 +10,13 @@ import torch.nn.functional as F
 import triton
 
 from course_lib.criteria import Judged
+from course_lib.criteria.results import SomeTrial
 from course_lib.exercise import Trial
 from course_lib.mistakes import Mistake
 from course_lib.workloads.chains import traced_stages
 
 
-def performance(trials: Sequence[Trial]) -> list[Trial]:
+def performance(trials: Sequence[SomeTrial]) -> list[SomeTrial]:
     """Choose the trials of the performance group that launched a kernel."""
     return [t for t in trials if t.case.group == "performance" and t.evidence.launches]
 

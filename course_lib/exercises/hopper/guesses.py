@@ -39,9 +39,9 @@ def _part(value: Any, place: int) -> Any:
 
 def alike(one: Any, other: Any) -> bool:
     """Whether two results are the same numbers, lists as tuples, up to a rounding."""
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+    if all(isinstance(each, (list, tuple)) for each in (one, other)):
         return len(one) == len(other) and all(map(alike, one, other))
-    if type(one) is float or type(other) is float:
-        both = type(one) in (int, float) and type(other) in (int, float)
-        return both and math.isclose(one, other, rel_tol=1e-6)
+    kinds: set[type] = {type(one), type(other)}
+    if float in kinds:
+        return kinds <= {int, float} and math.isclose(one, other, rel_tol=1e-6)
     return type(one) is type(other) and one == other

@@ -112,6 +112,7 @@ speed_of_light = Exercise(
 def facts_of_power() -> dict[str, bool]:
     """Statements on clocks and watts, decided by a datasheet and by what was measured on one H200."""
     found, card = measured("mystery_plot")["ceilings"], datasheet("H200")
+    assert card.bf16_flops is not None
     cycle = 2 * MACS["H200"] * card.sms  # FLOPs
     zeros, random = found["zeros"]["bf16"], found["random"]["bf16"]
     third = clock_at(0.0, 2.0, 1.0, 1.0)  # of the clock, for half of the power
@@ -185,7 +186,7 @@ def as_nvidia_counts(output: Any, kernels: list[list[int]], gpu: dict[str, int])
         lets = room(registers, shared, warps, gpu)
         programs, limit = found
         if programs != min(lets.values()):
-            least = min(lets, key=lets.get)
+            least = min(lets, key=lets.__getitem__)
             return f"{said}: you say {programs} programs; {least} let {lets[least]} onto the SM, and no other limit is lower"
         if lets.get(limit) != programs:
             return f"{said}: {limit!r} is not what sets the limit of {programs}"

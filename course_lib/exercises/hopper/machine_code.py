@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import triton
@@ -86,7 +87,7 @@ READ: dict[str, int | str] = {
 def facts() -> dict[str, int | str]:
     """Compile the kernels and read. Raises ValueError without NVIDIA's tools."""
     x, (a, b, c) = torch.empty(4096), (torch.empty(512, 512, dtype=FP16) for _ in range(3))
-    sizes = {"BLOCK": 64, "BLOCK_K": 32}
+    sizes: dict[str, Any] = {"BLOCK": 64, "BLOCK_K": 32}
     described = [TensorDescriptor.from_tensor(t, shape) for t, shape in ((a, [64, 32]), (b, [32, 64]), (c, [64, 64]))]
     rows = {n: compile_for(copy_rows, x, x, n, BLOCK=512).load_bits for n in (1024, 1001)}
     one, two = (max(loops(sass_for(k, x, x, 1000, BLOCK=128)), key=len) for k in (one_chain, two_chains))

@@ -62,20 +62,20 @@ class NamesRaces(Names):
 
     def explained(self, exercise: Exercise, answers: Mapping[str, Any]) -> dict[str, str | None]:
         number = answers.get("number")
-        more = drawn(number) if type(number) is int else dict.fromkeys(DRAWN)
+        more: Mapping[str, Ring | None] = drawn(number) if type(number) is int else dict.fromkeys(DRAWN)
         rings = {**self.explanations, **more}
         return {letter: ring and _sentence(ring, answers.get(letter)) for letter, ring in rings.items()}
 
     def not_it(self, picture: str, answers: Mapping[str, Any]) -> str:
         answer, number = answers.get(picture), answers.get("number")
-        if picture in DRAWN and type(number) is not int:
+        rings = {**self.explanations, **(drawn(number) if type(number) is int else {})}
+        if picture not in rings:
             return 'write a whole number of your choice at "number": it draws two more rings.'
-        if not is_answer(answer):
+        if answer is None or not is_answer(answer):
             return "no answer."
         if not _is_pair(answer) or answer[0] not in self.causes:
             return f'{as_written(answer)[:80]} is no pair of a mistake and a line: ("deadlock", 5).'
-        ring = self.explanations.get(picture) or drawn(number)[picture]
-        if answer[0] in {fault.kind.value for fault, _ in faults_of(ring)}:
+        if answer[0] in {fault.kind.value for fault, _ in faults_of(rings[picture])}:
             return f"{answer[0]} it is, but line {answer[1]} is none of those that it is about."
         return f"not that. {self.causes[answer[0]]}"
 

@@ -61,7 +61,7 @@ def dram_share(lists: Sequence[Sequence[Any]], grid_m: int, grid_n: int, sms: in
         MissCurve(matmul_tiles(np.array(order), steps, sms)).read_bytes(L2_TILES)
         for order in (in_time(lists), row_major(grid_m, grid_n))
     )
-    return own / rows
+    return float(own / rows)
 
 
 def grid(name: str, group_of: str, grid_m: int, grid_n: int, sms: int, group: int) -> Case:

@@ -14,13 +14,13 @@ from course_lib.exercises.model.oracles import differentiable
 from course_lib.exercises.model.training import CLOSE, alike
 from course_lib.exercises.recomputation.checkpoints import Seen
 from course_lib.mistakes import every, raised
-from course_lib.workloads.rehearsals import leave_as_it_is, run_swapped
+from course_lib.workloads.rehearsals import leave_as_it_is, run_swapped, there
 
 
 @cache
 def of_torch(**arguments: Any) -> dict[str, Any]:
     """Report the run with torch's operations."""
-    return run_swapped(leave_as_it_is, **arguments)
+    return there(run_swapped(leave_as_it_is, **arguments))
 
 
 @cache
@@ -30,7 +30,7 @@ def of_kernels(**arguments: Any) -> dict[str, Any]:
     def swap_in(model, kernels):
         model.ops = differentiable(kernels)
 
-    return run_swapped(swap_in, **arguments)
+    return there(run_swapped(swap_in, **arguments))
 
 
 def right(**arguments: Any) -> dict[str, Any]:

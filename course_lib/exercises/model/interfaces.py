@@ -192,9 +192,11 @@ def of_heads(q, k, v, do, scale: float) -> tuple[KeysAndValues, KeysAndValues]:
     def walk(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return CHANCE * unit * torch.sqrt((x * x).mT @ (y * y))
 
-    found = KeysAndValues(scale * ds.mT @ q, p.mT @ do)
-    bounds = KeysAndValues(scale * ((error * sizes).mT @ q.abs() + walk(ds, q)), error.mT @ do.abs() + walk(p, do))
-    return tuple(KeysAndValues(*(x.unflatten(1, (-1, group)) for x in both)) for both in (found, bounds))
+    def by_group(dk: torch.Tensor, dv: torch.Tensor) -> KeysAndValues:
+        return KeysAndValues(dk.unflatten(1, (-1, group)), dv.unflatten(1, (-1, group)))
+
+    bounds = scale * ((error * sizes).mT @ q.abs() + walk(ds, q)), error.mT @ do.abs() + walk(p, do)
+    return by_group(scale * ds.mT @ q, p.mT @ do), by_group(*bounds)
 
 
 def shared_gradients(q, k, v, do, scale: float, **_: Any) -> KeysAndValues:

@@ -15,7 +15,7 @@ from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.checkpoints import Seen
 from course_lib.mistakes import every
 from course_lib.workloads.gpt import GPT
-from course_lib.workloads.rehearsals import run_accumulate, run_clip
+from course_lib.workloads.rehearsals import run_accumulate, run_clip, there
 
 CLOSE = 1e-7  # in float64, of numbers near 1
 
@@ -44,7 +44,7 @@ def one_batch(model: GPT, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) 
 @cache
 def whole(**arguments: Any) -> dict[str, Any]:
     """Report the same of one batch."""
-    return run_accumulate(one_batch, **arguments)
+    return there(run_accumulate(one_batch, **arguments))
 
 
 def same_loss(output: Any, **arguments: Any) -> str:
@@ -164,10 +164,11 @@ def _pairs(trial: Any) -> list[tuple[dict[str, Any], Any]]:
 def _mean_of_means(output: dict[str, Any], call: dict[str, Any]) -> bool:
     def means(model, batches):
         losses = [model(tokens, targets) / len(batches) for tokens, targets in batches]
-        sum(losses).backward()
-        return float(sum(losses).detach())
+        loss = torch.stack(losses).sum()
+        loss.backward()
+        return float(loss.detach())
 
-    guess = run_accumulate(means, **call)["loss"]
+    guess = there(run_accumulate(means, **call))["loss"]
     return type(output["loss"]) is float and abs(output["loss"] - guess) < CLOSE < abs(guess - whole(**call)["loss"])
 
 
@@ -187,15 +188,20 @@ def clipped(name: str, group: str, /, sizes: Sequence[int] = (7, 12, 1), **chang
     return fixed(name, group, **({"sizes": list(sizes), "scale": 1.0, "largest": 1.0, "seed": 1} | changes))
 
 
+def clipped_by_torch(**arguments: Any) -> dict[str, Any]:
+    """Report the run of torch's own function."""
+    return there(run_clip(clip_of_torch, **arguments))
+
+
 def same_norm(output: Any, **arguments: Any) -> str:
     """Check the norm that is returned; "" or a sentence."""
-    right = run_clip(clip_of_torch, **arguments)["norm"]
+    right = clipped_by_torch(**arguments)["norm"]
     return "" if abs(output["norm"] - right) <= 1e-9 * right else f"the norm is {right:.6g}, not {output['norm']:.6g}"
 
 
 def same_gradients(output: Any, **arguments: Any) -> str:
     """Check what has become of the gradients; "" or a sentence. Torch divides by the norm + 1e-6, others need not."""
-    right = run_clip(clip_of_torch, **arguments)["gradients"]
+    right = clipped_by_torch(**arguments)["gradients"]
     pairs = [(x, y) for a, b in zip(output["gradients"], right, strict=True) for x, y in zip(a, b, strict=True)]
     off = max(abs(x - y) / (abs(y) + 1e-12) for x, y in pairs)
     return "" if not off > 1e-5 else f"a gradient is {100 * off:.3g} % away from what torch makes of it"
@@ -217,7 +223,7 @@ clip = Exercise(
         clipped("a norm below the limit", "below", scale=0.01, seed=4),
         clipped("just below", "below", sizes=[2], scale=0.5, largest=4.0, seed=5),
     ],
-    oracle=lambda **arguments: (run_clip(clip_of_torch, **arguments)["norm"],),
+    oracle=lambda **arguments: (clipped_by_torch(**arguments)["norm"],),
     criteria=[
         Holds(same_norm, 1, "one norm, of all gradients together"),
         Holds(same_gradients, 2, "gradients scaled to that norm"),
@@ -242,7 +248,7 @@ def _each_by_itself(output: dict[str, Any], call: dict[str, Any]) -> bool:
     def each(gradients, largest):
         return [clip_of_torch([g], largest) for g in gradients] and 0.0
 
-    guess, right = (run_clip(f, **call)["gradients"] for f in (each, clip_of_torch))
+    guess, right = there(run_clip(each, **call))["gradients"], clipped_by_torch(**call)["gradients"]
     return alike(output["gradients"], guess) and not alike(guess, right)
 
 

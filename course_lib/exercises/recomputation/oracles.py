@@ -24,7 +24,7 @@ RMS_EPS = 1e-6
 # ------------------------------------------------------------------------------------------------ oracles
 
 
-def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> Any:
     """(out, dx, ...), one gradient for each of `inputs` and named after it, in float64."""
     names = namedtuple("WithGradients", ["out", *(f"d{name}" for name in inputs)])
     with torch.enable_grad():
@@ -90,7 +90,8 @@ def sigmoid_bytes(n: int, itemsize: int, recompute: bool) -> Ways:
     BLOCK, found = 1024, []
     for kernel, tensors in ((sigmoids, (x, s1, s2, out)), (sigmoids_backward, (x, s1, s2, dy, dx))):
         with trace() as t:
-            kernel[(triton.cdiv(n, BLOCK),)](*tensors, n, not recompute, BLOCK=BLOCK)
+            launch: Any = kernel[(triton.cdiv(n, BLOCK),)]
+            launch(*tensors, n, not recompute, BLOCK=BLOCK)
         found.append(t.bytes)
     return Ways(*found)
 
@@ -111,7 +112,7 @@ def drawn(n: int, seed: int, device: Any = "cpu") -> torch.Tensor:
     """(n,) float32, the numbers of tl.rand."""
     numbers = torch.empty(n, device=device)
     with nullcontext() if numbers.is_cuda else trace():
-        draws[(triton.cdiv(n, 4096),)](numbers, n, seed, BLOCK=4096)
+        draws[(triton.cdiv(n, 4096),)](numbers, n, seed, BLOCK=4096)  # pyright: ignore[reportArgumentType]
     return numbers
 
 
@@ -147,7 +148,7 @@ def peak_of(layers: int, boundary: int, inside: int, segments: int) -> int:
 def least_peak(layers: int, boundary: int, inside: int) -> tuple[int, int]:
     """Find the number of segments with the least peak, and that peak, by trying all."""
     peaks = {s: peak_of(layers, boundary, inside, s) for s in range(1, layers + 1)}
-    best = min(peaks, key=peaks.get)
+    best = min(peaks, key=peaks.__getitem__)
     return best, peaks[best]
 
 

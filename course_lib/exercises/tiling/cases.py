@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from course_lib.exercise import Case
@@ -26,7 +28,7 @@ def factors(
     """
 
     def one(generator: torch.Generator, rows: int, columns: int, share: bool) -> torch.Tensor:
-        place = dict(generator=generator, device=generator.device)
+        place: dict[str, Any] = dict(generator=generator, device=generator.device)
         lead = () if not batch else (1,) if share else (batch,)
         if whole:
             values = torch.randint(-3, 4, (*lead, rows, columns), **place).to(dtype)

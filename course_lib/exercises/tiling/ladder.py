@@ -133,7 +133,7 @@ def naive(a_ptr, b_ptr, c_ptr, N, K, BLOCK_K: tl.constexpr):
     for start in range(0, K, BLOCK_K):
         k = start + tl.arange(0, BLOCK_K)
         acc += tl.sum(tl.load(a_ptr + m * K + k).to(tl.float32) * tl.load(b_ptr + k * N + n).to(tl.float32))
-    tl.store(c_ptr + m * N + n, acc.to(c_ptr.dtype.element_ty))
+    tl.store(c_ptr + m * N + n, acc.to(c_ptr.dtype.element_ty))  # pyright: ignore[reportAttributeAccessIssue] - a scalar has it
 
 
 @triton.jit
@@ -165,9 +165,9 @@ def rungs() -> dict[str, Trace]:
     """The trace of each rung, on 128 x 128 halves."""
     found = {}
     for name, launch in {
-        "naive": lambda a, b, c: naive[(SIDE, SIDE)](a, b, c, SIDE, SIDE, BLOCK_K=64),
-        "strips": lambda a, b, c: strip[(SIDE, SIDE // 64)](a, b, c, SIDE, SIDE, BLOCK_N=64),
-        "tiles": lambda a, b, c: tile[(SIDE // 32, SIDE // 32)](a, b, c, SIDE, SIDE, BLOCK=32),
+        "naive": lambda a, b, c: naive[(SIDE, SIDE)](a, b, c, SIDE, SIDE, BLOCK_K=64),  # pyright: ignore[reportArgumentType]
+        "strips": lambda a, b, c: strip[(SIDE, SIDE // 64)](a, b, c, SIDE, SIDE, BLOCK_N=64),  # pyright: ignore[reportArgumentType]
+        "tiles": lambda a, b, c: tile[(SIDE // 32, SIDE // 32)](a, b, c, SIDE, SIDE, BLOCK=32),  # pyright: ignore[reportArgumentType]
     }.items():
         a, b, c = (torch.ones(SIDE, SIDE, dtype=torch.float16) for _ in range(3))
         with trace() as t:

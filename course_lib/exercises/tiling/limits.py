@@ -168,7 +168,7 @@ def is_the_slowest(output: Any, **case: Any) -> str:
         return f"{in_words(level)} is none of {', '.join(LEVELS)}"
     right = level_seconds(**case)
     if not math.isclose(seconds, max(right.values()), rel_tol=1e-6):
-        slowest = max(right, key=right.get)
+        slowest = max(right, key=right.__getitem__)
         return f"{slowest} takes {right[slowest]:.4g} s, longer than the others; you say {seconds:.4g} s for {level}"
     return "" if math.isclose(right[level], seconds, rel_tol=1e-6) else f"{level} takes {right[level]:.4g} s alone"
 

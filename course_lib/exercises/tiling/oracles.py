@@ -58,7 +58,7 @@ def traced(m: int, n: int, k: int, bm: int, bn: int, bk: int = 64, itemsize: int
     a, b, c = (torch.ones(shape, dtype=DTYPES[itemsize]) for shape in ((m, k), (k, n), (m, n)))
     with trace() as t:
         grid = (len(list(pieces(m, bm))), len(list(pieces(n, bn))))
-        probe[grid](a, b, c, m, n, k, BLOCK_M=bm, BLOCK_N=bn, BLOCK_K=bk)
+        probe[grid](a, b, c, m, n, k, BLOCK_M=bm, BLOCK_N=bn, BLOCK_K=bk)  # pyright: ignore[reportArgumentType]
     return t
 
 
@@ -237,7 +237,7 @@ def dram_share(
     tiles of a and b."""
     ways = (np.array(order), row_major(M, N))
     own, rows = (MissCurve(matmul_tiles(way, K, at_once)).read_bytes(tiles) for way in ways)
-    return own / rows
+    return float(own / rows)
 
 
 def touches(output: Any, side: int, **_: int) -> str:

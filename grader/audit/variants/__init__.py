@@ -72,7 +72,7 @@ def kinds(unit: str) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
     """(wrong, honest), with which a unit's module writes its variants down."""
 
     def wrong(
-        entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "", **remark: str
+        entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "", **remark: Any
     ) -> Variant:
         return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source, **remark)
 
@@ -182,12 +182,12 @@ def read(path: Path) -> list[Variant]:
         if not says:
             preamble = (source,)
             continue
-        lists = {
+        lists: dict[str, Any] = {
             key: tuple(part.strip() for part in says.get(key, "").split(";") if part.strip())
             for key in ("loses", "flags")
         }
         before = (solution_cell(says["exercise"]),) if says.get("after") == "solution" else ()
-        more = {
+        more: dict[str, Any] = {
             "says": says.get("says", ""),
             "unsaid": says.get("unsaid", ""),
             "script": f"{path.parent.name}/{path.stem}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 PLACE = [f"place_{axis}" for axis in range(3)]
 GRID = [f"grid_{axis}" for axis in range(3)]
@@ -50,7 +51,7 @@ def _two_kernels(kernel: ast.FunctionDef) -> list[ast.stmt]:
     helper.decorator_list = [ast.parse("triton.jit", mode="eval").body]
     _put_first(helper, PLACE + GRID)
     places = "step % grid_0, step // grid_0 % grid_1, step // (grid_0 * grid_1), " + ", ".join(GRID)
-    walk = ast.parse(
+    walk: Any = ast.parse(
         WALK.format(name=kernel.name, parameters="", places=places, arguments=", ".join(f"{n}={n}" for n in names))
     ).body[0]
     walk.args = copy.deepcopy(kernel.args)
@@ -86,6 +87,7 @@ class _Launches(ast.NodeTransformer):
             return node
         self.kernels.add(node.func.value.id)
         grid = f"*(*{ast.unparse(node.func.slice)}, 1, 1)[:3]"
-        node.args[:0] = ast.parse(f"f({grid})", mode="eval").body.args
+        called: Any = ast.parse(f"f({grid})", mode="eval").body
+        node.args[:0] = called.args
         node.func.slice = ast.parse(f"({self.programs},)", mode="eval").body
         return node
