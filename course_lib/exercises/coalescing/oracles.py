@@ -56,7 +56,7 @@ def starts_sectors(output: Any, n: int, itemsize: int) -> str:
         return f"{given} is too small: rows of {n} start at least {n} elements apart"
     if output > FARTHEST:
         return f"{given} is no row stride that a check lays out: rows start at most {FARTHEST:,} elements apart there"
-    rows, BLOCK = 4, int(triton.next_power_of_2(n))  # pyright: ignore[reportArgumentType] - of a constexpr, too
+    rows, BLOCK = 4, int(triton.next_power_of_2(n))
     x = torch.ones(rows * output, dtype=DTYPES[itemsize])
     with trace() as t:
         read_rows[(rows,)](x, torch.empty(rows * BLOCK, dtype=x.dtype), n, output, BLOCK=BLOCK)  # pyright: ignore[reportArgumentType]
