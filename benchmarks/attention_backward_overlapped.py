@@ -330,7 +330,9 @@ def backward(
         new_tiles(q_desc, STAGES), new_tiles(do_desc, STAGES), new_tiles(stats_desc, STAGES),
         new_barriers(STAGES, 1), new_barriers(STAGES, 2),
     )  # fmt: skip
-    TURNS: gl.constexpr = CAUSAL or q_desc.block_type.shape[1] == 64  # else it costs 2 %: the outbox makes them take turns, too
+    TURNS: gl.constexpr = (
+        CAUSAL or q_desc.block_type.shape[1] == 64
+    )  # else it costs 2 %: the outbox makes them take turns, too
     exchange = (ds, new_barriers(STAGES, 2), new_barriers(1, 2).index(0))
     if TURNS:  # else there are none, not unused ones: see above
         exchange += (new_barriers(STAGES, 1),)
