@@ -146,7 +146,9 @@ def as_registers_hold(x):
 @jit
 def issue_dq(i, ks, exchange, GROUP: gl.constexpr):
     """dQ = dS K of the i-th step, of all keys, as soon as both consumers have stored their dS: a half of it for each consumer."""
-    ds, ds_full = exchange[:2]  # tiles, open when both have stored, when both have read k; whose turn it is
+    ds, ds_full = exchange[
+        :2
+    ]  # tiles, open when both have stored; the rest: open when both have read k, whose turn it is
     DQ_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
     dq = gl.zeros((64, 64), gl.float32, DQ_LAYOUT)
     mbarrier.wait(ds_full.index(i % STAGES), i // STAGES & 1)
@@ -330,11 +332,11 @@ def backward(
         new_tiles(q_desc, STAGES), new_tiles(do_desc, STAGES), new_tiles(stats_desc, STAGES),
         new_barriers(STAGES, 1), new_barriers(STAGES, 2),
     )  # fmt: skip
-    TURNS: gl.constexpr = (
-        CAUSAL or q_desc.block_type.shape[1] == 64
-    )  # else it costs 2 %: the outbox makes them take turns, too
+    D: gl.constexpr = q_desc.block_type.shape[1]
     exchange = (ds, new_barriers(STAGES, 2), new_barriers(1, 2).index(0))
-    if TURNS:  # else there are none, not unused ones: see above
+    if (
+        CAUSAL or D == 64
+    ):  # turns; else they cost 2 %, since the outbox makes consumers take turns, too. None is left unused: see above
         exchange += (new_barriers(STAGES, 1),)
     outbox = (new_tiles(dq_desc, 2), new_barriers(2, 1), new_barriers(2, 1))
     gl.warp_specialize(

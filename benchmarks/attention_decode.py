@@ -59,9 +59,8 @@ def decode(
         place = keys % PAGE if PAGE else keys
         k_rows, v_rows = page * k_strides[0] + place * k_strides[2], page * v_strides[0] + place * v_strides[2]
         keys += BLOCK_N
-        page = page_of(
-            keys, stop, batch, table_ptr, table_stride, PAGE
-        )  # a step ahead: Triton fetches tiles early only if it knows where they lie
+        # A step ahead: Triton fetches tiles early only where it need not ask first where they lie.
+        page = page_of(keys, stop, batch, table_ptr, table_stride, PAGE)
         k = tl.load(k_ptr + k_rows[:, None] + dims[None, :], mask=there[:, None], other=0)
         v = tl.load(v_ptr + v_rows[:, None] + dims[None, :], mask=there[:, None], other=0)
         s = tl.where(there[None, :], tl.dot(q, k.T, input_precision="ieee") * scale, -float("inf"))
