@@ -146,7 +146,9 @@ def as_registers_hold(x):
 @jit
 def issue_dq(i, ks, exchange, GROUP: gl.constexpr):
     """dQ = dS K of the i-th step, of all keys, as soon as both consumers have stored their dS: a half of it for each consumer."""
-    ds, ds_full, _, _ = exchange  # tiles, open when both have stored, when both have read k; whose turn it is
+    ds, ds_full = exchange[
+        :2
+    ]  # tiles, open when both have stored; the rest: open when both have read k, whose turn it is
     DQ_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
     dq = gl.zeros((64, 64), gl.float32, DQ_LAYOUT)
     mbarrier.wait(ds_full.index(i % STAGES), i // STAGES & 1)
@@ -226,9 +228,9 @@ def step(
     """One tile of queries, whose s is there. dQ is that of the step before: no consumer waits for the other one's dS at once."""
     ks, vs, _ = kv
     qs, dos, stats, full, empty = ring
-    ds, ds_full, _, turns = exchange
+    ds, ds_full = exchange[:2]
     BLOCK_M: gl.constexpr = qs.shape[1]
-    TURNS: gl.constexpr = CAUSAL or qs.shape[2] == 64  # else it costs 2 %: what waits in the outbox takes turns, too
+    TURNS: gl.constexpr = len(exchange) == 4
     S_LAYOUT: gl.constexpr = s.type.layout
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, dk.type.layout, 2)
     none = gl.zeros((GROUP_N, BLOCK_M), gl.float32, S_LAYOUT)
@@ -240,11 +242,11 @@ def step(
             query = i * BLOCK_M + gl.arange(0, BLOCK_M, gl.SliceLayout(0, S_LAYOUT))
             s = gl.where(key[:, None] <= query[None, :], s, -float("inf"))
     if TURNS and GROUP == 1:  # half a step behind
-        mbarrier.wait(turns.index(slot), i // STAGES & 1)
+        mbarrier.wait(exchange[3].index(slot), i // STAGES & 1)
     p = gl.exp2(s * scale - stat.slice(0, 1).load(S_LAYOUT))
     dv = mma(gl.convert_layout(p.to(q.dtype), P_LAYOUT), do, dv, is_async=True)
     if TURNS and GROUP == 0:
-        mbarrier.arrive(turns.index(slot))
+        mbarrier.arrive(exchange[3].index(slot))
     if not FIRST:
         dq = issue_dq(i - 1, ks, exchange, GROUP)
         dq, dv = mma_wait(0, deps=[dq, dv])
@@ -330,7 +332,12 @@ def backward(
         new_tiles(q_desc, STAGES), new_tiles(do_desc, STAGES), new_tiles(stats_desc, STAGES),
         new_barriers(STAGES, 1), new_barriers(STAGES, 2),
     )  # fmt: skip
-    exchange = (ds, new_barriers(STAGES, 2), new_barriers(1, 2).index(0), new_barriers(STAGES, 1))
+    D: gl.constexpr = q_desc.block_type.shape[1]
+    exchange = (ds, new_barriers(STAGES, 2), new_barriers(1, 2).index(0))
+    if (
+        CAUSAL or D == 64
+    ):  # turns; else they cost 2 %, since the outbox makes consumers take turns, too. None is left unused: see above
+        exchange += (new_barriers(STAGES, 1),)
     outbox = (new_tiles(dq_desc, 2), new_barriers(2, 1), new_barriers(2, 1))
     gl.warp_specialize(
         [

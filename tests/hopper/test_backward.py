@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import torch
 from runs import module_of
 
+from course_lib.compiled import ptx_for
 from course_lib.hopper import Kind, simulate
 from course_lib.hopper.orders import ORDERS, seeds
 
@@ -71,6 +73,24 @@ def test_no_false_alarm_in_100_orders_of_a_longer_walk(changed):
     for causal in (False, True):
         report, equal = run(changed(), seeds(100), N=512, causal=causal)
         assert report.right and equal, report.fault
+
+
+def offsets_of_barriers(ptx):
+    """Where each barrier lies in shared memory."""
+    offsets = dict(re.findall(r"add\.s32\s+(%r\d+), %r\d+, (\d+);", ptx))
+    return [int(offsets[at]) for at in re.findall(r"mbarrier\.init\S* \[(%r\d+)\]", ptx)]
+
+
+@pytest.mark.parametrize("D, causal", [(64, False), (64, True), (128, False), (128, True)])
+def test_no_barrier_shares_memory_with_a_tile(changed, D, causal):
+    """Triton gives away the memory of a barrier that is not used after its beginning; then the barriers do not lie side by side."""
+    module, q = changed(), torch.zeros(1, 1, 256, D, dtype=torch.bfloat16)
+    m = module.block_m(D)
+    given = module.descriptors(q, q, q, q, torch.zeros(512 // m, m), torch.zeros(256, D), q, q)
+    values = (*given, torch.zeros(256 // m, dtype=torch.int32), 0.1, 256, 2)
+    found = offsets_of_barriers(ptx_for(module.backward, *values, CAUSAL=causal, DETERMINISTIC=True, num_warps=4))
+    assert len(found) == len(set(found)) >= 12
+    assert max(found) - min(found) < 256
 
 
 WRONG = {

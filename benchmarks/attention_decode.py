@@ -1,0 +1,132 @@
+"""One token's attention to a long cache, in one launch: a step beyond unit 09's `flash_decode` and unit 11's `paged_decode`.
+
+A text's keys are cut into shares; a program walks over one share, for the heads of q that read one head of k and v (their group is the
+tile's rows). It leaves its state, (m, l, acc), in memory and counts itself as done; **the last one of a head merges all states**, so
+that no second launch waits for the first one to end, and sets the count back for the next token. Keys lie one after another or in
+pages, which a table names; one kernel reads both.
+
+The time is that of reading k and v once. So there are as many programs as can run at once, two for each SM, and each has several tiles
+on their way at a time (`STAGES`). It runs on any GPU that Triton knows, and under the course's trace without one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+
+LOG2_E = 1.4426950408889634
+BLOCK_N, WARPS, STAGES = 64, 4, 3  # keys of a tile; tiles of k and of v that are on their way
+PROGRAMS = 2  # for each SM
+MERGED = 16  # states that are read at once
+
+
+@triton.jit
+def page_of(keys, stop, batch, table_ptr, table_stride, PAGE: tl.constexpr):
+    """The page of each key; without pages, a text is one."""
+    if PAGE:
+        return tl.load(table_ptr + batch * table_stride + keys // PAGE, mask=keys < stop, other=0).to(tl.int64)
+    else:
+        return batch
+
+
+@triton.jit
+def decode(
+    q_ptr, k_ptr, v_ptr, table_ptr, lengths_ptr, o_ptr, m_ptr, l_ptr, acc_ptr, done_ptr,
+    k_strides, v_strides, table_stride, scale, Hkv,
+    GROUP: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, MERGED: tl.constexpr,
+):  # fmt: skip
+    """A share of the keys, for the heads of q of one text that read one head of k and v. PAGE is 0 for keys that are not in pages."""
+    split, splits, j = tl.program_id(0), tl.num_programs(0), tl.program_id(1).to(tl.int64)
+    batch, head = j // Hkv, j % Hkv
+    rows, dims = tl.arange(0, BLOCK_M), tl.arange(0, D)
+    heads, real = j * GROUP + rows, rows < GROUP  # of q
+    length = tl.load(lengths_ptr + batch)
+    share = tl.cdiv(tl.cdiv(length, splits), 16) * 16
+    stop = tl.minimum((split + 1) * share, length)
+    q = tl.load(q_ptr + heads[:, None] * D + dims[None, :], mask=real[:, None], other=0)
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    k_ptr += head * k_strides[1]
+    v_ptr += head * v_strides[1]
+    keys = split * share + tl.arange(0, BLOCK_N)
+    page = page_of(keys, stop, batch, table_ptr, table_stride, PAGE)
+    for _ in range(split * share, stop, BLOCK_N):
+        there = keys < stop
+        place = keys % PAGE if PAGE else keys
+        k_rows, v_rows = page * k_strides[0] + place * k_strides[2], page * v_strides[0] + place * v_strides[2]
+        keys += BLOCK_N
+        # A step ahead: Triton fetches tiles early only where it need not ask first where they lie.
+        page = page_of(keys, stop, batch, table_ptr, table_stride, PAGE)
+        k = tl.load(k_ptr + k_rows[:, None] + dims[None, :], mask=there[:, None], other=0)
+        v = tl.load(v_ptr + v_rows[:, None] + dims[None, :], mask=there[:, None], other=0)
+        s = tl.where(there[None, :], tl.dot(q, k.T, input_precision="ieee") * scale, -float("inf"))
+        m_new = tl.maximum(m, tl.max(s, 1))
+        alpha, p = tl.exp2(m - m_new), tl.exp2(s - m_new[:, None])
+        l = l * alpha + tl.sum(p, 1)
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
+        m = m_new
+    at = heads * splits + split
+    tl.store(m_ptr + at, m, mask=real)
+    tl.store(l_ptr + at, l, mask=real)
+    tl.store(acc_ptr + at[:, None] * D + dims[None, :], acc, mask=real[:, None])
+    tl.debug_barrier()  # all threads have stored before one of them counts
+    if tl.atomic_add(done_ptr + j, 1, sem="acq_rel") == splits - 1:
+        merge(o_ptr, m_ptr, l_ptr, acc_ptr, j * GROUP, splits, GROUP, D, MERGED)
+        tl.store(done_ptr + j, 0)
+
+
+@triton.jit
+def merge(
+    o_ptr, m_ptr, l_ptr, acc_ptr, first, splits, GROUP: tl.constexpr, D: tl.constexpr, MERGED: tl.constexpr
+):  # fmt: skip
+    """The states of a group's heads, some at a time. Each head is a row of its own, since no product pads them here."""
+    dims = tl.arange(0, D)
+    for g in tl.static_range(GROUP):
+        head = first + g
+        m, l, acc = tl.full((), -float("inf"), tl.float32), tl.zeros((), tl.float32), tl.zeros((D,), tl.float32)
+        for i in range(0, splits, MERGED):
+            parts = i + tl.arange(0, MERGED)
+            at, there = head * splits + parts, parts < splits
+            m_part = tl.load(m_ptr + at, mask=there, other=-float("inf"))
+            l_part = tl.load(l_ptr + at, mask=there, other=0)
+            acc_part = tl.load(acc_ptr + at[:, None] * D + dims[None, :], mask=there[:, None], other=0)
+            m_new = tl.maximum(m, tl.max(m_part, 0))  # the first share has keys
+            alpha, factor = tl.exp2(m - m_new), tl.exp2(m_part - m_new)
+            l = l * alpha + tl.sum(factor * l_part, 0)
+            acc = acc * alpha + tl.sum(factor[:, None] * acc_part, 0)
+            m = m_new
+        tl.store(o_ptr + head * D + dims, (acc / l).to(o_ptr.dtype.element_ty))
+
+
+@cache
+def room(heads: int, splits: int, D: int, groups: int, device: torch.device) -> tuple[torch.Tensor, ...]:
+    """m, l and acc of all states, and a count for each head of k and v, which each launch leaves at 0. Launches that share it must
+    come one after another: in one stream."""
+    m, l = torch.empty(2, heads, splits, device=device)
+    done = torch.zeros(groups, dtype=torch.int32, device=device)
+    return m, l, torch.empty(heads, splits, D, device=device), done
+
+
+def launch(q, k, v, lengths, table=None, splits: int | None = None) -> torch.Tensor:
+    """q (B, Hq, D), one query a head -> o (B, Hq, D); lengths (B,), int32, how many keys each text has, 1 or more.
+
+    Without a table, k and v are (B, Hkv, slots, D); with table (B, n), int32, (pages, Hkv, page, D), where key i of text b lies in page
+    table[b, i // page], at place i % page. The last axis has no gaps; D is 16, 32, 64 or 128.
+    """
+    (B, Hq, D), (_, Hkv, slots, _) = q.shape, k.shape
+    most = slots if table is None else table.shape[1] * slots
+    if splits is None:
+        sms = torch.cuda.get_device_properties(q.device).multi_processor_count
+        splits = max(1, min(triton.cdiv(most, BLOCK_N), PROGRAMS * sms // (B * Hkv)))
+    o = torch.empty_like(q)
+    rest = (k.stride(), v.stride(), 0 if table is None else table.stride(0), D**-0.5 * LOG2_E, Hkv)
+    decode[(splits, B * Hkv)](
+        q, k, v, table, lengths, o, *room(B * Hq, splits, D, B * Hkv, q.device), *rest,
+        GROUP=Hq // Hkv, D=D, PAGE=0 if table is None else slots, BLOCK_M=max(16, triton.next_power_of_2(Hq // Hkv)),
+        BLOCK_N=BLOCK_N, MERGED=MERGED, num_warps=WARPS, num_stages=STAGES,
+    )  # fmt: skip
+    return o

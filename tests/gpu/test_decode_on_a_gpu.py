@@ -1,0 +1,53 @@
+"""The decode kernel: right for any group, lengths and pages, where memory held NaN before, and with the same bits each time."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="it needs a GPU")]
+
+
+@pytest.fixture(scope="module")
+def script():
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+    try:
+        import attention_decode
+
+        yield attention_decode
+    finally:
+        sys.path.pop(0)
+
+
+def in_pages(x, lengths, page, order):
+    """The keys of (B, Hkv, n, D) in pages, n a multiple of `page`; NaN where no key lies."""
+    B, H, n, D = x.shape
+    x = x.clone()
+    for b, length in enumerate(lengths.tolist()):
+        x[b, :, length:] = torch.nan
+    pages = x.view(B, H, n // page, page, D).transpose(1, 2).reshape(-1, H, page, D)
+    return torch.empty_like(pages).index_copy_(0, order, pages)
+
+
+@pytest.mark.parametrize("page", [0, 16, 64])
+@pytest.mark.parametrize("group", [1, 4, 5])
+@pytest.mark.parametrize("d, dtype", [(64, torch.float16), (128, torch.bfloat16), (128, torch.float32)])
+def test_the_token_is_right(script, d, dtype, group, page):
+    H, n, lengths = 3, 4096, torch.tensor([1, 63, 1000, 4096], dtype=torch.int32, device="cuda")
+    g = torch.Generator("cuda").manual_seed(group)
+    q = torch.randn(4, H * group, d, generator=g, device="cuda").to(dtype) * 4
+    k, v = (torch.randn(4, H, n, d, generator=g, device="cuda").to(dtype) for _ in range(2))
+    given, table = (k, v), None
+    if page:
+        order = torch.randperm(4 * n // page, generator=g, device="cuda")
+        given, table = [in_pages(x, lengths, page, order) for x in (k, v)], order.int().view(4, -1)
+    for splits in (None, 1, 7, 100):
+        torch.full((1 << 26,), torch.nan, device="cuda")  # freed at once: what is not stored shows
+        o, again = (script.launch(q, *given, lengths, table, splits) for _ in range(2))
+        assert torch.equal(o, again)
+        for b, length in enumerate(lengths.tolist()):
+            keys, values = (x[b, :, :length].double().repeat_interleave(group, 0) for x in (k, v))
+            right = ((q[b].double()[:, None] @ keys.mT * d**-0.5).softmax(-1) @ values)[:, 0]
+            most = 2.0**-5 if dtype == torch.bfloat16 else 2.0**-8 if dtype == torch.float16 else 2.0**-16
+            assert (o[b].double() - right).abs().max() < most
