@@ -47,6 +47,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "ring_column_sum":
             return [
                 Case(f"{5 * M} x {N}, rows apart", "ragged", matrix(5 * M, N, spare=spare)),
+                Case(f"{M} x {N}, bfloat16, beyond float16", "ragged", matrix(M, N, BF16, scale=1e6)),
                 Case(f"{9 * M} x {N}", "performance", matrix(9 * M, N)),
             ]
         case "wgmma_matmul":
