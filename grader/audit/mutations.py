@@ -1,7 +1,8 @@
 """Mutations of the published kernels: does every small change of one cost something?
 
-Each `@triton.jit` or `@gluon.jit` function of a published solution is changed in one place of its syntax tree: an operator, a mask, a
-bound, a constant, a dtype; in Gluon also a wait, an arrival, a slot, a number of bytes, or the order of two statements. A mutant that still gets full marks is a survivor: a hole in the tests, unless it means the same
+Each `@triton.jit` or `@gluon.jit` function of a published solution is changed in one place of its syntax tree: an operator, a
+mask, a bound, a constant, a dtype; in Gluon also a wait, an arrival, a slot, a number of bytes, or the order of two statements. A
+mutant that still gets full marks is a survivor: a hole in the tests, unless it means the same
 as the original or merely costs what nobody grades. survivors.toml explains each; an unexplained one fails `make verify`.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import itertools
 import multiprocessing
 import os
 import tomllib
@@ -107,7 +109,7 @@ def swaps(kernel: ast.FunctionDef) -> Iterator[tuple[ast.stmt, ast.stmt]]:
     """Yield the neighbouring statements of which one waits, arrives, copies or multiplies."""
     for parent in ast.walk(kernel):
         body = getattr(parent, "body", [])
-        for first, second in zip(body, body[1:], strict=False):
+        for first, second in itertools.pairwise(body):
             simple = all(isinstance(s, (ast.Expr, ast.Assign, ast.AugAssign)) for s in (first, second))
             if simple and (_acts(first) or _acts(second)):
                 yield first, second
@@ -159,13 +161,16 @@ def alternatives(node: ast.AST) -> Iterator[ast.AST]:
 
 def mutants(exercise: str) -> list[Mutant]:
     """Every mutant of the exercise's published kernels, each text once."""
-    tree = ast.parse(variants.solution_cell(exercise))
+    cell = variants.solution_cell(exercise)
+    tree = ast.parse(cell)
     used, found = _used(tree, find(exercise).entry), {}
     for kernel in tree.body:
         decorators = set(map(ast.unparse, getattr(kernel, "decorator_list", ())))
         if not isinstance(kernel, ast.FunctionDef) or not decorators & JITS:
             continue
         gluon = "gluon.jit" in decorators
+        if gluon and not _asked_for(cell, kernel):
+            continue
         if kernel.name not in used:  # a later exercise's
             continue
         names = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name)} | {a.arg for a in kernel.args.args}
@@ -189,6 +194,17 @@ def mutants(exercise: str) -> list[Mutant]:
             change = f"`{_head(first)}` <-> `{_head(second)}`"
             found.setdefault(source, Mutant(exercise, kernel.name, change, source + "\n"))
     return list(found.values())
+
+
+def _asked_for(cell: str, kernel: ast.FunctionDef) -> bool:
+    """Whether a part of a kernel is to be written: what is handed out is nobody's answer."""
+    inside, lines = False, set()
+    for number, line in enumerate(cell.splitlines(), 1):
+        inside = inside or "### BEGIN SOLUTION" in line
+        if inside:
+            lines.add(number)
+        inside = inside and "### END SOLUTION" not in line
+    return bool(lines & set(range(kernel.lineno, (kernel.end_lineno or 0) + 1)))
 
 
 def _used(tree: ast.Module, entry: str) -> set[str]:

@@ -12,7 +12,11 @@ from collections.abc import Sequence
 
 PLACE = [f"place_{axis}" for axis in range(3)]
 GRID = [f"grid_{axis}" for axis in range(3)]
-ASKS = {f"{language}.{name}": said for language in ("tl", "gl") for name, said in (("program_id", PLACE), ("num_programs", GRID))}
+ASKS = {
+    f"{language}.{name}": said
+    for language in ("tl", "gl")
+    for name, said in (("program_id", PLACE), ("num_programs", GRID))
+}
 
 WALK = """
 @{jit}
@@ -63,9 +67,7 @@ def _two_kernels(kernel: ast.FunctionDef) -> list[ast.stmt]:
     places = "step % grid_0, step // grid_0 % grid_1, step // (grid_0 * grid_1), " + ", ".join(GRID)
     arguments = ", ".join(f"{n}={n}" for n in names)
     walk = ast.parse(
-        WALK.format(
-            name=kernel.name, parameters="", places=places, arguments=arguments, jit=jit, language=language
-        )
+        WALK.format(name=kernel.name, parameters="", places=places, arguments=arguments, jit=jit, language=language)
     ).body[0]
     walk.args = copy.deepcopy(kernel.args)
     _put_first(walk, GRID)
