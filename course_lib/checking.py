@@ -11,8 +11,7 @@ from course_lib import criteria, judging, logbook, render, tracing
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import find
 from course_lib.handin import literals, stale
-from course_lib.hardware import bench
-from course_lib.observe import child, observe, record_apart
+from course_lib.observe import child, observe, record_apart, timed
 from course_lib.render import Points, code, show
 from course_lib.threads import one_thread
 
@@ -54,7 +53,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     except ValueError as error:
         print(error)
         return 0.0
-    if exercise.bonus and bench.has_gpu():
+    if timed.can_time(exercise):
         print("Timed on the GPU, too: ten to twenty seconds.", flush=True)
     if older := stale.newer_version(exercise.entry):
         print(older, flush=True)

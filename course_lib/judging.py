@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from course_lib import criteria
 from course_lib.exercise import Exercise, Trial, Verdict
-from course_lib.hardware import bench
 from course_lib.observe import timed
 from course_lib.observe.child import ChildLost
 
@@ -18,12 +17,12 @@ def judge(
     record: Callable[[list], list],
     run: timed.Runner = timed.run_apart,
 ) -> Verdict:
-    """The verdict on the trials. If the exercise has a bonus, points were earned and there is a GPU, its speed case is timed, too.
+    """The verdict on the trials. If points were earned and there is a GPU that runs it, its speed case is timed, too.
 
     record: the calls of each case -> their logs. It raises ChildLost or ValueError, with a sentence, if it gets none.
     """
     found = criteria.judge(exercise, trials)
-    if not (exercise.bonus and found.points and bench.has_gpu()):
+    if not (found.points and timed.can_time(exercise)):
         return found
     case = exercise.bonus[0].case
     try:

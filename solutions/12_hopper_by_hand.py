@@ -854,7 +854,7 @@ figures.hopper.attention_ladder()
 #
 # Unit 09 asked this of four cards and three tiles. Now you know all of it: what the architecture can do decides which version
 # *runs*, and shared memory decides which tile *fits*. The tile of q, and two or three stages of tiles of k and v; before Hopper
-# the tile of p as well, as in unit 09. Which card runs FlashAttention-3? Which ones have to make do with 32 keys? Guess, then
+# the tile of p as well, as in unit 09. Which cards run FlashAttention-3? Which ones have to make do with 32 keys? Guess, then
 # run the cell.
 
 # %%
@@ -862,8 +862,10 @@ print(figures.hopper.which_attention())
 
 # %% [markdown]
 # "Timed" says what this course has measured; all else of this table is computed from datasheets and from what the versions'
-# authors say they need. A B200 is the exception to "newer runs everything": `wgmma` exists on Hopper alone, so FlashAttention-3
-# does not run on it, and its own version, the fourth, multiplies with `tcgen05`. And on a T4 a kernel in Triton runs, but on
+# authors say. FlashAttention-3 was written for Hopper; built from source it also runs on Ampere and Ada (issue 1049 of the
+# flash-attention repository), with the older instructions that these have. A B200 is the exception to "newer runs everything":
+# `wgmma` exists on Hopper alone, and nobody claims that version for it. The second runs there, at a fifth of its peak (issue 1589: 380
+# of 2250 TFLOP/s). Its own version is the fourth, which multiplies with `tcgen05`. And on a T4 a kernel in Triton runs, but on
 # ordinary cores: `compile_for(..., gpu="sm_75")` says so.
 
 # %% [markdown]
@@ -1528,6 +1530,9 @@ figures.hopper.explore_pipeline()
 # fetched, or nobody waits for it: `expect` and `tma_load` take `pred=`.
 #
 # a and b are of float16 or bfloat16, c as they are, and M, N and K are multiples of 64. `tiles_of` and `store_tile` are yours to use.
+#
+# Extra credit on a Hopper, for this exercise and the next two: {{speed}} at {{speed.full}} of the speed of cuBLAS, and a part of these
+# points from {{speed.none}} on (4096 × 4096 × 4096, float16). No other GPU runs these kernels, and no point of a class depends on one.
 
 
 # %% exercise="hopper.pipelined_matmul"
@@ -1626,6 +1631,8 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # ({{correct.long}}), and not even once in another ({{correct.short}}). M is a multiple of 128, N and K are multiples of 64. A check
 # runs every case in six orders: the laziest, the most eager, one timed like a chip, and three at random, which differ from case to
 # case. Whoever releases a tile before the wait for its product is found.
+#
+# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuBLAS, from {{speed.none}} on.
 
 
 # %% exercise="hopper.warp_specialised_matmul"
@@ -1736,6 +1743,8 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 #
 # What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would put a missing one there; it is a
 # rule all the same, and other compilers do not.
+#
+# Extra credit on a Hopper, with 132 programs: {{speed}} at {{speed.full}} of the speed of cuBLAS, from {{speed.none}} on.
 
 
 # %% exercise="hopper.persistent_matmul"
@@ -1827,11 +1836,24 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 # %% [markdown]
 # ## Clusters and multicast
 #
-# Two neighbouring tiles of c need the same tile of b, and two SMs fetch it twice from L2. On Hopper programs may form a *cluster*,
-# whose SMs lie near one another: they can read each other's shared memory, and one TMA load can write a tile into that of several
-# (*multicast*). Then a barrier counts bytes that another SM has ordered, and a slot is free only when the consumers of *all* SMs have
-# read it. The simulator has no clusters, and the course has not measured them: its product reaches cuBLAS's speed without. Two
-# consumers that share a tile, as in your kernel, are the same saving within one SM.
+# Two tiles of c, one below the other, need the same tile of b, and two SMs fetch it twice from L2. On Hopper programs may form a
+# *cluster*, whose SMs lie near one another: they can read each other's shared memory, and one TMA load can write a tile into that of
+# several (*multicast*).
+#
+# **Question.** With tiles of c of 128 x 256, which part of the bytes does a cluster of two save? And when may the slot that holds b
+# be written again? Answer both, then run the cell.
+
+# %%
+figures.hopper.clusters()
+
+# %% [markdown]
+# A third: each SM still wants its own 16 KiB of a, and 32 KiB of b come once for both. A slot is free only when the consumers of
+# **all** SMs have read it, since one load writes it on all of them: a consumer arrives at `empty` on its own SM and on that of the
+# program that orders the load. And on each SM `full` expects bytes that another SM has ordered. So programs of a cluster wait for one
+# another, which costs some of what is saved. A cluster of four would save half; try `figures.hopper.clusters(4)`.
+#
+# The simulator has no clusters, and the course has not measured them: its product reaches cuBLAS's speed without. Two consumers that
+# share a tile, as in your kernel, are the same saving within one SM.
 #
 # ## Attention: what runs beside the softmax?
 #
@@ -1868,6 +1890,9 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 # exponentials are computed while that one runs ({{beside_products.performance}}). acc must not be touched while a product adds to it
 # (it is no block then, and the compiler refuses): alpha comes behind the wait ({{correct.large}} where maxima grow). No product more
 # than is needed ({{no_more_products.performance}}).
+#
+# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuDNN's attention, and a part of these points from {{speed.none}}
+# on (16 heads of 64, 4096 tokens, float16).
 
 
 # %% exercise="hopper.overlapped_attention"

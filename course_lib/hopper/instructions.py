@@ -34,10 +34,10 @@ COSTS = Costs()
 
 
 def _local_alloc(body: Body, op: ir.Operation, spot: Spot) -> Act:
-    kind = memory_of(op.results[0][1])
+    kind, site = memory_of(op.results[0][1]), object()
 
     def act(programs: Partition, values: list) -> View:
-        view = programs.machine.shared.allocate(kind.shape, kind.element, op.place.name, body.depth, spot)
+        view = programs.machine.shared.allocate(kind.shape, kind.element, op.place.name, body.depth, spot, site)
         if values:
             _stored(programs, view, values[0], spot)
         return view

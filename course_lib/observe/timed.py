@@ -31,6 +31,13 @@ TRIED = 3  # runs that are looked at before and after the timed ones
 INSPECTED = 0.2  # share of the timed runs whose result is looked at
 
 
+def can_time(exercise: Exercise) -> bool:
+    """Whether the speed of an exercise can be measured here: it has a bonus, and the GPU runs its kernels. Those in Gluon are Hopper's."""
+    if not exercise.bonus or not bench.has_gpu():
+        return False
+    return exercise.language != "Gluon" or torch.cuda.get_device_capability()[0] == 9
+
+
 def run_apart(message: bytes) -> subprocess.CompletedProcess:
     """Run another process that reads the message and writes a Timing. Raises TimeoutExpired if it does not do so in time."""
     command = [sys.executable, "-m", "course_lib.observe.timed"]

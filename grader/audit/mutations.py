@@ -1,7 +1,8 @@
 """Mutations of the published kernels: does every small change of one cost something?
 
-Each `@triton.jit` function of a published solution is changed in one place of its syntax tree: an operator, a mask, a
-bound, a constant, a dtype. A mutant that still gets full marks is a survivor: a hole in the tests, unless it means the same
+Each `@triton.jit` or `@gluon.jit` function of a published solution is changed in one place of its syntax tree: an operator, a
+mask, a bound, a constant, a dtype; in Gluon also a wait, an arrival, a slot, a number of bytes, or the order of two statements. A
+mutant that still gets full marks is a survivor: a hole in the tests, unless it means the same
 as the original or merely costs what nobody grades. survivors.toml explains each; an unexplained one fails `make verify`.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import itertools
 import multiprocessing
 import os
 import tomllib
@@ -40,7 +42,7 @@ class Mutant:
     """A kernel of an exercise's solution with one change.
 
     `change` names the statement by its text, so that it outlives an edit elsewhere in the kernel: "`i = a + b` -> `i = a - b`";
-    "`i = a + b` (2) -> ..." is the second statement of that text.
+    "`i = a + b` (2) -> ..." is the second statement of that text. "`a()` <-> `b()`" are two statements that have changed places.
     """
 
     exercise: str
@@ -76,6 +78,50 @@ OTHER_NAMES = {"min": "max", "max": "min", "maximum": "minimum", "minimum": "max
 OTHER_NAMES |= {"atomic_add": "store", "float32": "float16", "M": "N", "N": "M", "BLOCK_M": "BLOCK_N"}
 OTHER_NAMES |= {"rows": "cols", "offs_m": "offs_n"}
 OPTIONAL = {"mask", "other", "axis", "input_precision"}  # arguments that a call may lack
+
+
+OTHER_BARRIERS = {"full": "empty", "empty": "full", "a_tiles": "b_tiles", "b_tiles": "a_tiles"}
+ACTS = {"mma", "mma_wait", "issue_scores", "issue_values"}  # calls whose time matters, though they give a value
+JITS = {"triton.jit", "gluon.jit"}
+
+
+def in_gluon(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that may stand in a node's place in a kernel in Gluon, beside `alternatives`: a slot, bytes, bounds."""
+    match node:
+        case ast.BinOp(left, ast.Mod(), right):  # the slot after
+            yield ast.BinOp(ast.BinOp(left, ast.Add(), ast.Constant(1)), ast.Mod(), right)
+        case ast.Attribute(_, "nbytes"):
+            yield ast.BinOp(node, ast.Add(), ast.Constant(16))
+        case ast.Call(ast.Name("range"), [*before, last]):
+            yield ast.Call(node.func, [*before, ast.BinOp(last, ast.Sub(), ast.Constant(1))], node.keywords)
+        case ast.Call(function, arguments, keywords):
+            if any(keyword.arg == "pred" for keyword in keywords):
+                yield ast.Call(function, arguments, [k for k in keywords if k.arg != "pred"])
+        case ast.Constant(1) if not isinstance(node.value, bool):  # mma_wait(1): nothing may be under way
+            yield ast.Constant(0)
+        case ast.Name(name, ast.Load()) if name in OTHER_BARRIERS:
+            yield ast.Name(OTHER_BARRIERS[name], node.ctx)
+        case ast.Assign([target], ast.Call(ast.Name("mma_wait"))):
+            yield ast.Assign([target], target, lineno=node.lineno)
+
+
+def swaps(kernel: ast.FunctionDef) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+    """Yield the neighbouring statements of which one waits, arrives, copies or multiplies."""
+    for parent in ast.walk(kernel):
+        body = getattr(parent, "body", [])
+        for first, second in itertools.pairwise(body):
+            simple = all(isinstance(s, (ast.Expr, ast.Assign, ast.AugAssign)) for s in (first, second))
+            if simple and (_acts(first) or _acts(second)):
+                yield first, second
+
+
+def _acts(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(ast.Call()):
+            return True
+        case ast.Assign(_, ast.Call(ast.Name(name))):
+            return name in ACTS
+    return False
 
 
 def alternatives(node: ast.AST) -> Iterator[ast.AST]:
@@ -115,10 +161,15 @@ def alternatives(node: ast.AST) -> Iterator[ast.AST]:
 
 def mutants(exercise: str) -> list[Mutant]:
     """Every mutant of the exercise's published kernels, each text once."""
-    tree = ast.parse(variants.solution_cell(exercise))
+    cell = variants.solution_cell(exercise)
+    tree = ast.parse(cell)
     used, found = _used(tree, find(exercise).entry), {}
     for kernel in tree.body:
-        if not isinstance(kernel, ast.FunctionDef) or "triton.jit" not in map(ast.unparse, kernel.decorator_list):
+        decorators = set(map(ast.unparse, getattr(kernel, "decorator_list", ())))
+        if not isinstance(kernel, ast.FunctionDef) or not decorators & JITS:
+            continue
+        gluon = "gluon.jit" in decorators
+        if gluon and not _asked_for(cell, kernel):
             continue
         if kernel.name not in used:  # a later exercise's
             continue
@@ -130,7 +181,7 @@ def mutants(exercise: str) -> list[Mutant]:
             texts[before] += 1
             place = f"`{before}`" + (f" ({texts[before]})" if texts[before] > 1 else "")
             for node in _own_nodes(statement):
-                for other in alternatives(node):
+                for other in [*alternatives(node), *(in_gluon(node) if gluon else ())]:
                     if isinstance(other, ast.Name) and other.id not in names | {"min", "max"}:
                         continue
                     instead = {id(node): other}  # deepcopy takes it for a copy that it has made already
@@ -138,7 +189,22 @@ def mutants(exercise: str) -> list[Mutant]:
                     if after != before:
                         change = f"{place} -> `{after}`"
                         found.setdefault(source, Mutant(exercise, kernel.name, change, source + "\n"))
+        for first, second in swaps(kernel) if gluon else ():
+            source = ast.unparse(copy.deepcopy(tree, {id(first): second, id(second): first}))
+            change = f"`{_head(first)}` <-> `{_head(second)}`"
+            found.setdefault(source, Mutant(exercise, kernel.name, change, source + "\n"))
     return list(found.values())
+
+
+def _asked_for(cell: str, kernel: ast.FunctionDef) -> bool:
+    """Whether a part of a kernel is to be written: what is handed out is nobody's answer."""
+    inside, lines = False, set()
+    for number, line in enumerate(cell.splitlines(), 1):
+        inside = inside or "### BEGIN SOLUTION" in line
+        if inside:
+            lines.add(number)
+        inside = inside and "### END SOLUTION" not in line
+    return bool(lines & set(range(kernel.lineno, (kernel.end_lineno or 0) + 1)))
 
 
 def _used(tree: ast.Module, entry: str) -> set[str]:

@@ -1,5 +1,9 @@
-"""The right kernels of tests/hopper on the chip that is simulated there: launched instead of simulated, they give torch's numbers."""
+"""Kernels in Gluon on the chip that is simulated elsewhere: launched instead of simulated, they give torch's numbers.
 
+The right kernels of tests/hopper, the published answers of unit 12, and the speed for which these get extra credit.
+"""
+
+import dataclasses
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,11 +11,22 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from course_lib.checking import verdict
+from course_lib.exercises import find
+from course_lib.exercises.hopper import EXERCISES
+from grader.audit.variants import published
+from grader.judging.judge import all_cases
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "hopper"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import alone
 import runs
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HOPPER, reason="they are written for sm_90")]
+
+IN_GLUON = [exercise.id for exercise in EXERCISES.values() if exercise.language == "Gluon"]
+TIMED = [exercise.id for exercise in EXERCISES.values() if exercise.bonus]
 
 
 def launched(kernel, *arguments, orders=(), work=None, **options):
@@ -29,3 +44,16 @@ def test_right_kernels_are_right_on_a_gpu(name, monkeypatch):
         _, equal = run(runs.module_of(path))
     torch.cuda.synchronize()
     assert equal
+
+
+@pytest.mark.parametrize("name", IN_GLUON)
+def test_published_answers_are_right_on_a_gpu(name):
+    exercise = find(name)
+    everywhere = dataclasses.replace(exercise, cases=all_cases(exercise, 42))
+    assert alone.first_wrong(everywhere, published(name, on_the_cpu=False)) == ""
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_published_answers_earn_their_extra_credit(name):
+    found = verdict(find(name), published(name))
+    assert found.points == found.out_of and found.bonus == find(name).bonus[0].points, found.findings[-1]

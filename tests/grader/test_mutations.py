@@ -6,7 +6,7 @@ import pytest
 
 from course_lib.exercises import UNITS
 from grader.audit import mutations
-from grader.audit.mutations import Mutant, Report, alternatives, explained, lost, mutants
+from grader.audit.mutations import Mutant, Report, alternatives, explained, in_gluon, lost, mutants, swaps
 
 
 def changed(expression):
@@ -33,6 +33,46 @@ def changed(expression):
 )
 def test_what_may_stand_in_a_places_place(expression, others):
     assert changed(expression) == others
+
+
+@pytest.mark.parametrize(
+    "expression, others",
+    [
+        ("i % SIZE", {"(i + 1) % SIZE"}),
+        ("x_desc.block_type.nbytes", {"x_desc.block_type.nbytes + 16"}),
+        ("range(steps)", {"range(steps - 1)"}),
+        ("tma_load(d, at, b, t, pred=there)", {"tma_load(d, at, b, t)"}),
+        ("1", {"0"}),
+        ("True", set()),
+        ("full", {"empty"}),
+    ],
+)
+def test_what_may_stand_in_a_places_place_in_gluon(expression, others):
+    assert {ast.unparse(other) for other in in_gluon(ast.parse(expression, mode="eval").body)} == others
+
+
+def test_neighbours_change_places_in_gluon():
+    source = "def k():\n    x = 1\n    y = 2\n    wait(b)\n    acc = mma_wait(0, deps=[acc])\n    arrive(b)\n"
+    pairs = [tuple(map(ast.unparse, pair)) for pair in swaps(ast.parse(source).body[0])]
+    acc = "acc = mma_wait(0, deps=[acc])"
+    assert pairs == [("y = 2", "wait(b)"), ("wait(b)", acc), (acc, "arrive(b)")]
+
+
+def test_mutants_in_gluon_are_of_what_is_to_be_written():
+    found = mutants("hopper.overlapped_attention")
+    assert {m.kernel for m in found} == {"walk"} and sum("<->" in m.change for m in found) > 10
+
+
+@pytest.mark.parametrize(
+    "change, criterion",
+    [
+        ("`store_wait(0)` -> `pass`", "no race and no deadlock, in any order"),
+        ("`mbarrier.wait(come.index(0), 0)` -> `pass`", "no race and no deadlock, in any order"),
+    ],
+)
+def test_a_mutant_in_gluon_is_named(change, criterion):
+    (mutant,) = [m for m in mutants("hopper.tma_copy") if m.change == change]
+    assert lost(mutant) == criterion
 
 
 def test_each_mutant_is_one_change_in_a_kernel():

@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from course_lib.hopper import simulate
+from course_lib.hopper.faults import Kind
 from course_lib.hopper.language import (
+    TensorDescriptor,
     barrier,
     copy_async,
     fence_async_shared,
@@ -13,6 +15,8 @@ from course_lib.hopper.language import (
     mbarrier,
     mma,
     new_barriers,
+    store_wait,
+    tma_store,
 )
 from course_lib.hopper.orders import ORDERS, seeds
 from course_lib.ttir.launching import KernelError, KernelFault
@@ -48,6 +52,30 @@ def test_two_halves_of_a_tile():
     report = simulate(halves[(1,)], x, y, num_warps=4, orders=(*ORDERS, *seeds(20)))
     assert report.right, report.fault
     assert torch.allclose(y, x + torch.tensor([1.0, 2.0]).repeat_interleave(64))
+
+
+@gluon.jit
+def tile_of_each_turn(y_desc, TURNS: gl.constexpr, WAIT: gl.constexpr):
+    """A tile that is asked for in a loop: one buffer, which the last turn's store may still be reading."""
+    for turn in range(TURNS):
+        tile = gl.allocate_shared_memory(gl.float32, [64, 64], y_desc.layout)
+        tile.store(gl.full((64, 64), turn, gl.float32, SQUARE))
+        fence_async_shared()
+        tma_store(y_desc, [turn * 64, 0], tile)
+        if WAIT:
+            store_wait(0)
+    store_wait(0)
+
+
+def test_a_tile_that_is_made_in_a_loop_is_one_buffer():
+    y = torch.empty(20 * 64, 64)  # twenty tiles of 16 KiB are more than an SM has
+    y_desc = TensorDescriptor.from_tensor(y, [64, 64], gl.NVMMASharedLayout.get_default_for([64, 64], gl.float32))
+    report = simulate(tile_of_each_turn[(1,)], y_desc, TURNS=20, WAIT=True, num_warps=4)
+    assert report.right, report.fault
+    assert report.shared_bytes == 64 * 64 * 4
+    assert torch.equal(y[:, 0], torch.arange(20.0).repeat_interleave(64))
+    report = simulate(tile_of_each_turn[(1,)], y_desc, TURNS=2, WAIT=False, num_warps=4)
+    assert report.fault.kind is Kind.OVERWRITTEN
 
 
 @gluon.jit

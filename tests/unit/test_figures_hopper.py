@@ -10,6 +10,7 @@ from course_lib import figures
 from course_lib.exercises.hopper import walks
 from course_lib.exercises.hopper.rings import RING
 from course_lib.figures.hopper import anywhere
+from course_lib.figures.hopper.clusters import kib_of_a_step
 from course_lib.hardware.gpu import datasheet
 from course_lib.hopper.language import gl, gluon
 from course_lib.hopper.schedule import schedule
@@ -20,6 +21,7 @@ PICTURES = {
     "occupancy": (128, 100, 8, "A100 80GB"),
     "explore_occupancy": (),
     "chains": (),
+    "clusters": (4,),
     "nested_tiles": (),
     "walks": (),
     "matmul_ladder": (),
@@ -94,6 +96,14 @@ def test_the_tables_bytes_are_those_of_unit_09():
 
 
 # ------------------------------------------------------------------------------------------------ part two
+
+
+def test_a_cluster_fetches_a_shared_tile_once():
+    """Two programs want 16 KiB of a each, and the same 32 KiB of b."""
+    assert (kib_of_a_step(2, False), kib_of_a_step(2, True), kib_of_a_step(4, True)) == (96, 64, 96)
+    assert "L2 gives 67% of the bytes" in words(F.clusters())
+    with pytest.raises(ValueError, match="room for 2 to 4"):
+        F.clusters(8)
 
 
 def test_a_ring_tells_phases():

@@ -10,11 +10,11 @@ from course_lib.exercises.cases import FP16
 from course_lib.exercises.tiling import cases as tiling
 
 
-def matrix(M: int, N: int, dtype: torch.dtype = FP16, *, spare: int = 0):
-    """A drawing of x (M, N), whose rows lie N + spare elements apart."""
+def matrix(M: int, N: int, dtype: torch.dtype = FP16, *, spare: int = 0, scale: float = 1.0):
+    """A drawing of x (M, N), whose rows lie N + spare elements apart; scale: its standard deviation."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
-        values = torch.randn(M, N + spare, generator=generator, device=generator.device).to(dtype)
+        values = (scale * torch.randn(M, N + spare, generator=generator, device=generator.device)).to(dtype)
         return {"x": values[:, :N]}
 
     return draw

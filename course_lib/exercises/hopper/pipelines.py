@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
-from course_lib.criteria import Correct, Numbers, Traffic, Truths
+from course_lib.criteria import Correct, Numbers, Speed, Traffic, Truths
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, given
 from course_lib.exercises.flash.oracles import kernel_budget
@@ -42,6 +44,20 @@ def moved(rows: int, columns: int) -> Callable[..., int]:
         return a.element_size() * (M * K * (N // columns) + K * N * (M // rows) + M * N)
 
     return needed
+
+
+def against_cublas(full: float, none: float, **more: Any) -> Speed:
+    """Extra credit for the speed of a product of 4096 x 4096 x 4096, next to cuBLAS's. more: arguments that are always the same."""
+    return Speed(
+        "cuBLAS",
+        Case("4096 x 4096 x 4096, float16", "speed", factors(4096, 4096, 4096, **more)),
+        lambda a, b, **_: 2 * (a.numel() + b.numel() + a.shape[0] * b.shape[1]),
+        full=full,
+        none=none,
+        points=2,
+        baseline=lambda a, b, **_: lambda: torch.matmul(a, b),
+        advice="A tile of 64 x 64 asks L2 for a byte for each 32 multiply-adds. Try larger tiles of c and a deeper ring.",
+    )
 
 
 EARLY = meets(
@@ -88,6 +104,7 @@ pipelined_matmul = Exercise(
         Overlapped(0.8, 2, title="copies are under way while products run"),
         Traffic(moved(64, 64), 1, title="nothing is fetched for show", programs=2),
     ],
+    bonus=[against_cublas(0.4, 0.2)],
     hints=[
         "Three tiles fit into the ring. Before the loop begins, how many can be on their way? While product i runs, which tile may be "
         "fetched, and into whose slot does it go?",
@@ -123,6 +140,7 @@ warp_specialised_matmul = Exercise(
         Specialised(2, 2),
         Traffic(moved(128, 64), 1, title="both consumers read one tile of b", programs=2),
     ],
+    bonus=[against_cublas(0.4, 0.2)],
     hints=[
         "Who must not wait for whom? The producer waits for a free slot, and a consumer for a full one: two barriers for each slot.",
         "empty wants as many arrivals as there are consumers, full wants one: that of expect. The producer waits for "
@@ -157,6 +175,7 @@ persistent_matmul = Exercise(
         Uses("TMA store", 1),
         BesideStores(lambda a, b, programs: tiles(a, b) - programs, 2),
     ],
+    bonus=[against_cublas(0.3, 0.15, programs=132)],
     hints=[
         "What of the ring begins anew with a tile of c, and what goes on? Which number must the parities be made of?",
         "Both partitions walk the same tiles: for at in range(program_id(0), tiles, num_programs(0)). A counter goes on from tile to "
@@ -215,6 +234,27 @@ def attention_multiply_adds(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -
     return 2 * H * N * N * D
 
 
+def cudnns(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], object]:
+    """Attention by cuDNN on the same inputs."""
+
+    def run() -> object:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return scaled_dot_product_attention(q[None], k[None], v[None])
+
+    return run
+
+
+AGAINST_CUDNN = Speed(
+    "cuDNN",
+    Case("16 heads of 64, 4096 tokens, float16", "speed", heads(16, 4096, 64)),
+    lambda q, k, v: 4 * q.nbytes,
+    full=0.6,
+    none=0.3,
+    points=2,
+    baseline=cudnns,
+    advice="Each exponential is one instruction, and so are the products around it: count what softmax_step and your walk do to a score.",
+)
+
 overlapped_attention = Exercise(
     id="hopper.overlapped_attention",
     entry="overlapped_attention",
@@ -238,6 +278,7 @@ overlapped_attention = Exercise(
         Ahead(2),
         BesideProducts(0.5, 2),
     ],
+    bonus=[AGAINST_CUDNN],
     hints=[
         "In turn i the softmax of tile i needs the scores of tile i alone. Which product of the tile before can still run then?",
         "First the scores and the softmax of tile 0. In turn i: issue the scores of tile i, issue p v of tile i - 1, wait for the "

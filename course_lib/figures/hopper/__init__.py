@@ -3,6 +3,7 @@
 anywhere.py      what needs no Hopper: limits, tiles, machine code, orders of tiles
 asynchrony.py    layouts, banks, cp.async, mbarriers, TMA, wgmma, one at a time
 pipelines.py     pipelined and specialised products and attention, races to be named
+clusters.py      one tile for several SMs
 
 Each function returns a matplotlib Figure, but which_attention, a table.
 """
@@ -18,6 +19,7 @@ from course_lib.figures.hopper.anywhere import (
     which_attention,
 )
 from course_lib.figures.hopper.asynchrony import banks, explore_ring, ring, who_holds_what
+from course_lib.figures.hopper.clusters import clusters
 from course_lib.figures.hopper.pipelines import (
     explore_pipeline,
     pipeline,
@@ -31,6 +33,7 @@ __all__ = [
     "attention_ladder",
     "banks",
     "chains",
+    "clusters",
     "explore_occupancy",
     "explore_pipeline",
     "explore_ring",

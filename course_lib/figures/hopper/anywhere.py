@@ -294,13 +294,16 @@ def _bars(ax, rows: list[tuple[str, float, str]], peers: list[str] | None = None
 
 # ------------------------------------------------------------------------------------------------ cards
 
-VERSIONS = {  # what the authors say that each needs: their repository's README
+# Versions of Dao-AILab/flash-attention that run on each. 1 and 2: its README (Turing; Ampere, Ada and Hopper). 3: written for Hopper, and
+# "now works on Ampere, Ada, and Hopper" (issue 1049, 2025-03-03). 4: "for Hopper and Blackwell GPUs" (PyPI, flash-attn-4). 2 on a B200:
+# timed in issue 1589.
+VERSIONS = {
     "sm_75": "1",
-    "sm_80": "2",
-    "sm_86": "2",
-    "sm_89": "2",
+    "sm_80": "2, 3",
+    "sm_86": "2, 3",
+    "sm_89": "2, 3",
     "sm_90": "2, 3, 4",
-    "sm_100": "4",
+    "sm_100": "2, 4",
 }
 QUERIES, HEAD = 64, 128
 

@@ -152,19 +152,20 @@ def of_unit(module: str) -> list[Variant]:
 
 @cache
 def walkers(module: str) -> list[Variant]:
-    """Every kernel of the unit, run by one program, by six, and by as many as an H200 has SMs."""
+    """Every kernel of the unit, run by one program, by six, and by as many as an H200 has SMs. In Gluon those alone that ask for their
+    place themselves, and not in a partition."""
     found = []
     unit = next(unit for unit, name in UNITS.items() if name == module)
     for exercise in exercises(unit).values():
-        loses = tuple(c.key for c in exercise.criteria if getattr(c, "programs", 0))
-        known = exercise.id in solution_cells(unit)  # the suite's toy units have none
-        if loses and known and exercise.language == "Triton":
-            cells = "\n".join(text for _, text in answer(exercise.id, solution_cell(exercise.id))[1:])
-            found += [
-                Variant(exercise.id, "one program walks over all", loses, source=walking.walked(cells, 1)),
-                Variant(exercise.id, "six programs walk over all", loses, source=walking.walked(cells, 6)),
-                Variant(exercise.id, "132 programs walk over all", (), source=walking.walked(cells, 132)),
-            ]
+        shared = {c.key: c.programs for c in exercise.criteria if getattr(c, "programs", 0)}
+        if not shared or exercise.id not in solution_cells(unit):  # the suite's toy units have none
+            continue
+        cells = "\n".join(text for _, text in answer(exercise.id, solution_cell(exercise.id))[1:])
+        if exercise.language == "Gluon" and walking.asks_elsewhere(cells):
+            continue
+        for name, programs in {"one program walks": 1, "six programs walk": 6, "132 programs walk": 132}.items():
+            loses = tuple(key for key, needed in shared.items() if programs < min(needed, 132))
+            found.append(Variant(exercise.id, f"{name} over all", loses, source=walking.walked(cells, programs)))
     return found
 
 

@@ -13,11 +13,16 @@ from typing import Any
 
 PLACE = [f"place_{axis}" for axis in range(3)]
 GRID = [f"grid_{axis}" for axis in range(3)]
+ASKS = {
+    f"{language}.{name}": said
+    for language in ("tl", "gl")
+    for name, said in (("program_id", PLACE), ("num_programs", GRID))
+}
 
 WALK = """
-@triton.jit
+@{jit}
 def {name}({parameters}):
-    for step in range(tl.program_id(0), grid_0 * grid_1 * grid_2, tl.num_programs(0)):
+    for step in range({language}.program_id(0), grid_0 * grid_1 * grid_2, {language}.num_programs(0)):
         {name}_at({places}, {arguments})
 """
 
@@ -25,8 +30,8 @@ def {name}({parameters}):
 def walked(source: str, programs: int) -> str:
     """A cell whose launches K[grid](...) become K[(programs,)](*grid, ...).
 
-    What K did in a program is a helper that is told its place in the grid. Of K's decorators none is kept but triton.jit.
-    Raises ValueError if nothing is launched.
+    What K did in a program is a helper that is told its place in the grid. Of K's decorators none is kept but triton.jit, or
+    gluon.jit. Raises ValueError if nothing is launched.
     """
     tree = ast.parse(source)
     launches = _Launches(programs)
@@ -43,16 +48,27 @@ def walked(source: str, programs: int) -> str:
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
+def asks_elsewhere(source: str) -> bool:
+    """Whether a function that is not launched asks for its place in the grid: `walked` does not tell it."""
+    tree, launches = ast.parse(source), _Launches(1)
+    launches.visit(copy.deepcopy(tree))
+    helpers = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name not in launches.kernels]
+    return any(ast.unparse(node) in ASKS for f in helpers for node in ast.walk(f) if isinstance(node, ast.Attribute))
+
+
 def _two_kernels(kernel: ast.FunctionDef) -> list[ast.stmt]:
     """The helper that does what the kernel did at one place, and the walk over all places."""
     names = [a.arg for a in kernel.args.args]
+    gluon = "gluon.jit" in map(ast.unparse, kernel.decorator_list)
+    jit, language = ("gluon.jit", "gl") if gluon else ("triton.jit", "tl")
     helper = _Places().visit(copy.deepcopy(kernel))
     helper.name = f"{kernel.name}_at"
-    helper.decorator_list = [ast.parse("triton.jit", mode="eval").body]
+    helper.decorator_list = [ast.parse(jit, mode="eval").body]
     _put_first(helper, PLACE + GRID)
     places = "step % grid_0, step // grid_0 % grid_1, step // (grid_0 * grid_1), " + ", ".join(GRID)
+    arguments = ", ".join(f"{n}={n}" for n in names)
     walk: Any = ast.parse(
-        WALK.format(name=kernel.name, parameters="", places=places, arguments=", ".join(f"{n}={n}" for n in names))
+        WALK.format(name=kernel.name, parameters="", places=places, arguments=arguments, jit=jit, language=language)
     ).body[0]
     walk.args = copy.deepcopy(kernel.args)
     _put_first(walk, GRID)
@@ -64,11 +80,11 @@ def _put_first(function: ast.FunctionDef, names: Sequence[str]) -> None:
 
 
 class _Places(ast.NodeTransformer):
-    """tl.program_id(1) becomes place_1, tl.num_programs(1) grid_1; axis= may name it."""
+    """tl.program_id(1) becomes place_1, tl.num_programs(1) grid_1, and so do gl's; axis= may name it."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        names = {"tl.program_id": PLACE, "tl.num_programs": GRID}.get(ast.unparse(node.func))
+        names = ASKS.get(ast.unparse(node.func))
         if names is None:
             return node
         axis = [*node.args, *(keyword.value for keyword in node.keywords)][0]

@@ -47,11 +47,14 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "ring_column_sum":
             return [
                 Case(f"{5 * M} x {N}, rows apart", "ragged", matrix(5 * M, N, spare=spare)),
+                Case(f"{M} x {N}, bfloat16, beyond float16", "ragged", matrix(M, N, BF16, scale=1e6)),
                 Case(f"{9 * M} x {N}", "performance", matrix(9 * M, N)),
             ]
         case "wgmma_matmul":
             K = 8 * rng.randrange(30, 50)
+            long = 64 * rng.randrange(8, 11) + 8  # so long that steps of 65 would end before the last 8
             return [
+                Case(f"1 x 8 x {long}", "ragged", factors(1, 8, long)),
                 Case(f"{M} x {N} x {K}", "ragged", factors(M, N, K)),
                 Case(f"64 x {N} x {K}", "performance", factors(64, N, K)),
             ]
