@@ -366,8 +366,8 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
         (F.one_head, F.slips.first_keys, "first Nq keys"),
         (F.flash_attention_forward, F.slips.first_keys, "first Nq keys"),
         (F.sliding_window, F.slips.instead(window=None, causal=True), "without the window"),
-        (F.sliding_window, F.slips.in_the_tiles_of_a_walk(64, 32), "no mask does"),
-        (F.sliding_window, F.slips.without_its_own(0.0), "Its own is missing"),
+        (F.sliding_window, F.slips.in_the_tiles_of_a_walk(64, 32), "there is no mask for it"),
+        (F.sliding_window, F.slips.without_its_own(0.0), "Its own key is missing"),
         *((e, F.slips.instead(lambda s: s * math.log(2)), "powers of 2") for e in ATTENTIONS),
         (F.one_head, F.slips.undivided, "Divide by l"),
         (F.sliding_window, F.slips.undivided, "Divide by l"),
@@ -376,7 +376,7 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
         (
             F.flash_decode,
             F.slips.merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]),
-            "added up as they are",
+            "added up without a correction",
         ),
         (F.flash_decode, F.slips.merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)), "mean of the shares"),
     ],
@@ -399,7 +399,7 @@ def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
     for t in trials:
         size = t.evidence.outputs[0].nbytes
         t.evidence.launches = [Launch("k", (1, 1, 1), footprints=[Footprint("out", size, 0, 0, size, size)])]
-    assert "Its own is missing" in said_of(F.sliding_window, trials)
+    assert "Its own key is missing" in said_of(F.sliding_window, trials)
 
 
 @pytest.mark.parametrize("exercise", [F.one_head, F.flash_attention_forward])
@@ -493,7 +493,7 @@ def test_states_that_run_over_are_named():
         o = F.oracles.decoded(q, k, v, splits)
         return (torch.full_like(o, math.inf) if k.shape[1] > 5000 else o).to(q.dtype)
 
-    assert remark(F.flash_decode, wrong).startswith("inf: the sums of a share")
+    assert remark(F.flash_decode, wrong).startswith("The result is inf, because the sums of a share")
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -518,7 +518,7 @@ def test_a_scale_rounded_into_q_is_named():
     def rounded(q, k, v):
         return in_float32((q.float() * q.shape[-1] ** -0.5).to(q.dtype), k, v, scale=1.0)
 
-    assert "The scale went into q" in remark(F.one_head, rounded)
+    assert "You multiply q by the scale" in remark(F.one_head, rounded)
 
 
 def test_a_nan_is_no_tf32():
@@ -527,7 +527,7 @@ def test_a_nan_is_no_tf32():
         l = p.sum(1)
         return (p.to(v.dtype).float() @ v.float()) / torch.where(l == 0, 1, l)[:, None], l.log()
 
-    assert remark(F.online_update, overflows).startswith("NaN: an exp ran over")
+    assert remark(F.online_update, overflows).startswith("The result has NaN. An exp overflowed")
 
 
 def test_a_factor_upside_down_is_no_row_that_saw_nothing():
