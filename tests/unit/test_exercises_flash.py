@@ -276,8 +276,8 @@ def slipping(exercise, wrong):
 @pytest.mark.parametrize(
     "how, word",
     [
-        ({"acc_too": False}, "acc is not: multiply"),
-        ({"l_too": False}, "l is not: multiply"),
+        ({"acc_too": False}, "acc is not. Multiply"),
+        ({"l_too": False}, "l is not. Multiply"),
         ({"acc_too": False, "l_too": False}, "neither acc nor l"),
         ({"rounded": True}, "acc was rounded"),
     ],
@@ -306,12 +306,12 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
         (F.flash_attention_forward, F.slips.shifted(1), "one key too many"),
         (F.sliding_window, F.slips.shifted(-1), "one key too few"),
         (F.sliding_window, F.slips.shifted(1), "one key too many"),
-        *((F.one_head, wrong, "acc is not: multiply") for wrong in F.slips.in_tiles(acc_too=False)[1:3]),
-        *((F.one_head, wrong, "l is not: multiply") for wrong in F.slips.in_tiles(l_too=False)[1:3]),
+        *((F.one_head, wrong, "acc is not. Multiply") for wrong in F.slips.in_tiles(acc_too=False)[1:3]),
+        *((F.one_head, wrong, "l is not. Multiply") for wrong in F.slips.in_tiles(l_too=False)[1:3]),
         (F.one_head, F.slips.in_tiles(acc_too=False, l_too=False)[2], "neither acc nor l is multiplied"),
-        (F.flash_attention_forward, F.slips.in_tiles(acc_too=False)[1], "acc is not: multiply"),
-        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(acc_too=False)), "acc is not: multiply"),
-        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(l_too=False)), "l is not: multiply"),
+        (F.flash_attention_forward, F.slips.in_tiles(acc_too=False)[1], "acc is not. Multiply"),
+        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(acc_too=False)), "acc is not. Multiply"),
+        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(l_too=False)), "l is not. Multiply"),
         *((F.flash_attention_forward, wrong, "acc was rounded") for wrong in F.slips.in_tiles(rounded=True)),
         (
             F.flash_attention_forward,
