@@ -342,7 +342,7 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
             "scale of D**-0.5",
         ),
         *(
-            (F.flash_attention_forward, F.slips.swapped_heads(*n), f"the offsets of {' and '.join(n)}:")
+            (F.flash_attention_forward, F.slips.swapped_heads(*n), f"the offsets of {' and '.join(n)}.")
             for n in ("q", "k", "v", "o", "kv")
         ),
         (
@@ -408,7 +408,7 @@ def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
     [
         (lambda m, l: m + l.log2(), "One term of lse"),
         (lambda m, l: m * math.log2(math.e) + l.log(), "One term of lse"),
-        (lambda m, l: (m + l.log()) * math.log2(math.e), "times ln 2"),
+        (lambda m, l: (m + l.log()) * math.log2(math.e), "Multiply it by ln 2"),
         (lambda m, l: l.log(), "lse lacks m"),
         (lambda m, l: m + l.log(), ""),
     ],
@@ -534,7 +534,7 @@ def test_a_factor_upside_down_is_no_row_that_saw_nothing():
     def upside_down(s, v):
         return torch.full((s.shape[0], v.shape[1]), math.nan, dtype=v.dtype), torch.full(s.shape[:1], math.nan)
 
-    assert "not the other way" in remark(F.online_update, upside_down)
+    assert "or exp(m_new - m)?" in remark(F.online_update, upside_down)
 
 
 def test_what_reads_elsewhere_is_no_arithmetic():
@@ -558,8 +558,8 @@ def test_a_result_of_another_shape_is_not_called_unstored():
 @pytest.mark.parametrize(
     "below, word",
     [
-        (F.slips.far_below_its_neighbours, "a maximum of its own"),
-        (F.slips.low_behind_an_empty_tile, "keeps m = -inf"),
+        (F.slips.far_below_its_neighbours, "needs its own maximum"),
+        (F.slips.low_behind_an_empty_tile, "must keep m = -inf"),
         (lambda s: s.amax(1) < -104, ""),  # no maximum at all, or none below 0
     ],
 )
@@ -606,7 +606,7 @@ def trials_of(exercise, function):
     return [trial(exercise, case, function) for case in exercise.cases]
 
 
-@pytest.mark.parametrize("stored, word", [(0, "stored 0 of"), (None, "an exp ran over")])
+@pytest.mark.parametrize("stored, word", [(0, "stored 0 of"), (None, "An exp overflowed")])
 def test_what_no_kernel_stored_is_no_overflow(stored, word):
     """Fresh memory is NaN in a check: not computed, if nothing wrote it."""
     plain, hard = F.one_head.cases[0], next(case for case in F.one_head.cases if case.group == "hard")
