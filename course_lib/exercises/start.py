@@ -197,8 +197,8 @@ SEALED = {
         "nqhwVF;H*{+9#Loy*$2s_X{N$@mD#-DqiU|jhVUbS5zHxn~@<M`CUK)_RUiU#mOhb19_faC3!L-)nNsxfIP@)hkL-ucLJ+pDI{V>Zijb9p8o"
     ),
     "attention_compares_embeddings": (
-        "IWK{rP%@{y0pXup!n4JMXsV21ISDO}+etk_J8xQUCIFkhV!O5rWv<nMbXtZAS7NkX715+>haE<z=UE{)<{t+-gNQjnNjnw=o}Ape"
-        "x`@M(n{!W|ELX?"
+        "IWNJdKr*MS9j23W$kQ46m!RI!wbF!9dKGVPXeGIAhB9v4jTi@0HlMP_ec5nwKf-i}{y98Pvz~g#vqi*l$1YK$I`Yuw&7tW>Syo?g"
+        "0vEp0u9rM$Lx=m<M|R@"
     ),
     "residual_adds": (
         "i%mg(?gESuEm4+h+cC_sOu>Oo512Fael|d0<@Okx$PDL<h2t@i1gGcktWCs06Dr{ec5e|wABkHkyDiVsuyNCOfBKB`RNFSye>pFU"

@@ -95,7 +95,7 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "attention_compares_embeddings": (
         False,
-        "Attention compares queries with keys. These are two different learned projections of the same vectors.",
+        "Attention compares queries with keys. Both are learned projections of the same vectors, and the two projections differ.",
     ),
     "residual_adds": (
         True,
